@@ -1,0 +1,129 @@
+"""Checks of chapter 2: a projection, its parameters, and a trainable head."""
+
+import torch
+from torch import Tensor
+
+from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.exercises.verdict import Mistakes, Verdict, judge, judge_number
+from attention_lib.reproducibility import seeded
+
+
+def check_linear(answer: object) -> Verdict:
+    """Checks x·wᵀ + b, with w as ``nn.Linear`` stores it: (out, in)."""
+    rng = seeded(0)
+    # Square, so that a weight that is not transposed gives numbers and no error.
+    x, w = torch.randn(2, 3, 3, generator=rng), torch.randn(3, 3, generator=rng)
+    b = torch.randn(3, generator=rng)
+    wrong = judge(answer, (x, w, b), x @ w.T + b, _linear_mistakes(x, w, b))
+    others = [
+        (x, w[:2], b[:2], "Right for a square weight. For one of shape (2, 3):"),
+        (x[0], w, b, "Right for three axes. For x of shape (3, 3):"),
+        (x[None], w, b, "Right for three axes. For x of shape (1, 2, 3, 3):"),
+    ]
+    for x, w, b, so_far in others:
+        wrong = wrong or judge(answer, (x, w, b), x @ w.T + b, so_far=so_far)
+    return wrong or Verdict(
+        True, "Equal to nn.Linear, whatever the widths and the axes in front."
+    )
+
+
+def check_parameter_count(answer: object) -> Verdict:
+    """Checks the parameters of ``SelfAttention(768, 64, qkv_bias=True)``."""
+    weight, bias = 768 * 64, 64
+    mistakes = [
+        (3 * weight, "The three biases are missing."),
+        (3 * weight + bias, "There is only one bias: each projection has its own."),
+        (3 * bias, "Only biases are counted: the weights are missing."),
+        (weight + bias, "That is one projection: how many has a head?"),
+        (weight, "That is one weight: what else has a head?"),
+        (2 * (weight + bias), "Those are two projections: how many has a head?"),
+        (3 * (weight + 768), "A bias is as long as its projection's output."),
+        (4 * (weight + bias), "There is no output projection in this head."),
+        (12 * 3 * (weight + bias), "Those are all twelve heads: this one is 64 wide."),
+        (3 * (64 * 64 + 64), "A projection is not square: it starts at 768."),
+        (3 * (768 + 64), "A weight is a matrix: how many numbers does it hold?"),
+    ]
+    return judge_number(
+        answer,
+        3 * (weight + bias),
+        "Three weights of 64 × 768 and three biases of 64.",
+        mistakes,
+        "Not that many: list each weight and each bias with its shape.",
+    )
+
+
+def check_head(answer: object) -> Verdict:
+    """Checks a head, ``head(x, w_q, w_k, w_v)``, its weights stored as (in, out)."""
+    rng = seeded(0)
+    x = torch.randn(2, 3, 6, generator=rng)
+    # No length or width is the root of another, so that no wrong scale is right.
+    w_q, w_k, w_v = torch.randn(3, 6, 5, generator=rng)
+    query, key, value = x @ w_q, x @ w_k, x @ w_v
+    right = scaled_dot_product_attention(query, key, value)
+    mistakes = [
+        *_wrong_scales(x, query, key, value),
+        *_wrong_inputs(x, query, key, value),
+        *_wrong_weights(query, key, value),
+    ]
+    return judge(answer, (x, w_q, w_k, w_v), right, mistakes) or Verdict(
+        True, "Equal to the library's attention."
+    )
+
+
+def _linear_mistakes(x: Tensor, w: Tensor, b: Tensor) -> Mistakes:
+    left = "The weight stands on the left: it mixes positions, not features."
+    return [
+        (x @ w + b, "The weight is not transposed: it is stored as (out, in)."),
+        (x @ w, "The weight is not transposed, and the bias is missing."),
+        (x @ w.T, "The bias is missing."),
+        (x @ w.T - b, "The bias is subtracted."),
+        ((x + b) @ w.T, "The bias is added before the product, not after."),
+        (x @ w.T + b[:, None], "The bias changes by position, not by feature."),
+        (w @ x + b, left),
+        (w.T @ x + b, left),
+        (x * w + b, "This multiplies number by number: no products are summed."),
+    ]
+
+
+def _wrong_scales(x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Mistakes:
+    def scaled(by: float, mixed: Tensor = value) -> Tensor:
+        return scaled_dot_product_attention(query, key, mixed, scale=by)
+
+    length, width = x.shape[-2:]
+    head_dim = query.shape[-1]
+    return [
+        (scaled(width**-0.5, x), "Two bugs are left."),
+        (scaled(width**-0.5), "One bug is left: the scale takes the input's width. How "
+         "many products does a score sum?"),
+        (scaled(1.0, x), "The scores are not scaled, and the input is mixed."),
+        (scaled(1.0), "The scores are not scaled at all."),
+        (scaled(1 / head_dim), "The scale is the width: it is its root that counts."),
+        (scaled(head_dim**0.5), "The scores are multiplied by the root: divide them."),
+        (scaled(length**-0.5), "The scale takes the length, not a width."),
+    ]  # fmt: skip
+
+
+def _wrong_inputs(x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Mistakes:
+    attend = scaled_dot_product_attention
+    return [
+        (attend(query, key, x), "One bug is left: the input is mixed, not the values."),
+        (attend(query, key, query), "The queries are mixed, not the values."),
+        (attend(query, key, key), "The keys are mixed, not the values."),
+        (attend(key, query, value), "Queries and keys have changed places."),
+        (attend(query, query, value), "The queries are compared with themselves."),
+        (attend(key, key, value), "The keys are compared with themselves."),
+        (attend(x, x, value), "The inputs are compared, not queries with keys."),
+    ]
+
+
+def _wrong_weights(query: Tensor, key: Tensor, value: Tensor) -> Mistakes:
+    raw = query @ key.mT
+    scores = raw * query.shape[-1] ** -0.5
+    unweighted = "The scores were never made into weights."
+    return [
+        (scores.softmax(1) @ value, "The softmax runs over the queries, not the keys."),
+        (scores.softmax(0) @ value, "The softmax runs over the batch, not the keys."),
+        (scores @ value, unweighted),
+        (raw @ value, unweighted),
+        (scores.softmax(-1), "These are the weights: what do they mix?"),
+    ]

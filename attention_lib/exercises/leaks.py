@@ -1,0 +1,106 @@
+"""The check of chapter 3's detector for leaks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.exercises.verdict import NOT_YET, Verdict, run
+from attention_lib.masks import causal_mask
+from attention_lib.reproducibility import seeded
+
+
+def check_leak_finder(answer: object) -> Verdict:
+    """Checks ``sees_future(f, x)`` on functions that leak and functions that do not."""
+    x = torch.randn(1, 4, 3, generator=seeded(0))
+    said: list[bool] = []
+    for name, function, _ in _SUSPECTS:
+        given = x.clone()
+        came = run(answer, function, given)
+        if came is NOT_YET and said:
+            message = f"Nothing comes back for {name}: is a return missing?"
+            return Verdict(False, message)
+        if isinstance(came, Verdict):
+            return came
+        if not torch.equal(given, x):
+            return Verdict(False, "Your code changes x itself: change a copy of it.")
+        if not _is_boolean(came):
+            kind = type(came).__name__
+            return Verdict(False, f"Give one True or False; for {name} came a {kind}.")
+        said.append(bool(came))
+    return _judge(said)
+
+
+def _judge(said: list[bool]) -> Verdict:
+    """Finds the mistake that says the same of every function."""
+    pattern = "".join("01"[leaks] for leaks in said)
+    if pattern in _PATTERNS:
+        return Verdict(False, _PATTERNS[pattern])
+    for (name, _, leaks), suspected in zip(_SUSPECTS, said, strict=True):
+        if suspected != leaks:
+            truth = "leaks" if leaks else "does not leak"
+            return Verdict(False, f"Judged wrongly: {name} {truth}.")
+    return Verdict(True, f"{len(said)} functions, each judged rightly.")
+
+
+def _is_boolean(came: Any) -> bool:
+    if isinstance(came, Tensor):
+        return came.dtype == torch.bool and came.numel() == 1
+    return isinstance(came, bool | np.bool_)
+
+
+def _attend_to_all(x: Tensor) -> Tensor:
+    return scaled_dot_product_attention(x, x, x)
+
+
+def _attend_to_past(x: Tensor) -> Tensor:
+    return scaled_dot_product_attention(x, x, x, causal_mask(x.shape[1]))
+
+
+def _show_next(x: Tensor) -> Tensor:
+    return torch.cat([x[:, 1:], 0 * x[:, :1]], 1)
+
+
+def _show_previous(x: Tensor) -> Tensor:
+    return torch.cat([0 * x[:, :1], x[:, :-1]], 1)
+
+
+def _peek(position: int, at: int) -> Callable[[Tensor], Tensor]:
+    """Gives a function in which one position looks ahead, at one other only."""
+
+    def function(x: Tensor) -> Tensor:
+        mix = torch.eye(4, dtype=x.dtype)
+        mix[position, at] = 1
+        # The reader may give a beginning of x alone.
+        return mix[: x.shape[1], : x.shape[1]] @ x
+
+    return function
+
+
+# What is tested, in words; the function, of 4 positions; whether it leaks.
+_SUSPECTS: list[tuple[str, Callable[[Tensor], Tensor], bool]] = [
+    ("attention without a mask", _attend_to_all, True),
+    ("attention under a causal mask", _attend_to_past, False),
+    ("a shift that shows each position the next", _show_next, True),
+    ("a running sum", lambda x: x.cumsum(1), False),
+    ("a shift that shows each position the previous", _show_previous, False),
+    ("a function in which only position 0 sees 1", _peek(0, 1), True),
+    ("a function in which only position 0 sees 3", _peek(0, 3), True),
+    ("a function in which only position 2 sees 3", _peek(2, 3), True),
+]
+
+# What the usual mistakes say of these eight (1: it leaks), and what to say then.
+_PATTERNS = {
+    "11111111": "You say that everything leaks: which outputs may not change?",
+    "00000000": "You say that nothing leaks: is x changed, and the past compared?",
+    "01011000": "Every judgement is the wrong way round: True must mean a leak.",
+    "11110111": "A running sum does not leak: a position may depend on itself.",
+    "11011000": "A running sum does not leak: outputs after a change may differ.",
+    "10100011": "A leak from 1 to 0 is missed: change more than the last position.",
+    "10100101": "A leak from 3 to 0 is missed: compare more than the neighbour.",
+    "10100110": "A leak from 3 to 2 is missed: compare more than position 0.",
+    "10100100": "A leak from 3 is missed: change more than position 1.",
+}

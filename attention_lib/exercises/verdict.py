@@ -1,0 +1,198 @@
+"""What a check says, and how it finds out.
+
+A check runs the answer on small inputs and compares what comes with what is right.
+Where the two differ, it looks for the usual mistake that gives the same there.
+"""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+# What a mistake gives, and what to say of it.
+Mistakes = Sequence[tuple[Any, str]]
+
+_KINDS = {"Tensor": "torch tensor", "ndarray": "NumPy array"}
+_TOLERANCE = 1e-4, 1e-5  # relative, absolute: float32 is enough
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found; a notebook shows it as one line of text.
+
+    Attributes:
+        passed: True or False, and None while there is no answer yet.
+        message: what is right, or what is wrong and where to look.
+    """
+
+    passed: bool | None
+    message: str
+
+    def __repr__(self) -> str:
+        mark = {True: "✓", False: "✗", None: "○"}[self.passed]
+        # The words of an error may run over many lines.
+        return " ".join([mark, *self.message.split()])
+
+
+NOT_YET = Verdict(
+    None, "No answer yet: replace the ... above, then run this cell again."
+)
+
+
+def judge(
+    answer: object,
+    inputs: tuple[Any, ...],
+    right: Any,
+    mistakes: Mistakes = (),
+    *,
+    so_far: str = "",
+) -> Verdict | None:
+    """Runs the reader's function on copies of the inputs; None where all is right.
+
+    Args:
+        answer: what the reader wrote.
+        inputs: what it is called with.
+        right: the result wanted, as the kind of array wanted.
+        mistakes: what else may come, and what to say then.
+        so_far: what earlier runs have shown, said before what is wrong now.
+    """
+    given = deepcopy(inputs)
+    came = run(answer, *given)
+    wrong = came if isinstance(came, Verdict) else _compare(came, right, mistakes)
+    if wrong is None and not all(map(_unchanged, given, inputs)):
+        wrong = Verdict(
+            False, "The result is right, but your code changes its input: leave it be."
+        )
+    if wrong is None or not so_far:
+        return wrong
+    message = "your code gives nothing back." if wrong is NOT_YET else wrong.message
+    return Verdict(False, f"{so_far} {message}")
+
+
+def run(answer: object, *inputs: Any) -> Any:
+    """Gives what the reader's function returns; a verdict if it fails or is a stub."""
+    if answer is None or answer is ...:
+        return NOT_YET
+    if not callable(answer):
+        kind = type(answer).__name__
+        return Verdict(False, f"Give the function itself, not a result ({kind}).")
+    try:
+        # What overflows is found in the result, and said in words.
+        with np.errstate(all="ignore"):
+            came = answer(*inputs)
+    except Exception as error:
+        return _failed(error)
+    return NOT_YET if came is None or came is ... else came
+
+
+def judge_number(
+    answer: object, right: int, praise: str, mistakes: Mistakes, otherwise: str
+) -> Verdict:
+    """Compares a number with the right one, then with those that mistakes give.
+
+    Args:
+        answer: what the reader gave.
+        right: the number wanted.
+        praise: what to say of it: why it is right.
+        mistakes: numbers that may come instead, and what to say then.
+        otherwise: what to say of any other number.
+    """
+    number = positive_number(answer)
+    if isinstance(number, Verdict):
+        return number
+    # Two decimals, so that a root may be given rounded.
+    for wanted, message in [(right, praise), *mistakes]:
+        if abs(number - wanted) < 0.01:
+            return Verdict(wanted == right, message)
+    return Verdict(False, otherwise)
+
+
+def positive_number(answer: object) -> float | Verdict:
+    """Gives the answer as a number, or a verdict where it is none above 0."""
+    if answer is None or answer is ...:
+        return NOT_YET
+    if isinstance(answer, np.generic | np.ndarray | Tensor) and answer.shape == ():
+        answer = answer.item()
+    if isinstance(answer, int | float) and not isinstance(answer, bool):
+        if 0 < answer <= sys.float_info.max:
+            return float(answer)
+        return Verdict(False, f"The answer is a number above 0, not {answer}.")
+    comma = " Is there a comma in it?" if isinstance(answer, tuple) else ""
+    came = type(answer).__name__
+    return Verdict(False, f"The answer is one number, not a {came}.{comma}")
+
+
+def _failed(error: Exception) -> Verdict:
+    """Says where the reader's code failed: its own line, not one of a library."""
+    # The first level is `run`; there is no second where the call itself failed.
+    level = error.__traceback__ and error.__traceback__.tb_next
+    where = ""
+    if level:
+        if any(value is ... for value in level.tb_frame.f_locals.values()):
+            return NOT_YET
+        line = traceback.extract_tb(level)[0].line
+        where = f" in `{line}`" if line else ""
+    words = f": {error}".rstrip() if str(error) else "."
+    return Verdict(False, f"Your code raised {type(error).__name__}{where}{words}")
+
+
+def _compare(came: Any, right: Any, mistakes: Mistakes) -> Verdict | None:
+    """Gives None where the result is right, else the verdict of what fits."""
+    if message := _other_kind(came, right):
+        return Verdict(False, message)
+    if _same(came, right):
+        return None
+    fits = (message for mistaken, message in mistakes if _same(came, mistaken))
+    return Verdict(False, next(fits, None) or _difference(came, right))
+
+
+def _other_kind(came: Any, right: Any) -> str:
+    """Says what came where it is no array of the kind wanted, else nothing."""
+    if isinstance(came, tuple):
+        return f"Your function returns {len(came)} things: only one is asked for."
+    if not isinstance(came, type(right)):
+        names = [type(thing).__name__ for thing in (came, right)]
+        kind, wanted = (_KINDS.get(name, name) for name in names)
+        return f"Your function returns a {kind}; it must be a {wanted}."
+    try:
+        _numbers(came)
+    except (NotImplementedError, RuntimeError, TypeError, ValueError):
+        return "Your function returns an array that does not hold plain numbers."
+    return ""
+
+
+def _difference(came: Any, right: Any) -> str:
+    """Says in what a result differs: type, shape, NaN, or the first wrong number."""
+    yours, wanted = _numbers(came), _numbers(right)
+    if yours.dtype != wanted.dtype:
+        kind = "True and False" if wanted.dtype == bool else "numbers"
+        return f"The result must hold {kind}; yours is of type {came.dtype}."
+    if yours.shape != wanted.shape:
+        return f"The shape must be {wanted.shape} here; yours is {yours.shape}."
+    if not np.isfinite(yours).all():
+        return "There is NaN or infinity in the result: print each step."
+    first = tuple(np.argwhere(~np.isclose(yours, wanted, *_TOLERANCE))[0].tolist())
+    return f"The shape is right, the content is not: look at {list(first)} first."
+
+
+def _same(came: Any, wanted: Any) -> bool:
+    """Tells whether two arrays are equal, as far as float32 can be."""
+    a, b = _numbers(came), _numbers(wanted)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return np.allclose(a, b, *_TOLERANCE, equal_nan=True)
+
+
+def _unchanged(now: Any, before: Any) -> bool:
+    return np.array_equal(_numbers(now), _numbers(before))
+
+
+def _numbers(array: Any) -> np.ndarray:
+    """Gives the content of any array, as booleans or in float64."""
+    content = np.asarray(array.tolist() if isinstance(array, Tensor) else array)
+    return content if content.dtype == bool else content.astype(float)

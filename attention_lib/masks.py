@@ -1,0 +1,110 @@
+"""Masks: who may look at whom.
+
+One convention for the whole book: masks are boolean, True means "may attend", rows are
+queries and columns are keys. A mask says nothing of heads; layers add that axis.
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from attention_lib.validation import check_lengths, check_masks, check_positive
+
+
+def causal_mask(
+    query_len: int,
+    key_len: int | None = None,
+    *,
+    device: torch.device | str | None = None,
+) -> Bool[Tensor, "Q K"]:
+    """Lets each query see the keys up to its own place, and none after.
+
+    The last query stands at the last key (bottom-right alignment), as in decoding,
+    where the keys of earlier steps are kept. With more queries than keys, the first
+    rows see nothing.
+
+    Args:
+        query_len: rows.
+        key_len: columns; as many as rows when left out.
+        device: where the mask is made.
+
+    Raises:
+        TypeError: a length that is not an int.
+        ValueError: a length below 1.
+    """
+    key_len = query_len if key_len is None else key_len
+    check_positive(query_len=query_len, key_len=key_len)
+    key_place = torch.arange(key_len, device=device)
+    query_place = torch.arange(key_len - query_len, key_len, device=device)
+    return key_place <= query_place[:, None]  # (K,) against (Q, 1)
+
+
+def sliding_window_mask(
+    query_len: int,
+    window: int,
+    key_len: int | None = None,
+    *,
+    device: torch.device | str | None = None,
+) -> Bool[Tensor, "Q K"]:
+    """Lets each query see its own place and the ``window - 1`` places before it.
+
+    Aligned as ``causal_mask``: the local attention of Beltagy et al. (2020), causal.
+
+    Args:
+        query_len: rows.
+        window: how many keys a query sees at most, itself included.
+        key_len: columns; as many as rows when left out.
+        device: where the mask is made.
+
+    Raises:
+        TypeError: a length or window that is not an int.
+        ValueError: a length or window below 1.
+    """
+    check_positive(window=window)
+    causal = causal_mask(query_len, key_len, device=device)
+    # What was in sight `window` places earlier has left the window.
+    return causal & ~causal.tril(causal.shape[1] - causal.shape[0] - window)
+
+
+def padding_mask(
+    lengths: Int[Tensor, " B"],
+    max_len: int,
+    *,
+    side: Literal["left", "right"] = "right",
+) -> Bool[Tensor, "B 1 K"]:
+    """Hides the padding of a batch from every query: its keys, so its columns.
+
+    Args:
+        lengths: how many real tokens each sequence has, 0 to ``max_len``.
+        max_len: the length that all were padded to.
+        side: where the padding stands.
+
+    Raises:
+        TypeError: lengths that are not whole numbers in a tensor.
+        ValueError: lengths with another number of axes, or outside 0 to ``max_len``;
+            another side.
+    """
+    check_lengths(lengths, max_len, side)
+    place = torch.arange(max_len, device=lengths.device)
+    if side == "left":
+        place = place.flip(0)
+    return (place < lengths[:, None])[:, None, :]  # (B, K) -> (B, 1, K)
+
+
+def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
+    """Lets a query see a key only where every mask does.
+
+    Args:
+        *masks: at least one; shapes that broadcast, such as (Q, K) and (B, 1, K).
+
+    Raises:
+        TypeError: a mask that is not a boolean tensor, or on another device.
+        ValueError: no mask at all; shapes that do not broadcast.
+    """
+    check_masks(masks)
+    combined = masks[0]
+    for mask in masks[1:]:
+        combined = combined & mask
+    return combined

@@ -1,0 +1,67 @@
+"""What makes a run repeat: seeds, the device, the kernels. All of it is set here.
+
+Random numbers come from seeded generators on the CPU and move to the device afterwards,
+because a GPU's generator gives other numbers for the same seed.
+"""
+
+import os
+
+import numpy as np
+import torch
+
+# Read once, when a process starts, so whoever starts the process sets it: the recorder,
+# the comparison, CI. cuBLAS needs the first to repeat itself; a second thread would
+# change the order in which sums are taken, and so their last digits.
+RUN_ENVIRONMENT = {
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def seeded(seed: int) -> torch.Generator:
+    """Gives a generator on the CPU that yields the same numbers on every machine.
+
+    >>> torch.randn(2, generator=seeded(0)).equal(torch.randn(2, generator=seeded(0)))
+    True
+    """
+    return torch.Generator(device="cpu").manual_seed(seed)
+
+
+def choose_device() -> torch.device:
+    """Gives the GPU where there is one, else the CPU; ``ATTENTION_DEVICE`` overrides.
+
+    Raises:
+        ValueError: ``ATTENTION_DEVICE`` names a device that this machine lacks.
+    """
+    found = "cuda" if torch.cuda.is_available() else "cpu"
+    wanted = os.environ.get("ATTENTION_DEVICE") or found
+    try:
+        device = torch.device(wanted)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise ValueError(
+            f"ATTENTION_DEVICE={wanted} cannot be used here: unset it, or set it to "
+            f"`{found}`"
+        ) from error
+    return device
+
+
+def make_repeatable(seed: int = 0) -> torch.device:
+    """Sets everything that makes a chapter's numbers repeat, and gives the device.
+
+    Seeds torch, asks for kernels that repeat, turns TF32 off (it rounds to ten bits),
+    and prints few digits. NumPy is seeded where it is used, by ``default_rng(seed)``.
+    """
+    # A notebook's own kernel may not have been started with it; it is early enough
+    # until the first product on a GPU.
+    cublas = "CUBLAS_WORKSPACE_CONFIG"
+    os.environ.setdefault(cublas, RUN_ENVIRONMENT[cublas])
+    torch.manual_seed(seed)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_printoptions(  # type: ignore[no-untyped-call]
+        precision=4, sci_mode=False, linewidth=88
+    )
+    np.set_printoptions(precision=4, suppress=True, linewidth=88)
+    return choose_device()

@@ -1,0 +1,75 @@
+"""Attention without parameters, in NumPy: look up, score, normalise, mix.
+
+Convention: the last axis of scores and weights is the key axis. Masks are boolean, and
+True means "may attend". A query that may attend to nothing gets zeros.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from attention_lib.validation import check_inputs, check_scores
+
+
+def softmax(
+    x: Float[np.ndarray, "..."], axis: int = -1, temperature: float = 1.0
+) -> Float[np.ndarray, "..."]:
+    """Turns scores into weights: positive, summing to 1 along ``axis``.
+
+    A low temperature sharpens the weights, a high one flattens them. A score of -inf
+    gets the weight 0, and where all scores are -inf, all weights are 0.
+
+    Args:
+        x: scores of any shape.
+        axis: the axis that the weights share out.
+        temperature: divides the scores; above 0.
+
+    Raises:
+        ValueError: temperature not above 0, no such axis, NaN or +inf in ``x``.
+    """
+    x = np.asarray(x)
+    check_scores(x, axis, temperature)
+    peak = x.max(axis=axis, keepdims=True)
+    # exp never sees a number above 0, so it cannot overflow.
+    with np.errstate(over="ignore"):  # far below the peak is -inf, whose weight is 0
+        e = np.exp((x - np.where(np.isneginf(peak), 0, peak)) / float(temperature))
+    total = e.sum(axis=axis, keepdims=True)
+    return e / np.where(total == 0, 1, total)
+
+
+def attention(
+    query: Float[np.ndarray, "*B Q D"],
+    key: Float[np.ndarray, "*#B K D"],
+    value: Float[np.ndarray, "*#B K V"],
+    *,
+    scale: float | None = None,
+    mask: Bool[np.ndarray, "..."] | None = None,
+) -> tuple[Float[np.ndarray, "*B Q V"], Float[np.ndarray, "*B Q K"]]:
+    """Mixes the values, each weighted by how well its key matches the query.
+
+    softmax(query keyᵀ · scale) value: equation (1) of Vaswani et al. (2017).
+
+    Args:
+        query: what each row looks for.
+        key: what each entry is found by.
+        value: what each entry gives.
+        scale: multiplies the scores; 1/√D when left out.
+        mask: True where a query may attend to a key; broadcasts to (..., Q, K).
+
+    Returns:
+        The context (..., Q, V) and the weights (..., Q, K).
+
+    Raises:
+        TypeError: a mask that is not boolean; types that differ.
+        ValueError: shapes that do not fit together; NaN among the scores.
+    """
+    query, key, value = np.asarray(query), np.asarray(key), np.asarray(value)
+    check_inputs(query, key, value, mask, kind=np.ndarray)
+    # math.sqrt, not np.sqrt: a Python float leaves float32 arrays float32.
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    scores = query @ key.swapaxes(-2, -1) * scale  # (..., Q, K)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf)
+    weights = softmax(scores)
+    return weights @ value, weights
