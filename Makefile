@@ -1,0 +1,60 @@
+# Every target sets up .venv first, and says what it does under `make help`.
+# make setup PYTHON=python3.12     with another interpreter than the first that will do
+# make notebooks ARGS=--all        record all; or ARGS=03-masks for one
+
+PY := .venv/bin/python
+# One session: the checks are tests too, so all run, and one summary names what failed.
+PYTEST := $(PY) -m pytest -n auto --dist loadscope --junitxml=reports/junit.xml
+COVERAGE := --cov=attention_lib --cov-branch --cov-fail-under=98 \
+  --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage
+NBVAL := -p tools.compare --nbval
+BOOK_TESTS = $(wildcard tests/test_book_*.py)
+LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup book serve notebooks test test-lib test-book test-notebooks \
+  lint format lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv with every pinned version
+	@tools/setup.sh
+
+book: setup ## record what is stale, then build the site
+	@$(PY) -m tools.site
+
+serve: setup ## show the site, and rebuild and reload it on every change
+	@$(PY) -m tools.serve
+
+notebooks: setup ## execute the chapters whose record is stale
+	@$(PY) -m tools.record $(ARGS)
+
+test: setup ## check everything: code, records, site, and every notebook run again
+	@$(PY) -m tools.site --check || true
+	@$(PYTEST) $(COVERAGE) $(NBVAL) tests notebooks
+
+test-lib: setup ## test attention_lib only
+	@$(PYTEST) $(COVERAGE) $(LIBRARY_TESTS)
+
+test-book: setup ## test the pipeline and the site only
+	@$(PY) -m tools.site --check || true
+	@$(PYTEST) $(BOOK_TESTS)
+
+test-notebooks: setup ## run every notebook again and compare
+	@$(PYTEST) $(NBVAL) notebooks
+
+lint: setup ## check style and types
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
+
+format: setup ## mend style
+	@$(PY) -m ruff check --fix-only --quiet . && $(PY) -m ruff format .
+
+lock: setup ## pin the newest versions that pyproject.toml allows
+	@$(PY) -m uv --version >/dev/null 2>&1 || $(PY) -m pip install --quiet uv
+	@$(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	  --group book --group test --custom-compile-command "make lock" \
+	  pyproject.toml --output-file requirements.txt
+
+clean: ## remove what was built, but neither .venv nor records
+	@rm -rf _build reports .pytest_cache .mypy_cache .ruff_cache .hypothesis

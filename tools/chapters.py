@@ -1,0 +1,71 @@
+"""Where the chapters are, in which order, and how the site reads them."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+from myst_nb.core.read import read_myst_markdown_notebook
+from myst_parser.config.main import MdParserConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAPTERS = ROOT / "chapters"
+NOTEBOOKS = ROOT / "notebooks"
+
+
+def chapter_paths(root: Path = ROOT) -> list[Path]:
+    """Return the chapters in the reading order of `_toc.yml`.
+
+    Raises:
+        FileNotFoundError: `_toc.yml` names a chapter that is not there.
+    """
+    paths = []
+    for entry in _files(_read_yaml(root / "_toc.yml")):
+        if not entry.startswith("chapters/"):
+            continue
+        path = root / f"{entry.removesuffix('.md')}.md"
+        if not path.is_file():
+            raise FileNotFoundError(f"_toc.yml names {entry}: add {path} or remove it")
+        paths.append(path)
+    return paths
+
+
+def notebook_path(chapter: Path) -> Path:
+    """Return where the record of a chapter stands."""
+    return chapter.parent.parent / "notebooks" / f"{chapter.stem}.ipynb"
+
+
+def read_chapter(path: Path) -> nbformat.NotebookNode:
+    """Read a chapter as the site reads it, its Markdown not yet converted.
+
+    The site finds a record by its code cells and their metadata, so both come from
+    MyST-NB's own reader. `metadata.source_map` holds each cell's first line, from 0.
+    """
+    notebook: nbformat.NotebookNode = read_myst_markdown_notebook(
+        path.read_text(encoding="utf-8"),
+        config=parser_config(path.parent.parent),
+        add_source_map=True,
+        path=path,
+    )
+    return notebook
+
+
+def parser_config(root: Path = ROOT) -> MdParserConfig:
+    """Return the MyST settings of `_config.yml`."""
+    parse = _read_yaml(root / "_config.yml")["parse"]
+    return MdParserConfig(enable_extensions=set(parse["myst_enable_extensions"]))
+
+
+def _read_yaml(path: Path) -> Any:
+    """Read one YAML file."""
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def _files(toc: Any) -> list[str]:
+    """Collect the values of all `file` keys, in the order in which they stand."""
+    if isinstance(toc, list):
+        return [name for part in toc for name in _files(part)]
+    if not isinstance(toc, dict):
+        return []
+    own = [toc["file"]] if "file" in toc else []
+    return own + [name for value in toc.values() for name in _files(value)]

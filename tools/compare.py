@@ -1,0 +1,161 @@
+"""Run every notebook again and compare it with its record: a plugin for pytest.
+
+Run as `python -m pytest -p tools.compare --nbval notebooks`. nbval executes the cells
+and reports them; what it compares, and how, is replaced on each of its items.
+"""
+
+import os
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nbformat import NotebookNode
+from nbval import plugin as nbval
+from nbval.plugin import IPyNbCell, NbCellError
+
+from tools.execute import kernel_environment
+from tools.outputs import compare_outputs
+from tools.rules import cell_faults, first_line, reason, skipped, tags, tolerance
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = Path("reports", "pictures")
+PROPERTY = "book_comparison"  # how a worker's findings reach the summary
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set up what the kernels inherit: this Python, this tree, one thread."""
+    if not config.option.nbval:
+        return
+    config.option.nbval_current_env = True
+    # A notebook is no test of the library: under --cov, nbval would trace its kernel.
+    nbval.setup_coverage = nbval.teardown_coverage = lambda *_: None
+    wanted = kernel_environment(ROOT)
+    os.environ["PYTHONPATH"] = wanted["PYTHONPATH"]
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+    if hasattr(config, "workerinput"):
+        return
+    if config.getoption("dist", "no") not in {"no", "loadscope", "loadfile"}:
+        raise pytest.UsageError("cells share a kernel: run with `--dist loadscope`")
+    # Pictures of an earlier run would mislead.
+    shutil.rmtree(config.rootpath / PICTURES, ignore_errors=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have nbval's items compare by our rules, and obey our tags only."""
+    if not isinstance(item, IPyNbCell):
+        return
+    cell, compared = item.cell, "not-compared" not in tags(item.cell)
+    own = tolerance(cell)
+    notes = {
+        "place": place(item),
+        "exempt": "" if compared and not skipped(cell) else reason(cell) or "no reason",
+        "tolerance": str(own) if own else "",
+        "reason": reason(cell),
+        "compared": False,
+    }
+    item.user_properties.append((PROPERTY, notes))
+    item.options = defaultdict(bool, check=compared, skip=skipped(cell))
+    item.compare_outputs = partial(_compare, item, notes)
+    item.repr_failure = partial(_describe, item, item.repr_failure)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Fail a cell whose record breaks the rules, after running it for later cells."""
+    faults = cell_faults(item.cell) if isinstance(item, IPyNbCell) else []
+    if not faults:
+        return (yield)
+    lines = [f"- {fault}" for fault in faults]
+    try:
+        yield
+    except NbCellError as error:
+        lines += ["", str(error), error.inner_traceback or ""]
+    except pytest.skip.Exception:
+        pass
+    item.raise_cell_error(  # type: ignore[attr-defined]
+        "its record breaks the rules", "\n".join(lines)
+    )
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how much was compared, how near it came, and what was left out, and why."""
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    cells = [
+        notes
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        for name, notes in report.user_properties
+        if name == PROPERTY
+    ]
+    if cells:
+        terminalreporter.section("comparison with the records")
+        for line in summary(cells):
+            terminalreporter.line(line)
+
+
+def summary(cells: list[dict[str, Any]]) -> list[str]:
+    """Return the lines that end a run."""
+    compared = [notes for notes in cells if notes["compared"]]
+    pictures = sum(notes["picture_count"] for notes in compared)
+    exempt = [notes for notes in cells if notes["exempt"]]
+    own = [notes for notes in cells if notes["tolerance"]]
+    return [
+        f"cells compared: {len(compared)} of {len(cells)}; pictures: {pictures}",
+        "largest difference, 1 being what is allowed: "
+        f"{_largest(compared, 'numbers')}; {_largest(compared, 'pictures')}",
+        f"not compared: {len(exempt)} of {len(cells)} cells",
+        *(f"  {notes['place']}: {notes['exempt']}" for notes in exempt),
+        f"with a tolerance of its own: {len(own)} of {len(cells)} cells",
+        *(
+            f"  {notes['place']}, {notes['tolerance']}: {notes['reason']}"
+            for notes in own
+        ),
+    ]
+
+
+def place(item: Any) -> str:
+    """Name a cell as the recorder does: chapter, and code cell counted from 1."""
+    return f"{item.path.stem}, code cell {item.cell_num + 1}"
+
+
+def _largest(cells: Iterable[dict[str, Any]], kind: str) -> str:
+    worst = max(cells, key=lambda notes: float(notes[kind]), default=None)
+    if worst is None or not worst[kind]:
+        return f"{kind} 0"
+    return f"{kind} {worst[kind]:.2g} ({worst['place']})"
+
+
+def _compare(
+    item: Any,
+    notes: dict[str, Any],
+    result: list[NotebookNode],
+    reference: list[NotebookNode],
+) -> bool:
+    """Stand in for nbval's comparison of one cell."""
+    name = f"{item.path.stem}-cell-{item.cell_num + 1:02d}"
+    stem = item.config.rootpath / PICTURES / name
+    found = compare_outputs(reference, result, tolerance(item.cell), stem)
+    notes.update(vars(found), compared=True)
+    item.comparison_traceback = found.faults
+    return not found.faults
+
+
+def _describe(item: Any, otherwise: Any, excinfo: Any) -> str:
+    """Say where a cell failed, and how; nbval counts cells from 0, so name both."""
+    error = excinfo.value
+    if not isinstance(error, NbCellError):
+        return f"{place(item)}: {otherwise(excinfo)}"
+    lines = [
+        f"{place(item)} (here Cell {item.cell_num}): {first_line(item.cell)}",
+        str(error),
+        error.inner_traceback or "",
+    ]
+    text = "\n".join(lines)
+    return text if item.config.option.color == "yes" else COLOUR.sub("", text)

@@ -1,0 +1,119 @@
+"""Compare two texts: their numbers within a tolerance, all other characters exactly.
+
+Rounding sets the tolerance. Two machines that agree to seven digits may print 0.1235
+and 0.1234, because the value lies between: so a decimal may differ by one unit of the
+last digit that the reference prints. It may never differ by more than one unit of its
+second decimal, because NumPy and Python cut trailing zeros: a printed 0.5 stands for
+0.5000, and 0.6 is another number. Integers are exact, and so are nan and inf.
+"""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+# Digits in a name (`float32`, `x_1`) or a version (`2.13.0`) are part of the text.
+NUMBER = re.compile(
+    r"((?<![\w.])[-+−]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\.?\d)"
+    r"|(?<![\w.])[-+−]?(?:nan|NaN|inf|Infinity)(?!\w))"
+)
+FEWEST_DECIMALS = 2
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What keeps two outputs from agreeing, if anything, and how near they came.
+
+    `largest` is the largest difference as a fraction of its tolerance.
+    """
+
+    faults: tuple[str, ...] = ()
+    largest: float = 0.0
+
+
+def compare_text(
+    reference: str, result: str, tolerance: Decimal | None = None
+) -> Verdict:
+    """Compare a printed result with its reference.
+
+    `tolerance` is absolute and replaces the last digit's unit for all decimals.
+    """
+    if reference == result:
+        return Verdict()
+    wanted, found = NUMBER.split(reference), NUMBER.split(result)
+    words = _compare_words(wanted, found)
+    if words:
+        return Verdict((words,))
+    pairs = list(zip(wanted[1::2], found[1::2], strict=True))
+    fractions = [_fraction(*pair, tolerance) for pair in pairs]
+    largest = max(fractions)
+    if largest <= 1:
+        return Verdict(largest=float(largest))
+    count = sum(fraction > 1 for fraction in fractions)
+    pair = pairs[fractions.index(largest)]
+    return Verdict((_describe(pair, count, tolerance),), float(largest))
+
+
+def unit_of(number: str) -> Decimal:
+    """Return the tolerance of a printed number: 0 for an integer, nan and inf."""
+    mantissa, _, exponent = number.lower().partition("e")
+    if "." not in mantissa and not exponent:
+        return Decimal(0)
+    decimals = max(len(mantissa.partition(".")[2]), FEWEST_DECIMALS)
+    return Decimal(1).scaleb(int(exponent or 0) - decimals)
+
+
+def _fraction(reference: str, result: str, tolerance: Decimal | None) -> Decimal:
+    """Return the difference of two numbers as a fraction of what is allowed."""
+    one, two = _value(reference), _value(result)
+    if one == two or (one.is_nan() and two.is_nan()):
+        same_kind = bool(unit_of(reference)) == bool(unit_of(result))
+        return Decimal(0 if same_kind else "inf")
+    allowed = unit_of(reference) and (tolerance or unit_of(reference))
+    if not (allowed and unit_of(result)):  # an integer, nan or inf on either side
+        return Decimal("inf")
+    return abs(one - two) / allowed
+
+
+def _value(number: str) -> Decimal:
+    return Decimal(number.replace("−", "-"))
+
+
+def _describe(pair: tuple[str, str], count: int, tolerance: Decimal | None) -> str:
+    """Say which number is furthest off, and what was allowed."""
+    reference, result = pair
+    unit = unit_of(reference)
+    allowed = f"{float(tolerance or unit):g}" if unit else "nothing"
+    off = float(abs(_value(reference) - _value(result)))
+    which = "1 number differs" if count == 1 else f"{count} numbers differ; the largest"
+    return f"{which}: {reference} became {result}, off by {off:g}; allowed: {allowed}"
+
+
+def _compare_words(wanted: list[str], found: list[str]) -> str:
+    """Say where the text between the numbers differs, or nothing.
+
+    Columns are as wide as their widest number. So where a number changed its width, by
+    a sign or a digit, and only in such an output, spaces beside numbers are padding.
+    """
+    widths = [list(map(len, parts[1::2])) for parts in (wanted, found)]
+    padded = widths[0] != widths[1]
+    texts = [_unpadded(parts) if padded else parts[::2] for parts in (wanted, found)]
+    for one, two in zip(*texts, strict=False):
+        if one != two:
+            return f"the text differs: {_around(one, two)} became {_around(two, one)}"
+    if len(wanted) != len(found):
+        counts = [len(parts) // 2 for parts in (wanted, found)]
+        return f"the reference holds {counts[0]} numbers, the result {counts[1]}"
+    return ""
+
+
+def _around(text: str, other: str) -> str:
+    """Return the part of a text where it leaves another."""
+    pairs = enumerate(zip(text, other, strict=False))
+    at = next((at for at, (one, two) in pairs if one != two), len(other))
+    return repr(text[max(at - 20, 0) : at + 40])
+
+
+def _unpadded(parts: list[str]) -> list[str]:
+    """Return the texts between numbers without the spaces that touch a number."""
+    texts = [text.lstrip(" ") if i else text for i, text in enumerate(parts[::2])]
+    return [text.rstrip(" ") for text in texts[:-1]] + texts[-1:]

@@ -1,0 +1,105 @@
+"""Which files of `attention_lib` a piece of code reaches, through its imports.
+
+Read from the syntax alone, so nothing is executed. Where that cannot tell, it says too
+much rather than too little.
+"""
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+LIBRARY = "attention_lib"
+
+
+def reached_files(sources: Iterable[str], root: Path) -> set[Path]:
+    """Return the files that code reaches, and that these reach in turn.
+
+    Several sources share their names, as the cells of a notebook do.
+    """
+    found: set[Path] = set()
+    todo = _imported(sources, root)
+    while todo:
+        found |= todo
+        nearer = (_imported([path.read_text(encoding="utf-8")], root) for path in todo)
+        todo = set().union(*nearer) - found
+    return found
+
+
+def _imported(sources: Iterable[str], root: Path) -> set[Path]:
+    """Return the files that code names in its own imports."""
+    try:
+        nodes = [node for text in sources for node in ast.walk(ast.parse(text))]
+    except SyntaxError:  # a magic or a shell line: anything may be behind it
+        return _everything(root)
+    found: set[Path] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                # Without `as`, the import binds the package that the name begins with.
+                module = alias.name if alias.asname else alias.name.split(".")[0]
+                found |= _module(module, root)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:  # the library imports by full names; so this says too much
+                return _everything(root)
+            for alias in node.names:
+                used = _attributes(alias.asname or alias.name, nodes)
+                found |= _name(node.module or "", alias.name, used, root)
+    return found
+
+
+def _module(module: str, root: Path) -> set[Path]:
+    """Return the files behind `import module`."""
+    if module == LIBRARY:
+        return _everything(root)
+    path = _path(module, root)
+    return {path} if path else set()
+
+
+def _name(module: str, name: str, used: set[str] | None, root: Path) -> set[Path]:
+    """Return the files behind `from module import name`.
+
+    Where the name is a package, its attributes in use say which of its files count.
+    """
+    package = _path(module, root)
+    if package is None:
+        return set()
+    inner = f"{module}.{name}"
+    path = _path(inner, root)
+    if path and path.name == "__init__.py" and used:
+        return set().union(*(_name(inner, attribute, None, root) for attribute in used))
+    if path or package.name != "__init__.py":
+        return {path or package}
+    for node in ast.parse(package.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                if name == (alias.asname or alias.name):
+                    return _name(node.module or "", alias.name, None, root)
+    return _everything(root) if module == LIBRARY else {package}
+
+
+def _attributes(name: str, nodes: list[ast.AST]) -> set[str] | None:
+    """Return the attributes taken from a name; None if it is used in any other way."""
+    mentions = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
+    taken = [
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+    ]
+    return set(taken) if len(taken) == len(mentions) else None
+
+
+def _path(module: str, root: Path) -> Path | None:
+    """Return the file of a module of the library; None for any other module."""
+    if module.split(".")[0] != LIBRARY:
+        return None
+    base = root.joinpath(*module.split("."))
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _everything(root: Path) -> set[Path]:
+    return set((root / LIBRARY).rglob("*.py"))

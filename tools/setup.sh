@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Makes .venv with every pinned version. Whatever goes wrong is said in one line.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+log=_build/setup.log
+python=.venv/bin/python
+wanted="$PWD $(cat requirements.txt pyproject.toml | cksum)"
+
+fail() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+# Names the cause of a failure, by what pip or venv left in the log.
+explain() {
+  trap 'rm -f _build/probe' EXIT
+  log_has() { grep -qiE "$1" "$log" 2>/dev/null; }
+  # On a full disk the log itself may be cut off.
+  if log_has 'No space left|Errno 28|Disk quota' || ! head -c 1000000 /dev/zero >_build/probe 2>/dev/null; then
+    fail "the disk is full: free 4 GB, then run the same command again (log: $log)"
+  elif log_has 'CERTIFICATE_VERIFY_FAILED'; then
+    fail "the package index's certificate is not trusted: set PIP_CERT (log: $log)"
+  elif log_has 'NewConnectionError|NameResolution|name resolution|ProxyError|Network is unreachable|Connection (refused|reset)|Timeout'; then
+    fail "the package index cannot be reached: check the network or PIP_INDEX_URL, then run the same command again (log: $log)"
+  elif log_has 'ensurepip|No module named .?venv'; then
+    fail "$1 cannot make environments: install its venv package (Debian: apt install python3-venv)"
+  elif log_has 'No matching distribution|Requires-Python'; then
+    fail "a pinned package has no build for $("$1" --version) on this machine: try another with \`make setup PYTHON=...\` (log: $log)"
+  elif log_has 'Permission denied'; then
+    fail "no permission to write to .venv (log: $log)"
+  fi
+  fail "installing failed: $(grep -v '^ *$' "$log" | tail -n 1) (log: $log)"
+}
+
+# Prints the interpreter to use: $PYTHON where it is set, else the first that will do.
+choose() {
+  local candidate version=
+  for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+    version=$("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>&1) || version=missing
+    case $version in
+      3.1[1-9] | 3.[2-9]?) echo "$candidate" && return ;;
+    esac
+    : "${found:=$candidate is $version}"
+  done
+  fail "Python 3.11 or newer is needed, but $found: install one, or name it with \`make setup PYTHON=/path/to/python3\`"
+}
+
+# Published builds of torch for Linux carry gigabytes of CUDA. Without an NVIDIA driver,
+# take PyTorch's own build without it, unless the reader's settings say where packages
+# come from. Only torch: where that host is barred, asking for each package takes minutes.
+install_small_torch() {
+  [ "$(uname -s)" = Linux ] || return 0
+  [ ! -e /proc/driver/nvidia/version ] && ! command -v nvidia-smi >/dev/null || return 0
+  case $("$python" -m pip config list 2>/dev/null) in
+    *index-url* | *find-links* | *no-index*) return 0 ;;
+  esac
+  "$python" -m pip install --no-deps --retries 1 --timeout 15 \
+    --index-url https://download.pytorch.org/whl/cpu \
+    "$(grep -oE '^torch==[^ ]+' requirements.txt)" >_build/setup-torch.log 2>&1 || true
+}
+
+if [ "$(cat .venv/.ready 2>/dev/null)" = "$wanted" ] && "$python" -c '' 2>/dev/null; then
+  exit 0
+fi
+
+# A first run that was cut short left its mark; pip cannot tell what is half there.
+if [ -e .venv/.unfinished ] || { [ -d .venv ] && ! "$python" -m pip --version >/dev/null 2>&1; }; then
+  rm -rf .venv
+fi
+base=$(choose)
+mkdir -p _build 2>/dev/null && : >"$log" || fail "cannot write to $PWD: is the disk full?"
+if [ ! -d .venv ]; then
+  echo "setup: making .venv with $("$base" --version)"
+  mkdir .venv && : >.venv/.unfinished && "$base" -m venv .venv >>"$log" 2>&1 || explain "$base"
+fi
+rm -f .venv/.ready
+echo "setup: installing the pinned packages, a few minutes the first time (log: $log)"
+install_small_torch
+"$python" -m pip install -r requirements.txt >>"$log" 2>&1 || explain "$python"
+"$python" -m pip install --no-deps -e . >>"$log" 2>&1 || explain "$python"
+rm -f .venv/.unfinished
+echo "$wanted" >.venv/.ready
