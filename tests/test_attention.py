@@ -1,0 +1,496 @@
+"""attention_lib.attention, against torch's own, loops and finite differences."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.autograd import gradcheck, gradgradcheck
+
+from attention_lib.attention import (
+    SelfAttention,
+    attention_weights,
+    scaled_dot_product_attention,
+)
+from attention_lib.masks import causal_mask, padding_mask
+from attention_lib.reproducibility import seeded
+
+# All of different size, so that a swapped axis shows.
+BATCH, QUERY_LEN, KEY_LEN, HEAD_DIM, VALUE_DIM = 6, 2, 3, 4, 5
+ROW_EMPTY = torch.tensor([[True, False, True], [False, False, False]])
+
+
+def tensors(*leading, dtype=torch.float64, seed=0):
+    generator = seeded(seed)
+    sizes = (QUERY_LEN, HEAD_DIM), (KEY_LEN, HEAD_DIM), (KEY_LEN, VALUE_DIM)
+    return [
+        torch.randn(*leading, *size, generator=generator, dtype=dtype) for size in sizes
+    ]
+
+
+def layer(d_model=7, head_dim=4, seed=0, **options):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return SelfAttention(d_model, head_dim, **options).double()
+
+
+def sequences(batch=2, length=5, d_model=7, seed=1):
+    return torch.randn(
+        batch, length, d_model, generator=seeded(seed), dtype=torch.float64
+    )
+
+
+def assert_close(result, wanted, **tolerance):
+    torch.testing.assert_close(result, wanted, **tolerance)
+
+
+def assert_same(result, wanted):
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
+
+
+def broadcasting(draw, shape):
+    """Draws a shape that broadcasts to this one: axes of 1, the first ones left out."""
+    sizes = [size if draw(st.booleans()) else 1 for size in shape]
+    return sizes[draw(st.integers(0, len(sizes))) :]
+
+
+@st.composite
+def cases(draw, dtype):
+    """Draws query, key, value and a mask, whose rows may be empty, that broadcast."""
+    leading = draw(st.lists(st.integers(1, 3), max_size=3))
+    query_len, key_len, head_dim, value_dim = draw(st.tuples(*[st.integers(1, 5)] * 4))
+    generator = seeded(draw(st.integers(0, 999)))
+    shapes = (
+        (*leading, query_len, head_dim),
+        (*broadcasting(draw, leading), key_len, head_dim),
+        (*broadcasting(draw, leading), key_len, value_dim),
+    )
+    inputs = [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+    mask_shape = broadcasting(draw, (*leading, query_len, key_len))
+    mask = torch.rand(mask_shape, generator=generator) < 0.5
+    return *inputs, draw(st.sampled_from([mask, None]))
+
+
+def values_and_gradients(attend, query, key, value, mask):
+    inputs = [tensor.clone().requires_grad_() for tensor in (query, key, value)]
+    context = attend(*inputs, mask)
+    direction = torch.linspace(-1, 1, context.numel(), dtype=context.dtype)
+    gradients = torch.autograd.grad(context, inputs, direction.view_as(context))
+    return context, *gradients
+
+
+def torch_attention(query, key, value, mask, **options):
+    """torch's own; as it broadcasts less than ours, every axis is spelled out."""
+    leading = query.shape[:-2]
+    key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
+    if mask is not None:
+        mask = mask.expand(*query.shape[:-1], key.shape[-2])
+    return F.scaled_dot_product_attention(query, key, value, mask, **options)
+
+
+TOLERANCES = {
+    torch.float64: {"rtol": 1e-9, "atol": 1e-11},
+    torch.float32: {"rtol": 1e-4, "atol": 1e-5},
+    torch.bfloat16: {"rtol": 0.05, "atol": 0.05},  # 8 bits: steps of 1/256
+}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@given(data=st.data())
+def test_scaled_dot_product_attention_agrees_with_torch(dtype, data):
+    case = data.draw(cases(dtype))
+    results = values_and_gradients(scaled_dot_product_attention, *case)
+    wanted = values_and_gradients(torch_attention, *case)
+    for result, reference in zip(results, wanted, strict=True):
+        assert_close(result, reference, **TOLERANCES[dtype])
+
+
+@given(data=st.data(), scale=st.floats(-3, 3))
+def test_scaled_dot_product_attention_custom_scale_agrees_with_torch(data, scale):
+    case = data.draw(cases(torch.float64))
+    result = scaled_dot_product_attention(*case, scale=scale)
+    wanted = torch_attention(*case, scale=scale)
+    assert_close(result, wanted)
+
+
+def test_attention_weights_hand_worked():
+    query = torch.tensor([[1.0, 0.0]])
+    key = torch.tensor([[0.0, 5.0], [math.log(3), -5.0]])
+    weights = attention_weights(query, key, scale=1.0)
+    assert_close(weights, torch.tensor([[0.25, 0.75]]))
+
+
+def test_scaled_dot_product_attention_hand_worked():
+    query = torch.tensor([[1.0, 0.0]])
+    key = torch.tensor([[0.0, 5.0], [math.log(3), -5.0]])
+    value = torch.tensor([[4.0, 0.0, 8.0], [0.0, 4.0, 8.0]])
+    context = scaled_dot_product_attention(query, key, value, scale=1.0)
+    assert_close(context, torch.tensor([[1.0, 3.0, 8.0]]))
+
+
+def test_scaled_dot_product_attention_equals_loops():
+    query, key, value = tensors(BATCH)
+    wanted = torch.zeros(BATCH, QUERY_LEN, VALUE_DIM, dtype=torch.float64)
+    for b in range(BATCH):
+        for q in range(QUERY_LEN):
+            scores = [query[b, q] @ key[b, k] / 2 for k in range(KEY_LEN)]
+            total = sum(score.exp() for score in scores)
+            for k in range(KEY_LEN):
+                wanted[b, q] += scores[k].exp() / total * value[b, k]
+    assert_close(scaled_dot_product_attention(query, key, value), wanted)
+
+
+@pytest.mark.parametrize("scale", [None, 0.3])
+@pytest.mark.parametrize("mask", [None, ROW_EMPTY])
+def test_attention_weights_reproduce_the_context(mask, scale):
+    query, key, value = tensors(BATCH)
+    weights = attention_weights(query, key, mask, scale=scale)
+    context = scaled_dot_product_attention(query, key, value, mask, scale=scale)
+    assert_close(weights @ value, context)
+
+
+@given(cases(torch.float64))
+def test_attention_weights_sum_to_one_or_zero(case):
+    query, key, _, mask = case
+    weights = attention_weights(query, key, mask)
+    wanted = torch.ones(weights.shape[:-1], dtype=torch.float64)
+    if mask is not None:
+        wanted = mask.expand_as(weights).any(dim=-1).double()
+    assert_close(weights.sum(dim=-1), wanted)
+
+
+@given(cases(torch.float64))
+def test_attention_weights_are_positive_where_the_mask_allows(case):
+    query, key, _, mask = case
+    weights = attention_weights(query, key, mask)
+    wanted = torch.ones_like(weights, dtype=torch.bool)
+    if mask is not None:
+        wanted = mask.expand_as(weights)
+    assert_same(weights > 0, wanted)
+
+
+def test_attention_weights_empty_row_gives_zeros():
+    query, key, _ = tensors(BATCH)
+    assert (attention_weights(query, key, ROW_EMPTY)[:, 1] == 0).all()
+
+
+def test_scaled_dot_product_attention_empty_row_gives_zeros():
+    context = scaled_dot_product_attention(*tensors(BATCH), ROW_EMPTY)
+    assert (context[:, 1] == 0).all()
+    assert (context[:, 0] != 0).all()
+
+
+def test_scaled_dot_product_attention_empty_row_has_no_gradient():
+    _, query, _, _ = values_and_gradients(
+        scaled_dot_product_attention, *tensors(BATCH), ROW_EMPTY
+    )
+    assert (query[:, 1] == 0).all()
+    assert (query[:, 0] != 0).all()
+
+
+def test_scaled_dot_product_attention_nothing_to_see_gives_zeros():
+    nothing = torch.tensor(False)
+    for result in values_and_gradients(
+        scaled_dot_product_attention, *tensors(BATCH), nothing
+    ):
+        assert_same(result, torch.zeros_like(result))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_scaled_dot_product_attention_empty_row_keeps_anomaly_mode_silent(dtype):
+    inputs = tensors(BATCH, dtype=dtype)
+    with torch.autograd.set_detect_anomaly(True, check_nan=True):
+        results = values_and_gradients(scaled_dot_product_attention, *inputs, ROW_EMPTY)
+    assert all(result.isfinite().all() for result in results)
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+@pytest.mark.parametrize("mask", [None, ROW_EMPTY])
+def test_scaled_dot_product_attention_gradient_is_the_derivative(check, mask):
+    inputs = [tensor.requires_grad_() for tensor in tensors()]
+    assert check(lambda *qkv: scaled_dot_product_attention(*qkv, mask), inputs)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("mask", [None, ROW_EMPTY])
+def test_scaled_dot_product_attention_keeps_dtype(dtype, mask):
+    context = scaled_dot_product_attention(*tensors(BATCH, dtype=dtype), mask)
+    assert context.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, *TOLERANCES], ids=str)
+def test_attention_weights_large_scores_stay_finite(dtype):
+    query, key = torch.eye(2, dtype=dtype), torch.eye(2, dtype=dtype)[[0, 1, 1]]
+    weights = attention_weights(query, key, causal_mask(2, 3), scale=1e4)
+    wanted = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]], dtype=dtype)
+    assert_close(weights, wanted)
+
+
+def test_scaled_dot_product_attention_broadcasts_keys_and_values():
+    query, _, _ = tensors(BATCH)
+    _, key, value = tensors()
+    context = scaled_dot_product_attention(query, key, value)
+    wanted = torch.stack(
+        [scaled_dot_product_attention(row, key, value) for row in query]
+    )
+    assert_close(context, wanted)
+
+
+def test_scaled_dot_product_attention_leaves_its_inputs_alone():
+    inputs = [*tensors(BATCH), ROW_EMPTY.clone()]
+    before = [tensor.clone() for tensor in inputs]
+    scaled_dot_product_attention(*inputs)
+    for tensor, copy in zip(inputs, before, strict=True):
+        assert_same(tensor, copy)
+
+
+def test_attention_weights_nan_in_a_query_stays_in_its_row():
+    query, key, _ = tensors(BATCH)
+    query[:, 1, 3] = torch.nan
+    weights = attention_weights(query, key)
+    assert weights[:, 1].isnan().all()
+    assert weights[:, 0].isfinite().all()
+
+
+def test_attention_weights_nan_in_a_hidden_key_does_no_harm():
+    query, key, _ = tensors(BATCH)
+    mask = torch.tensor([True, False, True])
+    wanted = attention_weights(query, key, mask)
+    key[:, 1] = torch.nan
+    assert_same(attention_weights(query, key, mask), wanted)
+
+
+def test_scaled_dot_product_attention_on_meta_device():
+    inputs = [tensor.to("meta") for tensor in tensors(BATCH)]
+    context = scaled_dot_product_attention(*inputs, ROW_EMPTY.to("meta"), dropout=0.5)
+    assert context.is_meta
+    assert context.shape == (BATCH, QUERY_LEN, VALUE_DIM)
+
+
+def dropped_weights(dropout, draws=4000):
+    """Weights before dropout, and after it over many draws: the values are a unit."""
+    query, key, _ = tensors()
+    unit = torch.eye(KEY_LEN, dtype=torch.float64)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        many = scaled_dot_product_attention(
+            query.expand(draws, -1, -1), key, unit, dropout=dropout
+        )
+    return attention_weights(query, key), many
+
+
+def test_scaled_dot_product_attention_dropout_drops_the_share_asked_for():
+    _, many = dropped_weights(0.3)
+    share = (many == 0).double().mean().item()
+    assert share == pytest.approx(0.3, abs=0.015)  # five deviations
+
+
+def test_scaled_dot_product_attention_dropout_enlarges_the_rest():
+    weights, many = dropped_weights(0.3)
+    kept = many != 0
+    assert_close(many[kept], (weights / 0.7).expand_as(many)[kept])
+
+
+def test_scaled_dot_product_attention_dropout_keeps_the_mean():
+    weights, many = dropped_weights(0.3)
+    assert_close(many.mean(dim=0), weights, rtol=0.06, atol=0)
+
+
+def test_scaled_dot_product_attention_dropout_of_all_gives_zeros():
+    context = scaled_dot_product_attention(*tensors(), dropout=1.0)
+    assert_same(context, torch.zeros_like(context))
+
+
+def test_scaled_dot_product_attention_drops_nothing_by_default():
+    inputs = tensors(BATCH)
+    assert_same(
+        scaled_dot_product_attention(*inputs), scaled_dot_product_attention(*inputs)
+    )
+
+
+def test_attention_weights_refuses_float_mask(refused):
+    query, key, _ = tensors()
+    with refused(TypeError, "mask must be boolean (True: may attend)"):
+        attention_weights(query, key, torch.zeros(QUERY_LEN, KEY_LEN))
+
+
+def test_attention_weights_refuses_widths_that_differ(refused):
+    query, key, _ = tensors()
+    with refused(ValueError, "query and key must have the same width"):
+        attention_weights(query, key[:, :3])
+
+
+def test_scaled_dot_product_attention_refuses_lengths_that_differ(refused):
+    query, key, value = tensors()
+    with refused(ValueError, "key and value must have the same length"):
+        scaled_dot_product_attention(query, key, value[:2])
+
+
+def test_scaled_dot_product_attention_refuses_mask_that_does_not_broadcast(refused):
+    words = "mask (3, 2) does not broadcast to the scores (6, 2, 3)"
+    with refused(ValueError, words):
+        scaled_dot_product_attention(*tensors(BATCH), ROW_EMPTY.T)
+
+
+@pytest.mark.parametrize("qkv_bias", [False, True])
+def test_self_attention_equals_bare_matrices(qkv_bias):
+    head, x = layer(qkv_bias=qkv_bias), sequences()
+    query, key, value = (
+        x @ proj.weight.T + (proj.bias if qkv_bias else 0)
+        for proj in (head.q_proj, head.k_proj, head.v_proj)
+    )
+    weights = (query @ key.mT / 4**0.5).softmax(dim=-1)
+    assert_close(head(x), weights @ value)
+
+
+@pytest.mark.parametrize("mask", [None, causal_mask(5)])
+def test_self_attention_agrees_with_torch(mask):
+    head, x = layer(), sequences()
+    query, key, value = head.q_proj(x), head.k_proj(x), head.v_proj(x)
+    wanted = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert_close(head(x, mask), wanted)
+
+
+@pytest.mark.parametrize("mask", [None, causal_mask(5)])
+def test_self_attention_weights_reproduce_forward(mask):
+    head, x = layer(), sequences()
+    weights = head.attention_weights(x, mask)
+    assert_close(weights @ head.v_proj(x), head(x, mask))
+
+
+def test_self_attention_has_no_bias_by_default():
+    assert list(layer().state_dict()) == [
+        "q_proj.weight",
+        "k_proj.weight",
+        "v_proj.weight",
+    ]
+
+
+def test_self_attention_bias_on_all_three():
+    shapes = {
+        name: tuple(p.shape) for name, p in layer(qkv_bias=True).named_parameters()
+    }
+    wanted = {f"{name}_proj.weight": (4, 7) for name in "qkv"}
+    assert shapes == wanted | {f"{name}_proj.bias": (4,) for name in "qkv"}
+
+
+def test_self_attention_state_moves_to_another():
+    head, other = layer(), layer(seed=9)
+    assert not other(sequences()).allclose(head(sequences()))
+    other.load_state_dict(head.state_dict())
+    assert_same(other(sequences()), head(sequences()))
+
+
+def test_self_attention_trains_every_weight():
+    head = layer()
+    head(sequences()).square().sum().backward()
+    assert all(weight.grad.abs().max() > 1e-3 for weight in head.parameters())
+
+
+def test_self_attention_key_bias_gets_no_gradient():
+    head = layer(qkv_bias=True)
+    head(sequences()).square().sum().backward()
+    assert_close(head.k_proj.bias.grad, torch.zeros(4, dtype=torch.float64))
+
+
+def test_self_attention_does_not_see_order_without_mask():
+    head, x = layer(), sequences()
+    order = torch.tensor([3, 0, 4, 1, 2])
+    assert_close(head(x[:, order]), head(x)[:, order])
+
+
+@given(place=st.integers(0, 4), seed=st.integers(0, 99))
+def test_self_attention_causal_keeps_the_past(place, seed):
+    head, x = layer(), sequences(seed=seed)
+    changed = x.clone()
+    changed[:, place + 1 :] = sequences(seed=seed + 1)[:, place + 1 :]
+    before, after = head(x, causal_mask(5)), head(changed, causal_mask(5))
+    assert_close(after[:, : place + 1], before[:, : place + 1])
+
+
+def test_self_attention_causal_sees_its_own_place():
+    head, x = layer(), sequences()
+    changed = x.clone()
+    changed[:, 3] += 1
+    difference = (head(changed, causal_mask(5)) - head(x, causal_mask(5))).abs()
+    assert (difference.amax(dim=(0, 2)) > 0).tolist() == [False] * 3 + [True] * 2
+
+
+def test_self_attention_ignores_padding():
+    head, x = layer(), sequences()
+    mask = padding_mask(torch.tensor([3, 5]), 5)
+    assert_close(head(x, mask)[0, :3], head(x[:1, :3])[0])
+
+
+def test_self_attention_key_bias_changes_nothing():
+    head, x = layer(qkv_bias=True), sequences()
+    before = head(x)
+    head.k_proj.bias.data += 100 * torch.randn(4, generator=seeded(0))
+    assert_close(head(x), before)
+
+
+def test_self_attention_query_bias_changes_the_weights():
+    head, x = layer(qkv_bias=True), sequences()
+    before = head.attention_weights(x)
+    head.q_proj.bias.data += 1
+    assert not head.attention_weights(x).allclose(before)
+
+
+def test_self_attention_drops_while_training():
+    head, x = layer(dropout=0.5), sequences()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        assert not head(x).allclose(head.eval()(x))
+
+
+def test_self_attention_drops_nothing_in_evaluation():
+    head, x = layer(dropout=0.5), sequences()
+    assert_same(head.eval()(x), layer()(x))
+
+
+def test_self_attention_drops_nothing_by_default():
+    head, x = layer(), sequences()
+    assert head.training
+    assert_same(head(x), head.eval()(x))
+
+
+def test_self_attention_weights_are_those_before_dropout():
+    head, x = layer(dropout=0.9), sequences()
+    assert_same(head.attention_weights(x), layer().attention_weights(x))
+
+
+def test_self_attention_on_meta_device():
+    head = layer(qkv_bias=True).to("meta")
+    x, mask = sequences().to("meta"), causal_mask(5, device="meta")
+    assert head(x, mask).shape == (2, 5, 4)
+    assert head(x, mask).is_meta
+    assert head.attention_weights(x, mask).shape == (2, 5, 5)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_self_attention_follows_its_weights_dtype(dtype):
+    head = layer().to(dtype)
+    assert head(sequences().to(dtype), causal_mask(5)).dtype == dtype
+
+
+@pytest.mark.parametrize("method", ["forward", "attention_weights"])
+def test_self_attention_refuses_other_width(refused, method):
+    words = (
+        "x must be (batch, length, 7); got (2, 5, 6): this layer was built for "
+        "d_model=7"
+    )
+    with refused(ValueError, words):
+        getattr(layer(), method)(sequences(d_model=6))
+
+
+@pytest.mark.parametrize("name", ["d_model", "head_dim"])
+def test_self_attention_refuses_widths_below_one(refused, name):
+    with refused(ValueError, f"{name} must be at least 1; got 0"):
+        SelfAttention(**{"d_model": 7, "head_dim": 4, name: 0})
+
+
+def test_self_attention_refuses_dropout(refused):
+    with refused(ValueError, "dropout must be at least 0 and below 1; got 1.5"):
+        SelfAttention(7, 4, dropout=1.5)

@@ -1,0 +1,230 @@
+"""Setting up: once, repaired when cut short, and one clear line when it fails."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+# Stands in for an interpreter and for the pip of the environment that it makes.
+INTERPRETER = """#!/bin/sh
+echo "$*" >> calls
+case "$*" in
+  *version_info*) echo VERSION ;;
+  --version) echo Python VERSION ;;
+  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  "-m pip config list") echo "$SETTINGS" ;;
+  "-m pip install"*) echo "$PIP_SAYS"; test -z "$PIP_SAYS" ;;
+esac
+"""
+Result = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """The files that setting up reads, and Python 3.12 on the path."""
+    for name in ("Makefile", "tools/setup.sh", "requirements.txt", "pyproject.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    add_interpreter(tmp_path, "python3", "3.12")
+    return tmp_path
+
+
+def add_interpreter(tree: Path, name: str, version: str) -> None:
+    """Put a stand-in for one version of Python on the path."""
+    add_command(tree, name, INTERPRETER.replace("VERSION", version))
+
+
+def add_command(tree: Path, name: str, script: str) -> None:
+    """Put a script on the path."""
+    path = tree / "path" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(script)
+    path.chmod(0o755)
+
+
+def run(tree: Path, command: str, **variables: str) -> Result:
+    """Run a command with nothing of this environment but the system's own programs."""
+    env = {"PATH": f"{tree / 'path'}:{system_path(tree)}", **variables}
+    return subprocess.run(
+        ["/bin/bash", "-c", command], cwd=tree, env=env, capture_output=True, text=True
+    )
+
+
+def system_path(tree: Path) -> Path:
+    """Link the few programs that the scripts need: the real Pythons stay out."""
+    folder = tree / "system"
+    if not folder.exists():
+        folder.mkdir()
+        for name in (
+            *("awk", "bash", "cat", "cksum", "cp", "dirname", "env", "grep", "head"),
+            *("make", "mkdir", "rm", "sh", "tail", "touch", "uname"),
+        ):
+            (folder / name).symlink_to(str(shutil.which(name)))
+    return folder
+
+
+def setup(tree: Path, **variables: str) -> Result:
+    """Set up."""
+    return run(tree, "tools/setup.sh", **variables)
+
+
+def calls(tree: Path) -> str:
+    """Return what the interpreters were asked to do."""
+    return (tree / "calls").read_text()
+
+
+def test_setup_installs_the_pinned_versions(tree: Path) -> None:
+    assert setup(tree).returncode == 0
+    assert "-m pip install -r requirements.txt" in calls(tree)
+
+
+def test_setup_installs_the_library_without_its_ranges(tree: Path) -> None:
+    setup(tree)
+    assert "-m pip install --no-deps -e ." in calls(tree)
+
+
+def test_setup_again_installs_nothing(tree: Path) -> None:
+    setup(tree)
+    (tree / "calls").unlink()
+    setup(tree)
+    assert "pip" not in calls(tree)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml"])
+def test_setup_again_after_a_change_installs(tree: Path, name: str) -> None:
+    setup(tree)
+    (tree / "calls").unlink()
+    (tree / name).write_text("# changed\n")
+    setup(tree)
+    assert "-m pip install -r requirements.txt" in calls(tree)
+
+
+def test_setup_starts_anew_after_a_first_run_that_failed(tree: Path) -> None:
+    setup(tree, PIP_SAYS="broken")
+    (tree / ".venv/half-made").touch()
+    assert setup(tree).returncode == 0
+    assert not (tree / ".venv/half-made").exists()
+
+
+def test_setup_replaces_an_environment_without_interpreter(tree: Path) -> None:
+    setup(tree)
+    (tree / ".venv/bin/python").unlink()
+    assert setup(tree).returncode == 0
+    assert (tree / ".venv/bin/python").exists()
+
+
+def test_setup_keeps_an_environment_that_the_reader_made(tree: Path) -> None:
+    run(tree, "python3 -m venv .venv; touch .venv/own")
+    assert setup(tree).returncode == 0
+    assert (tree / ".venv/own").exists()
+
+
+def test_setup_finds_a_newer_interpreter(tree: Path) -> None:
+    add_interpreter(tree, "python3", "3.9")
+    add_interpreter(tree, "python3.13", "3.13")
+    assert "Python 3.13" in setup(tree).stdout
+
+
+def test_setup_uses_the_interpreter_that_is_named(tree: Path) -> None:
+    add_interpreter(tree, "other", "3.14")
+    assert "Python 3.14" in run(tree, "make setup PYTHON=other").stdout
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.9", "3.10"])
+def test_setup_refuses_an_old_interpreter(tree: Path, version: str) -> None:
+    add_interpreter(tree, "python3", version)
+    result = setup(tree)
+    assert_one_line(result, f"Python 3.11 or newer is needed, but python3 is {version}")
+
+
+def test_setup_without_interpreter_says_so(tree: Path) -> None:
+    (tree / "path/python3").unlink()
+    assert_one_line(setup(tree), "python3 is missing")
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("OSError: [Errno 28] No space left on device", "the disk is full"),
+        (
+            "NewConnectionError: Temporary failure in name resolution\n"
+            "ERROR: No matching distribution found for torch==2.13.0",
+            "the package index cannot be reached",
+        ),
+        ("SSL: CERTIFICATE_VERIFY_FAILED", "PIP_CERT"),
+        ("ERROR: No matching distribution found for x", "no build for Python 3.12"),
+        ("PermissionError: [Errno 13] Permission denied", "no permission"),
+        ("Traceback (most recent call last):\n  x\nOddError: what", "OddError: what"),
+    ],
+)
+def test_setup_names_the_cause_in_one_line(tree: Path, log: str, words: str) -> None:
+    assert_one_line(setup(tree, PIP_SAYS=log), words)
+
+
+def test_setup_says_that_the_venv_package_is_missing(tree: Path) -> None:
+    script = INTERPRETER.replace("VERSION", "3.12").replace(
+        "mkdir -p .venv/bin", "echo ensurepip is not available && false"
+    )
+    add_command(tree, "python3", script)
+    assert_one_line(setup(tree), "apt install python3-venv")
+
+
+def test_make_stops_where_setting_up_failed(tree: Path) -> None:
+    result = run(tree, "make book", PIP_SAYS="No space left on device")
+    assert result.returncode != 0
+    assert "tools.site" not in calls(tree)
+
+
+@pytest.mark.skipif(
+    os.uname().sysname != "Linux", reason="only Linux builds carry CUDA"
+)
+@pytest.mark.skipif(
+    Path("/proc/driver/nvidia/version").exists(), reason="has an NVIDIA driver"
+)
+def test_setup_takes_the_small_build_of_torch_only(tree: Path) -> None:
+    setup(tree)
+    small = [line for line in calls(tree).splitlines() if "pytorch.org" in line]
+    assert [line.split()[-1].split("==")[0] for line in small] == ["torch"]
+
+
+@pytest.mark.parametrize(
+    "settings", [":env:.find-links='x'", "global.index-url='x'", ":env:.no-index='1'"]
+)
+def test_setup_leaves_the_readers_index_alone(tree: Path, settings: str) -> None:
+    setup(tree, SETTINGS=settings)
+    assert "pytorch.org" not in calls(tree)
+
+
+def test_setup_leaves_the_gpus_torch_alone(tree: Path) -> None:
+    add_command(tree, "nvidia-smi", "#!/bin/sh\n")
+    setup(tree)
+    assert "pytorch.org" not in calls(tree)
+
+
+def test_make_lists_every_target(tree: Path) -> None:
+    makefile = (tree / "Makefile").read_text()
+    targets = makefile.split(".PHONY:")[1].split("\n\n")[0].replace("\\", "").split()
+    listed = [line.split()[1] for line in run(tree, "make").stdout.splitlines()]
+    assert sorted(listed) == sorted(targets)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_ci_installs_a_browser_where_there_is_none(tree: Path, installed: bool) -> None:
+    (tree / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/run", tree / ".ci/run")
+    add_command(tree, "id", "#!/bin/sh\necho 0\n")
+    for name in ["apt-get", "make", *(["chromium"] if installed else [])]:
+        add_command(tree, name, '#!/bin/sh\necho "${0##*/} $* CI=$CI" >> calls\n')
+    assert run(tree, ".ci/run").returncode == 0
+    assert ("install" in calls(tree)) == (not installed)
+    assert calls(tree).endswith("make test CI=true\n")
+
+
+def assert_one_line(result: Result, words: str) -> None:
+    """Assert that a run failed with one line that holds certain words."""
+    assert result.returncode != 0
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1

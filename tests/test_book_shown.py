@@ -1,0 +1,126 @@
+"""Cells that show library code hold what the library holds."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.shown import library_code, main
+
+LIBRARY = '''"""Masks."""
+
+from functools import cache
+
+LIMIT: int = 3
+
+
+@cache
+def causal(length):
+    """See the past."""
+    return length  # (K,)
+
+
+def other():
+    return 0
+
+
+class Layer:
+    size = 2
+'''
+HEAD = "---\njupytext: {text_representation: {format_name: myst}}\n---\n\n# Title\n\n"
+CELL = "```{code-cell} ipython3\n---\ntags: [hide-input]\n---\n%s\n```\n"
+CAUSAL = (
+    '@cache\ndef causal(length):\n    """See the past."""\n    return length  # (K,)'
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A book with one library module and one chapter."""
+    for folder in ("chapters", "attention_lib"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "attention_lib" / "masks.py").write_text(LIBRARY)
+    (tmp_path / "_config.yml").write_text("parse: {myst_enable_extensions: []}")
+    (tmp_path / "_toc.yml").write_text("chapters: [{file: chapters/03-masks.md}]")
+    return tmp_path
+
+
+def write(root: Path, *cells: str) -> Path:
+    """Write a chapter with these code cells."""
+    chapter = root / "chapters" / "03-masks.md"
+    chapter.write_text(HEAD + "\nSome text.\n\n".join(CELL % cell for cell in cells))
+    return chapter
+
+
+def test_main_fills_a_cell_with_the_source(root: Path) -> None:
+    chapter = write(root, "# attention_lib.masks: causal")
+    main([], root)
+    expected = HEAD + CELL % f"# attention_lib.masks: causal\n{CAUSAL}"
+    assert chapter.read_text() == expected
+
+
+def test_main_replaces_what_a_cell_held(root: Path) -> None:
+    old = "# attention_lib.masks: causal\ndef causal(n):\n    pass\n\n\nx = 1"
+    chapter = write(root, old, "y = 1", "# attention_lib.masks: other\nolder")
+    main([], root)
+    filled = [f"# attention_lib.masks: causal\n{CAUSAL}", "y = 1"]
+    filled += ["# attention_lib.masks: other\ndef other():\n    return 0"]
+    expected = HEAD + "\nSome text.\n\n".join(CELL % cell for cell in filled)
+    assert chapter.read_text() == expected
+
+
+def test_main_leaves_a_filled_chapter_as_it_is(root: Path) -> None:
+    chapter = write(root, "# attention_lib.masks: causal, Layer")
+    main([], root)
+    once = chapter.read_text()
+    main([], root)
+    assert chapter.read_text() == once
+
+
+def test_main_leaves_other_cells_as_they_are(root: Path) -> None:
+    chapter = write(root, "x = 1\n# attention_lib.masks: causal", "# attention_lib")
+    before = chapter.read_text()
+    main([], root)
+    assert chapter.read_text() == before
+
+
+def test_check_passes_a_filled_chapter(root: Path) -> None:
+    write(root, "# attention_lib.masks: causal")
+    main([], root)
+    assert main(["--check"], root) == 0
+
+
+def test_check_names_chapter_cell_and_object(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(root, "# attention_lib.masks: other\ndef other():\n    return 1")
+    assert main(["--check"], root) == 1
+    error = capsys.readouterr().err
+    assert "chapters/03-masks.md:11: cell 1" in error
+    assert "attention_lib.masks.other" in error
+    assert "-    return 1\n+    return 0" in error
+
+
+def test_check_changes_nothing(root: Path) -> None:
+    chapter = write(root, "# attention_lib.masks: causal")
+    before = chapter.read_text()
+    main(["--check"], root)
+    assert chapter.read_text() == before
+
+
+@pytest.mark.parametrize("header", ["masks: causl", "msks: causal"])
+def test_main_names_the_line_of_an_unknown_object(root: Path, header: str) -> None:
+    write(root, f"# attention_lib.{header}")
+    with pytest.raises(SystemExit, match=r"chapters/03-masks\.md:11: .*(causl|msks)"):
+        main([], root)
+
+
+def test_library_code_joins_objects_as_a_module_does(root: Path) -> None:
+    code = library_code(root / "attention_lib" / "masks.py", ["Layer", "LIMIT"])
+    assert code == "class Layer:\n    size = 2\n\n\nLIMIT: int = 3"
+
+
+def test_library_code_refuses_what_would_end_the_cell(tmp_path: Path) -> None:
+    module = tmp_path / "masks.py"
+    module.write_text('def f():\n    """\n    ```\n    """\n')
+    with pytest.raises(ValueError, match="ends a cell"):
+        library_code(module, ["f"])

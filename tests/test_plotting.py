@@ -1,0 +1,446 @@
+"""attention_lib.plotting: what stands in a figure, read from its own objects."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from PIL import Image
+
+from attention_lib import plotting
+from attention_lib.masks import causal_mask
+from attention_lib.plotting import (
+    BookFigure,
+    show_bars,
+    show_curves,
+    show_masks,
+    show_matrices,
+    show_weights,
+)
+
+ROWS, COLUMNS = ["he", "sat"], ["the", "cat", "sat"]
+WEIGHTS = np.array([[0.25, 0.75, 0.0], [0.5, 0.3, 0.2]])
+SMALLER = WEIGHTS / 2
+CURVES = {"up": [1.0, 2.0, 4.0], "down": [3.0, 2.0, 1.0]}
+
+
+def tick_labels(ax):
+    return (
+        [label.get_text() for label in ax.get_yticklabels()],
+        [label.get_text() for label in ax.get_xticklabels()],
+    )
+
+
+def numbers(ax):
+    """The numbers in the cells, by (row, column)."""
+    places = {text.get_position()[::-1]: text.get_text() for text in ax.texts}
+    return dict(sorted(places.items()))
+
+
+def curves_figure(**options):
+    return show_curves([1, 2, 4], CURVES, xlabel="step", ylabel="loss", **options)
+
+
+def bars_figure():
+    bars = {"before": [1.0, 2.0, 3.0], "after": [3.0, 2.0, 1.0]}
+    return show_bars(bars, ["a", "b", 3], xlabel="word", ylabel="share")
+
+
+FIGURES = {
+    "weights": lambda: show_weights(WEIGHTS, ROWS, COLUMNS),
+    "masks": lambda: show_masks(causal_mask(2, 3), ROWS, COLUMNS),
+    "matrices": lambda: show_matrices({"x": WEIGHTS}),
+    "curves": curves_figure,
+    "bars": bars_figure,
+}
+each_figure = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+maps = pytest.mark.parametrize("show", [show_weights, show_masks])
+
+
+@each_figure
+def test_figure_is_drawn_with_the_same_bytes_twice(draw):
+    assert draw().png() == draw().png()
+
+
+@each_figure
+def test_figure_is_a_book_figure(draw):
+    assert isinstance(draw(), BookFigure)
+
+
+def test_figures_are_of_one_width():
+    pictures = [Image.open(io.BytesIO(draw().png())) for draw in FIGURES.values()]
+    assert len({picture.width for picture in pictures}) == 1
+
+
+@each_figure
+def test_figure_stands_on_a_light_ground(draw):
+    picture = Image.open(io.BytesIO(draw().png())).convert("RGB")
+    assert picture.getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_book_figure_bundle_holds_picture_and_words():
+    figure = FIGURES["weights"]()
+    data, _ = figure._repr_mimebundle_(include=None, exclude=None)
+    assert data == {"image/png": figure.png(), "text/plain": "<BookFigure: 1 axes>"}
+
+
+def test_book_figure_bundle_states_the_width():
+    data, metadata = FIGURES["weights"]()._repr_mimebundle_()
+    picture = Image.open(io.BytesIO(data["image/png"]))
+    # 1.6 dots of the picture to one of the page: sharp on dense screens too.
+    assert metadata == {"image/png": {"width": round(picture.width / 1.6)}}
+
+
+def test_book_figure_packs_its_colours_in_a_palette():
+    assert Image.open(io.BytesIO(FIGURES["weights"]().png())).mode == "P"
+
+
+def test_book_figure_of_two_maps_is_small():
+    words = list("abcdefg")
+    weights = torch.rand(7, 7, generator=torch.Generator().manual_seed(0)).numpy()
+    figure = show_weights({"before": weights, "after": weights.T}, words)
+    assert len(figure.png()) < 60_000
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda array: show_weights(array, ROWS, COLUMNS),
+        lambda array: show_masks(array > 0.3, ROWS, COLUMNS),
+        lambda array: show_matrices({"x": array}),
+        lambda array: show_curves(array[0], {"y": array[1]}, xlabel="x", ylabel="y"),
+        lambda array: show_bars({"y": array[0]}, COLUMNS, xlabel="x", ylabel="y"),
+    ],
+    ids=FIGURES,
+)
+def test_figure_takes_torch_and_numpy_alike(draw):
+    trained = torch.from_numpy(WEIGHTS).clone().requires_grad_()
+    assert draw(WEIGHTS).png() == draw(trained).png()
+
+
+@maps
+def test_map_names_its_axes(show):
+    ax = show(WEIGHTS > 0, ROWS, COLUMNS).axes[0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("key", "query")
+
+
+@maps
+def test_map_names_other_axes(show):
+    figure = show(WEIGHTS > 0, ROWS, COLUMNS, rows="output", columns="input")
+    ax = figure.axes[0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("input", "output")
+
+
+@maps
+def test_map_puts_words_on_both_axes(show):
+    ax = show(WEIGHTS > 0, ROWS, COLUMNS).axes[0]
+    assert tick_labels(ax) == (ROWS, COLUMNS)
+
+
+@maps
+def test_map_uses_the_queries_for_both_axes(show):
+    ax = show(np.eye(3) > 0, COLUMNS).axes[0]
+    assert tick_labels(ax) == (COLUMNS, COLUMNS)
+
+
+@maps
+def test_map_has_one_panel_an_array(show):
+    figure = show({"one": WEIGHTS > 0, "two": WEIGHTS > 0.3}, ROWS, COLUMNS)
+    assert [ax.get_title() for ax in figure.axes] == ["one", "two"]
+
+
+@maps
+def test_map_names_rows_in_the_first_panel_only(show):
+    first, second = show({"one": WEIGHTS > 0, "two": SMALLER > 0}, ROWS, COLUMNS).axes
+    assert (first.get_ylabel(), second.get_ylabel()) == ("query", "")
+    assert first.yaxis.get_tick_params()["labelleft"]
+    assert not second.yaxis.get_tick_params()["labelleft"]
+    assert second.get_xlabel() == "key"
+
+
+@maps
+def test_map_carries_its_title(show):
+    figure = show(WEIGHTS > 0, ROWS, COLUMNS, title="head 1")
+    assert figure.axes[0].get_title() == "head 1"
+
+
+@maps
+def test_map_refuses_nan(refused, show):
+    with refused(ValueError, "head 1 holds NaN: see what made its rows"):
+        show({"head 1": WEIGHTS * np.nan}, ROWS, COLUMNS)
+
+
+@maps
+def test_map_refuses_nan_without_title(refused, show):
+    with refused(ValueError, "the map holds NaN: see what made its rows"):
+        show(WEIGHTS * np.nan, ROWS, COLUMNS)
+
+
+@maps
+@pytest.mark.parametrize(("title", "name"), [("", "a map"), ("head 1", "head 1")])
+def test_map_refuses_other_axes(refused, show, title, name):
+    with refused(ValueError, f"{name} must be (Q, K); got (1, 2, 3)"):
+        show(WEIGHTS[None], ROWS, COLUMNS, title=title)
+
+
+@maps
+@pytest.mark.parametrize(
+    ("queries", "keys", "words"),
+    [
+        (COLUMNS, COLUMNS, "3 queries and 3 keys"),
+        (ROWS, ROWS, "2 queries and 2 keys"),
+        (ROWS, None, "2 queries and 2 keys"),
+    ],
+)
+def test_map_refuses_words_that_do_not_match(refused, show, queries, keys, words):
+    words += " do not name the rows and columns of (2, 3)"
+    with refused(ValueError, words):
+        show(WEIGHTS > 0, queries, keys)
+
+
+@pytest.mark.parametrize(("title", "name"), [("", "the mask"), ("past", "past")])
+def test_show_masks_refuses_numbers(refused, title, name):
+    with refused(TypeError, f"{name} must be boolean; got float64"):
+        show_masks(WEIGHTS, ROWS, COLUMNS, title=title)
+
+
+def test_show_weights_takes_bfloat16():
+    half = torch.from_numpy(WEIGHTS).bfloat16()
+    ax = show_weights(half, ROWS, COLUMNS).axes[0]
+    np.testing.assert_array_equal(ax.images[0].get_array(), half.float())
+
+
+def test_show_weights_shares_one_colour_scale():
+    figure = show_weights({"one": SMALLER, "two": WEIGHTS}, ROWS, COLUMNS)
+    assert [ax.images[0].get_clim() for ax in figure.axes] == [(0, 0.75)] * 2
+
+
+def test_show_weights_of_zeros_are_pale():
+    ax = show_weights(np.zeros((2, 3)), ROWS, COLUMNS).axes[0]
+    assert ax.images[0].get_clim() == (0, 1)
+
+
+def test_show_weights_draws_the_weights():
+    ax = show_weights(WEIGHTS, ROWS, COLUMNS).axes[0]
+    np.testing.assert_array_equal(ax.images[0].get_array(), WEIGHTS)
+
+
+def test_show_weights_writes_every_weight_but_zero():
+    ax = show_weights(WEIGHTS, ROWS, COLUMNS).axes[0]
+    assert numbers(ax) == {
+        (0, 0): "0.25",
+        (0, 1): "0.75",
+        (1, 0): "0.50",
+        (1, 1): "0.30",
+        (1, 2): "0.20",
+    }
+
+
+def test_show_weights_writes_light_on_dark():
+    ax = show_weights(WEIGHTS, ROWS, COLUMNS).axes[0]
+    light = {text.get_text() for text in ax.texts if text.get_color() == "white"}
+    assert light == {"0.75", "0.50"}
+
+
+@pytest.mark.parametrize(("size", "written"), [(8, True), (9, False)])
+def test_show_weights_leaves_numbers_out_of_a_large_map(size, written):
+    ax = show_weights(np.eye(size), list("abcdefghi")[:size]).axes[0]
+    assert bool(ax.texts) == written
+
+
+@pytest.mark.parametrize(("panels", "written"), [(2, True), (3, False)])
+def test_show_weights_leaves_numbers_out_of_many_maps(panels, written):
+    weights = {str(panel): np.eye(8) for panel in range(panels)}
+    figure = show_weights(weights, list("abcdefgh"))
+    assert [bool(ax.texts) for ax in figure.axes] == [written] * panels
+
+
+def test_show_masks_has_one_colour_each_for_true_and_false():
+    image = show_masks(causal_mask(2, 3), ROWS, COLUMNS).axes[0].images[0]
+    seen, hidden = (to_hex(image.cmap(image.norm(value))) for value in (1, 0))
+    assert (seen, hidden) == ("#0072b2", "#f1f3f6")
+
+
+def test_show_masks_of_all_true_is_filled():
+    image = show_masks(np.ones((2, 3), bool), ROWS, COLUMNS).axes[0].images[0]
+    assert image.get_clim() == (0, 1)
+
+
+def test_show_masks_draws_the_mask():
+    mask = causal_mask(2, 3)
+    ax = show_masks(mask, ROWS, COLUMNS).axes[0]
+    np.testing.assert_array_equal(ax.images[0].get_array(), mask.numpy())
+
+
+def test_show_matrices_titles_say_name_and_shape():
+    figure = show_matrices({"query": WEIGHTS, "key": WEIGHTS.T})
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == ["query  (2 × 3)", "key  (3 × 2)"]
+
+
+def test_show_matrices_vector_is_one_row():
+    ax = show_matrices({"x": np.arange(4)}).axes[0]
+    assert ax.get_title() == "x  (1 × 4)"
+
+
+def test_show_matrices_writes_two_decimals():
+    ax = show_matrices({"x": np.array([[0.126, -2.5]])}).axes[0]
+    assert numbers(ax) == {(0, 0): "0.13", (0, 1): "-2.50"}
+
+
+def test_show_matrices_puts_words_where_asked():
+    matrices = {"scores": WEIGHTS, "other": WEIGHTS}
+    named, bare = show_matrices(matrices, words={"scores": (ROWS, COLUMNS)}).axes
+    assert tick_labels(named) == (ROWS, COLUMNS)
+    assert tick_labels(bare) == ([], [])
+
+
+def test_show_matrices_writes_whole_numbers_without_point():
+    ax = show_matrices({"x": np.array([[3.0, -2.0, 0.0]])}).axes[0]
+    assert list(numbers(ax).values()) == ["3", "-2", "0"]
+
+
+def test_show_matrices_writes_no_minus_zero():
+    ax = show_matrices({"x": np.array([[-0.001, -0.0, 0.5]])}).axes[0]
+    assert list(numbers(ax).values()) == ["0.00", "0.00", "0.50"]
+
+
+def test_show_matrices_zero_is_the_middle_colour():
+    ax = show_matrices({"x": np.array([[1.0, -4.0]])}).axes[0]
+    low, high = ax.images[0].get_clim()
+    assert -low == high > 4
+
+
+def test_show_matrices_draws_minus_infinity():
+    figure = show_matrices({"additive": np.array([[0.0, -np.inf], [0.0, 2.0]])})
+    figure.png()
+    assert numbers(figure.axes[0])[0, 1] == "-inf"
+    assert np.isfinite(figure.axes[0].images[0].get_clim()).all()
+
+
+def test_show_matrices_of_zeros_can_be_drawn():
+    low, high = show_matrices({"x": np.zeros((2, 3))}).axes[0].images[0].get_clim()
+    assert low < 0 < high
+
+
+def test_show_matrices_colours_are_strong_without_numbers():
+    large, small = show_matrices({"a": np.ones((9, 9)), "b": np.ones((2, 2))}).axes
+    assert large.images[0].get_clim()[1] < small.images[0].get_clim()[1]
+    assert not large.texts
+
+
+def test_show_matrices_writes_ink_on_pale():
+    ax = show_matrices({"x": np.array([[1.0, -4.0]])}).axes[0]
+    assert {text.get_color() for text in ax.texts} == {"#1f2430"}
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(1, 4), (2, 2), (3, 2), (4, 1)])
+def test_show_matrices_breaks_lines(columns, lines):
+    matrices = {name: np.eye(2) for name in "abcd"}
+    figure = show_matrices(matrices, columns=columns)
+    tops = [round(ax.get_position().y1, 6) for ax in figure.axes]
+    assert len(tops) == 4
+    assert len(set(tops)) == lines
+    assert tops == sorted(tops, reverse=True)
+
+
+def test_show_matrices_cells_are_of_one_size():
+    figure = show_matrices({"a": np.ones((2, 3)), "b": np.ones((5, 1)), "c": np.eye(4)})
+    figure.png()
+    sizes = []
+    for ax in figure.axes:
+        box = ax.transData.transform([(0, 0), (1, 1)])
+        sizes.append(abs(box[1] - box[0]))
+    np.testing.assert_allclose(sizes, np.full((3, 2), sizes[0][0]), rtol=1e-6)
+
+
+def test_show_curves_draws_every_curve():
+    ax = curves_figure().axes[0]
+    drawn = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
+    assert drawn == CURVES
+    assert all(list(line.get_xdata()) == [1, 2, 4] for line in ax.lines)
+
+
+def test_show_curves_says_what_is_what():
+    ax = curves_figure().axes[0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("step", "loss")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(CURVES)
+
+
+def test_show_curves_differ_without_colour():
+    ax = curves_figure().axes[0]
+    assert len({line.get_linestyle() for line in ax.lines}) == 2
+
+
+def test_show_curves_differ_in_colour():
+    ax = curves_figure().axes[0]
+    assert len({line.get_color() for line in ax.lines}) == 2
+
+
+@pytest.mark.parametrize(("points", "marker"), [(12, "o"), (13, "None")])
+def test_show_curves_marks_single_points(points, marker):
+    x = np.arange(points)
+    figure = show_curves(x, {"y": x}, xlabel="x", ylabel="y")
+    assert figure.axes[0].lines[0].get_marker() == marker
+
+
+def test_show_curves_log_x_ticks_at_the_points():
+    ax = curves_figure(log_x=True).axes[0]
+    assert ax.get_xscale() == "log"
+    assert tick_labels(ax)[1] == ["1", "2", "4"]
+
+
+def test_show_curves_log_y_only():
+    ax = curves_figure(log_y=True).axes[0]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("linear", "log")
+
+
+def test_show_curves_scales_are_linear_by_default():
+    ax = curves_figure().axes[0]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("linear", "linear")
+
+
+@pytest.mark.parametrize(("least", "from_zero"), [(0.0, True), (-0.1, False)])
+def test_show_curves_start_at_zero_unless_below(least, from_zero):
+    curves = {"high": [2.0, 3.0], "low": [least, 1.0]}
+    ax = show_curves([1, 2], curves, xlabel="x", ylabel="y").axes[0]
+    assert (ax.get_ylim()[0] == 0) == from_zero
+
+
+def test_show_bars_have_the_heights_given():
+    ax = bars_figure().axes[0]
+    heights = [[bar.get_height() for bar in group] for group in ax.containers]
+    assert heights == [[1, 2, 3], [3, 2, 1]]
+
+
+def test_show_bars_stand_side_by_side_around_their_label():
+    ax = bars_figure().axes[0]
+    left, right = ([bar.get_x() for bar in group] for group in ax.containers)
+    np.testing.assert_allclose(left, [-0.4, 0.6, 1.6])
+    np.testing.assert_allclose(right, [0.0, 1.0, 2.0], atol=1e-12)
+    assert ax.containers[0][0].get_width() == 0.4
+
+
+def test_show_bars_says_what_is_what():
+    ax = bars_figure().axes[0]
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == ["before", "after"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("word", "share")
+    assert tick_labels(ax)[1] == ["a", "b", "3"]
+
+
+def test_show_bars_differ_without_colour():
+    ax = bars_figure().axes[0]
+    assert len({group[0].get_hatch() for group in ax.containers}) == 2
+
+
+def test_show_bars_differ_in_colour():
+    ax = bars_figure().axes[0]
+    assert len({group[0].get_facecolor() for group in ax.containers}) == 2
+
+
+def test_plotting_changes_no_global_style():
+    before = dict(plotting.matplotlib.rcParams)
+    FIGURES["curves"]().png()
+    assert dict(plotting.matplotlib.rcParams) == before

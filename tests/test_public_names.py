@@ -1,0 +1,94 @@
+"""attention_lib as a whole: what it exports, and who may import whom."""
+
+import ast
+import importlib
+import pkgutil
+import types
+from pathlib import Path
+
+import jaxtyping
+import numpy as np
+import pytest
+
+import attention_lib
+
+# A module imports only from modules to its left: first what serves every chapter, then
+# the chapters in their order, then what looks back at all of them.
+ROAD = [
+    *("validation", "reproducibility", "plotting"),
+    *("toy", "attention", "masks", "multi_head", "positions", "block", "model", "data"),
+    *("training", "kv_cache", "rope", "grouped_query", "latent_attention"),
+    *("cross_attention", "flash_attention", "checks", "bugs", "backends"),
+    *("explorer", "exercises"),
+]
+LIBRARY = Path(attention_lib.__file__).parent
+MODULES = [found.name for found in pkgutil.iter_modules(attention_lib.__path__)]
+
+
+def public_names(module):
+    """The names without underscore that a module defines: functions, classes, rest."""
+    file = LIBRARY / f"{module}.py"
+    if not file.exists():  # a folder of modules says itself what is public
+        return set(importlib.import_module(f"attention_lib.{module}").__all__)
+    names = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {
+                name.id
+                for target in targets
+                for name in ast.walk(target)
+                if isinstance(name, ast.Name)
+            }
+    return {name for name in names if not name.startswith("_")}
+
+
+def imported_modules(module):
+    """Whom a module imports from; a folder's modules may import one another."""
+    file = LIBRARY / f"{module}.py"
+    files = [file] if file.exists() else sorted((LIBRARY / module).glob("*.py"))
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    imported = set()
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "write the module's full name"
+            imported.add(node.module)
+    ours = [name.split(".") for name in imported if name.startswith("attention_lib")]
+    return {name[1] if name[1:] else "attention_lib itself" for name in ours} - {module}
+
+
+def test_attention_lib_exports_every_public_name():
+    wanted = set().union(*(public_names(module) for module in MODULES))
+    assert set(attention_lib.__all__) == wanted
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_attention_lib_exports_the_module_s_own_objects(module):
+    source = importlib.import_module(f"attention_lib.{module}")
+    for name in public_names(module):
+        assert getattr(attention_lib, name) is getattr(source, name)
+
+
+def test_attention_lib_names_one_thing_once():
+    names = [name for module in MODULES for name in public_names(module)]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_attention_lib_exports_no_module():
+    for name in attention_lib.__all__:
+        assert not isinstance(getattr(attention_lib, name), types.ModuleType)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_module_imports_only_earlier_ones(module):
+    assert module in ROAD, f"give {module} its place on the road"
+    assert imported_modules(module) <= set(ROAD[: ROAD.index(module)])
+
+
+def test_shapes_are_checked_while_tests_run():
+    with pytest.raises(jaxtyping.TypeCheckError, match="parameters"):
+        attention_lib.attention(np.zeros((2, 4)), np.zeros((3, 5)), np.zeros((3, 6)))

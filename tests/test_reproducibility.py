@@ -1,0 +1,184 @@
+"""attention_lib.reproducibility: the same numbers again, on the device asked for."""
+
+import os
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from attention_lib.reproducibility import (
+    RUN_ENVIRONMENT,
+    choose_device,
+    make_repeatable,
+    seeded,
+)
+
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+
+
+@pytest.fixture
+def restored(monkeypatch):
+    """Puts back the global settings that ``make_repeatable`` changes."""
+    monkeypatch.setenv(CUBLAS, RUN_ENVIRONMENT[CUBLAS])
+    numpy_options = np.get_printoptions()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    tf32 = (
+        torch.backends.cuda.matmul.allow_tf32,
+        torch.backends.cudnn.allow_tf32,
+    )
+    with torch.random.fork_rng(devices=[]):
+        yield
+    torch.use_deterministic_algorithms(deterministic)
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
+    torch.set_printoptions(profile="default")
+    np.set_printoptions(**numpy_options)
+
+
+def test_seeded_repeats():
+    first, second = (torch.randn(5, generator=seeded(3)) for _ in range(2))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+def test_seeded_other_seed_other_numbers():
+    first, second = (torch.randn(5, generator=seeded(seed)) for seed in (3, 4))
+    assert (first != second).all()
+
+
+def test_seeded_gives_the_recorded_numbers():
+    wanted = torch.tensor([1.5410, -0.2934, -2.1788])
+    result = torch.randn(3, generator=seeded(0))
+    torch.testing.assert_close(result, wanted, rtol=0, atol=5e-5)
+
+
+def test_seeded_leaves_the_global_generator_alone():
+    before = torch.get_rng_state()
+    torch.randn(5, generator=seeded(3))
+    assert torch.get_rng_state().equal(before)
+
+
+def test_seeded_stays_on_the_cpu():
+    with torch.device("meta"):
+        assert seeded(0).device.type == "cpu"
+
+
+@pytest.mark.parametrize(("gpu", "wanted"), [(True, "cuda"), (False, "cpu")])
+def test_choose_device_takes_the_gpu_where_there_is_one(monkeypatch, gpu, wanted):
+    monkeypatch.delenv("ATTENTION_DEVICE", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(torch, "empty", lambda *size, device: None)  # it works
+    assert choose_device() == torch.device(wanted)
+
+
+@pytest.mark.parametrize("name", ["cpu", "meta"])
+def test_choose_device_obeys_the_environment(monkeypatch, name):
+    monkeypatch.setenv("ATTENTION_DEVICE", name)
+    assert choose_device() == torch.device(name)
+
+
+def test_choose_device_ignores_an_empty_name(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("ATTENTION_DEVICE", "")
+    assert choose_device() == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "banana", "cpu:x", "mps:3"])
+def test_choose_device_refuses_what_is_missing(monkeypatch, refused, name):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("ATTENTION_DEVICE", name)
+    words = f"ATTENTION_DEVICE={name} cannot be used here: unset it, or set it to `cpu`"
+    with refused(ValueError, words):
+        choose_device()
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_repeats():
+    make_repeatable(5)
+    first = torch.randn(4)
+    make_repeatable(5)
+    torch.testing.assert_close(torch.randn(4), first, rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_seeds_with_zero_by_default():
+    make_repeatable()
+    wanted = torch.randn(4, generator=seeded(0))
+    torch.testing.assert_close(torch.randn(4), wanted, rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_gives_the_device(monkeypatch):
+    monkeypatch.setenv("ATTENTION_DEVICE", "meta")
+    assert make_repeatable() == torch.device("meta")
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_asks_for_kernels_that_repeat():
+    torch.use_deterministic_algorithms(False)
+    make_repeatable()
+    assert torch.are_deterministic_algorithms_enabled()
+    assert not torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_asks_cublas_to_repeat(monkeypatch):
+    monkeypatch.delenv(CUBLAS)
+    make_repeatable()
+    assert os.environ[CUBLAS] == RUN_ENVIRONMENT[CUBLAS]
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_keeps_what_was_asked_of_cublas(monkeypatch):
+    monkeypatch.setenv(CUBLAS, ":16:8")
+    make_repeatable()
+    assert os.environ[CUBLAS] == ":16:8"
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_turns_tf32_off():
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = True
+    make_repeatable()
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_prints_few_digits_in_torch():
+    torch.set_printoptions(precision=8, sci_mode=True)
+    make_repeatable()
+    printed = repr(torch.tensor([1e-3, 123456.789012], dtype=torch.float64))
+    assert printed.startswith("tensor([     0.0010, 123456.7890]")
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_prints_few_digits_in_numpy():
+    np.set_printoptions(precision=8, suppress=False)
+    make_repeatable()
+    assert repr(np.array([1e-9, 0.123456])) == "array([0.    , 0.1235])"
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize("full", [torch.full, np.full])
+def test_make_repeatable_prints_lines_that_fit_the_page(full):
+    make_repeatable()
+    printed = [repr(full((60,), 10**digits)) for digits in range(9)]
+    assert 80 < max(len(line) for text in printed for line in text.splitlines()) <= 88
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_tells_numpy_the_width_of_the_page():
+    make_repeatable()
+    assert np.get_printoptions()["linewidth"] == 88
+
+
+@pytest.mark.usefixtures("restored")
+def test_make_repeatable_leaves_python_and_numpy_generators_alone():
+    before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    make_repeatable()
+    assert before == (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002
+
+
+def test_run_environment_is_text():
+    assert RUN_ENVIRONMENT["CUBLAS_WORKSPACE_CONFIG"] in (":4096:8", ":16:8")
+    assert RUN_ENVIRONMENT["OMP_NUM_THREADS"] == "1"

@@ -1,0 +1,314 @@
+"""attention_lib.toy, against hand-worked numbers, explicit loops and torch."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lib.toy import attention, softmax
+
+QUERY_LEN, KEY_LEN, HEAD_DIM, VALUE_DIM = 2, 3, 4, 5
+
+
+def arrays(*leading, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = (QUERY_LEN, HEAD_DIM), (KEY_LEN, HEAD_DIM), (KEY_LEN, VALUE_DIM)
+    return [rng.normal(size=(*leading, *size)).astype(dtype) for size in sizes]
+
+
+def assert_close(result, wanted, **tolerance):
+    torch.testing.assert_close(
+        torch.from_numpy(np.asarray(result)),
+        torch.from_numpy(np.asarray(wanted)),
+        **tolerance,
+    )
+
+
+def test_softmax_hand_worked():
+    scores = np.log([1.0, 2.0, 5.0])
+    assert_close(softmax(scores), np.array([0.125, 0.25, 0.625]))
+
+
+@pytest.mark.parametrize("size", [1e4, -1e4, 1e300])
+def test_softmax_stable_at_large_scores(size):
+    scores = np.array([size, size, -np.inf])
+    assert_close(softmax(scores), np.array([0.5, 0.5, 0.0]))
+
+
+@given(st.floats(-1e3, 1e3), st.integers(0, 99))
+def test_softmax_ignores_shift(shift, seed):
+    scores = np.random.default_rng(seed).normal(size=(2, 3))
+    assert_close(softmax(scores + shift), softmax(scores), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_softmax_sums_to_one_along_axis(axis):
+    scores = np.random.default_rng(0).normal(size=(2, 3, 4))
+    total = softmax(scores, axis=axis).sum(axis=axis)
+    assert_close(total, np.ones_like(total))
+
+
+def test_softmax_default_axis_is_last():
+    scores = np.random.default_rng(0).normal(size=(2, 3, 4))
+    assert_close(softmax(scores), softmax(scores, axis=2))
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 7.0])
+def test_softmax_agrees_with_torch(temperature):
+    scores = np.random.default_rng(0).normal(size=(2, 3, 4))
+    wanted = (torch.from_numpy(scores) / temperature).softmax(dim=1)
+    result = softmax(scores, axis=1, temperature=temperature)
+    assert_close(result, wanted.numpy())
+
+
+def test_softmax_low_temperature_picks_the_largest():
+    weights = softmax(np.array([1.0, 3.0, 2.0]), temperature=1e-3)
+    assert_close(weights, np.array([0.0, 1.0, 0.0]))
+
+
+def test_softmax_low_temperature_shares_a_tie():
+    weights = softmax(np.array([3.0, 1.0, 3.0]), temperature=1e-3)
+    assert_close(weights, np.array([0.5, 0.0, 0.5]))
+
+
+def test_softmax_high_temperature_is_uniform():
+    weights = softmax(np.array([1.0, 3.0, 2.0, -5.0]), temperature=1e9)
+    assert_close(weights, np.full(4, 0.25))
+
+
+def test_softmax_temperature_keeps_the_order():
+    scores = np.random.default_rng(0).normal(size=7)
+    for temperature in (0.2, 1.0, 5.0):
+        weights = softmax(scores, temperature=temperature)
+        assert (weights.argsort() == scores.argsort()).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_softmax_keeps_dtype(dtype):
+    scores = np.array([[1.0, 2.0, -np.inf]], dtype=dtype)
+    assert softmax(scores, temperature=0.5).dtype == dtype
+
+
+def test_softmax_keeps_dtype_beside_a_numpy_temperature():
+    scores = np.array([1.0, 2.0], dtype=np.float32)
+    assert softmax(scores, temperature=np.float64(2)).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("dtype", "temperature"),
+    [(np.float16, 0.1), (np.float32, 1e-36), (np.float64, 1e-305)],
+)
+def test_softmax_tiny_temperature_picks_the_largest(dtype, temperature):
+    scores = np.array([1e4, 0.0, -1e4], dtype=dtype)
+    weights = softmax(scores, temperature=temperature)
+    assert_close(weights, np.array([1, 0, 0], dtype=dtype))
+
+
+def test_softmax_minus_infinity_gets_nothing():
+    weights = softmax(np.array([0.0, -np.inf, math.log(3)]))
+    assert_close(weights, np.array([0.25, 0.0, 0.75]))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax_empty_row_gives_zeros(axis):
+    scores = np.array([[-np.inf, -np.inf], [2.0, 2.0], [-np.inf, 1.0]])
+    wanted = np.array([[0.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    if axis == 0:
+        scores, wanted = scores.T, wanted.T
+    assert_close(softmax(scores, axis=axis), wanted)
+
+
+def test_softmax_leaves_its_input_alone():
+    scores = np.array([[1.0, -np.inf, 3.0]])
+    before = scores.copy()
+    softmax(scores, temperature=2.0)
+    assert_close(scores, before, rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_softmax_takes_lists_of_whole_numbers():
+    wanted = softmax(np.array([[5.0, 4.0], [2.0, 2.0]]), axis=0, temperature=3.0)
+    assert_close(softmax([[5, 4], [2, 2]], axis=0, temperature=3), wanted)
+
+
+def test_softmax_no_rows_gives_no_rows():
+    assert softmax(np.zeros((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_softmax_refuses_nan_and_infinity(refused, bad):
+    with refused(ValueError, "x holds NaN or +inf: look at what made the scores"):
+        softmax(np.array([1.0, bad]))
+
+
+@pytest.mark.parametrize("temperature", [0, -1.5, np.nan, np.inf])
+def test_softmax_refuses_temperature(refused, temperature):
+    with refused(
+        ValueError, f"temperature must be above 0 and finite; got {temperature}"
+    ):
+        softmax(np.array([1.0, 2.0]), temperature=temperature)
+
+
+def test_softmax_temperature_hand_worked():
+    weights = softmax(np.log([1.0, 3.0]), temperature=0.5)
+    assert_close(weights, np.array([0.1, 0.9]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 0), -1), ((0, 2), 0), ((), -1), ((3,), 1)]
+)
+def test_softmax_refuses_nothing_to_share(refused, shape, axis):
+    words = f"x has nothing to share out along axis {axis}: {shape}"
+    with refused(ValueError, words):
+        softmax(np.zeros(shape), axis=axis)
+
+
+def test_attention_hand_worked():
+    query = np.array([[1.0, 0.0]])
+    key = np.array([[0.0, 5.0], [math.log(3), -5.0]])
+    value = np.array([[4.0, 0.0, 8.0], [0.0, 4.0, 8.0]])
+    context, weights = attention(query, key, value, scale=1.0)
+    assert_close(weights, np.array([[0.25, 0.75]]))
+    assert_close(context, np.array([[1.0, 3.0, 8.0]]))
+
+
+def test_attention_default_scale_is_one_over_root_width():
+    query, key, value = arrays()
+    assert_close(
+        attention(query, key, value)[1], attention(query, key, value, scale=0.5)[1]
+    )
+
+
+def test_attention_large_scale_looks_up():
+    key, value = np.eye(3), np.arange(15.0).reshape(3, 5)
+    context, _ = attention(key[[2, 0]], key, value, scale=1e3)
+    assert_close(context, value[[2, 0]])
+
+
+def test_attention_equals_loops():
+    query, key, value = arrays(6)
+    context, _ = attention(query, key, value)
+    wanted = np.zeros((6, QUERY_LEN, VALUE_DIM))
+    for b in range(6):
+        for q in range(QUERY_LEN):
+            scores = [query[b, q] @ key[b, k] / 2 for k in range(KEY_LEN)]
+            total = sum(math.exp(score) for score in scores)
+            for k in range(KEY_LEN):
+                wanted[b, q] += math.exp(scores[k]) / total * value[b, k]
+    assert_close(context, wanted)
+
+
+@given(st.lists(st.integers(1, 3), max_size=3), st.integers(0, 99))
+def test_attention_agrees_with_torch(leading, seed):
+    query, key, value = arrays(*leading, seed=seed)
+    full = (*leading, QUERY_LEN, KEY_LEN)
+    mask = np.random.default_rng(seed).random(full) < 0.4
+    context, _ = attention(query, key, value, mask=mask)
+    wanted = F.scaled_dot_product_attention(
+        *map(torch.from_numpy, (query, key, value)), attn_mask=torch.from_numpy(mask)
+    )
+    assert_close(context, wanted.numpy())
+
+
+def test_attention_context_is_weights_times_value():
+    query, key, value = arrays(6)
+    context, weights = attention(query, key, value)
+    assert_close(context, np.einsum("bqk,bkv->bqv", weights, value))
+
+
+def test_attention_mask_equals_leaving_keys_out():
+    query, key, value = arrays()
+    mask = np.array([True, False, True])
+    context, weights = attention(query, key, value, mask=mask)
+    wanted, kept = attention(query, key[mask], value[mask])
+    assert_close(context, wanted)
+    assert_close(weights[:, mask], kept)
+
+
+def test_attention_mask_leaves_nothing_to_the_hidden():
+    mask = np.array([[True, False, True], [False, True, True]])
+    _, weights = attention(*arrays(6), mask=mask)
+    assert (weights[:, ~mask] == 0).all()
+    assert (weights[:, mask] > 0).all()
+
+
+def test_attention_empty_row_gives_zeros():
+    mask = np.array([[True, False, True], [False, False, False]])
+    context, weights = attention(*arrays(6), mask=mask)
+    assert (context[:, 1] == 0).all()
+    assert (weights[:, 1] == 0).all()
+    assert (context[:, 0] != 0).all()
+
+
+def test_attention_broadcasts_keys_and_values():
+    query, _, _ = arrays(6)
+    _, key, value = arrays()
+    context, weights = attention(query, key, value)
+    wanted, _ = attention(query[4], key, value)
+    assert context.shape == (6, QUERY_LEN, VALUE_DIM)
+    assert weights.shape == (6, QUERY_LEN, KEY_LEN)
+    assert_close(context[4], wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("mask", [None, np.array([[True], [False]])])
+def test_attention_keeps_dtype(dtype, mask):
+    context, weights = attention(*arrays(dtype=dtype), mask=mask)
+    assert context.dtype == weights.dtype == dtype
+
+
+def test_attention_keeps_dtype_beside_a_numpy_scale():
+    context, _ = attention(*arrays(dtype=np.float32), scale=np.float64(0.5))
+    assert context.dtype == np.float32
+
+
+def test_attention_leaves_its_inputs_alone():
+    inputs = [*arrays(6), np.array([[True, False, True]])]
+    before = [array.copy() for array in inputs]
+    query, key, value, mask = inputs
+    attention(query, key, value, mask=mask)
+    for array, copy in zip(inputs, before, strict=True):
+        assert_close(array, copy, rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_attention_takes_nested_lists():
+    query, key, value = arrays()
+    context, _ = attention(query.tolist(), key.tolist(), value.tolist())
+    assert_close(context, attention(query, key, value)[0])
+
+
+def test_attention_refuses_nan(refused):
+    query, key, value = arrays()
+    key[1, 2] = np.nan
+    with refused(ValueError, "x holds NaN or +inf"):
+        attention(query, key, value)
+
+
+def test_attention_ignores_nan_in_a_hidden_key():
+    query, key, value = arrays()
+    key[1, 2] = np.nan
+    mask = np.array([True, False, True])
+    context, _ = attention(query, key, value, mask=mask)
+    assert_close(context, attention(query, key[mask], value[mask])[0])
+
+
+def test_attention_refuses_float_mask(refused):
+    with refused(TypeError, "mask must be boolean (True: may attend); got float64"):
+        attention(*arrays(), mask=np.zeros((QUERY_LEN, KEY_LEN)))
+
+
+def test_attention_refuses_widths_that_differ(refused):
+    query, key, value = arrays()
+    with refused(ValueError, "query and key must have the same width"):
+        attention(query[:, :3], key, value)
+
+
+def test_attention_refuses_lengths_that_differ(refused):
+    query, key, value = arrays()
+    with refused(ValueError, "key and value must have the same length"):
+        attention(query, key, value[:2])
