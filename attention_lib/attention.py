@@ -74,7 +74,7 @@ def scaled_dot_product_attention(
         TypeError: a mask that is not boolean; types or devices that differ.
         ValueError: shapes that do not fit together; an axis of length zero.
     """
-    check_inputs(query, key, value, mask)
+    check_inputs(query, key, value)
     weights = attention_weights(query, key, mask, scale=scale)  # (..., Q, K)
     if dropout:
         weights = F.dropout(weights, dropout)

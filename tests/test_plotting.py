@@ -2,13 +2,13 @@
 
 import io
 
+import matplotlib
 import numpy as np
 import pytest
 import torch
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from attention_lib import plotting
 from attention_lib.masks import causal_mask
 from attention_lib.plotting import (
     BookFigure,
@@ -441,6 +441,6 @@ def test_show_bars_differ_in_colour():
 
 
 def test_plotting_changes_no_global_style():
-    before = dict(plotting.matplotlib.rcParams)
+    before = dict(matplotlib.rcParams)
     FIGURES["curves"]().png()
-    assert dict(plotting.matplotlib.rcParams) == before
+    assert dict(matplotlib.rcParams) == before

@@ -43,7 +43,7 @@ def examine(root: Path) -> list[Draft]:
     for chapter in chapter_paths(root):
         plain = plain_notebook(chapter, book)
         path = notebook_path(chapter)
-        record = _read_record(path)
+        record = read_record(path)
         causes = stale_causes(plain, record, root)
         if record is not None and not causes:
             in_step = serialised(with_outputs(plain, record))
@@ -84,12 +84,14 @@ def serialised(notebook: NotebookNode) -> str:
 
 def store(chapter: Path, notebook: NotebookNode) -> None:
     """Write a record at once or not at all: an interrupted run leaves the old one."""
-    path = notebook_path(chapter)
+    path, text = notebook_path(chapter), serialised(notebook)
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return  # the site reads a page again when its record is newer
     path.parent.mkdir(exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".partial")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(serialised(notebook))
+            file.write(text)
         Path(name).chmod(0o644)  # mkstemp lets nobody else read it
         Path(name).replace(path)
     except BaseException:
@@ -97,7 +99,7 @@ def store(chapter: Path, notebook: NotebookNode) -> None:
         raise
 
 
-def _read_record(path: Path) -> NotebookNode | None:
+def read_record(path: Path) -> NotebookNode | None:
     """Return a record, or None where there is none that can be read."""
     if not path.is_file():
         return None

@@ -116,26 +116,27 @@ def _fill_cache(app: Any) -> None:
     """Put every record into the cache that MyST-NB looks into.
 
     Raises:
-        ExtensionError: a record is stale, and the build would execute its chapter; or a
-            chapter cannot be converted.
+        ExtensionError: a record is stale; the build would execute its chapter.
     """
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
     from sphinx.errors import ExtensionError
 
-    from tools.drafts import examine
+    from tools.chapters import chapter_paths, notebook_path, read_chapter
+    from tools.drafts import read_record
+    from tools.freshness import stale_causes
 
+    root = Path(app.srcdir)
     cache = get_cache(app.env.mystnb_config.execution_cache_path)
-    try:
-        drafts = examine(Path(app.srcdir))
-    except (ValueError, FileNotFoundError) as error:
-        raise ExtensionError(str(error)) from error
-    for draft in drafts:
-        stem, causes = draft.chapter.stem, ", ".join(draft.causes)
-        if draft.runs:
-            raise ExtensionError(f"{stem}: {causes}: run `make notebooks`")
-        record = CacheBundleIn(draft.record, f"notebooks/{stem}.ipynb")
-        cache.cache_notebook_bundle(record, check_validity=False, overwrite=True)
+    for chapter in chapter_paths(root):
+        path = notebook_path(chapter)
+        record = read_record(path)
+        causes = stale_causes(read_chapter(chapter), record, root)
+        if causes:
+            text = f"{chapter.stem}: {', '.join(causes)}: run `make notebooks`"
+            raise ExtensionError(text)
+        bundle = CacheBundleIn(record, str(path))
+        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
 
 def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:

@@ -1,0 +1,109 @@
+"""Curves and bars."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+
+from attention_lib.plotting._figure import (
+    COLOURS,
+    DASHES,
+    STYLE,
+    WIDTH,
+    BookFigure,
+    as_array,
+)
+
+
+def show_curves(
+    x: Any,
+    curves: Mapping[str, Any],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> BookFigure:
+    """Draws curves over one x axis, told apart by colour, dash and marker.
+
+    Args:
+        x: (N,).
+        curves: from names to (N,) arrays.
+        xlabel: the x axis in words, with its unit.
+        ylabel: the y axis in words, with its unit.
+        log_x: whether the x axis counts in factors; its ticks are then the x given.
+        log_y: whether the y axis counts in factors.
+
+    Raises:
+        ValueError: more curves than there are colours, or none.
+    """
+    x = as_array(x)
+    _check_few(curves)
+    figure, ax = _one_axes()
+    for index, (name, y) in enumerate(curves.items()):
+        marker = "o" if len(x) <= 12 else None
+        ax.plot(
+            x,
+            as_array(y),
+            color=COLOURS[index],
+            ls=DASHES[index],
+            marker=marker,
+            label=name,
+        )
+    if log_x:
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(x, [f"{value:g}" for value in x])
+    if log_y:
+        ax.set_yscale("log")
+    elif min(float(as_array(y).min()) for y in curves.values()) >= 0:
+        ax.set_ylim(bottom=0)  # heights can be compared by eye
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.grid(axis="y", color="#e6e8ec")
+    ax.legend(frameon=False)
+    return figure
+
+
+def show_bars(
+    bars: Mapping[str, Any], labels: Sequence[Any], *, xlabel: str, ylabel: str
+) -> BookFigure:
+    """Draws groups of bars side by side, one group a label.
+
+    Args:
+        bars: from names to (N,) arrays.
+        labels: N words or numbers below the groups.
+        xlabel: the x axis in words.
+        ylabel: the y axis in words, with its unit.
+
+    Raises:
+        ValueError: more groups than there are colours, or none.
+    """
+    _check_few(bars)
+    figure, ax = _one_axes()
+    width = 0.8 / len(bars)
+    for index, (name, heights) in enumerate(bars.items()):
+        places = np.arange(len(labels)) - 0.4 + width * (index + 0.5)
+        hatch = [None, "///", "...", "xxx"][index % 4]
+        ax.bar(
+            places, as_array(heights), width, label=name, color=COLOURS[index],
+            hatch=hatch, edgecolor="white",
+        )  # fmt: skip
+    ax.set_xticks(np.arange(len(labels)), [str(label) for label in labels])
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.legend(frameon=False)
+    return figure
+
+
+def _check_few(series: Mapping[str, Any]) -> None:
+    if not 0 < len(series) <= len(COLOURS):
+        raise ValueError(
+            f"a figure tells 1 to {len(COLOURS)} series apart; got {len(series)}: "
+            "draw several figures"
+        )
+
+
+def _one_axes() -> tuple[BookFigure, Axes]:
+    with matplotlib.rc_context(STYLE):
+        figure = BookFigure(figsize=(WIDTH, 3.2))
+        return figure, figure.subplots()

@@ -1,0 +1,81 @@
+"""Matrices with their numbers, each under its name and shape."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+from attention_lib.plotting._figure import (
+    STYLE,
+    WIDTH,
+    BookFigure,
+    as_array,
+    has_numbers,
+    write_numbers,
+)
+
+
+def show_matrices(
+    matrices: Mapping[str, Any],
+    *,
+    words: Mapping[str, tuple[Sequence[str], Sequence[str]]] | None = None,
+    columns: int = 3,
+) -> BookFigure:
+    """Draws matrices with their numbers, each under its name and shape.
+
+    Args:
+        matrices: from names to (rows, columns) arrays; a vector counts as one row.
+        words: from names to the words of the rows and of the columns, where wanted.
+        columns: matrices in one line.
+    """
+    arrays = {name: np.atleast_2d(as_array(array)) for name, array in matrices.items()}
+    names = list(arrays)
+    lines = [names[i : i + columns] for i in range(0, len(names), columns)]
+    cell = min(
+        (WIDTH - 0.6 * len(line)) / sum(arrays[name].shape[1] for name in line)
+        for line in lines
+    )
+    cell = min(cell, 0.55)  # inches, the same for all, so that shapes compare by eye
+    heights = [
+        0.75 + cell * max(arrays[name].shape[0] for name in line) for line in lines
+    ]
+    with matplotlib.rc_context(STYLE):
+        figure = BookFigure(figsize=(WIDTH, sum(heights)))
+        figure.set_layout_engine("none")
+        for index, line in enumerate(lines):
+            chosen = {name: arrays[name] for name in line}
+            _draw_line(figure, chosen, sum(heights[:index]) + 0.4, cell, words or {})
+    return figure
+
+
+def _draw_line(
+    figure: BookFigure,
+    arrays: Mapping[str, np.ndarray],
+    top: float,
+    cell: float,
+    words: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+) -> None:
+    """Draws matrices side by side, ``top`` inches below the figure's upper edge."""
+    width, height = figure.get_size_inches()
+    free = width - cell * sum(array.shape[1] for array in arrays.values())
+    # The words of the rows stand to the left of their matrix.
+    left = free / len(arrays) / 2 + (0.2 if words else 0)
+    for name, array in arrays.items():
+        rows, cols = array.shape
+        bottom = height - top - cell * rows
+        ax = figure.add_axes(
+            (left / width, bottom / height, cell * cols / width, cell * rows / height)
+        )
+        left += cell * cols + free / len(arrays)
+        span = float(np.abs(array[np.isfinite(array)]).max(initial=1e-12))
+        # Pale behind numbers, so that they read; strong where colour is all there is.
+        limit = span * (2.2 if has_numbers(array) else 1.1)
+        ax.imshow(array, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
+        write_numbers(ax, array, dark=np.zeros(array.shape, bool), decimals=2)
+        ax.set_title(f"{name}  ({rows} × {cols})", size=10.5)
+        ax.tick_params(length=0, labelsize=9)
+        ax.spines[:].set_visible(False)
+        row_words, column_words = words.get(name, ([], []))
+        ax.set_yticks(range(len(row_words)), row_words)
+        ax.set_xticks(range(len(column_words)), column_words)
