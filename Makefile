@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n auto --dist loadscope --junitxml=reports/junit.xml
 COVERAGE := --cov=attention_lib --cov-branch --cov-fail-under=98 \
   --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage
-NBVAL := -p tools.compare --nbval
+NBVAL := -p tools.compare --nbval --nbval-cell-timeout=120
 BOOK_TESTS = $(wildcard tests/test_book_*.py)
 LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
 

@@ -163,6 +163,29 @@ def test_update_writes_nothing_when_nothing_changed(root: Path) -> None:
     assert path.stat().st_mtime_ns == before
 
 
+def test_store_leaves_a_file_that_holds_the_same(root: Path) -> None:
+    fake_records(root)
+    path = root / "notebooks/01-one.ipynb"
+    before = path.stat().st_mtime_ns
+    store(root / "chapters/01-one.md", load(root))
+    assert path.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_update_shows_a_bar_on_a_terminal_only(
+    root: Path,
+    executed: list[str],
+    terminal: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    update(examine(root))
+    shown = capsys.readouterr()
+    assert ("cell/s" in shown.err) == terminal
+    assert "01-one: recorded\n" in shown.out
+
+
 # How it is executed. Starting a kernel takes a second, so one run serves these tests.
 
 CELLS = {
