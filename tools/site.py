@@ -109,6 +109,7 @@ def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
+    app.connect("env-get-outdated", _depend_on_static)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -144,6 +145,19 @@ def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:
     folder, _, stem = docname.rpartition("/")
     if folder == "chapters":
         app.env.note_dependency(str(Path(app.srcdir) / "notebooks" / f"{stem}.ipynb"))
+
+
+def _depend_on_static(app: Any, *_: Any) -> list[str]:
+    """Have one page built again when something that pages load changed.
+
+    Sphinx copies styles and pictures only when it has a page to write.
+    """
+    source, built = Path(app.srcdir) / "book/_static", Path(app.outdir) / "_static"
+    for path in (path for path in source.rglob("*") if path.is_file()):
+        copy = built / path.relative_to(source)
+        if not copy.is_file() or copy.read_bytes() != path.read_bytes():
+            return [str(app.config.root_doc)]
+    return []
 
 
 if __name__ == "__main__":
