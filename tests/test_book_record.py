@@ -4,6 +4,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import nbformat
 import pytest
@@ -186,6 +187,15 @@ def test_update_shows_a_bar_on_a_terminal_only(
     assert "01-one: recorded\n" in shown.out
 
 
+def test_update_executes_chapters_side_by_side(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = Barrier(2, timeout=20)
+    monkeypatch.setattr(record, "execute", lambda *_: both.wait() * 0 or [])
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert update(examine(root)) == []
+
+
 # How it is executed. Starting a kernel takes a second, so one run serves these tests.
 
 CELLS = {
@@ -285,9 +295,11 @@ def test_interrupted_write_leaves_the_old_record(
 ) -> None:
     fake_records(root)
     before = text(root)
+    changed = load(root)
+    changed.cells[0].source = "changed"
     monkeypatch.setattr("tools.drafts.Path.replace", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        store(root / "chapters/01-one.md", load(root))
+        store(root / "chapters/01-one.md", changed)
     assert text(root) == before
     assert sorted(path.suffix for path in (root / "notebooks").iterdir()) == [
         ".ipynb",
