@@ -92,8 +92,8 @@ class SelfAttention(nn.Module):
 
     Raises:
         TypeError: a width that is not an int; an input of another type or device.
-        ValueError: a width below 1; a dropout outside 0 to 1; an input of another
-            width, or with an empty axis.
+        ValueError: a width below 1; a dropout below 0, or of 1 and more; an input of
+            another width, or with an empty axis.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ def softmax(
         temperature: divides the scores; above 0.
 
     Raises:
-        ValueError: temperature not above 0, no such axis, NaN or +inf in ``x``.
+        ValueError: temperature not above 0 or not finite; no such axis; NaN or +inf.
     """
     x = np.asarray(x)
     check_scores(x, axis, temperature)
@@ -62,7 +62,7 @@ def attention(
 
     Raises:
         TypeError: a mask that is not boolean; types that differ.
-        ValueError: shapes that do not fit together; NaN among the scores.
+        ValueError: shapes that do not fit together; NaN or +inf among the scores.
     """
     query, key, value = np.asarray(query), np.asarray(key), np.asarray(value)
     check_inputs(query, key, value, mask, kind=np.ndarray)

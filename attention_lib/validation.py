@@ -64,7 +64,7 @@ def check_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
         came = getattr(mask, "dtype", type(mask).__name__)
         raise TypeError(
             f"mask must be boolean (True: may attend); got {came}: turn an additive "
-            "mask into `mask == 0`, a 0/1 mask into `mask == 1`"
+            "mask of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
         )
     _check_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
     _check_same_device("mask", mask, "the query", like)

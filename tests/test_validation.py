@@ -199,7 +199,7 @@ def test_check_inputs_names_mask_that_does_not_broadcast(kind, refused, shape):
 def test_check_mask_names_what_is_not_boolean(refused, mask, came):
     words = (
         f"mask must be boolean (True: may attend); got {came}: turn an additive mask "
-        "into `mask == 0`, a 0/1 mask into `mask == 1`"
+        "of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
     )
     with refused(TypeError, words):
         check_mask(mask, (2, 3), like=torch.zeros(2, 4))
