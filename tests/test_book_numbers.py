@@ -1,0 +1,41 @@
+"""Equations and figures bear the same numbers on the pages and in the notebooks."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+
+from tools.chapters import ROOT, chapter_paths, notebook_path
+
+IN_NOTEBOOK = re.compile(
+    r'<a id="([\w-]+)"></a>\s+'
+    r"(?:\$\$(?:(?!\$\$).)*?\\tag\{([\d.]+)\}|(?:!\[[^\n]*\n\s+)?\*Figure ([\d.]+):)",
+    re.DOTALL,
+)
+
+
+def site_numbers(chapter: Path) -> dict[str, str]:
+    page = ROOT / f"_build/html/chapters/{chapter.stem}.html"
+    assert page.is_file(), "the site is not built: run `make book`"
+    soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+    found = {}
+    for number in soup.select(".eqno, .caption-number"):
+        parent = number.find_parent(["div", "figure"], id=True)
+        label = str(parent["id"]).removeprefix("equation-")
+        found[label] = re.findall(r"\d+\.\d+", number.get_text())[0]
+    return found
+
+
+def notebook_numbers(chapter: Path) -> dict[str, str]:
+    notebook = nbformat.read(notebook_path(chapter), as_version=4)
+    text = "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+    return {m[1]: m[2] or m[3] for m in IN_NOTEBOOK.finditer(text)}
+
+
+@pytest.mark.parametrize("chapter", chapter_paths(), ids=lambda path: path.stem)
+def test_numbers_agree_with_the_site(chapter: Path) -> None:
+    numbers = notebook_numbers(chapter)
+    assert len(numbers) >= 4
+    assert numbers == site_numbers(chapter)
