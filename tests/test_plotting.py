@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from PIL import Image
 
@@ -453,3 +454,28 @@ def test_charts_refuse_more_series_than_can_be_told_apart(count):
         show_curves([1, 2], series, xlabel="x", ylabel="y")
     with pytest.raises(ValueError, match=f"1 to 6 series apart; got {count}"):
         show_bars(series, [1, 2], xlabel="x", ylabel="y")
+
+
+FIGURES = {
+    "one map": lambda: show_weights(WEIGHTS, ROWS, COLUMNS, title="a title"),
+    "two maps": lambda: show_weights({"a": WEIGHTS, "b": SMALLER}, ROWS, COLUMNS),
+    "masks": lambda: show_masks({"a": WEIGHTS > 0, "b": WEIGHTS < 0}, ROWS, COLUMNS),
+    "matrices": lambda: show_matrices({"a": WEIGHTS, "b": WEIGHTS.T, "c": np.eye(4)}),
+    "words": lambda: show_matrices(
+        {"scores": WEIGHTS}, words={"scores": (ROWS, COLUMNS)}
+    ),
+    "wide": lambda: show_matrices({"m": np.ones((2, 16)), "n": np.eye(7)}, columns=2),
+    "curves": lambda: show_curves([1, 2, 3], CURVES, xlabel="x", ylabel="y"),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_cuts_nothing_off_and_wastes_little(name):
+    figure = FIGURES[name]()
+    figure.png()  # draws it, so that everything has its place
+    box = figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer())
+    width, height = figure.get_size_inches()
+    assert min(box.x0, box.y0) >= -0.01
+    assert box.x1 <= width + 0.01
+    assert box.y1 <= height + 0.01
+    assert box.height >= 0.7 * height
