@@ -456,7 +456,7 @@ def test_charts_refuse_more_series_than_can_be_told_apart(count):
         show_bars(series, [1, 2], xlabel="x", ylabel="y")
 
 
-FIGURES = {
+LAYOUTS = {
     "one map": lambda: show_weights(WEIGHTS, ROWS, COLUMNS, title="a title"),
     "two maps": lambda: show_weights({"a": WEIGHTS, "b": SMALLER}, ROWS, COLUMNS),
     "masks": lambda: show_masks({"a": WEIGHTS > 0, "b": WEIGHTS < 0}, ROWS, COLUMNS),
@@ -469,9 +469,9 @@ FIGURES = {
 }
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", LAYOUTS)
 def test_figure_cuts_nothing_off_and_wastes_little(name):
-    figure = FIGURES[name]()
+    figure = LAYOUTS[name]()
     figure.png()  # draws it, so that everything has its place
     box = figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer())
     width, height = figure.get_size_inches()
