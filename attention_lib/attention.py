@@ -42,12 +42,13 @@ def attention_weights(
     """
     check_inputs(query, key, mask=mask)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = query @ key.transpose(-2, -1) * scale  # (..., Q, K)
+    # Scaling the query is Q·D products; scaling the scores would be Q·K.
+    scores = query * scale @ key.transpose(-2, -1)  # (..., Q, K)
     if mask is None:
         return scores.softmax(dim=-1)
     # The lowest finite number, not -inf: an empty row stays finite, backward too.
-    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(dim=-1).masked_fill(~mask, 0.0)
+    scores = scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+    return scores.softmax(dim=-1) * mask  # an empty row: zeros, no plain average
 
 
 def scaled_dot_product_attention(

@@ -4,6 +4,8 @@ What layers check on each call reads shapes, types and devices only, never value
 costs nothing on a GPU and holds on ``meta``. NumPy arrays and tensors are served alike.
 """
 
+import operator
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,6 +156,223 @@ def check_tokens(x: Any, weight: Tensor) -> None:
     _check_axes("x", x)
 
 
+def check_features(x: Any, **vectors: Any) -> None:
+    """Checks that each named vector has one number for each number of a token.
+
+    Args:
+        x: (..., M), a tensor of floats.
+        vectors: each (M,), of the type and on the device of ``x``.
+
+    Raises:
+        TypeError: no tensor of floats; types or devices that differ.
+        ValueError: a vector of another shape.
+    """
+    _check_kind("x", x, Tensor)
+    for name, vector in vectors.items():
+        _check_kind(name, vector, Tensor)
+        _check_same_type(name, vector, "x", x)
+        if vector.shape != x.shape[-1:]:
+            raise ValueError(
+                f"{name} must be {tuple(x.shape[-1:])}, one number for each of a "
+                f"token; got {tuple(vector.shape)} for x {tuple(x.shape)}"
+            )
+
+
+def check_token_ids(
+    token_ids: Any,
+    vocab_size: int,
+    lengths: Any = None,
+    *,
+    max_len: int,
+    like: Tensor | None = None,
+) -> None:
+    """Checks that ids are (B, T) and inside the vocabulary and the context.
+
+    Args:
+        token_ids: what came.
+        vocab_size: how many ids there are.
+        lengths: how many tokens of each text are real, where that was said.
+        max_len: how many tokens a text may have.
+        like: one of the model's weights, whose device the ids must share.
+
+    Raises:
+        TypeError: no tensor of whole numbers; another device.
+        ValueError: another number of axes, or an empty one; a text longer than
+            ``max_len``; an id below 0, or of ``vocab_size`` and more; lengths that
+            are not one a text, or outside 0 to T.
+    """
+    is_tensor = isinstance(token_ids, Tensor)
+    came = token_ids.dtype if is_tensor else type(token_ids).__name__
+    if came not in (torch.int32, torch.int64):
+        raise TypeError(f"token_ids must be a tensor of int64; got {came}")
+    _check_same_device("token_ids", token_ids, "the model", like)
+    if token_ids.ndim != 2 or 0 in token_ids.shape:
+        raise ValueError(
+            f"token_ids must be (batch, length); got {tuple(token_ids.shape)}: write a "
+            "single text as one row, `token_ids[None, :]`"
+        )
+    if token_ids.shape[1] > max_len:
+        raise ValueError(
+            f"token_ids hold {token_ids.shape[1]} tokens; the context has {max_len}: "
+            "cut the text, or build a model with a longer context_len"
+        )
+    # Reading values would make a GPU wait, and there are none on meta.
+    if token_ids.device.type == "cpu":
+        low, high = token_ids.min().item(), token_ids.max().item()
+        if low < 0 or high >= vocab_size:
+            wrong = low if low < 0 else high
+            raise ValueError(
+                f"token_ids must lie between 0 and {vocab_size - 1}; got {wrong}: were "
+                "they made by another tokenizer?"
+            )
+    if lengths is not None:
+        check_lengths(lengths, token_ids.shape[1], "right")
+        _check_same_device("lengths", lengths, "the token_ids", token_ids)
+        if len(lengths) != len(token_ids):
+            raise ValueError(
+                f"lengths must hold one number a text; got {len(lengths)} for "
+                f"{len(token_ids)} texts"
+            )
+
+
+def check_logits(logits: Any, token_ids: Any, lengths: Any = None) -> None:
+    """Checks that scores belong to these ids, and that there is a target at all.
+
+    Raises:
+        TypeError: ids or lengths that are not whole numbers.
+        ValueError: shapes that do not fit together; no token that has a next one.
+    """
+    check_token_ids(token_ids, logits.shape[-1], lengths, max_len=sys.maxsize)
+    if logits.ndim != 3 or logits.shape[:2] != token_ids.shape:
+        raise ValueError(
+            f"logits must be (batch, length, vocabulary) for token_ids "
+            f"{tuple(token_ids.shape)}; got {tuple(logits.shape)}"
+        )
+    unknown = lengths is None or lengths.is_meta
+    longest = token_ids.shape[1] if unknown else lengths.max()
+    if longest < 2:
+        raise ValueError("no text has two tokens: there is no next token to predict")
+
+
+def check_config(config: Any) -> None:
+    """Checks the sizes that a model is built from.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1; a width that the heads do not divide; a dropout
+            below 0, or of 1 and more.
+    """
+    names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
+    check_positive(**{name: getattr(config, name) for name in names})
+    check_heads(config.d_model, config.num_heads)
+    check_dropout(config.dropout)
+
+
+def check_run(config: Any) -> None:
+    """Checks how a model shall be trained.
+
+    Raises:
+        TypeError: a number of steps or texts that is not an int.
+        ValueError: one below 1; a warm-up that is longer than the run; a
+            ``max_grad_norm`` that is not above 0.
+    """
+    check_positive(steps=config.steps, batch_size=config.batch_size)
+    if isinstance(config.warmup, bool) or not isinstance(config.warmup, int):
+        raise TypeError(f"warmup must be an int; got {config.warmup!r}")
+    if not 0 <= config.warmup < config.steps:
+        raise ValueError(
+            f"warmup must lie between 0 and steps - 1, {config.steps - 1}; got "
+            f"{config.warmup}"
+        )
+    if not config.max_grad_norm > 0:
+        raise ValueError(
+            f"max_grad_norm must be above 0; got {config.max_grad_norm}: math.inf "
+            "never shortens a gradient"
+        )
+
+
+def check_ids(ids: Any, vocab_size: int) -> list[int]:
+    """Checks that a tokenizer knows these ids, and gives them as plain numbers.
+
+    Raises:
+        TypeError: not whole numbers in one row.
+        ValueError: an id below 0, or of ``vocab_size`` and more.
+    """
+    _check_row("ids", ids)
+    plain = [int(i) for i in ids]
+    wrong = [i for i in plain if not 0 <= i < vocab_size]
+    if wrong:
+        raise ValueError(
+            f"ids must lie between 0 and {vocab_size - 1}; got {wrong[0]}: were they "
+            "made by another tokenizer?"
+        )
+    return plain
+
+
+def check_window_sizes(token_ids: Any, length: int, stride: int) -> None:
+    """Checks that a text can be cut into windows of ``length + 1`` tokens.
+
+    Raises:
+        TypeError: ids that are not whole numbers in one row; a size that is no int.
+        ValueError: a size below 1; a text shorter than one window.
+    """
+    check_positive(length=length, stride=stride)
+    _check_row("token_ids", token_ids)
+    if len(token_ids) < length + 1:
+        raise ValueError(
+            f"the text has {len(token_ids)} tokens, a window of length {length} needs "
+            f"{length + 1}: take a longer text or a shorter window"
+        )
+
+
+def check_text(text: Any) -> None:
+    """Checks that a text is one that every encoding can write.
+
+    Raises:
+        TypeError: no text.
+        ValueError: half of a pair of surrogates, which is no character.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a text must be a str; got {type(text).__name__}")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the text holds {text[error.start]!r} at {error.start}, which is no "
+            "character: was it read with the right encoding?"
+        ) from None
+
+
+def check_texts(texts: Any) -> None:
+    """Checks that there is something to learn from.
+
+    Raises:
+        TypeError: one text where several are wanted; something that is no text.
+        ValueError: no text, or nothing in any of them; no character, see
+            ``check_text``.
+    """
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        came = "a single one" if isinstance(texts, str) else type(texts).__name__
+        raise TypeError(f"texts must be a list of texts; got {came}: write [text]")
+    for text in texts:
+        check_text(text)
+    if not any(texts):
+        raise ValueError("the text is empty: there is nothing to learn from")
+
+
+def check_sampling(temperature: float, top_k: int | None) -> None:
+    """Checks how the next token shall be picked.
+
+    Raises:
+        TypeError: a ``top_k`` that is not an int.
+        ValueError: a temperature below 0 or not finite; a ``top_k`` below 1.
+    """
+    if not 0 <= temperature < float("inf"):
+        raise ValueError(f"temperature must be 0 or more, finite; got {temperature}")
+    if top_k is not None:
+        check_positive(top_k=top_k)
+
+
 def check_positive(**sizes: int) -> None:
     """Checks that each named size is a whole number of at least 1.
 
@@ -168,6 +387,33 @@ def check_positive(**sizes: int) -> None:
             raise ValueError(f"{name} must be at least 1; got {size}")
 
 
+def check_heads(
+    d_model: int, num_heads: int, head_dim: int | None = None, d_out: int | None = None
+) -> int:
+    """Checks the widths of a multi-head layer, and gives the width of one head.
+
+    Args:
+        d_model: the width that heads share out, where ``head_dim`` is left out.
+        num_heads: how many heads.
+        head_dim: the width of one head, where it is chosen freely.
+        d_out: the width of the output, where it differs from ``d_model``.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1; a width that the heads do not divide.
+    """
+    sizes = dict(d_model=d_model, num_heads=num_heads, head_dim=head_dim, d_out=d_out)
+    check_positive(**{name: size for name, size in sizes.items() if size is not None})
+    if head_dim is not None:
+        return head_dim
+    if d_model % num_heads:
+        raise ValueError(
+            f"num_heads must divide d_model; got {num_heads} heads for a width of "
+            f"{d_model}: choose another number, or say head_dim"
+        )
+    return d_model // num_heads
+
+
 def check_dropout(dropout: float) -> None:
     """Checks that a probability to drop lies from 0 to below 1.
 
@@ -176,6 +422,26 @@ def check_dropout(dropout: float) -> None:
     """
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout must be at least 0 and below 1; got {dropout}")
+
+
+def _check_row(name: str, ids: Any) -> None:
+    if isinstance(ids, Tensor):
+        came = f"{ids.dtype} of shape {tuple(ids.shape)}"
+        whole = ids.ndim == 1 and ids.dtype in (torch.int32, torch.int64)
+    else:
+        came = type(ids).__name__
+        whole = _holds_whole_numbers(ids)
+    if not whole:
+        raise TypeError(
+            f"{name} must be whole numbers in one row; got {came}: encode a text first"
+        )
+
+
+def _holds_whole_numbers(ids: Any) -> bool:
+    try:
+        return len([operator.index(i) for i in ids]) == len(ids)
+    except TypeError:
+        return False
 
 
 def _check_kind(name: str, array: Any, kind: type[Any]) -> None:

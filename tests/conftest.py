@@ -1,8 +1,10 @@
 """What all tests share: shapes checked at each call, examples that repeat, refusals."""
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import jaxtyping
 import pytest
@@ -18,6 +20,7 @@ torch.set_num_threads(1)
 settings.register_profile("book", derandomize=True, deadline=None, database=None)
 settings.load_profile("book")
 
+Spoken = Callable[..., list[str]]
 Refused = Callable[[type[Exception], str], AbstractContextManager[None]]
 
 
@@ -52,3 +55,29 @@ def shapes_unchecked() -> Iterator[None]:
     """Calls of this test run as a user's do, without jaxtyping's checks."""
     with _shapes_unchecked():
         yield
+
+
+def _spoken(*modules: str) -> list[str]:
+    texts: list[str] = []
+    for module in modules:
+        path = Path(__file__).parents[1] / f"attention_lib/exercises/{module}.py"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        # A docstring is the value of an expression that stands alone.
+        alone = {
+            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+        }
+        texts += [
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and " " in node.value.strip()
+            and id(node) not in alone
+        ]
+    return texts
+
+
+@pytest.fixture(scope="session")
+def spoken() -> Spoken:
+    """``spoken("masks")``: the texts that a module of checks may say to a reader."""
+    return _spoken

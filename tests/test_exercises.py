@@ -14,6 +14,8 @@ import attention_lib
 from attention_lib import causal_mask, exercises, padding_mask, softmax
 from attention_lib.exercises.verdict import NOT_YET, Verdict, judge, run
 
+# What this file is about; a later chapter's checks have a file of tests of their own.
+MODULES = ["toy", "attention", "masks", "leaks", "verdict"]
 NUMBERS = ["temperature", "head_width", "parameter_count", "visible_pairs"]
 FUNCTIONS = [
     *("softmax", "attention", "linear", "head", "causal_mask", "padding_mask"),
@@ -534,33 +536,48 @@ def test_leak_finder_names_where_nothing_comes_back(place):
     assert verdict.message.startswith("Nothing comes back for a")
 
 
-def test_every_message_is_tested():
+def test_every_message_is_tested(spoken):
     said = " ".join(
         [check(name, answer).message for name, answer, _ in MISTAKES]
         + [check(name, answer).message for name, answer in RIGHT]
         + [check("leak_finder", finder_silent_at(i)).message for i in range(1, 8)]
         + [check("softmax", 3).message, NOT_YET.message]
     )
-    sources = Path(exercises.__path__[0]).glob("*.py")
-    assert [
-        words for path in sources for words in spoken(path) if words not in said
-    ] == []
+    assert [words for words in spoken(*MODULES) if words not in said] == []
 
 
-def spoken(path):
-    """The texts of a module that are no docstrings: what it may say."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and " " in text.strip() and id(node) not in silent:
-            yield text
+def test_every_exported_check_is_tested():
+    # test_exercises_<module>.py follows this file: its own MISTAKES and RIGHT.
+    tested = set()
+    for path in Path(__file__).parent.glob("test_exercises*.py"):
+        tested |= {f"check_{name}" for name in named_in_both_lists(path)}
+    assert tested == set(exercises.__all__) - {"Verdict"}
+
+
+def test_every_module_of_checks_is_tested():
+    folder, tests = Path(exercises.__path__[0]), Path(__file__).parent
+    others = {path.stem for path in folder.glob("*.py")} - {"__init__", *MODULES}
+    assert others == {
+        path.stem.removeprefix("test_exercises_")
+        for path in tests.glob("test_exercises_*.py")
+    }
+
+
+def named_in_both_lists(path):
+    """The checks that a file of tests names in its MISTAKES and in its RIGHT."""
+    named = {"MISTAKES": set(), "RIGHT": set()}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for target in node.targets if isinstance(node, ast.Assign) else []:
+            if isinstance(target, ast.Name) and target.id in named:
+                cases = [
+                    case for case in node.value.elts if isinstance(case, ast.Tuple)
+                ]
+                named[target.id] |= {case.elts[0].value for case in cases}
+    return named["MISTAKES"] & named["RIGHT"]
 
 
 def test_exercises_are_exported():
-    assert set(exercises.__all__) == {
-        "Verdict",
-        *(f"check_{name}" for name in NUMBERS + FUNCTIONS),
-    }
+    checks = {f"check_{name}" for name in NUMBERS + FUNCTIONS}
+    assert {"Verdict", *checks} <= set(exercises.__all__)
     for name in exercises.__all__:
         assert getattr(attention_lib, name) is getattr(exercises, name)

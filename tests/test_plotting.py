@@ -441,6 +441,23 @@ def test_show_bars_differ_in_colour():
     assert len({group[0].get_facecolor() for group in ax.containers}) == 2
 
 
+@pytest.mark.parametrize(("word", "slant"), [("a", 0), ("because", 45)])
+def test_show_bars_slants_words_that_would_touch(word, slant):
+    figure = show_bars({"x": range(11)}, [word] * 11, xlabel="word", ylabel="nats")
+    assert {label.get_rotation() for label in figure.axes[0].get_xticklabels()} == {
+        slant
+    }
+
+
+@pytest.mark.parametrize("name", ["long names", "many words", "curves"])
+def test_names_of_series_stand_above_the_axes(name):
+    figure = LAYOUTS[name]()
+    figure.png()
+    ax = figure.axes[0]
+    box = ax.get_legend().get_window_extent()
+    assert box.y0 >= ax.get_window_extent().y1
+
+
 def test_plotting_changes_no_global_style():
     before = dict(matplotlib.rcParams)
     FIGURES["curves"]().png()
@@ -466,6 +483,15 @@ LAYOUTS = {
     ),
     "wide": lambda: show_matrices({"m": np.ones((2, 16)), "n": np.eye(7)}, columns=2),
     "curves": lambda: show_curves([1, 2, 3], CURVES, xlabel="x", ylabel="y"),
+    "long names": lambda: show_curves(
+        [1, 2],
+        {f"a curve with a long name, {i}": [i, 2.0] for i in range(5)},
+        xlabel="x",
+        ylabel="y",
+    ),
+    "many words": lambda: show_bars(
+        {"surprise": range(11)}, ["because"] * 11, xlabel="word", ylabel="nats"
+    ),
 }
 
 

@@ -16,9 +16,10 @@ import attention_lib
 # the chapters in their order, then what looks back at all of them.
 ROAD = [
     *("validation", "reproducibility", "plotting"),
-    *("toy", "attention", "masks", "multi_head", "positions", "block", "model", "data"),
-    *("training", "kv_cache", "rope", "grouped_query", "latent_attention"),
-    *("cross_attention", "flash_attention", "checks", "bugs", "backends"),
+    *("toy", "attention", "masks", "multi_head", "backends", "positions", "block"),
+    *("stories", "data", "model", "training", "sampling", "checkpoints"),
+    *("kv_cache", "rope", "grouped_query", "latent_attention"),
+    *("cross_attention", "flash_attention", "checks", "bugs"),
     *("explorer", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent

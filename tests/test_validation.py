@@ -1,18 +1,31 @@
 """attention_lib.validation: each refusal names the argument, what came, what to do."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from attention_lib.validation import (
+    check_config,
     check_dropout,
+    check_heads,
+    check_ids,
     check_inputs,
     check_lengths,
+    check_logits,
     check_mask,
     check_masks,
     check_positive,
+    check_run,
+    check_sampling,
     check_scores,
+    check_text,
+    check_texts,
+    check_token_ids,
     check_tokens,
+    check_window_sizes,
 )
 
 KINDS = {"numpy": np.ndarray, "torch": torch.Tensor}
@@ -384,3 +397,346 @@ def test_check_dropout_names_value(refused, dropout):
 @pytest.mark.parametrize("dropout", [0.0, 0.99])
 def test_check_dropout_accepts_what_fits(dropout):
     check_dropout(dropout)
+
+
+def whole(*shape, dtype=torch.int64, device="cpu"):
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_check_token_ids_accepts_what_fits(dtype):
+    token_ids = torch.tensor([[0, 6, 3], [1, 2, 0]], dtype=dtype)
+    check_token_ids(token_ids, 7, torch.tensor([3, 0]), max_len=3)
+
+
+@pytest.mark.parametrize(
+    ("token_ids", "came"),
+    [
+        (whole(2, 3, dtype=torch.int16), "torch.int16"),
+        (whole(2, 3, dtype=torch.uint8), "torch.uint8"),
+        (torch.zeros(2, 3), "torch.float32"),
+        (np.zeros((2, 3), int), "ndarray"),
+        ([[1, 2]], "list"),
+    ],
+)
+def test_check_token_ids_names_type(refused, token_ids, came):
+    with refused(TypeError, f"token_ids must be a tensor of int64; got {came}"):
+        check_token_ids(token_ids, 7, max_len=9)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (1, 2, 3), (0, 3), (2, 0)])
+def test_check_token_ids_names_axes(refused, shape):
+    words = (
+        f"token_ids must be (batch, length); got {shape}: write a single text as one "
+        "row, `token_ids[None, :]`"
+    )
+    with refused(ValueError, words):
+        check_token_ids(whole(*shape), 7, max_len=9)
+
+
+def test_check_token_ids_names_length(refused):
+    words = (
+        "token_ids hold 4 tokens; the context has 3: cut the text, or build a model "
+        "with a longer context_len"
+    )
+    with refused(ValueError, words):
+        check_token_ids(whole(2, 4), 7, max_len=3)
+
+
+@pytest.mark.parametrize(("ids", "wrong"), [([3, 7], 7), ([-1, 9], -1), ([8, 9], 9)])
+def test_check_token_ids_names_ids_outside(refused, ids, wrong):
+    words = (
+        f"token_ids must lie between 0 and 6; got {wrong}: were they made by another "
+        "tokenizer?"
+    )
+    with refused(ValueError, words):
+        check_token_ids(torch.tensor([ids]), 7, max_len=9)
+
+
+def test_check_token_ids_reads_no_values_on_meta():
+    lengths = whole(2, device="meta")
+    check_token_ids(whole(2, 3, device="meta"), 7, lengths, max_len=3)
+
+
+def test_check_token_ids_names_devices(refused):
+    words = (
+        "token_ids must be on the device of the model, meta; got cpu: move it with "
+        "`.to(device)`"
+    )
+    with refused(TypeError, words):
+        check_token_ids(whole(2, 3), 7, max_len=9, like=torch.zeros(2, device="meta"))
+    check_token_ids(whole(2, 3), 7, max_len=9, like=torch.zeros(2))
+    words = "lengths must be on the device of the token_ids, cpu; got meta"
+    with refused(TypeError, words):
+        check_token_ids(whole(2, 3), 7, whole(2, device="meta"), max_len=9)
+
+
+def test_check_token_ids_names_lengths(refused):
+    words = "lengths must hold one number a text; got 1 for 2 texts"
+    with refused(ValueError, words):
+        check_token_ids(whole(2, 3), 7, torch.tensor([3]), max_len=9)
+    with refused(ValueError, "lengths must lie between 0 and max_len 3; got [3, 4]"):
+        check_token_ids(whole(2, 3), 7, torch.tensor([3, 4]), max_len=9)
+    with refused(TypeError, "lengths must be a tensor of int64; got list"):
+        check_token_ids(whole(2, 3), 7, [3, 3], max_len=9)
+
+
+def test_check_logits_accepts_what_fits():
+    check_logits(torch.zeros(2, 3, 7), whole(2, 3) + 6)
+    check_logits(torch.zeros(2, 3, 7), whole(2, 3), torch.tensor([0, 2]))
+    meta = torch.zeros(2, 3, 7, device="meta"), whole(2, 3, device="meta")
+    check_logits(*meta, whole(2, device="meta"))
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 7), (3, 3, 7), (2, 7), (1, 2, 3, 7), (7,)])
+def test_check_logits_names_shape(refused, shape):
+    words = (
+        f"logits must be (batch, length, vocabulary) for token_ids (2, 3); got {shape}"
+    )
+    with refused(ValueError, words):
+        check_logits(torch.zeros(shape), whole(2, 3))
+
+
+def test_check_logits_names_ids_and_lengths(refused):
+    with refused(ValueError, "token_ids must lie between 0 and 6; got 7"):
+        check_logits(torch.zeros(2, 3, 7), whole(2, 3) + 7)
+    with refused(ValueError, "lengths must hold one number a text; got 3 for 2 texts"):
+        check_logits(torch.zeros(2, 3, 7), whole(2, 3), whole(3))
+
+
+@pytest.mark.parametrize(("length", "lengths"), [(1, None), (3, [1, 1]), (3, [0, 1])])
+def test_check_logits_names_texts_without_target(refused, length, lengths):
+    lengths = lengths and torch.tensor(lengths)
+    with refused(ValueError, "no text has two tokens: there is no next token to pred"):
+        check_logits(torch.zeros(2, length, 7), whole(2, length), lengths)
+
+
+MODEL = dict(
+    vocab_size=1, context_len=1, d_model=6, num_heads=3, num_layers=1, dropout=0.0
+)
+
+
+def test_check_config_accepts_what_fits():
+    check_config(SimpleNamespace(**MODEL))
+
+
+@pytest.mark.parametrize("name", [name for name in MODEL if name != "dropout"])
+def test_check_config_names_sizes(refused, name):
+    with refused(ValueError, f"{name} must be at least 1; got 0"):
+        check_config(SimpleNamespace(**(MODEL | {name: 0})))
+
+
+def test_check_config_names_heads_and_dropout(refused):
+    with refused(ValueError, "num_heads must divide d_model; got 4 heads for a width"):
+        check_config(SimpleNamespace(**(MODEL | {"num_heads": 4})))
+    with refused(ValueError, "dropout must be at least 0 and below 1; got 1"):
+        check_config(SimpleNamespace(**(MODEL | {"dropout": 1})))
+
+
+RUN = {"steps": 5, "batch_size": 1, "warmup": 4, "max_grad_norm": 1e-9}
+
+
+@pytest.mark.parametrize("other", [{}, {"warmup": 0}, {"max_grad_norm": math.inf}])
+def test_check_run_accepts_what_fits(other):
+    check_run(SimpleNamespace(**(RUN | other)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "words"),
+    [
+        ("steps", 0, ValueError, "steps must be at least 1; got 0"),
+        ("steps", 5.0, TypeError, "steps must be an int; got 5.0"),
+        ("batch_size", 0, ValueError, "batch_size must be at least 1; got 0"),
+        ("warmup", 4.0, TypeError, "warmup must be an int; got 4.0"),
+        ("warmup", False, TypeError, "warmup must be an int; got False"),
+        ("warmup", 5, ValueError, "warmup must lie between 0 and steps - 1, 4; got 5"),
+        ("warmup", -1, ValueError, "warmup must lie between 0 and steps - 1, 4; got -"),
+        ("max_grad_norm", 0, ValueError, "max_grad_norm must be above 0; got 0: math"),
+        (
+            "max_grad_norm",
+            math.nan,
+            ValueError,
+            "max_grad_norm must be above 0; got n",
+        ),
+    ],
+)
+def test_check_run_names_what_is_wrong(refused, name, value, error, words):
+    with refused(error, words):
+        check_run(SimpleNamespace(**(RUN | {name: value})))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [[0, 6], (0, 6), torch.tensor([0, 6]), np.array([0, 6]), [torch.tensor(0), 6]],
+    ids=["list", "tuple", "tensor", "array", "list of tensors"],
+)
+def test_check_ids_gives_plain_numbers(ids):
+    found = check_ids(ids, 7)
+    assert found == [0, 6]
+    assert {type(i) for i in found} == {int}
+
+
+def test_check_ids_accepts_none_at_all():
+    assert check_ids([], 7) == []
+
+
+@pytest.mark.parametrize(("ids", "wrong"), [([0, 7], 7), ([-1], -1), ([9, -2], 9)])
+def test_check_ids_names_ids_outside(refused, ids, wrong):
+    words = (
+        f"ids must lie between 0 and 6; got {wrong}: were they made by another "
+        "tokenizer?"
+    )
+    with refused(ValueError, words):
+        check_ids(ids, 7)
+
+
+NO_ROWS = [
+    ("text", "str"),
+    ([1.0], "list"),
+    ([[1, 2]], "list"),
+    (None, "NoneType"),
+    (3, "int"),
+    (iter([1]), "list_iterator"),
+    (np.ones(2), "ndarray"),
+    (np.ones((2, 2), int), "ndarray"),
+    (torch.ones(2), "torch.float32 of shape (2,)"),
+    (whole(2, dtype=torch.bool), "torch.bool of shape (2,)"),
+    (whole(1, 2), "torch.int64 of shape (1, 2)"),
+    (whole(), "torch.int64 of shape ()"),
+]
+
+
+@pytest.mark.parametrize(("ids", "came"), NO_ROWS)
+def test_check_ids_names_what_is_no_row(refused, ids, came):
+    words = f"ids must be whole numbers in one row; got {came}: encode a text first"
+    with refused(TypeError, words):
+        check_ids(ids, 7)
+
+
+@pytest.mark.parametrize(("token_ids", "came"), NO_ROWS)
+def test_check_window_sizes_names_what_is_no_row(refused, token_ids, came):
+    words = f"token_ids must be whole numbers in one row; got {came}: encode a text"
+    with refused(TypeError, words):
+        check_window_sizes(token_ids, 1, 1)
+
+
+def test_check_window_sizes_names_sizes(refused):
+    check_window_sizes([0, 0, 0], 2, 9)
+    words = (
+        "the text has 3 tokens, a window of length 3 needs 4: take a longer text or a "
+        "shorter window"
+    )
+    with refused(ValueError, words):
+        check_window_sizes([0, 0, 0], 3, 1)
+    with refused(ValueError, "length must be at least 1; got 0"):
+        check_window_sizes([0, 0, 0], 0, 1)
+    with refused(ValueError, "stride must be at least 1; got 0"):
+        check_window_sizes([0, 0, 0], 1, 0)
+
+
+@pytest.mark.parametrize("text", ["", "a", "\x00", "\ufeff", "🙂", "\uffff", "\ud7ff"])
+def test_check_text_accepts_every_character(text):
+    check_text(text)
+
+
+@pytest.mark.parametrize(("text", "place"), [("\ud800", 0), ("ab\udfffc\ud800", 2)])
+def test_check_text_names_half_a_character(refused, text, place):
+    words = (
+        f"the text holds {text[place]!r} at {place}, which is no character: was it "
+        "read with the right encoding?"
+    )
+    with refused(ValueError, words):
+        check_text(text)
+
+
+@pytest.mark.parametrize(("text", "came"), [(b"a", "bytes"), (None, "NoneType")])
+def test_check_text_names_what_is_no_text(refused, text, came):
+    with refused(TypeError, f"a text must be a str; got {came}"):
+        check_text(text)
+
+
+def test_check_texts_accepts_what_fits():
+    check_texts(["a", "", "b"])
+    check_texts(("a",))
+
+
+@pytest.mark.parametrize("texts", [[], [""], ("", "")])
+def test_check_texts_names_nothing(refused, texts):
+    with refused(ValueError, "the text is empty: there is nothing to learn from"):
+        check_texts(texts)
+
+
+@pytest.mark.parametrize(
+    ("texts", "came"), [("a", "a single one"), (iter("a"), "str_"), ({"a"}, "set")]
+)
+def test_check_texts_names_what_is_no_list(refused, texts, came):
+    with refused(TypeError, f"texts must be a list of texts; got {came}"):
+        check_texts(texts)
+
+
+def test_check_texts_names_what_is_no_text(refused):
+    with refused(TypeError, "a text must be a str; got int"):
+        check_texts(["a", 3])
+
+
+@pytest.mark.usefixtures("shapes_unchecked")  # a whole number will do as well
+@pytest.mark.parametrize(("temperature", "top_k"), [(0, None), (0.0, 1), (1e9, 9)])
+def test_check_sampling_accepts_what_fits(temperature, top_k):
+    check_sampling(temperature, top_k)
+
+
+@pytest.mark.parametrize("temperature", [-1e-9, math.inf, math.nan])
+def test_check_sampling_names_temperature(refused, temperature):
+    words = f"temperature must be 0 or more, finite; got {temperature}"
+    with refused(ValueError, words):
+        check_sampling(temperature, None)
+
+
+def test_check_sampling_names_top_k(refused):
+    with refused(ValueError, "top_k must be at least 1; got 0"):
+        check_sampling(0.0, 0)
+    with refused(TypeError, "top_k must be an int; got 2.0"):
+        check_sampling(0.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted"),
+    [((6, 3), 2), ((6, 4, 5), 5), ((6, 6), 1), ((6, 2, None, 9), 3)],
+)
+def test_check_heads_gives_the_width_of_one(sizes, wanted):
+    assert check_heads(*sizes) == wanted
+
+
+def test_check_heads_names_widths(refused):
+    words = (
+        "num_heads must divide d_model; got 4 heads for a width of 6: choose another "
+        "number, or say head_dim"
+    )
+    with refused(ValueError, words):
+        check_heads(6, 4)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_check_heads_names_sizes(refused, place):
+    name = ["d_model", "num_heads", "head_dim", "d_out"][place]
+    sizes = [6, 3, 2, 5]
+    sizes[place] = 0
+    with refused(ValueError, f"{name} must be at least 1; got 0"):
+        check_heads(*sizes)
+    sizes[place] = 2.0
+    with refused(TypeError, f"{name} must be an int; got 2.0"):
+        check_heads(*sizes)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.inf, math.nan])
+def test_check_scores_names_temperature(refused, temperature):
+    words = f"temperature must be above 0 and finite; got {temperature}"
+    with refused(ValueError, words):
+        check_scores(np.zeros(3), 0, temperature)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_check_scores_names_values(refused, wrong):
+    with refused(ValueError, "x holds NaN or +inf: look at what made the scores"):
+        check_scores(np.array([0.0, wrong, -math.inf]), 0, 1.0)
+    check_scores(np.array([0.0, -math.inf]), 0, 1.0)

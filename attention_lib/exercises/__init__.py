@@ -9,6 +9,13 @@ from attention_lib.exercises.attention import (
     check_linear,
     check_parameter_count,
 )
+from attention_lib.exercises.block import (
+    check_block_parameters,
+    check_gelu,
+    check_layer_norm,
+    check_pre_norm,
+    check_write_sizes,
+)
 from attention_lib.exercises.leaks import check_leak_finder
 from attention_lib.exercises.masks import (
     check_causal_mask,
@@ -16,26 +23,71 @@ from attention_lib.exercises.masks import (
     check_padding_mask,
     check_visible_pairs,
 )
+from attention_lib.exercises.model import (
+    check_entropy,
+    check_model_parameters,
+    check_windows,
+)
+from attention_lib.exercises.multi_head import (
+    check_head_windows,
+    check_multi_head,
+    check_multi_head_count,
+    check_pruned,
+    check_split_heads,
+)
+from attention_lib.exercises.positions import (
+    check_order_finder,
+    check_place_with_itself,
+    check_position_table,
+    check_positions,
+    check_trained_positions,
+)
 from attention_lib.exercises.toy import (
     check_attention,
     check_head_width,
     check_softmax,
     check_temperature,
 )
+from attention_lib.exercises.training import (
+    check_next_token_loss,
+    check_schedule,
+    check_top_k,
+)
 from attention_lib.exercises.verdict import Verdict
 
 __all__ = [
     "Verdict",
     "check_attention",
+    "check_block_parameters",
     "check_causal_mask",
+    "check_entropy",
     "check_from_additive",
+    "check_gelu",
     "check_head",
     "check_head_width",
+    "check_head_windows",
+    "check_layer_norm",
     "check_leak_finder",
     "check_linear",
+    "check_model_parameters",
+    "check_multi_head",
+    "check_multi_head_count",
+    "check_next_token_loss",
+    "check_order_finder",
     "check_padding_mask",
     "check_parameter_count",
+    "check_place_with_itself",
+    "check_position_table",
+    "check_positions",
+    "check_pre_norm",
+    "check_pruned",
+    "check_schedule",
     "check_softmax",
+    "check_split_heads",
     "check_temperature",
+    "check_top_k",
+    "check_trained_positions",
     "check_visible_pairs",
+    "check_windows",
+    "check_write_sizes",
 ]

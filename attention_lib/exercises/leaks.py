@@ -1,6 +1,6 @@
-"""The check of chapter 3's detector for leaks."""
+"""The check of chapter 3's detector for leaks, and what checks of detectors share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,45 @@ from attention_lib.exercises.verdict import NOT_YET, Verdict, run
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
+# What is tested, in words; the function; what is true of it.
+Suspects = Sequence[tuple[str, Callable[[Tensor], Tensor], bool]]
+
 
 def check_leak_finder(answer: object) -> Verdict:
     """Checks ``sees_future(f, x)`` on functions that leak and functions that do not."""
     x = torch.randn(1, 4, 3, generator=seeded(0))
+    return judge_finder(
+        answer,
+        x,
+        _SUSPECTS,
+        _PATTERNS,
+        claims=("does not leak", "leaks"),
+        changed="Your code changes x itself: change a copy of it.",
+    )
+
+
+def judge_finder(
+    answer: object,
+    x: Tensor,
+    suspects: Suspects,
+    patterns: Mapping[str, str],
+    *,
+    claims: tuple[str, str],
+    changed: str,
+) -> Verdict:
+    """Checks a finder, ``found(f, x)``: True or False of every suspect.
+
+    Args:
+        answer: the reader's finder.
+        x: what it is given beside each function.
+        suspects: what is tested, in words; the function; what is true of it.
+        patterns: what the usual mistakes say of all of them (1: True), and what to
+            say then.
+        claims: what False and True say of a function.
+        changed: what to say where the finder changes ``x``.
+    """
     said: list[bool] = []
-    for name, function, _ in _SUSPECTS:
+    for name, function, _ in suspects:
         given = x.clone()
         came = run(answer, function, given)
         if came is NOT_YET and said:
@@ -26,23 +59,17 @@ def check_leak_finder(answer: object) -> Verdict:
         if isinstance(came, Verdict):
             return came
         if not torch.equal(given, x):
-            return Verdict(False, "Your code changes x itself: change a copy of it.")
+            return Verdict(False, changed)
         if not _is_boolean(came):
             kind = type(came).__name__
             return Verdict(False, f"Give one True or False; for {name} came a {kind}.")
         said.append(bool(came))
-    return _judge(said)
-
-
-def _judge(said: list[bool]) -> Verdict:
-    """Finds the mistake that says the same of every function."""
-    pattern = "".join("01"[leaks] for leaks in said)
-    if pattern in _PATTERNS:
-        return Verdict(False, _PATTERNS[pattern])
-    for (name, _, leaks), suspected in zip(_SUSPECTS, said, strict=True):
-        if suspected != leaks:
-            truth = "leaks" if leaks else "does not leak"
-            return Verdict(False, f"Judged wrongly: {name} {truth}.")
+    pattern = "".join("01"[found] for found in said)
+    if pattern in patterns:
+        return Verdict(False, patterns[pattern])
+    for (name, _, truth), found in zip(suspects, said, strict=True):
+        if found != truth:
+            return Verdict(False, f"Judged wrongly: {name} {claims[truth]}.")
     return Verdict(True, f"{len(said)} functions, each judged rightly.")
 
 
@@ -80,8 +107,8 @@ def _peek(position: int, at: int) -> Callable[[Tensor], Tensor]:
     return function
 
 
-# What is tested, in words; the function, of 4 positions; whether it leaks.
-_SUSPECTS: list[tuple[str, Callable[[Tensor], Tensor], bool]] = [
+# Functions of 4 positions, and whether they leak.
+_SUSPECTS: Suspects = [
     ("attention without a mask", _attend_to_all, True),
     ("attention under a causal mask", _attend_to_past, False),
     ("a shift that shows each position the next", _show_next, True),

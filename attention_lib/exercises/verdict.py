@@ -91,7 +91,7 @@ def run(answer: object, *inputs: Any) -> Any:
 
 
 def judge_number(
-    answer: object, right: int, praise: str, mistakes: Mistakes, otherwise: str
+    answer: object, right: int | float, praise: str, mistakes: Mistakes, otherwise: str
 ) -> Verdict:
     """Compares a number with the right one, then with those that mistakes give.
 

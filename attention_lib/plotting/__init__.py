@@ -1,4 +1,4 @@
-"""The book's figures: weights, masks, matrices with their numbers, curves and bars.
+"""The book's figures: weights, masks, matrices and cells, curves and bars.
 
 Every function gives a ``BookFigure``, which notebooks show as the last line of a cell.
 Figures stand on a light ground of their own, so they read the same in a light and in a
@@ -6,6 +6,7 @@ dark page. Arrays may come from NumPy or torch, from any device.
 """
 
 from attention_lib.plotting._figure import BookFigure
+from attention_lib.plotting.cells import show_cells
 from attention_lib.plotting.charts import show_bars, show_curves
 from attention_lib.plotting.maps import show_masks, show_weights
 from attention_lib.plotting.matrices import show_matrices
@@ -13,6 +14,7 @@ from attention_lib.plotting.matrices import show_matrices
 __all__ = [
     "BookFigure",
     "show_bars",
+    "show_cells",
     "show_curves",
     "show_masks",
     "show_matrices",

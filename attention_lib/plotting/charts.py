@@ -61,7 +61,7 @@ def show_curves(
         ax.set_ylim(bottom=0)  # heights can be compared by eye
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.grid(axis="y", color="#e6e8ec")
-    ax.legend(frameon=False)
+    _legend_above(ax, list(curves))
     return figure
 
 
@@ -89,9 +89,14 @@ def show_bars(
             places, as_array(heights), width, label=name, color=COLOURS[index],
             hatch=hatch, edgecolor="white",
         )  # fmt: skip
-    ax.set_xticks(np.arange(len(labels)), [str(label) for label in labels])
+    words = [str(label) for label in labels]
+    ax.set_xticks(np.arange(len(words)), words)
+    if max(map(len, words)) * len(words) > 60:  # they would run into each other
+        ax.tick_params(axis="x", labelrotation=45)
+        for word in ax.get_xticklabels():
+            word.set(ha="right", rotation_mode="anchor")
     ax.set(xlabel=xlabel, ylabel=ylabel)
-    ax.legend(frameon=False)
+    _legend_above(ax, list(bars))
     return figure
 
 
@@ -107,3 +112,10 @@ def _one_axes() -> tuple[BookFigure, Axes]:
     with matplotlib.rc_context(STYLE):
         figure = BookFigure(figsize=(WIDTH, 3.2))
         return figure, figure.subplots()
+
+
+def _legend_above(ax: Axes, names: Sequence[str]) -> None:
+    """Names the series above the axes, where no curve and no bar can stand."""
+    fit = 66 // (max(map(len, names)) + 8)  # the handle is as wide as eight letters
+    columns = max(1, min(len(names), fit))
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns)

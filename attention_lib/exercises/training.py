@@ -1,0 +1,291 @@
+"""Checks of chapter 8: the loss of the next token, top-k, and the schedule."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attention_lib.exercises.verdict import (
+    NOT_YET,
+    Mistakes,
+    Verdict,
+    judge,
+    run,
+)
+from attention_lib.reproducibility import seeded
+from attention_lib.training import next_token_loss, warmup_cosine
+
+
+def check_next_token_loss(answer: object) -> Verdict:
+    """Checks ``loss(logits, token_ids, lengths)``, the mean over real targets."""
+    logits = 2 * torch.randn(3, 5, 7, generator=seeded(0))
+    token_ids = torch.tensor([[4, 0, 6, 2, 5], [3, 1, 0, 0, 0], [1, 5, 0, 3, 0]])
+    full, lengths = torch.tensor([5, 5, 5]), torch.tensor([5, 2, 4])
+    return (
+        judge(
+            answer,
+            (logits, token_ids, full),
+            next_token_loss(logits, token_ids, full),
+            _shift_mistakes(logits, token_ids),
+        )
+        or judge(
+            answer,
+            (logits, token_ids, lengths),
+            next_token_loss(logits, token_ids, lengths),
+            _padding_mistakes(logits, token_ids, lengths),
+            so_far="Right without padding. For texts of 5, 2 and 4 tokens:",
+        )
+        or Verdict(True, "The mean over the real targets, each shifted once.")
+    )
+
+
+def check_top_k(answer: object) -> Verdict:
+    """Checks ``top_k_probabilities(logits, k)``, ties included."""
+    logits = torch.tensor([[1.0, 3.0, -1.0, 2.0, 0.0], [0.5, -2.0, 4.0, 0.0, 1.0]])
+    wrong = judge(answer, (logits, 3), _kept(logits, 3), _top_k_mistakes(logits))
+    for k in (1, 5):
+        wrong = wrong or judge(
+            answer,
+            (logits, k),
+            _kept(logits, k),
+            so_far=f"Right for the best 3 of 5. For the best {k}:",
+        )
+    return wrong or _wrong_ties(answer) or Verdict(
+        True, "What is cut has the probability 0, the rest sums to 1."
+    )  # fmt: skip
+
+
+def check_schedule(answer: object) -> Verdict:
+    """Checks ``share(step, warmup, steps)``: up in a line, down in a cosine."""
+    for warmup, steps, so_far in [(4, 12, ""), (0, 5, "Right so far. For warmup = 0:")]:
+        right = np.array(
+            [warmup_cosine(step, warmup=warmup, steps=steps) for step in range(steps)]
+        )
+        came = _shares(answer, warmup, steps)
+        if came is NOT_YET:
+            return NOT_YET
+        if isinstance(came, Verdict):
+            message = came.message
+        else:
+            message = _wrong_shares(came, right, warmup)
+        if message:
+            return Verdict(False, f"{so_far} {message}".strip())
+    return Verdict(True, "Up in a line to 1, then down in half a wave of the cosine.")
+
+
+def _losses(logits: Tensor, token_ids: Tensor, shift: int) -> Tensor:
+    """Gives the loss of each token (B, T - shift), its target so many tokens later."""
+    seen = logits[:, : logits.shape[1] - shift]
+    return F.cross_entropy(seen.mT, token_ids[:, shift:], reduction="none")
+
+
+def _shift_mistakes(logits: Tensor, token_ids: Tensor) -> Mistakes:
+    """What the usual mistakes give where no text is padded."""
+    batch, length, width = logits.shape
+    losses = _losses(logits, token_ids, 1)
+    targets = token_ids[:, 1:]
+    scores = logits[:, :-1].gather(-1, targets[..., None])
+    p = logits[:, :-1].softmax(-1).gather(-1, targets[..., None])
+    over = {dim: logits.log_softmax(dim)[:, :-1] for dim in (0, 1)}
+    mixed = logits[:, :-1].mT.reshape(-1, width)
+    return [
+        (_losses(logits, token_ids, 0).mean(), "Nothing is shifted: each token is its "
+         "own target."),
+        (_losses(logits, token_ids, 2).mean(), "The targets are shifted twice: these "
+         "stand two tokens later."),
+        (F.cross_entropy(logits[:, 1:].mT, token_ids[:, :-1]), "The targets are "
+         "shifted the wrong way: these are the tokens before."),
+        (F.cross_entropy(logits.mT, token_ids.roll(-1, 1)), "The last token is asked "
+         "for the first one of its text: it has no target."),
+        (losses.sum(), "That is the sum: divide it by the number of targets."),
+        (losses.sum() / batch, "That is a loss a text: one a token is wanted."),
+        (losses.sum() / (length - 1), "That is the sum over the texts: divide by the "
+         "number of all targets."),
+        (losses.sum() / token_ids.numel(), "Divided by the number of tokens: the first "
+         "ones are no targets."),
+        (losses, "These are the losses of all tokens: their mean is asked for."),
+        (-losses.mean(), "The sign is wrong: a logarithm of a probability is below 0."),
+        (losses.mean() / math.log(2), "These are bits: nats are asked for, so take "
+         "ln."),
+        (losses.exp().mean(), "e to the loss of each token: leave the logarithm."),
+        (losses.mean().exp(), "That is the perplexity, e to the loss."),
+        (-p.mean(), "The logarithm is missing."),
+        (p.mean(), "The logarithm is missing."),
+        (-p.mean().log(), "Take the logarithm first, then the mean."),
+        (-scores.mean(), "The scores are no probabilities yet."),
+        (scores.mean(), "The scores are no probabilities yet."),
+        (-over[1].gather(-1, targets[..., None]).mean(), "The softmax runs over the "
+         "places: it must run over the vocabulary."),
+        (-over[0].gather(-1, targets[..., None]).mean(), "The softmax runs over the "
+         "texts: it must run over the vocabulary."),
+        (F.cross_entropy(mixed, targets.flatten()), "The reshape mixes places and "
+         "vocabulary: see which axis comes last."),
+    ]  # fmt: skip
+
+
+def _padding_mistakes(logits: Tensor, token_ids: Tensor, lengths: Tensor) -> Mistakes:
+    """What the usual mistakes give where texts are padded."""
+    losses = _losses(logits, token_ids, 1)
+    place = torch.arange(token_ids.shape[1] - 1)
+    real = place + 1 < lengths[:, None]
+    one_more, one_less = place < lengths[:, None], place + 2 < lengths[:, None]
+    count = real.sum()
+    means = (losses * real).sum(1) / real.sum(1)
+    return [
+        (losses.mean(), "padding is counted: use the lengths."),
+        (losses[one_more].mean(), "one padding token a text is counted: the mask must "
+         "be shifted with the targets."),
+        (losses[one_less].mean(), "the last real target of each text is lost."),
+        (losses[~real].mean(), "only padding is counted: the mask is the wrong way "
+         "round."),
+        (losses[token_ids[:, 1:] != 0].mean(), "the id 0 is skipped, but it is a real "
+         "token, too: ask the lengths, not the ids."),
+        (means.mean(), "this is a mean of the texts' means: every target counts the "
+         "same."),
+        ((losses * real).mean(), "padding adds nothing, but is counted in the number "
+         "that you divide by."),
+        ((losses * real).sum() / lengths.sum(), "divided by the number of tokens: the "
+         "first ones are no targets."),
+        (losses[real].sum(), "that is the sum: divide it by the number of targets."),
+        ((losses * real).sum() / len(lengths), "that is a loss a text: one a target is "
+         "wanted."),
+        (_with_zeroed_scores(logits, token_ids, real) / count, "scores of padding are "
+         "set to 0, and still counted: leave them out."),
+    ]  # fmt: skip
+
+
+def _with_zeroed_scores(logits: Tensor, token_ids: Tensor, real: Tensor) -> Tensor:
+    scores = logits[:, :-1] * real[..., None]
+    return F.cross_entropy(scores.mT, token_ids[:, 1:], reduction="sum")
+
+
+def _kept(logits: Tensor, k: int) -> Tensor:
+    """Gives the softmax over the k best, and all that tie with the last of them."""
+    lowest = logits.topk(k).values[:, -1:]
+    return logits.masked_fill(logits < lowest, -math.inf).softmax(-1)
+
+
+def _top_k_mistakes(logits: Tensor) -> Mistakes:
+    """What the usual mistakes give for the best 3 of 5."""
+    lowest = logits.topk(3).values[:, -1:]
+    cut = logits < lowest
+    best = logits.topk(3).values
+    return [
+        (logits.softmax(-1).masked_fill(cut, 0), "What is kept does not sum to 1: cut "
+         "the scores first, then take the softmax."),
+        (logits.masked_fill(cut, 0).softmax(-1), "A score of 0 is not small: it has a "
+         "probability, too."),
+        (logits.masked_fill(cut, 0), "These are scores: probabilities are asked for."),
+        (logits.masked_fill(cut, -math.inf), "These are scores: probabilities are "
+         "asked for."),
+        (_kept(-logits, 3), "The lowest scores get the most: do not change the sign."),
+        (logits.masked_fill(logits > lowest, -math.inf).softmax(-1), "The lowest "
+         "scores are kept: the highest are asked for."),
+        (_kept(logits, 2), "One token too few is kept."),
+        (_kept(logits, 4), "One token too many is kept."),
+        (logits.softmax(-1), "Nothing is cut."),
+        (best.softmax(-1), "Here stand only the k that are kept: each token must stay "
+         "in its own column."),
+        (logits.topk(3).indices, "These are the best tokens: their probabilities are "
+         "asked for."),
+        (logits.masked_fill(logits < logits.flatten().topk(3).values[-1], -math.inf)
+         .softmax(-1), "The best of the whole batch are kept: each text has its own."),
+        (logits.masked_fill(cut, -math.inf).softmax(0), "The softmax runs "
+         "over the texts: it must run over the vocabulary."),
+    ]  # fmt: skip
+
+
+def _wrong_ties(answer: object) -> Verdict | None:
+    """Wants at least k tokens where scores are equal: all that tie, or any of them."""
+    logits = torch.tensor([[2.0, 1.0, 1.0, 0.0]])
+    rights = [_kept(logits, 2)]
+    for lost in (1, 2):
+        scores = logits.clone()
+        scores[:, lost] = -math.inf
+        rights.append(scores.masked_fill(logits == 0, -math.inf).softmax(-1))
+    dropped = "both are dropped, and one token is left."
+    so_far = "Right so far. For the best 2 of 4, where two share the second place:"
+    verdicts = [
+        judge(answer, (logits, 2), right, [(_kept(logits, 1), dropped)], so_far=so_far)
+        for right in rights
+    ]
+    return None if None in verdicts else verdicts[0]
+
+
+def _shares(answer: Any, warmup: int, steps: int) -> np.ndarray | Verdict:
+    """Gives the reader's share at each step, or a verdict where one is no number."""
+    shares = []
+    for step in range(steps):
+        came = run(answer, step, warmup, steps)
+        if came is NOT_YET and (step or not warmup):
+            return Verdict(False, f"at step {step} your code gives nothing back.")
+        if isinstance(came, Verdict):
+            return came
+        if isinstance(came, np.generic | np.ndarray | Tensor) and came.shape == ():
+            came = came.item()
+        if isinstance(came, bool) or not isinstance(came, int | float):
+            kind = type(came).__name__
+            return Verdict(False, f"Your function returns a {kind}, not a number.")
+        shares.append(float(came))
+    return np.array(shares)
+
+
+def _wrong_shares(came: np.ndarray, right: np.ndarray, warmup: int) -> str:
+    """Says what is wrong with the shares of all steps; nothing where all is right."""
+    if np.allclose(came, right, atol=1e-4):
+        return ""
+    fits = (
+        message
+        for mistaken, message in _schedule_mistakes(warmup, len(right))
+        if np.allclose(came, mistaken, atol=1e-4)
+    )
+    first = int(np.argmax(~np.isclose(came, right, atol=1e-4)))
+    return next(fits, f"Step {first} is not right: you give {came[first]:.3f}.")
+
+
+def _schedule_mistakes(warmup: int, steps: int) -> Mistakes:
+    """What the usual mistakes give."""
+    step = np.arange(steps)
+    since, whole = step - warmup, steps - warmup
+    warming = step < warmup
+    up = (step + 1) / max(warmup, 1)
+
+    def then(down: Any, before: Any = up) -> Any:
+        return np.where(warming, before, down)
+
+    def cosine(angle: Any) -> Any:
+        return 0.5 + 0.5 * np.cos(np.pi * angle)
+
+    down = cosine(since / whole)
+    return [
+        (then(down, step / max(warmup, 1)), "The first step has the share 0: it is "
+         "made, but changes nothing."),
+        (np.where(step <= warmup, (step + 1) / (warmup + 1), cosine((since - 1) / whole
+         )), "The warm-up takes a step too many."),
+        (then(down, 1), "There is no warm-up."),
+        (then(down, 0), "During the warm-up nothing is learnt: the share grows."),
+        (cosine(step / steps), "There is no warm-up: the cosine falls from the first "
+         "step on."),
+        (then(cosine(step / steps)), "The cosine is not moved by the warm-up: it has "
+         "already fallen when its turn comes."),
+        (then(cosine(since / steps)), "The cosine does not come down far enough: it "
+         "has only the steps after the warm-up."),
+        (then(cosine(step / whole)), "The cosine begins at the end of the warm-up: "
+         "count its steps from there."),
+        (then(cosine(since / max(whole - 1, 1))), "The last step has the share 0: it "
+         "is made, but changes nothing."),
+        (then(1), "After the warm-up nothing falls."),
+        (then(1 - since / whole), "That falls in a line: a cosine is wanted."),
+        (then(np.cos(np.pi * since / whole)), "The cosine falls from 1 to -1: the "
+         "share must end at 0."),
+        (then(np.cos(np.pi / 2 * since / whole)), "That is a quarter of a wave: half "
+         "of one is wanted."),
+        (then(0.5 + 0.5 * np.cos(since / whole)), "Half a wave is an angle of π."),
+        (then(1 - down), "The cosine rises here: it must fall."),
+        (then(down, 1 - up + up[0]), "The warm-up falls: it must rise."),
+        (then(down, np.minimum(1, (step + 1) / steps)), "The warm-up rises too slowly: "
+         "it must be at 1 when the cosine begins."),
+    ]  # fmt: skip

@@ -1,0 +1,515 @@
+"""attention_lib.backends: every pair of kinds gives the same, forward and backward."""
+
+import copy
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from attention_lib.backends import (
+    KINDS,
+    FusedMultiHeadAttention,
+    TorchMultiHeadAttention,
+    make_mha,
+)
+from attention_lib.masks import causal_mask, combine_masks, padding_mask
+from attention_lib.multi_head import MultiHeadLayer, copy_weights
+from attention_lib.reproducibility import seeded
+
+# All of different size, so that a swapped axis shows; 3 heads of width 4.
+BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_pair = pytest.mark.parametrize(
+    ("source", "target"), list(itertools.permutations(KINDS, 2))
+)
+biases = pytest.mark.parametrize("qkv_bias", [False, True])
+TOLERANCES = {torch.bfloat16: 0.03, torch.float32: 1e-5, torch.float64: 1e-12}
+
+
+def sequences(*shape, seed=1):
+    shape = shape or (BATCH, LENGTH, D_MODEL)
+    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64)
+
+
+def layer(kind, d_model=D_MODEL, num_heads=HEADS, seed=0, **options):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = make_mha(kind, d_model, num_heads, **options).double()
+    with torch.no_grad():  # nn.MultiheadAttention starts with biases of zero
+        for name, parts in made.weights_by_head().items():
+            if name.endswith("bias"):
+                generator = seeded(seed)
+                for part in parts:
+                    part.copy_(torch.randn(part.shape, generator=generator))
+    return made
+
+
+def alike(*kinds, **options):
+    """Layers of these kinds with the same weights."""
+    layers = [layer(kind, **options) for kind in kinds]
+    for other in layers[1:]:
+        copy_weights(layers[0], other)
+    return layers
+
+
+def assert_same(result, wanted):
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
+
+
+def assert_close(result, wanted, tolerance=1e-10):
+    torch.testing.assert_close(result, wanted, rtol=tolerance, atol=tolerance)
+
+
+def outputs_and_gradients(layer, x, mask):
+    """The output, and the gradients of x and of each head's weights."""
+    x = x.clone().requires_grad_()
+    output = layer(x, mask)
+    direction = torch.linspace(-1, 1, output.numel(), dtype=output.dtype)
+    gradients = torch.autograd.grad(
+        output, [x, *layer.parameters()], direction.view_as(output)
+    )
+    twin = copy.deepcopy(layer)  # holds gradients where the layer holds weights
+    for own, gradient in zip(twin.parameters(), gradients[1:], strict=True):
+        own.data = gradient
+    named = {"output": output, "x": gradients[0]}
+    for name, parts in twin.weights_by_head().items():
+        named |= {f"{name}, head {head}": part for head, part in enumerate(parts)}
+    return named
+
+
+@st.composite
+def cases(draw, *, free_widths):
+    """Draws the arguments of a layer, an input and a mask of any shape."""
+    batch, length, num_heads, head_dim, d_model = draw(
+        st.tuples(*[st.integers(1, 4)] * 5)
+    )
+    options = {"qkv_bias": draw(st.booleans()), "num_heads": num_heads}
+    if free_widths and draw(st.booleans()):
+        d_out = draw(st.one_of(st.none(), st.integers(1, 4)))
+        options |= {"head_dim": head_dim, "d_out": d_out}
+    else:
+        d_model = num_heads * head_dim
+    axes = draw(st.integers(0, 4))
+    full = (batch, num_heads, length, length) if axes == 4 else (batch, length, length)
+    shape = [size if draw(st.booleans()) else 1 for size in full[len(full) - axes :]]
+    seed = draw(st.integers(0, 999))
+    mask = torch.rand(shape, generator=seeded(seed)) < 0.6  # some rows are empty
+    x = sequences(batch, length, d_model, seed=seed)
+    return options | {"d_model": d_model}, x, draw(st.sampled_from([mask, mask, None]))
+
+
+@each_pair
+@settings(max_examples=30)
+@given(data=st.data())
+def test_every_pair_is_equal_in_outputs_and_gradients(source, target, data):
+    free_widths = "torch" not in (source, target)
+    options, x, mask = data.draw(cases(free_widths=free_widths))
+    given, other = alike(source, target, **options)
+    results = outputs_and_gradients(other, x, mask)
+    wanted = outputs_and_gradients(given, x, mask)
+    assert results.keys() == wanted.keys()
+    for name, result in results.items():
+        assert_close(result, wanted[name])
+
+
+@each_kind
+@settings(max_examples=30)
+@given(data=st.data())
+def test_every_kind_is_equal_in_attention_weights(kind, data):
+    options, x, mask = data.draw(cases(free_widths=kind != "torch"))
+    split, other = alike("split", kind, **options)
+    assert_close(other.attention_weights(x, mask), split.attention_weights(x, mask))
+
+
+@each_kind
+@biases
+@settings(max_examples=30)
+@given(data=st.data())
+def test_evaluation_without_gradients_is_equal(kind, qkv_bias, data):
+    # nn.MultiheadAttention takes another path then, its fast one.
+    options, x, mask = data.draw(cases(free_widths=kind != "torch"))
+    split, other = alike("split", kind, **options | {"qkv_bias": qkv_bias})
+    with torch.no_grad():
+        assert_close(other.eval()(x, mask), split(x, mask))
+    with torch.inference_mode():
+        assert_close(other(x, mask), split(x, mask))
+
+
+@pytest.mark.parametrize("qkv_bias", [False, True])
+def test_torch_kind_agrees_with_plain_multihead_attention(qkv_bias):
+    plain = nn.MultiheadAttention(
+        D_MODEL, HEADS, bias=True, batch_first=True, dtype=torch.float64
+    )
+    ours = layer("torch", qkv_bias=qkv_bias)
+    with torch.no_grad():
+        for name, own in ours.attention.named_parameters():
+            plain.get_parameter(name).copy_(own)
+        if not qkv_bias:
+            plain.in_proj_bias.zero_()
+    x, mask = sequences(), causal_mask(LENGTH)
+    wanted, _ = plain(x, x, x, attn_mask=~mask)
+    assert_close(ours(x, mask), wanted)
+
+
+@biases
+def test_all_kinds_train_alike(qkv_bias):
+    x, target = sequences(), sequences(seed=2)
+    mask = combine_masks(causal_mask(5), padding_mask(torch.tensor([3, 5]), 5))
+    trained = alike(*KINDS, qkv_bias=qkv_bias)
+    start = trained[0](x, mask)
+    for made in trained:
+        optimizer = torch.optim.AdamW(made.parameters(), lr=0.01)
+        for _ in range(4):
+            optimizer.zero_grad()
+            (made(x, mask) - target).square().mean().backward()
+            optimizer.step()
+    for made in trained[1:]:
+        # A bias on the keys has a gradient of rounding errors, which AdamW enlarges.
+        assert_close(made(x, mask), trained[0](x, mask), 1e-6)
+    assert not torch.allclose(trained[0](x, mask), start)
+
+
+# Empty rows.
+
+
+@each_kind
+@biases
+@pytest.mark.parametrize("num_heads", [2, 3])  # torch's fast path takes even numbers
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_empty_row_gives_the_output_s_bias(
+    kind, qkv_bias, num_heads, training, gradients
+):
+    made = layer(kind, num_heads=num_heads, qkv_bias=qkv_bias).train(training)
+    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+    mask[1] = False
+    with torch.set_grad_enabled(gradients):
+        output = made(sequences(), mask)
+    (bias,) = made.weights_by_head()["out_proj.bias"]
+    assert_close(output[:, 1], bias.expand(BATCH, -1))
+    assert (output[:, 0] - bias).abs().min() > 1e-6
+
+
+@each_kind
+@pytest.mark.parametrize("shape", [(), (LENGTH,), (BATCH, 1, LENGTH)])
+def test_nothing_to_see_gives_finite_gradients(kind, shape):
+    nothing = torch.zeros(shape, dtype=torch.bool)
+    results = outputs_and_gradients(layer(kind, qkv_bias=True), sequences(), nothing)
+    assert all(result.isfinite().all() for result in results.values())
+    assert_same(results["x"], torch.zeros_like(sequences()))
+
+
+@each_kind
+def test_left_padding_stays_finite_over_layers(kind):
+    mask = combine_masks(
+        causal_mask(LENGTH), padding_mask(torch.tensor([3, 5]), LENGTH, side="left")
+    )
+    h = sequences()
+    for seed in range(3):
+        h = layer(kind, seed=seed)(h, mask)
+    assert h.isfinite().all()
+
+
+# Masks.
+
+
+@each_kind
+def test_causal_mask_keeps_the_past(kind):
+    made, x = layer(kind), sequences()
+    changed = x.clone()
+    changed[:, 3:] = sequences(seed=9)[:, 3:]
+    before, after = made(x, causal_mask(5)), made(changed, causal_mask(5))
+    assert_close(after[:, :3], before[:, :3])
+    assert (after[:, 3:] - before[:, 3:]).abs().min() > 1e-6
+
+
+@each_kind
+def test_padding_does_not_matter(kind):
+    made, x = layer(kind), sequences()
+    mask = padding_mask(torch.tensor([3, 5]), LENGTH)
+    assert_close(made(x, mask)[0, :3], made(x[:1, :3])[0])
+
+
+@each_kind
+def test_mask_of_texts_is_not_taken_for_one_of_heads(kind):
+    x = sequences(HEADS, LENGTH, D_MODEL)  # as many texts as heads
+    mask = padding_mask(torch.tensor([2, 4, 5]), LENGTH)
+    alone = [layer(kind)(x[b : b + 1, :n])[0] for b, n in enumerate((2, 4, 5))]
+    for b, wanted in enumerate(alone):
+        assert_close(layer(kind)(x, mask)[b, : len(wanted)], wanted)
+    seen = (layer(kind).attention_weights(x, mask) > 0).sum(dim=-1)[:, :, 0]
+    assert seen.tolist() == [[2] * HEADS, [4] * HEADS, [5] * HEADS]
+
+
+@each_kind
+def test_inputs_are_left_alone(kind):
+    x, mask = sequences(), sequences(BATCH, HEADS, LENGTH, LENGTH) > 0
+    before = x.clone(), mask.clone()
+    layer(kind)(x, mask)
+    assert_same(x, before[0])
+    assert_same(mask, before[1])
+
+
+# Types, devices, dropout.
+
+
+@each_kind
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_result_has_the_type_of_the_weights(kind, dtype):
+    made, mask = layer(kind, qkv_bias=True), causal_mask(LENGTH)
+    wanted = made(sequences(), mask)
+    output = made.to(dtype)(sequences().to(dtype), mask)
+    assert output.dtype == dtype
+    tolerance = TOLERANCES[dtype]
+    torch.testing.assert_close(output.double(), wanted, rtol=tolerance, atol=tolerance)
+
+
+@each_kind
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_empty_row_stays_finite_in_any_type(kind, dtype):
+    made = layer(kind).to(dtype)
+    mask = torch.zeros(LENGTH, LENGTH, dtype=torch.bool).tril(-1)
+    results = outputs_and_gradients(made, sequences().to(dtype), mask)
+    assert all(result.isfinite().all() for result in results.values())
+
+
+@each_kind
+@pytest.mark.parametrize("training", [True, False])
+def test_layer_on_meta_device(kind, training):
+    made = layer(kind, qkv_bias=True).to("meta").train(training)
+    x = sequences().to("meta")
+    per_head = torch.ones(1, HEADS, LENGTH, LENGTH, dtype=torch.bool, device="meta")
+    for mask in (None, causal_mask(LENGTH, device="meta"), per_head):
+        assert made(x, mask).is_meta
+        assert made(x, mask).shape == (BATCH, LENGTH, D_MODEL)
+        assert made.attention_weights(x, mask).shape == (BATCH, HEADS, LENGTH, LENGTH)
+
+
+@each_kind
+def test_layer_is_made_on_the_device_in_force(kind):
+    with torch.device("meta"):
+        made = make_mha(kind, D_MODEL, HEADS, qkv_bias=True)
+    assert all(parameter.is_meta for parameter in made.parameters())
+
+
+@each_kind
+@pytest.mark.parametrize("gradients", [True, False])
+def test_dropout_acts_while_training_only(kind, gradients):
+    made, without = alike(kind, kind, dropout=0.5)[0], layer(kind)
+    with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(gradients):
+        torch.manual_seed(0)
+        assert not torch.allclose(made(sequences()), without(sequences()))
+        assert_close(made.eval()(sequences()), without(sequences()))
+
+
+@each_kind
+def test_dropout_drops_the_share_asked_for(kind):
+    # Each head's values are one-hot of the token, so the output shows the weights.
+    made = layer(kind, d_model=4, num_heads=1, dropout=0.3)
+    with torch.no_grad():
+        for name, parts in made.weights_by_head().items():
+            for part in parts:
+                if part.ndim == 1 or name[0] == "q":
+                    part.zero_()
+                else:
+                    part.copy_(torch.eye(4))
+    x = torch.eye(4, dtype=torch.float64).expand(2000, -1, -1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        weights = made(x)
+    dropped = weights == 0
+    assert dropped.double().mean().item() == pytest.approx(0.3, abs=0.015)
+    kept = weights[~dropped]
+    assert_close(kept, torch.full_like(kept, 0.25 / 0.7))
+
+
+@each_kind
+def test_dropout_leaves_attention_weights_alone(kind):
+    x = sequences()
+    wanted = layer(kind).attention_weights(x)
+    assert_same(layer(kind, dropout=0.9).attention_weights(x), wanted)
+
+
+# Weights that move.
+
+
+@each_pair
+@biases
+def test_weights_move_there_and_back(source, target, qkv_bias):
+    made = layer(source, qkv_bias=qkv_bias)
+    other = layer(target, seed=5, qkv_bias=qkv_bias)
+    before = copy.deepcopy(made.state_dict())
+    copy_weights(made, other)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.zero_()
+    copy_weights(other, made)
+    assert_same(made.state_dict(), before)
+
+
+@each_pair
+def test_weights_stay_independent_after_copying(source, target):
+    made, other = alike(source, target, qkv_bias=True)
+    kept = other(sequences())
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(1.0)
+    assert_same(other(sequences()), kept)
+
+
+@each_pair
+def test_weights_of_other_heads_are_refused(refused, source, target):
+    with refused(ValueError, "source and target must be built alike; got source"):
+        copy_weights(layer(source), layer(target, num_heads=2))
+
+
+@each_pair
+def test_weights_without_biases_are_refused(refused, source, target):
+    with refused(ValueError, "source and target must be built alike; got source"):
+        copy_weights(layer(source), layer(target, qkv_bias=True))
+
+
+@each_kind
+@biases
+def test_all_kinds_have_as_many_parameters(kind, qkv_bias):
+    with torch.device("meta"):
+        made = make_mha(kind, 768, 12, qkv_bias=qkv_bias)
+    wanted = 4 * 768**2 + 768 + 3 * 768 * qkv_bias
+    assert sum(weight.numel() for weight in made.parameters()) == wanted
+
+
+@each_kind
+def test_every_weight_is_trained(kind):
+    made = layer(kind)
+    made(sequences()).square().sum().backward()
+    assert all(weight.grad.abs().max() > 1e-4 for weight in made.parameters())
+
+
+@each_kind
+def test_state_moves_to_another_of_the_kind(kind):
+    made, other = layer(kind, qkv_bias=True), layer(kind, seed=5, qkv_bias=True)
+    other.load_state_dict(made.state_dict())
+    assert_same(other(sequences()), made(sequences()))
+
+
+# What is made, and what is refused.
+
+
+def test_make_mha_gives_the_kind_that_is_named():
+    assert {kind: type(layer(kind)) for kind in KINDS} == KINDS
+
+
+@each_kind
+def test_make_mha_gives_layers_that_keep_the_protocol(kind):
+    assert isinstance(layer(kind), MultiHeadLayer)
+    assert layer(kind).num_heads == HEADS
+
+
+@pytest.mark.parametrize("kind", ["wrapper", "split", "sdpa"])
+def test_make_mha_passes_widths_on(kind):
+    made = layer(kind, 5, 2, head_dim=3, d_out=7)
+    assert made(sequences(2, 4, 5)).shape == (2, 4, 7)
+    assert made.weights_by_head()["k_proj.weight"][1].shape == (3, 5)
+
+
+@pytest.mark.parametrize("kind", ["flash", "Split", ""])
+def test_make_mha_refuses_an_unknown_kind_with_the_list(refused, kind):
+    words = f"kind must be one of wrapper, split, sdpa, torch; got {kind!r}"
+    with refused(ValueError, words):
+        make_mha(kind, D_MODEL, HEADS)
+
+
+@each_kind
+def test_make_mha_refuses_widths_that_heads_do_not_divide(refused, kind):
+    words = "num_heads must divide d_model; got 4 heads for a width of 10"
+    with refused(ValueError, words):
+        make_mha(kind, 10, 4)
+
+
+@each_kind
+def test_make_mha_refuses_dropout(refused, kind):
+    with refused(ValueError, "dropout must be at least 0 and below 1; got 1.0"):
+        make_mha(kind, D_MODEL, HEADS, dropout=1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "came"),
+    [
+        ({"head_dim": 5}, "got 3 · 5, 12 and 12"),
+        ({"d_out": 7}, "got 3 · 4, 7 and 12"),
+    ],
+)
+def test_torch_kind_refuses_other_widths(refused, options, came):
+    words = f'the kind "torch" needs num_heads · head_dim = d_out = d_model; {came}'
+    with refused(ValueError, words):
+        TorchMultiHeadAttention(D_MODEL, HEADS, **options)
+
+
+def test_torch_kind_takes_its_own_widths_spelled_out():
+    made = TorchMultiHeadAttention(D_MODEL, HEADS, head_dim=4, d_out=12).double()
+    assert made(sequences()).shape == (BATCH, LENGTH, D_MODEL)
+
+
+@each_kind
+@pytest.mark.parametrize("method", ["forward", "attention_weights"])
+@pytest.mark.parametrize(
+    ("x", "error", "words"),
+    [
+        (
+            sequences(2, 5, 4),
+            ValueError,
+            "x must be (batch, length, 12); got (2, 5",
+        ),
+        (sequences(5, 12), ValueError, "x must be (batch, length, 12); got (5, 12)"),
+        (sequences(2, 0, 12), ValueError, "x has an axis of length zero"),
+        (sequences().float(), TypeError, "x must have the type of the layer"),
+        (sequences().to("meta"), TypeError, "x must be on the device of the layer"),
+        ([[1.0]], TypeError, "x must be a torch.Tensor; got list"),
+    ],
+    ids=["width", "axes", "empty", "type", "device", "list"],
+)
+def test_inputs_that_do_not_fit_are_refused(refused, kind, method, x, error, words):
+    with refused(error, words):
+        getattr(layer(kind), method)(x)
+
+
+@each_kind
+@pytest.mark.parametrize("method", ["forward", "attention_weights"])
+@pytest.mark.parametrize("shape", [(4, 5), (3, 5, 5), (2, 2, 5, 5), (1, 2, 3, 5, 5)])
+def test_masks_that_do_not_broadcast_are_refused(refused, kind, method, shape):
+    with refused(ValueError, f"mask ({shape[0]}, "):
+        getattr(layer(kind), method)(sequences(), torch.ones(shape, dtype=torch.bool))
+
+
+@each_kind
+@pytest.mark.parametrize("method", ["forward", "attention_weights"])
+@pytest.mark.parametrize("shape", [(5, 5), (2, 5, 5), (2, 3, 5, 5)])
+def test_float_masks_are_refused(refused, kind, method, shape):
+    with refused(TypeError, "mask must be boolean (True: may attend); got"):
+        getattr(layer(kind), method)(sequences(), torch.zeros(shape))
+
+
+@each_kind
+def test_masks_on_another_device_are_refused(refused, kind):
+    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool, device="meta")
+    with refused(TypeError, "mask must be on the device of the query, cpu; got meta"):
+        layer(kind)(sequences(), mask)
+
+
+def test_sdpa_kind_calls_torch_s_kernel_once(monkeypatch):
+    calls = []
+    kernel = torch.nn.functional.scaled_dot_product_attention
+
+    def counted(*given, **options):
+        calls.append(options)
+        return kernel(*given, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
+    made = layer("sdpa", dropout=0.25)
+    assert isinstance(made, FusedMultiHeadAttention)
+    made(sequences())
+    made.eval()(sequences())
+    assert [call["dropout_p"] for call in calls] == [0.25, 0.0]

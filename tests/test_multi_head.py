@@ -1,0 +1,665 @@
+"""attention_lib.multi_head: reshapes cell by cell, two kinds against a third way."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lib.attention import SelfAttention
+from attention_lib.masks import causal_mask, padding_mask
+from attention_lib.multi_head import (
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    MultiHeadLayer,
+    add_head_axis,
+    copy_weights,
+    merge_heads,
+    split_heads,
+    split_mask,
+)
+from attention_lib.reproducibility import seeded
+
+# All of different size, so that a swapped axis shows.
+BATCH, LENGTH, D_MODEL, HEADS, HEAD_DIM, D_OUT = 2, 5, 6, 3, 4, 7
+KINDS = [MultiHeadAttentionWrapper, MultiHeadAttention]
+each_kind = pytest.mark.parametrize("kind", KINDS)
+ROW_EMPTY = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+ROW_EMPTY[1] = False
+
+
+def sequences(*shape, seed=1):
+    shape = shape or (BATCH, LENGTH, D_MODEL)
+    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64)
+
+
+def layer(kind, d_model=D_MODEL, num_heads=HEADS, seed=0, **options):
+    """A layer whose input, inner width and output all differ in width."""
+    options = {"head_dim": HEAD_DIM, "d_out": D_OUT} | options
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return kind(d_model, num_heads, **options).double()
+
+
+def assert_same(result, wanted):
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
+
+
+def assert_close(result, wanted):
+    torch.testing.assert_close(result, wanted, rtol=1e-10, atol=1e-12)
+
+
+def one_head_after_the_other(layer, x, mask=None):
+    """The formula, from weights cut into heads, in torch's own parts."""
+    parts = layer.weights_by_head()
+    batch, length, _ = x.shape
+    full = (batch, layer.num_heads, length, length)
+    if mask is not None and mask.ndim == 3:
+        mask = mask.unsqueeze(1)
+    mask = torch.ones(full, dtype=torch.bool) if mask is None else mask.expand(full)
+    found = []
+    for head in range(layer.num_heads):
+        query, key, value = (
+            F.linear(x, parts[f"{role}_proj.weight"][head],
+                     parts[f"{role}_proj.bias"][head]
+                     if f"{role}_proj.bias" in parts else None)
+            for role in "qkv"
+        )  # fmt: skip
+        found.append(F.scaled_dot_product_attention(query, key, value, mask[:, head]))
+    (weight,), (bias,) = parts["out_proj.weight"], parts["out_proj.bias"]
+    return F.linear(torch.cat(found, dim=-1), weight, bias)
+
+
+# Heads cut and joined.
+
+
+def test_split_heads_hand_written():
+    x = torch.tensor([[[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]]).float()
+    heads = [[[10, 11], [20, 21], [30, 31]], [[12, 13], [22, 23], [32, 33]]]
+    assert split_heads(x, 2).tolist() == [heads]
+
+
+def test_merge_heads_hand_written():
+    heads = [[[10, 11], [20, 21], [30, 31]], [[12, 13], [22, 23], [32, 33]]]
+    wanted = [[[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]]
+    assert merge_heads(torch.tensor([heads]).float()).tolist() == wanted
+
+
+@given(st.tuples(*[st.integers(1, 4)] * 4))
+def test_split_heads_puts_every_number_where_it_belongs(sizes):
+    batch, length, num_heads, head_dim = sizes
+    x = sequences(batch, length, num_heads * head_dim)
+    heads = split_heads(x, num_heads)
+    for head in range(num_heads):
+        own = x[:, :, head * head_dim : (head + 1) * head_dim]
+        assert_same(heads[:, head], own)
+
+
+@given(st.tuples(*[st.integers(1, 4)] * 4))
+def test_merge_heads_undoes_split_heads(sizes):
+    batch, length, num_heads, head_dim = sizes
+    x = sequences(batch, length, num_heads * head_dim)
+    assert_same(merge_heads(split_heads(x, num_heads)), x)
+
+
+def test_split_heads_of_any_layout_in_memory():
+    x = sequences(12, 5, 2).transpose(0, 2)[..., ::2]  # (2, 5, 6)
+    assert x.stride(-1) != 1
+    assert_same(split_heads(x, 3), split_heads(x.contiguous(), 3))
+
+
+def test_split_heads_copies_nothing():
+    x = sequences(2, 5, 12)
+    assert split_heads(x, 3).data_ptr() == x.data_ptr()
+
+
+def test_split_heads_refuses_a_width_that_heads_do_not_divide(refused):
+    words = "num_heads must divide d_model; got 4 heads for a width of 10"
+    with refused(ValueError, words):
+        split_heads(sequences(2, 5, 10), 4)
+
+
+# Masks: which head gets which.
+
+
+def test_add_head_axis_to_a_mask_with_texts():
+    mask = padding_mask(torch.tensor([2, 5]), 5)
+    assert add_head_axis(mask).shape == (2, 1, 1, 5)
+    assert_same(add_head_axis(mask)[:, 0], mask)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (5, 5), (2, 3, 5, 5)])
+def test_add_head_axis_leaves_other_masks_alone(shape):
+    mask = torch.ones(shape, dtype=torch.bool)
+    assert add_head_axis(mask) is mask
+
+
+def test_add_head_axis_leaves_no_mask_alone():
+    assert add_head_axis(None) is None
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (5, 5), (2, 1, 5), (2, 5, 5)])
+def test_split_mask_gives_every_head_the_same(shape):
+    mask = torch.ones(shape, dtype=torch.bool)
+    masks = split_mask(mask, sequences(), HEADS)
+    assert len(masks) == HEADS
+    assert all(given is mask for given in masks)
+
+
+def test_split_mask_without_a_mask():
+    assert split_mask(None, sequences(), HEADS) == [None] * HEADS
+
+
+@pytest.mark.parametrize("batch", [1, BATCH])
+def test_split_mask_gives_each_head_its_own(batch):
+    mask = sequences(batch, HEADS, LENGTH, LENGTH) > 0
+    masks = split_mask(mask, sequences(), HEADS)
+    assert len(masks) == HEADS
+    for head, own in enumerate(masks):
+        assert_same(own, mask[:, head])
+
+
+def test_split_mask_repeats_a_head_axis_of_one():
+    mask = sequences(BATCH, 1, LENGTH, LENGTH) > 0
+    for own in split_mask(mask, sequences(), HEADS):
+        assert_same(own, mask[:, 0])
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 5, 5), (3, 3, 5, 5), (2, 3, 5, 4)])
+def test_split_mask_refuses_other_heads_texts_or_keys(refused, shape):
+    words = f"mask {shape} does not broadcast to the scores (2, 3, 5, 5)"
+    with refused(ValueError, words):
+        split_mask(torch.ones(shape, dtype=torch.bool), sequences(), HEADS)
+
+
+# Both kinds against a third way, for any shape and mask.
+
+
+@st.composite
+def masks(draw, batch, num_heads, length):
+    """Draws a mask of any shape that broadcasts; its rows may be empty."""
+    axes = draw(st.integers(0, 4))
+    full = (batch, num_heads, length, length) if axes == 4 else (batch, length, length)
+    sizes = full[len(full) - axes :]
+    shape = [size if draw(st.booleans()) else 1 for size in sizes]
+    generator = seeded(draw(st.integers(0, 999)))
+    return draw(st.sampled_from([None, torch.rand(shape, generator=generator) < 0.6]))
+
+
+@st.composite
+def cases(draw):
+    """Draws a wrapper and a split of the same widths, an input and a mask."""
+    batch, length, d_model, num_heads, head_dim = draw(
+        st.tuples(*[st.integers(1, 4)] * 5)
+    )
+    options = {
+        "head_dim": head_dim,
+        "d_out": draw(st.one_of(st.none(), st.integers(1, 4))),
+        "qkv_bias": draw(st.booleans()),
+    }
+    if draw(st.booleans()):
+        d_model = num_heads * head_dim
+        options.pop("head_dim")
+    seed = draw(st.integers(0, 999))
+    pair = [layer(kind, d_model, num_heads, seed, **options) for kind in KINDS]
+    x = sequences(batch, length, d_model, seed=seed)
+    return *pair, x, draw(masks(batch, num_heads, length))
+
+
+def outputs_and_gradients(layer, x, mask, forward=None):
+    """The output, and the gradients of x and of each head's weights."""
+    x = x.clone().requires_grad_()
+    output = (forward or layer)(x, mask)
+    parts = layer.weights_by_head()
+    direction = torch.linspace(-1, 1, output.numel(), dtype=output.dtype)
+    parameters = list(layer.parameters())
+    gradients = torch.autograd.grad(
+        output, [x, *parameters], direction.view_as(output), retain_graph=True
+    )
+    # The gradients, cut into heads as the weights are.
+    twin = copy.deepcopy(layer)
+    for own, gradient in zip(twin.parameters(), gradients[1:], strict=True):
+        own.data = gradient
+    cut = {name: list(pieces) for name, pieces in twin.weights_by_head().items()}
+    assert cut.keys() == parts.keys()
+    return {"output": [output], "x": [gradients[0]]} | cut
+
+
+def assert_all_close(results, wanted):
+    assert results.keys() == wanted.keys()
+    for name, parts in wanted.items():
+        assert len(results[name]) == len(parts)
+        for result, part in zip(results[name], parts, strict=True):
+            assert_close(result, part)
+
+
+@given(cases())
+def test_wrapper_equals_split_in_outputs_and_gradients(case):
+    wrapper, split, x, mask = case
+    copy_weights(wrapper, split)
+    assert_all_close(
+        outputs_and_gradients(split, x, mask), outputs_and_gradients(wrapper, x, mask)
+    )
+
+
+@given(cases())
+def test_split_equals_wrapper_in_outputs_and_gradients(case):
+    wrapper, split, x, mask = case
+    copy_weights(split, wrapper)
+    assert_all_close(
+        outputs_and_gradients(wrapper, x, mask), outputs_and_gradients(split, x, mask)
+    )
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@given(case=cases())
+def test_each_kind_equals_one_head_after_the_other(index, case):
+    layer, x, mask = case[index], *case[2:]
+    assert_all_close(
+        outputs_and_gradients(layer, x, mask),
+        outputs_and_gradients(
+            layer, x, mask, lambda x, mask: one_head_after_the_other(layer, x, mask)
+        ),
+    )
+
+
+@given(cases())
+def test_wrapper_equals_split_in_attention_weights(case):
+    wrapper, split, x, mask = case
+    copy_weights(wrapper, split)
+    assert_close(wrapper.attention_weights(x, mask), split.attention_weights(x, mask))
+
+
+@given(cases())
+def test_attention_weights_reproduce_forward(case):
+    _, split, x, mask = case
+    weights = split.attention_weights(x, mask)
+    context = weights @ split_heads(split.v_proj(x), split.num_heads)
+    assert_close(split.out_proj(merge_heads(context)), split(x, mask))
+
+
+@pytest.mark.parametrize("qkv_bias", [False, True])
+def test_wrapper_and_split_train_alike(qkv_bias):
+    wrapper, split = (layer(kind, qkv_bias=qkv_bias) for kind in KINDS)
+    copy_weights(wrapper, split)
+    target, mask = sequences(BATCH, LENGTH, D_OUT), causal_mask(LENGTH)
+    for kind in (wrapper, split):
+        optimizer = torch.optim.AdamW(kind.parameters(), lr=0.01)
+        for _ in range(4):
+            optimizer.zero_grad()
+            (kind(sequences(), mask) - target).square().mean().backward()
+            torch.nn.utils.clip_grad_norm_(kind.parameters(), 1.0)
+            optimizer.step()
+    assert_close(wrapper(sequences(), mask), split(sequences(), mask))
+    assert not torch.allclose(
+        split(sequences()), layer(MultiHeadAttention)(sequences())
+    )
+
+
+def test_split_hand_worked():
+    # One text of two tokens, two heads of width 1. Every score is 0, so both heads
+    # average: head 0 the first feature, head 1 the second; then they are exchanged.
+    split = layer(MultiHeadAttention, 2, 2, head_dim=1, d_out=2)
+    with torch.no_grad():
+        split.q_proj.weight.zero_()
+        split.v_proj.weight.copy_(torch.eye(2))
+        split.out_proj.weight.copy_(torch.tensor([[0.0, 1.0], [10.0, 0.0]]))
+        split.out_proj.bias.copy_(torch.tensor([100.0, 0.0]))
+    x = torch.tensor([[[1.0, 6.0], [3.0, 2.0]]], dtype=torch.float64)
+    assert_close(split(x), torch.tensor([[[104.0, 20.0]] * 2], dtype=torch.float64))
+
+
+def test_one_head_is_self_attention_and_a_projection():
+    wrapper = layer(MultiHeadAttentionWrapper, num_heads=1)
+    head = SelfAttention(D_MODEL, HEAD_DIM).double()
+    head.load_state_dict(wrapper.heads[0].state_dict())
+    assert_close(wrapper(sequences()), wrapper.out_proj(head(sequences())))
+
+
+# What masks promise, in every head.
+
+
+@each_kind
+def test_causal_mask_keeps_the_past(kind):
+    attend, x = layer(kind), sequences()
+    changed = x.clone()
+    changed[:, 3:] = sequences(seed=9)[:, 3:]
+    before, after = attend(x, causal_mask(5)), attend(changed, causal_mask(5))
+    assert_same(after[:, :3], before[:, :3])
+    assert (after[:, 3:] != before[:, 3:]).all()
+
+
+@each_kind
+def test_padding_reaches_no_head(kind):
+    attend, x = layer(kind), sequences()
+    mask = padding_mask(torch.tensor([3, 5]), LENGTH)
+    weights = attend.attention_weights(x, mask)
+    assert (weights[0, :, :, 3:] == 0).all()
+    assert (weights[0, :, :, :3] > 0).all()
+    assert (weights[1] > 0).all()
+    assert_close(attend(x, mask)[0, :3], attend(x[:1, :3])[0])
+
+
+@each_kind
+@pytest.mark.parametrize("batch", [1, BATCH])
+def test_mask_with_heads_is_taken_as_it_is(kind, batch):
+    mask = sequences(batch, HEADS, LENGTH, LENGTH) > 0
+    weights = layer(kind).attention_weights(sequences(), mask)
+    assert_same(weights > 0, mask.expand_as(weights))
+
+
+@each_kind
+def test_mask_of_texts_is_not_taken_for_one_of_heads(kind):
+    # As many texts as heads: without a head axis the mask would broadcast, wrongly.
+    x = sequences(HEADS, LENGTH, D_MODEL)
+    mask = padding_mask(torch.tensor([2, 4, 5]), LENGTH)
+    seen = (layer(kind).attention_weights(x, mask) > 0).sum(dim=-1)
+    assert seen[:, :, 0].tolist() == [[2] * HEADS, [4] * HEADS, [5] * HEADS]
+
+
+@each_kind
+def test_empty_row_gives_the_output_s_bias(kind):
+    attend = layer(kind)
+    output = attend(sequences(), ROW_EMPTY)
+    assert_same(output[:, 1], attend.out_proj.bias.expand(BATCH, -1))
+    assert (output[:, 0] != attend.out_proj.bias).all()
+
+
+@each_kind
+def test_empty_rows_have_finite_gradients(kind):
+    attend, x = layer(kind, qkv_bias=True), sequences()
+    for mask in (ROW_EMPTY, torch.tensor(False)):
+        for parts in outputs_and_gradients(attend, x, mask).values():
+            assert all(part.isfinite().all() for part in parts)
+
+
+@each_kind
+def test_order_of_tokens_changes_the_order_only(kind):
+    attend, x, order = layer(kind), sequences(), torch.tensor([3, 0, 4, 1, 2])
+    assert_close(attend(x[:, order]), attend(x)[:, order])
+
+
+@each_kind
+def test_heads_do_not_see_each_other(kind):
+    attend, x = layer(kind), sequences()
+    before = attend.attention_weights(x)
+    with torch.no_grad():
+        attend.weights_by_head()["q_proj.weight"][1].add_(1.0)
+    moved = (attend.attention_weights(x) != before).any(dim=-1).any(dim=-1)
+    assert moved.tolist() == [[False, True, False]] * BATCH
+
+
+@each_kind
+def test_every_weight_is_trained(kind):
+    attend = layer(kind)
+    attend(sequences()).square().sum().backward()
+    assert all(weight.grad.abs().max() > 1e-4 for weight in attend.parameters())
+
+
+@each_kind
+def test_nan_in_one_text_stays_there(kind):
+    x = sequences()
+    x[0, 2] = torch.nan
+    output = layer(kind)(x)
+    assert output[0].isnan().all()
+    assert_same(output[1], layer(kind)(sequences())[1])
+
+
+@each_kind
+def test_inputs_are_left_alone(kind):
+    x, mask = sequences(), sequences(BATCH, HEADS, LENGTH, LENGTH) > 0
+    before = x.clone(), mask.clone()
+    layer(kind)(x, mask)
+    assert_same(x, before[0])
+    assert_same(mask, before[1])
+
+
+# Types, devices, dropout.
+
+
+@each_kind
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_result_has_the_type_of_the_weights(kind, dtype):
+    attend, mask = layer(kind).to(dtype), causal_mask(LENGTH)
+    output = attend(sequences().to(dtype), mask)
+    assert output.dtype == dtype
+    tolerance = {torch.bfloat16: 0.02, torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
+    wanted = layer(kind)(sequences(), mask)
+    torch.testing.assert_close(output.double(), wanted, rtol=0, atol=tolerance)
+
+
+@each_kind
+def test_layer_on_meta_device(kind):
+    attend, x = layer(kind, qkv_bias=True).to("meta"), sequences().to("meta")
+    per_head = torch.ones(1, HEADS, LENGTH, LENGTH, dtype=torch.bool, device="meta")
+    for mask in (None, causal_mask(LENGTH, device="meta"), per_head):
+        assert attend(x, mask).is_meta
+        assert attend(x, mask).shape == (BATCH, LENGTH, D_OUT)
+        assert attend.attention_weights(x, mask).shape == (BATCH, HEADS, LENGTH, LENGTH)
+
+
+@each_kind
+def test_layer_is_made_on_the_device_in_force(kind):
+    with torch.device("meta"):
+        attend = kind(D_MODEL, HEADS)
+    assert all(parameter.is_meta for parameter in attend.parameters())
+
+
+@each_kind
+def test_dropout_acts_while_training_only(kind):
+    attend, x = layer(kind, dropout=0.5), sequences()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        assert not torch.allclose(attend(x), attend.eval()(x))
+    assert_same(attend.eval()(x), layer(kind)(x))
+
+
+@each_kind
+def test_dropout_leaves_attention_weights_alone(kind):
+    attend = layer(kind, dropout=0.9)
+    assert_same(
+        attend.attention_weights(sequences()),
+        layer(kind).attention_weights(sequences()),
+    )
+
+
+@each_kind
+def test_nothing_is_dropped_by_default(kind):
+    attend = layer(kind)
+    assert attend.training
+    assert_same(attend(sequences()), attend.eval()(sequences()))
+
+
+# Widths and parameters.
+
+
+@each_kind
+def test_parameters_are_as_many_as_the_formula_says(kind):
+    with torch.device("meta"):
+        attend = kind(768, 12)
+    assert sum(weight.numel() for weight in attend.parameters()) == 2_360_064
+
+
+@each_kind
+def test_qkv_bias_adds_three_biases(kind):
+    counts = [
+        sum(weight.numel() for weight in layer(kind, qkv_bias=bias).parameters())
+        for bias in (False, True)
+    ]
+    assert counts[1] - counts[0] == 3 * HEADS * HEAD_DIM
+
+
+@each_kind
+def test_widths_left_out_follow_from_d_model(kind):
+    attend = layer(kind, 6, 3, head_dim=None, d_out=None)
+    assert attend.weights_by_head()["v_proj.weight"][2].shape == (2, 6)
+    assert attend(sequences()).shape == (BATCH, LENGTH, 6)
+
+
+@each_kind
+def test_output_of_width_two_from_two_heads_of_width_one(kind):
+    attend = layer(kind, 3, 2, head_dim=1, d_out=2)
+    assert attend(sequences(1, 6, 3)).shape == (1, 6, 2)
+
+
+@each_kind
+def test_width_that_heads_do_not_divide_is_refused(refused, kind):
+    with refused(
+        ValueError,
+        "num_heads must divide d_model; got 4 heads for a width of 10: choose another "
+        "number, or say head_dim",
+    ):
+        kind(10, 4)
+
+
+@each_kind
+@pytest.mark.parametrize("name", ["d_model", "num_heads", "head_dim", "d_out"])
+def test_sizes_below_one_are_refused(refused, kind, name):
+    sizes = {"d_model": 6, "num_heads": 3, "head_dim": 4, "d_out": 7}
+    with refused(ValueError, f"{name} must be at least 1; got 0"):
+        kind(**sizes | {name: 0})
+    with refused(TypeError, f"{name} must be an int; got 2.0"):
+        kind(**sizes | {name: 2.0})
+
+
+@each_kind
+def test_dropout_of_all_is_refused(refused, kind):
+    with refused(ValueError, "dropout must be at least 0 and below 1; got 1.0"):
+        kind(6, 3, dropout=1.0)
+
+
+@each_kind
+@pytest.mark.parametrize("method", ["forward", "attention_weights"])
+def test_input_of_another_width_is_refused(refused, kind, method):
+    words = "x must be (batch, length, 6); got (2, 5, 4): this layer was built for"
+    with refused(ValueError, words):
+        getattr(layer(kind), method)(sequences(2, 5, 4))
+
+
+@each_kind
+@pytest.mark.parametrize("method", ["forward", "attention_weights"])
+def test_input_without_texts_axis_is_refused(refused, kind, method):
+    mask = torch.ones(1, HEADS, LENGTH, LENGTH, dtype=torch.bool)
+    with refused(ValueError, "x must be (batch, length, 6); got (5, 6)"):
+        getattr(layer(kind), method)(sequences(5, 6), mask)
+
+
+@each_kind
+@pytest.mark.parametrize("method", ["forward", "attention_weights"])
+def test_input_of_another_type_is_refused(refused, kind, method):
+    words = "x must have the type of the layer, torch.float64; got torch.float32"
+    with refused(TypeError, words):
+        getattr(layer(kind), method)(sequences().float())
+
+
+@each_kind
+@pytest.mark.parametrize("shape", [(5, 5), (2, 5, 5), (2, 3, 5, 5)])
+def test_float_masks_are_refused(refused, kind, shape):
+    with refused(TypeError, "mask must be boolean (True: may attend)"):
+        layer(kind)(sequences(), torch.zeros(shape))
+
+
+@each_kind
+@pytest.mark.parametrize("shape", [(4, 5), (3, 5, 5), (2, 2, 5, 5), (1, 2, 3, 5, 5)])
+def test_masks_that_do_not_broadcast_are_refused(refused, kind, shape):
+    with refused(ValueError, f"mask ({shape[0]}, "):
+        layer(kind)(sequences(), torch.ones(shape, dtype=torch.bool))
+
+
+@each_kind
+def test_mask_that_is_no_tensor_is_refused(refused, kind):
+    with refused(TypeError, "mask must be boolean (True: may attend); got list"):
+        layer(kind)(sequences(), [[True] * 5] * 5)
+
+
+# Weights that move.
+
+
+@each_kind
+def test_layer_keeps_the_protocol(kind):
+    assert isinstance(layer(kind), MultiHeadLayer)
+
+
+@each_kind
+def test_weights_by_head_are_the_parameters_themselves(kind):
+    attend = layer(kind, qkv_bias=True)
+    parts = attend.weights_by_head()
+    with torch.no_grad():
+        for pieces in parts.values():
+            for piece in pieces:
+                piece.fill_(3.0)
+    assert all((parameter == 3.0).all() for parameter in attend.parameters())
+    shapes = {name: [tuple(p.shape) for p in pieces] for name, pieces in parts.items()}
+    assert shapes == {
+        **{f"{role}_proj.weight": [(HEAD_DIM, D_MODEL)] * HEADS for role in "qkv"},
+        **{f"{role}_proj.bias": [(HEAD_DIM,)] * HEADS for role in "qkv"},
+        "out_proj.weight": [(D_OUT, HEADS * HEAD_DIM)],
+        "out_proj.bias": [(D_OUT,)],
+    }
+
+
+@each_kind
+def test_copy_weights_leaves_two_layers_independent(kind):
+    source, target = layer(kind), layer(MultiHeadAttention, seed=5)
+    copy_weights(source, target)
+    kept = target(sequences())
+    with torch.no_grad():
+        for parameter in source.parameters():
+            parameter.add_(1.0)
+    assert_same(target(sequences()), kept)
+    assert not torch.allclose(source(sequences()), kept)
+
+
+@each_kind
+def test_copy_weights_does_not_touch_the_source(kind):
+    source, target = layer(kind), layer(MultiHeadAttentionWrapper, seed=5)
+    before = copy.deepcopy(source.state_dict())
+    copy_weights(source, target)
+    assert_same(source.state_dict(), before)
+
+
+def test_copy_weights_keeps_the_target_s_type_and_gradients():
+    source, target = layer(MultiHeadAttention), layer(MultiHeadAttentionWrapper).float()
+    copy_weights(source, target)
+    assert all(p.dtype == torch.float32 for p in target.parameters())
+    assert all(p.requires_grad and p.is_leaf for p in target.parameters())
+
+
+def test_copy_weights_there_and_back_changes_nothing():
+    wrapper, split = layer(MultiHeadAttentionWrapper), layer(MultiHeadAttention, seed=5)
+    before = copy.deepcopy(wrapper.state_dict())
+    copy_weights(wrapper, split)
+    copy_weights(split, wrapper)
+    assert_same(wrapper.state_dict(), before)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_heads": 2, "head_dim": 6},  # as many numbers, cut otherwise
+        {"num_heads": 6, "head_dim": 2},
+        {"d_model": 5},
+        {"d_out": 6},
+        {"qkv_bias": True},
+        {"head_dim": 3},
+    ],
+    ids=str,
+)
+def test_copy_weights_refuses_layers_built_otherwise(refused, options):
+    for source, target in [KINDS, KINDS[::-1]]:
+        other = layer(target, **options)
+        before = copy.deepcopy(other.state_dict())
+        with refused(ValueError, "source and target must be built alike; got source"):
+            copy_weights(layer(source), other)
+        assert_same(other.state_dict(), before)
+
+
+def test_copy_weights_says_how_the_two_were_built(refused):
+    with refused(
+        ValueError,
+        "source and target must be built alike; got source {'q_proj.weight': "
+        "'3 of (4, 6)', ",
+    ):
+        copy_weights(layer(MultiHeadAttention), layer(MultiHeadAttention, d_model=5))
