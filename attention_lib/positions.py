@@ -1,0 +1,69 @@
+"""Positions: attention sees a set of tokens; these give each token its place.
+
+Shapes: T length, M d_model. Add a table of them to the tokens: (B, T, M) + (T, M).
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attention_lib.validation import check_positive
+
+
+def sinusoidal_positions(
+    length: int, d_model: int, *, device: torch.device | str | None = None
+) -> Float[Tensor, "T M"]:
+    """Gives each place a fixed vector of sines and cosines, slow and fast.
+
+    Vaswani et al. (2017), section 3.5. Columns 2i and 2i + 1 are the sine and the
+    cosine of one angle, place / 10,000^(2i / d_model). An odd width ends with a sine.
+
+    Args:
+        length: how many places, counted from 0.
+        d_model: width of the vectors.
+        device: where they are made.
+
+    Returns:
+        Numbers from -1 to 1, in torch's default float type.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1.
+    """
+    check_positive(length=length, d_model=d_model)
+    # In float32 the angle of place 100,000 would be wrong in the third decimal.
+    place = torch.arange(length, dtype=torch.float64)
+    pair = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angles = place[:, None] / 10_000 ** (pair / d_model)  # (T, M / 2, rounded up)
+    waves = torch.stack([angles.sin(), angles.cos()], dim=-1)  # (T, M / 2, 2)
+    positions = waves.flatten(start_dim=1)[:, :d_model]  # (T, M)
+    return positions.to(device=device, dtype=torch.get_default_dtype())
+
+
+class LearnedPositions(nn.Module):
+    """A trained vector for each place: GPT-2's choice.
+
+    Args:
+        context_len: how many places there are; no text may be longer.
+        d_model: width of the vectors.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1; a text longer than ``context_len``.
+    """
+
+    def __init__(self, context_len: int, d_model: int) -> None:
+        super().__init__()
+        check_positive(context_len=context_len, d_model=d_model)
+        self.embedding = nn.Embedding(context_len, d_model)
+
+    def forward(self, length: int) -> Float[Tensor, "T M"]:
+        """Gives the vectors of the first ``length`` places."""
+        check_positive(length=length)
+        context_len = self.embedding.num_embeddings
+        if length > context_len:
+            raise ValueError(
+                f"the text has {length} tokens, but only {context_len} places were "
+                f"learned: cut it, or build with context_len={length}"
+            )
+        return self.embedding.weight[:length]
