@@ -1,0 +1,130 @@
+"""One block: attention between tokens, then a small network for each token.
+
+Shapes: B batch, T length, M d_model, H heads. Masks are boolean, True means "may
+attend". The stream is what flows from block to block, one vector a token.
+"""
+
+from typing import Literal, get_args
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attention_lib.backends import make_mha
+from attention_lib.validation import check_features, check_positive, check_tokens
+
+Norm = Literal["pre", "post", "none"]
+
+
+def layer_norm(
+    x: Float[Tensor, "... M"],
+    weight: Float[Tensor, " M"],
+    bias: Float[Tensor, " M"],
+    *,
+    eps: float = 1e-5,
+) -> Float[Tensor, "... M"]:
+    """Brings each token to mean 0 and variance 1, then scales and shifts it.
+
+    Ba, Kiros and Hinton (2016). What ``nn.LayerNorm`` computes, written out.
+
+    Args:
+        x: each token on its own is normalised.
+        weight: the trained scale.
+        bias: the trained shift.
+        eps: added to the variance, so that a constant token gives ``bias``, not NaN.
+
+    Raises:
+        TypeError: no float tensors; types or devices that differ.
+        ValueError: a weight or bias that is not as long as a token is wide.
+    """
+    check_features(x, weight=weight, bias=bias)
+    centred = x - x.mean(dim=-1, keepdim=True)
+    variance = centred.square().mean(dim=-1, keepdim=True)  # divided by M, not M - 1
+    return centred / (variance + eps).sqrt() * weight + bias
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with a GELU between, for each token on its own.
+
+    Vaswani et al. (2017), equation (2), with the GELU of Hendrycks and Gimpel (2016)
+    in the place of ReLU.
+
+    Args:
+        d_model: width of the input and of the output.
+        hidden_dim: width between; four times ``d_model`` when left out.
+
+    Raises:
+        TypeError: a width that is not an int; an input of another type or device.
+        ValueError: a width below 1; an input of another width, or with an empty axis.
+    """
+
+    def __init__(self, d_model: int, hidden_dim: int | None = None) -> None:
+        super().__init__()
+        hidden_dim = 4 * d_model if hidden_dim is None else hidden_dim
+        check_positive(d_model=d_model, hidden_dim=hidden_dim)
+        self.up_proj = nn.Linear(d_model, hidden_dim)
+        self.down_proj = nn.Linear(hidden_dim, d_model)
+
+    def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
+        """Gives each token what it computed from itself."""
+        check_tokens(x, self.up_proj.weight)
+        return self.down_proj(F.gelu(self.up_proj(x)))
+
+
+class TinyBlock(nn.Module):
+    """Attention and a feed-forward network, each added to the residual stream.
+
+    Args:
+        d_model: width of the stream.
+        num_heads: heads side by side.
+        norm: ``pre`` normalises what a layer reads; ``post`` normalises the stream
+            after each addition; ``none`` does neither.
+        dropout: the probability that an attention weight, or a number that a layer
+            adds to the stream, is dropped while training.
+        mha: the kind of attention, as ``make_mha`` names it.
+
+    Raises:
+        TypeError: a width that is not an int; an input of another type or device.
+        ValueError: an unknown norm or kind; widths that do not fit together; a
+            dropout below 0, or of 1 and more; an input of another width, or with an
+            empty axis.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        norm: Norm = "pre",
+        dropout: float = 0.0,
+        mha: str = "split",
+    ) -> None:
+        super().__init__()
+        if norm not in get_args(Norm):
+            raise ValueError(f"norm must be one of {get_args(Norm)}; got {norm!r}")
+        self.attention = make_mha(mha, d_model, num_heads, dropout=dropout)
+        self.feed_forward = FeedForward(d_model)
+        make_norm = nn.Identity if norm == "none" else nn.LayerNorm
+        self.attention_norm = make_norm(d_model)
+        self.feed_forward_norm = make_norm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.norm = norm
+
+    def forward(
+        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "B T M"]:
+        """Lets tokens look at each other, then think on their own."""
+        check_tokens(x, self.feed_forward.up_proj.weight)
+        if self.norm == "post":
+            x = self.attention_norm(x + self.dropout(self.attention(x, mask)))
+            return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
+        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+    def attention_weights(
+        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "B H T T"]:
+        """Gives the weights of every head, before dropout."""
+        check_tokens(x, self.feed_forward.up_proj.weight)
+        seen = x if self.norm == "post" else self.attention_norm(x)
+        return self.attention.attention_weights(seen, mask)

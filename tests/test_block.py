@@ -1,0 +1,565 @@
+"""attention_lib.block, against torch's own layers and formulas written out."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.autograd import gradcheck
+
+from attention_lib.backends import KINDS, make_mha
+from attention_lib.block import FeedForward, TinyBlock, layer_norm
+from attention_lib.masks import causal_mask, padding_mask
+from attention_lib.multi_head import copy_weights
+from attention_lib.reproducibility import seeded
+
+# All of different size, so that a swapped axis shows.
+BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 6, 3
+NORMS = ["pre", "post", "none"]
+MASKS = {"none": None, "causal": causal_mask(LENGTH)}
+TOLERANCES = {
+    torch.float64: {"rtol": 1e-9, "atol": 1e-11},
+    torch.float32: {"rtol": 1e-4, "atol": 1e-5},
+    torch.bfloat16: {"rtol": 0.1, "atol": 0.5},  # 8 bits, and sums of rounded numbers
+}
+
+
+def normal(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64).to(dtype)
+
+
+def tokens(seed=1, dtype=torch.float64):
+    return normal(BATCH, LENGTH, D_MODEL, seed=seed, dtype=dtype)
+
+
+def assert_close(result, wanted, **tolerance):
+    torch.testing.assert_close(result, wanted, **tolerance)
+
+
+def assert_same(result, wanted):
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
+
+
+def make(layer, *sizes, seed=0, **options):
+    """Makes a layer whose every parameter, norms included, is drawn at random."""
+    made = layer(*sizes, **options).double()
+    generator = seeded(seed)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            drawn = torch.randn(parameter.shape, generator=generator).double()
+            parameter.copy_(0.4 * drawn)
+    return made
+
+
+def block(**options):
+    return make(TinyBlock, D_MODEL, HEADS, **options)
+
+
+def values_and_gradients(function, *inputs):
+    inputs = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    result = function(*inputs)
+    direction = torch.linspace(-1, 1, result.numel(), dtype=result.dtype)
+    gradients = torch.autograd.grad(result, inputs, direction.view_as(result))
+    return result, *gradients
+
+
+# layer_norm
+
+
+def test_layer_norm_hand_worked():
+    x = torch.tensor([[2.0, 4.0, 4.0, 10.0]])  # mean 5, deviation 3
+    weight = torch.tensor([3.0, 3.0, 6.0, 3.0])
+    bias = torch.tensor([0.0, 1.0, 0.0, -5.0])
+    wanted = torch.tensor([[-3.0, 0.0, -2.0, 0.0]])
+    assert_close(layer_norm(x, weight, bias), wanted)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@given(data=st.data())
+def test_layer_norm_agrees_with_torch(dtype, data):
+    # One number a token is always normalised to zero; that has a test of its own.
+    shape = [*data.draw(st.lists(st.integers(1, 4), max_size=3)), data.draw(
+        st.integers(2, 7)
+    )]  # fmt: skip
+    seed = data.draw(st.integers(0, 999))
+    x, weight, bias = (
+        normal(*sizes, seed=seed + i, dtype=dtype)
+        for i, sizes in enumerate([shape, shape[-1:], shape[-1:]])
+    )
+    # Large enough an eps that no token, as alike as chance makes it, magnifies noise.
+    results = values_and_gradients(
+        lambda *given: layer_norm(*given, eps=0.1), x, weight, bias
+    )
+    wanted = values_and_gradients(
+        lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b, eps=0.1), x, weight, bias
+    )
+    for result, reference in zip(results, wanted, strict=True):
+        assert result.dtype == dtype
+        assert_close(result, reference, **TOLERANCES[dtype])
+
+
+def test_layer_norm_has_torch_s_eps_by_default():
+    x, ones = normal(3, 4) / 1000, torch.ones(4, dtype=torch.float64)
+    norm = nn.LayerNorm(4).double()
+    assert_close(layer_norm(x, ones, 0 * ones), norm(x))
+    assert not layer_norm(x, ones, 0 * ones, eps=0.0).allclose(norm(x), rtol=0.01)
+
+
+def test_layer_norm_gradient_is_the_derivative():
+    inputs = [normal(3, 4), normal(4, seed=1), normal(4, seed=2)]
+    assert gradcheck(layer_norm, [tensor.requires_grad_() for tensor in inputs])
+
+
+@given(width=st.integers(1, 9), seed=st.integers(0, 99), scale=st.floats(-1e3, 1e3))
+def test_layer_norm_of_a_constant_token_is_the_bias(width, seed, scale):
+    x = torch.full((2, width), scale, dtype=torch.float64)
+    bias = normal(width, seed=seed)
+    result, *gradients = values_and_gradients(
+        layer_norm, x, normal(width, seed=seed + 1), bias
+    )
+    assert_close(result, bias.expand(2, width))
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_layer_norm_brings_tokens_to_mean_0_and_variance_1():
+    x, ones = 40 * tokens() + 7, torch.ones(D_MODEL, dtype=torch.float64)
+    result = layer_norm(x, ones, 0 * ones)
+    zeros = torch.zeros(BATCH, LENGTH, dtype=torch.float64)
+    assert_close(result.mean(dim=-1), zeros)
+    assert_close(result.square().mean(dim=-1), zeros + 1, rtol=1e-6, atol=0)
+
+
+@given(scale=st.floats(0.5, 50), shift=st.floats(-50, 50))
+def test_layer_norm_forgets_scale_and_shift(scale, shift):
+    x, ones = tokens(), torch.ones(D_MODEL, dtype=torch.float64)
+    assert_close(
+        layer_norm(scale * x + shift, ones, 0 * ones, eps=0.0),
+        layer_norm(x, ones, 0 * ones, eps=0.0),
+    )
+
+
+def test_layer_norm_of_a_token_ignores_the_others():
+    x, weight, bias = tokens(), normal(D_MODEL), normal(D_MODEL, seed=2)
+    changed = x.clone()
+    changed[:, 1:] = 100.0
+    changed[1] = -3.0
+    before, after = layer_norm(x, weight, bias), layer_norm(changed, weight, bias)
+    assert_same(after[0, 0], before[0, 0])
+
+
+def test_layer_norm_leaves_its_inputs_alone():
+    inputs = [tokens(), normal(D_MODEL), normal(D_MODEL, seed=2)]
+    before = [tensor.clone() for tensor in inputs]
+    layer_norm(*inputs)
+    for tensor, copy in zip(inputs, before, strict=True):
+        assert_same(tensor, copy)
+
+
+def test_layer_norm_on_meta_device():
+    inputs = [tokens(), normal(D_MODEL), normal(D_MODEL)]
+    result = layer_norm(*(tensor.to("meta") for tensor in inputs))
+    assert result.is_meta
+    assert result.shape == (BATCH, LENGTH, D_MODEL)
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+@pytest.mark.parametrize("shape", [(1,), (5,), (1, 4), ()])
+def test_layer_norm_refuses_vectors_of_another_shape(refused, name, shape):
+    vectors = {"weight": torch.ones(4), "bias": torch.ones(4), name: torch.ones(shape)}
+    words = (
+        f"{name} must be (4,), one number for each of a token; got {shape} for x (2, 4)"
+    )
+    with refused(ValueError, words):
+        layer_norm(torch.ones(2, 4), **vectors)
+
+
+def test_layer_norm_refuses_whole_numbers(refused):
+    with refused(TypeError, "x must hold floats; got torch.int64"):
+        layer_norm(torch.ones(2, 4).long(), torch.ones(4), torch.ones(4))
+
+
+def test_layer_norm_refuses_other_types(refused):
+    with refused(TypeError, "bias must have the type of x, torch.float32; got torch.f"):
+        layer_norm(torch.ones(2, 4), torch.ones(4), torch.ones(4).double())
+
+
+def test_layer_norm_refuses_what_is_no_tensor(refused):
+    with refused(TypeError, "weight must be a torch.Tensor; got list"):
+        layer_norm(torch.ones(2, 4), [1.0] * 4, torch.ones(4))
+
+
+def test_layer_norm_refuses_another_device(refused):
+    with refused(TypeError, "weight must be on the device of x, cpu; got meta"):
+        layer_norm(torch.ones(2, 4), torch.ones(4, device="meta"), torch.ones(4))
+
+
+# FeedForward
+
+
+def test_feed_forward_hand_worked():
+    layer = FeedForward(2, 3)
+    with torch.no_grad():  # the chapter's token; the third hidden number is far below 0
+        layer.up_proj.weight.copy_(
+            torch.tensor([[1.0, 1.0], [0.0, 2.0], [-50.0, 20.0]])
+        )
+        layer.up_proj.bias.copy_(torch.tensor([0.0, 3.0, 1.0]))
+        layer.down_proj.weight.copy_(torch.tensor([[1.0, 2.0, 5.0], [0.0, -1.0, 5.0]]))
+        layer.down_proj.bias.copy_(torch.tensor([0.5, 0.0]))
+    gelu_of_1 = 0.8413447  # Φ(1)
+    wanted = torch.tensor([[[3 * gelu_of_1 + 0.5, -gelu_of_1]]])
+    assert_close(layer(torch.tensor([[[2.0, -1.0]]])), wanted)
+
+
+def test_feed_forward_equals_bare_matrices():
+    layer, x = make(FeedForward, D_MODEL, 7), tokens()
+    hidden = x @ layer.up_proj.weight.T + layer.up_proj.bias
+    bent = hidden / 2 * (1 + torch.erf(hidden / math.sqrt(2)))
+    wanted = bent @ layer.down_proj.weight.T + layer.down_proj.bias
+    assert_close(layer(x), wanted)
+
+
+def test_feed_forward_is_four_times_as_wide_within():
+    shapes = {name: tuple(p.shape) for name, p in FeedForward(6).named_parameters()}
+    assert shapes == {
+        "up_proj.weight": (24, 6),
+        "up_proj.bias": (24,),
+        "down_proj.weight": (6, 24),
+        "down_proj.bias": (6,),
+    }
+
+
+@given(place=st.integers(0, LENGTH - 1), text=st.integers(0, BATCH - 1))
+def test_feed_forward_acts_on_each_token_alone(place, text):
+    layer, x = make(FeedForward, D_MODEL), tokens()
+    changed = x.clone()
+    changed[text, place] += 1
+    differ = (layer(changed) != layer(x)).any(dim=-1)
+    wanted = torch.zeros(BATCH, LENGTH, dtype=torch.bool)
+    wanted[text, place] = True
+    assert_same(differ, wanted)
+
+
+def test_feed_forward_on_meta_device():
+    result = FeedForward(D_MODEL).double().to("meta")(tokens().to("meta"))
+    assert result.is_meta
+    assert result.shape == (BATCH, LENGTH, D_MODEL)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ((0,), "d_model must be at least 1; got 0"),
+        ((4, 0), "hidden_dim must be at least 1; got 0"),
+    ],
+)
+def test_feed_forward_refuses_widths_below_1(refused, sizes, words):
+    with refused(ValueError, words):
+        FeedForward(*sizes)
+
+
+def test_feed_forward_refuses_a_width_that_is_no_int(refused):
+    with refused(TypeError, "hidden_dim must be an int; got 2.5"):
+        FeedForward(4, 2.5)
+
+
+def test_feed_forward_refuses_another_width(refused):
+    with refused(ValueError, "x must be (batch, length, 6); got (2, 5, 4)"):
+        FeedForward(D_MODEL)(torch.ones(2, 5, 4))
+
+
+# TinyBlock
+
+
+def pre(block, x, mask):
+    x = x + block.attention(block.attention_norm(x), mask)
+    return x + block.feed_forward(block.feed_forward_norm(x))
+
+
+def post(block, x, mask):
+    x = block.attention_norm(x + block.attention(x, mask))
+    return block.feed_forward_norm(x + block.feed_forward(x))
+
+
+def none(block, x, mask):
+    x = x + block.attention(x, mask)
+    return x + block.feed_forward(x)
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("formula", [pre, post, none])
+def test_tiny_block_equals_the_formula(formula, mask):
+    made, x = block(norm=formula.__name__), tokens()
+    assert_close(made(x, mask), formula(made, x, mask))
+
+
+def test_tiny_block_norms_are_layer_norms():
+    made, x = block(), tokens()
+    for norm in (made.attention_norm, made.feed_forward_norm):
+        assert_close(norm(x), layer_norm(x, norm.weight, norm.bias))
+
+
+def test_tiny_block_without_norm_has_none():
+    wanted = {name for name, _ in block().named_parameters() if "norm" not in name}
+    assert {name for name, _ in block(norm="none").named_parameters()} == wanted
+    assert len(wanted) == 9
+
+
+def torch_block(made, norm):
+    """torch's own block, with these weights."""
+    theirs = nn.TransformerEncoderLayer(
+        D_MODEL,
+        HEADS,
+        4 * D_MODEL,
+        dropout=0.0,
+        activation="gelu",
+        batch_first=True,
+        norm_first=norm == "pre",
+    ).double()
+    attention = make_mha("torch", D_MODEL, HEADS).double()
+    copy_weights(made.attention, attention)
+    # It has a bias on queries, keys and values, which ours lacks.
+    theirs.self_attn.load_state_dict(attention.attention.state_dict(), strict=False)
+    nn.init.zeros_(theirs.self_attn.in_proj_bias)
+    for part, own in [
+        (made.feed_forward.up_proj, theirs.linear1),
+        (made.feed_forward.down_proj, theirs.linear2),
+        (made.attention_norm, theirs.norm1),
+        (made.feed_forward_norm, theirs.norm2),
+    ]:
+        own.load_state_dict(part.state_dict())
+    return theirs
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_tiny_block_agrees_with_torch(norm, kind, mask):
+    made = block(norm=norm, mha=kind)
+    theirs = torch_block(made, norm)
+    blocked = None if mask is None else ~mask
+    results = values_and_gradients(lambda x: made(x, mask), tokens())
+    wanted = values_and_gradients(lambda x: theirs(x, blocked), tokens())
+    for result, reference in zip(results, wanted, strict=True):
+        assert_close(result, reference)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_tiny_block_is_the_same_with_every_kind(norm, kind):
+    split, other = block(norm=norm), block(norm=norm, mha=kind, seed=9)
+    mask = padding_mask(torch.tensor([3, 5]), LENGTH) & causal_mask(LENGTH)
+    assert kind == "split" or not other(tokens()).allclose(split(tokens()))
+    copy_weights(split.attention, other.attention)
+    for part in ("feed_forward", "attention_norm", "feed_forward_norm"):
+        state = getattr(split, part).state_dict()
+        getattr(other, part).load_state_dict(state)
+    for result, wanted in zip(
+        values_and_gradients(lambda x: other(x, mask), tokens()),
+        values_and_gradients(lambda x: split(x, mask), tokens()),
+        strict=True,
+    ):
+        assert_close(result, wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("norm", NORMS)
+@given(place=st.integers(0, LENGTH - 1), seed=st.integers(0, 99))
+def test_tiny_block_causal_keeps_the_past(norm, kind, place, seed):
+    made, x = block(norm=norm, mha=kind), tokens(seed)
+    changed = x.clone()
+    changed[:, place + 1 :] = tokens(seed + 1)[:, place + 1 :]
+    before, after = made(x, MASKS["causal"]), made(changed, MASKS["causal"])
+    assert_close(after[:, : place + 1], before[:, : place + 1])
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_sees_the_future_without_a_mask(norm):
+    made, x = block(norm=norm), tokens()
+    changed = x.clone()
+    changed[:, 4] = tokens(2)[:, 4]
+    assert ((made(changed) - made(x)).abs().amax(dim=-1) > 1e-6).all()
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_ignores_padding(norm):
+    made, x = block(norm=norm), tokens()
+    mask = padding_mask(torch.tensor([3, 5]), LENGTH)
+    assert_close(made(x, mask)[0, :3], made(x[:1, :3])[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_empty_row_stays_finite(norm, kind):
+    made, mask = block(norm=norm, mha=kind), causal_mask(LENGTH)
+    mask[2] = False
+    for result in values_and_gradients(lambda x: made(x, mask), tokens()):
+        assert result.isfinite().all()
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_tiny_block_attention_weights_are_those_of_forward(norm, mask):
+    made, x = block(norm=norm), tokens()
+    seen = []
+    hook = made.attention.register_forward_pre_hook(
+        lambda _, given: seen.append(made.attention.attention_weights(*given))
+    )
+    made(x, mask)
+    hook.remove()
+    assert_same(made.attention_weights(x, mask), seen[0])
+    assert seen[0].shape == (BATCH, HEADS, LENGTH, LENGTH)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_trains_every_parameter(norm):
+    made = block(norm=norm)
+    (made(tokens()) * normal(BATCH, LENGTH, D_MODEL, seed=3)).sum().backward()
+    assert all(p.grad.abs().max() > 1e-6 for p in made.parameters())
+
+
+def test_tiny_block_pre_norm_gradient_has_the_identity():
+    made, x = block(), tokens()
+    with torch.no_grad():  # nothing is added any more
+        for proj in (made.attention.out_proj, made.feed_forward.down_proj):
+            for parameter in proj.parameters():
+                parameter.zero_()
+    result, gradient = values_and_gradients(made, x)
+    assert_same(result, x)
+    direction = torch.linspace(-1, 1, x.numel(), dtype=x.dtype)
+    assert_same(gradient, direction.view_as(x))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_drops_while_training_only(norm):
+    made, x = block(norm=norm, dropout=0.5), tokens()
+    without = block(norm=norm)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        assert not made(x).allclose(without(x))
+    assert_same(made.eval()(x), without(x))
+
+
+def test_tiny_block_drops_nothing_by_default():
+    made, x = block(), tokens()
+    assert made.training
+    assert_same(made(x), made.eval()(x))
+
+
+def test_tiny_block_drops_what_is_added_and_not_the_stream():
+    made = block(dropout=0.3)
+    x = normal(40, 20, D_MODEL)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        untouched = (made(x) == x).double().mean().item()
+    assert untouched == pytest.approx(0.09, abs=0.025)  # both were dropped: 0.3 · 0.3
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_drops_from_both_layers(norm):
+    made, x = block(norm=norm), normal(40, 20, D_MODEL)
+    made.dropout.p = 0.3
+    written = []
+    made.dropout.register_forward_hook(lambda _, __, kept: written.append(kept))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made(x)
+    shares = [(kept == 0).double().mean().item() for kept in written]
+    assert shares == pytest.approx([0.3, 0.3], abs=0.035)  # five deviations
+
+
+def test_tiny_block_drops_attention_weights_too():
+    made, x = block(dropout=0.5), tokens()
+    made.dropout.p = 0.0
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        assert not made(x).allclose(made.eval()(x))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_on_meta_device(norm, kind):
+    made = block(norm=norm, mha=kind, dropout=0.1).to("meta")
+    x, mask = tokens().to("meta"), MASKS["causal"].to("meta")
+    assert made(x, mask).is_meta
+    assert made(x, mask).shape == (BATCH, LENGTH, D_MODEL)
+    assert made.attention_weights(x, mask).shape == (BATCH, HEADS, LENGTH, LENGTH)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_keeps_dtype(norm, dtype):
+    made, wanted = block(norm=norm).to(dtype), block(norm=norm)
+    result = made(tokens(dtype=dtype), MASKS["causal"])
+    assert result.dtype == dtype
+    # What rounding does to the weights, attention and norm multiply.
+    close = {"rtol": 0.1, "atol": 0.2} if dtype == torch.bfloat16 else TOLERANCES[dtype]
+    assert_close(result.double(), wanted(tokens(), MASKS["causal"]), **close)
+
+
+def test_tiny_block_parameter_count():
+    with torch.device("meta"):
+        made = TinyBlock(768, 12)
+    counts = {
+        name: sum(p.numel() for p in part.parameters())
+        for name, part in made.named_children()
+    }
+    assert counts == {
+        "attention": 2_360_064,
+        "feed_forward": 4_722_432,
+        "attention_norm": 1_536,
+        "feed_forward_norm": 1_536,
+        "dropout": 0,
+    }
+
+
+@pytest.mark.parametrize("norm", ["Pre", "", None, "layer", ["pre"]])
+def test_tiny_block_refuses_an_unknown_norm(refused, norm):
+    words = f"norm must be one of ('pre', 'post', 'none'); got {norm!r}"
+    with refused(ValueError, words):
+        TinyBlock(D_MODEL, HEADS, norm=norm)
+
+
+def test_tiny_block_refuses_an_unknown_kind(refused):
+    with refused(ValueError, "kind must be one of wrapper, split, sdpa, torch; got"):
+        TinyBlock(D_MODEL, HEADS, mha="flash")
+
+
+def test_tiny_block_refuses_heads_that_do_not_divide(refused):
+    with refused(ValueError, "num_heads must divide d_model; got 4 heads for a width"):
+        TinyBlock(D_MODEL, 4)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0])
+def test_tiny_block_refuses_dropout_out_of_range(refused, dropout):
+    words = f"dropout must be at least 0 and below 1; got {dropout}"
+    with refused(ValueError, words):
+        TinyBlock(D_MODEL, HEADS, dropout=dropout)
+
+
+@pytest.mark.parametrize("ask", [TinyBlock.forward, TinyBlock.attention_weights])
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_refuses_another_width(refused, norm, ask):
+    with refused(ValueError, "x must be (batch, length, 6); got (2, 5, 4)"):
+        ask(TinyBlock(D_MODEL, HEADS, norm=norm), torch.ones(2, 5, 4))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_refuses_another_type(refused, norm):
+    with refused(TypeError, "x must have the type of the layer, torch.float64; got"):
+        block(norm=norm)(tokens().float())
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_tiny_block_refuses_a_float_mask(refused, norm, kind):
+    with refused(TypeError, "mask must be boolean (True: may attend)"):
+        block(norm=norm, mha=kind)(tokens(), torch.zeros(LENGTH, LENGTH))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tiny_block_refuses_a_mask_that_does_not_broadcast(refused, kind):
+    with refused(ValueError, "mask (3, 3) does not broadcast to the scores"):
+        block(mha=kind)(tokens(), causal_mask(3))
