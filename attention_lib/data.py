@@ -1,0 +1,296 @@
+"""From text to batches: tokenizers, windows, padding, and what n-grams can know.
+
+A tokenizer turns a text into ids and back. Shapes: B batch, T length.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+
+import torch
+from jaxtyping import Int
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from attention_lib.reproducibility import seeded
+from attention_lib.validation import (
+    check_ids,
+    check_positive,
+    check_text,
+    check_texts,
+    check_window_sizes,
+)
+
+
+class ByteTokenizer:
+    """One token for each byte of UTF-8: 256 ids for every text there is."""
+
+    vocab_size = 256
+
+    def encode(self, text: str) -> list[int]:
+        """Gives the ids of a text.
+
+        Raises:
+            TypeError: no text.
+            ValueError: half of a pair of surrogates, which is no character.
+        """
+        check_text(text)
+        return list(text.encode("utf-8"))
+
+    def decode(self, ids: Sequence[int] | Int[Tensor, " T"]) -> str:
+        """Gives the text back; bytes that are no UTF-8 become �.
+
+        Raises:
+            TypeError: ids that are not whole numbers in one row.
+            ValueError: an id below 0, or of 256 and more.
+        """
+        plain = check_ids(ids, self.vocab_size)
+        return bytes(plain).decode("utf-8", errors="replace")
+
+
+class CharTokenizer:
+    """One token for each character that a text holds.
+
+    Args:
+        text: where the characters come from.
+
+    Raises:
+        ValueError: an empty text.
+    """
+
+    def __init__(self, text: str) -> None:
+        check_texts([text])
+        self.chars = sorted(set(text))
+        self.ids = {char: i for i, char in enumerate(self.chars)}
+        self.vocab_size = len(self.chars)
+
+    def encode(self, text: str) -> list[int]:
+        """Gives the ids of a text.
+
+        Raises:
+            TypeError: no text.
+            ValueError: a character that the first text did not hold.
+        """
+        check_text(text)
+        if unknown := sorted(set(text) - self.ids.keys()):
+            raise ValueError(
+                f"text holds {unknown[0]!r}, which this tokenizer has not seen: build "
+                "it from a text that holds it, or take a ByteTokenizer"
+            )
+        return [self.ids[char] for char in text]
+
+    def decode(self, ids: Sequence[int] | Int[Tensor, " T"]) -> str:
+        """Gives the text back.
+
+        Raises:
+            TypeError: ids that are not whole numbers in one row.
+            ValueError: an id outside the vocabulary.
+        """
+        return "".join(self.chars[i] for i in check_ids(ids, self.vocab_size))
+
+
+class BPETokenizer:
+    """Byte-pair encoding, trained on the spot: frequent neighbours become one token.
+
+    Sennrich, Haddow and Birch (2016), on bytes as in GPT-2, by the ``tokenizers``
+    library. A piece of text ends where a word ends; the space belongs to the next word.
+
+    Args:
+        texts: what to learn from.
+        vocab_size: the most tokens there may be, the 256 bytes among them.
+
+    Raises:
+        ValueError: no text, or nothing in it; fewer than 256 tokens.
+    """
+
+    def __init__(self, texts: Sequence[str], vocab_size: int) -> None:
+        check_texts(texts)
+        check_positive(vocab_size=vocab_size)
+        if vocab_size < 256:
+            raise ValueError(
+                f"vocab_size must be at least 256, one a byte; got {vocab_size}"
+            )
+        self._tokenizer = Tokenizer(models.BPE())
+        self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self._tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        self._tokenizer.train_from_iterator(texts, trainer)
+        self.vocab_size = self._tokenizer.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """Gives the ids of a text.
+
+        Raises:
+            TypeError: no text.
+            ValueError: half of a pair of surrogates, which is no character.
+        """
+        check_text(text)
+        return self._tokenizer.encode(text).ids
+
+    def decode(self, ids: Sequence[int] | Int[Tensor, " T"]) -> str:
+        """Gives the text back; bytes that are no UTF-8 become �.
+
+        Raises:
+            TypeError: ids that are not whole numbers in one row.
+            ValueError: an id outside the vocabulary.
+        """
+        return self._tokenizer.decode(check_ids(ids, self.vocab_size))
+
+
+def read_text(path: str | Path, *, encoding: str = "utf-8") -> str:
+    """Reads a text file of your own.
+
+    Raises:
+        ValueError: an empty file; bytes that the encoding does not know.
+    """
+    content = Path(path).read_bytes()
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{Path(path).name} is not {encoding}: byte {content[error.start]:#04x} at "
+            f'{error.start}; try encoding="cp1252", or save it as UTF-8'
+        ) from error
+    check_texts([text])
+    return text
+
+
+class SlidingWindowDataset(Dataset[Tensor]):
+    """Windows over one long text, each one a tensor of ids.
+
+    A window holds ``length + 1`` tokens: each one but the last is followed by its
+    target. The loss shifts them, and nothing else does. With ``stride = length`` every
+    token but the first is a target exactly once; the last window may be shorter.
+
+    Args:
+        token_ids: the text.
+        length: targets in a window.
+        stride: tokens from the start of one window to that of the next.
+
+    Raises:
+        TypeError: ids that are not whole numbers in one row; a size that is no int.
+        ValueError: a size below 1; a text shorter than one window.
+    """
+
+    def __init__(
+        self, token_ids: Sequence[int] | Int[Tensor, " N"], length: int, stride: int
+    ) -> None:
+        check_window_sizes(token_ids, length, stride)
+        self.token_ids = torch.as_tensor(token_ids)
+        self.length = length
+        self.stride = stride
+
+    def __len__(self) -> int:
+        # Where windows leave gaps, the last one must still hold a target.
+        step = max(self.length, self.stride)
+        return 1 + math.ceil((len(self.token_ids) - 1 - step) / self.stride)
+
+    def __getitem__(self, index: int) -> Int[Tensor, " T"]:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"window {index} of {len(self)}")
+        start = index % len(self) * self.stride
+        return self.token_ids[start : start + self.length + 1]
+
+
+def pad_texts(
+    texts: list[Int[Tensor, " _"]],
+) -> tuple[Int[Tensor, "B T"], Int[Tensor, " B"]]:
+    """Puts texts of different lengths into one batch, padded on the right.
+
+    Returns:
+        Ids, 0 where there is no token, and how many tokens each text has.
+    """
+    lengths = torch.tensor([len(text) for text in texts])
+    return torch.nn.utils.rnn.pad_sequence(texts, batch_first=True), lengths
+
+
+def make_loader(
+    texts: Dataset[Tensor] | Sequence[Tensor],
+    batch_size: int,
+    *,
+    seed: int | None = None,
+) -> DataLoader[Tensor]:
+    """Gives batches (token_ids, lengths), padded on the right.
+
+    Args:
+        texts: windows; a list of texts of any lengths will do as well.
+        batch_size: texts in a batch; the last one may hold fewer.
+        seed: shuffles, the same way for the same seed; in order when left out.
+
+    Raises:
+        TypeError: a batch size that is not an int.
+        ValueError: a batch size below 1.
+    """
+    check_positive(batch_size=batch_size)
+    return DataLoader(
+        texts,  # type: ignore[arg-type]  # a list has all that is asked of it
+        batch_size,
+        shuffle=seed is not None,
+        generator=seeded(seed or 0),  # else it would draw from the global one
+        collate_fn=pad_texts,
+    )
+
+
+def ngram_surprises(
+    token_ids: Sequence[int], held_out: Sequence[int], vocab_size: int, orders: int
+) -> list[list[float]]:
+    """Gives -ln of the probability that n-grams give to each token, in nats.
+
+    An n-gram counts what followed the same n - 1 tokens, and trusts the shorter one
+    where it has seen little: p = (count + p of the shorter) / (total + 1).
+
+    Args:
+        token_ids: where to count.
+        held_out: what to predict.
+        vocab_size: how many tokens there are; to the 0-gram all are as likely.
+        orders: the largest n.
+
+    Returns:
+        One list for each n from 0 to ``orders``, as long as ``held_out``.
+
+    Raises:
+        TypeError: a size that is not an int; ids that are not whole numbers in a row.
+        ValueError: a size below 1; an id outside the vocabulary.
+    """
+    check_positive(vocab_size=vocab_size, orders=orders)
+    check_ids(token_ids, vocab_size)
+    check_ids(held_out, vocab_size)
+    probabilities = [1 / vocab_size] * len(held_out)
+    surprises = [[math.log(vocab_size)] * len(held_out)]
+    for order in range(1, orders + 1):
+        seen = Counter(_ngrams(token_ids, order))
+        contexts = Counter(gram[:-1] for gram in seen.elements())
+        for i, gram in enumerate(_ngrams(held_out, order)):
+            shorter = probabilities[i]
+            probabilities[i] = (seen[gram] + shorter) / (contexts[gram[:-1]] + 1)
+        surprises.append([-math.log(p) for p in probabilities])
+    return surprises
+
+
+def ngram_losses(
+    token_ids: Sequence[int], held_out: Sequence[int], vocab_size: int, orders: int
+) -> list[float]:
+    """Gives the mean of ``ngram_surprises`` for each n: uniform, unigram, bigram …
+
+    Raises:
+        TypeError: see ``ngram_surprises``.
+        ValueError: likewise, and where ``held_out`` is empty.
+    """
+    if len(held_out) == 0:
+        raise ValueError("held_out is empty: there is nothing to predict")
+    surprises = ngram_surprises(token_ids, held_out, vocab_size, orders)
+    return [fmean(each) for each in surprises]
+
+
+def _ngrams(token_ids: Sequence[int], order: int) -> list[tuple[int, ...]]:
+    """Gives, for each token, itself after the ``order - 1`` tokens before it."""
+    # -1 stands where there is no token yet.
+    padded = [-1] * (order - 1) + [int(i) for i in token_ids]
+    return [tuple(padded[i : i + order]) for i in range(len(token_ids))]

@@ -1,0 +1,156 @@
+"""A tiny language model: embeddings, blocks, a last norm, and a head over the words.
+
+Shapes: B batch, T length, M d_model, V vocabulary.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attention_lib.block import Norm, TinyBlock
+from attention_lib.masks import causal_mask, combine_masks, padding_mask
+from attention_lib.positions import LearnedPositions, sinusoidal_positions
+from attention_lib.validation import check_config, check_token_ids
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What a ``TinyLM`` is built from.
+
+    Attributes:
+        vocab_size: how many different tokens there are.
+        context_len: how many tokens it can look at: the longest text.
+        d_model: width of the residual stream.
+        num_heads: heads of each block.
+        num_layers: blocks on top of each other.
+        dropout: the probability of a drop, in every block and after the embeddings.
+        tie_weights: whether the head uses the token embedding's weights.
+        norm: where the blocks normalise: ``pre``, ``post`` or ``none``.
+        mha: the kind of attention, as ``make_mha`` names it.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1; a width that the heads do not divide; a dropout
+            below 0, or of 1 and more.
+    """
+
+    vocab_size: int
+    context_len: int
+    d_model: int
+    num_heads: int
+    num_layers: int
+    dropout: float = 0.0
+    tie_weights: bool = False
+    norm: Norm = "pre"
+    mha: str = "split"
+
+    def __post_init__(self) -> None:
+        check_config(self)
+
+
+class TinyLM(nn.Module):
+    """Gives, for each token of a text, a score for every token that may come next.
+
+    The road of GPT-2 (Radford et al., 2019, section 2.3): learned positions, pre-norm
+    blocks, a last norm, and smaller first weights where a layer adds to the stream.
+
+    Args:
+        config: the sizes and choices.
+
+    Raises:
+        TypeError: ids that are not whole numbers; another device.
+        ValueError: an id outside the vocabulary; a text longer than the context;
+            lengths that are not one a text.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.positions = LearnedPositions(config.context_len, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(
+            TinyBlock(
+                config.d_model,
+                config.num_heads,
+                norm=config.norm,
+                dropout=config.dropout,
+                mha=config.mha,
+            )
+            for _ in range(config.num_layers)
+        )
+        # A post-norm block ends with a norm of its own.
+        last = nn.LayerNorm if config.norm == "pre" else nn.Identity
+        self.last_norm = last(config.d_model)
+        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self._draw_weights()
+        if config.tie_weights:
+            self.head.weight = self.token_embedding.weight
+
+    def forward(
+        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Float[Tensor, "B T V"]:
+        """Scores the next token at every place; no place sees a later one.
+
+        Args:
+            token_ids: texts, padded on the right where they are shorter.
+            lengths: how many tokens of each text are real; all when left out.
+        """
+        return self.head(self.last_norm(self.stream(token_ids, lengths)[-1]))
+
+    def stream(
+        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
+    ) -> list[Float[Tensor, "B T M"]]:
+        """Gives the residual stream before the first block, and after each."""
+        mask = self._mask(token_ids, lengths)
+        # Times √M, so that words are as large as places: Vaswani et al., section 3.4.
+        words = self.token_embedding(token_ids) * self.config.d_model**0.5  # (B, T, M)
+        states = [self.dropout(words + self.positions(token_ids.shape[1]))]
+        for block in self.blocks:
+            states.append(block(states[-1], mask))
+        return states
+
+    def attention_weights(
+        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
+    ) -> list[Float[Tensor, "B H T T"]]:
+        """Gives the weights of every head, block by block, before dropout."""
+        states = self.stream(token_ids, lengths)
+        mask = self._mask(token_ids, lengths)
+        return [
+            block.attention_weights(state, mask)  # type: ignore[operator]
+            for block, state in zip(self.blocks, states[:-1], strict=True)
+        ]
+
+    def _mask(self, token_ids: Tensor, lengths: Tensor | None) -> Bool[Tensor, "..."]:
+        config = self.config
+        check_token_ids(
+            token_ids,
+            config.vocab_size,
+            lengths,
+            max_len=config.context_len,
+            like=self.token_embedding.weight,
+        )
+        length = token_ids.shape[1]
+        causal = causal_mask(length, device=token_ids.device)
+        if lengths is None:
+            return causal
+        return combine_masks(causal, padding_mask(lengths, length))  # (B, T, T)
+
+    def _draw_weights(self) -> None:
+        config = self.config
+        for name, weight in self.named_parameters():
+            if weight.ndim < 2:  # biases and norms keep PyTorch's start
+                continue
+            deviation = config.d_model**-0.5  # keeps the size of what is multiplied
+            if name.endswith(("out_proj.weight", "down_proj.weight")):
+                # Two layers a block add to the stream: together they add about 1.
+                deviation *= (2 * config.num_layers) ** -0.5
+            if name == "head.weight":
+                deviation *= 0.1  # all words about as likely: a first loss near ln V
+            nn.init.normal_(weight, std=deviation)
+        # A place starts as its sinusoids: neighbours are alike before any training.
+        places = sinusoidal_positions(config.context_len, config.d_model)
+        with torch.no_grad():
+            self.positions.embedding.weight.copy_(places)

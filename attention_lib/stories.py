@@ -1,0 +1,230 @@
+"""Short stories from a grammar whose entropy is known, so that a loss has a floor.
+
+Every choice shows in the very next word. So a text can have come about in one way only,
+and a word's surprise, -ln of its probability given all words before it, is the sum over
+the choices that it shows. Surprise and entropy are in nats.
+"""
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from attention_lib.validation import check_positive
+
+NAMES = ("ana", "ben", "eva", "ida", "leo", "max", "mia", "tom")
+COLOURS = ("black", "blue", "green", "grey", "red", "white")
+THINGS = ("ball", "boat", "book", "drum", "hat", "kite")
+NOUNS = {
+    "one": ("bird", "cat", "dog", "goat", "horse", "mouse"),
+    "many": ("birds", "cats", "dogs", "goats", "horses", "mice"),
+}
+VERBS = {
+    "one": ("dreams", "eats", "plays", "runs", "sleeps", "waits"),
+    "many": ("dream", "eat", "play", "run", "sleep", "wait"),
+}
+CLOSING = {"(": ")", "[": "]"}
+
+
+@dataclass(frozen=True)
+class Story:
+    """A story, and what each of its words costs at best.
+
+    Attributes:
+        words: its words; the last one is a line break.
+        surprises: of each word, given all words before it.
+    """
+
+    words: tuple[str, ...]
+    surprises: tuple[float, ...]
+
+    @property
+    def text(self) -> str:
+        """The words with spaces between, and the line break."""
+        return " ".join(self.words[:-1]) + self.words[-1]
+
+
+class Teller:
+    """Says the words of one story, and draws what is left to chance.
+
+    Args:
+        rng: Python's own generator; its ``random()`` is the same on every machine.
+
+    Attributes:
+        words: what was said.
+        surprises: of each word.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.words: list[str] = []
+        self.surprises: list[float] = []
+        self._drawn = 0.0  # the surprise of what was drawn since the last word
+
+    def say(self, *words: str) -> None:
+        """Adds words; the first one shows what was drawn before it."""
+        self.words += words
+        self.surprises += [self._drawn] + [0.0] * (len(words) - 1)
+        self._drawn = 0.0
+
+    def pick(self, words: Sequence[str]) -> str:
+        """Draws one of several words that are all alike, and equally probable."""
+        self._drawn += math.log(len(words))
+        return words[int(self.rng.random() * len(words))]
+
+    def choose(self, ways: Mapping[str, float]) -> str:
+        """Draws one of several ways to go on, from their probabilities."""
+        way = self._draw({way: p for way, p in ways.items() if p > 0})
+        self._drawn -= math.log(ways[way])
+        return way
+
+    def tell(self, part: Callable[..., None], *arguments: Any) -> None:
+        """Tells a part of the story that does not look back at the others."""
+        part(self, *arguments)
+
+    def _draw(self, ways: Mapping[str, float]) -> str:
+        at = self.rng.random()
+        for way, probability in ways.items():
+            if at < probability:
+                return way
+            at -= probability
+        return way  # only where rounding made the probabilities sum to less than 1
+
+
+def tell_story(teller: Teller) -> None:
+    """Two people and a thing; something happens; the people and the thing come back."""
+    teller.say("one", "day")
+    owner = teller.pick(NAMES)
+    teller.say(owner, "had", "a")
+    colour = teller.pick(COLOURS)
+    teller.say(colour)
+    thing = teller.pick(THINGS)
+    teller.say(thing, "and")
+    friend = teller.pick([name for name in NAMES if name != owner])
+    teller.say(friend, "wanted", "it", ".")
+    for chance in (1.0, 0.5):  # once or twice
+        if teller.choose({"meanwhile": chance, "then": 1 - chance}) == "then":
+            break
+        teller.say("meanwhile")
+        tell = {"animals": tell_animals, "song": tell_song}
+        teller.tell(tell[teller.choose(dict.fromkeys(tell, 0.5))], owner, friend)
+    teller.say("then")
+    loser = teller.choose({owner: 0.5, friend: 0.5})
+    teller.say(loser, "lost", "that", colour, thing, "because")
+    teller.say(friend if loser == owner else owner, "was", "tired", ".", "\n")
+
+
+def tell_animals(teller: Teller, owner: str, friend: str) -> None:
+    """The verb agrees with the first noun, whatever stands between the two."""
+    teller.say("the")
+    number = teller.choose({"one": 0.5, "many": 0.5})
+    teller.say(teller.pick(NOUNS[number]))
+    for chance in (0.6, 0.4):
+        if teller.choose({"near": chance, "verb": 1 - chance}) == "verb":
+            break
+        teller.say("near")
+        other = teller.choose({"the": 0.5, owner: 0.25, friend: 0.25})
+        teller.say(other)
+        if other == "the":
+            any_number = teller.choose({"one": 0.5, "many": 0.5})
+            teller.say(teller.pick(NOUNS[any_number]))
+    teller.say(teller.pick(VERBS[number]), ".")
+
+
+def tell_song(teller: Teller, owner: str, friend: str) -> None:
+    """Somebody sings a verse that may hold verses."""
+    teller.say(teller.choose({owner: 0.5, friend: 0.5}), "sang")
+    teller.tell(tell_verse, 2)
+    teller.say(".")
+
+
+def tell_verse(teller: Teller, depth: int) -> None:
+    """One or two things in brackets; at most ``depth`` more brackets inside each other.
+
+    A bracket is closed by its own kind, and the one that was opened last comes first.
+    """
+    opening = teller.choose(dict.fromkeys(CLOSING, 0.5))
+    teller.say(opening)
+    verse = 0.4 if depth else 0.0
+    for chance in (1.0, 0.5):
+        ways = {"la": chance * (1 - verse), "verse": chance * verse, "end": 1 - chance}
+        way = teller.choose(ways)
+        if way == "end":
+            break
+        if way == "la":
+            teller.say("la")
+        else:
+            teller.tell(tell_verse, depth - 1)
+    teller.say(CLOSING[opening])
+
+
+def make_stories(count: int, seed: int) -> list[Story]:
+    """Draws stories, the same ones for the same seed on every machine.
+
+    Raises:
+        TypeError: a count that is not an int.
+        ValueError: a count below 1.
+    """
+    check_positive(count=count)
+    rng = random.Random(seed)
+    stories = []
+    for _ in range(count):
+        teller = Teller(rng)
+        tell_story(teller)
+        stories.append(Story(tuple(teller.words), tuple(teller.surprises)))
+    return stories
+
+
+@cache
+def expected(part: Callable[..., None], *arguments: Any) -> tuple[float, float]:
+    """Gives the exact mean length and entropy of a part, by going every way.
+
+    Words that are picked are all alike, so one of them stands for all.
+
+    Returns:
+        Words a story, and nats a story.
+    """
+    length = entropy = 0.0
+    ahead: list[list[int]] = [[]]
+    while ahead:
+        explorer = _Explorer(ahead.pop())
+        part(explorer, *arguments)
+        length += explorer.probability * explorer.length
+        entropy += explorer.probability * explorer.surprise
+        ahead += explorer.passed_by
+    return length, entropy
+
+
+class _Explorer(Teller):
+    """Goes one way through the choices, and notes those that it passes by."""
+
+    def __init__(self, script: list[int]) -> None:
+        super().__init__(random.Random(0))
+        self.script = script
+        self.taken: list[int] = []
+        self.passed_by: list[list[int]] = []
+        self.probability = 1.0
+        self.length = 0.0
+        self.surprise = 0.0
+
+    def say(self, *words: str) -> None:
+        self.length += len(words)
+        self.surprise += self._drawn
+        self._drawn = 0.0
+
+    def tell(self, part: Callable[..., None], *arguments: Any) -> None:
+        length, entropy = expected(part, *arguments)
+        self.length += length
+        self.surprise += entropy
+
+    def _draw(self, ways: Mapping[str, float]) -> str:
+        step = len(self.taken)
+        if step == len(self.script):
+            self.passed_by += [[*self.taken, i] for i in range(1, len(ways))]
+            self.script = [*self.script, 0]
+        self.taken.append(self.script[step])
+        way = list(ways)[self.taken[-1]]
+        self.probability *= ways[way]
+        return way

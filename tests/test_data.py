@@ -1,0 +1,636 @@
+"""attention_lib.data: exact round trips, every target once, n-grams by another way."""
+
+import math
+import os
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lib.data import (
+    BPETokenizer,
+    ByteTokenizer,
+    CharTokenizer,
+    SlidingWindowDataset,
+    make_loader,
+    ngram_losses,
+    ngram_surprises,
+    pad_texts,
+    read_text,
+)
+from attention_lib.stories import make_stories
+
+STORIES = [story.text for story in make_stories(60, seed=0)]
+BPE = BPETokenizer(STORIES, 400)
+STRANGE = [
+    *("", " ", "   ", "\n", "\r\n", "a\r\nb\rc\n", "\t\x0b\x0c", " a", "a ", "a  b "),
+    *("\x00", "a\x00b", "\ufeffa", "\ufffd", "\U0010ffff", "\ue000", "\x80\xff"),
+    *("é", "e\u0301", "注意", "🙂", "👩🏽\u200d🚀", "🇬🇧", "शब्द", "العربية"),
+    *("\u200d", "\u2028"),
+    *("Ġ", "Ċ", "ÄĠ", "<|endoftext|>", "[UNK]", "##a", "it's 1,000"),
+]
+
+
+def tokenizers_for(text):
+    """All three kinds; the characters are those of the text and a few more."""
+    return [ByteTokenizer(), BPE, CharTokenizer(text + "ab\n")]
+
+
+@pytest.mark.parametrize("text", STRANGE)
+def test_tokenizer_gives_strange_texts_back(text):
+    for tokenizer in tokenizers_for(text):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@given(st.text())
+def test_tokenizer_gives_any_text_back(text):
+    for tokenizer in tokenizers_for(text):
+        ids = tokenizer.encode(text)
+        assert tokenizer.decode(ids) == text
+        assert all(0 <= i < tokenizer.vocab_size for i in ids)
+
+
+@given(st.lists(st.text(alphabet="ab é🙂\n", max_size=8), min_size=1), st.text())
+def test_bpe_trained_on_any_text_gives_any_text_back(texts, other):
+    tokenizer = BPETokenizer([*texts, "x"], 270)
+    for text in [*texts, other]:
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_tokenizer_of_no_text_gives_no_ids():
+    for tokenizer in tokenizers_for(""):
+        assert tokenizer.encode("") == []
+        assert tokenizer.decode([]) == ""
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udc80b", "ab\udfff"])
+def test_tokenizer_refuses_half_a_character(refused, text):
+    place = max(range(len(text)), key=lambda i: "\ud800" <= text[i] <= "\udfff")
+    words = f"the text holds {text[place]!r} at {place}, which is no character: was it"
+    for tokenizer in tokenizers_for("ab"):
+        with refused(ValueError, words):
+            tokenizer.encode(text)
+    for train in (CharTokenizer, lambda text: BPETokenizer(["a", text], 300)):
+        with refused(ValueError, words):
+            train(text)
+
+
+@pytest.mark.parametrize(
+    ("came", "kind"), [(b"a", "bytes"), (3, "int"), (["a"], "list")]
+)
+def test_tokenizer_refuses_what_is_no_text(refused, came, kind):
+    for tokenizer in tokenizers_for("ab"):
+        with refused(TypeError, f"a text must be a str; got {kind}"):
+            tokenizer.encode(came)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [[98, 97], (98, 97), torch.tensor([98, 97]), np.array([98, 97]), range(98, 96, -1)],
+    ids=["list", "tuple", "tensor", "array", "range"],
+)
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_tokenizer_decodes_every_kind_of_row(ids):
+    assert ByteTokenizer().decode(ids) == "ba"
+    assert CharTokenizer("".join(map(chr, range(200)))).decode(ids) == "ba"
+    assert BPE.decode(ids) == BPE.decode([98, 97])
+
+
+@pytest.mark.parametrize(
+    ("ids", "came"),
+    [
+        ([1.0], "list"),
+        ("ab", "str"),
+        (torch.ones(2), "torch.float32 of shape (2,)"),
+        (torch.ones(2, 3, dtype=torch.int64), "torch.int64 of shape (2, 3)"),
+        ([[1, 2], [3, 4]], "list"),
+        (5, "int"),
+    ],
+)
+def test_tokenizer_refuses_what_are_no_ids(refused, ids, came):
+    words = f"ids must be whole numbers in one row; got {came}: encode a text first"
+    for tokenizer in tokenizers_for("ab"):
+        with refused(TypeError, words):
+            tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("beyond", [-1, 0])
+def test_tokenizer_refuses_ids_outside(refused, beyond):
+    for tokenizer in tokenizers_for("ab"):
+        wrong = beyond if beyond else tokenizer.vocab_size
+        words = (
+            f"ids must lie between 0 and {tokenizer.vocab_size - 1}; got {wrong}: were "
+            "they made by another tokenizer?"
+        )
+        with refused(ValueError, words):
+            tokenizer.decode([0, wrong])
+
+
+def test_byte_tokenizer_hand_worked():
+    assert ByteTokenizer().encode("aé🙂") == [97, 195, 169, 240, 159, 153, 130]
+    assert ByteTokenizer().vocab_size == 256
+
+
+def test_byte_tokenizer_marks_what_is_no_utf8():
+    assert ByteTokenizer().decode([97, 195, 98, 255]) == "a�b�"
+
+
+def test_char_tokenizer_hand_worked():
+    tokenizer = CharTokenizer("banana é")
+    assert tokenizer.chars == [" ", "a", "b", "n", "é"]
+    assert tokenizer.vocab_size == 5
+    assert tokenizer.encode("ban é") == [2, 1, 3, 0, 4]
+
+
+def test_char_tokenizer_does_not_depend_on_the_order():
+    assert CharTokenizer("cab").ids == CharTokenizer("abcabc").ids
+
+
+def test_char_tokenizer_tells_combined_characters_apart():
+    assert CharTokenizer("é e\u0301").vocab_size == 4
+
+
+def test_char_tokenizer_refuses_what_it_has_not_seen(refused):
+    words = "text holds 'x', which this tokenizer has not seen: build it from a text"
+    with refused(ValueError, words):
+        CharTokenizer("abc").encode("abzx")
+
+
+def test_char_tokenizer_refuses_an_empty_text(refused):
+    with refused(ValueError, "the text is empty: there is nothing to learn from"):
+        CharTokenizer("")
+
+
+def test_bpe_hand_worked():
+    tokenizer = BPETokenizer(["low low low lower"], 258)
+    pieces = [tokenizer.decode([i]) for i in tokenizer.encode("low lower slow")]
+    assert tokenizer.vocab_size == 258
+    assert pieces == ["low", " ", "low", "e", "r", " ", "s", "low"]
+
+
+def test_bpe_is_the_same_each_time():
+    again = BPETokenizer(STORIES, 400)
+    texts = [*STORIES, *STRANGE]
+    assert [again.encode(text) for text in texts] == [
+        BPE.encode(text) for text in texts
+    ]
+
+
+@pytest.mark.parametrize("vocab_size", [256, 257, 300, 400, 5000])
+def test_bpe_has_no_more_tokens_than_asked(vocab_size):
+    tokenizer = BPETokenizer(STORIES, vocab_size)
+    assert 256 <= tokenizer.vocab_size <= vocab_size
+    if vocab_size <= 300:
+        assert tokenizer.vocab_size == vocab_size
+    used = {i for text in STORIES for i in tokenizer.encode(text)}
+    assert max(used) < tokenizer.vocab_size
+
+
+def test_bpe_of_256_is_one_token_a_byte():
+    tokenizer = BPETokenizer(["aaaa"], 256)
+    for text in STRANGE:
+        assert len(tokenizer.encode(text)) == len(text.encode())
+
+
+def test_bpe_gives_words_one_token_each():
+    tokenizer = BPETokenizer(STORIES, 1000)
+    for story in make_stories(60, seed=0):
+        ids = tokenizer.encode(story.text)
+        words = [tokenizer.decode([i]).strip(" ") for i in ids]
+        assert words == list(story.words)
+
+
+def test_bpe_joins_no_pair_across_words():
+    tokenizer = BPETokenizer(["ab ab ab"] * 9, 300)
+    assert tokenizer.decode(tokenizer.encode("abab")[:1]) == "ab"
+    assert {tokenizer.decode([i]) for i in tokenizer.encode("ab ab")} == {"ab", " ab"}
+
+
+@pytest.mark.parametrize("vocab_size", [255, 1])
+def test_bpe_refuses_small_vocabularies(refused, vocab_size):
+    words = f"vocab_size must be at least 256, one a byte; got {vocab_size}"
+    with refused(ValueError, words):
+        BPETokenizer(["a"], vocab_size)
+
+
+def test_bpe_refuses_sizes_that_are_no_int(refused):
+    with refused(TypeError, "vocab_size must be an int; got 300.5"):
+        BPETokenizer(["a"], 300.5)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", ""], ()])
+def test_bpe_refuses_nothing(refused, texts):
+    with refused(ValueError, "the text is empty: there is nothing to learn from"):
+        BPETokenizer(texts, 300)
+
+
+def test_bpe_refuses_a_single_text(refused):
+    with refused(
+        TypeError, "texts must be a list of texts; got a single one: write [t"
+    ):
+        BPETokenizer("a text", 300)
+
+
+def test_bpe_refuses_what_can_be_read_only_once(refused):
+    words = "texts must be a list of texts; got generator"
+    with refused(TypeError, words):
+        BPETokenizer((text for text in STORIES), 300)
+
+
+# Files.
+
+
+@pytest.mark.parametrize("text", [text for text in STRANGE if text])
+def test_read_text_gives_back_what_was_written(tmp_path, text):
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    assert read_text(tmp_path / "a.txt") == text
+    assert read_text(str(tmp_path / "a.txt")) == text
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "latin-1"])
+def test_read_text_in_another_encoding(tmp_path, encoding):
+    (tmp_path / "a.txt").write_bytes("café\r\n".encode(encoding))
+    assert read_text(tmp_path / "a.txt", encoding=encoding) == "café\r\n"
+
+
+def test_read_text_says_which_byte_is_wrong(tmp_path, refused):
+    (tmp_path / "mine.txt").write_bytes("le café".encode("cp1252"))
+    words = (
+        'mine.txt is not utf-8: byte 0xe9 at 6; try encoding="cp1252", or save it as '
+        "UTF-8"
+    )
+    with refused(ValueError, words):
+        read_text(tmp_path / "mine.txt")
+
+
+def test_read_text_says_where_a_character_is_cut(tmp_path, refused):
+    (tmp_path / "mine.txt").write_bytes("ab🙂".encode()[:-1])
+    with refused(ValueError, "mine.txt is not utf-8: byte 0xf0 at 2;"):
+        read_text(tmp_path / "mine.txt")
+
+
+def test_read_text_refuses_encoded_surrogates(tmp_path, refused):
+    (tmp_path / "mine.txt").write_bytes("a\ud800".encode(errors="surrogatepass"))
+    with refused(ValueError, "mine.txt is not utf-8: byte 0xed at 1;"):
+        read_text(tmp_path / "mine.txt")
+
+
+def test_read_text_refuses_an_empty_file(tmp_path, refused):
+    (tmp_path / "a.txt").touch()
+    with refused(ValueError, "the text is empty: there is nothing to learn from"):
+        read_text(tmp_path / "a.txt")
+
+
+def test_read_text_needs_a_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
+        read_text(tmp_path / "none.txt")
+
+
+# Windows.
+
+
+def windows(*arguments):
+    return [window.tolist() for window in SlidingWindowDataset(*arguments)]
+
+
+def targets(*arguments):
+    return [i for window in windows(*arguments) for i in window[1:]]
+
+
+@st.composite
+def cuts(draw):
+    """Draws how many tokens a text has, and the length of a window that it holds."""
+    size = draw(st.integers(2, 60))
+    return size, draw(st.integers(1, size - 1))
+
+
+def test_sliding_windows_hand_worked():
+    assert windows(range(9), 4, 4) == [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8]]
+    assert windows(range(8), 4, 4) == [[0, 1, 2, 3, 4], [4, 5, 6, 7]]
+    assert windows(range(8), 3, 2) == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]
+    assert windows(range(8), 2, 3) == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert windows(range(7), 2, 3) == [[0, 1, 2], [3, 4, 5]]
+    assert windows(range(2), 1, 1) == [[0, 1]]
+
+
+@given(cuts())
+def test_sliding_windows_each_target_once(cut):
+    size, length = cut
+    assert targets(range(size), length, length) == list(range(1, size))
+
+
+@given(cuts(), st.integers(1, 70))
+def test_sliding_windows_lose_no_target_but_in_gaps(cut, stride):
+    size, length = cut
+    found = set(targets(range(size), length, stride))
+    assert found == {i for i in range(1, size) if stride <= length
+                     or (i - 1) % stride < length}  # fmt: skip
+
+
+@given(cuts(), st.integers(1, 70))
+def test_sliding_windows_are_full_but_for_the_last(cut, stride):
+    size, length = cut
+    found = windows(range(size), length, stride)
+    for i, window in enumerate(found):
+        assert window == list(range(size))[i * stride :][: length + 1]
+    assert {len(window) for window in found[:-1]} <= {length + 1}
+    assert len(found[-1]) >= 2
+
+
+@given(cuts(), st.integers(1, 70))
+def test_sliding_windows_each_holds_a_new_target(cut, stride):
+    size, length = cut
+    seen = set()
+    for window in windows(range(size), length, stride):
+        assert set(window[1:]) - seen
+        seen |= set(window[1:])
+
+
+def test_sliding_windows_are_counted_from_both_ends():
+    dataset = SlidingWindowDataset(range(10), 3, 2)
+    assert len(dataset) == len(list(dataset)) == 4
+    assert dataset[-1].tolist() == dataset[3].tolist() == [6, 7, 8, 9]
+    assert dataset[-4].tolist() == dataset[0].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("index", [4, -5, 100])
+def test_sliding_windows_end(index):
+    with pytest.raises(IndexError, match=f"window {index} of 4"):
+        SlidingWindowDataset(range(10), 3, 2)[index]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [[3, 1, 2], (3, 1, 2), torch.tensor([3, 1, 2]), torch.tensor([3, 1, 2]).int()],
+    ids=["list", "tuple", "tensor", "int32"],
+)
+def test_sliding_windows_take_every_kind_of_row(ids):
+    window = SlidingWindowDataset(ids, 2, 2)[0]
+    assert isinstance(window, torch.Tensor)
+    assert window.tolist() == [3, 1, 2]
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_sliding_windows_take_numpy():
+    assert windows(np.array([3, 1, 2]), 2, 2) == [[3, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "came"),
+    [
+        ("a text", "str"),
+        ([1.0, 2.0, 3.0], "list"),
+        ([[1, 2], [3, 4], [5, 6]], "list"),
+        (torch.zeros(5), "torch.float32 of shape (5,)"),
+        (torch.zeros(5, dtype=torch.bool), "torch.bool of shape (5,)"),
+        (torch.zeros(5, 3, dtype=torch.int64), "torch.int64 of shape (5, 3)"),
+        (np.zeros(5), "ndarray"),
+        (iter([1, 2, 3]), "list_iterator"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_sliding_windows_refuse_what_is_no_row_of_ids(refused, ids, came):
+    words = f"token_ids must be whole numbers in one row; got {came}: encode a text fir"
+    with refused(TypeError, words):
+        SlidingWindowDataset(ids, 2, 2)
+
+
+def test_sliding_windows_refuse_short_texts(refused):
+    words = (
+        "the text has 4 tokens, a window of length 4 needs 5: take a longer text or a "
+        "shorter window"
+    )
+    with refused(ValueError, words):
+        SlidingWindowDataset(range(4), 4, 4)
+    assert len(SlidingWindowDataset(range(5), 4, 4)) == 1
+
+
+@pytest.mark.parametrize("name", ["length", "stride"])
+def test_sliding_windows_refuse_sizes(refused, name):
+    sizes = {"length": 2, "stride": 2}
+    with refused(ValueError, f"{name} must be at least 1; got 0"):
+        SlidingWindowDataset(range(5), **(sizes | {name: 0}))
+    with refused(TypeError, f"{name} must be an int; got 1.5"):
+        SlidingWindowDataset(range(5), **(sizes | {name: 1.5}))
+
+
+# Batches.
+
+
+def rows(*lengths):
+    """Texts of these lengths; no id stands twice, and none is 0."""
+    ends = np.cumsum(lengths)
+    return [
+        torch.arange(end - n, end) + 1 for end, n in zip(ends, lengths, strict=True)
+    ]
+
+
+def test_pad_texts_hand_worked():
+    token_ids, lengths = pad_texts(rows(2, 3, 1))
+    assert token_ids.tolist() == [[1, 2, 0], [3, 4, 5], [6, 0, 0]]
+    assert lengths.tolist() == [2, 3, 1]
+    assert token_ids.dtype == lengths.dtype == torch.int64
+
+
+def batches(*lengths, **options):
+    return [
+        ([row[:n].tolist() for row, n in zip(ids, lengths, strict=True)], ids.shape[1])
+        for ids, lengths in make_loader(rows(*lengths), **options)
+    ]
+
+
+def test_loader_in_order_without_seed():
+    assert batches(2, 3, 1, 1, 4, batch_size=2) == [
+        ([[1, 2], [3, 4, 5]], 3),
+        ([[6], [7]], 1),
+        ([[8, 9, 10, 11]], 4),
+    ]
+
+
+def test_loader_same_seed_same_order():
+    lengths = range(1, 40)
+    first, again = (batches(*lengths, batch_size=4, seed=3) for _ in range(2))
+    assert first == again
+    assert first != batches(*lengths, batch_size=4, seed=4)
+    assert first != batches(*lengths, batch_size=4)
+
+
+@pytest.mark.parametrize("seed", [None, 0, 5])
+def test_loader_gives_each_text_once(seed):
+    found = [row for texts, _ in batches(*range(1, 30), batch_size=4, seed=seed)
+             for row in texts]  # fmt: skip
+    assert sorted(found) == [row.tolist() for row in rows(*range(1, 30))]
+
+
+def test_loader_seed_zero_shuffles():
+    assert batches(*[1] * 30, batch_size=30, seed=0) != batches(
+        *[1] * 30, batch_size=30
+    )
+
+
+def test_loader_next_round_has_another_order():
+    loader = make_loader(rows(*[1] * 30), 30, seed=0)
+    (first, _), (second, _) = next(iter(loader)), next(iter(loader))
+    assert first.tolist() != second.tolist()
+    assert first.sort(0).values.equal(second.sort(0).values)
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_loader_leaves_the_global_generator_alone(seed):
+    state = torch.get_rng_state()
+    list(make_loader(rows(2, 3, 1), 2, seed=seed))
+    assert torch.get_rng_state().equal(state)
+
+
+def test_loader_takes_windows():
+    loader = make_loader(SlidingWindowDataset(range(8), 4, 4), 2)
+    ((token_ids, lengths),) = loader
+    assert token_ids.tolist() == [[0, 1, 2, 3, 4], [4, 5, 6, 7, 0]]
+    assert lengths.tolist() == [5, 4]
+    assert len(loader) == 1
+
+
+def test_loader_refuses_batch_size(refused):
+    with refused(ValueError, "batch_size must be at least 1; got 0"):
+        make_loader(rows(2, 3), 0)
+    with refused(TypeError, "batch_size must be an int; got 2.0"):
+        make_loader(rows(2, 3), 2.0)
+
+
+# n-grams.
+
+
+def slow_probability(token, before, seen, vocab_size):
+    """p of a token after the tokens before it, counted anew, as a fraction."""
+    p = Fraction(1, vocab_size)
+    for order in range(len(before) + 1):
+        context = before[len(before) - order :]
+        followers = [
+            seen[i]
+            for i in range(len(seen))
+            if [seen[j] if j >= 0 else None for j in range(i - order, i)] == context
+        ]
+        p = (followers.count(token) + p) / (len(followers) + 1)
+    return p
+
+
+def slow_surprises(seen, held_out, vocab_size, orders):
+    found = []
+    for order in range(orders + 1):
+        row = []
+        for i, token in enumerate(held_out):
+            before = [held_out[j] if j >= 0 else None for j in range(i - order + 1, i)]
+            p = slow_probability(token, before, seen, vocab_size)
+            row.append(-math.log(p if order else Fraction(1, vocab_size)))
+        found.append(row)
+    return found
+
+
+tokens = st.lists(st.integers(0, 3), min_size=1, max_size=20)
+
+
+@given(tokens, tokens)
+def test_ngram_surprises_agree_with_slow_counting(seen, held_out):
+    wanted = slow_surprises(seen, held_out, 4, 3)
+    found = ngram_surprises(seen, held_out, 4, 3)
+    for row, wanted_row in zip(found, wanted, strict=True):
+        assert row == pytest.approx(wanted_row)
+
+
+@given(tokens, st.lists(st.integers(0, 3), max_size=5))
+def test_ngram_probabilities_sum_to_one(seen, before):
+    for order in range(5):
+        total = sum(
+            math.exp(-ngram_surprises(seen, [*before, token], 4, 4)[order][-1])
+            for token in range(4)
+        )
+        assert total == pytest.approx(1)
+
+
+def test_ngram_surprises_hand_worked():
+    # "ab ab ac": after a came b twice, c once.
+    found = ngram_surprises([0, 1, 0, 1, 0, 2], [0, 1], 3, 2)
+    unigrams = [(3 + 1 / 3) / 7, (2 + 1 / 3) / 7]
+    assert found[0] == pytest.approx([math.log(3)] * 2)
+    assert found[1] == pytest.approx([-math.log(p) for p in unigrams])
+    bigrams = [(1 + unigrams[0]) / 2, (2 + unigrams[1]) / 4]  # one text began, with a
+    assert found[2] == pytest.approx([-math.log(p) for p in bigrams])
+
+
+def test_ngram_losses_are_the_means():
+    seen, held_out = [0, 1, 2, 3, 0, 1], [0, 1, 3, 2, 2]
+    rows = ngram_surprises(seen, held_out, 4, 3)
+    wanted = [sum(row) / 5 for row in rows]
+    assert ngram_losses(seen, held_out, 4, 3) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("vocab_size", [2, 7, 1000])
+def test_ngram_losses_begin_with_the_uniform_guess(vocab_size):
+    assert ngram_losses([0, 1], [1, 1, 0], vocab_size, 1)[0] == math.log(vocab_size)
+
+
+@given(tokens)
+def test_ngram_that_counted_nothing_is_uniform(held_out):
+    assert ngram_losses([], held_out, 4, 3) == pytest.approx([math.log(4)] * 4)
+
+
+def test_ngram_losses_fall_on_what_was_counted():
+    ids = ByteTokenizer().encode("".join(STORIES))
+    losses = ngram_losses(ids, ids, 256, 5)
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_ngram_losses_hardly_rise_with_the_order():
+    """Stories that were not counted: a longer context costs little, if it costs."""
+    ids = BPE.encode("".join(STORIES))
+    held_out = BPE.encode("".join(story.text for story in make_stories(40, seed=1)))
+    losses = ngram_losses(ids, held_out, BPE.vocab_size, 6)
+    for shorter, longer in pairwise(losses):
+        assert longer < shorter + 0.2
+    assert losses[3] < losses[2] < losses[1] < losses[0]
+
+
+def test_ngram_surprises_reach_no_further_than_their_order():
+    seen = [0, 1, 2, 3, 0, 2, 1, 3]
+    first, second = (ngram_surprises(seen, [start, 1, 2, 3], 4, 3) for start in (0, 3))
+    assert first[2][2:] == second[2][2:]  # a bigram looks back at one token
+    assert first[3][3:] == second[3][3:]
+    assert first[3][2] != second[3][2]
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_ngram_surprises_take_tensors():
+    seen, held_out = [0, 1, 2, 0], [0, 2, 1]
+    tensors = torch.tensor(seen), torch.tensor(held_out)
+    assert ngram_surprises(*tensors, 3, 2) == ngram_surprises(seen, held_out, 3, 2)
+
+
+@pytest.mark.parametrize("name", ["vocab_size", "orders"])
+def test_ngram_losses_refuse_sizes(refused, name):
+    sizes = {"vocab_size": 3, "orders": 2}
+    with refused(ValueError, f"{name} must be at least 1; got 0"):
+        ngram_losses([0], [0], **(sizes | {name: 0}))
+
+
+@pytest.mark.parametrize("wrong", [3, -1])
+def test_ngram_losses_refuse_ids_outside(refused, wrong):
+    words = f"ids must lie between 0 and 2; got {wrong}"
+    for seen, held_out in (([0, wrong], [0]), ([0], [0, wrong])):
+        with refused(ValueError, words):
+            ngram_losses(seen, held_out, 3, 2)
+
+
+def test_ngram_losses_refuse_nothing_to_predict(refused):
+    with refused(ValueError, "held_out is empty: there is nothing to predict"):
+        ngram_losses([0, 1], [], 3, 2)
+
+
+def test_tokenizers_write_no_progress_and_no_files(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    BPETokenizer(STORIES[:5], 300)
+    assert capfd.readouterr() == ("", "")
+    assert os.listdir() == []

@@ -1,0 +1,550 @@
+"""attention_lib.stories: its probabilities against an enumeration of every text."""
+
+import math
+import os
+import random
+import re
+import subprocess
+import sys
+import zlib
+from collections import defaultdict
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lib import stories
+from attention_lib.stories import (
+    COLOURS,
+    NAMES,
+    NOUNS,
+    THINGS,
+    VERBS,
+    Story,
+    Teller,
+    expected,
+    make_stories,
+    tell_animals,
+    tell_song,
+    tell_story,
+    tell_verse,
+)
+
+STORIES = make_stories(300, seed=0)
+TEXTS = [story.text for story in STORIES]
+CONTEXT_LEN = 96  # of chapter 8
+
+SHORTEST = (
+    "one day max had a red book and tom wanted it . meanwhile the birds run . "
+    "then max lost that red book because tom was tired .\n"
+)
+
+
+# Another way to the same numbers: every text there is, and how probable it is.
+
+
+class LeftError(Exception):
+    """Says that the text went another way than the one wanted."""
+
+
+class Walker(Teller):
+    """Goes one way; every word that may be picked is a way of its own."""
+
+    def __init__(self, script, wanted=None):
+        super().__init__(random.Random(0))
+        self.script, self.wanted = list(script), wanted
+        self.taken, self.others = [], []
+        self.probability = 1.0
+
+    def say(self, *words):
+        for word in words:
+            self.words.append(word)
+            if self.wanted is not None and word != self.wanted[len(self.words) - 1]:
+                raise LeftError
+
+    def pick(self, words):
+        return self.choose(dict.fromkeys(words, 1 / len(words)))
+
+    def choose(self, ways):
+        ways = {way: p for way, p in ways.items() if p}
+        place = len(self.taken)
+        if place == len(self.script):
+            self.others += [[*self.taken, i] for i in range(1, len(ways))]
+            self.script.append(0)
+        self.taken.append(self.script[place])
+        way = list(ways)[self.taken[-1]]
+        self.probability *= ways[way]
+        return way
+
+
+def walks(part, *arguments, wanted=None):
+    """Every text of a part; with ``wanted`` only up to the first other word."""
+    ahead = [[]]
+    while ahead:
+        walker = Walker(ahead.pop(), wanted)
+        with suppress(LeftError):
+            part(walker, *arguments)
+        ahead += walker.others
+        yield tuple(walker.words), walker.probability
+
+
+@cache
+def enumerated(part, *arguments):
+    """The probability of each text."""
+    texts = defaultdict(float)
+    for words, probability in walks(part, *arguments):
+        texts[words] += probability
+    return texts
+
+
+def surprises_by_texts(texts):
+    """-ln p(word | words before), from the probabilities of whole texts."""
+    mass = defaultdict(float)
+    for words, probability in texts.items():
+        for end in range(len(words) + 1):
+            mass[words[:end]] += probability
+    return mass
+
+
+def told(part, *arguments, seed=0):
+    teller = Teller(random.Random(seed))
+    part(teller, *arguments)
+    return teller
+
+
+# Small grammars, each with one thing that may go wrong.
+
+
+def tiny(teller):
+    teller.say(teller.pick("abcd"))
+    if teller.choose({"more": 0.25, "stop": 0.75}) == "more":
+        teller.say(teller.pick("xy"), "and")
+    teller.say(".")
+
+
+def uneven(teller, first, other):
+    """What is drawn decides how much is drawn later."""
+    way = teller.choose({"left": 0.1, "right": 0.2, "never": 0.0, "up": 0.7})
+    teller.say(way)
+    for _ in range({"left": 2, "right": 1, "up": 0}[way]):
+        teller.say(teller.pick([first, other, "z"]))
+
+
+def nested(teller, depth):
+    teller.say("(")
+    if depth:
+        if teller.choose({"in": 0.3, "out": 0.7}) == "in":
+            teller.tell(nested, depth - 1)
+        else:
+            teller.say(teller.pick("ab"))
+    teller.say(")")
+
+
+def silent(teller):
+    """Nothing is drawn."""
+    teller.say("once", "upon")
+
+
+PARTS = [
+    (tiny,),
+    (uneven, "a", "b"),
+    (nested, 3),
+    (silent,),
+    (tell_verse, 0),
+    (tell_verse, 1),
+    (tell_verse, 2),
+    (tell_song, "ana", "ben"),
+    (tell_animals, "ana", "ben"),
+]
+every_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part[0].__name__)
+
+
+@every_part
+def test_enumeration_is_complete(part):
+    assert math.fsum(enumerated(*part).values()) == pytest.approx(1)
+
+
+@every_part
+def test_expected_agrees_with_all_texts(part):
+    texts = enumerated(*part)
+    length = math.fsum(p * len(words) for words, p in texts.items())
+    entropy = -math.fsum(p * math.log(p) for p in texts.values())
+    assert expected(*part) == pytest.approx((length, entropy))
+
+
+@every_part
+def test_surprises_agree_with_all_texts(part):
+    mass = surprises_by_texts(enumerated(*part))
+    for seed in range(100):
+        teller = told(*part, seed=seed)
+        words = tuple(teller.words)
+        wanted = [
+            math.log(mass[words[:end]] / mass[words[: end + 1]])
+            for end in range(len(words))
+        ]
+        assert teller.surprises == pytest.approx(wanted, abs=1e-9)
+
+
+def test_expected_hand_worked():
+    choice = -0.25 * math.log(0.25) - 0.75 * math.log(0.75)
+    wanted = 2 + 0.25 * 2, math.log(4) + choice + 0.25 * math.log(2)
+    assert expected(tiny) == pytest.approx(wanted)
+
+
+def test_expected_verse_hand_worked():
+    # Two kinds of bracket, then once in two a second "la".
+    assert expected(tell_verse, 0) == pytest.approx((3.5, 2 * math.log(2)))
+
+
+def test_expected_story_adds_up_its_parts():
+    parts = [
+        enumerated(tell_animals, "ana", "ben"),
+        enumerated(tell_song, "ana", "ben"),
+    ]
+    entropies = [-math.fsum(p * math.log(p) for p in each.values()) for each in parts]
+    lengths = [math.fsum(p * len(t) for t, p in each.items()) for each in parts]
+    people_and_thing = math.log(8) + math.log(7) + 2 * math.log(6)
+    between = math.log(2) + sum(entropies) / 2  # what happens, and how
+    entropy = people_and_thing + math.log(2) + 1.5 * between + math.log(2)
+    length = 12 + 1.5 * (1 + sum(lengths) / 2) + 12
+    assert expected(tell_story) == pytest.approx((length, entropy))
+
+
+def test_expected_agrees_with_many_stories():
+    drawn = make_stories(1000, seed=1)
+    wanted_length, wanted_entropy = expected(tell_story)
+    for values, wanted in [
+        ([len(story.words) for story in drawn], wanted_length),
+        ([sum(story.surprises) for story in drawn], wanted_entropy),
+    ]:
+        mean = sum(values) / len(values)
+        variance = sum((value - mean) ** 2 for value in values) / len(values)
+        assert abs(mean - wanted) < 4 * (variance / len(values)) ** 0.5
+
+
+def test_expected_repeats():
+    assert expected(tell_story) == expected(tell_story)
+
+
+def test_expected_tells_arguments_apart():
+    lengths = [expected(tell_verse, depth)[0] for depth in range(3)]
+    assert lengths[0] < lengths[1] < lengths[2]
+
+
+def next_words(story):
+    """For each word of a story, all that might stand there instead, and how likely."""
+    ways = [defaultdict(float) for _ in story.words]
+    for words, probability in walks(tell_story, wanted=story.words):
+        for end in range(len(words)):
+            ways[end][words[end]] += probability
+    return ways
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_story_surprises_are_those_of_the_next_word(seed):
+    (story,) = make_stories(1, seed)
+    for word, surprise, ways in zip(
+        story.words, story.surprises, next_words(story), strict=True
+    ):
+        assert surprise == pytest.approx(
+            -math.log(ways[word] / sum(ways.values())), abs=1e-9
+        )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_story_comes_about_in_one_way_only(seed):
+    (story,) = make_stories(1, seed)
+    ways = [p for words, p in walks(tell_story, wanted=story.words)
+            if words == story.words]  # fmt: skip
+    assert ways == [pytest.approx(math.exp(-sum(story.surprises)))]
+
+
+def test_story_same_beginning_same_surprise():
+    found = {}
+    for story in STORIES:
+        for end, surprise in enumerate(story.surprises):
+            beginning = story.words[: end + 1]
+            assert found.setdefault(beginning, surprise) == pytest.approx(surprise)
+
+
+def test_story_next_words_are_as_frequent_as_their_surprise_says():
+    drawn = make_stories(2000, seed=2)
+    for place in (2, 5, 6, 8):  # owner, colour, thing, friend: nothing else is drawn
+        counts = defaultdict(int)
+        for story in drawn:
+            counts[story.words[place]] += 1
+        p = 1 / len(counts)
+        if place != 8:
+            assert math.exp(-drawn[0].surprises[place]) == pytest.approx(p)
+        deviation = (p * (1 - p) / len(drawn)) ** 0.5
+        for count in counts.values():
+            assert abs(count / len(drawn) - p) < 5 * deviation
+
+
+# What holds in every story.
+
+
+def one_of(words):
+    return "(?:" + "|".join(map(re.escape, words)) + ")"
+
+
+ALL_NOUNS = [*NOUNS["one"], *NOUNS["many"]]
+NAME, NOUN = one_of(NAMES), one_of(ALL_NOUNS)
+ANIMALS = (
+    rf"the {NOUN}(?: near (?:the {NOUN}|(?P=owner)|(?P=friend))){{0,2}} "
+    + one_of([*VERBS["one"], *VERBS["many"]])
+    + r" \."
+)
+SONG = r"(?:(?P=owner)|(?P=friend)) sang [\[\]() la]+ \."
+STORY = re.compile(
+    rf"one day (?P<owner>{NAME}) had a (?P<colour>{one_of(COLOURS)}) "
+    rf"(?P<thing>{one_of(THINGS)}) and (?P<friend>{NAME}) wanted it \."
+    rf"(?: meanwhile (?:{ANIMALS}|{SONG})){{1,2}} "
+    r"then (?P<loser>(?P=owner)|(?P=friend)) lost that (?P=colour) (?P=thing) "
+    r"because (?P<tired>(?P=owner)|(?P=friend)) was tired \.\n"
+)
+
+
+@given(st.integers(-(10**9), 10**9))
+def test_story_has_its_form(seed):
+    (story,) = make_stories(1, seed)
+    match = STORY.fullmatch(story.text)
+    assert match
+    assert match["owner"] != match["friend"]
+    assert match["tired"] != match["loser"]
+
+
+@pytest.mark.parametrize("number", NOUNS)
+def test_story_verb_agrees_with_the_first_noun(number):
+    verbs = [
+        verb
+        for text in TEXTS
+        for verb in re.findall(
+            rf"meanwhile the {one_of(NOUNS[number])}\b(?: near[\w ]*)? (\w+) \.", text
+        )
+    ]
+    assert set(verbs) == set(VERBS[number])
+
+
+def test_story_verb_agrees_across_other_numbers():
+    """In some stories a noun of the other number stands right before the verb."""
+    near = (
+        rf"meanwhile the {one_of(NOUNS['one'])} near (?:[\w ]* )?"
+        rf"the {one_of(NOUNS['many'])} (\w+) \."
+    )
+    found = [verb for text in TEXTS for verb in re.findall(near, text)]
+    assert found
+    assert set(found) <= set(VERBS["one"])
+
+
+def test_story_brackets_close_in_order():
+    deepest = 0
+    for text in TEXTS:
+        for verse in re.findall(r"sang ([^.]*) \.", text):
+            open_ones = []
+            for word in verse.split():
+                if word in "([":
+                    open_ones.append({"(": ")", "[": "]"}[word])
+                elif word in ")]":
+                    assert word == open_ones.pop()
+                deepest = max(deepest, len(open_ones))
+            assert not open_ones
+    assert deepest == 3
+
+
+def test_story_each_bracket_holds_one_or_two_things():
+    for text in TEXTS:
+        for verse in re.findall(r"sang ([^.]*) \.", text):
+            flat = verse.replace("[", "(").replace("]", ")")
+            while "(" in flat.strip("x"):
+                flat, found = re.subn(r"\( (?:la|x)(?: (?:la|x))? \)", "x", flat)
+                assert found
+            assert flat == "x"
+
+
+def test_story_uses_every_word():
+    used = {word for story in STORIES for word in story.words}
+    some = {
+        *"()[].\n",
+        *["la", "near", "meanwhile", "then", "sang", "lost", "because", "tired"],
+    }
+    lists = [NAMES, COLOURS, THINGS, *NOUNS.values(), *VERBS.values(), some]
+    for words in lists:
+        assert used >= set(words)
+
+
+def longest(part, *arguments):
+    """The most words a part may have."""
+
+    class Longest(Walker):
+        def tell(self, inner, *given):
+            self.words += ["word"] * longest(inner, *given)
+
+        def pick(self, words):  # whichever: all are one word long
+            return words[0]
+
+    most, ahead = 0, [[]]
+    while ahead:
+        walker = Longest(ahead.pop())
+        part(walker, *arguments)
+        ahead += walker.others
+        most = max(most, len(walker.words))
+    return most
+
+
+def test_longest_verse_hand_worked():
+    assert [longest(tell_verse, depth) for depth in range(3)] == [4, 10, 22]
+
+
+def test_longest_story_fits_the_context():
+    assert longest(tell_story) == 12 + 2 * (1 + 25) + 12 <= CONTEXT_LEN
+    assert max(len(story.words) for story in STORIES) <= 76
+
+
+def test_shortest_story():
+    assert min(len(story.words) for story in STORIES) == 29
+
+
+def test_story_words_hold_no_space():
+    for story in STORIES:
+        assert story.text.rstrip("\n").split(" ") == list(story.words[:-1])
+
+
+def test_story_ends_with_a_line_break():
+    for story in STORIES:
+        assert story.words[-1] == "\n"
+        assert story.text.count("\n") == 1
+        assert story.text.endswith(" .\n")
+
+
+def test_story_has_a_surprise_for_each_word():
+    for story in STORIES:
+        assert len(story.surprises) == len(story.words)
+        assert min(story.surprises) >= 0
+
+
+def test_story_cannot_be_changed():
+    story = Story(("a", "\n"), (0.0, 0.0))
+    with pytest.raises(AttributeError):
+        story.words = ()
+
+
+# The same stories again.
+
+
+def test_make_stories_gives_the_recorded_ones():
+    texts = "".join(TEXTS)
+    assert min(TEXTS, key=len) == SHORTEST
+    assert zlib.crc32(texts.encode()) == 1391628993
+
+
+WITHOUT_TORCH = """
+import runpy, sys, types
+sys.modules["attention_lib"] = types.ModuleType("attention_lib")
+validation = types.ModuleType("attention_lib.validation")
+validation.check_positive = lambda **sizes: None
+sys.modules["attention_lib.validation"] = validation
+found = runpy.run_path(sys.argv[1])
+texts = "".join(story.text for story in found["make_stories"](20, 0))
+print(texts, found["expected"](found["tell_story"]))
+"""
+
+
+@pytest.mark.parametrize("hashes", ["1", "2"])
+def test_make_stories_does_not_depend_on_hashes(hashes):
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, Path(stories.__file__)],
+        env={**os.environ, "PYTHONHASHSEED": hashes},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == f"{''.join(TEXTS[:20])} {expected(tell_story)}\n"
+
+
+def test_make_stories_begins_alike_whatever_the_count():
+    assert make_stories(10, seed=7)[:4] == make_stories(4, seed=7)
+
+
+def test_make_stories_other_seed_other_stories():
+    assert not set(make_stories(10, seed=7)) & set(make_stories(10, seed=8))
+
+
+@pytest.mark.usefixtures("shapes_unchecked")  # the checks draw numbers, too
+def test_make_stories_leaves_the_global_generator_alone():
+    state = random.getstate()
+    make_stories(3, seed=0)
+    expected(tell_animals, "eva", "tom")
+    assert random.getstate() == state
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_make_stories_refuses_count(refused, count):
+    with refused(ValueError, f"count must be at least 1; got {count}"):
+        make_stories(count, seed=0)
+
+
+def test_make_stories_refuses_count_that_is_no_int(refused):
+    with refused(TypeError, "count must be an int; got 2.0"):
+        make_stories(2.0, seed=0)
+
+
+# The teller.
+
+
+class Fixed(random.Random):
+    """Draws the same number each time."""
+
+    def __init__(self, number):
+        super().__init__(0)
+        self.number = number
+
+    def random(self):
+        return self.number
+
+
+ALMOST_ONE = 1 - 2**-53
+
+
+@pytest.mark.parametrize(
+    ("number", "word"), [(0.0, "a"), (0.24, "a"), (0.25, "b"), (ALMOST_ONE, "d")]
+)
+def test_teller_picks_each_word_from_its_share(number, word):
+    assert Teller(Fixed(number)).pick("abcd") == word
+
+
+@pytest.mark.parametrize(
+    ("number", "way"),
+    [(0.0, "left"), (0.09, "left"), (0.1, "right"), (0.31, "up"), (ALMOST_ONE, "up")],
+)
+def test_teller_chooses_each_way_from_its_share(number, way):
+    ways = {"left": 0.1, "right": 0.2, "never": 0.0, "up": 0.7}
+    assert Teller(Fixed(number)).choose(ways) == way
+
+
+def test_teller_never_chooses_what_has_no_probability():
+    assert Teller(Fixed(0.0)).choose({"never": 0.0, "always": 1.0}) == "always"
+
+
+def test_teller_chooses_the_last_way_where_rounding_left_a_gap():
+    ways = dict.fromkeys("abcdefghij", 0.1)  # they sum to a little less than 1
+    assert Teller(Fixed(ALMOST_ONE)).choose(ways) == "j"
+
+
+def test_teller_first_word_shows_what_was_drawn():
+    teller = Teller(random.Random(0))
+    teller.say("one", "day")
+    words = teller.pick("abcd"), teller.choose({"x": 0.5, "y": 0.5})
+    teller.say(*words)
+    teller.say("end")
+    assert teller.surprises == pytest.approx([0, 0, math.log(8), 0, 0])
+    assert teller.words == ["one", "day", *words, "end"]
+
+
+def test_teller_tells_a_part_as_if_it_stood_there():
+    whole, parts = told(nested, 2, seed=5), Teller(random.Random(5))
+    parts.tell(nested, 2)
+    assert (parts.words, parts.surprises) == (whole.words, whole.surprises)
