@@ -11,10 +11,12 @@ import torch
 
 # Read once, when a process starts, so whoever starts the process sets it: the recorder,
 # the comparison, CI. cuBLAS needs the first to repeat itself; a second thread would
-# change the order in which sums are taken, and so their last digits.
+# change the order in which sums are taken, and so their last digits. A progress bar
+# would stand in the record with its times.
 RUN_ENVIRONMENT = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "OMP_NUM_THREADS": "1",
+    "TQDM_DISABLE": "1",
 }
 
 
@@ -60,8 +62,6 @@ def make_repeatable(seed: int = 0) -> torch.device:
     torch.use_deterministic_algorithms(True)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    torch.set_printoptions(  # type: ignore[no-untyped-call]
-        precision=4, sci_mode=False, linewidth=88
-    )
+    torch.set_printoptions(precision=4, sci_mode=False, linewidth=88)
     np.set_printoptions(precision=4, suppress=True, linewidth=88)
     return choose_device()

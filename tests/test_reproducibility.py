@@ -2,6 +2,8 @@
 
 import os
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -182,3 +184,18 @@ def test_make_repeatable_leaves_python_and_numpy_generators_alone():
 def test_run_environment_is_text():
     assert RUN_ENVIRONMENT["CUBLAS_WORKSPACE_CONFIG"] in (":4096:8", ":16:8")
     assert RUN_ENVIRONMENT["OMP_NUM_THREADS"] == "1"
+    assert all(isinstance(value, str) for value in RUN_ENVIRONMENT.values())
+
+
+def test_run_environment_silences_progress_bars():
+    """A bar would stand in a record with its times."""
+    code = "import tqdm; print(list(tqdm.tqdm(range(3))), list(tqdm.trange(2)))"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **RUN_ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "[0, 1, 2] [0, 1]\n"
+    assert run.stderr == ""

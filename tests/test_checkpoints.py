@@ -1,0 +1,440 @@
+"""attention_lib.checkpoints: resumed to the bit; nothing is lost where it fails."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from attention_lib import checkpoints
+from attention_lib.checkpoints import FORMAT, load_checkpoint, save_checkpoint
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.reproducibility import seeded
+from attention_lib.training import TrainConfig, Training
+
+STEPS = 8
+CONFIG = TrainConfig(steps=STEPS, batch_size=3, learning_rate=0.02, warmup=2)
+TEXTS = [
+    torch.randint(7, (n,), generator=seeded(n)) for n in (3, 5, 2, 8, 4, 6, 7)
+]  # fmt: skip
+SIZES = {
+    "vocab_size": 7, "context_len": 8, "d_model": 4, "num_heads": 2, "num_layers": 1,
+}  # fmt: skip
+
+
+def started(seed=0, config=CONFIG, texts=TEXTS, dtype=torch.float32, **options):
+    """A run of a model with dropout and tied weights, unless told otherwise."""
+    choices = {"dropout": 0.3, "tie_weights": True} | options
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = TinyLM(ModelConfig(**(SIZES | choices))).to(dtype)
+    return Training(model, texts, config)
+
+
+def at(step, **options):
+    """A run that has made so many steps."""
+    run = started(**options)
+    run.run(until=step)
+    return run
+
+
+def everything(run):
+    """All that a run may change: weights, memory, losses, generator, rates."""
+    optimizer = run.optimizer.state_dict()
+    return {
+        **{f"model {name}": t.clone() for name, t in run.model.state_dict().items()},
+        **{
+            f"memory {number} {key}": torch.as_tensor(value).clone()
+            for number, memory in optimizer["state"].items()
+            for key, value in memory.items()
+        },
+        "losses": torch.tensor(run.losses, dtype=torch.float64),
+        "random": torch.get_rng_state(),
+        "rate": torch.tensor([group["lr"] for group in optimizer["param_groups"]]),
+    }
+
+
+def assert_equal(now, before):
+    assert now.keys() == before.keys()
+    for name, tensor in now.items():
+        assert tensor.dtype == before[name].dtype, name
+        assert tensor.equal(before[name]), name
+
+
+@pytest.fixture(autouse=True)
+def _own_random_numbers():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.safetensors"
+
+
+# Stop, and go on.
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("stop", range(STEPS + 1))
+def test_resumed_run_is_the_same_to_the_bit(path, stop, tied, dtype):
+    options = {"dtype": dtype, "tie_weights": tied}
+    torch.manual_seed(5)
+    whole = at(STEPS, **options)
+    wanted = everything(whole)
+    torch.manual_seed(5)
+    save_checkpoint(at(stop, **options), path)
+    torch.manual_seed(99)
+    resumed = started(seed=7, **options)
+    load_checkpoint(resumed, path)
+    assert resumed.losses == whole.losses[:stop]
+    resumed.run()
+    assert resumed.losses == whole.losses
+    # Each step sets its own rate, so that of a run at its end says nothing.
+    assert_equal(everything(resumed) | {"rate": wanted["rate"]}, wanted)
+
+
+def test_resumed_run_stops_again(path):
+    torch.manual_seed(5)
+    whole = at(STEPS)
+    torch.manual_seed(5)
+    run = started()
+    for stop in range(STEPS):
+        run.run(until=stop)
+        save_checkpoint(run, path)
+        torch.randn(3)  # somebody draws in between
+        run = started(seed=stop)
+        load_checkpoint(run, path)
+    run.run()
+    assert run.losses == whole.losses
+
+
+def test_load_replaces_all_of_a_run_that_went_further(path):
+    save_checkpoint(at(0), path)
+    saved = everything(started())
+    run = at(5, seed=3)
+    load_checkpoint(run, path)
+    now = everything(run)
+    assert not [name for name in now if name.startswith("memory")]
+    assert run.losses == []
+    for name in now:
+        if name.startswith("model"):
+            assert now[name].equal(saved[name])
+
+
+def test_save_changes_nothing(path):
+    run = at(3)
+    before = everything(run)
+    save_checkpoint(run, path)
+    assert_equal(everything(run), before)
+    run.run()
+    torch.manual_seed(0)
+    assert run.losses == at(STEPS).losses
+
+
+def test_load_keeps_the_tie(path):
+    save_checkpoint(at(3), path)
+    run = started(seed=4)
+    load_checkpoint(run, path)
+    assert run.model.head.weight is run.model.token_embedding.weight
+
+
+def test_load_keeps_the_parameters_of_the_optimizer(path):
+    save_checkpoint(at(3), path)
+    run = started(seed=4)
+    own = list(run.model.parameters())
+    load_checkpoint(run, path)
+    held = run.optimizer.param_groups[0]["params"]
+    assert [id(p) for p in held] == [id(p) for p in own]
+    assert all(p.requires_grad for p in held)
+
+
+def test_checkpoint_is_one_plain_file(path):
+    run = at(3)
+    save_checkpoint(run, str(path))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    state = load_file(path)
+    assert state["losses"].tolist() == run.losses
+    assert {n.removeprefix("model.") for n in state if n.startswith("model.")} == {
+        name for name, _ in run.model.named_parameters()
+    }
+    with safe_open(path, framework="pt") as file:
+        assert file.metadata()["format"] == FORMAT
+
+
+def test_load_from_a_path_as_text(path):
+    save_checkpoint(at(3), path)
+    run = started(seed=4)
+    load_checkpoint(run, str(path))
+    assert len(run.losses) == 3
+
+
+def test_load_takes_settings_that_are_no_plain_decimals(path):
+    config = dataclasses.replace(
+        CONFIG, max_grad_norm=float("inf"), learning_rate=1 / 3
+    )
+    save_checkpoint(at(2, config=config), path)
+    run = started(seed=4, config=config)
+    load_checkpoint(run, path)
+    assert len(run.losses) == 2
+
+
+def test_save_works_for_any_module(path):
+    class Plain(nn.Module):
+        """No config; one weight is frozen, one never used."""
+
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(7, 7)
+            self.frozen = nn.Parameter(torch.ones(7), requires_grad=False)
+            self.unused = nn.Parameter(torch.ones(2))
+
+        def forward(self, token_ids, lengths=None):
+            return self.table(token_ids) * self.frozen
+
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(len(runs))
+        runs.append(Training(Plain(), TEXTS, CONFIG))
+    runs[0].run(until=4)
+    save_checkpoint(runs[0], path)
+    load_checkpoint(runs[1], path)
+    for run in runs:
+        run.run()
+    assert runs[0].losses == runs[1].losses
+
+
+# What goes wrong while writing.
+
+
+def test_save_replaces_the_one_before(path):
+    save_checkpoint(at(2), path)
+    save_checkpoint(at(4), path)
+    run = started()
+    load_checkpoint(run, path)
+    assert len(run.losses) == 4
+
+
+@pytest.mark.parametrize("written", [None, 0, 100])
+def test_save_that_fails_leaves_the_last_good_one(path, monkeypatch, written):
+    run = at(2)
+    save_checkpoint(run, path)
+    good = path.read_bytes()
+
+    def fail(state, file, metadata):
+        if written is not None:
+            Path(file).write_bytes(good[:written])
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(checkpoints, "save_file", fail)
+    run.run(until=4)
+    with pytest.raises(OSError, match="no space left"):
+        save_checkpoint(run, path)
+    assert path.read_bytes() == good
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_save_that_is_interrupted_leaves_the_last_good_one(path, monkeypatch):
+    run = at(2)
+    save_checkpoint(run, path)
+    good = path.read_bytes()
+
+    def interrupt(source, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(run, path)
+    assert path.read_bytes() == good
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_save_that_fails_at_first_leaves_no_litter(path, monkeypatch):
+    def fail(state, file, metadata):
+        Path(file).write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(checkpoints, "save_file", fail)
+    with pytest.raises(OSError, match="no space left"):
+        save_checkpoint(at(1), path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_save_writes_over_what_a_kill_left_behind(path):
+    path.with_name(path.name + ".unfinished").write_bytes(b"half")
+    save_checkpoint(at(1), path)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_save_never_shows_a_half_written_file(path, monkeypatch):
+    seen = []
+
+    def watched(state, file, metadata):
+        seen.append(path.exists())
+        save_file(state, file, metadata)
+        seen.append(path.exists())
+
+    monkeypatch.setattr(checkpoints, "save_file", watched)
+    save_checkpoint(at(1), path)
+    assert seen == [False, False]
+    assert path.exists()
+
+
+# What is refused, with nothing changed.
+
+
+def assert_refused(refused, run, path, words, error=ValueError):
+    before, mode = everything(run), run.model.training
+    with refused(error, words):
+        load_checkpoint(run, path)
+    assert_equal(everything(run), before)
+    assert run.model.training == mode
+
+
+def test_load_refuses_every_half_written_file(refused, path):
+    save_checkpoint(at(2), path)
+    whole = path.read_bytes()
+    run = at(1, seed=3)
+    header = int.from_bytes(whole[:8], "little")
+    cuts = {*range(12), header, header + 7, header + 8, header + 9, len(whole) - 1}
+    for cut in sorted(cuts | set(range(0, len(whole), 331))):
+        path.write_bytes(whole[:cut])
+        words = "run.safetensors is half written or damaged ("
+        assert_refused(refused, run, path, words)
+    path.write_bytes(whole)
+    load_checkpoint(run, path)
+
+
+def test_load_refuses_longer_files(refused, path):
+    save_checkpoint(at(2), path)
+    path.write_bytes(path.read_bytes() + b"\0")
+    words = "run.safetensors is half written or damaged ("
+    assert_refused(refused, at(1), path, words)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"text", b"\0" * 100, b"\xff" * 100, b"PK\x03\x04" + b"\0" * 90, b"{}" * 50],
+    ids=["empty", "text", "zeros", "ones", "zip", "json"],
+)
+def test_load_refuses_other_files(refused, path, content):
+    path.write_bytes(content)
+    words = "run.safetensors is half written or damaged ("
+    assert_refused(refused, at(1), path, words)
+
+
+def test_load_refuses_pickled_files(refused, path):
+    torch.save({"losses": torch.zeros(3)}, path)
+    words = "run.safetensors is half written or damaged ("
+    assert_refused(refused, at(1), path, words)
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, {"format": "pt"}, {"format": FORMAT}, {"settings": "{}"}]
+)
+def test_load_refuses_foreign_safetensors(refused, path, metadata):
+    run = at(1)
+    save_file({"weight": torch.zeros(3)}, path, metadata)
+    words = "run.safetensors is no checkpoint of this book: it does not say 'attention"
+    assert_refused(refused, run, path, words)
+
+
+@pytest.mark.parametrize("missing", ["losses", "random"])
+def test_load_refuses_files_that_lack_a_part(refused, path, missing):
+    run = at(2)
+    save_checkpoint(run, path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    state = load_file(path)
+    del state[missing]
+    save_file(state, path, metadata)
+    words = "run.safetensors is no checkpoint of this book: it does not say"
+    assert_refused(refused, run, path, words)
+
+
+def test_load_refuses_a_path_without_file(refused, path):
+    words = "there is no checkpoint run.safetensors"
+    assert_refused(refused, at(1), path, words, FileNotFoundError)
+    path.mkdir()
+    assert_refused(refused, at(1), path, words, FileNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", 9),
+        ("batch_size", 2),
+        ("learning_rate", 0.03),
+        ("warmup", 3),
+        ("max_grad_norm", 2.0),
+        ("seed", 1),
+    ],
+)
+def test_load_refuses_other_settings(refused, path, name, value):
+    save_checkpoint(at(2), path)
+    run = started(config=dataclasses.replace(CONFIG, **{name: value}))
+    saved = getattr(CONFIG, name)
+    words = f"the run was saved with {name}={saved}; this one has {name}={value}"
+    assert_refused(refused, run, path, words)
+
+
+def test_load_names_all_settings_that_differ(refused, path):
+    save_checkpoint(at(2), path)
+    config = dataclasses.replace(CONFIG, steps=9, seed=4)
+    words = "the run was saved with steps=8, seed=0; this one has steps=9, seed=4"
+    assert_refused(refused, started(config=config), path, words)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [TEXTS[:-1], TEXTS[::-1], [*TEXTS[:-1], 6 - TEXTS[-1]]],
+    ids=["fewer", "another order", "other words"],
+)
+def test_load_refuses_other_texts(refused, path, texts):
+    save_checkpoint(at(2), path)
+    words = "the run was saved with texts=7 (checksum "
+    assert_refused(refused, started(texts=texts), path, words)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"vocab_size": 8},
+        {"context_len": 9},
+        {"d_model": 6},
+        {"num_heads": 1},  # weights of the same shapes
+        {"num_layers": 2},
+        {"dropout": 0.1},
+        {"tie_weights": False},
+        {"norm": "none"},
+        {"mha": "sdpa"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_load_refuses_another_model(refused, path, options):
+    save_checkpoint(at(2), path)
+    words = "the run was saved with model=ModelConfig(vocab_size=7, context_len=8,"
+    assert_refused(refused, started(**options), path, words)
+
+
+def test_load_refuses_another_dtype(refused, path):
+    save_checkpoint(at(2), path)
+    words = "the run was saved with another model: build it from the same ModelConfig"
+    assert_refused(refused, started(dtype=torch.float64), path, words)
+
+
+def test_load_refuses_another_module(refused, path):
+    class Table(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.table = nn.Embedding(7, width)
+
+    save_checkpoint(Training(Table(3), TEXTS, CONFIG), path)
+    words = "the run was saved with another model: build it from the same ModelConfig"
+    assert_refused(refused, Training(Table(4), TEXTS, CONFIG), path, words)

@@ -1,0 +1,286 @@
+"""attention_lib.sampling: what is picked, how often, and how a text goes on."""
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.reproducibility import seeded
+from attention_lib.sampling import continue_text, pick_token
+
+VOCAB_SIZE, CONTEXT_LEN = 7, 9
+DTYPES = [torch.float64, torch.bfloat16, torch.float16]
+LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0, 0.0])
+
+
+def shares(logits, draws=20_000, **options):
+    """How often each token is picked."""
+    rows = logits.expand(draws, -1)
+    picked = pick_token(
+        rows, **({"temperature": 1.0, "generator": seeded(0)} | options)
+    )
+    counts = Counter(picked.tolist())
+    return [counts[i] / draws for i in range(logits.shape[-1])]
+
+
+def assert_shares(found, wanted, draws=20_000):
+    for share, p in zip(found, wanted.tolist(), strict=True):
+        assert abs(share - p) <= 5 * (p * (1 - p) / draws) ** 0.5
+
+
+def tiny(**options):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, 4, 2, 1, **options))
+    model.head.weight.data *= 30  # else all tokens are as likely
+    return model.double()
+
+
+def beginnings(batch=3, length=2):
+    return torch.randint(VOCAB_SIZE, (batch, length), generator=seeded(0))
+
+
+# One token.
+
+
+def test_pick_token_is_greedy_by_default():
+    logits = torch.stack([LOGITS, -LOGITS, LOGITS.roll(2)])
+    picked = pick_token(logits)
+    assert picked.tolist() == [1, 2, 3]
+    assert picked.dtype == torch.int64
+
+
+def test_pick_token_greedy_draws_nothing():
+    generator = seeded(0)
+    state, outer = generator.get_state(), torch.get_rng_state()
+    pick_token(LOGITS[None], generator=generator, top_k=3)
+    assert generator.get_state().equal(state)
+    assert torch.get_rng_state().equal(outer)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+def test_pick_token_draws_by_the_softmax(temperature):
+    wanted = (LOGITS / temperature).exp() / (LOGITS / temperature).exp().sum()
+    assert_shares(shares(LOGITS, temperature=temperature), wanted)
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3, 5, 100])
+def test_pick_token_draws_from_the_best_only(top_k):
+    best = set(sorted(range(5), key=lambda i: -LOGITS[i])[:top_k])
+    exps = LOGITS.exp() * torch.tensor([i in best for i in range(5)])
+    found = shares(LOGITS, top_k=top_k)
+    assert_shares(found, exps / exps.sum())
+    assert {i for i, share in enumerate(found) if share} == best
+
+
+@pytest.mark.parametrize("temperature", [0.5, 3.0])
+def test_pick_token_cuts_before_the_temperature(temperature):
+    kept = torch.tensor([-math.inf, 2.0, -math.inf, 1.0, -math.inf])
+    found = shares(LOGITS, temperature=temperature, top_k=2)
+    assert_shares(found, (kept / temperature).softmax(-1))
+
+
+def test_pick_token_keeps_what_ties_with_the_last():
+    found = shares(torch.tensor([1.0, 3.0, 1.0, 0.0, 1.0]), top_k=2)
+    exps = torch.tensor([1.0, 3.0, 1.0, -math.inf, 1.0]).exp()
+    assert_shares(found, exps / exps.sum())
+
+
+def test_pick_token_of_one_is_greedy():
+    logits = torch.randn(50, 6, generator=seeded(1))
+    picked = pick_token(logits, temperature=1.0, top_k=1)
+    assert picked.equal(pick_token(logits))
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e-30, 5e-324])
+def test_pick_token_cold_is_greedy(temperature):
+    logits = torch.randn(50, 6, generator=seeded(1))
+    picked = pick_token(logits, temperature=temperature)
+    assert picked.equal(pick_token(logits))
+
+
+def test_pick_token_hot_is_uniform():
+    assert_shares(shares(LOGITS, temperature=1e30), torch.full((5,), 0.2))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_pick_token_takes_any_float(dtype):
+    logits = torch.tensor([0.5, 2.0, -1.0, 1.0, 0.0], dtype=dtype)
+    assert shares(logits, draws=500) == shares(LOGITS, draws=500)
+    assert shares(5_000 * logits, draws=9)[1] == 1
+
+
+def test_pick_token_never_picks_what_is_forbidden():
+    logits = torch.tensor([0.0, -math.inf, 0.0, -math.inf])
+    assert shares(logits, draws=2000)[1::2] == [0, 0]
+    assert shares(logits, draws=2000, top_k=3)[1::2] == [0, 0]
+
+
+def test_pick_token_picks_each_row_from_its_own_scores():
+    logits = torch.full((4, 5), -math.inf)
+    logits[torch.arange(4), torch.tensor([3, 0, 4, 1])] = 1.0
+    assert pick_token(logits, temperature=1.0, top_k=2).tolist() == [3, 0, 4, 1]
+
+
+@given(st.integers(0, 999))
+def test_pick_token_repeats_with_its_generator(seed):
+    logits = torch.randn(20, 6, generator=seeded(1))
+    options = {"temperature": 1.5, "top_k": 4}
+    first, again = (
+        pick_token(logits, generator=seeded(seed), **options) for _ in range(2)
+    )
+    assert first.equal(again)
+
+
+def test_pick_token_other_seed_other_tokens():
+    logits = torch.zeros(50, 6)
+    first, other = (
+        pick_token(logits, temperature=1.0, generator=seeded(seed)) for seed in (1, 2)
+    )
+    assert not first.equal(other)
+
+
+def test_pick_token_uses_its_own_generator_only():
+    state = torch.get_rng_state()
+    pick_token(LOGITS[None], temperature=1.0, generator=seeded(0))
+    assert torch.get_rng_state().equal(state)
+
+
+def test_pick_token_uses_the_global_generator_without_one():
+    logits = torch.zeros(50, 6)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        picked = pick_token(logits, temperature=1.0)
+    wanted = pick_token(logits, temperature=1.0, generator=seeded(3))
+    assert picked.equal(wanted)
+
+
+def test_pick_token_leaves_the_scores_alone():
+    logits = LOGITS[None].clone()
+    pick_token(logits, temperature=0.5, top_k=2)
+    assert logits.equal(LOGITS[None])
+
+
+@pytest.mark.parametrize("temperature", [-0.1, math.inf, math.nan, -math.inf])
+def test_pick_token_refuses_temperature(refused, temperature):
+    words = f"temperature must be 0 or more, finite; got {temperature}"
+    with refused(ValueError, words):
+        pick_token(LOGITS[None], temperature=temperature)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_pick_token_refuses_top_k(refused, temperature):
+    with refused(ValueError, "top_k must be at least 1; got 0"):
+        pick_token(LOGITS[None], temperature=temperature, top_k=0)
+    with refused(TypeError, "top_k must be an int; got 2.0"):
+        pick_token(LOGITS[None], temperature=temperature, top_k=2.0)
+
+
+# A text.
+
+
+def test_continue_text_greedy_equals_a_loop():
+    model, token_ids = tiny(), beginnings()
+    found = continue_text(model, token_ids, max_new_tokens=5)
+    for row, text in enumerate(token_ids.tolist()):
+        for _ in range(5):
+            scores = model(torch.tensor([text]))[0, -1].tolist()
+            text.append(scores.index(max(scores)))
+        assert found[row].tolist() == text
+
+
+def test_continue_text_draws_token_by_token():
+    model, token_ids, generator = tiny(), beginnings(), seeded(4)
+    options = {"temperature": 0.8, "top_k": 3}
+    wanted = token_ids
+    for _ in range(4):
+        picked = pick_token(model(wanted)[:, -1], generator=generator, **options)
+        wanted = torch.cat([wanted, picked[:, None]], 1)
+    found = continue_text(
+        model, token_ids, max_new_tokens=4, generator=seeded(4), **options
+    )
+    assert found.equal(wanted)
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_continue_text_keeps_the_beginning(count):
+    token_ids = beginnings()
+    found = continue_text(tiny(), token_ids, max_new_tokens=count, temperature=1.0)
+    assert found.shape == (3, 2 + count)
+    assert found[:, :2].equal(token_ids)
+    assert token_ids.equal(beginnings())
+
+
+def test_continue_text_repeats_with_its_generator():
+    model, token_ids = tiny(dropout=0.5), beginnings()
+    first, again, other = (
+        continue_text(
+            model, token_ids, max_new_tokens=6, temperature=2.0, generator=seeded(seed)
+        )
+        for seed in (1, 1, 2)
+    )
+    assert first.equal(again)
+    assert not first.equal(other)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_continue_text_restores_the_mode(mode):
+    model = tiny(dropout=0.5).train(mode)
+    continue_text(model, beginnings(), max_new_tokens=2)
+    assert all(module.training == mode for module in model.modules())
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_continue_text_restores_the_mode_after_an_error(refused, mode):
+    model = tiny().train(mode)
+    with refused(ValueError, "token_ids hold 10 tokens; the context has 9"):
+        continue_text(model, beginnings(), max_new_tokens=9)
+    assert model.training == mode
+
+
+def test_continue_text_drops_nothing():
+    found = continue_text(tiny(dropout=0.9).train(), beginnings(), max_new_tokens=6)
+    assert found.equal(continue_text(tiny(), beginnings(), max_new_tokens=6))
+
+
+def test_continue_text_needs_no_gradient():
+    class Watched(nn.Module):
+        def forward(self, token_ids):
+            assert not torch.is_grad_enabled()
+            assert not self.training
+            return nn.functional.one_hot((token_ids + 1) % 5, 5).double()
+
+    found = continue_text(Watched(), torch.tensor([[3]]), max_new_tokens=4)
+    assert found.tolist() == [[3, 4, 0, 1, 2]]
+
+
+def test_continue_text_fills_the_context_and_no_more(refused):
+    assert continue_text(tiny(), beginnings(), max_new_tokens=7).shape == (3, 9)
+    assert continue_text(tiny(), beginnings(), max_new_tokens=8).shape == (3, 10)
+    with refused(ValueError, "token_ids hold 10 tokens; the context has 9: cut"):
+        continue_text(tiny(), beginnings(), max_new_tokens=9)
+
+
+def test_continue_text_refuses_max_new_tokens(refused):
+    with refused(ValueError, "max_new_tokens must be at least 1; got 0"):
+        continue_text(tiny(), beginnings(), max_new_tokens=0)
+    with refused(TypeError, "max_new_tokens must be an int; got 2.0"):
+        continue_text(tiny(), beginnings(), max_new_tokens=2.0)
+
+
+def test_continue_text_refuses_temperature(refused):
+    with refused(ValueError, "temperature must be 0 or more, finite; got -1.0"):
+        continue_text(tiny(), beginnings(), max_new_tokens=1, temperature=-1.0)
+
+
+def test_continue_text_refuses_a_single_text_without_batch(refused):
+    words = (
+        "token_ids must be (batch, length); got (2,): write a single text as one row"
+    )
+    with refused(ValueError, words):
+        continue_text(tiny(), beginnings()[0], max_new_tokens=1)

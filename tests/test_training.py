@@ -1,0 +1,726 @@
+"""attention_lib.training: losses by loops, steps written out, runs in pieces."""
+
+import importlib.util
+import math
+from copy import deepcopy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.autograd import gradcheck
+
+from attention_lib import training
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.reproducibility import seeded
+from attention_lib.training import (
+    TrainConfig,
+    Training,
+    evaluate,
+    next_token_loss,
+    train,
+    train_step,
+    warmup_cosine,
+)
+
+# All of different size, so that a swapped axis shows.
+BATCH, LENGTH, VOCAB_SIZE, CONTEXT_LEN = 3, 5, 7, 8
+LENGTHS = torch.tensor([5, 2, 4])
+
+
+def scores(batch=BATCH, length=LENGTH, seed=0, dtype=torch.float64):
+    shape = batch, length, VOCAB_SIZE
+    return 3 * torch.randn(shape, generator=seeded(seed), dtype=dtype)
+
+
+def ids(batch=BATCH, length=LENGTH, seed=0):
+    return torch.randint(VOCAB_SIZE, (batch, length), generator=seeded(seed))
+
+
+def tiny(seed=0, dtype=torch.float64, **options):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        config = ModelConfig(VOCAB_SIZE, CONTEXT_LEN, 4, 2, 1, **options)
+        return TinyLM(config).to(dtype)
+
+
+def texts_of(*lengths, seed=0):
+    generator = seeded(seed)
+    return [torch.randint(VOCAB_SIZE, (n,), generator=generator) for n in lengths]
+
+
+def state_of(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def assert_close(result, wanted, **tolerance):
+    torch.testing.assert_close(result, wanted, **tolerance)
+
+
+def assert_same(result, wanted):
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
+
+
+# The loss.
+
+
+def loss_by_loops(logits, token_ids, lengths):
+    losses = []
+    for row, text, length in zip(logits, token_ids, lengths, strict=True):
+        for place in range(1, int(length)):
+            exps = row[place - 1].exp()
+            losses.append(-(exps[text[place]] / exps.sum()).log())
+    return torch.stack(losses).mean()
+
+
+def test_next_token_loss_hand_worked():
+    # p of the targets: 3/4, then 1/2; the last scores are asked for nothing.
+    logits = torch.tensor([[[math.log(3), 0.0], [2.0, 2.0], [9.0, -9.0]]])
+    loss = next_token_loss(logits, torch.tensor([[1, 0, 1]]))
+    assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
+
+
+def test_next_token_loss_with_lengths_hand_worked():
+    logits = torch.tensor([[[math.log(3), 0.0], [2.0, 2.0], [9.0, -9.0]]])
+    loss = next_token_loss(logits, torch.tensor([[1, 0, 1]]), torch.tensor([2]))
+    assert loss.item() == pytest.approx(math.log(4 / 3))
+
+
+@given(
+    lengths=st.lists(st.integers(0, 6), max_size=4).map(lambda some: [2, *some]),
+    seed=st.integers(0, 99),
+)
+def test_next_token_loss_equals_loops(lengths, seed):
+    longest = max(lengths) + seed % 2  # sometimes all are padded
+    logits, token_ids = (make(len(lengths), longest, seed) for make in (scores, ids))
+    lengths = torch.tensor(lengths)
+    loss = next_token_loss(logits, token_ids, lengths)
+    assert_close(loss, loss_by_loops(logits, token_ids, lengths))
+
+
+def test_next_token_loss_without_lengths_equals_full_ones():
+    full = torch.full((BATCH,), LENGTH)
+    loss = next_token_loss(scores(), ids())
+    assert_same(loss, next_token_loss(scores(), ids(), full))
+    assert_close(loss, loss_by_loops(scores(), ids(), full))
+
+
+def test_next_token_loss_is_the_mean_over_targets_not_texts():
+    logits, token_ids = scores(), ids()
+    rows = [
+        next_token_loss(logits[i : i + 1, :n], token_ids[i : i + 1, :n])
+        for i, n in enumerate(LENGTHS)
+    ]
+    weights = (LENGTHS - 1).double()
+    wanted = (torch.stack(rows) * weights).sum() / weights.sum()
+    assert_close(next_token_loss(logits, token_ids, LENGTHS), wanted)
+    assert not wanted.allclose(torch.stack(rows).mean())
+
+
+def test_next_token_loss_of_equal_scores_is_ln_v():
+    loss = next_token_loss(torch.zeros(BATCH, LENGTH, VOCAB_SIZE), ids(), LENGTHS)
+    assert loss.item() == pytest.approx(math.log(VOCAB_SIZE))
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+def test_next_token_loss_shifts_once(ahead):
+    """Scores that are certain of the token so many places later."""
+    token_ids = torch.tensor([[0, 1, 2, 3, 4, 5, 6]])
+    logits = 50.0 * F.one_hot(token_ids.roll(-ahead, 1), VOCAB_SIZE)
+    loss = next_token_loss(logits, token_ids).item()
+    assert loss == pytest.approx(0 if ahead == 1 else 50, abs=1e-3)
+
+
+def test_next_token_loss_refuses_scores_already_shifted(refused):
+    words = (
+        "logits must be (batch, length, vocabulary) for token_ids (3, 5); got (3, 4, 7)"
+    )
+    with refused(ValueError, words):
+        next_token_loss(scores()[:, :-1], ids())
+
+
+def test_next_token_loss_ignores_the_ids_of_padding():
+    token_ids = ids()
+    padding = torch.arange(LENGTH) >= LENGTHS[:, None]
+    before = next_token_loss(scores(), token_ids, LENGTHS)
+    for other in range(VOCAB_SIZE):
+        changed = token_ids.masked_fill(padding, other)
+        assert_same(next_token_loss(scores(), changed, LENGTHS), before)
+
+
+def test_next_token_loss_ignores_the_scores_of_padding():
+    logits = scores()
+    before = next_token_loss(logits, ids(), LENGTHS)
+    logits[torch.arange(LENGTH) >= LENGTHS[:, None] - 1] = torch.nan
+    assert_same(next_token_loss(logits, ids(), LENGTHS), before)
+
+
+def test_next_token_loss_gradient_only_where_a_target_is():
+    logits = scores().requires_grad_()
+    next_token_loss(logits, ids(), LENGTHS).backward()
+    moved = logits.grad.abs().amax(-1) > 0
+    assert_same(moved, torch.arange(LENGTH) < LENGTHS[:, None] - 1)
+
+
+def test_next_token_loss_gradient_is_the_derivative():
+    logits = scores().requires_grad_()
+    assert gradcheck(lambda x: next_token_loss(x, ids(), LENGTHS), logits)
+
+
+def test_next_token_loss_leaves_its_inputs_alone():
+    logits, token_ids, lengths = scores(), ids(), LENGTHS.clone()
+    next_token_loss(logits, token_ids, lengths)
+    for now, before in [(logits, scores()), (token_ids, ids()), (lengths, LENGTHS)]:
+        assert_same(now, before)
+
+
+def test_next_token_loss_takes_int32():
+    loss = next_token_loss(scores(), ids().int(), LENGTHS.int())
+    assert_same(loss, next_token_loss(scores(), ids(), LENGTHS))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.float16, 0.01)],
+    ids=str,
+)
+def test_next_token_loss_keeps_dtype(dtype, tolerance):
+    loss = next_token_loss(scores().to(dtype), ids(), LENGTHS)
+    assert loss.dtype == dtype
+    exact = next_token_loss(scores(), ids(), LENGTHS)
+    assert loss.item() == pytest.approx(exact.item(), rel=tolerance)
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_next_token_loss_on_meta_device(lengths):
+    lengths = None if lengths is None else lengths.to("meta")
+    loss = next_token_loss(scores().to("meta"), ids().to("meta"), lengths)
+    assert loss.is_meta
+    assert loss.shape == ()
+
+
+def test_next_token_loss_large_scores_stay_finite():
+    assert next_token_loss(1e4 * scores(), ids()).isfinite()
+
+
+@pytest.mark.parametrize("lengths", [[1, 1, 1], [0, 1, 0]])
+def test_next_token_loss_refuses_texts_without_target(refused, lengths):
+    with refused(ValueError, "no text has two tokens: there is no next token to pre"):
+        next_token_loss(scores(), ids(), torch.tensor(lengths))
+
+
+def test_next_token_loss_refuses_single_tokens(refused):
+    with refused(ValueError, "no text has two tokens: there is no next token to pre"):
+        next_token_loss(scores(length=1), ids(length=1))
+
+
+def test_next_token_loss_refuses_other_batches(refused):
+    words = "logits must be (batch, length, vocabulary) for token_ids (2, 5); got (3, 5"
+    with refused(ValueError, words):
+        next_token_loss(scores(), ids(batch=2))
+    with refused(ValueError, "lengths must hold one number a text; got 2 for 3 texts"):
+        next_token_loss(scores(), ids(), torch.tensor([5, 2]))
+
+
+def test_next_token_loss_refuses_ids_outside(refused):
+    with refused(ValueError, "token_ids must lie between 0 and 6; got 7"):
+        next_token_loss(scores(), ids() + 7 - ids().max())
+
+
+def test_next_token_loss_refuses_what_are_no_ids(refused):
+    with refused(TypeError, "token_ids must be a tensor of int64; got torch.float64"):
+        next_token_loss(scores(), ids().double())
+    with refused(TypeError, "lengths must be a tensor of int64; got list"):
+        next_token_loss(scores(), ids(), [5, 2, 4])
+
+
+# One step.
+
+
+def step_written_out(model, optimizer, token_ids, lengths, max_grad_norm):
+    logits = model(token_ids, lengths)
+    loss = loss_by_loops(logits, token_ids, lengths)
+    for parameter in model.parameters():
+        parameter.grad = None
+    loss.backward()
+    norm = sum(p.grad.square().sum() for p in model.parameters()) ** 0.5
+    for parameter in model.parameters():
+        parameter.grad *= min(1.0, max_grad_norm / (norm.item() + 1e-6))
+    optimizer.step()
+    return loss.item()
+
+
+@pytest.mark.parametrize("max_grad_norm", [0.1, 1.0, math.inf])
+@pytest.mark.parametrize("tied", [False, True])
+def test_train_step_equals_its_steps_written_out(max_grad_norm, tied):
+    models = [tiny(tie_weights=tied) for _ in range(2)]
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in models]
+    for seed in range(4):
+        given = models[0], optimizers[0], ids(seed=seed), LENGTHS
+        loss = train_step(*given, max_grad_norm=max_grad_norm)
+        given = models[1], optimizers[1], ids(seed=seed), LENGTHS, max_grad_norm
+        assert loss == pytest.approx(step_written_out(*given))
+    for one, other in zip(*(m.parameters() for m in models), strict=True):
+        assert_close(one, other)
+
+
+def gradient_norm(model):
+    return sum(p.grad.square().sum() for p in model.parameters()).sqrt().item()
+
+
+def test_train_step_shortens_a_long_gradient():
+    model = tiny()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    train_step(model, optimizer, ids(), max_grad_norm=math.inf)
+    whole = gradient_norm(model)
+    train_step(model, optimizer, ids(), max_grad_norm=whole / 3)
+    assert gradient_norm(model) == pytest.approx(whole / 3, rel=1e-4)
+    train_step(model, optimizer, ids(), max_grad_norm=whole * 3)
+    assert gradient_norm(model) == pytest.approx(whole)
+
+
+def test_train_step_shortens_to_one_by_default():
+    model = tiny()
+    model.head.weight.data *= 100
+    train_step(model, torch.optim.SGD(model.parameters(), lr=0.0), ids())
+    assert gradient_norm(model) == pytest.approx(1, rel=1e-4)
+
+
+def test_train_step_gives_the_loss_before_it():
+    model = tiny()
+    before = next_token_loss(model(ids(), LENGTHS), ids(), LENGTHS).item()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    assert train_step(model, optimizer, ids(), LENGTHS) == before
+    assert train_step(model, optimizer, ids(), LENGTHS) < before
+
+
+def test_train_step_forgets_the_gradient_before():
+    model = tiny()
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 1e6)
+    twin = tiny()
+    for each in (model, twin):
+        train_step(each, torch.optim.SGD(each.parameters(), lr=0.1), ids())
+    for one, other in zip(model.parameters(), twin.parameters(), strict=True):
+        assert_same(one, other)
+
+
+def test_train_step_trains_with_dropout():
+    model = tiny(dropout=0.5).eval()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        loss = train_step(model, torch.optim.SGD(model.parameters(), lr=0.0), ids())
+    assert model.training
+    assert loss != next_token_loss(model.eval()(ids()), ids()).item()
+
+
+def test_train_step_uses_the_lengths():
+    padding = torch.arange(LENGTH) >= LENGTHS[:, None]
+    losses, states = [], []
+    for other in (0, 3):
+        model = tiny()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        token_ids = ids().masked_fill(padding, other)
+        losses.append(train_step(model, optimizer, token_ids, LENGTHS))
+        states.append(state_of(model))
+    assert losses[0] == pytest.approx(losses[1])
+    for name in states[0]:
+        assert_close(states[0][name], states[1][name])
+
+
+@pytest.mark.parametrize(("value", "said"), [(math.nan, "nan"), (math.inf, "nan")])
+def test_train_step_stops_before_a_loss_that_is_not_finite(refused, value, said):
+    model = tiny()
+    optimizer = torch.optim.AdamW(model.parameters())
+    train_step(model, optimizer, ids())
+    model.last_norm.bias.data[0] = value
+    before, memory = state_of(model), deepcopy(optimizer.state_dict())
+    words = f"the loss is {said}: try a smaller learning rate"
+    with refused(ValueError, words):
+        train_step(model, optimizer, ids())
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(tensor, before[name], rtol=0, atol=0, equal_nan=True)
+    for number, kept in memory["state"].items():
+        for key, tensor in kept.items():
+            assert_same(optimizer.state_dict()["state"][number][key], tensor)
+
+
+def test_train_step_stops_before_an_infinite_loss(refused):
+    class Certain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = nn.Parameter(torch.zeros(VOCAB_SIZE))
+
+        def forward(self, token_ids, lengths=None):
+            logits = self.bias.expand(*token_ids.shape, VOCAB_SIZE).clone()
+            logits[..., 0] = -math.inf
+            return logits
+
+    model = Certain()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    with refused(ValueError, "the loss is inf: try a smaller learning rate"):
+        train_step(model, optimizer, torch.zeros(1, 3, dtype=torch.int64))
+    assert_same(model.bias.data, torch.zeros(VOCAB_SIZE))
+
+
+# The schedule.
+
+
+@pytest.mark.parametrize(
+    ("step", "wanted"),
+    [(0, 0.5), (1, 1.0), (2, 1.0), (3, 0.5 + 0.5 * 0.5**0.5), (4, 0.5), (6, 0.0)],
+)
+def test_warmup_cosine_hand_worked(step, wanted):
+    assert warmup_cosine(step, warmup=2, steps=6) == pytest.approx(wanted)
+
+
+@given(st.integers(0, 20), st.integers(1, 50))
+def test_warmup_cosine_rises_then_falls(warmup, whole):
+    shares = [
+        warmup_cosine(step, warmup=warmup, steps=warmup + whole)
+        for step in range(warmup + whole)
+    ]
+    assert min(shares) > 0
+    assert max(shares) == shares[warmup] == 1
+    assert shares[:warmup] == sorted(shares[:warmup])
+    assert shares[warmup:] == sorted(shares[warmup:], reverse=True)
+
+
+def test_warmup_cosine_warms_up_in_a_line():
+    shares = [warmup_cosine(step, warmup=4, steps=9) for step in range(4)]
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_warmup_cosine_agrees_with_torch():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=7)
+    for step in range(3, 10):
+        share = warmup_cosine(step, warmup=3, steps=10)
+        assert share == pytest.approx(scheduler.get_last_lr()[0])
+        optimizer.step()
+        scheduler.step()
+
+
+# The config.
+
+
+def test_train_config_defaults():
+    config = TrainConfig(steps=100)
+    values = config.batch_size, config.learning_rate, config.warmup, config.seed
+    assert values == (16, 6e-3, 50, 0)
+    assert config.max_grad_norm == 1.0
+
+
+def test_train_config_is_frozen():
+    config = TrainConfig(steps=100)
+    with pytest.raises(AttributeError):
+        config.steps = 3
+
+
+@pytest.mark.parametrize("name", ["steps", "batch_size"])
+def test_train_config_refuses_sizes(refused, name):
+    options = {"steps": 100, "batch_size": 4}
+    with refused(ValueError, f"{name} must be at least 1; got 0"):
+        TrainConfig(**(options | {name: 0}))
+    with refused(TypeError, f"{name} must be an int; got 2.0"):
+        TrainConfig(**(options | {name: 2.0}))
+
+
+@pytest.mark.parametrize("warmup", [10, 11, -1])
+def test_train_config_refuses_long_warmups(refused, warmup):
+    words = f"warmup must lie between 0 and steps - 1, 9; got {warmup}"
+    with refused(ValueError, words):
+        TrainConfig(steps=10, warmup=warmup)
+
+
+@pytest.mark.parametrize("warmup", [2.0, True, None])
+def test_train_config_refuses_warmups_that_are_no_int(refused, warmup):
+    with refused(TypeError, f"warmup must be an int; got {warmup!r}"):
+        TrainConfig(steps=10, warmup=warmup)
+
+
+@pytest.mark.parametrize("warmup", [0, 9])
+def test_train_config_accepts_warmups(warmup):
+    assert TrainConfig(steps=10, warmup=warmup).warmup == warmup
+
+
+@pytest.mark.parametrize("max_grad_norm", [0.0, -1.0, math.nan])
+def test_train_config_refuses_norms(refused, max_grad_norm):
+    words = f"max_grad_norm must be above 0; got {max_grad_norm}: math.inf never"
+    with refused(ValueError, words):
+        TrainConfig(steps=100, max_grad_norm=max_grad_norm)
+
+
+# A run.
+
+
+TEXTS = texts_of(*[3, 5, 8, 2, 6] * 4)
+CONFIG = TrainConfig(steps=12, batch_size=4, learning_rate=0.02, warmup=3, seed=1)
+
+
+def started(seed=0, config=CONFIG, texts=TEXTS, **options):
+    return Training(tiny(seed, **options), texts, config)
+
+
+def test_training_equals_its_steps_written_out():
+    run, model = started(), tiny()
+    run.run()
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98))
+    for step, loss in enumerate(run.losses):
+        share = warmup_cosine(step, warmup=3, steps=12)
+        optimizer.param_groups[0]["lr"] = 0.02 * share
+        token_ids, lengths = run.batch(step)
+        wanted = step_written_out(model, optimizer, token_ids, lengths, 1.0)
+        assert loss == pytest.approx(wanted)
+    for one, other in zip(run.model.parameters(), model.parameters(), strict=True):
+        assert_close(one, other)
+
+
+@pytest.mark.parametrize("stops", [[1], [3, 4], [0, 0, 5], [11], list(range(12))])
+def test_training_in_pieces_equals_one_run(stops):
+    runs = []
+    for pieces in ([], stops):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            run = started(dropout=0.3)
+            for stop in pieces:
+                run.run(until=stop)
+                assert len(run.losses) == stop
+            run.run()
+        runs.append(run)
+    whole, pieced = runs
+    assert whole.losses == pieced.losses
+    assert len(whole.losses) == 12
+    for one, other in zip(*(r.model.parameters() for r in runs), strict=True):
+        assert_same(one, other)
+
+
+def test_training_ends_where_it_shall():
+    run = started()
+    run.run(until=100)
+    assert len(run.losses) == 12
+    run.run()
+    run.run(until=3)
+    assert len(run.losses) == 12
+
+
+def test_training_makes_the_loss_fall():
+    losses = train(tiny(), TEXTS, TrainConfig(steps=60, batch_size=20, warmup=5))
+    assert len(losses) == 60
+    assert losses[-1] < losses[0] - 0.2
+
+
+def test_train_equals_a_run():
+    run = started()
+    run.run()
+    assert train(tiny(), TEXTS, CONFIG) == run.losses
+
+
+def test_training_overfits_one_batch():
+    config = TrainConfig(steps=150, batch_size=2, learning_rate=0.05, warmup=5)
+    texts = [torch.tensor([0, 1, 2, 3, 4, 5]), torch.tensor([6, 5, 3, 1])]
+    assert train(tiny(), texts, config)[-1] < 0.02
+
+
+def batches(run, steps):
+    return [
+        [row[:n].tolist() for row, n in zip(*run.batch(step), strict=True)]
+        for step in steps
+    ]
+
+
+@pytest.mark.parametrize("count", [4, 5, 7, 8, 20, 21])
+def test_training_takes_each_text_once_a_round(count):
+    texts = [torch.tensor([i // 7, i % 7]) for i in range(count)]
+    run = started(texts=texts)
+    a_round = count // 4
+    for first in (0, a_round, 5 * a_round):
+        found = batches(run, range(first, first + a_round))
+        rows = [tuple(row) for batch in found for row in batch]
+        assert [len(batch) for batch in found] == [4] * a_round
+        assert len(set(rows)) == len(rows) == 4 * a_round
+
+
+def test_training_each_round_has_another_order():
+    run = started()
+    assert batches(run, range(5)) != batches(run, range(5, 10))
+
+
+def test_training_batch_follows_from_step_and_seed():
+    run, again = started(), started(seed=9)
+    run.run(until=4)
+    assert batches(run, range(12)) == batches(again, range(12))
+    other = started(config=TrainConfig(steps=12, batch_size=4, warmup=3, seed=2))
+    assert batches(other, range(12)) != batches(run, range(12))
+
+
+def test_training_batch_is_padded_on_the_right():
+    token_ids, lengths = started().batch(0)
+    assert token_ids.shape == (4, lengths.max())
+    assert (token_ids[torch.arange(token_ids.shape[1]) >= lengths[:, None]] == 0).all()
+
+
+def test_training_batch_goes_to_the_models_device():
+    run = Training(tiny().to("meta"), TEXTS, CONFIG)
+    assert [tensor.is_meta for tensor in run.batch(0)] == [True, True]
+
+
+def test_training_batch_leaves_the_global_generator_alone():
+    state = torch.get_rng_state()
+    started().batch(3)
+    assert torch.get_rng_state().equal(state)
+
+
+def test_training_hands_on_rate_and_norm(monkeypatch):
+    seen = []
+
+    def record(model, optimizer, token_ids, lengths, *, max_grad_norm):
+        seen.append((optimizer.param_groups[0]["lr"], max_grad_norm))
+        return 0.0
+
+    monkeypatch.setattr(training, "train_step", record)
+    config = TrainConfig(
+        steps=5, batch_size=4, learning_rate=0.5, warmup=2, max_grad_norm=0.7
+    )
+    started(config=config).run()
+    shares = [warmup_cosine(step, warmup=2, steps=5) for step in range(5)]
+    assert seen == [(0.5 * share, 0.7) for share in shares]
+
+
+def test_training_stopped_by_an_error_can_go_on(refused):
+    run = started()
+    run.run(until=5)
+    good = state_of(run.model)
+    run.model.head.weight.data[0, 0] = torch.nan
+    with refused(ValueError, "the loss is nan: try a smaller learning rate"):
+        run.run()
+    assert len(run.losses) == 5
+    run.model.load_state_dict(good)
+    run.run()
+    whole = started()
+    whole.run()
+    assert run.losses == whole.losses
+
+
+def test_training_refuses_few_texts(refused):
+    words = (
+        "there are 3 texts for batches of 4: take more texts or a smaller batch_size"
+    )
+    with refused(ValueError, words):
+        started(texts=TEXTS[:3])
+    assert started(texts=TEXTS[:4]).batch(0)[0].shape[0] == 4
+
+
+@pytest.fixture(params=["0", "1"])
+def bar(request, monkeypatch):
+    """tqdm as it is where TQDM_DISABLE was set, or not, when it was imported."""
+    if request.param == "1":
+        monkeypatch.setenv("TQDM_DISABLE", "1")
+    else:
+        monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    monkeypatch.setenv("TQDM_MININTERVAL", "0")  # however fast the steps are
+    spec = importlib.util.find_spec("tqdm.std")
+    fresh = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fresh)
+    monkeypatch.setattr(training, "tqdm", fresh.tqdm)
+    return request.param == "0"
+
+
+def test_training_shows_its_progress_on_stderr_only(bar, capfd):
+    run = started()
+    run.run()
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert ("training: " in err) == bar
+    assert ("0/12" in err) == bar
+    assert (err != "") == bar
+    if bar:
+        assert any(f"loss={loss:.3f}" in err for loss in run.losses)
+
+
+# Evaluation.
+
+
+def test_evaluate_is_the_mean_over_all_targets():
+    model, texts = tiny(), texts_of(2, 7, 3, 3, 8, 2, 5)
+    total, count = 0.0, 0
+    for text in texts:
+        logits = model(text[None])
+        loss = loss_by_loops(logits, text[None], [len(text)]).item()
+        total, count = total + loss * (len(text) - 1), count + len(text) - 1
+    assert evaluate(model, texts) == pytest.approx(total / count)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 7, 100])
+def test_evaluate_does_not_depend_on_the_batches(batch_size):
+    model, texts = tiny(), texts_of(2, 7, 3, 3, 8, 2, 5)
+    wanted = evaluate(model, texts)
+    assert evaluate(model, texts, batch_size=batch_size) == pytest.approx(wanted)
+    assert evaluate(model, texts[::-1], batch_size=2) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_evaluate_leaves_out_texts_without_target(batch_size):
+    model, texts = tiny(), texts_of(2, 7, 3)
+    with_others = [*texts_of(1, 0), *texts, *texts_of(1)]
+    result = evaluate(model, with_others, batch_size=batch_size)
+    assert result == pytest.approx(evaluate(model, texts))
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_evaluate_restores_the_mode(mode):
+    model = tiny(dropout=0.5).train(mode)
+    evaluate(model, TEXTS)
+    assert all(module.training == mode for module in model.modules())
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_evaluate_restores_the_mode_after_an_error(refused, mode):
+    model = tiny().train(mode)
+    with refused(ValueError, "token_ids hold 9 tokens; the context has 8"):
+        evaluate(model, texts_of(9))
+    assert model.training == mode
+
+
+def test_evaluate_drops_nothing():
+    state = torch.get_rng_state()
+    assert evaluate(tiny(dropout=0.5), TEXTS) == evaluate(tiny(), TEXTS)
+    assert torch.get_rng_state().equal(state)
+
+
+def test_evaluate_changes_nothing():
+    model = tiny()
+    before = state_of(model)
+    evaluate(model, TEXTS)
+    assert all(p.grad is None for p in model.parameters())
+    for name, tensor in model.state_dict().items():
+        assert_same(tensor, before[name])
+
+
+def test_evaluate_needs_no_gradient():
+    class Watched(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(VOCAB_SIZE))
+            self.enabled = []
+
+        def forward(self, token_ids, lengths):
+            self.enabled.append(torch.is_grad_enabled())
+            return self.weight.expand(*token_ids.shape, VOCAB_SIZE)
+
+    model = Watched()
+    assert evaluate(model, TEXTS) == pytest.approx(math.log(VOCAB_SIZE))
+    assert model.enabled == [False]
+
+
+@pytest.mark.parametrize("lengths", [[], [1, 1], [0]])
+def test_evaluate_refuses_texts_without_target(refused, lengths):
+    with refused(ValueError, "no text has two tokens: there is no next token to pre"):
+        evaluate(tiny(), texts_of(*lengths))
+
+
+def test_evaluate_refuses_batch_size(refused):
+    with refused(ValueError, "batch_size must be at least 1; got 0"):
+        evaluate(tiny(), TEXTS, batch_size=0)
