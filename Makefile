@@ -13,7 +13,7 @@ LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup book serve notebooks test test-lib test-book test-notebooks \
-  lint format lock clean
+  lint format benchmarks lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,11 @@ lint: setup ## check style and types
 
 format: setup ## mend style
 	@$(PY) -m ruff check --fix-only --quiet . && $(PY) -m ruff format .
+
+benchmarks: setup ## measure speed side by side, and fill the page on it
+	@$(PY) -m pytest benchmarks -q --benchmark-disable-gc --benchmark-quiet \
+	  --benchmark-json=_build/benchmarks.json
+	@$(PY) -m benchmarks.report _build/benchmarks.json
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	@$(PY) -m uv --version >/dev/null 2>&1 || $(PY) -m pip install --quiet uv

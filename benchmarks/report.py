@@ -1,0 +1,240 @@
+"""From the measured times to what people read: results.json, the plots, the tables.
+
+Run as `python -m benchmarks.report TIMES.json` after a measurement, or without a file
+to draw and fill the page again from the results that are kept.
+"""
+
+import json
+import os
+import re
+import statistics
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from attention_lib.plotting import BookFigure, show_bars, show_curves
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks/results.json"
+PAGE = ROOT / "book/speed.md"
+FIGURES = ROOT / "book/_static"
+BLOCK = re.compile(r"(% results: (\w+)\n)(.*?)(% end\n)", re.DOTALL)
+
+FLOOR, OURS = "floor", "our sdpa"
+REFERENCE = "Hugging Face GPT-2"
+CALLERS = {  # who calls PyTorch's kernel; the others write attention out
+    OURS, "our torch", "nn.MultiheadAttention", REFERENCE, "Hugging Face Llama",
+    "floor, is_causal",
+}  # fmt: skip
+Row = dict[str, Any]
+
+
+def summarise(raw: Row) -> Row:
+    """Turns pytest-benchmark's times into ratios; keeps no name of the machine."""
+    cpu, noted = raw["machine_info"]["cpu"], raw["benchmarks"][0]["extra_info"]
+    cases = [case["params"] | case["stats"] for case in raw["benchmarks"]]
+    layers = [case for case in cases if "mask" in case]
+    steps = [case for case in cases if "mask" not in case]
+    return {
+        "measured": raw["datetime"][:10],
+        "machine": {
+            "cpu": cpu.get("brand_raw", "unknown"),
+            "cores": os.cpu_count(),
+            **noted,
+        },
+        "versions": {"python": raw["machine_info"]["python_version"]}
+        | {name: version(name) for name in ("torch", "transformers")}
+        | {"pytest-benchmark": raw["version"]},
+        "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
+        "steps": ratios(steps, ("length",), REFERENCE),
+    }
+
+
+def ratios(cases: list[Row], keys: tuple[str, ...], reference: str) -> list[Row]:
+    """Divides each fastest time by the reference's; the spread is that of the rounds.
+
+    Args:
+        cases: in the order of measurement, with the fastest time of each round.
+        keys: what one comparison has in common.
+        reference: the name that all are divided by.
+    """
+    rows = []
+    for values, group in groupby(cases, lambda case: [case[key] for key in keys]):
+        times: dict[str, list[float]] = {}
+        for case in group:
+            times.setdefault(case["name"], []).append(case["min"])
+        floor = times[reference]
+        for name, own in times.items():
+            each = [a / b for a, b in zip(own, floor, strict=True)]
+            rows.append(
+                dict(zip(keys, values, strict=True))
+                | {
+                    "name": name,
+                    "milliseconds": round(1000 * min(own), 3),
+                    "ratio": round(min(own) / min(floor), 3),
+                    "median": round(statistics.median(each), 3),
+                    "low": round(min(each), 3),
+                    "high": round(max(each), 3),
+                    "rounds": len(own),
+                }
+            )
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    """One line a name, one column a length, ratios in the cells."""
+    lengths = list(dict.fromkeys(row["length"] for row in rows))
+    lines = [
+        "| | " + " | ".join(f"{length:,}" for length in lengths) + " |",
+        "|---|" + "---:|" * len(lengths),
+    ]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        own = {row["length"]: row["ratio"] for row in rows if row["name"] == name}
+        cells = " | ".join(f"{own[length]:.2f}" for length in lengths)
+        lines.append(f"| {name} | {cells} |")
+    return "\n".join(lines)
+
+
+def of(results: Row, mask: str, which: str) -> list[Row]:
+    """The rows of one table of layers."""
+    rows = results["layers"]
+    return [row for row in rows if (row["mask"], row["which"]) == (mask, which)]
+
+
+def against(
+    results: Row, name: str, others: Callable[[str], bool]
+) -> list[tuple[float, Row]]:
+    """In each comparison of layers: the time of ``name`` over that of the fastest."""
+    found = []
+    key = ("length", "mask", "which")
+    for _, group in groupby(results["layers"], lambda row: [row[k] for k in key]):
+        rows = list(group)
+        own = next(row for row in rows if row["name"] == name)
+        best = min(row["ratio"] for row in rows if others(row["name"]))
+        found.append((round(own["ratio"] / best, 3), own))
+    return found
+
+
+def bounds(results: Row) -> str:
+    """What was promised, and what came."""
+    no_layer = {FLOOR, "floor, is_causal", OURS}
+    promised = [
+        ("our sdpa / floor", 1.05, against(results, OURS, lambda name: name == FLOOR)),
+        (
+            "our sdpa / fastest other layer",
+            1.0,
+            against(results, OURS, lambda name: name not in no_layer),
+        ),
+        (
+            "our split / textbook split",
+            1.0,
+            against(results, "our split", lambda name: name == "textbook split"),
+        ),
+        (
+            "step of TinyLM, sdpa / Hugging Face GPT-2",
+            0.85,
+            [(r["ratio"], r) for r in results["steps"] if r["name"] == "TinyLM, sdpa"],
+        ),
+    ]
+    lines = [
+        "| what | bound | median | worst | where | within |",
+        "|---|---|---|---|---|---|",
+    ]
+    for what, bound, found in promised:
+        worst, row = max(found, key=lambda pair: pair[0])
+        where = [f"{row['length']:,} tokens"]
+        where += [f"mask {row['mask']}", row["which"]] if "mask" in row else []
+        median = statistics.median(value for value, _ in found)
+        held = sum(value <= bound for value, _ in found)
+        lines.append(
+            f"| {what} | {bound:.2f} | {median:.2f} | {worst:.2f} | "
+            f"{', '.join(where)} | {held} of {len(found)} |"
+        )
+    return "\n".join(lines)
+
+
+def machine(results: Row) -> str:
+    """What it was measured on."""
+    own, versions = results["machine"], results["versions"]
+    named = ", ".join(f"{name} {number}" for name, number in versions.items())
+    threads = f"{own['threads']} thread" + "s" * (own["threads"] > 1)
+    return (
+        f"Measured on {results['measured']}, on a CPU that calls itself {own['cpu']}, "
+        f"of which {own['cores']} cores were there to use, with {threads}, by Python's "
+        f"`time.{own['timer']}`. PyTorch used {own['instructions']} instructions. "
+        f"Versions: {named}."
+    )
+
+
+def texts(results: Row) -> dict[str, str]:
+    """Every block of the page that is made from the results."""
+    return {
+        "machine": machine(results),
+        "bounds": bounds(results),
+        "forward_causal": table(of(results, "causal", "forward")),
+        "backward_causal": table(of(results, "causal", "with backward")),
+        "forward_none": table(of(results, "none", "forward")),
+        "backward_none": table(of(results, "none", "with backward")),
+        "steps": table(results["steps"]),
+    }
+
+
+def fill(page: str, results: Row) -> str:
+    """Puts the results into the page's blocks.
+
+    Raises:
+        KeyError: a block of the page that no result belongs to.
+    """
+    made = texts(results)
+    return BLOCK.sub(lambda m: f"{m[1]}\n{made[m[2]]}\n\n{m[4]}", page)
+
+
+def figures(results: Row) -> dict[str, BookFigure]:
+    """The plots, by the name of their file."""
+    drawn = {}
+    for which, short in (("forward", "forward"), ("with backward", "backward")):
+        rows = [row for row in of(results, "causal", which) if row["name"] != FLOOR]
+        for kind, calls in (("kernel", True), ("written", False)):
+            curves: dict[str, list[float]] = {}
+            for row in rows:
+                if (row["name"] in CALLERS) == calls:
+                    curves.setdefault(row["name"], []).append(row["ratio"])
+            drawn[f"speed-{kind}-{short}.png"] = show_curves(
+                sorted({row["length"] for row in rows}),
+                curves,
+                xlabel="tokens in a text",
+                ylabel="time / floor's time",
+                log_x=True,
+            )
+    bars: dict[str, list[float]] = {}
+    for row in results["steps"]:
+        bars.setdefault(f"{row['length']} tokens", []).append(row["ratio"])
+    names = dict.fromkeys(row["name"] for row in results["steps"])
+    drawn["speed-steps.png"] = show_bars(
+        bars,
+        [name.replace("Hugging Face ", "").replace(", ", "\n") for name in names],
+        xlabel="model",
+        ylabel="time / GPT-2's time",
+    )
+    return drawn
+
+
+def main(arguments: list[str]) -> None:
+    """Makes everything; from new times where a file of them is given."""
+    if arguments:
+        raw = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+        kept = json.dumps(summarise(raw), indent=1) + "\n"
+        RESULTS.write_text(kept, encoding="utf-8")
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    for name, figure in figures(results).items():
+        (FIGURES / name).write_bytes(figure.png())
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(fill(page, results), encoding="utf-8")
+    print(bounds(results))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,113 @@
+"""Training steps of models of one size: ours, and Hugging Face's GPT-2."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import GPT2Config, GPT2LMHeadModel
+from transformers.utils import logging
+
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.training import train_step
+
+logging.set_verbosity_error()  # it has opinions on a loss that it then takes anyway
+
+VOCAB_SIZE, D_MODEL, NUM_HEADS, NUM_LAYERS = 512, 128, 4, 2
+BATCH = 16
+LENGTHS = (64, 128)
+REFERENCE = "Hugging Face GPT-2"
+
+
+def make_ours(mha: str, length: int) -> TinyLM:
+    """Our model; its dropout is 0."""
+    return TinyLM(
+        ModelConfig(
+            vocab_size=VOCAB_SIZE,
+            context_len=length,
+            d_model=D_MODEL,
+            num_heads=NUM_HEADS,
+            num_layers=NUM_LAYERS,
+            mha=mha,
+        )
+    )
+
+
+def make_theirs(length: int, **choices: Any) -> GPT2LMHeadModel:
+    """Their model, of our size; all that is not size is their default."""
+    return GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=VOCAB_SIZE,
+            n_positions=length,
+            n_embd=D_MODEL,
+            n_head=NUM_HEADS,
+            n_layer=NUM_LAYERS,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            use_cache=False,
+            tie_word_embeddings=False,  # as ours
+            bos_token_id=None,
+            eos_token_id=None,
+            **choices,
+        )
+    )
+
+
+def fill_theirs(theirs: GPT2LMHeadModel, ours: TinyLM) -> None:
+    """Gives their model the weights of ours, of the kind ``sdpa``."""
+    body = theirs.transformer
+    with torch.no_grad():
+        words = ours.token_embedding.weight * D_MODEL**0.5
+        body.wte.weight.copy_(words)
+        body.wpe.weight.copy_(ours.positions.embedding.weight)
+        theirs.lm_head.weight.copy_(ours.head.weight)
+        body.ln_f.load_state_dict(ours.last_norm.state_dict())
+        for own, block in zip(body.h, ours.blocks, strict=True):
+            own.ln_1.load_state_dict(block.attention_norm.state_dict())
+            own.ln_2.load_state_dict(block.feed_forward_norm.state_dict())
+            for wide, linear in (
+                (own.attn.c_attn, block.attention.qkv_proj),
+                (own.attn.c_proj, block.attention.out_proj),
+                (own.mlp.c_fc, block.feed_forward.up_proj),
+                (own.mlp.c_proj, block.feed_forward.down_proj),
+            ):
+                wide.weight.copy_(linear.weight.T)
+                wide.bias.zero_()
+                if linear.bias is not None:
+                    wide.bias.copy_(linear.bias)
+
+
+def their_step(model: nn.Module, optimizer: torch.optim.Optimizer, ids: Tensor) -> Any:
+    """One step as ``train_step`` makes it, with the loss that their model computes."""
+    model.train()
+    loss = model(input_ids=ids, labels=ids).loss
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss.item()
+
+
+MODELS: dict[str, Callable[[int], nn.Module]] = {
+    REFERENCE: make_theirs,
+    "TinyLM, sdpa": lambda length: make_ours("sdpa", length),
+    "TinyLM, split": lambda length: make_ours("split", length),
+    # Their default writes GELU's approximation out in Python; ours is PyTorch's GELU.
+    "Hugging Face GPT-2, our GELU": lambda length: make_theirs(
+        length, activation_function="gelu"
+    ),
+    "Hugging Face GPT-2, eager": lambda length: make_theirs(
+        length, attn_implementation="eager"
+    ),
+}
+
+
+def make_call(name: str, length: int) -> Callable[[], Any]:
+    """Gives what the clock is held to: one training step on one batch."""
+    torch.manual_seed(0)
+    model = MODELS[name](length)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    ids = torch.randint(VOCAB_SIZE, (BATCH, length))
+    step = train_step if isinstance(model, TinyLM) else their_step
+    return lambda: step(model, optimizer, ids)

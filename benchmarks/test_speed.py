@@ -1,0 +1,77 @@
+"""The measurement itself: `make benchmarks` runs it, and no other target does.
+
+pytest-benchmark times each case. A case is one layer in one round; the rounds follow
+each other (A B C, A B C, …), so that a busy moment of the machine hits all alike.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks import layers, steps
+
+ROUNDS = int(os.environ.get("BENCHMARK_ROUNDS", "3"))
+STEP_ROUNDS = 8 * ROUNDS  # a step is short, and its bound is close
+TIMES = 2  # calls in a row, of which the fastest counts
+
+# One thread, unless asked for, and the CPU's time: what other programs take meanwhile
+# does not count. With more threads one busy core makes all wait, so the clock counts.
+THREADS = int(os.environ.get("BENCHMARK_THREADS", "1"))
+torch.set_num_threads(THREADS)
+TIMER = time.process_time if THREADS == 1 else time.perf_counter
+pytestmark = pytest.mark.benchmark(timer=TIMER)
+
+
+def layer_cases() -> Iterator[Any]:
+    for length in layers.LENGTHS:
+        for mask in layers.MASKS:
+            for which in layers.PASSES:
+                for number in range(ROUNDS):
+                    for name in layers.measured(mask):
+                        yield number, name, length, mask, which
+
+
+def step_cases() -> Iterator[Any]:
+    for length in steps.LENGTHS:
+        for number in range(STEP_ROUNDS):
+            for name in steps.MODELS:
+                yield number, name, length
+
+
+def note_settings(benchmark: Any) -> None:
+    benchmark.extra_info["threads"] = torch.get_num_threads()
+    benchmark.extra_info["timer"] = TIMER.__name__
+    benchmark.extra_info["instructions"] = torch.backends.cpu.get_cpu_capability()
+
+
+@cache
+def all_layers() -> dict[str, Any]:
+    return layers.make_layers()
+
+
+@cache
+def step_call(name: str, length: int) -> Any:
+    return steps.make_call(name, length)
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "length", "mask", "which"), list(layer_cases())
+)
+def test_layer(
+    benchmark: Any, number: int, name: str, length: int, mask: str, which: str
+) -> None:
+    own_mask = layers.make_mask(name, mask, length)
+    call = layers.make_call(all_layers()[name], own_mask, length, which)
+    note_settings(benchmark)
+    benchmark.pedantic(call, rounds=TIMES, warmup_rounds=1)
+
+
+@pytest.mark.parametrize(("number", "name", "length"), list(step_cases()))
+def test_step(benchmark: Any, number: int, name: str, length: int) -> None:
+    note_settings(benchmark)
+    benchmark.pedantic(step_call(name, length), rounds=TIMES, warmup_rounds=1)

@@ -1,0 +1,207 @@
+"""The benchmarks compare equal work, and their page says what was measured."""
+
+import copy
+import io
+import json
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from benchmarks import layers, report, steps
+from tools.pictures import THRESHOLD, worst_block
+
+LAYER_KEYS = ("length", "mask", "which", "name")
+NUMBERS = ("milliseconds", "ratio", "median", "low", "high", "rounds")
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    return json.loads(report.RESULTS.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def all_layers() -> dict[str, Any]:
+    return layers.make_layers()
+
+
+def case(name: str, fastest: float, **params: Any) -> dict[str, Any]:
+    return {"name": name, "length": 64, "min": fastest, **params}
+
+
+def gradients(layer: Any, x: torch.Tensor, mask: Any) -> tuple[torch.Tensor, int]:
+    x = x.clone().requires_grad_()
+    layer.train()(x, mask).square().sum().backward()
+    assert all(p.grad is not None for p in layer.parameters())
+    return x.grad, sum(p.numel() for p in layer.parameters())
+
+
+@pytest.mark.parametrize(
+    ("mask", "name"),
+    [(mask, name) for mask in layers.MASKS for name in layers.measured(mask)],
+)
+def test_layers_do_the_work_of_the_floor(
+    all_layers: dict[str, Any], name: str, mask: str
+) -> None:
+    x = torch.randn(2, 9, layers.D_MODEL, generator=torch.Generator().manual_seed(1))
+    own, floor = (
+        (all_layers[n], layers.make_mask(n, mask, 9)) for n in (name, layers.FLOOR)
+    )
+    for layer, _ in (own, floor):
+        layer.zero_grad()
+    torch.testing.assert_close(own[0](x, own[1]), floor[0](x, floor[1]))
+    torch.testing.assert_close(own[0].eval()(x, own[1]), floor[0](x, floor[1]))
+    (grad, count), (floor_grad, floor_count) = (
+        gradients(layer, x, its) for layer, its in (own, floor)
+    )
+    torch.testing.assert_close(grad, floor_grad, rtol=1e-4, atol=1e-4)
+    assert count == floor_count
+
+
+def test_a_causal_mask_changes_what_the_floor_gives(all_layers: dict[str, Any]) -> None:
+    x, floor = torch.ones(1, 9, layers.D_MODEL).cumsum(1), all_layers[layers.FLOOR]
+    causal = layers.make_mask(layers.FLOOR, "causal", 9)
+    assert not torch.allclose(floor(x), floor(x, causal))
+
+
+@pytest.mark.parametrize("which", layers.PASSES)
+def test_a_call_passes_over_all_tokens(which: str) -> None:
+    seen = []
+    layer = torch.nn.Linear(layers.D_MODEL, layers.D_MODEL)
+    layer.register_forward_hook(lambda _, x, y: seen.append((x[0].shape, y)))
+    forward = layer.forward
+    layer.forward = lambda x, mask: forward(x)
+    layers.make_call(layer, None, 512, which)()
+    shape, y = seen[0]
+    assert shape == (4, 512, layers.D_MODEL)
+    assert y.requires_grad == layer.training == (which == "with backward")
+
+
+def test_models_compute_the_same_loss_from_the_same_weights() -> None:
+    torch.manual_seed(0)
+    ours = steps.make_ours("sdpa", 16)
+    theirs = steps.make_theirs(16, activation_function="gelu")
+    for parameter in ours.parameters():  # far from a fresh model, which says little
+        torch.nn.init.normal_(parameter, std=0.2)
+    steps.fill_theirs(theirs, ours)
+    ids = torch.randint(steps.VOCAB_SIZE, (3, 16))
+    found = theirs(input_ids=ids, labels=ids)
+    torch.testing.assert_close(ours(ids), found.logits)
+    optimizer = torch.optim.AdamW(ours.parameters())
+    loss = steps.train_step(ours, optimizer, ids)
+    assert loss == pytest.approx(found.loss.item(), rel=1e-5)
+
+
+def test_models_have_as_many_parameters_but_for_the_biases_of_qkv() -> None:
+    counts = {
+        name: sum(p.numel() for p in make(64).parameters())
+        for name, make in steps.MODELS.items()
+    }
+    biases = steps.NUM_LAYERS * 3 * steps.D_MODEL
+    ours = counts["TinyLM, sdpa"]
+    assert counts == {
+        name: ours if name.startswith("TinyLM") else ours + biases for name in counts
+    }
+
+
+@pytest.mark.parametrize("name", steps.MODELS)
+def test_a_step_changes_the_model(name: str) -> None:
+    step = steps.make_call(name, 8)
+    first = step()
+    assert step() != first
+
+
+def test_results_hold_every_case_once(results: dict[str, Any]) -> None:
+    wanted = [
+        (length, mask, which, name)
+        for length in layers.LENGTHS
+        for mask in layers.MASKS
+        for which in layers.PASSES
+        for name in layers.measured(mask)
+    ]
+    assert [tuple(r[key] for key in LAYER_KEYS) for r in results["layers"]] == wanted
+    assert [(r["length"], r["name"]) for r in results["steps"]] == [
+        (length, name) for length in steps.LENGTHS for name in steps.MODELS
+    ]
+
+
+def test_results_are_numbers_in_order(results: dict[str, Any]) -> None:
+    for row in results["layers"] + results["steps"]:
+        assert all(row[key] > 0 for key in NUMBERS)
+        assert row["low"] <= row["median"] <= row["high"]
+
+
+def test_results_of_the_references_are_one(results: dict[str, Any]) -> None:
+    floor = [row for row in results["layers"] if row["name"] == layers.FLOOR]
+    theirs = [row for row in results["steps"] if row["name"] == steps.REFERENCE]
+    keys = ("ratio", "median", "low", "high")
+    assert all(row[key] == 1 for row in floor + theirs for key in keys)
+
+
+def test_results_name_what_was_used_and_no_machine(results: dict[str, Any]) -> None:
+    assert set(results) == {"measured", "machine", "versions", "layers", "steps"}
+    assert set(results["machine"]) == {
+        "cpu", "cores", "threads", "timer", "instructions",
+    }  # fmt: skip
+    assert set(results["versions"]) == {
+        "python", "torch", "transformers", "pytest-benchmark",
+    }  # fmt: skip
+
+
+def test_page_says_what_the_results_say(results: dict[str, Any]) -> None:
+    page = report.PAGE.read_text(encoding="utf-8")
+    assert report.fill(page, results) == page, "run `python -m benchmarks.report`"
+    assert {m[2] for m in report.BLOCK.finditer(page)} == set(report.texts(results))
+
+
+def test_page_notices_other_results(results: dict[str, Any]) -> None:
+    other = copy.deepcopy(results)
+    other["layers"][1]["ratio"] += 1
+    page = report.PAGE.read_text(encoding="utf-8")
+    assert report.fill(page, other) != page
+
+
+def test_figures_are_those_of_the_results(results: dict[str, Any]) -> None:
+    for name, figure in report.figures(results).items():
+        kept = Image.open(report.FIGURES / name).convert("RGB")
+        drawn = Image.open(io.BytesIO(figure.png())).convert("RGB")
+        assert kept.size == drawn.size
+        assert worst_block(kept, drawn)[0] <= THRESHOLD, f"{name}: of other results"
+
+
+def test_ratios_take_the_fastest_round_and_keep_the_spread() -> None:
+    times = [("floor", 2.0), ("ours", 3.0), ("floor", 1.0), ("ours", 4.0)]
+    cases = [case(name, fastest) for name, fastest in times]
+    floor, ours = report.ratios(cases, ("length",), "floor")
+    assert floor["ratio"] == floor["low"] == floor["high"] == 1
+    assert ours == {
+        "length": 64, "name": "ours", "milliseconds": 3000, "ratio": 3, "low": 1.5,
+        "median": 2.75, "high": 4, "rounds": 2,
+    }  # fmt: skip
+
+
+def test_bounds_name_the_worst_case(results: dict[str, Any]) -> None:
+    slow = copy.deepcopy(results)
+    for row in slow["layers"]:
+        row["ratio"] = 1.0
+        if (row["name"], row["length"]) == ("our sdpa", 512):
+            row["ratio"] = 1.5
+    line = report.bounds(slow).splitlines()[2]
+    assert line.startswith("| our sdpa / floor | 1.05 | 1.00 | 1.50 | 512 tokens")
+    assert line.endswith("| 16 of 20 |")
+
+
+def test_table_has_a_line_a_name() -> None:
+    rows = [
+        {"name": "a", "length": 128, "ratio": 1.0},
+        {"name": "b", "length": 128, "ratio": 1.257},
+        {"name": "a", "length": 2048, "ratio": 1.0},
+        {"name": "b", "length": 2048, "ratio": 2.0},
+    ]
+    assert report.table(rows).splitlines() == [
+        "| | 128 | 2,048 |",
+        "|---|---:|---:|",
+        "| a | 1.00 | 1.00 |",
+        "| b | 1.26 | 2.00 |",
+    ]
