@@ -9,6 +9,8 @@ from attention_lib.attention import (
     SelfAttention,
     attention_weights,
     scaled_dot_product_attention,
+    softmax_weights,
+    zero_empty_rows,
 )
 from attention_lib.backends import (
     KINDS,
@@ -267,6 +269,7 @@ __all__ = [
     "sinusoidal_positions",
     "sliding_window_mask",
     "softmax",
+    "softmax_weights",
     "split_heads",
     "split_mask",
     "tell_animals",
@@ -276,4 +279,5 @@ __all__ = [
     "train",
     "train_step",
     "warmup_cosine",
+    "zero_empty_rows",
 ]

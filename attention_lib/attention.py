@@ -17,7 +17,7 @@ from attention_lib.validation import (
 )
 
 
-def attention_weights(
+def softmax_weights(
     query: Float[Tensor, "*B Q D"],
     key: Float[Tensor, "*#B K D"],
     mask: Bool[Tensor, "..."] | None = None,
@@ -33,8 +33,9 @@ def attention_weights(
         scale: multiplies the scores; 1/√D when left out.
 
     Returns:
-        Rows that sum to 1, or to 0 where the mask leaves nothing. NaN in a query spoils
-        its own row only; NaN in a key spoils every row that may see it.
+        Rows that sum to 1 over what the mask allows. Where it allows nothing, a row
+        holds 1/K everywhere, until ``zero_empty_rows`` has seen to it. NaN in a query
+        spoils its own row only; NaN in a key spoils every row that may see it.
 
     Raises:
         TypeError: a mask that is not boolean; types or devices that differ.
@@ -44,11 +45,38 @@ def attention_weights(
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     # Scaling the query is Q·D products; scaling the scores would be Q·K.
     scores = query * scale @ key.transpose(-2, -1)  # (..., Q, K)
+    if mask is not None:
+        # The lowest finite number, not -inf: an empty row stays finite, backward too.
+        scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+    return scores.softmax(dim=-1)
+
+
+def zero_empty_rows(
+    rows: Float[Tensor, "*B Q N"], mask: Bool[Tensor, "..."] | None
+) -> Float[Tensor, "*B Q N"]:
+    """Sets to zero the rows of queries that may attend to nothing.
+
+    Args:
+        rows: one a query: weights, or what they mixed.
+        mask: True where a query may attend to a key; broadcasts to (..., Q, K).
+    """
     if mask is None:
-        return scores.softmax(dim=-1)
-    # The lowest finite number, not -inf: an empty row stays finite, backward too.
-    scores = scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(dim=-1) * mask  # an empty row: zeros, no plain average
+        return rows
+    return rows.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+def attention_weights(
+    query: Float[Tensor, "*B Q D"],
+    key: Float[Tensor, "*#B K D"],
+    mask: Bool[Tensor, "..."] | None = None,
+    *,
+    scale: float | None = None,
+) -> Float[Tensor, "*B Q K"]:
+    """Gives the weights of ``softmax_weights``, with zeros in empty rows.
+
+    Arguments and errors are those of ``softmax_weights``.
+    """
+    return zero_empty_rows(softmax_weights(query, key, mask, scale=scale), mask)
 
 
 def scaled_dot_product_attention(
@@ -76,10 +104,11 @@ def scaled_dot_product_attention(
         ValueError: shapes that do not fit together; an axis of length zero.
     """
     check_inputs(query, key, value)
-    weights = attention_weights(query, key, mask, scale=scale)  # (..., Q, K)
+    weights = softmax_weights(query, key, mask, scale=scale)  # (..., Q, K)
     if dropout:
         weights = F.dropout(weights, dropout)
-    return weights @ value  # (..., Q, V)
+    # Empty rows are zeroed in the mix: it is smaller than the table of weights.
+    return zero_empty_rows(weights @ value, mask)  # (..., Q, V)
 
 
 class SelfAttention(nn.Module):

@@ -2,11 +2,17 @@
 
 Run as `python -m pytest -p tools.compare --nbval notebooks`. nbval executes the cells
 and reports them; what it compares, and how, is replaced on each of its items.
+
+`--kernel-python` executes them with another interpreter, which needs ipykernel and what
+`attention_lib` needs; `--comparison-report` keeps the findings of each cell as JSON.
 """
 
+import hashlib
+import json
 import os
 import re
 import shutil
+import subprocess
 from collections import defaultdict
 from collections.abc import Generator, Iterable
 from functools import partial
@@ -26,19 +32,31 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = Path("reports", "pictures")
 PROPERTY = "book_comparison"  # how a worker's findings reach the summary
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
+KERNEL = "book-other-python"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what a run on another interpreter, and a table of runs, ask for."""
+    group = parser.getgroup("the book's comparison")
+    group.addoption("--kernel-python", metavar="PATH", help="run the kernels with it")
+    group.addoption("--comparison-report", metavar="FILE", help="write the findings")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set up what the kernels inherit: this Python, this tree, one thread."""
     if not config.option.nbval:
         return
-    config.option.nbval_current_env = True
+    other = config.option.kernel_python
+    config.option.nbval_current_env = other is None
     # A notebook is no test of the library: under --cov, nbval would trace its kernel.
     nbval.setup_coverage = nbval.teardown_coverage = lambda *_: None
     wanted = kernel_environment(ROOT)
     os.environ["PYTHONPATH"] = wanted["PYTHONPATH"]
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
+    if other is not None:
+        config.option.nbval_kernel_name = KERNEL
+        os.environ["JUPYTER_PATH"] = str(_kernel_folder(Path(other), ROOT / "_build"))
     if hasattr(config, "workerinput"):
         return
     if config.getoption("dist", "no") not in {"no", "loadscope", "loadfile"}:
@@ -94,6 +112,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         for name, notes in report.user_properties
         if name == PROPERTY
     ]
+    target = terminalreporter.config.option.comparison_report
+    if target:
+        Path(target).write_text(json.dumps(cells, indent=1), encoding="utf-8")
     if cells:
         terminalreporter.section("comparison with the records")
         for line in summary(cells):
@@ -118,6 +139,36 @@ def summary(cells: list[dict[str, Any]]) -> list[str]:
             for notes in own
         ),
     ]
+
+
+def _kernel_folder(python: Path, folder: Path) -> Path:
+    """Describe a kernel that runs another interpreter, and say where it is described.
+
+    Raises:
+        UsageError: the interpreter is missing or has no ipykernel.
+    """
+    check = [str(python), "-c", "import ipykernel"]
+    try:
+        subprocess.run(check, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = getattr(error, "stderr", "") or str(error)
+        raise pytest.UsageError(
+            f"--kernel-python {python}: it must run and have ipykernel\n{why}"
+        ) from error
+    # One folder an interpreter: several runs may go on at once.
+    digest = hashlib.sha256(str(python).encode()).hexdigest()[:8]
+    home = folder / "kernels" / digest / "kernels" / KERNEL
+    home.mkdir(parents=True, exist_ok=True)
+    launch = ["-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f"]
+    spec = {
+        "argv": [str(python), *launch, "{connection_file}"],
+        "display_name": KERNEL,
+        "language": "python",
+    }
+    draft = home / f"kernel.json.{os.getpid()}"
+    draft.write_text(json.dumps(spec), encoding="utf-8")
+    draft.replace(home / "kernel.json")  # at once: other workers may be reading it
+    return home.parents[1]
 
 
 def place(item: Any) -> str:
