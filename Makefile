@@ -56,7 +56,6 @@ benchmarks: setup ## measure speed side by side, and fill the page on it
 	@$(PY) -m benchmarks.report _build/benchmarks.json
 
 lock: setup ## pin the newest versions that pyproject.toml allows
-	@$(PY) -m uv --version >/dev/null 2>&1 || $(PY) -m pip install --quiet uv
 	@$(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --group book --group test --custom-compile-command "make lock" \
 	  pyproject.toml --output-file requirements.txt
