@@ -38,9 +38,12 @@ def pick_token(
     if top_k is not None:
         lowest = scores.topk(min(top_k, scores.shape[-1])).values[:, -1:]  # (B, 1)
         scores = scores.masked_fill(scores < lowest, -torch.inf)
-    probabilities = (scores / temperature).softmax(dim=-1)  # (B, V)
-    picked = torch.multinomial(probabilities, 1, generator=generator)  # (B, 1)
-    return picked[:, 0].to(logits.device)
+    ends = (scores / temperature).softmax(dim=-1).cumsum(dim=-1)  # (B, V)
+    # Each token owns a stretch of the way from 0 to 1, as long as it is likely, and a
+    # random point falls into one. Unlike multinomial, every PyTorch draws it alike.
+    points = torch.rand(len(ends), 1, generator=generator, dtype=ends.dtype)
+    picked = (ends <= points * ends[:, -1:]).sum(dim=-1)  # how many end before it
+    return picked.to(logits.device)
 
 
 @torch.no_grad()

@@ -6,7 +6,6 @@ to draw and fill the page again from the results that are kept.
 
 import json
 import os
-import re
 import statistics
 import sys
 from collections.abc import Callable
@@ -16,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from attention_lib.plotting import BookFigure, show_bars, show_curves
+from tools.blanks import fill
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results.json"
 PAGE = ROOT / "book/speed.md"
 FIGURES = ROOT / "book/_static"
-BLOCK = re.compile(r"(% results: (\w+)\n)(.*?)(% end\n)", re.DOTALL)
 
 FLOOR, OURS = "floor", "our sdpa"
 REFERENCE = "Hugging Face GPT-2"
@@ -182,16 +181,6 @@ def texts(results: Row) -> dict[str, str]:
     }
 
 
-def fill(page: str, results: Row) -> str:
-    """Puts the results into the page's blocks.
-
-    Raises:
-        KeyError: a block of the page that no result belongs to.
-    """
-    made = texts(results)
-    return BLOCK.sub(lambda m: f"{m[1]}\n{made[m[2]]}\n\n{m[4]}", page)
-
-
 def figures(results: Row) -> dict[str, BookFigure]:
     """The plots, by the name of their file."""
     drawn = {}
@@ -232,7 +221,7 @@ def main(arguments: list[str]) -> None:
     for name, figure in figures(results).items():
         (FIGURES / name).write_bytes(figure.png())
     page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(fill(page, results), encoding="utf-8")
+    PAGE.write_text(fill(page, texts(results)), encoding="utf-8")
     print(bounds(results))
 
 

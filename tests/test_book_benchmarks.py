@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from benchmarks import layers, report, steps
+from tools.blanks import BLANK, fill
 from tools.pictures import THRESHOLD, worst_block
 
 LAYER_KEYS = ("length", "mask", "which", "name")
@@ -151,15 +152,17 @@ def test_results_name_what_was_used_and_no_machine(results: dict[str, Any]) -> N
 
 def test_page_says_what_the_results_say(results: dict[str, Any]) -> None:
     page = report.PAGE.read_text(encoding="utf-8")
-    assert report.fill(page, results) == page, "run `python -m benchmarks.report`"
-    assert {m[2] for m in report.BLOCK.finditer(page)} == set(report.texts(results))
+    assert fill(page, report.texts(results)) == page, (
+        "run `python -m benchmarks.report`"
+    )
+    assert {m[2] for m in BLANK.finditer(page)} == set(report.texts(results))
 
 
 def test_page_notices_other_results(results: dict[str, Any]) -> None:
     other = copy.deepcopy(results)
     other["layers"][1]["ratio"] += 1
     page = report.PAGE.read_text(encoding="utf-8")
-    assert report.fill(page, other) != page
+    assert fill(page, report.texts(other)) != page
 
 
 def test_figures_are_those_of_the_results(results: dict[str, Any]) -> None:

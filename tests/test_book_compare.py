@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from tools.execute import kernel_environment
 from tools.numbers import compare_text, unit_of
@@ -251,6 +252,43 @@ def test_pictures_of_other_sizes_differ(tmp_path: Path) -> None:
         "a-reference.png",
         "a-result.png",
     }
+
+
+def drawn_by(version: str, height: float) -> NotebookNode:
+    """Return an output whose picture says what drew it, and what it draws."""
+    info = PngInfo()
+    info.add_text("Drawn by", version)
+    info.add_itxt("Contents", f'{{"look": "#0072b2",\n"y": "{height:.3f}"}}', zip=True)
+    file = io.BytesIO()
+    size = (8, 8) if version == "matplotlib 3.11" else (9, 8)  # its letters are wider
+    Image.new("RGB", size, "white").save(file, format="png", pnginfo=info)
+    data = {"image/png": base64.b64encode(file.getvalue()).decode()}
+    return new_output("display_data", data)
+
+
+@pytest.mark.parametrize(("height", "expected"), [(0.5, True), (0.51, False)])
+def test_pictures_of_two_versions_are_compared_by_what_they_draw(
+    tmp_path: Path, height: float, expected: bool
+) -> None:
+    pair = drawn_by("matplotlib 3.11", 0.5), drawn_by("matplotlib 3.9", height)
+    found = compare_outputs([pair[0]], [pair[1]], None, tmp_path / "a")
+    assert (found.faults == []) == expected
+    assert found.drawing_count == found.picture_count == 1
+    if not expected:
+        assert "0.500 became 0.510" in found.faults[0]
+
+
+def test_pictures_of_one_version_are_compared_by_their_pixels(tmp_path: Path) -> None:
+    pair = drawn_by("matplotlib 3.11", 0.5), drawn_by("matplotlib 3.11", 0.9)
+    found = compare_outputs([pair[0]], [pair[1]], None, tmp_path / "a")
+    assert (found.faults, found.drawing_count) == ([], 0)
+
+
+def test_picture_of_unknown_contents_is_compared_by_its_pixels(tmp_path: Path) -> None:
+    found = compare_outputs(
+        [encoded(8)], [drawn_by("matplotlib 3.9", 0.5)], None, tmp_path / "a"
+    )
+    assert "another size: 8 x 8 became 9 x 8" in found.faults[0]
 
 
 # Outputs as a whole.

@@ -39,6 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what a run on another interpreter, and a table of runs, ask for."""
     group = parser.getgroup("the book's comparison")
     group.addoption("--kernel-python", metavar="PATH", help="run the kernels with it")
+    group.addoption(
+        "--installed-library",
+        action="store_true",
+        help="leave PYTHONPATH alone: attention_lib is where the notebook finds it",
+    )
     group.addoption("--comparison-report", metavar="FILE", help="write the findings")
 
 
@@ -51,7 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A notebook is no test of the library: under --cov, nbval would trace its kernel.
     nbval.setup_coverage = nbval.teardown_coverage = lambda *_: None
     wanted = kernel_environment(ROOT)
-    os.environ["PYTHONPATH"] = wanted["PYTHONPATH"]
+    path = wanted.pop("PYTHONPATH")
+    if not config.option.installed_library:
+        os.environ["PYTHONPATH"] = path
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
     if other is not None:
@@ -106,7 +113,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say how much was compared, how near it came, and what was left out, and why."""
     reports = [report for group in terminalreporter.stats.values() for report in group]
     cells = [
-        notes
+        notes | {"outcome": report.outcome}
         for report in reports
         if getattr(report, "when", "") == "call"
         for name, notes in report.user_properties
@@ -125,10 +132,12 @@ def summary(cells: list[dict[str, Any]]) -> list[str]:
     """Return the lines that end a run."""
     compared = [notes for notes in cells if notes["compared"]]
     pictures = sum(notes["picture_count"] for notes in compared)
+    drawings = sum(notes["drawing_count"] for notes in compared)
     exempt = [notes for notes in cells if notes["exempt"]]
     own = [notes for notes in cells if notes["tolerance"]]
     return [
-        f"cells compared: {len(compared)} of {len(cells)}; pictures: {pictures}",
+        f"cells compared: {len(compared)} of {len(cells)}; pictures: {pictures}"
+        + (f", of which {drawings} by what they draw" if drawings else ""),
         "largest difference, 1 being what is allowed: "
         f"{_largest(compared, 'numbers')}; {_largest(compared, 'pictures')}",
         f"not compared: {len(exempt)} of {len(cells)} cells",
@@ -155,6 +164,7 @@ def _kernel_folder(python: Path, folder: Path) -> Path:
         raise pytest.UsageError(
             f"--kernel-python {python}: it must run and have ipykernel\n{why}"
         ) from error
+    python = python.absolute()  # kernels start in the folder of their notebook
     # One folder an interpreter: several runs may go on at once.
     digest = hashlib.sha256(str(python).encode()).hexdigest()[:8]
     home = folder / "kernels" / digest / "kernels" / KERNEL

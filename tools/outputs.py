@@ -10,7 +10,14 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from tools.numbers import compare_text
-from tools.pictures import THRESHOLD, decode, difference, worst_block, write
+from tools.pictures import (
+    THRESHOLD,
+    decode,
+    difference,
+    drawing,
+    worst_block,
+    write,
+)
 from tools.rules import is_picture, text_of
 
 COLUMN = 60  # characters
@@ -26,6 +33,7 @@ class Comparison:
     numbers: float = 0.0
     pictures: float = 0.0
     picture_count: int = 0
+    drawing_count: int = 0  # of these, compared by what they draw
 
 
 def compare_outputs(
@@ -82,6 +90,12 @@ def _compare_value(
 def _compare_picture(found: Comparison, old: str, new: str, stem: Path) -> None:
     """Compare two pictures, and store them where they differ."""
     found.picture_count += 1
+    (drawer, drawn), (other, redrawn) = drawing(old), drawing(new)
+    if drawn and redrawn and drawer != other:
+        found.drawing_count += 1
+        what = f"picture {found.picture_count}, what it draws"
+        _compare_value(found, what, (drawn, redrawn), None)
+        return
     one, two = decode(old), decode(new)
     stored = {"reference": one, "result": two}
     if one.size == two.size:

@@ -8,6 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from attention_lib.plotting._contents import contents
 
 WIDTH = 5.6  # inches: a phone shows it at two thirds, and its words can be read
 DPI = 160
@@ -43,7 +46,11 @@ class BookFigure(Figure):
         palette = (
             Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
         )
-        palette.save(packed, format="png", optimize=True)
+        # Compared where another matplotlib drew the picture; see _contents.
+        info = PngInfo()
+        info.add_text("Drawn by", f"matplotlib {matplotlib.__version__}")
+        info.add_itxt("Contents", contents(self), zip=True)
+        palette.save(packed, format="png", optimize=True, pnginfo=info)
         return packed.getvalue()
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:

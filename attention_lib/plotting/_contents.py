@@ -1,0 +1,100 @@
+"""What a figure draws, in words and numbers: stored in the picture, beside its pixels.
+
+Another version of matplotlib sets the same figure with other letters, some pixels to
+the side. Its pixels cannot be compared then, but what it draws can.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.text import Text
+from matplotlib.ticker import FixedLocator
+
+DIGITS = 3  # behind the first digit of a series' largest number: more than is seen
+
+
+def contents(figure: Figure) -> str:
+    """Gives all that a figure draws as JSON: words, numbers, colours, in fixed order.
+
+    Raises:
+        TypeError: a kind of drawing that this function cannot describe yet.
+    """
+    axes = [_describe(ax) for ax in figure.axes]
+    words = _texts([*figure.texts, *(t for box in figure.legends for t in box.texts)])
+    return json.dumps({"axes": axes, "texts": words}, ensure_ascii=False, indent=0)
+
+
+def _describe(ax: Axes) -> dict[str, Any]:
+    if ax.collections or ax.artists or ax.tables:
+        raise TypeError("lines, patches, images and texts only; describe others here")
+    legend = ax.get_legend()
+    log_x, log_y = ax.get_xscale() == "log", ax.get_yscale() == "log"
+    return {
+        "title": ax.get_title(),
+        "x": _axis(ax.xaxis, ax.get_xlim()),
+        "y": _axis(ax.yaxis, ax.get_ylim()),
+        "legend": [text.get_text() for text in legend.texts] if legend else [],
+        "texts": _texts(ax.texts),
+        "images": [_image(image) for image in ax.images],
+        "lines": [
+            {
+                "look": f"{line.get_color()} {line.get_linestyle()}{line.get_marker()}",
+                "x": _numbers(line.get_xdata(), log=log_x),
+                "y": _numbers(line.get_ydata(), log=log_y),
+            }
+            for line in ax.lines
+        ],
+        "patches": [
+            {"look": f"{to_hex(patch.get_facecolor())} {patch.get_hatch()}"}
+            | {"corners": _numbers(patch.get_patch_transform().transform(corners))}
+            for patch in ax.patches
+            for corners in [patch.get_path().vertices]
+        ],
+    }
+
+
+def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
+    """Describes an axis. Ticks that matplotlib chose are its own affair."""
+    fixed = isinstance(axis.get_major_locator(), FixedLocator)
+    words = [text.get_text() for text in axis.get_ticklabels()] if fixed else "chosen"
+    label, log = axis.get_label().get_text(), axis.get_scale() == "log"
+    return {"label": label, "limits": _numbers(limits, log=log), "ticks": words}
+
+
+def _image(image: AxesImage) -> dict[str, Any]:
+    ends = image.get_cmap()([0.0, 1.0])  # a name would differ between versions
+    array = np.ma.filled(np.ma.asarray(image.get_array()).astype(float), np.nan)
+    return {
+        "colours": " ".join(map(to_hex, ends)),
+        "range": _numbers(image.get_clim()),
+        "rows": [_numbers(row, like=array) for row in array],
+    }
+
+
+def _texts(texts: Sequence[Text]) -> list[list[str]]:
+    return [[text.get_text(), _numbers(text.get_position())] for text in texts]
+
+
+def _numbers(values: Any, *, log: bool = False, like: Any = None) -> str:
+    """Writes numbers with as many decimals as can be seen beside the largest of all."""
+    array = np.asarray(values, dtype=float).ravel()
+    if log:
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0 becomes -inf
+            array = np.log10(array)
+    sizes = np.abs(array if like is None else like)
+    largest = float(np.max(sizes, initial=0, where=np.isfinite(sizes)))
+    # 0.9999999 and 1 are one size.
+    exponent = math.floor(math.log10(largest * (1 + 1e-6))) if largest else 0
+    scale = max(exponent, 0)
+    decimals = DIGITS + scale - exponent
+    rounded = np.round(array / 10.0**scale, decimals) + 0.0  # no -0.0
+    words = [f"{number:.{decimals}f}" for number in rounded]
+    return " ".join([f"1e{scale}:", *words] if scale else words)

@@ -1,0 +1,250 @@
+"""The table of other machines: what runs, how it is summed up, how it is shown."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools import environments, reproduces, variations
+from tools.blanks import BLANK, fill
+from tools.environments import RECIPES, UnavailableError, environment, find_python
+from tools.variations import UnfitError, by_chapter, instructions
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / reproduces.RESULTS
+PAGE = ROOT / reproduces.PAGE
+
+
+def cell(place: str = "01-toy, code cell 1", **found: Any) -> dict[str, Any]:
+    """What the comparison reports of one cell."""
+    return {
+        "place": place,
+        "outcome": "passed",
+        "compared": True,
+        "numbers": 0.0,
+        "pictures": 0.0,
+        "picture_count": 0,
+        "drawing_count": 0,
+    } | found
+
+
+def row(**entry: Any) -> dict[str, Any]:
+    """A row of the table, with one chapter."""
+    counts = {"cells": 2, "compared": 1, "pictures": 1, "drawings": 0, "failed": 0}
+    return {
+        "what": "two threads",
+        "date": "2026-11-21",
+        "seconds": 80,
+        "versions": {"python": "3.11.7", "torch": "2.13.0"},
+        "chapters": {"01-toy": counts | {"largest": 0.0} | entry},
+    }
+
+
+def test_findings_are_summed_up_by_chapter() -> None:
+    cells = [
+        cell(numbers=0.5, picture_count=2, pictures=0.125, drawing_count=1),
+        cell("01-toy, code cell 2", compared=False),
+        cell("02-head, code cell 1", outcome="failed", numbers=3.0),
+    ]
+    assert by_chapter(cells) == {
+        "01-toy": {
+            "cells": 2, "compared": 1, "pictures": 2, "drawings": 1, "failed": 0,
+            "largest": 0.5,
+        },
+        "02-head": {
+            "cells": 1, "compared": 1, "pictures": 0, "drawings": 0, "failed": 1,
+            "largest": 3.0,
+        },
+    }  # fmt: skip
+
+
+def test_cell_that_raises_counts_as_failed() -> None:
+    # It never came to a comparison: it has no counts.
+    raised = {"place": "01-toy, code cell 1", "outcome": "failed", "compared": False}
+    assert by_chapter([raised])["01-toy"]["failed"] == 1
+
+
+def test_table_shows_the_largest_difference_and_what_differs() -> None:
+    rows = {"a": row(largest=0.125), "b": row(failed=2), "c": {"missing": "no GPU"}}
+    assert reproduces.show(rows).splitlines()[2:] == [
+        "| two threads | 0.12 |",
+        "| two threads | **2 differ** |",
+    ]
+
+
+def test_page_says_what_is_still_to_be_measured() -> None:
+    rows = {"a": row(), "gpu": {"what": "a GPU", "missing": "no GPU at hand"}}
+    summary = reproduces.texts({"rows": rows, "repeated": None})["variations"]
+    assert "| a GPU | still to be measured: no GPU at hand ||||" in summary
+    assert "| two threads | 3.11.7, 2.13.0 | 1 of 2 | 1 | 0 | 2026-11-21 |" in summary
+
+
+def test_row_that_cannot_be_measured_keeps_the_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "book").mkdir()
+    (tmp_path / reproduces.PAGE).write_text("% results: variations\n% end\n")
+    monkeypatch.setattr(reproduces, "ROOT", tmp_path)
+    missing = {"what": "a GPU", "missing": "no GPU at hand"}
+    reproduces.write({"as-recorded": row(), "gpu": missing}, None, "x86_64")
+    reproduces.write({"gpu": row()}, {"times": 20, "failed": 0}, "x86_64")
+    reproduces.write({"gpu": missing}, None, "x86_64")
+    kept = json.loads((tmp_path / reproduces.RESULTS).read_text())
+    assert kept["rows"] == {"as-recorded": row(), "gpu": row()}
+    assert kept["repeated"] == {"times": 20, "failed": 0}
+    assert "| two threads |" in (tmp_path / reproduces.PAGE).read_text()
+
+
+def test_page_shows_what_is_kept() -> None:
+    made = reproduces.texts(json.loads(KEPT.read_text(encoding="utf-8")))
+    page = PAGE.read_text(encoding="utf-8")
+    assert fill(page, made) == page, "run `make test-variations`"
+    assert {match[2] for match in BLANK.finditer(page)} == set(made)
+
+
+def test_every_kept_run_agrees_and_compares_all_chapters() -> None:
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))["rows"]
+    stems = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    for name, found in kept.items():
+        if "chapters" in found:
+            assert set(found["chapters"]) == stems, f"{name}: `make test-variations`"
+            assert all(entry["failed"] == 0 for entry in found["chapters"].values())
+
+
+def test_every_variation_has_a_row(tmp_path: Path) -> None:
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))["rows"]
+    assert [v.name for v in variations.variations(tmp_path)] == list(kept)
+
+
+def test_blank_without_a_text_is_refused() -> None:
+    with pytest.raises(KeyError):
+        fill("% results: nothing\n% end\n", {})
+
+
+# What a variation changes reaches the kernels.
+
+
+def torch_says(expression: str, settings: dict[str, str]) -> str:
+    """What a fresh Python prints under these settings."""
+    code = f"import numpy, torch; print({expression})"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        check=True, capture_output=True, text=True, env=os.environ | settings,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(("level", "said"), [("default", "DEFAULT"), ("avx2", "AVX2")])
+def test_instructions_are_those_asked_for(level: str, said: str) -> None:
+    try:
+        settings = instructions(level)
+    except UnfitError as error:
+        pytest.skip(str(error))
+    # Warnings are errors here: NumPy warns of a feature that it does not know.
+    assert torch_says("torch.backends.cpu.get_cpu_capability()", settings) == said
+
+
+def test_instructions_that_the_processor_lacks_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from numpy._core import _multiarray_umath as numpy_core
+
+    monkeypatch.setattr(numpy_core, "__cpu_features__", {"SSE2": True})
+    with pytest.raises(UnfitError, match="AVX512F"):
+        instructions("avx512")
+
+
+def test_layout_stores_weights_by_columns_and_leaves_no_names(tmp_path: Path) -> None:
+    settings = variations.layout(tmp_path)
+    startup = Path(settings["IPYTHONDIR"]) / "profile_default/startup/00-layout.py"
+    code = (
+        "exec(open(r'%s').read()); from torch import nn; "
+        "w = nn.Linear(3, 2).weight; print(w.stride(), 'tools' in globals())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code % startup],
+        check=True, capture_output=True, text=True, env=os.environ | settings, cwd=ROOT,
+    )  # fmt: skip
+    assert done.stdout.strip() == "(1, 2) False"
+
+
+def test_unknown_variation_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tools.variations", "abacus"])
+    assert variations.main() == 2
+    assert "abacus is no variation: choose from as-recorded" in capsys.readouterr().out
+
+
+# Environments.
+
+
+def test_unknown_environment_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"choose from python-3\.11"):
+        environment("python-2")
+
+
+def test_environment_that_is_ready_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pyproject.toml", "requirements.txt"):
+        (tmp_path / name).write_text("one")
+    calls: list[tuple[str, ...]] = []
+
+    def uv(root: Path, *arguments: str) -> None:
+        calls.append(arguments)
+        (tmp_path / ".environments/oldest").mkdir(parents=True, exist_ok=True)
+
+    monkeypatch.setattr(environments, "_uv", uv)
+    python = environment("oldest", tmp_path)
+    assert python == tmp_path / ".environments/oldest/bin/python"
+    assert [arguments[0] for arguments in calls] == ["venv", "pip"]
+    environment("oldest", tmp_path)
+    assert len(calls) == 2
+    (tmp_path / "pyproject.toml").write_text("two")
+    environment("oldest", tmp_path)
+    assert len(calls) == 4
+
+
+def test_environment_without_small_torch_takes_the_large_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pyproject.toml", "requirements.txt"):
+        (tmp_path / name).write_text("one")
+    calls: list[tuple[str, ...]] = []
+
+    def uv(root: Path, *arguments: str) -> None:
+        calls.append(arguments)
+        (tmp_path / ".environments/colab").mkdir(parents=True, exist_ok=True)
+        if "--torch-backend" in arguments:
+            raise UnavailableError("no such host")
+
+    monkeypatch.setattr(environments, "_uv", uv)
+    environment("colab", tmp_path)
+    assert ["--torch-backend" in arguments for arguments in calls] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_environment_that_cannot_be_had_says_why(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match=r"\w"):
+        environments._uv(tmp_path, "venv", "--python", "9.99", "--offline", "x")
+
+
+def test_python_is_found_or_not() -> None:
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert find_python(own) is not None
+    assert find_python("9.99") is None
+
+
+def test_every_supported_python_has_an_environment() -> None:
+    ci = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    for name in RECIPES:
+        if name.startswith("python-"):
+            assert f'"{RECIPES[name].python}"' in ci

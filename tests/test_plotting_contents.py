@@ -1,0 +1,98 @@
+"""What a picture says it draws: all that a reader sees, and nothing of the machine."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from attention_lib.plotting import (
+    BookFigure,
+    show_bars,
+    show_curves,
+    show_masks,
+    show_matrices,
+    show_weights,
+)
+from attention_lib.plotting._contents import contents
+
+
+def curve(y, **options):
+    return show_curves([1, 2, 4], {"loss": y}, xlabel="step", ylabel="nats", **options)
+
+
+def drawn(figure: BookFigure):
+    """The description of a figure's first axes."""
+    return json.loads(contents(figure))["axes"][0]
+
+
+def test_picture_carries_its_contents_and_who_drew_it():
+    figure = curve([3, 2, 1])
+    with Image.open(io.BytesIO(figure.png())) as picture:
+        assert picture.info["Contents"] == contents(figure)
+        assert picture.info["Drawn by"].startswith("matplotlib 3.")
+
+
+def test_contents_of_a_curve():
+    told = drawn(curve([3, 2, 1]))
+    assert told["lines"] == [
+        {"look": "#0072b2 -o", "x": "1.000 2.000 4.000", "y": "3.000 2.000 1.000"}
+    ]
+    assert (told["x"]["label"], told["y"]["label"]) == ("step", "nats")
+    assert told["legend"] == ["loss"]
+
+
+def test_contents_of_a_logarithmic_axis_tell_small_numbers_apart():
+    told = drawn(curve([1.0, 1e-3, 1e-6], log_y=True))
+    assert told["lines"][0]["y"] == "0.000 -3.000 -6.000"
+
+
+def test_contents_of_bars():
+    told = drawn(show_bars({"a": [1, 2]}, ["p", "q"], xlabel="x", ylabel="y"))
+    assert told["x"]["ticks"] == ["p", "q"]
+    heights = [float(patch["corners"].split()[5]) for patch in told["patches"]]
+    assert heights == [1, 2]
+
+
+def test_contents_of_a_map():
+    told = drawn(show_weights(np.eye(2), ["one", "two"], ["one", "two"]))
+    assert told["images"][0]["rows"] == ["1.000 0.000", "0.000 1.000"]
+    assert told["texts"] == [["1.00", "0.000 0.000"], ["1.00", "1.000 1.000"]]
+    assert told["y"]["ticks"] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (curve([3, 2, 1]), curve([3, 2, 1.01])),
+        (curve([3, 2, 1]), curve([3, 2, np.nan])),
+        (curve([3, 2, 1]), curve([3, 2, 1], log_y=True)),
+        (
+            show_bars({"a": [1, 2]}, ["p", "q"], xlabel="x", ylabel="y"),
+            show_bars({"b": [1, 2]}, ["p", "q"], xlabel="x", ylabel="y"),
+        ),
+        (
+            show_masks(np.eye(2, dtype=bool), ["p", "q"], ["p", "q"]),
+            show_masks(np.ones((2, 2), dtype=bool), ["p", "q"], ["p", "q"]),
+        ),
+        (
+            show_weights(np.eye(2), ["p", "q"], ["p", "q"], title="before"),
+            show_weights(np.eye(2), ["p", "q"], ["p", "q"], title="after"),
+        ),
+        (show_matrices({"x": np.eye(2)}), show_matrices({"x": 2 * np.eye(2)})),
+    ],
+)
+def test_contents_differ_where_a_reader_sees_a_difference(one, two):
+    assert contents(one) != contents(two)
+
+
+def test_contents_leave_out_what_cannot_be_seen():
+    assert contents(curve([1.0, 1e-9, 1e-12])) == contents(curve([1 - 1e-8, 0.0, 0.0]))
+
+
+def test_contents_refuse_what_they_cannot_describe():
+    figure = curve([3, 2, 1])
+    figure.axes[0].scatter([1], [2])
+    with pytest.raises(TypeError, match="describe others here"):
+        contents(figure)

@@ -1,0 +1,254 @@
+"""Run every notebook as on other machines, and compare: `make test-variations`.
+
+Run as `python -m tools.variations [--repeat N] [NAME ...]`. It prints a table, keeps it
+in `book/reproduces.json`, and fills the page that shows it. A variation that this
+machine cannot make keeps its row of an earlier run, with the date of that.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tools.environments import UnavailableError, environment, versions
+from tools.reproduces import show, write
+
+ROOT = Path(__file__).resolve().parents[1]
+SHOWN = ("torch", "numpy", "matplotlib")  # whose versions the table tells
+PYTEST = ("-q", "-n", "auto", "--dist", "loadscope", "-p", "no:cacheprovider")
+NBVAL = ("-p", "tools.compare", "--nbval", "--nbval-cell-timeout=300", "notebooks")
+
+
+class UnfitError(Exception):
+    """This machine cannot make a variation; the text says why."""
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One way to run all notebooks.
+
+    Attributes:
+        name: for the command line.
+        what: for people.
+        settings: gives the environment variables; may raise UnfitError.
+        python: the environment whose interpreter runs the kernels; ours if empty.
+    """
+
+    name: str
+    what: str
+    settings: Callable[[], dict[str, str]] = field(default=dict)
+    python: str = ""
+
+
+def instructions(level: str) -> dict[str, str]:
+    """Return what keeps torch, MKL, OpenBLAS and NumPy to one set of instructions.
+
+    Raises:
+        UnfitError: the processor has no such instructions.
+    """
+    from numpy._core import _multiarray_umath as numpy_core
+
+    levels = {
+        "default": ("COMPATIBLE", "Prescott", ()),
+        "avx2": ("AVX2", "Haswell", ("AVX2", "FMA3", "X86_V3")),
+        "avx512": (
+            "AVX512",
+            "SkylakeX",
+            ("AVX2", "FMA3", "X86_V3", "AVX512", "X86_V4"),
+        ),
+    }
+    mkl, blas, kept = levels[level]
+    has = numpy_core.__cpu_features__
+    needed = {"default": "SSE2", "avx2": "AVX2", "avx512": "AVX512F"}[level]
+    if not has.get(needed, False):
+        raise UnfitError(f"this processor has no {needed}")
+    off = [
+        name
+        for name in numpy_core.__cpu_dispatch__
+        if has.get(name) and not name.startswith(kept or ("none",))
+    ]
+    return {
+        "ATEN_CPU_CAPABILITY": level,
+        "MKL_CBWR": mkl,
+        "OPENBLAS_CORETYPE": blas,
+        "NPY_DISABLE_CPU_FEATURES": " ".join(off),
+    }
+
+
+def layout(folder: Path) -> dict[str, str]:
+    """Return what stores weights by columns, and fills new memory with rubbish."""
+    startup = folder / "profile_default/startup"
+    startup.mkdir(parents=True, exist_ok=True)
+    (startup / "00-layout.py").write_text("import tools.layouts; del tools\n")
+    return {"IPYTHONDIR": str(folder), "MALLOC_PERTURB_": "165"}
+
+
+def elsewhere() -> dict[str, str]:
+    """Return another locale, where one is installed, and a time zone far away."""
+    listed = subprocess.run(
+        ["locale", "-a"], check=False, capture_output=True, text=True
+    )
+    here = {"C", "POSIX", "C.utf8", "C.UTF-8", os.environ.get("LANG", "")}
+    others = [name for name in listed.stdout.split() if name not in here]
+    return {"LC_ALL": (others or ["C"])[0], "TZ": "Pacific/Kiritimati"}
+
+
+def gpu() -> dict[str, str]:
+    """Return what sends the chapters to the GPU.
+
+    Raises:
+        UnfitError: there is none.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UnfitError("no GPU at hand")
+    return {"ATTENTION_DEVICE": "cuda"}
+
+
+def variations(folder: Path) -> list[Variation]:
+    """Return all variations; `folder` holds what their kernels start with."""
+    return [
+        Variation("as-recorded", "as recorded: one thread, this processor"),
+        Variation(
+            "default", "no vector instructions", partial(instructions, "default")
+        ),
+        Variation("avx2", "AVX2 instructions", partial(instructions, "avx2")),
+        Variation("avx512", "AVX-512 instructions", partial(instructions, "avx512")),
+        Variation("two-threads", "two threads", lambda: {"OMP_NUM_THREADS": "2"}),
+        Variation(
+            "layout",
+            "weights by columns, memory not clean",
+            partial(layout, folder),
+        ),
+        Variation("hash-1", "hash seed 1", lambda: {"PYTHONHASHSEED": "1"}),
+        Variation(
+            "hash-2",
+            "hash seed 2, another locale and time zone",
+            lambda: {"PYTHONHASHSEED": "2"} | elsewhere(),
+        ),
+        Variation("python-3.12", "Python 3.12", python="python-3.12"),
+        Variation("python-3.13", "Python 3.13", python="python-3.13"),
+        Variation("oldest", "the oldest versions allowed", python="oldest"),
+        Variation("gpu", "a GPU", gpu),
+    ]
+
+
+def measure(variation: Variation, arguments: list[str]) -> dict[str, Any]:
+    """Run all notebooks once, and return the row of the table.
+
+    Raises:
+        UnfitError: this machine cannot make the variation.
+        UnavailableError: its environment cannot be had here.
+    """
+    own = variation.settings()
+    python = environment(variation.python) if variation.python else Path(sys.executable)
+    reports = ROOT / "reports"
+    reports.mkdir(exist_ok=True)
+    found = reports / f"variation-{variation.name}.json"
+    found.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", *PYTEST, *NBVAL, *arguments]
+    command += [f"--comparison-report={found}"]
+    command += [f"--kernel-python={python}"] if variation.python else []
+    began = time.monotonic()
+    with (reports / f"variation-{variation.name}.log").open("w") as log:
+        done = subprocess.run(
+            command, check=False, stdout=log, stderr=log, cwd=ROOT, env=os.environ | own
+        )
+    if not found.is_file():
+        raise RuntimeError(f"pytest ended with {done.returncode}: see {log.name}")
+    return {
+        "what": variation.what,
+        "date": datetime.now(UTC).date().isoformat(),
+        "seconds": round(time.monotonic() - began),
+        "versions": versions(python, SHOWN),
+        "chapters": by_chapter(json.loads(found.read_text(encoding="utf-8"))),
+    }
+
+
+def by_chapter(cells: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Sum up the findings of cells: one entry a chapter."""
+    chapters: dict[str, dict[str, Any]] = {}
+    for cell in sorted(cells, key=lambda cell: cell["place"]):
+        counts = {"cells": 0, "compared": 0, "pictures": 0, "drawings": 0, "failed": 0}
+        entry = chapters.setdefault(
+            cell["place"].split(",")[0], {**counts, "largest": 0.0}
+        )
+        entry["cells"] += 1
+        entry["compared"] += cell["compared"]
+        entry["failed"] += cell["outcome"] != "passed"
+        if cell["compared"]:
+            entry["pictures"] += cell["picture_count"]
+            entry["drawings"] += cell["drawing_count"]
+            worst = max(entry["largest"], float(cell["numbers"]), cell["pictures"])
+            entry["largest"] = round(worst, 4)
+    return chapters
+
+
+def _run(chosen: list[Variation], repeat: int, arguments: list[str]) -> bool:
+    """Measure, say how it went, keep the rows; return whether all agreed."""
+    rows: dict[str, dict[str, Any]] = {}
+    agreed = True
+    for number, variation in enumerate(chosen, 1):
+        begin = f"[{number}/{len(chosen)}] {variation.what}"
+        print(f"{begin} …", flush=True)
+        try:
+            rows[variation.name] = row = measure(variation, arguments)
+        except (UnfitError, UnavailableError) as error:
+            rows[variation.name] = {"what": variation.what, "missing": str(error)}
+            print(f"{begin}: not measured: {error}", flush=True)
+            continue
+        failed = sum(entry["failed"] for entry in row["chapters"].values())
+        agreed = agreed and not failed
+        verdict = f"{failed} cells differ" if failed else "agrees"
+        print(f"{begin}: {verdict}, {row['seconds']} s", flush=True)
+    flakes = [_repetition(number, repeat, arguments) for number in range(repeat)]
+    repeated = {"times": repeat, "failed": sum(flakes)} if repeat else None
+    if not arguments:  # a part of the notebooks is no table of the book
+        write(rows, repeated, platform.machine())
+    print(show(rows))
+    return agreed and not any(flakes)
+
+
+def _repetition(number: int, of: int, arguments: list[str]) -> bool:
+    """Run all notebooks as recorded once more, and say whether any cell differed."""
+    again = Variation(f"repetition-{number + 1:02d}", "as recorded")
+    chapters = measure(again, arguments)["chapters"]
+    failed = any(entry["failed"] for entry in chapters.values())
+    print(f"repetition {number + 1} of {of}: {'differs' if failed else 'agrees'}")
+    return failed
+
+
+def main() -> int:
+    """Run the command, and return its exit status."""
+    parser = argparse.ArgumentParser(prog="tools.variations", description=__doc__)
+    parser.add_argument(
+        "--repeat", type=int, default=0, help="then as recorded, N times"
+    )
+    parser.add_argument("--only", default="", help="chapters, as pytest's -k has it")
+    parser.add_argument("name", nargs="*", help="variations; all by default")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        known = {variation.name: variation for variation in variations(Path(folder))}
+        unknown = [name for name in options.name if name not in known]
+        if unknown:
+            print(f"{unknown[0]} is no variation: choose from {', '.join(known)}")
+            return 2
+        none = bool(options.repeat) and not options.name
+        names = [] if none else options.name or list(known)
+        only = ["-k", options.only] if options.only else []
+        return 0 if _run([known[n] for n in names], options.repeat, only) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
