@@ -12,8 +12,9 @@ BOOK_TESTS = $(wildcard tests/test_book_*.py)
 LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book serve notebooks test test-lib test-book test-notebooks \
-  lint format benchmarks lock clean
+.PHONY: help setup book serve colab notebooks test test-lib test-book test-notebooks \
+  test-colab test-variations test-devices test-gpu lint format benchmarks lock \
+  upgrade links audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +27,9 @@ book: setup ## record what is stale, then build the site
 
 serve: setup ## show the site, and rebuild and reload it on every change
 	@$(PY) -m tools.serve
+
+colab: setup ## copy the notebooks for Colab, with a set-up cell; ARGS=--output DIR
+	@$(PY) -m tools.colab $(ARGS)
 
 notebooks: setup ## execute the chapters whose record is stale
 	@$(PY) -m tools.record $(ARGS)
@@ -44,6 +48,21 @@ test-book: setup ## test the pipeline and the site only
 test-notebooks: setup ## run every notebook again and compare
 	@$(PYTEST) $(NBVAL) notebooks
 
+test-colab: setup ## run the copies for Colab in fresh environments, and compare
+	@$(PY) -m tools.colab_check $(ARGS)
+
+test-variations: setup ## run every notebook as on other machines; ARGS=oldest for one
+	@$(PY) -m tools.variations $(ARGS)
+
+test-devices: setup ## run every notebook on a pretended GPU, and compare
+	@ATTENTION_DEVICE=pretend $(PYTEST) $(NBVAL) -p tools.devices \
+	  --nbval-cell-timeout=300 --comparison-report=reports/devices.json notebooks
+
+test-gpu: setup ## run every notebook on this machine's GPU, and compare
+	@$(PY) -m tools.devices
+	@ATTENTION_DEVICE=cuda $(PYTEST) $(NBVAL) -p tools.devices -n0 \
+	  --comparison-report=reports/gpu.json notebooks
+
 lint: setup ## check style and types
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
 
@@ -59,6 +78,19 @@ lock: setup ## pin the newest versions that pyproject.toml allows
 	@$(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --group book --group test --custom-compile-command "make lock" \
 	  pyproject.toml --output-file requirements.txt
+
+upgrade: setup ## move to the newest versions: compare, record, say what moved; ARGS=--check
+	@$(PY) -m tools.upgrade $(ARGS)
+
+links: setup ## visit every link that leaves the book
+	@$(PY) -m tools.links
+
+audit: setup ## look for known vulnerabilities in the pinned versions
+	@mkdir -p reports && rm -f reports/audit.md
+	@$(PY) -m uv tool run --quiet pip-audit --strict --disable-pip --no-deps \
+	  --progress-spinner off --requirement requirements.txt \
+	  --format markdown --output reports/audit.md; \
+	  status=$$?; cat reports/audit.md 2>/dev/null; exit $$status
 
 clean: ## remove what was built, but neither .venv nor records
 	@rm -rf _build reports .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -207,7 +207,7 @@ def pad_texts(
     Returns:
         Ids, 0 where there is no token, and how many tokens each text has.
     """
-    lengths = torch.tensor([len(text) for text in texts])
+    lengths = torch.tensor([len(text) for text in texts], device=texts[0].device)
     return torch.nn.utils.rnn.pad_sequence(texts, batch_first=True), lengths
 
 

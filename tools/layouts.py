@@ -13,4 +13,4 @@ def _by_columns(layer: nn.Linear) -> None:
 
 
 _as_usual = nn.Linear.reset_parameters
-nn.Linear.reset_parameters = _by_columns  # type: ignore[method-assign]
+nn.Linear.reset_parameters = _by_columns  # type: ignore[assignment,method-assign]

@@ -56,7 +56,7 @@ def instructions(level: str) -> dict[str, str]:
     Raises:
         UnfitError: the processor has no such instructions.
     """
-    from numpy._core import _multiarray_umath as numpy_core
+    from numpy._core import _multiarray_umath as numpy_core  # type: ignore[attr-defined]
 
     levels = {
         "default": ("COMPATIBLE", "Prescott", ()),

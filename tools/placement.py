@@ -1,0 +1,82 @@
+"""Loaded in the kernel of a chapter: find modules that are not on the chosen device.
+
+After each cell, every module that a name of the reader's namespace leads to (itself, or
+in a list, tuple or dictionary) must have all its parameters and buffers, and whatever
+tensors its attributes hold, on the device that `ATTENTION_DEVICE` names. Excepted are
+modules on `meta`, which hold no numbers and serve to count, and those of `ON_PURPOSE`.
+
+Of tensors by themselves nothing is asked: what random generators draw, data sets, ids
+before their batch, and what was fetched to be printed are on the CPU by design. Where
+they meet the device, the device refuses them.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+# The names of modules that stand on the CPU whatever the device, and why.
+ON_PURPOSE = {
+    "bare": "its error is the CPU's; on a GPU it comes late, and ends the kernel",
+    "on_cpu": "ids are checked on the CPU only; on a GPU, reading them would wait",
+}
+
+findings: list[str] = []
+
+
+def watch(shell: Any) -> None:
+    """Look after each cell of an IPython shell."""
+    wanted = os.environ["ATTENTION_DEVICE"].partition(":")[0]
+    cells = 0
+
+    def look(*_: object) -> None:
+        nonlocal cells
+        cells += 1
+        for fault in misplaced(shell.user_ns, wanted):
+            if all(fault != known.partition(": ")[2] for known in findings):
+                findings.append(f"code cell {cells}: {fault}")
+
+    shell.events.register("post_run_cell", look)
+
+
+def misplaced(names: Mapping[str, Any], wanted: str) -> list[str]:
+    """Return a line for each module with a tensor on another device."""
+    faults = []
+    for name, value in list(names.items()):
+        if not name.startswith("_") and name not in ON_PURPOSE:
+            for place, module in _modules(name, value):
+                away = [found for found in _tensors(module) if _away(found[1], wanted)]
+                if away:
+                    first, tensor = away[0]
+                    faults.append(
+                        f"{place}, {len(away)} of its tensors: {first} is on "
+                        f"{tensor.device.type}, not on {wanted}"
+                    )
+    return faults
+
+
+def _modules(name: str, value: Any) -> Iterator[tuple[str, nn.Module]]:
+    if isinstance(value, nn.Module):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _modules(f"{name}[{key!r}]", part)
+    elif isinstance(value, list | tuple) and not isinstance(value[:1], Tensor):
+        for number, part in enumerate(value):
+            if isinstance(part, nn.Module):
+                yield f"{name}[{number}]", part
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+    for path, part in module.named_modules():
+        # Such a tensor was not registered, so `.to(device)` misses it.
+        for name, value in vars(part).items():
+            if isinstance(value, Tensor):
+                yield f"{path}.{name}".lstrip("."), value
+
+
+def _away(tensor: Tensor, wanted: str) -> bool:
+    return tensor.device.type not in {wanted, "meta"}
