@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tools.address import repository_address
+
 # The heavy imports stand inside the functions: a run that has nothing to do stays fast.
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,8 +50,8 @@ def main(root: Path = ROOT) -> int:
 
 
 def digest(root: Path) -> str:
-    """Return one hash of everything that the site is made from."""
-    found = hashlib.sha256()
+    """Return one hash of everything that the site is made from, its address too."""
+    found = hashlib.sha256(str(repository_address(root)).encode())
     for path in _inputs(root):
         found.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
         found.update(path.read_bytes())
@@ -107,6 +109,9 @@ def _build(root: Path, everything: bool) -> int:
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
+    from tools import launch
+
+    launch.setup(app)
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
     app.connect("env-get-outdated", _depend_on_static)

@@ -42,12 +42,14 @@ class Variation:
         what: for people.
         settings: gives the environment variables; may raise UnfitError.
         python: the environment whose interpreter runs the kernels; ours if empty.
+        plugin: of pytest, beside the comparison.
     """
 
     name: str
     what: str
     settings: Callable[[], dict[str, str]] = field(default=dict)
     python: str = ""
+    plugin: str = ""
 
 
 def instructions(level: str) -> dict[str, str]:
@@ -140,7 +142,13 @@ def variations(folder: Path) -> list[Variation]:
         Variation("python-3.12", "Python 3.12", python="python-3.12"),
         Variation("python-3.13", "Python 3.13", python="python-3.13"),
         Variation("oldest", "the oldest versions allowed", python="oldest"),
-        Variation("gpu", "a GPU", gpu),
+        Variation(
+            "pretended-gpu",
+            "a pretended GPU",
+            lambda: {"ATTENTION_DEVICE": "pretend"},
+            plugin="tools.devices",
+        ),
+        Variation("gpu", "a GPU", gpu, plugin="tools.devices"),
     ]
 
 
@@ -160,6 +168,7 @@ def measure(variation: Variation, arguments: list[str]) -> dict[str, Any]:
     command = [sys.executable, "-m", "pytest", *PYTEST, *NBVAL, *arguments]
     command += [f"--comparison-report={found}"]
     command += [f"--kernel-python={python}"] if variation.python else []
+    command += ["-p", variation.plugin] if variation.plugin else []
     began = time.monotonic()
     with (reports / f"variation-{variation.name}.log").open("w") as log:
         done = subprocess.run(

@@ -1,0 +1,70 @@
+"""Where the repository is, for links that lead to it: each fork's own, set nowhere."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+BRANCH = "colab"  # holds the copies of the notebooks, and nothing else
+COLAB = "https://colab.research.google.com/github"
+# What git takes besides a URL: git@host:owner/repo.git
+SHORT = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]{2,}):(?P<path>[^/\\].*)")
+
+
+def repository_address(root: Path) -> str | None:
+    """Return the address under which people find the repository, or None.
+
+    CI says it in its environment; elsewhere it is the remote `origin`. Where the book
+    is only a folder of another repository, that one's address would mislead.
+    """
+    name = os.environ.get("GITHUB_REPOSITORY")
+    if name:
+        server = os.environ.get("GITHUB_SERVER_URL") or "https://github.com"
+        return plain_address(f"{server}/{name}")
+    try:
+        if Path(git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
+            return None
+        return plain_address(git(root, "remote", "get-url", "origin"))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def plain_address(remote: str) -> str | None:
+    """Return what a browser opens for one of git's addresses, or None for a folder.
+
+    Without user names and tokens, which must not be published.
+
+    >>> plain_address("git@github.com:ada/book.git")
+    'https://github.com/ada/book'
+    """
+    short = SHORT.fullmatch(remote) if "://" not in remote else None
+    parts = urlsplit(f"ssh://{short['host']}/{short['path']}" if short else remote)
+    path = parts.path.strip("/").removesuffix(".git")
+    if not parts.hostname or not path or parts.scheme == "file":
+        return None
+    web = parts.scheme in {"http", "https"}
+    # A port of ssh says nothing about the pages' port.
+    host = f"{parts.hostname}:{parts.port}" if web and parts.port else parts.hostname
+    return f"{parts.scheme if web else 'https'}://{host}/{path}"
+
+
+def colab_folder(address: str | None) -> str | None:
+    """Return where Colab opens the copies, or None: it opens those of GitHub only."""
+    parts = urlsplit(address or "")
+    if parts.hostname != "github.com" or parts.path.count("/") != 2:
+        return None
+    return f"{COLAB}{parts.path}/blob/{BRANCH}"
+
+
+def git(root: Path, *arguments: str) -> str:
+    """Return what git prints, without the last newline.
+
+    Raises:
+        OSError: git is not there.
+        CalledProcessError: git refused; what it said is in `stderr`.
+    """
+    done = subprocess.run(
+        ["git", *arguments], cwd=root, check=True, capture_output=True, text=True
+    )
+    return done.stdout.rstrip("\n")
