@@ -1,0 +1,222 @@
+"""Publishing: when it happens, and the steps of its workflow, run as they stand."""
+
+import base64
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLISH = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())
+TOKEN = "not-a-real-one"
+Result = subprocess.CompletedProcess[str]
+
+
+def step(job: str, words: str) -> dict[str, Any]:
+    """Find a step by its name."""
+    (found,) = [
+        it for it in PUBLISH["jobs"][job]["steps"] if words in it.get("name", "")
+    ]
+    return found
+
+
+def run(folder: Path, script: str, **variables: str) -> Result:
+    """Run a step as a runner does: errors end it, nothing of this user's settings."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**env, "GITHUB_SHA": "c0ffee", **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+# When.
+
+
+def test_publishing_starts_from_main_only() -> None:
+    assert PUBLISH[True] == {"push": {"branches": ["main"]}, "workflow_dispatch": None}
+    assert PUBLISH["jobs"]["site"]["if"] == "github.ref == 'refs/heads/main'"
+
+
+def test_runs_of_publishing_wait_for_each_other() -> None:
+    assert PUBLISH["concurrency"] == {"group": "publish", "cancel-in-progress": False}
+
+
+def test_nothing_is_published_before_the_tests_and_from_an_old_commit() -> None:
+    jobs = PUBLISH["jobs"]
+    assert jobs["site"]["needs"] == "test"
+    assert jobs["colab"]["needs"] == "site"
+    assert jobs["colab"]["if"] == "needs.site.outputs.newest == 'true'"
+    assert "colab" in jobs["deploy"]["needs"]
+
+
+def test_token_is_given_to_two_steps_only() -> None:
+    holders = {
+        (name, it["name"])
+        for name, job in PUBLISH["jobs"].items()
+        for it in job.get("steps", [])
+        if "token" in str(it)
+    }
+    assert {name for name, _ in holders} == {"site", "colab"}
+    assert len(holders) == 2
+
+
+@pytest.mark.parametrize(("newest", "said"), [("c0ffee", "true"), ("beef", "false")])
+def test_old_commit_is_not_the_newest(tmp_path: Path, newest: str, said: str) -> None:
+    command = tmp_path / "gh"
+    command.write_text(f"#!/bin/sh\necho {newest}\n")
+    command.chmod(0o755)
+    done = run(
+        tmp_path,
+        step("site", "newest commit")["run"],
+        PATH=f"{tmp_path}:{os.environ['PATH']}",
+        GITHUB_REPOSITORY="ada/book",
+        GITHUB_OUTPUT="output",
+    )
+    assert done.returncode == 0
+    assert (tmp_path / "output").read_text() == f"newest={said}\n"
+
+
+def test_commit_that_cannot_be_asked_for_stops_the_run(tmp_path: Path) -> None:
+    command = tmp_path / "gh"
+    command.write_text("#!/bin/sh\nexit 1\n")
+    command.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    script = step("site", "newest commit")["run"]
+    assert run(tmp_path, script, PATH=path, GITHUB_OUTPUT="o").returncode != 0
+
+
+# The reports.
+
+
+def test_reports_stand_beside_the_site_with_a_list(tmp_path: Path) -> None:
+    for name in (
+        "reports/coverage/index.html",
+        "reports/junit.xml",
+        "reports/a b.json",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "_build/html").mkdir(parents=True)
+    assert run(tmp_path, step("site", "reports")["run"]).returncode == 0
+    page = (tmp_path / "_build/html/reports/index.html").read_text()
+    assert "c0ffee" in page
+    for name in ("coverage/index.html", "junit.xml", "a b.json"):
+        assert f'<a href="{name}">' in page
+        assert (tmp_path / "_build/html/reports" / name).is_file()
+    assert 'href="index.html"' not in page
+
+
+# The Colab branch.
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Copies as the tests made them, and a repository to push to."""
+    (tmp_path / "_build/colab").mkdir(parents=True)
+    (tmp_path / "_build/colab/README.md").write_text("# Copies\n")
+    (tmp_path / "_build/colab/01-one.ipynb").write_text("{}\n")
+    git(tmp_path, "init", "--quiet", "--bare", "book")
+    return tmp_path
+
+
+def git(folder: Path, *command: str) -> str:
+    """Return what git says."""
+    done = subprocess.run(
+        ["git", *command], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def push(tree: Path, server: str = "", **variables: str) -> Result:
+    """Push the branch from a fresh copy, as each run does."""
+    shutil.rmtree(tree / "_build/colab/.git", ignore_errors=True)
+    settings = {"GITHUB_SERVER_URL": server or f"file://{tree}"}
+    settings |= {"GITHUB_REPOSITORY": "book", "TOKEN": TOKEN}
+    return run(tree, step("colab", "Push")["run"], **(settings | variables))
+
+
+def test_branch_holds_the_copies_and_no_past(tree: Path) -> None:
+    for text in ("{}", "{ }"):
+        (tree / "_build/colab/01-one.ipynb").write_text(text)
+        assert push(tree).returncode == 0
+    remote = tree / "book"
+    assert git(remote, "ls-tree", "--name-only", "colab").split() == [
+        "01-one.ipynb",
+        "README.md",
+    ]
+    assert git(remote, "show", "colab:01-one.ipynb") == "{ }"
+    assert git(remote, "rev-list", "--count", "colab") == "1"
+    assert git(remote, "for-each-ref", "--format=%(refname)") == "refs/heads/colab"
+
+
+def test_branch_stays_where_nothing_changed(tree: Path) -> None:
+    push(tree)
+    before = git(tree / "book", "rev-parse", "colab")
+    done = push(tree, GITHUB_SHA="another")
+    assert "nothing changed" in done.stdout
+    assert git(tree / "book", "rev-parse", "colab") == before
+
+
+@pytest.mark.parametrize("missing", ["README.md", "01-one.ipynb"])
+def test_branch_is_not_emptied_by_a_run_without_copies(
+    tree: Path, missing: str
+) -> None:
+    push(tree)
+    (tree / "_build/colab" / missing).unlink()
+    before = git(tree / "book", "rev-parse", "colab")
+    assert push(tree).returncode != 0
+    assert git(tree / "book", "rev-parse", "colab") == before
+
+
+def test_push_that_is_refused_fails(tree: Path) -> None:
+    shutil.rmtree(tree / "book")
+    assert push(tree).returncode != 0
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, list[str | None]]]:
+    """A host that refuses, its address, and the credentials that it was shown."""
+    seen: list[str | None] = []
+
+    class Host(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers.get("Authorization"))
+            self.send_error(403)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Host)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", seen
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_token_is_shown_to_the_host_and_written_nowhere(
+    tree: Path, asked: tuple[str, list[str | None]]
+) -> None:
+    server, seen = asked
+    done = push(tree, server)
+    assert done.returncode != 0
+    expected = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
+    assert set(seen) == {f"Basic {expected}"}
+    assert expected not in done.stdout + done.stderr
+    files = [path for path in tree.rglob("*") if path.is_file()]
+    for secret in (TOKEN.encode(), expected.encode()):
+        assert [path for path in files if secret in path.read_bytes()] == []
