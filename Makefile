@@ -87,7 +87,7 @@ links: setup ## visit every link that leaves the book
 
 audit: setup ## look for known vulnerabilities in the pinned versions
 	@mkdir -p reports && rm -f reports/audit.md
-	@$(PY) -m uv tool run --quiet pip-audit --strict --disable-pip --no-deps \
+	@$(PY) -m uv tool run --quiet pip-audit@2.10.1 --strict --disable-pip --no-deps \
 	  --progress-spinner off --requirement requirements.txt \
 	  --format markdown --output reports/audit.md; \
 	  status=$$?; cat reports/audit.md 2>/dev/null; exit $$status

@@ -34,7 +34,7 @@ def softmax_weights(
 
     Returns:
         Rows that sum to 1 over what the mask allows. Where it allows nothing, a row
-        holds 1/K everywhere, until ``zero_empty_rows`` has seen to it. NaN in a query
+        holds 1/K everywhere, and ``zero_empty_rows`` sets it to zero. NaN in a query
         spoils its own row only; NaN in a key spoils every row that may see it.
 
     Raises:
@@ -57,7 +57,7 @@ def zero_empty_rows(
     """Sets to zero the rows of queries that may attend to nothing.
 
     Args:
-        rows: one a query: weights, or what they mixed.
+        rows: one row for each query: its weights (N = K), or its mix (N = V).
         mask: True where a query may attend to a key; broadcasts to (..., Q, K).
     """
     if mask is None:

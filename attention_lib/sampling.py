@@ -28,7 +28,8 @@ def pick_token(
 
     Raises:
         TypeError: a ``top_k`` that is not an int.
-        ValueError: a temperature below 0 or not finite; a ``top_k`` below 1.
+        ValueError: a temperature below 0 or not finite; a ``top_k`` below 1; logits
+            that hold nan or inf, unless the temperature is 0.
     """
     check_sampling(temperature, top_k)
     if temperature == 0:
@@ -39,8 +40,11 @@ def pick_token(
         lowest = scores.topk(min(top_k, scores.shape[-1])).values[:, -1:]  # (B, 1)
         scores = scores.masked_fill(scores < lowest, -torch.inf)
     ends = (scores / temperature).softmax(dim=-1).cumsum(dim=-1)  # (B, V)
-    # Each token owns a stretch of the way from 0 to 1, as long as it is likely, and a
-    # random point falls into one. Unlike multinomial, every PyTorch draws it alike.
+    if not ends[:, -1].isfinite().all():
+        raise ValueError("logits hold nan or inf: no token can be drawn from them")
+    # Each token owns a part of the line from 0 to 1; its length is the probability.
+    # A random point falls into one part, the same one in every version of PyTorch,
+    # which is not so for torch.multinomial.
     points = torch.rand(len(ends), 1, generator=generator, dtype=ends.dtype)
     picked = (ends <= points * ends[:, -1:]).sum(dim=-1)  # how many end before it
     return picked.to(logits.device)

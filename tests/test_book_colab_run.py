@@ -93,7 +93,7 @@ def test_set_up_fetches_the_commit_and_installs_nothing(
     assert status == 0, lines
     folder = tmp_path / f"attention-book-{origin[1][:8]}"
     assert lines == [
-        f"Set-up: attention_lib from the folder {folder.name}, now fetched from "
+        f"Set-up: attention_lib from the folder {folder.name}, fetching it from "
         f"file://{origin[0]}",
         str(folder / "attention_lib/__init__.py"),
     ]

@@ -1,7 +1,9 @@
 """What a picture says it draws: all that a reader sees, and nothing of the machine."""
 
+import base64
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from attention_lib.plotting import (
     show_weights,
 )
 from attention_lib.plotting._contents import contents
+
+RECORDS = Path(__file__).resolve().parents[1] / "notebooks"
 
 
 def curve(y, **options):
@@ -37,7 +41,8 @@ def test_picture_carries_its_contents_and_who_drew_it():
 def test_contents_of_a_curve():
     told = drawn(curve([3, 2, 1]))
     assert told["lines"] == [
-        {"look": "#0072b2 -o", "x": "1.000 2.000 4.000", "y": "3.000 2.000 1.000"}
+        {"look": "#0072b2 -o", "width": "1.5"}
+        | {"x": "1.000 2.000 4.000", "y": "3.000 2.000 1.000"}
     ]
     assert (told["x"]["label"], told["y"]["label"]) == ("step", "nats")
     assert told["legend"] == ["loss"]
@@ -58,7 +63,11 @@ def test_contents_of_bars():
 def test_contents_of_a_map():
     told = drawn(show_weights(np.eye(2), ["one", "two"], ["one", "two"]))
     assert told["images"][0]["rows"] == ["1.000 0.000", "0.000 1.000"]
-    assert told["texts"] == [["1.00", "0.000 0.000"], ["1.00", "1.000 1.000"]]
+    look = ["#ffffff 8.5", "0°"]
+    assert told["texts"] == [
+        ["1.00", "0.000 0.000", *look],
+        ["1.00", "1.000 1.000", *look],
+    ]
     assert told["y"]["ticks"] == ["one", "two"]
 
 
@@ -96,3 +105,27 @@ def test_contents_refuse_what_they_cannot_describe():
     figure.axes[0].scatter([1], [2])
     with pytest.raises(TypeError, match="describe others here"):
         contents(figure)
+
+
+def test_picture_without_known_contents_is_drawn_all_the_same():
+    figure = curve([3, 2, 1])
+    figure.axes[0].scatter([1], [2])
+    with Image.open(io.BytesIO(figure.png())) as picture:
+        assert "Contents" not in picture.info
+
+
+def test_contents_tell_the_place_of_panels_that_we_set():
+    told = [drawn(show_matrices({"x": np.eye(n)}))["place"] for n in (2, 3)]
+    assert told[0] != told[1]
+    assert drawn(curve([3, 2, 1]))["place"] == ""
+
+
+@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.ipynb")), ids=lambda p: p.stem)
+def test_every_recorded_picture_carries_its_contents(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    data = [o.get("data", {}) for c in cells for o in c.get("outputs", [])]
+    pictures = [each["image/png"] for each in data if "image/png" in each]
+    assert pictures
+    for encoded in pictures:
+        with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
+            assert json.loads(picture.info["Contents"])["axes"]

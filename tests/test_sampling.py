@@ -284,3 +284,18 @@ def test_continue_text_refuses_a_single_text_without_batch(refused):
     )
     with refused(ValueError, words):
         continue_text(tiny(), beginnings()[0], max_new_tokens=1)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_pick_token_refuses_scores_that_are_not_finite(refused, value):
+    logits = torch.zeros(2, 3)
+    logits[1, 1] = value
+    words = "logits hold nan or inf: no token can be drawn from them"
+    with refused(ValueError, words):
+        pick_token(logits, temperature=1.0, generator=seeded(0))
+
+
+def test_pick_token_never_picks_what_minus_infinity_forbids():
+    logits = torch.tensor([[-math.inf, 0.0, -math.inf]]).expand(50, 3)
+    picked = pick_token(logits, temperature=1.0, generator=seeded(0))
+    assert (picked == 1).all()

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORK = Path("_build", "colab-check")
 SECONDS_PER_CELL = 300
 ROW = "{:<11} {:<18} {:>9} {:>9} {:>9} {:>9}  {}"
-TITLES = ("run", "chapter", "cells", "pictures", "numbers", "drawings", "")
+TITLES = ("run", "chapter", "cells", "figures", "numbers", "pixels", "")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,10 @@ def main(root: Path = ROOT) -> int:
     address = f"file://{work / 'repository'}"
     paths = write_copies(root, work / "copies", address, commit)
     chosen = [path for path in paths if path.stem in (sys.argv[1:] or path.stem)]
+    unknown = set(sys.argv[1:]) - {path.stem for path in paths}
+    if unknown:
+        print(f"{min(unknown)} is no chapter: choose from {paths[0].stem}, …")
+        return 2
     print(ROW.format(*TITLES).rstrip())
     status = 0
     for name, run in RUNS.items():

@@ -4,9 +4,10 @@
 """
 
 # @title Set-up: run this cell first
-# Does nothing where `attention_lib` can be imported. Else it fetches the book's code
-# into a folder beside this notebook, for you to read and edit, and installs what is
-# missing. What is installed already stays as it is.
+# Does nothing where `attention_lib` can be imported. Otherwise it fetches the book's
+# code into a folder beside this notebook, for you to read and edit, and installs what
+# is missing. What is installed already stays as it is.
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ NEEDS = [""]
 class SetUpError(Exception):
     def _render_traceback_(self) -> list[str]:  # the words, and no traceback
         return [
-            f"Set-up: attention_lib is not here yet. {self}",
+            f"Set-up stopped: {self}",
             f"- Is this machine online, and does {ADDRESS} open in a browser?",
             "  Then run this cell again.",
             "- Is the commit gone? Open the chapter anew from the book's page.",
@@ -44,7 +45,7 @@ def run(*command: str | Path) -> str:
 def set_up() -> None:
     missing = [need for need in NEEDS if not find_spec(need.split(">")[0])]
     folder = Path(f"attention-book-{COMMIT[:8]}").resolve()
-    source = "fetched before" if folder.exists() else f"now fetched from {ADDRESS}"
+    source = "fetched before" if folder.exists() else f"fetching it from {ADDRESS}"
     pip = f"; pip installs {', '.join(missing)}" if missing else ""
     print(f"Set-up: attention_lib from the folder {folder.name}, {source}{pip}")
     if not folder.exists():
@@ -56,7 +57,9 @@ def set_up() -> None:
         part.rename(folder)
     if missing:
         pinned = folder / ".git" / "installed.txt"  # so that pip moves none of it
-        pinned.write_text(run(sys.executable, "-m", "pip", "list", "--format=freeze"))
+        listed = run(sys.executable, "-m", "pip", "list", "--format=freeze")
+        plain = re.findall(r"^[\w.-]+==\d[\w.+]*$", listed, re.MULTILINE)
+        pinned.write_text("\n".join(plain))
         install = ("-m", "pip", "install", "--quiet", "--constraint", pinned)
         run(sys.executable, *install, *missing)
     sys.path.append(str(folder))

@@ -31,7 +31,7 @@ LAST = pytest.StashKey[bool]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have each kernel load what watches it, and the pretended device."""
-    if not os.environ.get("ATTENTION_DEVICE"):
+    if os.environ.get("ATTENTION_DEVICE", "") in ("", "cpu"):
         raise pytest.UsageError("set ATTENTION_DEVICE to `cuda` or `pretend`")
     if hasattr(config, "workerinput"):
         return  # the environment is inherited
@@ -103,7 +103,7 @@ def main() -> int:
     """Describe the GPU, or say in one line why there is none."""
     fault = missing()
     if fault:
-        print(f"test-gpu: {fault}; `make test-devices` pretends a GPU", file=sys.stderr)
+        print(f"test-gpu: {fault}; `make test-devices` simulates one", file=sys.stderr)
         return 2
     print(describe("cuda"))
     return 0

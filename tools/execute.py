@@ -73,6 +73,7 @@ def kernel_environment(root: Path) -> dict[str, str]:
     return {
         **os.environ,
         **run_environment(root),
+        "ATTENTION_DEVICE": "cpu",  # the reference is the CPU's, wherever it is made
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
     }
 

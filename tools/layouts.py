@@ -1,16 +1,16 @@
-"""Started in a kernel by tools.variations: `nn.Linear` stores its weight by columns.
+"""Started in a kernel by tools.variations: `nn.Linear` reads its weight by columns.
 
-The values are the same. But products run through memory in another order, and so may
+The numbers are the same. But products run through memory in another order, and so may
 sum in another order, as they do on other processors and in other builds.
 """
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 
-def _by_columns(layer: nn.Linear) -> None:
-    _as_usual(layer)
-    layer.weight.data = layer.weight.data.t().contiguous().t()
+def _by_columns(layer: nn.Linear, x: Tensor) -> Tensor:
+    return F.linear(x, layer.weight.t().contiguous().t(), layer.bias)
 
 
-_as_usual = nn.Linear.reset_parameters
-nn.Linear.reset_parameters = _by_columns  # type: ignore[assignment,method-assign]
+# Here and not where weights are drawn: memory in another order would draw others.
+nn.Linear.forward = _by_columns  # type: ignore[assignment,method-assign]

@@ -60,6 +60,12 @@ def report(changes: list[Change], cells: list[Cell]) -> str:
             ],
         ),
     ]
+    drawn = sum(cell.get("drawing_count", 0) for cell in cells)
+    if drawn:
+        parts.append(
+            f"{drawn} figures come from another matplotlib and were compared by their "
+            "contents: look at each of them, too."
+        )
     if moved:
         rows = [(cell["place"], *_sizes([cell]), _why(cell)) for cell in moved]
         parts.append(_table(("cell", "numbers", "pictures", ""), rows))

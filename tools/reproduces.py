@@ -11,10 +11,17 @@ RESULTS, PAGE = Path("book/reproduces.json"), Path("book/reproduces.md")
 Row = dict[str, Any]
 
 
-def write(rows: dict[str, Row], repeated: Row | None, machine: str) -> None:
+def write(
+    rows: dict[str, Row],
+    repeated: Row | None = None,
+    *,
+    machine: str,
+    titles: dict[str, str],
+) -> None:
     """Keep new rows beside older ones, and fill the page.
 
-    A row that could not be measured now does not replace one that once was.
+    A row that could not be measured now does not replace one that once was. `titles`
+    names all rows, in their order.
     """
     path = ROOT / RESULTS
     kept: Row = {"rows": {}, "repeated": None}
@@ -23,6 +30,11 @@ def write(rows: dict[str, Row], repeated: Row | None, machine: str) -> None:
     for name, row in rows.items():
         if "missing" not in row or "chapters" not in kept["rows"].get(name, {}):
             kept["rows"][name] = row
+    kept["rows"] = {
+        name: kept["rows"][name] | {"what": title}
+        for name, title in titles.items()
+        if name in kept["rows"]
+    }
     kept["machine"] = machine
     kept["repeated"] = repeated or kept["repeated"]
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
@@ -40,8 +52,9 @@ def refill(root: Path) -> None:
 
 def texts(kept: Row) -> dict[str, str]:
     """Return the text of each blank of the page."""
+    where = f"All on {kept['machine']}, in {_minutes(kept)} minutes."
     return {
-        "variations": _summary(kept["rows"]),
+        "variations": f"{summary(kept['rows'])}\n\n{where}",
         "chapters": show(kept["rows"]),
         "exceptions": _exceptions(kept["rows"]),
         "repeated": _repeated(kept["repeated"]),
@@ -72,35 +85,46 @@ def _entry(entry: Row | None) -> str:
     return f"{entry['largest']:.2f}" if entry["largest"] else "0"
 
 
-def _summary(rows: dict[str, Row]) -> str:
+def summary(rows: dict[str, Row]) -> str:
     """Return a table: variations, versions, how much was compared, and when."""
     lines = [
-        "| run | Python, torch, NumPy, matplotlib | cells | pictures | differ | date |",
-        "|---|---|---:|---:|---:|---|",
+        "| run | cells | figures | differ | date | Python, torch, NumPy, matplotlib |",
+        "|---|---:|---:|---:|---|---|",
     ]
+    usual = ""
     for row in rows.values():
         if "missing" in row:
-            lines.append(
-                f"| {row['what']} | still to be measured: {row['missing']} ||||"
-            )
+            why = f"still to be measured: {row['missing']}"
+            lines.append(f"| {row['what']} | – | – | – | – | {why} |")
             continue
         cells, compared, pictures, drawings, failed = (
             sum(entry[name] for entry in row["chapters"].values())
             for name in ("cells", "compared", "pictures", "drawings", "failed")
         )
-        numbers = ", ".join(row["versions"].values())
+        numbers = ", ".join([*row["versions"].values(), row["on"]]).rstrip(", ")
+        usual = usual or numbers
+        shown = "" if numbers == usual and len(lines) > 2 else numbers
         drawn = f"{pictures}, by contents" if drawings else f"{pictures}"
         lines.append(
-            f"| {row['what']} | {numbers} | {compared} of {cells} | {drawn} | {failed} "
-            f"| {row['date']} |"
+            f"| {row['what']} | {compared} of {cells} | {drawn} | {failed} | "
+            f"{row['date']}{_age(row, rows)} | {shown} |"
         )
     return "\n".join(lines)
 
 
+def _minutes(kept: Row) -> int:
+    return round(sum(row.get("seconds", 0) for row in kept["rows"].values()) / 60)
+
+
+def _age(row: Row, rows: dict[str, Row]) -> str:
+    """Say that a run belongs to an earlier state of the book, if it does."""
+    now = rows.get("as-recorded", {}).get("records")
+    return "" if row["records"] == now else ", of an earlier state"
+
+
 def _exceptions(rows: dict[str, Row]) -> str:
     """Say how many cells are not compared."""
-    measured = [row["chapters"] for row in rows.values() if "chapters" in row]
-    chapters = measured[0].values()
+    chapters = rows["as-recorded"]["chapters"].values()
     cells = sum(entry["cells"] for entry in chapters)
     left_out = cells - sum(entry["compared"] for entry in chapters)
     return f"Of {cells} cells, {left_out} are not compared ({left_out / cells:.1%})."
@@ -108,8 +132,8 @@ def _exceptions(rows: dict[str, Row]) -> str:
 
 def _repeated(repeated: Row | None) -> str:
     if not repeated:
-        return "Repetitions: still to be counted."
+        return "More repetitions of the plain run are still to be counted."
     return (
-        f"All notebooks ran {repeated['times']} more times as recorded; "
+        f"The first line was repeated {repeated['times']} times; "
         f"{repeated['failed']} of these runs found a difference."
     )

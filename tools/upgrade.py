@@ -42,6 +42,16 @@ def upgrade(root: Path, check: bool, run: Run = run) -> int:
     """
     state = root / STATE
     _begin(root, state, run)
+    try:
+        return _move(root, state, check, run)
+    except StoppedError:
+        if check:
+            _put_back(root, state, run)
+        raise
+
+
+def _move(root: Path, state: Path, check: bool, run: Run) -> int:
+    """Do what follows the resolving."""
     changes = moved_pins(pins(state / PINS), pins(root / PINS))
     if not changes:
         shutil.rmtree(state)
@@ -159,7 +169,11 @@ def main(root: Path = ROOT) -> int:
     except StoppedError as error:
         print(f"upgrade: {error}", file=sys.stderr)
     except KeyboardInterrupt:
-        print("upgrade: cut short; `make upgrade` goes on from here", file=sys.stderr)
+        print(
+            "upgrade: cut short. The pins may be the new ones by now; run the same "
+            "command again to go on",
+            file=sys.stderr,
+        )
     return 1
 
 

@@ -6,9 +6,11 @@ machine cannot make keeps its row of an earlier run, with the date of that.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,10 +22,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tools.devices import describe
 from tools.environments import UnavailableError, environment, versions
-from tools.reproduces import show, write
+from tools.reproduces import show, summary, write
 
 ROOT = Path(__file__).resolve().parents[1]
+MACHINE = f"a machine with {os.cpu_count()} cores, {platform.machine()}"
 SHOWN = ("torch", "numpy", "matplotlib")  # whose versions the table tells
 PYTEST = ("-q", "-n", "auto", "--dist", "loadscope", "-p", "no:cacheprovider")
 NBVAL = ("-p", "tools.compare", "--nbval", "--nbval-cell-timeout=300", "notebooks")
@@ -88,21 +92,35 @@ def instructions(level: str) -> dict[str, str]:
 
 
 def layout(folder: Path) -> dict[str, str]:
-    """Return what stores weights by columns, and fills new memory with rubbish."""
+    """Return what reads weights by columns, and fills new memory with rubbish."""
+    start = "import tools.layouts; del tools\n"
+    return starting(folder, start) | {"MALLOC_PERTURB_": "165"}
+
+
+def elsewhere(folder: Path) -> dict[str, str]:
+    """Return a locale with a decimal comma, made on the spot, and a time zone far away.
+
+    Raises:
+        UnfitError: the system cannot make it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / "de_DE.UTF-8"
+    command = ["localedef", "-i", "de_DE", "-f", "UTF-8", str(made)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UnfitError(f"no German locale can be made: {error}") from error
+    settings = {"LC_ALL": made.name, "LOCPATH": str(folder), "TZ": "Pacific/Kiritimati"}
+    start = "__import__('locale').setlocale(__import__('locale').LC_ALL, '')\n"
+    return settings | starting(folder, start)
+
+
+def starting(folder: Path, code: str) -> dict[str, str]:
+    """Return what has every kernel run some code before its first cell."""
     startup = folder / "profile_default/startup"
     startup.mkdir(parents=True, exist_ok=True)
-    (startup / "00-layout.py").write_text("import tools.layouts; del tools\n")
-    return {"IPYTHONDIR": str(folder), "MALLOC_PERTURB_": "165"}
-
-
-def elsewhere() -> dict[str, str]:
-    """Return another locale, where one is installed, and a time zone far away."""
-    listed = subprocess.run(
-        ["locale", "-a"], check=False, capture_output=True, text=True
-    )
-    here = {"C", "POSIX", "C.utf8", "C.UTF-8", os.environ.get("LANG", "")}
-    others = [name for name in listed.stdout.split() if name not in here]
-    return {"LC_ALL": (others or ["C"])[0], "TZ": "Pacific/Kiritimati"}
+    (startup / "00-variation.py").write_text(code, encoding="utf-8")
+    return {"IPYTHONDIR": str(folder)}
 
 
 def gpu() -> dict[str, str]:
@@ -121,34 +139,37 @@ def gpu() -> dict[str, str]:
 def variations(folder: Path) -> list[Variation]:
     """Return all variations; `folder` holds what their kernels start with."""
     return [
-        Variation("as-recorded", "as recorded: one thread, this processor"),
-        Variation(
-            "default", "no vector instructions", partial(instructions, "default")
-        ),
+        Variation("as-recorded", "as recorded"),
+        Variation("default", "SSE instructions", partial(instructions, "default")),
         Variation("avx2", "AVX2 instructions", partial(instructions, "avx2")),
         Variation("avx512", "AVX-512 instructions", partial(instructions, "avx512")),
-        Variation("two-threads", "two threads", lambda: {"OMP_NUM_THREADS": "2"}),
+        Variation(
+            "two-threads",
+            "two threads",
+            # Two notebooks run at once; threads that spin would wait for each other.
+            lambda: {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},
+        ),
         Variation(
             "layout",
-            "weights by columns, memory not clean",
-            partial(layout, folder),
+            "other memory, hash seed 1",
+            lambda: {"PYTHONHASHSEED": "1"} | layout(folder / "layout"),
         ),
-        Variation("hash-1", "hash seed 1", lambda: {"PYTHONHASHSEED": "1"}),
         Variation(
-            "hash-2",
-            "hash seed 2, another locale and time zone",
-            lambda: {"PYTHONHASHSEED": "2"} | elsewhere(),
+            "elsewhere",
+            "German locale, far time zone, hash seed 2",
+            lambda: {"PYTHONHASHSEED": "2"} | elsewhere(folder / "elsewhere"),
         ),
+        Variation("python-3.11", "Python 3.11", python="python-3.11"),
         Variation("python-3.12", "Python 3.12", python="python-3.12"),
         Variation("python-3.13", "Python 3.13", python="python-3.13"),
-        Variation("oldest", "the oldest versions allowed", python="oldest"),
+        Variation("oldest", "oldest versions", python="oldest"),
         Variation(
             "pretended-gpu",
-            "a pretended GPU",
+            "simulated GPU",
             lambda: {"ATTENTION_DEVICE": "pretend"},
             plugin="tools.devices",
         ),
-        Variation("gpu", "a GPU", gpu, plugin="tools.devices"),
+        Variation("gpu", "GPU", gpu, plugin="tools.devices"),
     ]
 
 
@@ -169,20 +190,41 @@ def measure(variation: Variation, arguments: list[str]) -> dict[str, Any]:
     command += [f"--comparison-report={found}"]
     command += [f"--kernel-python={python}"] if variation.python else []
     command += ["-p", variation.plugin] if variation.plugin else []
+    command += ["-n0"] if variation.name == "gpu" else []  # the notebooks share one
+    plain = {"OMP_NUM_THREADS": "1", "ATTENTION_DEVICE": "cpu"}
     began = time.monotonic()
     with (reports / f"variation-{variation.name}.log").open("w") as log:
         done = subprocess.run(
-            command, check=False, stdout=log, stderr=log, cwd=ROOT, env=os.environ | own
+            command,
+            check=False,
+            stdout=log,
+            stderr=log,
+            cwd=ROOT,
+            env=os.environ | plain | own,
         )
     if not found.is_file():
+        raise RuntimeError(f"pytest ended with {done.returncode}: see {log.name}")
+    chapters = by_chapter(json.loads(found.read_text(encoding="utf-8")))
+    failed = any(entry["failed"] for entry in chapters.values())
+    if done.returncode != failed:  # 1 where cells failed; a kernel may not have begun
         raise RuntimeError(f"pytest ended with {done.returncode}: see {log.name}")
     return {
         "what": variation.what,
         "date": datetime.now(UTC).date().isoformat(),
+        "records": records(),
         "seconds": round(time.monotonic() - began),
         "versions": versions(python, SHOWN),
-        "chapters": by_chapter(json.loads(found.read_text(encoding="utf-8"))),
+        "on": describe("cuda") if variation.name == "gpu" else "",
+        "chapters": chapters,
     }
+
+
+def records() -> str:
+    """Return one hash of the texts and versions that the records belong to."""
+    paths = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    notebooks = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    prints = [notebook["metadata"].get("attention_book") for notebook in notebooks]
+    return hashlib.sha256(json.dumps(prints).encode()).hexdigest()[:8]
 
 
 def by_chapter(cells: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -195,7 +237,7 @@ def by_chapter(cells: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         )
         entry["cells"] += 1
         entry["compared"] += cell["compared"]
-        entry["failed"] += cell["outcome"] != "passed"
+        entry["failed"] += cell["outcome"] == "failed"
         if cell["compared"]:
             entry["pictures"] += cell["picture_count"]
             entry["drawings"] += cell["drawing_count"]
@@ -204,7 +246,9 @@ def by_chapter(cells: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return chapters
 
 
-def _run(chosen: list[Variation], repeat: int, arguments: list[str]) -> bool:
+def _run(
+    chosen: list[Variation], titles: dict[str, str], repeat: int, arguments: list[str]
+) -> bool:
     """Measure, say how it went, keep the rows; return whether all agreed."""
     rows: dict[str, dict[str, Any]] = {}
     agreed = True
@@ -216,17 +260,49 @@ def _run(chosen: list[Variation], repeat: int, arguments: list[str]) -> bool:
         except (UnfitError, UnavailableError) as error:
             rows[variation.name] = {"what": variation.what, "missing": str(error)}
             print(f"{begin}: not measured: {error}", flush=True)
+            # CI has every interpreter and package; a processor it cannot choose.
+            unexpected = isinstance(error, UnavailableError) and "CI" in os.environ
+            agreed = agreed and not unexpected
             continue
+        except RuntimeError as error:
+            print(f"{begin}: {error}", flush=True)
+            agreed = False
+            continue
+        if not arguments:  # a part of the notebooks is no table of the book
+            write(rows, machine=MACHINE, titles=titles)
         failed = sum(entry["failed"] for entry in row["chapters"].values())
         agreed = agreed and not failed
         verdict = f"{failed} cells differ" if failed else "agrees"
         print(f"{begin}: {verdict}, {row['seconds']} s", flush=True)
+        if failed:
+            _name_failures(variation.name)
     flakes = [_repetition(number, repeat, arguments) for number in range(repeat)]
     repeated = {"times": repeat, "failed": sum(flakes)} if repeat else None
-    if not arguments:  # a part of the notebooks is no table of the book
-        write(rows, repeated, platform.machine())
-    print(show(rows))
+    if not arguments:
+        write(rows, repeated, machine=MACHINE, titles=titles)
+    if any("chapters" in row for row in rows.values()):
+        table = f"{summary(rows)}\n\n{show(rows)}"
+        print(table)
+        if os.environ.get("GITHUB_STEP_SUMMARY"):
+            with open(os.environ["GITHUB_STEP_SUMMARY"], "a", encoding="utf-8") as file:
+                file.write(f"{table}\n")
+    if repeat:
+        print(f"{repeat} repetitions: {sum(flakes)} differ")
     return agreed and not any(flakes)
+
+
+def _name_failures(name: str) -> None:
+    """Print which cells failed, and keep their pictures, which the next run deletes."""
+    reports = ROOT / "reports"
+    cells = json.loads((reports / f"variation-{name}.json").read_text("utf-8"))
+    for cell in cells:
+        if cell["outcome"] == "failed":
+            print(f"  {cell['place']}")
+    kept = reports / f"variation-{name}-pictures"
+    shutil.rmtree(kept, ignore_errors=True)
+    if (reports / "pictures").is_dir():
+        shutil.move(reports / "pictures", kept)
+    print(f"  see {reports / f'variation-{name}.log'}")
 
 
 def _repetition(number: int, of: int, arguments: list[str]) -> bool:
@@ -256,7 +332,9 @@ def main() -> int:
         none = bool(options.repeat) and not options.name
         names = [] if none else options.name or list(known)
         only = ["-k", options.only] if options.only else []
-        return 0 if _run([known[n] for n in names], options.repeat, only) else 1
+        chosen = [known[name] for name in names]
+        titles = {variation.name: variation.what for variation in known.values()}
+        return 0 if _run(chosen, titles, options.repeat, only) else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What a figure draws, in words and numbers: stored in the picture, beside its pixels.
 
 Another version of matplotlib sets the same figure with other letters, some pixels to
-the side. Its pixels cannot be compared then, but what it draws can.
+the side. Its pixels cannot be compared then, but what it draws can: its panels, words,
+lines, bars, maps and colours. Grids, frames and chosen ticks are left out.
 """
 
 import json
@@ -15,6 +16,7 @@ from matplotlib.axis import Axis
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator
 
@@ -26,19 +28,29 @@ def contents(figure: Figure) -> str:
 
     Raises:
         TypeError: a kind of drawing that this function cannot describe yet.
+        ValueError: words or dates where it wants numbers.
     """
-    axes = [_describe(ax) for ax in figure.axes]
-    words = _texts([*figure.texts, *(t for box in figure.legends for t in box.texts)])
-    return json.dumps({"axes": axes, "texts": words}, ensure_ascii=False, indent=0)
+    if figure.legends or figure.lines or figure.patches or figure.images:
+        raise TypeError("a figure's own artists are not described yet")
+    # A layout engine moves panels to make room for letters; without one they are ours.
+    engine = figure.get_layout_engine()
+    placed = engine is None or isinstance(engine, PlaceHolderLayoutEngine)
+    told = {
+        "size": _numbers(figure.get_size_inches()),
+        "axes": [_describe(ax, placed=placed) for ax in figure.axes],
+        "texts": _texts(figure.texts),
+    }
+    return json.dumps(told, ensure_ascii=False, indent=0)
 
 
-def _describe(ax: Axes) -> dict[str, Any]:
-    if ax.collections or ax.artists or ax.tables:
+def _describe(ax: Axes, *, placed: bool) -> dict[str, Any]:
+    if ax.collections or ax.artists or ax.tables or ax.child_axes:
         raise TypeError("lines, patches, images and texts only; describe others here")
     legend = ax.get_legend()
     log_x, log_y = ax.get_xscale() == "log", ax.get_yscale() == "log"
     return {
         "title": ax.get_title(),
+        "place": _numbers(ax.get_position().bounds) if placed else "",
         "x": _axis(ax.xaxis, ax.get_xlim()),
         "y": _axis(ax.yaxis, ax.get_ylim()),
         "legend": [text.get_text() for text in legend.texts] if legend else [],
@@ -47,13 +59,14 @@ def _describe(ax: Axes) -> dict[str, Any]:
         "lines": [
             {
                 "look": f"{line.get_color()} {line.get_linestyle()}{line.get_marker()}",
+                "width": f"{line.get_linewidth():.1f}",
                 "x": _numbers(line.get_xdata(), log=log_x),
                 "y": _numbers(line.get_ydata(), log=log_y),
             }
             for line in ax.lines
         ],
         "patches": [
-            {"look": f"{to_hex(patch.get_facecolor())} {patch.get_hatch()}"}
+            {"look": f"{to_hex(patch.get_facecolor(), True)} {patch.get_hatch()}"}
             | {"corners": _numbers(patch.get_patch_transform().transform(corners))}
             for patch in ax.patches
             for corners in [patch.get_path().vertices]
@@ -70,17 +83,25 @@ def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
 
 
 def _image(image: AxesImage) -> dict[str, Any]:
-    ends = image.get_cmap()([0.0, 1.0])  # a name would differ between versions
+    colours = image.get_cmap()(np.linspace(0, 1, 5))  # names differ between versions
     array = np.ma.filled(np.ma.asarray(image.get_array()).astype(float), np.nan)
     return {
-        "colours": " ".join(map(to_hex, ends)),
+        "colours": " ".join(map(to_hex, colours)),
         "range": _numbers(image.get_clim()),
         "rows": [_numbers(row, like=array) for row in array],
     }
 
 
 def _texts(texts: Sequence[Text]) -> list[list[str]]:
-    return [[text.get_text(), _numbers(text.get_position())] for text in texts]
+    return [
+        [
+            text.get_text(),
+            _numbers(text.get_position()),
+            f"{to_hex(text.get_color())} {text.get_fontsize():.1f}",
+            f"{text.get_rotation():.0f}°",
+        ]
+        for text in texts
+    ]
 
 
 def _numbers(values: Any, *, log: bool = False, like: Any = None) -> str:

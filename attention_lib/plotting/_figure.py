@@ -1,10 +1,12 @@
 """What all figures share: one style, one width, the same bytes on every run."""
 
+import contextlib
 import io
 from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib import ft2font
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
@@ -48,8 +50,10 @@ class BookFigure(Figure):
         )
         # Compared where another matplotlib drew the picture; see _contents.
         info = PngInfo()
-        info.add_text("Drawn by", f"matplotlib {matplotlib.__version__}")
-        info.add_itxt("Contents", contents(self), zip=True)
+        letters = f"FreeType {ft2font.__freetype_version__}"
+        info.add_text("Drawn by", f"matplotlib {matplotlib.__version__}, {letters}")
+        with contextlib.suppress(TypeError, ValueError):  # a reader's own additions
+            info.add_itxt("Contents", contents(self), zip=True)
         palette.save(packed, format="png", optimize=True, pnginfo=info)
         return packed.getvalue()
 
