@@ -84,10 +84,10 @@ def test_page_says_what_is_still_to_be_measured() -> None:
     kept = {"rows": {"as-recorded": row(), "gpu": gpu}, "repeated": None}
     summary = reproduces.texts(kept | {"machine": "two cores"})["variations"]
     why = "still to be measured: no GPU at hand"
-    assert f"| a GPU | – | – | – | – | {why} |" in summary
-    found = "| two threads | 1 of 2 | 1 | 0 | 2026-11-21 | 3.11.7, 2.13.0 |"
+    assert f"| a GPU | – | – | – | {why} |" in summary
+    found = "| two threads | 1\u00a0of\u00a02 | 1 | 0 | 3.11.7, 2.13.0 |"
     assert found in summary
-    assert summary.endswith("All on two cores, in 1 minutes.")
+    assert summary.endswith("Run on 2026-11-21, on two cores, in 1 minutes.")
 
 
 TITLES = {"as-recorded": "two threads", "gpu": "two threads"}
@@ -140,10 +140,15 @@ def test_almost_all_cells_are_compared_in_the_plain_run() -> None:
     ), "run `make test-variations`"
 
 
-def test_run_of_an_earlier_state_is_marked() -> None:
-    rows = {"as-recorded": row(), "gpu": row() | {"records": "0"}}
-    dates = [line.split("|")[5] for line in reproduces.summary(rows).splitlines()[2:]]
-    assert dates == [" 2026-11-21 ", " 2026-11-21, of an earlier state "]
+def test_run_of_another_day_or_state_is_marked() -> None:
+    older = row() | {"records": "0", "date": "2026-11-01"}
+    rows = {"as-recorded": row(), "gpu": older, "avx2": row()}
+    notes = [line.split("|")[5] for line in reproduces.summary(rows).splitlines()[2:]]
+    assert notes == [
+        " 3.11.7, 2.13.0 ",
+        " on 2026-11-01; an earlier state of the book ",
+        "  ",
+    ]
 
 
 def test_every_variation_has_a_row(tmp_path: Path) -> None:

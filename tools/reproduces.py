@@ -52,7 +52,10 @@ def refill(root: Path) -> None:
 
 def texts(kept: Row) -> dict[str, str]:
     """Return the text of each blank of the page."""
-    where = f"All on {kept['machine']}, in {_minutes(kept)} minutes."
+    first = kept["rows"]["as-recorded"]
+    where = (
+        f"Run on {first['date']}, on {kept['machine']}, in {_minutes(kept)} minutes."
+    )
     return {
         "variations": f"{summary(kept['rows'])}\n\n{where}",
         "chapters": show(kept["rows"]),
@@ -88,14 +91,14 @@ def _entry(entry: Row | None) -> str:
 def summary(rows: dict[str, Row]) -> str:
     """Return a table: variations, versions, how much was compared, and when."""
     lines = [
-        "| run | cells | figures | differ | date | Python, torch, NumPy, matplotlib |",
-        "|---|---:|---:|---:|---|---|",
+        "| run | cells | figures | differ | Python, torch, NumPy, matplotlib |",
+        "|---|---:|---:|---:|---|",
     ]
     usual = ""
     for row in rows.values():
         if "missing" in row:
             why = f"still to be measured: {row['missing']}"
-            lines.append(f"| {row['what']} | – | – | – | – | {why} |")
+            lines.append(f"| {row['what']} | – | – | – | {why} |")
             continue
         cells, compared, pictures, drawings, failed = (
             sum(entry[name] for entry in row["chapters"].values())
@@ -103,11 +106,12 @@ def summary(rows: dict[str, Row]) -> str:
         )
         numbers = ", ".join([*row["versions"].values(), row["on"]]).rstrip(", ")
         usual = usual or numbers
-        shown = "" if numbers == usual and len(lines) > 2 else numbers
+        notes = [] if numbers == usual and len(lines) > 2 else [numbers]
+        notes += _age(row, rows)
         drawn = f"{pictures}, by contents" if drawings else f"{pictures}"
         lines.append(
-            f"| {row['what']} | {compared} of {cells} | {drawn} | {failed} | "
-            f"{row['date']}{_age(row, rows)} | {shown} |"
+            f"| {row['what']} | {compared}\u00a0of\u00a0{cells} | {drawn} | "
+            f"{failed} | {'; '.join(notes)} |"
         )
     return "\n".join(lines)
 
@@ -116,10 +120,12 @@ def _minutes(kept: Row) -> int:
     return round(sum(row.get("seconds", 0) for row in kept["rows"].values()) / 60)
 
 
-def _age(row: Row, rows: dict[str, Row]) -> str:
-    """Say that a run belongs to an earlier state of the book, if it does."""
-    now = rows.get("as-recorded", {}).get("records")
-    return "" if row["records"] == now else ", of an earlier state"
+def _age(row: Row, rows: dict[str, Row]) -> list[str]:
+    """Say when a run was made, where that was on another day or in an earlier state."""
+    first = rows.get("as-recorded", row)
+    notes = [f"on {row['date']}"] if row["date"] != first["date"] else []
+    same = row["records"] == first["records"]
+    return notes if same else [*notes, "an earlier state of the book"]
 
 
 def _exceptions(rows: dict[str, Row]) -> str:
