@@ -73,7 +73,7 @@ def test_workflow_meets_the_schema(workflow: Path) -> None:
     ("old", "new"),
     [
         ("runs-on:", "runs-at:"),
-        ("timeout-minutes: 25", "timeout-minutes: soon"),
+        ("timeout-minutes: 35", "timeout-minutes: soon"),
         ("contents: read", "contents: all"),
         ("pull_request:", "pull_requests:"),
     ],

@@ -105,6 +105,10 @@ def test_contents_refuse_what_they_cannot_describe():
     figure.axes[0].scatter([1], [2])
     with pytest.raises(TypeError, match="describe others here"):
         contents(figure)
+    figure = curve([3, 2, 1])
+    figure.legend(["loss"])
+    with pytest.raises(TypeError, match="own artists"):
+        contents(figure)
 
 
 def test_picture_without_known_contents_is_drawn_all_the_same():
