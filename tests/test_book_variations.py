@@ -227,48 +227,46 @@ def test_unknown_environment_is_refused() -> None:
         environment("python-2")
 
 
-def test_environment_that_is_ready_is_not_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+Calls = list[tuple[str, ...]]
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """What uv is asked for in an empty project; PyTorch's own index is barred."""
     for name in ("pyproject.toml", "requirements.txt"):
         (tmp_path / name).write_text("one")
-    calls: list[tuple[str, ...]] = []
+    made: Calls = []
 
     def uv(root: Path, *arguments: str) -> None:
-        calls.append(arguments)
-        (tmp_path / ".environments/oldest").mkdir(parents=True, exist_ok=True)
-
-    monkeypatch.setattr(environments, "_uv", uv)
-    python = environment("oldest", tmp_path)
-    assert python == tmp_path / ".environments/oldest/bin/python"
-    assert [arguments[0] for arguments in calls] == ["venv", "pip"]
-    environment("oldest", tmp_path)
-    assert len(calls) == 2
-    (tmp_path / "pyproject.toml").write_text("two")
-    environment("oldest", tmp_path)
-    assert len(calls) == 4
-
-
-def test_environment_without_small_torch_takes_the_large_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("pyproject.toml", "requirements.txt"):
-        (tmp_path / name).write_text("one")
-    calls: list[tuple[str, ...]] = []
-
-    def uv(root: Path, *arguments: str) -> None:
-        calls.append(arguments)
-        (tmp_path / ".environments/colab").mkdir(parents=True, exist_ok=True)
+        made.append(arguments)
+        (root / ".environments/oldest").mkdir(parents=True, exist_ok=True)
         if "--torch-backend" in arguments:
             raise UnavailableError("no such host")
 
     monkeypatch.setattr(environments, "_uv", uv)
-    environment("colab", tmp_path)
-    assert ["--torch-backend" in arguments for arguments in calls] == [
-        False,
-        True,
-        False,
-    ]
+    return made
+
+
+def test_environment_that_is_ready_is_not_made_again(
+    tmp_path: Path, calls: Calls
+) -> None:
+    python = environment("oldest", tmp_path)
+    assert python == tmp_path / ".environments/oldest/bin/python"
+    first = len(calls)
+    environment("oldest", tmp_path)
+    assert len(calls) == first
+    (tmp_path / "pyproject.toml").write_text("two")
+    environment("oldest", tmp_path)
+    assert len(calls) == 2 * first
+
+
+def test_environment_without_small_torch_takes_the_large_one(
+    tmp_path: Path, calls: Calls
+) -> None:
+    environment("oldest", tmp_path)
+    assert [arguments[0] for arguments in calls] == ["venv", "pip", "pip"]
+    small = ["--torch-backend" in arguments for arguments in calls]
+    assert small == [False, True, False]
 
 
 def test_environment_that_cannot_be_had_says_why(tmp_path: Path) -> None:
