@@ -26,6 +26,7 @@ from nbval.plugin import IPyNbCell, NbCellError
 
 from tools.execute import kernel_environment
 from tools.outputs import compare_outputs
+from tools.program import without_program
 from tools.rules import cell_faults, first_line, reason, skipped, tags, tolerance
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -202,6 +203,7 @@ def _compare(
     """Stand in for nbval's comparison of one cell."""
     name = f"{item.path.stem}-cell-{item.cell_num + 1:02d}"
     stem = item.config.rootpath / PICTURES / name
+    result = without_program(result)
     found = compare_outputs(reference, result, tolerance(item.cell), stem)
     notes.update(vars(found), compared=True)
     item.comparison_traceback = found.faults

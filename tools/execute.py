@@ -13,6 +13,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 
 from tools.chapters import read_chapter
+from tools.program import without_program
 from tools.rules import cell_faults
 
 SECONDS_PER_CELL = 600
@@ -49,7 +50,7 @@ def execute(
     # The kernel puts its own version of Python there, which differs between machines.
     notebook.metadata["language_info"] = language
     for cell in cells:
-        cell.outputs = _joined(cell.outputs)
+        cell.outputs = without_program(_joined(cell.outputs))
     return [
         describe(chapter, number, fault)
         for number, cell in enumerate(cells, 1)

@@ -109,9 +109,10 @@ def _build(root: Path, everything: bool) -> int:
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
-    from tools import launch
+    from tools import launch, program
 
-    launch.setup(app)
+    for part in (launch, program):
+        part.setup(app)
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
     app.connect("env-get-outdated", _depend_on_static)

@@ -1,0 +1,9 @@
+"""Views of attention that the reader can touch: the same in the site and in notebooks.
+
+Numbers come from Python; the page only shows them, or computes them again where the
+reader changes something. Every view has a static part that needs no script.
+"""
+
+from attention_lib.explorer._interactive import Interactive
+
+__all__ = ["Interactive"]

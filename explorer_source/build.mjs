@@ -1,0 +1,33 @@
+// Builds attention_lib/explorer/views.js: `npm ci && npm run build`. The result is in the
+// repository, so only someone who changes a view needs this. Its first lines hold the
+// licences of what is inside, and a hash of the sources, which a test compares.
+import { createHash } from "node:crypto";
+import { readFileSync, readdirSync } from "node:fs";
+import { build } from "esbuild";
+
+const sources = ["package-lock.json", ...readdirSync("src").map((name) => `src/${name}`)];
+const hash = createHash("sha256");
+for (const path of sources.sort()) hash.update(`${path}\0`).update(readFileSync(path)).update("\0");
+
+const licences = ["preact"].map((name) => {
+  const { version, license } = JSON.parse(readFileSync(`node_modules/${name}/package.json`));
+  const text = readFileSync(`node_modules/${name}/LICENSE`, "utf8").trim();
+  return `${name} ${version} (${license})\n\n${text}`;
+});
+
+await build({
+  entryPoints: ["src/main.jsx"],
+  outfile: "../attention_lib/explorer/views.js",
+  bundle: true,
+  minify: true,
+  format: "iife",
+  target: "es2020",
+  charset: "utf8",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  legalComments: "none",
+  loader: { ".css": "text" },
+  banner: {
+    js: `/*! Built from explorer_source, sha256 ${hash.digest("hex")}.\n\nIt holds:\n\n${licences.join("\n\n")}\n*/`,
+  },
+});
