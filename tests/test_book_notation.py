@@ -12,17 +12,20 @@ FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\\)\$([^$\n]+)\$", re.DOTALL)
 WORDS = re.compile(r"\\(?:mathrm|text|begin|end|tag|operatorname)\{[^}]*\}")
 SYMBOL = re.compile(r"\\?[A-Za-z]+")
 # What a formula is built with: no symbol of ours.
-SIGNS = """approx arg cdot cos dots erf exp frac infty left le ldots lVert ln log max
-mid min partial pm qquad quad right rVert sin sqrt sum tanh tfrac times to top""".split()
+SIGN = re.compile(
+    r"\\(?:approx|cdot|cos|dots|erf|exp|frac|infty|left|le|ldots|lVert|ln|log|max|mid|min"
+    r"|partial|pm|qquad|quad|right|rVert|sin|sqrt|sum|tanh|tfrac|times|to|top)(?![a-z])"
+)
 
 
 def symbols(text: str) -> set[str]:
     r"""The letters of all formulas, such as `D`, and Greek ones, such as `\tau`."""
     found: set[str] = set()
     for display, inline in FORMULA.findall(text):
-        for word in SYMBOL.findall(WORDS.sub(" ", display or inline)):
+        plain = SIGN.sub(" ", WORDS.sub(" ", display or inline))
+        for word in SYMBOL.findall(plain):
             found |= {word} if word.startswith("\\") else set(word)
-    return found - {f"\\{sign}" for sign in SIGNS}
+    return found
 
 
 def chapters_of_labels() -> dict[str, int]:
@@ -52,7 +55,7 @@ def explained(text: str, labels: dict[str, int]) -> dict[str, int]:
         first, *_, last = row.split(" | ")
         places = [labels[name] for name in re.findall(r"`([a-z0-9-]+)`", last)]
         for symbol in symbols(first) if places else ():
-            found[symbol] = min(places + [found.get(symbol, min(places))])
+            found[symbol] = min([*places, found.get(symbol, min(places))])
     return found
 
 

@@ -114,7 +114,8 @@ def minutes(text: str) -> tuple[int, int]:
     """What a chapter states: its own minutes, and those of its exercises together."""
     own = re.search(r"^\*\*Time:\*\* (\d+) minutes", text, re.MULTILINE)
     exercises = re.findall(r"\} Exercise .*?(\d+) minutes\)$", text, re.MULTILINE)
-    assert own and exercises
+    assert own
+    assert exercises
     return int(own[1]), sum(map(int, exercises))
 
 
@@ -143,4 +144,5 @@ def test_teachers_set_exercises_that_exist(plan: str) -> None:
     text = read("teach.md").partition(f"(teach-{plan})=")[2].split("\n(teach-")[0]
     named = set(re.findall(r"\b[1-8]\.[1-5]\b", text))
     exercises = {name[3:].replace("-", ".") for name in sections() if name[:3] == "ex-"}
-    assert named and named <= exercises
+    assert named
+    assert named <= exercises
