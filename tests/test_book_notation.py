@@ -10,6 +10,7 @@ NOTATION = (ROOT / "book/notation.md").read_text(encoding="utf-8")
 CODE = re.compile(r"^(```|~~~)\{?[a-z-]+.*?^\1$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\\)\$([^$\n]+)\$", re.DOTALL)
 WORDS = re.compile(r"\\(?:mathrm|text|begin|end|tag|operatorname)\{[^}]*\}")
+LINK = re.compile(r"\{(?:ref|eq)\}`(?:[^`<]*<)?([a-z0-9-]+)>?`")
 SYMBOL = re.compile(r"\\?[A-Za-z]+")
 # What a formula is built with: no symbol of ours.
 SIGN = re.compile(
@@ -53,7 +54,7 @@ def explained(text: str, labels: dict[str, int]) -> dict[str, int]:
     found: dict[str, int] = {}
     for row in re.findall(r"^\| (.+) \|$", text, re.MULTILINE):
         first, *_, last = row.split(" | ")
-        places = [labels[name] for name in re.findall(r"`([a-z0-9-]+)`", last)]
+        places = [labels[name] for name in LINK.findall(last)]
         for symbol in symbols(first) if places else ():
             found[symbol] = min([*places, found.get(symbol, min(places))])
     return found
@@ -100,6 +101,8 @@ def test_symbols_are_no_words() -> None:
     assert symbols("$\\mathrm{head}_h \\begin{pmatrix} x \\end{pmatrix}$") == {"h", "x"}
 
 
-def test_notation_leads_to_places_that_exist() -> None:
-    for name in re.findall(r"\{(?:ref|eq)\}`([a-z0-9-]+)`", NOTATION):
-        assert name in chapters_of_labels(), name
+def test_notation_leads_to_the_chapters_that_it_names() -> None:
+    labels = chapters_of_labels()
+    assert set(LINK.findall(NOTATION)) <= labels.keys()
+    for number, name in re.findall(r"`chapter (\d) <([a-z0-9-]+)>`", NOTATION):
+        assert labels[name] == int(number), name
