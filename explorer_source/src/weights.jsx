@@ -73,11 +73,11 @@ export function Weights({ sentences }) {
         ))}
       </p>
       <div class="weights-pair">
-      <Grid
-        name={`weights${maps.length > 1 ? ` of ${headName(at, layers, heads)}` : ""}`}
-        {...{ sentence, map, allowed, top, row, column, held: place.held, setPlace }}
-      />
-      <Row sentence={sentence} weights={map[row]} allowed={allowed?.[row]} row={row} column={column} />
+        <Grid
+          name={`weights${maps.length > 1 ? ` of ${headName(at, layers, heads)}` : ""}`}
+          {...{ sentence, map, allowed, top, row, column, held: place.held, setPlace }}
+        />
+        <Row sentence={sentence} weights={map[row]} allowed={allowed?.[row]} row={row} column={column} />
       </div>
       <p class="view-soft weights-hint">
         {place.held
@@ -94,7 +94,7 @@ function Row({ sentence, weights, allowed, row, column }) {
   return (
     <div class="weights-numbers">
       <p class="weights-title">Weights of the query “{sentence.queryLabels[row]}”</p>
-      <ul class="weights-row">
+      <ul class={`weights-row${sentence.keys.length <= 12 ? " weights-few" : ""}`}>
         {sentence.keys.map((word, i) => (
           <li key={i} class={i === column ? "weights-here" : null}>
             <span class="weights-word">{word}</span>
