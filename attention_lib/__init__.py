@@ -67,6 +67,7 @@ from attention_lib.exercises import (
     check_windows,
     check_write_sizes,
 )
+from attention_lib.explorer import Interactive, explore_weights
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
@@ -165,6 +166,7 @@ __all__ = [
     "CharTokenizer",
     "FeedForward",
     "FusedMultiHeadAttention",
+    "Interactive",
     "LearnedPositions",
     "ModelConfig",
     "MultiHeadAttention",
@@ -243,6 +245,7 @@ __all__ = [
     "copy_weights",
     "evaluate",
     "expected",
+    "explore_weights",
     "layer_norm",
     "load_checkpoint",
     "make_loader",
