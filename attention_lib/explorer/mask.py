@@ -11,14 +11,19 @@ from attention_lib.explorer._maps import Maps, read_maps
 from attention_lib.explorer._packing import pack, static_table
 from attention_lib.explorer._tables import plain_table
 
-# What the row of a query that may look at nothing becomes, and who makes it so. The
-# page computes each by its key; tests compare all of them with PyTorch.
-CONVENTIONS = {
-    "zeros": "this book; PyTorch’s SDPA; nn.MultiheadAttention, weights not asked for",
-    "inf": "−∞ filled in; nn.MultiheadAttention, weights asked for",
+# What the row of a query that may look at nothing becomes: chapter 3 computes all of
+# them. The page computes each by its key; tests compare them with PyTorch.
+ANSWERS = {
+    "zeros": "this book",
+    "inf": "−∞ filled in",
     "fill": "−1e9 filled in",
-    "add": "−1e9 added (float64)",
+    "add": "−1e9 added",
 }
+NOTE = (
+    "Zeros come also from PyTorch’s SDPA, and from nn.MultiheadAttention where its "
+    "weights are not asked for. Where they are asked for, it gives nan. −1e9 is added "
+    "in float64 here."
+)
 
 
 def explore_mask(
@@ -30,7 +35,7 @@ def explore_mask(
 ) -> Interactive:
     """Shows a mask whose cells the reader clicks, and the weights that it leaves.
 
-    Where a row may look at nothing, the page shows what four conventions make of it.
+    Where a row may look at nothing, the page shows the four answers that are in use.
 
     Args:
         scores: (Q, K), scaled, before any mask: what softmax gets.
@@ -64,7 +69,8 @@ def explore_mask(
     data |= {
         "scores": pack(_scores(plain), 4),
         "masks": [[name, _signs(of)] for name, of in maps.items()],
-        "conventions": list(CONVENTIONS.items()),
+        "answers": list(ANSWERS.items()),
+        "note": NOTE,
     }
     line = (
         f"<mask to click together: {len(plain.queries)} queries × {len(plain.keys)} "
@@ -113,20 +119,22 @@ def _static(maps: dict[str, Maps]) -> str:
             row = int(empty[0])
             caption = (
                 f"Under “{name}”, row {row} (“{of.queries[row]}”) may look at nothing. "
-                "Four conventions, and what they make of it."
+                f"There are four answers. {NOTE}"
             )
             found = empty_row(_scores(of)[row])
             lines = [
-                (CONVENTIONS[kind], [f"{weight:.2f}" for weight in weights.tolist()])
+                (ANSWERS[kind], [f"{weight:.2f}" for weight in weights.tolist()])
                 for kind, weights in found.items()
             ]
-            tables.append(plain_table(caption, ["convention", *of.keys], lines))
+            tables.append(
+                plain_table(caption, ["score of what is hidden", *of.keys], lines)
+            )
             break
     return "\n".join(tables)
 
 
 def empty_row(scores: np.ndarray) -> dict[str, np.ndarray]:
-    """Gives what each convention makes of a row (K,) that may look at nothing."""
+    """Gives each answer for a row (K,) that may look at nothing."""
     row = torch.tensor(scores, dtype=torch.float64)
     softmax_of = {
         "inf": torch.full_like(row, float("-inf")),

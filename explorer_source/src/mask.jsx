@@ -2,10 +2,11 @@
 import { useState } from "preact/hooks";
 import { labels, softmax, unpack } from "./numbers.js";
 import { walk } from "./walk.js";
+import tables from "./tables.css";
 import style from "./mask.css";
 
-// What each convention makes of the scores of a row that may look at nothing.
-const EMPTY = {
+// The answers for the scores of a row that may look at nothing.
+const ANSWERS = {
   zeros: (scores) => scores.map(() => 0),
   inf: (scores) => plain(scores.map(() => -Infinity)),
   fill: (scores) => plain(scores.map(() => -1e9)),
@@ -20,7 +21,7 @@ function plain(scores) {
   return parts.map((part) => part / sum);
 }
 
-export function Mask({ queries, keys = queries, scores, masks, conventions }) {
+export function Mask({ queries, keys = queries, scores, masks, answers, note }) {
   const table = (list) => queries.map((_, i) => list.slice(i * keys.length, (i + 1) * keys.length));
   const signs = (mask) => mask.flat().map((yes) => (yes ? "x" : ".")).join("");
   const [mask, setMask] = useState(() => table([...masks[0][1]].map((sign) => sign === "x")));
@@ -67,7 +68,7 @@ export function Mask({ queries, keys = queries, scores, masks, conventions }) {
       <div class="mask-parts">
         <div>
           <p class="mask-title">Mask: who may look at whom</p>
-          <table class="mask-table" onKeyDown={walk} aria-label="mask: rows are queries, columns are keys">
+          <table class="view-table mask-table" onKeyDown={walk} aria-label="mask: rows are queries, columns are keys">
             {heads(<>key →<br />query ↓</>)}
             <tbody>
               {mask.map((row, i) => (
@@ -95,7 +96,7 @@ export function Mask({ queries, keys = queries, scores, masks, conventions }) {
         </div>
         <div>
           <p class="mask-title">Weights that it leaves</p>
-          <table class="mask-table view-number" aria-label="weights: rows are queries, columns are keys">
+          <table class="view-table mask-table view-number" aria-label="weights: rows are queries, columns are keys">
             {heads(<>key →<br />query ↓</>)}
             <tbody>
               {weights.map((row, i) => (
@@ -103,7 +104,7 @@ export function Mask({ queries, keys = queries, scores, masks, conventions }) {
                   <th scope="row">{queries[i]}</th>
                   {row.map((weight, j) => (
                     <td key={j} class={mask[i][j] ? null : "mask-hidden"} style={{ "--w": weight }}>
-                      {weight.toFixed(3)}
+                      {mask[i][j] ? weight.toFixed(3) : "0"}
                     </td>
                   ))}
                 </tr>
@@ -118,27 +119,28 @@ export function Mask({ queries, keys = queries, scores, masks, conventions }) {
       {shown >= 0 && (
         <div class="mask-empty">
           <p>
-            <strong>“{rows[shown]}” may look at nothing.</strong> Four conventions, and what they make of this row:
+            <strong>“{rows[shown]}” may look at nothing.</strong> There are four answers:
           </p>
-          <table class="mask-table view-number" aria-label={`conventions for the empty row of ${rows[shown]}`}>
-            {heads("convention")}
+          <table class="view-table mask-table view-number" aria-label={`answers for the empty row of ${rows[shown]}`}>
+            {heads("hidden scores")}
             <tbody>
-              {conventions.map(([kind, name]) => (
+              {answers.map(([kind, name]) => (
                 <tr key={kind}>
                   <th scope="row">{name}</th>
-                  {EMPTY[kind](raw[shown]).map((weight, j) => (
+                  {ANSWERS[kind](raw[shown]).map((weight, j) => (
                     <td key={j} style={{ "--w": weight || 0 }}>{Number.isNaN(weight) ? "nan" : weight.toFixed(3)}</td>
                   ))}
                 </tr>
               ))}
             </tbody>
           </table>
+          <p class="view-soft">{note}</p>
         </div>
       )}
     </>
   );
 }
-Mask.style = style;
+Mask.style = tables + style;
 
 function say(query, keys, weights, allowed) {
   const seen = keys.map((key, j) => allowed[j] && `${key} ${weights[j].toFixed(2)}`).filter(Boolean);

@@ -75,18 +75,21 @@ export function Split({ cells, viewed, split, mistake, wrapper }) {
         <p class="split-code"><code>{steps[at].code}</code></p>
         <p>{steps[at].says}</p>
       </div>
-      {steps.slice(0, at + 1).map(({ title, blocks }) => <Part key={title} {...{ title, blocks }} {...grid} />)}
+      {steps.slice(0, last ? at : at + 1).map((part) => <Part key={part.title} {...part} {...grid} />)}
       {last && (
         <>
-          <Part
-            title={`Wrapper: ${heads} projections of their own, each (1, ${length}, ${size})`}
-            blocks={wrapper.map((block, h) => [`head ${h}`, block, (t) => `token ${t + 1}`])}
-            {...grid}
-          />
+          <div class="split-pair">
+            <Part {...steps[at]} {...grid} />
+            <Part
+              title={`wrapper: ${heads} times ${shape(length, size)}`}
+              blocks={wrapper.map((block, h) => [`head ${h}`, block, (t) => `token ${t + 1}`])}
+              {...grid}
+            />
+          </div>
           <p class="split-verdict">
             {JSON.stringify(steps[at].blocks.map(([, block]) => block)) === JSON.stringify(wrapper)
-              ? "✓ Split and wrapper: the same numbers in the same places."
-              : "✗ Split and wrapper differ: a dashed cell belongs to another head."}
+              ? "✓ Each head of the wrapper has a projection of its own, and holds the same numbers."
+              : "✗ Not what the wrapper’s heads hold. A dashed number belongs to another head."}
           </p>
         </>
       )}
@@ -108,7 +111,7 @@ function Part({ title, blocks, token, head, followed, setFollowed }) {
         {blocks.map(([name, block, label], at) => {
           const open = block.flat().includes(followed) ? followed : block[0][0];
           return (
-            <table key={at} class="split-table view-number" aria-label={name || title} onKeyDown={walk}>
+            <table key={at} class="view-table split-table" aria-label={name || title} onKeyDown={walk}>
               {name && <caption>{name}</caption>}
               <tbody>
                 {block.map((line, row) => (
@@ -143,7 +146,9 @@ function Part({ title, blocks, token, head, followed, setFollowed }) {
 
 // How many numbers of other heads each head holds.
 function astray(blocks, head) {
-  const counts = blocks.map((block, h) => block.flat().filter((number) => head(number) !== h).length);
-  const held = counts.map((count, h) => `head ${h} holds ${count} of its ${blocks[h].flat().length} numbers from other heads`);
-  return `The shape is right, and no error says that ${held.join(", ")}.`;
+  const held = blocks.map((block, h) => {
+    const numbers = block.flat();
+    return `${numbers.filter((number) => head(number) !== h).length} of the ${numbers.length} numbers in head ${h}`;
+  });
+  return `The shape is right, and nothing fails. But ${held.join(" and ")} belong to another head.`;
 }

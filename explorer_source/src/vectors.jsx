@@ -130,7 +130,7 @@ export function Vectors({ words, axes, x, query, limit }) {
           </p>
         </div>
         <div class="vectors-numbers">
-          <table class="view-number">
+          <table class="view-table">
             <thead>
               <tr>
                 <th scope="col">key</th>
