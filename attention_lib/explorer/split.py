@@ -31,7 +31,7 @@ def explore_split(x: Any, num_heads: int) -> Interactive:
     """
     cells = _read_cells(x)
     batch = torch.from_numpy(cells)[None]  # (1, T, H·D)
-    right = split_heads(batch, num_heads)  # (1, H, T, D)
+    right = split_heads(batch.double(), num_heads).long()  # (1, H, T, D)
     if num_heads < 2:
         raise ValueError(
             f"num_heads must be 2 or more, to have a choice; got {num_heads}"
