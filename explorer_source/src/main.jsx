@@ -1,8 +1,14 @@
 // Brings every view of a page to life, once, also those that a notebook adds later.
 // A new kind: one import and one entry here; its style is the component's `style`.
 import { mount } from "./mount.js";
+import { Mask } from "./mask.jsx";
+import { Split } from "./split.jsx";
+import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
 
 mount({
+  mask: Mask,
+  split: Split,
+  vectors: Vectors,
   weights: Weights,
 });
