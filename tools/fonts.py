@@ -1,11 +1,10 @@
 """Fonts cut to the glyphs that the pages show, to stand in a style sheet themselves.
 
-Such a font is there when the style sheet is: nothing jumps, and a page that is opened as
-a file needs no leave to load it.
+Such a font is there when the style sheet is: nothing jumps, and a page that is
+opened as a file needs no leave to load it.
 """
 
 import base64
-import hashlib
 import io
 from functools import cache
 from pathlib import Path
@@ -34,8 +33,8 @@ def embedded_face(
 @cache
 def _subset(font: Path, characters: str) -> tuple[bytes, list[int]]:
     """Return a font with these characters only, and which of them it has."""
-    from fontTools import subset
-    from fontTools.ttLib import TTFont
+    from fontTools import subset  # type: ignore[import-untyped]
+    from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
     # Cutting takes longer than the rest, and seldom gives another result.
     with TTFont(font) as whole:

@@ -1,9 +1,9 @@
 """Formulas, typeset by KaTeX when the site is built: HTML for eyes, MathML for ears.
 
 `tools/katex` holds KaTeX's script, style sheet and fonts, all of one version, as its
-package on npm has them; the style sheet names woff2 fonts only. The script runs here, in
-V8 (mini-racer), never in a page. A formula that KaTeX cannot read is a warning with its
-place, so it fails the build.
+package on npm has them; the style sheet names woff2 fonts only. The script runs here,
+in V8 (mini-racer), never in a page. A formula that KaTeX cannot read is a warning with
+its place, so it fails the build.
 
 The style sheet of the site holds the glyphs that its formulas need, so that no formula
 waits for a font or moves when it comes. A glyph that is missing there comes from the
@@ -33,6 +33,8 @@ TYPESET = """(tex, options) => {
 }"""
 # Environments that number their lines: here Sphinx numbers, and only what has a label.
 NUMBERED = re.compile(r"\\(begin|end)\{(equation|align|gather|alignat)\}")
+# What only a screen reader reads must not call for a font.
+UNDRAWN = ".katex .katex-mathml{font-family:math}\n"
 PIECE = re.compile(r"<(/?span|[^>]*)([^>]*)>|[^<]+")
 # A font belongs in the style sheet when a formula has one of its classes.
 CLASSES = {
@@ -100,7 +102,7 @@ def setup(app: Any) -> None:
 
 
 def _html(translator: Any, node: nodes.Element, tex: str, display: bool) -> str:
-    """Return a formula's HTML; complain with the formula's place where there is none."""
+    """Return a formula's HTML; complain with its place where there is none."""
     from sphinx.util import logging
 
     html, error = typeset(tex, display)
@@ -194,4 +196,5 @@ def style(characters: set[str], classes: set[str]) -> str:
             )
         )
     head = f"/* KaTeX {version()}, MIT License: katex/LICENSE. Its fonts, cut to what "
-    return head + "these pages draw, stand at the end. */\n" + css + "".join(faces)
+    head += "these pages draw, stand at the end. */\n"
+    return head + css + UNDRAWN + "".join(faces)

@@ -19,6 +19,7 @@ RULE = re.compile(
     r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"\\([0-9a-f]+) ?"\}', re.ASCII
 )
 NAME = re.compile(r"\bfa-[a-z0-9-]+")
+STYLES = re.compile(r"\b(fa[srb] (?=fa-)|fa-(?:solid|regular|brands)\b)")
 # A style sheet may write the character itself.
 SHOWN = re.compile(r"[\ue000-\uf8ff]|\\(e[0-9a-f]{3}|f[0-9a-f]{3})\b")
 # Style, family, weight, file, and the classes that ask for it.
@@ -29,7 +30,7 @@ FONTS = (
 )
 HEAD = """\
 /* Icons of Font Awesome Free by Fonticons, Inc., https://fontawesome.com, a selection.
-   Icons: CC BY 4.0, https://creativecommons.org/licenses/by/4.0/. Fonts: SIL OFL 1.1. */
+   Icons: CC BY 4.0, https://creativecommons.org/licenses/by/4.0/. Fonts: OFL 1.1. */
 """
 
 
@@ -102,7 +103,7 @@ def style(css: str, pages: str, shown: set[str], fonts: Path) -> str:
     names, known = set(NAME.findall(pages)), icons(css)
     used = {name: known[name] for name in sorted(names & known.keys())}
     characters = {" ", *used.values(), *shown}
-    words = set(re.findall(r"[\w-]+", pages))
+    words = {word.strip() for word in STYLES.findall(pages)}
     faces = [
         embedded_face(
             fonts / f"{file}.woff2",

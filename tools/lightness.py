@@ -1,7 +1,7 @@
 """Pages that are light: pictures as WebP of known size, scripts that do not wait.
 
-A picture keeps its source (a notebook's PNG); the site shows the same pixels as lossless
-WebP, without the list of what is drawn that a record's picture carries.
+A picture keeps its source (a notebook's PNG); the site shows the same pixels as
+lossless WebP, without the list of what is drawn that a record carries in its picture.
 """
 
 import re
@@ -27,8 +27,9 @@ def _lighten(
     app: Any, pagename: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Rewrite what a page is made from."""
-    for script in context.get("script_files", ()):
-        defer(script)
+    # The page of the search has a script of its own that does not wait for these.
+    if template != "search.html":
+        context["script_files"] = [*map(deferred, context.get("script_files", ()))]
     sources = {name: source for source, name in app.builder.images.items()}
     count = 0
 
@@ -47,19 +48,21 @@ def _lighten(
         context["body"] = IMAGE.sub(replace, context["body"])
 
 
-def defer(script: Any) -> None:
-    """Have a script of a page's head run when the page is read, in the same order."""
-    attributes = script.attributes
+def deferred(script: Any) -> Any:
+    """Return a script of a page's head that runs when the page is read, in order."""
+    attributes = dict(script.attributes)
     if script.filename:
         if not {"async", "defer"} & attributes.keys():
             attributes["defer"] = "defer"
-    elif "type" not in attributes:
+    else:
         # A script without a file can wait only as a module.
-        attributes["type"] = "module"
+        attributes.setdefault("type", "module")
+    # Another page has the same object.
+    return type(script)(script.filename, priority=script.priority, **attributes)
 
 
 def lighter(tag: str, address: str, source: Path, folder: Path, lazy: bool) -> str:
-    """Return an image's tag with its size, and with a lighter picture where there is one.
+    """Return an image's tag with its size, and a lighter picture where there is one.
 
     `source` is the picture, `folder` where pages find theirs.
     """
@@ -72,7 +75,7 @@ def lighter(tag: str, address: str, source: Path, folder: Path, lazy: bool) -> s
     added = ' decoding="async"'
     if lazy and "loading=" not in tag:
         added += ' loading="lazy"'
-    if size and "width" not in tag and "height" not in tag:
+    if size and " width=" not in tag and "height" not in tag:
         added += f' width="{round(size[0])}" height="{round(size[1])}"'
     return re.sub(r"\s*/?>$", f"{added} />", tag)
 
