@@ -32,6 +32,12 @@ HEAD = """\
 /* Icons of Font Awesome Free by Fonticons, Inc., https://fontawesome.com, a selection.
    Icons: CC BY 4.0, https://creativecommons.org/licenses/by/4.0/. Fonts: OFL 1.1. */
 """
+# What the theme's script made of three icons, for which the theme has rules of its own.
+SAME_SIZE = """\
+.theme-switch-button .theme-switch.fa-lg{font-size:1em;line-height:1;vertical-align:0}
+.bd-sidebar-secondary .onthispage i.fa-solid{padding-right:0}
+.prev-next-area a i.fa-solid{font-size:1em}
+"""
 
 
 def setup(app: Any) -> None:
@@ -121,4 +127,4 @@ def style(css: str, pages: str, shown: set[str], fonts: Path) -> str:
         f'content:"\\{ord(character):x}"/""}}\n'
         for name, character in used.items()
     ]
-    return HEAD + "".join(faces + rules)
+    return HEAD + "".join(faces + rules) + SAME_SIZE

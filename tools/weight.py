@@ -9,6 +9,7 @@ with gzip, pictures and fonts as they are.
 """
 
 import gzip
+import shutil
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -112,7 +113,7 @@ def main(site: Path = SITE) -> int:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=_browser(), args=["--no-sandbox"]
+            executable_path=browser_path(), args=["--no-sandbox"]
         )
         weights = weigh_pages(browser, site, chapters(site))
         browser.close()
@@ -126,10 +127,8 @@ def main(site: Path = SITE) -> int:
     return 0
 
 
-def _browser() -> str | None:
+def browser_path() -> str | None:
     """Return this machine's own browser, if it has one."""
-    import shutil
-
     return shutil.which("chromium") or shutil.which("google-chrome")
 
 
