@@ -13,6 +13,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -80,20 +81,23 @@ def weigh(context: Any, site: Path, page: Path) -> Weight:
 
 def weigh_pages(browser: Any, site: Path, pages: list[Path]) -> dict[Path, Weight]:
     """Weigh pages, each with nothing cached, by what a phone and a desktop ask for."""
-    weights = {}
-    for page in pages:
-        parts = []
-        for width, height in SIZES:
-            size = {"width": width, "height": height}
-            with browser.new_context(viewport=size) as context:
-                parts.append(weigh(context, site, page))
-        weights[page] = Weight(
-            # One reader has one of them: the heavier counts.
-            max((part.first for part in parts), key=total),
-            frozenset().union(*(part.whole for part in parts)),
-            frozenset().union(*(part.absent for part in parts)),
-        )
-    return weights
+    weighed = []
+    for width, height in SIZES:
+        # Playwright caches nothing of what it answers: all pages may share a context.
+        with browser.new_context(
+            viewport={"width": width, "height": height}
+        ) as context:
+            weighed.append([weigh(context, site, page) for page in pages])
+    return dict(zip(pages, starmap(_joined, zip(*weighed, strict=True)), strict=True))
+
+
+def _joined(*parts: Weight) -> Weight:
+    """Join what readers of one page load; each has one device: the heavier counts."""
+    return Weight(
+        max((part.first for part in parts), key=total),
+        frozenset().union(*(part.whole for part in parts)),
+        frozenset().union(*(part.absent for part in parts)),
+    )
 
 
 def following(page: Path, weights: dict[Path, Weight]) -> int:
