@@ -45,9 +45,8 @@ PROBE = r"""async () => {
     const all = (css) => [...document.querySelectorAll(css)];
     const wide = (e) => e.scrollWidth > e.clientWidth + 1;
     const frames = [document.documentElement, ...all("main, .bd-article-container")];
-    const formulas = all(".math");
-    const wrong = formulas.filter((e) => !e.querySelector(".katex-html"));
-    const silent = formulas.filter((e) => !e.querySelector("math"));
+    const bare = all(".math").filter((e) => !e.querySelector(".katex-html"));
+    const silent = all(".katex").filter((e) => !e.querySelector(".katex-mathml math"));
     // Pictures further down are fetched when the reader comes near.
     await Promise.all(all("img").map((e) => {
         e.loading = "eager";
@@ -55,7 +54,7 @@ PROBE = r"""async () => {
     }));
     return {
         "sideways scroll": frames.filter(wide).map((e) => e.tagName),
-        "formula": [...wrong, ...all(".katex-error")].map((e) => e.textContent),
+        "formula": [...bare, ...all(".katex-error")].map((e) => e.textContent),
         "image": all("img").filter((e) => !e.naturalWidth).map((e) => e.src),
         "screen reader": silent.map((e) => e.textContent),
     };
