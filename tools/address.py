@@ -63,8 +63,8 @@ def page_links(address: str | None, source: str, title: str) -> dict[str, str]:
     None of them where the address is unknown, or its host is neither a GitHub nor a
     GitLab: others have other paths.
 
-    >>> page_links("https://github.com/ada/book", "chapters/03-masks.md", "Masks")["edit"]
-    'https://github.com/ada/book/edit/main/chapters/03-masks.md'
+    >>> page_links("https://github.com/ada/book", "book/speed.md", "Speed")["edit"]
+    'https://github.com/ada/book/edit/main/book/speed.md'
     """
     host = urlsplit(address or "").hostname or ""
     heading, body = f"{title}: ", f"Page: {source}\n\nWhat is wrong:\n\n"

@@ -36,7 +36,7 @@ def _configure(app: Any, config: Any) -> None:
 def _add_tools(
     app: Any, pagename: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Say which links a page has: `book_tools` for the templates, names to addresses."""
+    """Give the templates `book_tools`: what a page's links do, and where they lead."""
     tools: dict[str, str] = {}
     stem = _chapter(app, pagename)
     if stem and app.config.book_colab_folder:
