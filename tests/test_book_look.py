@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from docutils.core import publish_doctree
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
-from tests.test_book_browser import FLAGS, find_browser
 
+from tests.test_book_browser import FLAGS, find_browser
 from tools.head import LONGEST, describe, shorten
 from tools.pages import SITE, parsed, site_pages
 
