@@ -109,9 +109,9 @@ def _build(root: Path, everything: bool) -> int:
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
-    from tools import formulas, icons, launch, lightness, program
+    from tools import formulas, head, icons, launch, lightness, program
 
-    for part in (launch, program, formulas, icons, lightness):
+    for part in (head, launch, program, formulas, icons, lightness):
         part.setup(app)
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
