@@ -23,7 +23,7 @@ from sphinx import addnodes
 
 from tools.address import repository_address
 from tools.elsewhere import address_elsewhere
-from tools.names import PACKAGE, Entry, api_page, entries, imported, modules
+from tools.names import PACKAGE, Entry, api_page, entries, imported, modules, parsed
 from tools.showing import first_chapter, shown_modules
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,7 +74,7 @@ def _configure(app: Any, config: Any) -> None:
 
 
 class LibraryModule(Directive):
-    """``.. library-module:: masks``: what a module says of itself, and all its names."""
+    """``.. library-module:: masks``: what a module says, and all its names."""
 
     required_arguments = 1
 
@@ -93,7 +93,7 @@ class LibraryModule(Directive):
 
 
 class LibraryIndex(Directive):
-    """``.. library-index::``: every module, what it holds, the chapter that shows it."""
+    """``.. library-index::``: every module, in a line, and its chapter."""
 
     def run(self) -> list[nodes.Node]:
         """Make the table."""
@@ -103,7 +103,7 @@ class LibraryIndex(Directive):
         for module in modules(root):
             file, *_ = _files(root, module)
             env.note_dependency(str(file))
-            said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            said = ast.get_docstring(parsed(file)) or ""
             link = f":doc:`{module} </{api_page(module)}>`"
             rows.append((link, said.partition("\n")[0], _chapter_link(root, module)))
         lines = [".. list-table::", "   :header-rows: 1", ""]
@@ -225,7 +225,7 @@ def _definition(target: Any) -> ast.AST | None:
     if not module.startswith(PACKAGE):
         return None
     file = Path(str(sys.modules[module].__file__))
-    node: ast.AST = ast.parse(file.read_text(encoding="utf-8"))
+    node: ast.AST = parsed(file)
     for part in str(getattr(target, "__qualname__", "")).split("."):
         inside = ast.iter_child_nodes(node)
         found = next((n for n in inside if getattr(n, "name", None) == part), None)

@@ -33,7 +33,7 @@ def setup(app: Any) -> None:
 def _written_anew(app: Any, env: Any, *_: Any) -> list[str]:
     """Have the pages written again when the library has other names than before."""
     known = sorted(e.address for e in public_names(Path(app.srcdir)).values())
-    before, env.book_names = getattr(env, "book_names", known), known
+    before, env.book_names = getattr(env, "book_names", None), known
     return [] if before == known else sorted(env.found_docs)
 
 
@@ -141,14 +141,15 @@ def _is_place(node: nodes.Node) -> bool:
 def _documents(place: nodes.Node, address: str) -> bool:
     """Whether a place is itself what an address leads to."""
     name = address.rpartition("#")[2]
-    signatures = place.children if isinstance(place, addnodes.desc) else ()
-    return any(name in getattr(node, "get", dict)("ids", ()) for node in signatures)
+    signatures = place.children if isinstance(place, addnodes.desc) else []
+    heads = [s for s in signatures if isinstance(s, addnodes.desc_signature)]
+    return any(name in head["ids"] for head in heads)
 
 
 def _is_time(paragraph: nodes.paragraph) -> bool:
     """Whether a paragraph says how long a chapter takes."""
-    first = paragraph.children[0] if paragraph.children else None
-    return isinstance(first, nodes.strong) and first.astext().startswith("Time")
+    bold = any(isinstance(child, nodes.strong) for child in paragraph)
+    return bold and paragraph.astext().startswith("Time:")
 
 
 def _is_input(block: nodes.literal_block) -> bool:

@@ -1,7 +1,7 @@
 """Where the documentation of others stands, by the full name of what it documents.
 
-The pages were compared with the sources of each project's documentation. No inventory is
-fetched, since the book is built without a network; `make links` visits every address.
+The rules follow the sources of each project's documentation. No inventory is fetched,
+since the book is built without a network; `make links` visits every address.
 """
 
 import builtins

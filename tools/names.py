@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,7 +63,7 @@ def entries(root: Path, module: str) -> list[Entry]:
     found = {name: Entry(module, name, f, n) for f in inside for name, n in _defined(f)}
     offered = next(
         ast.literal_eval(node.value)
-        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        for node in parsed(file).body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
     )
     if missing := [name for name in offered if name not in found]:
@@ -72,13 +73,24 @@ def entries(root: Path, module: str) -> list[Entry]:
 
 def imported(file: Path) -> dict[str, str]:
     """Return what each imported name of a file stands for: `nn` for `torch.nn`."""
-    names = {}
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    names: dict[str, str] = {}
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             names |= {a.asname: a.name for a in node.names if a.asname}
         elif isinstance(node, ast.ImportFrom):
             names |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
     return names
+
+
+def parsed(file: Path) -> ast.Module:
+    """Parse a file; once, as long as it does not change."""
+    return _parsed(file, file.stat().st_mtime_ns)
+
+
+@cache
+def _parsed(file: Path, changed: int) -> ast.Module:
+    """Parse a file."""
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def _file(path: Path) -> Path:
@@ -88,7 +100,7 @@ def _file(path: Path) -> Path:
 
 def _defined(file: Path) -> Iterator[tuple[str, ast.stmt]]:
     """Yield the public names that a file defines, each with its statement."""
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+    for node in parsed(file).body:
         names: list[str] = []
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names = [node.name]

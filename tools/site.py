@@ -109,9 +109,9 @@ def _build(root: Path, everything: bool) -> int:
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
-    from tools import api, code_links, launch, program
+    from tools import api, code_links, launch, program, search, terms
 
-    for part in (launch, program, api, code_links):
+    for part in (launch, program, api, code_links, terms, search):
         part.setup(app)
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
