@@ -88,7 +88,7 @@ class Links:
         """Link names in sentences: each once a section, which is enough."""
         seen: set[tuple[int, str]] = set()
         for code in list(doctree.findall(nodes.literal)):
-            address = self._address(code.astext())
+            address = self._address(_meant(code))
             around = list(_around(code))
             if address is None or any(isinstance(node, CLOSED) for node in around):
                 continue
@@ -124,6 +124,16 @@ class Links:
         return nodes.reference(
             "", "", content, internal=internal, refuri=address, classes=[kind]
         )
+
+
+def _meant(code: nodes.literal) -> str:
+    """Return a name in code, as PyTorch's own where the sentence says so."""
+    before = code.previous_sibling()
+    said = before.astext().rstrip() if isinstance(before, nodes.Text) else ""
+    is_torch = (
+        said.endswith(("PyTorch's", "PyTorch’s")) and code.astext().isidentifier()
+    )
+    return f"F.{code.astext()}" if is_torch else code.astext()
 
 
 def _around(node: nodes.Node) -> Iterator[nodes.Node]:

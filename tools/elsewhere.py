@@ -57,8 +57,8 @@ STANDARD = {
     "random",
     "typing",
 }
-BASIC_TYPES = {"bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list"}
-BASIC_TYPES |= {"memoryview", "range", "set", "str", "tuple"}
+# The others stand among the functions: `int`, `float`, `bool`, `type`.
+BASIC_TYPES = {"bytes", "dict", "frozenset", "list", "range", "set", "str", "tuple"}
 
 
 def address_elsewhere(name: str) -> str | None:

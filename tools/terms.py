@@ -39,22 +39,15 @@ class CopyDefinitions(SphinxPostTransform):
         if not wanted:
             return
         box = definitions()
-        for item in self._glossary().findall(nodes.definition_list_item):
+        for item in self.env.get_doctree(GLOSSARY).findall(nodes.definition_list_item):
             for term in (node for node in item if isinstance(node, nodes.term)):
                 if " ".join(term.astext().lower().split()) in wanted:
                     box += _copy(item, str(term["ids"][0]), self.env.docname)
         self.document += box
 
-    def _glossary(self) -> nodes.document:
-        """Read the glossary, once for all pages."""
-        kept = getattr(self.app, "book_glossary", None)
-        if kept is None:
-            kept = self.app.book_glossary = self.env.get_doctree(GLOSSARY)
-        return kept
-
 
 def _copy(item: nodes.definition_list_item, name: str, page: str) -> nodes.container:
-    """Return what a term means, under the name of its entry, as part of another page."""
+    """Return what a term means, under its entry's name, as part of another page."""
     box = nodes.container("", name=name)
     definition = next(node for node in item if isinstance(node, nodes.definition))
     box += [child.deepcopy() for child in definition]

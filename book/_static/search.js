@@ -4,6 +4,17 @@
   // A page opened as a file may read no other page, so it shows titles only.
   if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 
+  Documentation.addTranslations({
+    locale: "en",
+    messages: {
+      "Search finished, found ${resultCount} page(s) matching the search query.":
+        "Places found: ${resultCount}.",
+      "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.":
+        "Nothing found. Try fewer words, or another spelling.",
+    },
+    plural_expr: "n != 1",
+  });
+
   const stemmer = new Stemmer();
   const words = (text) =>
     splitQuery(text.toLowerCase())
@@ -63,19 +74,23 @@
   // The paragraph with most of the words, and of it what stands around the first.
   Search.makeSearchSummary = (html, keywords, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
-    const noise = "pre, script, style, figure, table, .headerlink, .katex-mathml, " +
+    const noise = "pre, script, style, figure, table, .headerlink, " +
       ".book-shown, .book-library, #term-definitions, .attention-view, .cell_output";
     const place = (anchor && page.getElementById(anchor.slice(1))) || null;
     const root = (place?.closest("dt")?.nextElementSibling ?? place?.closest("section"))
       ?? page.querySelector("article");
     if (!root) return null;
     for (const part of root.querySelectorAll(noise)) part.remove();
+    for (const formula of root.querySelectorAll(".math, .katex")) {
+      const tex = formula.querySelector("annotation") ?? formula;
+      formula.textContent = plain(tex.textContent.replace(/\\[()[\]]/g, ""));
+    }
     const blocks = root.matches("p, li") ? [root] : [...root.querySelectorAll("p, li, dd")];
     const count = (text) =>
-      [...keywords].filter((word) => text.toLowerCase().includes(word)).length;
+      [...keywords].filter((w) => text.toLowerCase().replaceAll("√", "sqrt ").includes(w)).length;
     let best = "", most = 0;
     for (const block of blocks) {
-      const text = block.textContent.replace(/\\[()]/g, "").replace(/\s+/g, " ").trim();
+      const text = block.textContent.replace(/\s+/g, " ").trim();
       const here = count(text);
       if (here > most || !best) [best, most] = [text, here];
     }
