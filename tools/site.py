@@ -109,9 +109,11 @@ def _build(root: Path, everything: bool) -> int:
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
-    from tools import formulas, head, icons, launch, lightness, program
+    from tools import api, code_links, formulas, head, icons, launch, lightness
+    from tools import program, search, terms
 
-    for part in (head, launch, program, formulas, icons, lightness):
+    parts = (head, launch, program, formulas, api, code_links, terms, search)
+    for part in (*parts, icons, lightness):
         part.setup(app)
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)

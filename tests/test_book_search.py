@@ -1,0 +1,157 @@
+"""The search: what it finds first, how it reads, how it opens; from files too."""
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tools.browser import FLAGS, browser_path
+from tools.pages import SITE
+
+MASKS = "chapters/03-masks.html"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(
+            executable_path=browser_path(playwright), args=FLAGS
+        ) as browser,
+    ):
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    with browser.new_page() as page:
+        yield page
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder and prints nothing."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Serve the folder that the site's folder stands in; gives the site's address."""
+    handler = functools.partial(QuietHandler, directory=SITE.parent)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.block_on_close = False
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/{SITE.name}"
+        server.shutdown()
+
+
+def results(page: Page, query: str, site: str = SITE.as_uri()) -> list[str]:
+    """The addresses that a search finds, the best first."""
+    page.goto(f"{site}/search.html?q={query.replace(' ', '+')}")
+    page.wait_for_function(
+        "/found|Nothing/.test(document.querySelector('.search-summary')?.innerText)"
+    )
+    links = page.locator("ul.search > li > a")
+    return [str(link.get_attribute("href")) for link in links.all()]
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("mask", MASKS),
+        ("masks", MASKS),
+        ("causal mask", MASKS),
+        ("causal_mask", "book/api/masks.html#attention_lib.masks.causal_mask"),
+        ("attention_lib.masks.causal_mask", "book/api/masks.html#"),
+        ("TinyBlock", "book/api/block.html#attention_lib.block.TinyBlock"),
+        ("why divide by sqrt", "chapters/01-toy-attention.html#why-divide-by-d"),
+        ("softmax", "chapters/01-toy-attention.html"),
+        ("padding", MASKS),
+        ("residual stream", "chapters/06-tiny-block.html"),
+        ("perplexity zebra", ""),
+    ],
+)
+def test_search_finds_the_page_among_the_first(
+    page: Page, query: str, wanted: str
+) -> None:
+    first = results(page, query)[: 5 if query == "softmax" else 3]
+    if wanted:
+        assert any(found.startswith(wanted) for found in first), first
+    else:
+        assert first == []
+
+
+def test_search_for_a_term_finds_its_meaning(page: Page) -> None:
+    assert "book/glossary.html#term-mask" in results(page, "mask")[:3]
+    expect(page.get_by_role("link", name="Glossary › mask")).to_be_visible()
+
+
+def test_search_in_files_makes_no_error(browser: Browser) -> None:
+    with browser.new_page() as page:
+        faults: list[str] = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on(
+            "console",
+            lambda said: faults.append(said.text) if said.type == "error" else None,
+        )
+        assert results(page, "mask")
+        assert faults == []
+
+
+def test_summary_is_a_sentence_without_code(page: Page) -> None:
+    with served() as site:
+        results(page, "why divide by sqrt", site)
+        first = page.locator("ul.search > li").first
+        summary = first.locator("p.context")
+        expect(summary).to_contain_text("√D")
+        assert (
+            first.locator("a").inner_text() == "1. A toy attention › Why divide by √D?"
+        )
+        results(page, "causal_mask", site)
+        page.locator("p.context").nth(2).wait_for()
+        for said in page.locator("p.context").all_inner_texts():
+            assert len(said) < 220
+            assert "def " not in said
+            assert "\\" not in said
+            assert "import " not in said
+
+
+def test_first_result_opens(page: Page) -> None:
+    results(page, "causal_mask")
+    page.locator("ul.search > li > a").first.click()
+    page.wait_for_url("**/book/api/masks.html*#attention_lib.masks.causal_mask")
+
+
+@pytest.mark.parametrize(
+    ("width", "opener"), [(1440, "keys"), (1440, "button"), (375, "button")]
+)
+def test_dialog_opens_with_focus_and_closes(
+    browser: Browser, width: int, opener: str
+) -> None:
+    with browser.new_page(viewport={"width": width, "height": 800}) as page:
+        page.goto((SITE / MASKS).as_uri())
+        field = page.locator("#pst-search-dialog input")
+        expect(field).to_be_hidden()
+        if opener == "keys":
+            page.keyboard.press("Control+k")
+        else:
+            page.locator(".search-button__button:visible").first.click()
+        expect(field).to_be_focused()
+        assert field.get_attribute("aria-label")
+        page.keyboard.press("Escape")
+        expect(field).to_be_hidden()
+
+
+def test_dialog_leads_to_the_results(browser: Browser) -> None:
+    with browser.new_page() as page:
+        page.goto((SITE / MASKS).as_uri())
+        page.keyboard.press("Control+k")
+        page.keyboard.type("causal_mask")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/search.html?q=causal_mask")
+        expect(page.locator("ul.search > li > a").first).to_be_visible()
