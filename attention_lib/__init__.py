@@ -67,6 +67,7 @@ from attention_lib.exercises import (
     check_windows,
     check_write_sizes,
 )
+from attention_lib.explorer import Interactive, explore_weights
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
@@ -166,6 +167,7 @@ __all__ = [
     "CharTokenizer",
     "FeedForward",
     "FusedMultiHeadAttention",
+    "Interactive",
     "LearnedPositions",
     "ModelConfig",
     "MultiHeadAttention",
@@ -244,6 +246,7 @@ __all__ = [
     "copy_weights",
     "evaluate",
     "expected",
+    "explore_weights",
     "layer_norm",
     "load_checkpoint",
     "make_loader",

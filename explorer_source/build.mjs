@@ -3,11 +3,22 @@
 // licences of what is inside, and a hash of the sources, which a test compares.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
-import { build } from "esbuild";
+import { build, transform } from "esbuild";
 
 const sources = ["package-lock.json", ...readdirSync("src").map((name) => `src/${name}`)];
 const hash = createHash("sha256");
 for (const path of sources.sort()) hash.update(`${path}\0`).update(readFileSync(path)).update("\0");
+
+const digest = hash.digest("hex");
+
+const styles = {
+  name: "styles as text",
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      const { code } = await transform(readFileSync(path, "utf8"), { loader: "css", minify: true });
+      return { contents: code.trim(), loader: "text" };
+    }),
+};
 
 const licences = ["preact"].map((name) => {
   const { version, license } = JSON.parse(readFileSync(`node_modules/${name}/package.json`));
@@ -26,8 +37,9 @@ await build({
   jsx: "automatic",
   jsxImportSource: "preact",
   legalComments: "none",
-  loader: { ".css": "text" },
+  plugins: [styles],
+  define: { HASH: JSON.stringify(digest.slice(0, 12)) },
   banner: {
-    js: `/*! Built from explorer_source, sha256 ${hash.digest("hex")}.\n\nIt holds:\n\n${licences.join("\n\n")}\n*/`,
+    js: `/*! Built from explorer_source, sha256 ${digest}.\n\nIt holds:\n\n${licences.join("\n\n")}\n*/`,
   },
 });

@@ -5,5 +5,6 @@ reader changes something. Every view has a static part that needs no script.
 """
 
 from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer.weights import explore_weights
 
-__all__ = ["Interactive"]
+__all__ = ["Interactive", "explore_weights"]

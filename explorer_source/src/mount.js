@@ -1,27 +1,37 @@
 import { h, render } from "preact";
-import style from "./views.css";
+import shared from "./views.css";
 
 // Gives each `.attention-view` its program: kinds maps data-kind to a Preact component,
 // which is called with the view's data as properties. What fails keeps its static part.
+// In a notebook every output brings the program: so a second run only starts what is new.
 export function mount(kinds) {
-  if (!document.getElementById("attention-views-style")) {
-    const sheet = document.createElement("style");
-    sheet.id = "attention-views-style";
-    sheet.textContent = style;
-    document.head.append(sheet);
-  }
   const start = () => {
     for (const view of document.querySelectorAll(".attention-view:not([data-live])")) {
-      const kind = kinds[view.dataset.kind];
       const data = view.querySelector('script[type="application/json"]');
+      const kind = Object.hasOwn(kinds, view.dataset.kind) && kinds[view.dataset.kind];
       if (!kind || !data) continue;
-      view.dataset.live = "";
-      const live = document.createElement("div");
-      live.className = "attention-live";
-      render(h(kind, JSON.parse(data.textContent)), live);
-      view.append(live);
+      addStyle(kinds);
+      try {
+        const live = document.createElement("div");
+        live.className = "attention-live";
+        render(h(kind, JSON.parse(data.textContent)), live);
+        view.append(live);
+        view.dataset.live = "";
+      } catch (error) {
+        console.error(error);
+      }
     }
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
+}
+
+// One sheet for each build: HASH is that of the sources, set by build.mjs.
+function addStyle(kinds) {
+  const id = `attention-views-${HASH}`;
+  if (document.getElementById(id)) return;
+  const sheet = document.createElement("style");
+  sheet.id = id;
+  sheet.textContent = [shared, ...Object.values(kinds).map((kind) => kind.style ?? "")].join("\n");
+  document.head.append(sheet);
 }

@@ -1,0 +1,100 @@
+"""Attention weights under the reader's hand: `explore_weights`.
+
+What it shows is one piece of HTML with its program inside: no server, no widget,
+nothing from another host. It works in the book's pages, in JupyterLab, VS Code and
+Colab, and follows their light and dark colours. A front end that runs no scripts, such
+as GitHub or a notebook that is not trusted, shows a table of the first head instead.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._maps import Maps, read_maps
+from attention_lib.explorer._packing import static_table
+
+
+def explore_weights(
+    weights: Any,
+    queries: Any,
+    keys: Any = None,
+    *,
+    scores: Any = None,
+    mask: Any = None,
+) -> Interactive:
+    """Shows attention weights as maps that the reader walks through, row by row.
+
+    Mouse, finger or arrow keys choose a query; its row is shown in numbers, to three
+    decimals. Where there are several, the reader chooses sentence, layer and head. With
+    ``scores``, the page computes the weights, and temperature and mask can be changed.
+
+    Args:
+        weights: (Q, K), (H, Q, K) or (L, H, Q, K), or a list of L arrays (H, Q, K), on
+            any device; or a mapping from sentences' names to such. None where
+            ``scores`` are given.
+        queries: the words of the rows, or a mapping from names to them.
+        keys: the words of the columns, likewise; the queries when left out.
+        scores: what softmax gets, scaled, before the mask; of the shapes of
+            ``weights``. None for maps whose softmax the page leaves alone.
+        mask: boolean, True where a query may attend; broadcasts to (L, H, Q, K). One
+            for all sentences, or a mapping. What it hides is marked.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: weights or scores that are no numbers, or neither; words that are no
+            list; a mask that is not boolean.
+        ValueError: shapes or words that do not fit together; numbers below 0 among the
+            weights; nan or inf; scores that do not give the weights; a sentence that is
+            missing in a mapping.
+    """
+    given = {"weights": weights, "queries": queries, "keys": keys}
+    given |= {"scores": scores, "mask": mask}
+    main = scores if weights is None else weights
+    names = list(main) if isinstance(main, Mapping) else [""]
+    if not names:
+        raise ValueError(
+            "weights must hold one sentence at least; got an empty mapping"
+        )
+    sentences = {name: read_maps(**_of(name, given)) for name in names}
+    data = {"sentences": [maps.data(str(name)) for name, maps in sentences.items()]}
+    first = sentences[names[0]]
+    table = static_table(
+        first.weights[0, 0], first.queries, first.keys, _caption(names, first)
+    )
+    return Interactive("weights", data, table, _line(names, first))
+
+
+def _of(name: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Gives one sentence's part of each argument; what is no mapping serves all."""
+    part = {}
+    for argument, value in given.items():
+        if isinstance(value, Mapping):
+            if name not in value:
+                raise ValueError(
+                    f"{argument} must have the sentence {name!r}; got {list(value)}"
+                )
+            value = value[name]
+        part[argument] = value
+    return part
+
+
+def _caption(names: list[Any], maps: Maps) -> str:
+    layers, heads = maps.weights.shape[:2]
+    which = f"layer 1, head 1 of {layers} × {heads}" if layers > 1 else "head 1"
+    which += f" of {heads}" if layers == 1 and heads > 1 else ""
+    of = f", for “{names[0]}”, the first of {len(names)}" if names[1:] else ""
+    return (
+        f"Attention weights, {which}{of}: a row is a query, a column a key. With "
+        "JavaScript on, the page shows all of them, and each row in numbers."
+    )
+
+
+def _line(names: list[Any], maps: Maps) -> str:
+    layers, heads, query_len, key_len = maps.weights.shape
+    count = f"{len(names)} sentences, " if names[1:] else ""
+    return (
+        f"<attention weights: {count}{layers} × {heads} heads, "
+        f"{query_len} queries × {key_len} keys>"
+    )

@@ -1,0 +1,157 @@
+// Attention weights: a map to walk through, its heads and layers, one query's row in
+// numbers. With scores, the mask and the temperature are the reader's.
+import { useMemo, useState } from "preact/hooks";
+import { Grid } from "./grid.jsx";
+import { Heads, headName } from "./heads.jsx";
+import { labels, softmax, unpack } from "./numbers.js";
+import style from "./weights.css";
+
+const TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
+const ONE = TEMPERATURES.indexOf(1);
+
+export function Weights({ sentences }) {
+  const [chosen, setChosen] = useState(0);
+  const [head, setHead] = useState(0);
+  const [masked, setMasked] = useState(true);
+  const [heat, setHeat] = useState(ONE);
+  const [place, setPlace] = useState({ row: 0, column: 0, held: false });
+
+  const sentence = useMemo(() => read(sentences[chosen]), [sentences, chosen]);
+  const { queries, keys, layers, heads, scores } = sentence;
+  const temperature = TEMPERATURES[heat];
+  const maps = useMemo(() => compute(sentence, masked, temperature), [sentence, masked, temperature]);
+  // Another sentence may have fewer heads or words.
+  const at = Math.min(head, maps.length - 1);
+  const row = Math.min(place.row, queries.length - 1);
+  const column = Math.min(place.column, keys.length - 1);
+  const map = maps[at];
+  const allowed = masked ? maskOf(sentence, at) : null;
+  const top = Math.max(1e-9, ...map.map((weights) => Math.max(...weights)));
+
+  return (
+    <>
+      <div class="weights-controls">
+        {sentences.length > 1 && (
+          <label>
+            sentence{" "}
+            <select value={chosen} onChange={(event) => setChosen(+event.currentTarget.value)}>
+              {sentences.map(({ name }, i) => <option key={i} value={i}>{name}</option>)}
+            </select>
+          </label>
+        )}
+        {scores && sentence.masks && (
+          <label class="weights-check">
+            <input type="checkbox" checked={masked} onChange={(event) => setMasked(event.currentTarget.checked)} />
+            mask
+          </label>
+        )}
+        {scores && (
+          <label>
+            temperature{" "}
+            <input
+              type="range"
+              min="0"
+              max={TEMPERATURES.length - 1}
+              value={heat}
+              aria-valuetext={String(temperature)}
+              onInput={(event) => setHeat(+event.currentTarget.value)}
+            />{" "}
+            <output class="view-number">{temperature}</output>
+          </label>
+        )}
+      </div>
+      {maps.length > 1 && <Heads layers={layers} heads={heads} maps={maps} chosen={at} choose={setHead} />}
+      <p class="weights-said" aria-live="polite">
+        {maps.length > 1 && <strong>{headName(at, layers, heads)}. </strong>}
+        {say(sentence, row, map[row])}
+      </p>
+      <p class="weights-words" aria-hidden="true">
+        {keys.map((word, i) => (
+          <span key={i} class={sentence.same && i === row ? "weights-query" : null} style={{ "--w": map[row][i] / top }}>
+            {word}
+          </span>
+        ))}
+      </p>
+      <Grid
+        name={`weights${maps.length > 1 ? ` of ${headName(at, layers, heads)}` : ""}`}
+        {...{ sentence, map, allowed, top, row, column, held: place.held, setPlace }}
+      />
+      <p class="view-soft weights-hint">
+        {place.held
+          ? "This row is held. Click it again, or press Escape, to let it go."
+          : "Point at a row, tap it, or walk with the arrow keys. A click holds the row."}
+      </p>
+      <Row sentence={sentence} weights={map[row]} allowed={allowed?.[row]} row={row} column={column} />
+    </>
+  );
+}
+Weights.style = style;
+
+// The chosen query's numbers.
+function Row({ sentence, weights, allowed, row, column }) {
+  return (
+    <>
+      <p class="weights-title">Weights of the query “{sentence.queryLabels[row]}”</p>
+      <ul class="weights-row">
+        {sentence.keys.map((word, i) => (
+          <li key={i} class={i === column ? "weights-here" : null}>
+            <span class="weights-word">{word}</span>
+            <span class="weights-bar"><span style={{ width: `${100 * weights[i]}%` }} /></span>
+            <span class="view-number">{!allowed || allowed[i] ? weights[i].toFixed(3) : "hidden"}</span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function say(sentence, row, weights) {
+  const best = weights
+    .map((weight, i) => [weight, sentence.keyLabels[i]])
+    .filter(([weight]) => weight >= 0.005)
+    .sort(([a], [b]) => b - a)
+    .slice(0, 3)
+    .map(([weight, word]) => `${word} ${weight.toFixed(2)}`);
+  const query = `Query “${sentence.queryLabels[row]}”`;
+  return best.length ? `${query} looks at ${best.join(", ")}.` : `${query} looks at nothing.`;
+}
+
+// What Python sent, as arrays: maps are [head][query][key], layer after layer.
+function read({ queries, keys = queries, layers, heads, weights, scores, masks }) {
+  const sentence = {
+    queries,
+    keys,
+    layers,
+    heads,
+    same: keys === queries,
+    queryLabels: labels(queries),
+    keyLabels: labels(keys),
+    masks: masks?.map((text) => cut([...text].map((sign) => sign === "x"), keys.length)),
+  };
+  if (scores) return { ...sentence, scores: split(unpack(scores), queries.length, keys.length) };
+  const packed = unpack(weights);
+  let next = 0; // what the mask hides was left out
+  const stored = Array.from({ length: layers * heads }, (_, head) =>
+    queries.map((_, i) => keys.map((_, j) => (maskOf(sentence, head)?.[i][j] ?? true ? packed[next++] : 0))),
+  );
+  return { ...sentence, stored };
+}
+
+// One mask may serve all heads.
+function maskOf({ masks }, head) {
+  return masks ? masks[head % masks.length] : null;
+}
+
+function compute(sentence, masked, temperature) {
+  return (
+    sentence.stored ??
+    sentence.scores.map((scores, head) => {
+      const mask = masked ? maskOf(sentence, head) : null;
+      return scores.map((row, i) => softmax(row, mask?.[i], temperature));
+    })
+  );
+}
+
+const cut = (list, size) =>
+  Array.from({ length: list.length / size }, (_, i) => list.slice(i * size, (i + 1) * size));
+const split = (list, rows, columns) => cut(cut(list, columns), rows);
