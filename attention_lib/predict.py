@@ -8,20 +8,25 @@ import math
 import re
 from collections.abc import Mapping
 from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
 
 from attention_lib.explorer import Interactive
 
 _Shape = tuple[int, ...]
-_Answer = int | float | _Shape
+_Number = int | float
+_Answer = _Number | _Shape  # as it is kept
+_Given = _Answer | np.number[Any]
 
 
 def predict(
     question: str,
     *,
-    answer: _Answer,
+    answer: _Given,
     because: str,
-    mistakes: Mapping[_Answer, str] | None = None,
-    within: float | str | None = None,
+    mistakes: Mapping[Any, str] | None = None,
+    within: _Number | str | None = None,
 ) -> Interactive:
     """Asks for a number or a shape: the reader types it, and learns at once.
 
@@ -93,7 +98,7 @@ def _is_number(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
-def _tolerance(right: _Answer, within: float | str | None) -> dict[str, float]:
+def _tolerance(right: _Answer, within: _Number | str | None) -> dict[str, _Number]:
     """Gives how far from right is right: absolute or relative."""
     if isinstance(right, tuple):
         if within is not None:
@@ -121,7 +126,9 @@ def _check_words(name: str, words: object) -> None:
         raise ValueError(f"{name} is empty: give a text")
 
 
-def _check_mistake(value: _Answer, right: _Answer, tolerance: dict[str, float]) -> None:
+def _check_mistake(
+    value: _Answer, right: _Answer, tolerance: dict[str, _Number]
+) -> None:
     """Refuses a mistake that the reader would be told is right."""
     if isinstance(value, tuple) or isinstance(right, tuple):
         if isinstance(value, tuple) and isinstance(right, tuple):
@@ -170,7 +177,7 @@ def _shown(value: _Answer) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _hint(right: _Answer, tolerance: dict[str, float]) -> str:
+def _hint(right: _Answer, tolerance: dict[str, _Number]) -> str:
     """Says what may be typed, and how exact it must be."""
     if isinstance(right, tuple):
         return "A shape: one size for each axis, as in (8, 5)."
