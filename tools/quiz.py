@@ -142,7 +142,7 @@ class Quiz(Directive):
             options = read_options("\n".join(self.content))
         except QuizError as fault:
             reporter = self.state_machine.reporter
-            line = self.content_offset + fault.line + 1
+            line = self.lineno + self.content_offset + fault.line + 1
             return [reporter.error(f"quiz: {fault}", line=line)]
         node = QuizNode(several=sum(option.right for option in options) > 1)
         self.add_name(node)

@@ -7,6 +7,7 @@
   let lasting = true;
 
   const load = () => {
+    if (!lasting) return memory;
     try {
       const stored = JSON.parse(localStorage.getItem(NAME)) ?? {};
       return typeof stored === "object" ? stored : {};
