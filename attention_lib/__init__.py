@@ -101,6 +101,7 @@ from attention_lib.plotting import (
     show_weights,
 )
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
+from attention_lib.predict import predict
 from attention_lib.reproducibility import (
     RUN_ENVIRONMENT,
     choose_device,
@@ -268,6 +269,7 @@ __all__ = [
     "pad_texts",
     "padding_mask",
     "pick_token",
+    "predict",
     "read_text",
     "save_checkpoint",
     "scaled_dot_product_attention",

@@ -20,7 +20,7 @@ ROAD = [
     *("stories", "data", "model", "training", "sampling", "checkpoints"),
     *("kv_cache", "rope", "grouped_query", "latent_attention"),
     *("cross_attention", "flash_attention", "checks", "bugs"),
-    *("explorer", "exercises"),
+    *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent
 MODULES = [found.name for found in pkgutil.iter_modules(attention_lib.__path__)]

@@ -9,6 +9,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 from tools.blocks import anchor, caption
 from tools.citations import references
+from tools.folded import fold
 from tools.labels import Book, cells_with_places, figure_options, read_book
 from tools.markdown import plain_markdown
 from tools.myst import Place
@@ -23,7 +24,8 @@ def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
     """Return the notebook of a chapter, not executed.
 
     Code cells and their metadata equal what MyST-NB reads, since the site looks up its
-    record by them. Pass a book to convert several chapters of one state.
+    record by them; only what `tools.folded` adds is left out there. Pass a
+    book to convert several chapters of one state.
 
     Raises:
         ValueError: names file and line of what has no plain form or leads nowhere.
@@ -51,6 +53,7 @@ def _plain_cells(cell: NotebookNode, place: Place, book: Book) -> list[NotebookN
     if cell.cell_type == "markdown":
         cell.source = plain_markdown(cell.source, place, book)
         return [cell] if cell.source else []
+    fold(cell)
     options = figure_options(cell)
     if not options:
         return [cell]

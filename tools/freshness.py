@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from tools.folded import unfolded
 from tools.reach import LIBRARY, reached_files
 
 
@@ -50,7 +51,7 @@ def stale_causes(
 def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:
     """Return the code cells' source and metadata: the site finds a record by them."""
     return [
-        {"source": cell.source, "metadata": dict(cell.metadata)}
+        {"source": cell.source, "metadata": unfolded(cell)}
         for cell in notebook.cells
         if cell.cell_type == "code"
     ]

@@ -14,6 +14,7 @@ from tools.myst import (
     read_directive,
     read_spans,
 )
+from tools.quiz import QuizError, plain_quiz, read_options
 from tools.roles import Edit, file_link, span_edit
 
 KEPT_BLOCKS = {
@@ -145,6 +146,8 @@ def _fence(token: Token, place: Place, book: Book) -> str | None:
     name = anchor(str(block.options.get("name", "")).lower())
     if block.name in ("figure", "image"):
         return name + _figure(block, place, book)
+    if block.name == "quiz":
+        return name + _quiz(block, place, book)
     body = plain_markdown(block.body, block.place, book)
     title = plain_markdown(block.argument, place, book)
     if block.name in ADMONITIONS:
@@ -153,6 +156,23 @@ def _fence(token: Token, place: Place, book: Book) -> str | None:
     if not title:
         raise place.error("a dropdown needs a title; write it beside {dropdown}")
     return name + folded(title, body)
+
+
+def _quiz(block: Block, place: Place, book: Book) -> str:
+    """Return a quiz; a fault in it names its own line."""
+    try:
+        options = read_options(block.body)
+    except QuizError as fault:
+        raise block.place.below(fault.line).error(f"quiz: {fault}") from fault
+    plain = [
+        (
+            option.right,
+            plain_markdown(option.text, block.place.below(option.line), book),
+            plain_markdown(option.why, block.place.below(option.why_line), book),
+        )
+        for option in options
+    ]
+    return plain_quiz(plain_markdown(block.argument, place, book), plain)
 
 
 def _equation(formula: str, label: str, place: Place, book: Book) -> str:

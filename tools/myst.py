@@ -20,6 +20,8 @@ from sphinx.directives.other import SeeAlso
 from sphinx.directives.patches import MathDirective
 from sphinx_design.dropdown import DropdownDirective
 
+from tools.quiz import Quiz
+
 # The site's own classes, so that arguments and options are read as the site reads them.
 ADMONITIONS: dict[str, type[Directive]] = {
     "admonition": admonitions.Admonition,
@@ -34,6 +36,7 @@ DIRECTIVES: dict[str, type[Directive]] = ADMONITIONS | {
     "figure": images.Figure,
     "image": images.Image,
     "math": MathDirective,
+    "quiz": Quiz,
 }
 
 

@@ -10,7 +10,8 @@ from tools.private import details
 
 TOLERANCE = re.compile(r"tolerance-(\d+(?:\.\d+)?(?:e-?\d+)?)")
 SKIP = {"nbval-skip", "skip-execution"}  # one for the comparison, one for the site
-TAGS = {"hide-input", "hide-output", "hide-cell", "exercise", "not-compared", *SKIP}
+TAGS = {"hide-input", "hide-output", "hide-cell", "exercise", "predict"}
+TAGS |= {"not-compared", *SKIP}
 
 # What differs from run to run. What tells of a machine stands in tools/private.py.
 PASSING = {

@@ -109,10 +109,10 @@ def _build(root: Path, everything: bool) -> int:
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
-    from tools import api, code_links, formulas, head, icons, launch, lightness
-    from tools import program, search, terms
+    from tools import api, code_links, formulas, head, icons, launch, learn
+    from tools import lightness, program, search, terms
 
-    parts = (head, launch, program, formulas, api, code_links, terms, search)
+    parts = (head, launch, learn, program, formulas, api, code_links, terms, search)
     for part in (*parts, icons, lightness):
         part.setup(app)
     app.connect("builder-inited", _fill_cache)
@@ -129,10 +129,12 @@ def _fill_cache(app: Any) -> None:
     """
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
+    from nbformat import NotebookNode
     from sphinx.errors import ExtensionError
 
     from tools.chapters import chapter_paths, notebook_path, read_chapter
     from tools.drafts import read_record
+    from tools.folded import unfolded
     from tools.freshness import stale_causes
 
     root = Path(app.srcdir)
@@ -141,9 +143,11 @@ def _fill_cache(app: Any) -> None:
         path = notebook_path(chapter)
         record = read_record(path)
         causes = stale_causes(read_chapter(chapter), record, root)
-        if causes:
+        if record is None or causes:
             text = f"{chapter.stem}: {', '.join(causes)}: run `make notebooks`"
             raise ExtensionError(text)
+        for cell in record.cells:
+            cell.metadata = NotebookNode(unfolded(cell))
         bundle = CacheBundleIn(record, str(path))
         cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 

@@ -2,12 +2,14 @@
 // A new kind: one import and one entry here; its style is the component's `style`.
 import { mount } from "./mount.js";
 import { Mask } from "./mask.jsx";
+import { Predict } from "./predict.jsx";
 import { Split } from "./split.jsx";
 import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
 
 mount({
   mask: Mask,
+  predict: Predict,
   split: Split,
   vectors: Vectors,
   weights: Weights,

@@ -1,0 +1,156 @@
+// Quizzes become forms, and progress is counted. It is kept in this browser only: under
+// one name in localStorage, or, where that is closed, until the page is left.
+(() => {
+  const NAME = "attention-book-progress";
+  const ITEMS = '.quiz, .attention-view[data-kind="predict"]';
+  let memory = {};
+  let lasting = true;
+
+  const load = () => {
+    if (!lasting) return memory;
+    try {
+      const stored = JSON.parse(localStorage.getItem(NAME)) ?? {};
+      return typeof stored === "object" ? stored : {};
+    } catch (error) {
+      lasting = error instanceof SyntaxError;
+      return lasting ? {} : memory;
+    }
+  };
+  const save = (all) => {
+    memory = all;
+    try {
+      if (Object.keys(all).length) localStorage.setItem(NAME, JSON.stringify(all));
+      else localStorage.removeItem(NAME);
+    } catch {
+      lasting = false;
+    }
+  };
+
+  const make = (tag, className, ...children) => {
+    const element = document.createElement(tag);
+    if (className) element.className = className;
+    element.append(...children);
+    return element;
+  };
+  const copies = (node, but = "") =>
+    [...node.childNodes]
+      .filter((child) => !(but && child.matches?.(but)))
+      .map((child) => {
+        const copy = child.cloneNode(true);
+        copy.removeAttribute?.("id");
+        copy.querySelectorAll?.("[id]").forEach((inner) => inner.removeAttribute("id"));
+        return copy;
+      });
+  // The file and its folder: the same at every address of the book.
+  const pageOf = (url) => url.pathname.split("/").slice(-2).join("/").replace(/\.html$/, "");
+  const page = pageOf(location);
+
+  // A question that is written anew is asked anew.
+  const idOf = (item) => {
+    const data = item.querySelector('script[type="application/json"]');
+    const text = data ? JSON.parse(data.textContent).question : item.querySelector(".quiz-question").textContent;
+    let hash = 5381;
+    for (const letter of text) hash = (hash * 33 + letter.codePointAt(0)) % 0x7fffffff;
+    return hash.toString(36);
+  };
+
+  function makeForm(quiz, number) {
+    const several = "several" in quiz.dataset;
+    const options = quiz.querySelectorAll(":scope > .quiz-options > li");
+    const answers = [...quiz.querySelectorAll(":scope > details > ol > li")];
+    const isRight = (answer) => answer.dataset.right === "true";
+    const set = make("fieldset", "", make("legend", "", ...copies(quiz.querySelector(".quiz-question"))));
+    if (several) set.append(make("p", "quiz-several", "Choose all that are right."));
+    const inputs = [...options].map((option) => {
+      const input = make("input");
+      input.type = several ? "checkbox" : "radio";
+      input.name = `quiz-${number}`;
+      set.append(make("label", "quiz-option", input, make("div", "", ...copies(option))));
+      return input;
+    });
+    const verdict = make("div", "quiz-verdict");
+    verdict.setAttribute("role", "status");
+    const form = make("form", "quiz-form", set, make("button", "", "Check"), verdict);
+    const why = (answer) => {
+      const right = isRight(answer);
+      const words = copies(answer, ".quiz-mark");
+      const text = words.map((node) => node.textContent).join(" ").trim();
+      const lead = right ? "Right. " : "Not this one. ";
+      const mark = make("span", "", right ? "✓ " : "✗ ");
+      mark.setAttribute("aria-hidden", "true");
+      const said = /^(right|yes|no|wrong|not this)\b/i.test(text) ? [mark] : [mark, make("strong", "", lead)];
+      return make("div", right ? "quiz-right" : "quiz-wrong", ...said, ...words);
+    };
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const chosen = answers.filter((_, n) => inputs[n].checked);
+      const missing = answers.filter((answer, n) => isRight(answer) && !inputs[n].checked).length;
+      verdict.replaceChildren(...chosen.map(why));
+      if (!chosen.length) verdict.replaceChildren(make("div", "", "Choose an option first."));
+      else if (several && missing)
+        verdict.append(make("div", "", missing === 1 ? "One more is right." : `${missing} more are right.`));
+      const right = !missing && chosen.every(isRight);
+      quiz.dispatchEvent(new CustomEvent("attention-answered", { bubbles: true, detail: { right } }));
+    });
+    quiz.classList.add("live");
+    quiz.append(form);
+  }
+
+  document.querySelectorAll(".quiz").forEach(makeForm);
+  const items = new Map([...document.querySelectorAll(ITEMS)].map((item) => [idOf(item), item]));
+
+  const line = make("p", "learn-progress");
+  const count = make("span");
+  const forget = make("button", "", "Forget all of it");
+  forget.type = "button";
+  forget.addEventListener("click", () => {
+    save({});
+    show();
+    line.tabIndex = -1;
+    line.focus(); // the button has gone
+  });
+  line.append(count, " ", forget);
+  if (items.size) {
+    const last = [...document.querySelectorAll(".quiz")].pop();
+    if (last) last.after(line);
+    else document.querySelector("article")?.append(line);
+  }
+
+  function show() {
+    const all = load();
+    const done = (all[page]?.right ?? []).filter((id) => items.has(id));
+    for (const [id, item] of items) {
+      item.querySelector(":scope > .learn-done")?.remove();
+      if (done.includes(id)) item.append(make("p", "learn-done", "✓ Answered"));
+    }
+    const kept = lasting ? "Kept in this browser only." : "This browser keeps nothing: it is gone with the page.";
+    count.textContent = `${done.length} of ${items.size} answered. ${kept}`;
+    forget.hidden = !Object.keys(all).length;
+    document.querySelectorAll(".learn-tick").forEach((tick) => tick.remove());
+    for (const link of document.querySelectorAll(".bd-sidebar-primary nav a[href]")) {
+      const found = all[pageOf(new URL(link.href))];
+      if (!found?.right?.length) continue;
+      const { right, total } = found;
+      const short = make("span", "", right.length >= total ? "✓" : `${right.length}/${total}`);
+      short.setAttribute("aria-hidden", "true");
+      const said = make("span", "visually-hidden", ` (${right.length} of ${total} answered)`);
+      link.append(make("span", "learn-tick", short, said));
+    }
+  }
+
+  document.addEventListener("attention-answered", (event) => {
+    const item = event.target.closest(ITEMS);
+    const id = item && idOf(item);
+    if (!event.detail.right || !items.has(id)) return;
+    const all = load();
+    const before = (all[page]?.right ?? []).filter((known) => items.has(known) && known !== id);
+    all[page] = { right: [...before, id], total: items.size };
+    save(all);
+    show();
+  });
+  addEventListener("storage", show);
+  addEventListener("beforeprint", () => {
+    for (const folded of document.querySelectorAll(".quiz > details, .attention-static > details")) folded.open = true;
+  });
+  show();
+})();
