@@ -9,11 +9,11 @@ with gzip, pictures and fonts as they are.
 """
 
 import gzip
+import os
 import shutil
 import sys
 from dataclasses import dataclass
 from functools import cache
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -22,7 +22,8 @@ from tools.pages import SITE, loaded_addresses, site_pages, target
 
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg", ".txt", ".map"}
-SIZES = ((375, 812), (1440, 900))
+# More pictures are near on a desktop than on a phone.
+SCREEN = {"width": 1440, "height": 900}
 
 
 @dataclass(frozen=True)
@@ -76,28 +77,16 @@ def weigh(context: Any, site: Path, page: Path) -> Weight:
         for src in loaded_addresses(page)
         if Path(src).suffix in {".webp", ".png", ".svg", ".jpg"} and ":" not in src
     }
-    return Weight(frozenset(found), frozenset(found | pictures), frozenset(absent))
+    lost = {picture for picture in pictures if not picture.is_file()}
+    absent |= {f"{ORIGIN}/book-of/{os.path.relpath(file, site)}" for file in lost}
+    whole = frozenset(found | pictures) - lost
+    return Weight(frozenset(found), whole, frozenset(absent))
 
 
 def weigh_pages(browser: Any, site: Path, pages: list[Path]) -> dict[Path, Weight]:
-    """Weigh pages, each with nothing cached, by what a phone and a desktop ask for."""
-    weighed = []
-    for width, height in SIZES:
-        # Playwright caches nothing of what it answers: all pages may share a context.
-        with browser.new_context(
-            viewport={"width": width, "height": height}
-        ) as context:
-            weighed.append([weigh(context, site, page) for page in pages])
-    return dict(zip(pages, starmap(_joined, zip(*weighed, strict=True)), strict=True))
-
-
-def _joined(*parts: Weight) -> Weight:
-    """Join what readers of one page load; each has one device: the heavier counts."""
-    return Weight(
-        max((part.first for part in parts), key=total),
-        frozenset().union(*(part.whole for part in parts)),
-        frozenset().union(*(part.absent for part in parts)),
-    )
+    """Weigh pages, each with nothing cached: Playwright caches no answer of its own."""
+    with browser.new_context(viewport=SCREEN) as context:
+        return {page: weigh(context, site, page) for page in pages}
 
 
 def following(page: Path, weights: dict[Path, Weight]) -> int:
