@@ -12,7 +12,7 @@ BOOK_TESTS = $(wildcard tests/test_book_*.py)
 LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book serve colab notebooks test test-lib test-book test-notebooks \
+.PHONY: help setup book serve colab student notebooks test test-lib test-book test-notebooks \
   test-colab test-variations test-devices test-gpu lint format benchmarks lock \
   upgrade links audit clean
 
@@ -30,6 +30,9 @@ serve: setup ## show the site, and rebuild and reload it on every change
 
 colab: setup ## copy the notebooks for Colab, with a set-up cell; ARGS=--output DIR
 	@$(PY) -m tools.colab $(ARGS)
+
+student: setup ## copy the notebooks without solutions, to hand out; ARGS=--colab
+	@$(PY) -m tools.student $(ARGS)
 
 notebooks: setup ## execute the chapters whose record is stale
 	@$(PY) -m tools.record $(ARGS)

@@ -67,7 +67,13 @@ from attention_lib.exercises import (
     check_windows,
     check_write_sizes,
 )
-from attention_lib.explorer import Interactive, explore_weights
+from attention_lib.explorer import (
+    Interactive,
+    explore_mask,
+    explore_split,
+    explore_vectors,
+    explore_weights,
+)
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
@@ -246,6 +252,9 @@ __all__ = [
     "copy_weights",
     "evaluate",
     "expected",
+    "explore_mask",
+    "explore_split",
+    "explore_vectors",
     "explore_weights",
     "layer_norm",
     "load_checkpoint",

@@ -81,3 +81,16 @@ def _spoken(*modules: str) -> list[str]:
 def spoken() -> Spoken:
     """``spoken("masks")``: the texts that a module of checks may say to a reader."""
     return _spoken
+
+
+@pytest.fixture(scope="session")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A repository of the files as they stand; the library changed after the commit."""
+    from tools.colab_check import commit_all, snapshot
+
+    folder = tmp_path_factory.mktemp("origin") / "book"
+    commit = snapshot(Path(__file__).parents[1], folder)
+    with (folder / "attention_lib/toy.py").open("a") as file:
+        file.write("# a later commit\n")
+    assert commit_all(folder) != commit
+    return folder, commit

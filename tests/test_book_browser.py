@@ -1,207 +1,86 @@
-"""The built site in a browser: every page, on a phone and a desktop, light and dark."""
+"""The built site in a browser: what moves on a page, and that `visit` finds faults."""
 
-import functools
-import http.server
-import os
 import shutil
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    Page,
-    ViewportSize,
-    sync_playwright,
+from playwright.sync_api import Browser, Page
+
+from tests.browsing import (
+    LOGGED,
+    PHONE,
+    Faults,
+    built_pages,
+    find_browser,
+    listen,
+    opened_browser,
+    served,
+    visit,
 )
-
-from tools.pages import SITE, site_pages
-
-SCREENSHOTS = Path(__file__).resolve().parents[1] / "reports" / "screenshots"
-WIDTHS = (375, 1440)
-THEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-NO_BROWSER = (
-    "no browser for the tests of the pages: install Debian's `chromium`, or run "
-    "`.venv/bin/playwright install chromium`"
-)
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    # The same result with and without a network: nothing but this machine is found.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]
-# What the page shows once its formulas and fonts are there; one list for each fault.
-PROBE = r"""async () => {
-    await window.MathJax?.startup?.promise;
-    await document.fonts.ready;
-    const all = (css) => [...document.querySelectorAll(css)];
-    const wide = (e) => e.scrollWidth > e.clientWidth + 1;
-    const frames = [document.documentElement, ...all("main, .bd-article-container")];
-    const bare = all(".math").filter((e) => !e.querySelector("mjx-container"));
-    const wrong = all("mjx-merror").map((e) => e.title || e.textContent);
-    // A macro that MathJax does not know is no error to it: it prints the name in red.
-    const unknown = all("mjx-assistive-mml mtext").map((e) => e.textContent);
-    return {
-        "sideways scroll": frames.filter(wide).map((e) => e.tagName),
-        "formula": [
-            ...bare.map((e) => e.textContent),
-            ...wrong,
-            ...unknown.filter((text) => text.startsWith("\\")),
-        ],
-        "image": all("img").filter((e) => !e.naturalWidth).map((e) => e.src),
-        "screen reader": all("mjx-container")
-            .filter((e) => !e.querySelector("mjx-assistive-mml math"))
-            .map((e) => e.textContent),
-    };
-}"""
-LOGGED = ("console", "page error", "other host", "failed request")
-SHOWN = ("sideways scroll", "formula", "image", "screen reader")
-Faults = dict[str, list[str]]
-
-
-def find_browser(own: Path) -> str:
-    """The browser of this machine, or else Playwright's own download."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found or own.is_file():
-        return found or str(own)
-    if os.environ.get("CI"):
-        # There a skipped test would look like a passed one.
-        pytest.fail(NO_BROWSER)
-    pytest.skip(NO_BROWSER)
+from tools.pages import SITE
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        path = find_browser(Path(playwright.chromium.executable_path))
-        with playwright.chromium.launch(executable_path=path, args=FLAGS) as browser:
-            yield browser
-
-
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder, keeps connections open, and prints nothing."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder on a free port; gives its address."""
-    handler = functools.partial(QuietHandler, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        # A connection that the browser keeps open must not hold up the end.
-        server.block_on_close = False
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def listen(page: Page, faults: Faults) -> None:
-    """Write down what the page complains about and what it asks for."""
-
-    def note(fault: str, text: str) -> None:
-        faults[fault].append(text)
-
-    def request(address: str) -> None:
-        if urlsplit(address).hostname not in {"127.0.0.1", None}:
-            note("other host", address)
-
-    page.on("pageerror", lambda error: note("page error", str(error)))
-    page.on("request", lambda sent: request(sent.url))
-    page.on("requestfailed", lambda sent: note("failed request", sent.url))
-    page.on(
-        "response",
-        lambda got: note("failed request", got.url) if got.status >= 400 else None,
-    )
-    page.on(
-        "console",
-        lambda line: (
-            note("console", line.text) if line.type in {"error", "warning"} else None
-        ),
-    )
-
-
-def visit(context: BrowserContext, address: str, pictures: Path) -> Faults:
-    """Open a page, look at it light and dark; gives what is wrong, by kind."""
-    faults: Faults = {fault: [] for fault in LOGGED + SHOWN}
-    with context.new_page() as page:
-        width = page.evaluate("innerWidth")
-        listen(page, faults)
-        page.goto(address)
-        for theme in THEMES:
-            page.emulate_media(color_scheme=theme)
-            page.wait_for_selector(f"html[data-theme={theme}]")
-            for fault, texts in page.evaluate(PROBE).items():
-                faults[fault] += texts
-            name = urlsplit(address).path.strip("/").removesuffix(".html")
-            picture = f"{name.replace('/', '-')}-{width}-{theme}.jpg"
-            page.screenshot(
-                path=pictures / picture, type="jpeg", quality=70, full_page=True
-            )
-    return faults
+    with opened_browser() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
-def pages() -> list[str]:
-    pages = [page.relative_to(SITE).as_posix() for page in site_pages(SITE)]
-    if not pages:
-        pytest.fail(f"{SITE} holds no page: run `make book` first")
-    # The first is nothing but a jump to book/index.html.
-    return [page for page in pages if page != "index.html"]
+def chapter() -> str:
+    return next(page for page in built_pages() if page.startswith("chapters/"))
 
 
 @pytest.fixture(scope="module")
-def chapter(pages: list[str]) -> str:
-    return next(page for page in pages if page.startswith("chapters/"))
-
-
-@pytest.fixture(scope="module")
-def address(pages: list[str]) -> Iterator[str]:
+def address() -> Iterator[str]:
     with served(SITE) as address:
         yield address
 
 
-@pytest.fixture(scope="module")
-def found(browser: Browser, address: str, pages: list[str]) -> dict[str, Faults]:
-    """What is wrong with each page at each width."""
-    shutil.rmtree(SCREENSHOTS, ignore_errors=True)
-    found = {}
-    for width in WIDTHS:
-        # One context for all pages, so that scripts and fonts are read once.
-        with browser.new_context(viewport={"width": width, "height": 900}) as context:
-            for page in pages:
-                faults = visit(context, f"{address}/{page}", SCREENSHOTS)
-                found[f"{page} at {width}"] = faults
-    return found
-
-
-@pytest.mark.parametrize("fault", LOGGED + SHOWN)
-def test_pages_have_no_fault(found: dict[str, Faults], fault: str) -> None:
-    lines = {f"{page}: {text}" for page in found for text in found[page][fault]}
-    assert not lines, "\n".join(sorted(lines))
-
-
-def test_sidebar_opens_on_a_phone(browser: Browser, address: str, chapter: str) -> None:
-    with browser.new_page(viewport={"width": 375, "height": 800}) as page:
+@pytest.fixture
+def phone(browser: Browser, address: str, chapter: str) -> Iterator[Page]:
+    """A chapter on a phone."""
+    with browser.new_page(viewport={"width": PHONE, "height": 800}) as page:
+        page.emulate_media(reduced_motion="reduce")
         page.goto(f"{address}/{chapter}")
-        link = page.locator(".bd-sidebar-primary nav a").first
-        assert not link.is_visible()
-        page.locator("button.primary-toggle:visible").first.click()
-        link.wait_for(state="visible", timeout=10_000)
+        yield page
+
+
+def test_sidebar_opens_and_closes_on_a_phone(phone: Page) -> None:
+    link = phone.locator(".bd-sidebar-primary nav a").first
+    assert not link.is_visible()
+    phone.locator("button.primary-toggle:visible").first.click()
+    link.wait_for(state="visible", timeout=10_000)
+    phone.keyboard.press("Escape")
+    link.wait_for(state="hidden", timeout=10_000)
+
+
+def test_sidebar_leads_to_another_chapter_on_a_phone(phone: Page) -> None:
+    phone.locator("button.primary-toggle:visible").first.click()
+    phone.locator(".bd-sidebar-primary nav a", has_text="Masks").click()
+    phone.wait_for_url("**/03-masks.html", timeout=10_000)
+
+
+def test_contents_of_the_page_open_on_a_phone(phone: Page) -> None:
+    links = phone.locator(".bd-sidebar-secondary nav a:visible")
+    assert links.count() == 0
+    phone.locator("button.secondary-toggle:visible").first.click()
+    links.first.wait_for(timeout=10_000)
+
+
+def test_theme_switch_is_remembered(phone: Page) -> None:
+    def theme() -> str:
+        return str(phone.evaluate("document.documentElement.dataset.theme"))
+
+    seen = set()
+    for _ in range(3):  # light, dark, and as the system has it
+        phone.locator("button.theme-switch-button:visible").first.click()
+        seen.add(theme())
+        kept = theme()
+        phone.reload()
+        assert theme() == kept
+    assert seen == {"light", "dark"}
 
 
 def test_jump_leads_to_the_first_page(browser: Browser, address: str) -> None:
@@ -210,7 +89,17 @@ def test_jump_leads_to_the_first_page(browser: Browser, address: str) -> None:
         page.wait_for_url("**/book/index.html", timeout=10_000)
 
 
-# What is added to a copied chapter, and what is then said of it.
+@pytest.mark.parametrize("name", ["book/index", "chapters/03-masks", "search"])
+def test_page_opened_as_a_file_has_no_fault(browser: Browser, name: str) -> None:
+    faults: Faults = {fault: [] for fault in LOGGED}
+    with browser.new_page() as page:
+        listen(page, faults)
+        page.goto((SITE / f"{name}.html").as_uri(), wait_until="load")
+        assert page.locator("main").inner_text().strip()
+    assert not any(faults.values()), faults
+
+
+# What is added to a copied page, and what is then said of it.
 FAULTY = {
     "console": ("<script>console.error('oops')</script>", "oops"),
     "page error": ("<script>throw new Error('wrong')</script>", "wrong"),
@@ -220,41 +109,35 @@ FAULTY = {
     ),
     "failed request": ('<script src="absent.js"></script>', "/absent.js"),
     "sideways scroll": ('<div style="width: 3000px">wide</div>', "HTML"),
-    "formula": (r'<span class="math">\(\frac{1}\)</span>', "Missing argument"),
+    "formula": (r'<span class="math">\(\frac{1}\)</span>', r"\frac{1}"),
     "image": ('<img src="absent.png" alt="nothing">', "/absent.png"),
-    "screen reader": ("<mjx-container>silent</mjx-container>", "silent"),
+    "screen reader": ('<span class="katex">silent</span>', "silent"),
+    "axe": ('<a href="#" style="color: #777; background: #888">pale</a>', "contrast"),
+    "axe, folded": (
+        '<details><summary>Hint</summary><button id="mute"></button></details>',
+        "button-name: #mute",
+    ),
 }
 
 
 @pytest.fixture(scope="module")
-def faulty(
-    browser: Browser, chapter: str, tmp_path_factory: pytest.TempPathFactory
-) -> Faults:
-    """What is found on a copied chapter that has every fault."""
+def faulty(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Faults:
+    """What is found on a copied page that has every fault."""
     site = tmp_path_factory.mktemp("site") / "html"
     shutil.copytree(SITE, site)
-    page = site / chapter
+    page = site / "book/index.html"
     text = page.read_text(encoding="utf-8")
     added = "".join(html for html, _ in FAULTY.values())
     page.write_text(text.replace("</article>", added + "</article>"), encoding="utf-8")
-    size: ViewportSize = {"width": 375, "height": 900}
+    size = {"width": PHONE, "height": 900}
     with served(site) as address, browser.new_context(viewport=size) as context:
-        return visit(context, f"{address}/{chapter}", site.parent)
+        return visit(context, f"{address}/book/index.html", site.parent)
 
 
 @pytest.mark.parametrize("fault", FAULTY)
 def test_visit_finds_fault(faulty: Faults, fault: str) -> None:
-    assert any(FAULTY[fault][1] in text for text in faulty[fault])
-
-
-def test_visit_finds_unknown_macro(browser: Browser, tmp_path: Path) -> None:
-    shutil.copytree(SITE / "_static", tmp_path / "_static")
-    html = '<html data-theme="light"><span class="math">\\(\\nosuch\\)</span>'
-    html += '<script src="_static/mathjax/tex-chtml.js"></script>'
-    (tmp_path / "page.html").write_text(html)
-    with served(tmp_path) as address, browser.new_page() as page:
-        page.goto(f"{address}/page.html")
-        assert page.evaluate(PROBE)["formula"] == ["\\nosuch"]
+    wanted = FAULTY[fault][1]
+    assert any(wanted in text for text in faulty[fault.split(",")[0]])
 
 
 def test_browser_missing_skips_but_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:

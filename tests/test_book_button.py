@@ -5,12 +5,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
 
 from tools import site
-from tools.address import colab_folder, plain_address, repository_address
+from tools.address import (
+    colab_folder,
+    page_links,
+    plain_address,
+    repository_address,
+    site_address,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 ADDRESS = "https://github.com/ada/book"
@@ -105,7 +112,34 @@ def test_colab_opens_from_github_only() -> None:
     assert colab_folder(None) is None
 
 
-# The site's button.
+def test_page_links_are_those_of_the_host() -> None:
+    source, title = "chapters/03-masks.md", "Masks & more"
+    links = page_links(ADDRESS, source, title)
+    assert links["edit"] == f"{ADDRESS}/edit/main/{source}"
+    report = urlsplit(links["report"])
+    assert report.path == "/ada/book/issues/new"
+    fields = parse_qs(report.query)
+    assert fields["title"] == ["Masks & more: "]
+    assert source in fields["body"][0]
+    links = page_links("https://gitlab.com/ada/book", source, title)
+    assert links["edit"] == f"https://gitlab.com/ada/book/-/edit/main/{source}"
+    assert "issue[title]" in parse_qs(urlsplit(links["report"]).query)
+    assert page_links("https://git.example.org/ada/book", source, title) == {}
+    assert page_links(None, source, title) == {}
+
+
+def test_site_address_is_that_of_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BOOK_SITE", raising=False)
+    assert site_address("https://github.com/Ada/book") == "https://ada.github.io/book/"
+    own = "https://github.com/ada/ada.github.io"
+    assert site_address(own) == "https://ada.github.io/"
+    assert site_address("https://gitlab.com/ada/book") is None
+    assert site_address(None) is None
+    monkeypatch.setenv("BOOK_SITE", "https://book.example.org")
+    assert site_address(None) == "https://book.example.org/"
+
+
+# The site's buttons.
 
 Build = Callable[..., Path]
 
@@ -117,11 +151,13 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     for name, text in {
         "book/index.md": "# Welcome\n\n```{toctree}\n../chapters/01-a\n```\n",
         "chapters/01-a.md": "# A chapter\n\nText.\n",
+        "notebooks/01-a.ipynb": "{}",
     }.items():
         (root / name).parent.mkdir()
         (root / name).write_text(text)
     settings = {
-        "extensions": "myst_parser,tools.launch",
+        "extensions": "myst_parser,tools.launch,tools.head",
+        "exclude_patterns": "notebooks",
         "html_theme": "sphinx_book_theme",
         "root_doc": "book/index",
         "html_static_path": str(ROOT / "book/_static"),
@@ -146,20 +182,43 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     return make
 
 
-def buttons(page: Path) -> list[str]:
-    """Where the links of a page to Colab lead."""
+TOOLS = ("Open in Colab", "Download notebook", "Edit this page", "Report a mistake")
+
+
+def buttons(page: Path) -> dict[str, set[str]]:
+    """What a page offers to do with it, and where each link leads."""
     soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
-    hrefs = [str(tag["href"]) for tag in soup.find_all("a", href=True)]
-    return [href for href in hrefs if "colab" in href]
+    found: dict[str, set[str]] = {}
+    for tag in soup.find_all("a", href=True):
+        if tag.get_text().strip() in TOOLS:
+            found.setdefault(tag.get_text().strip(), set()).add(str(tag["href"]))
+    return found
 
 
-def test_button_follows_the_address(build: Build) -> None:
+def test_buttons_follow_the_address(build: Build) -> None:
     for name in ("ada/book", "bob/fork", ""):
         folder = build(GITHUB_REPOSITORY=name)
+        chapter = buttons(folder / "chapters/01-a.html")
+        assert chapter.pop("Download notebook") == {"../notebooks/01-a.ipynb"}
+        assert (folder / "notebooks/01-a.ipynb").read_text() == "{}"
         place = f"https://colab.research.google.com/github/{name}/blob/colab"
-        expected = [f"{place}/01-a.ipynb"] if name else []
-        assert buttons(folder / "chapters/01-a.html") == expected
-        assert buttons(folder / "book/index.html") == []
+        expected = {f"{place}/01-a.ipynb"} if name else set()
+        assert chapter.pop("Open in Colab", set()) == expected
+        edit = {f"https://github.com/{name}/edit/main/chapters/01-a.md"}
+        assert chapter.pop("Edit this page", set()) == (edit if name else set())
+        (report,) = chapter.pop("Report a mistake", set()) or {""}
+        assert ("A%20chapter" in report) == bool(name)
+        assert not chapter
+        welcome = buttons(folder / "book/index.html")
+        assert {*welcome} == ({"Edit this page", "Report a mistake"} if name else set())
+        # What search engines read, too, is written only where the address is known.
+        site = f"https://{name.partition('/')[0]}.github.io/{name.partition('/')[2]}/"
+        text = (folder / "chapters/01-a.html").read_text(encoding="utf-8")
+        assert (f'href="{site}chapters/01-a.html"' in text) == bool(name)
+        assert ('rel="canonical"' in text) == bool(name)
+        for file in ("sitemap.xml", "robots.txt"):
+            assert (folder / file).is_file() == bool(name)
+            assert not name or site in (folder / file).read_text(encoding="utf-8")
 
 
 def test_extension_of_the_site_adds_the_button() -> None:

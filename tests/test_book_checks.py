@@ -29,7 +29,7 @@ def check(name: str, root: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of everything that the checks read."""
-    ignored = shutil.ignore_patterns("__pycache__", "mathjax")
+    ignored = shutil.ignore_patterns("__pycache__", "katex")
     for name in SOURCES:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     for name in SETTINGS:

@@ -14,7 +14,6 @@ from nbformat import NotebookNode
 from tools import colab
 from tools.address import colab_folder
 from tools.colab import write_copies
-from tools.colab_check import commit_all, snapshot
 from tools.colab_links import Links
 from tools.private import details
 
@@ -25,17 +24,6 @@ STEMS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 each_chapter = pytest.mark.parametrize("stem", STEMS)
 
 # The copies.
-
-
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A repository of the files as they stand; the library changed after the commit."""
-    folder = tmp_path_factory.mktemp("origin") / "book"
-    commit = snapshot(ROOT, folder)
-    with (folder / "attention_lib/toy.py").open("a") as file:
-        file.write("# a later commit\n")
-    assert commit_all(folder) != commit
-    return folder, commit
 
 
 @pytest.fixture(scope="module")

@@ -13,22 +13,11 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.colab import dependencies, set_up_source, stamped, write_copies
-from tools.colab_check import Run, check, commit_all, layer, row, snapshot
+from tools.colab_check import Run, check, layer, row
 from tools.colab_links import Links, cells_with_anchors
 
 ROOT = Path(__file__).resolve().parents[1]
 Said = tuple[int, list[str]]  # status, printed lines
-
-
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A repository of the files as they stand; the library changed after the commit."""
-    folder = tmp_path_factory.mktemp("origin") / "book"
-    commit = snapshot(ROOT, folder)
-    with (folder / "attention_lib/toy.py").open("a") as file:
-        file.write("# a later commit\n")
-    assert commit_all(folder) != commit
-    return folder, commit
 
 
 # The set-up cell, run as Colab runs it: everything is there but attention_lib.

@@ -337,9 +337,10 @@ def linear(device: str = "cpu") -> nn.Linear:
         (linear(), "name"),
         ([linear("meta"), linear()], "name[1]"),
         ({"split": (0, linear())}, "name['split'][1]"),
+        ([{"mlp": [linear()]}], "name[0]['mlp'][0]"),
         (nn.Sequential(linear("meta"), linear()), "name"),
     ],
-    ids=["module", "list", "dictionary", "part of a module"],
+    ids=["module", "list", "dictionary", "deeper", "part of a module"],
 )
 def test_misplaced_names_the_module(value: Any, place: str) -> None:
     (fault,) = misplaced({"name": value}, "cuda")
@@ -355,6 +356,12 @@ def test_misplaced_sees_buffers_and_what_was_not_registered() -> None:
         "one, 1 of its tensors: mask is on cpu, not on cuda",
         "two, 1 of its tensors: 0.places is on cpu, not on cuda",
     ]
+
+
+def test_misplaced_ends_in_a_collection_that_holds_itself() -> None:
+    loop: list[Any] = [linear()]
+    loop.append(loop)
+    assert len(misplaced({"loop": loop}, "cuda")) == 1
 
 
 def test_misplaced_passes_what_is_right() -> None:

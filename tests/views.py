@@ -91,6 +91,7 @@ def opened(
             "request",
             lambda sent: faults.append(sent.url) if sent.url != ADDRESS else None,
         )
+        page.set_default_timeout(10_000)
         page.goto(ADDRESS)
         yield page
         assert not faults, faults

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 BRANCH = "colab"  # holds the copies of the notebooks, and nothing else
 COLAB = "https://colab.research.google.com/github"
@@ -55,6 +55,48 @@ def colab_folder(address: str | None) -> str | None:
     if parts.hostname != "github.com" or parts.path.count("/") != 2:
         return None
     return f"{COLAB}{parts.path}/blob/{BRANCH}"
+
+
+def page_links(address: str | None, source: str, title: str) -> dict[str, str]:
+    """Return where a reader edits a page and reports a mistake in it.
+
+    None of them where the address is unknown, or its host is neither a GitHub nor a
+    GitLab: others have other paths.
+
+    >>> page_links("https://github.com/ada/book", "book/speed.md", "Speed")["edit"]
+    'https://github.com/ada/book/edit/main/book/speed.md'
+    """
+    host = urlsplit(address or "").hostname or ""
+    heading, body = f"{title}: ", f"Page: {source}\n\nWhat is wrong:\n\n"
+    if "github" in host:
+        words = urlencode({"title": heading, "body": body}, quote_via=quote)
+        edit, report = "edit", f"issues/new?{words}"
+    elif "gitlab" in host:
+        fields = {"issue[title]": heading, "issue[description]": body}
+        words = urlencode(fields, quote_via=quote)
+        edit, report = "-/edit", f"-/issues/new?{words}"
+    else:
+        return {}
+    return {
+        "edit": f"{address}/{edit}/main/{quote(source)}",
+        "report": f"{address}/{report}",
+    }
+
+
+def site_address(address: str | None) -> str | None:
+    """Return where the published pages are, with a last slash, or None.
+
+    The address of GitHub Pages, where the workflow puts them; a domain of one's own is
+    said by BOOK_SITE in the environment.
+    """
+    if own := os.environ.get("BOOK_SITE"):
+        return own.rstrip("/") + "/"
+    parts = urlsplit(address or "")
+    owner, _, name = parts.path.strip("/").partition("/")
+    if parts.hostname != "github.com" or not name or "/" in name:
+        return None
+    host = f"https://{owner.lower()}.github.io/"
+    return host if name.lower() == f"{owner.lower()}.github.io" else f"{host}{name}/"
 
 
 def git(root: Path, *arguments: str) -> str:

@@ -45,7 +45,7 @@ def main(root: Path = ROOT) -> int:
     parser.add_argument("--output", type=Path, default=root / OUTPUT)
     output: Path = parser.parse_args().output
     try:
-        address, commit = _origin(root)
+        address, commit = origin(root)
         written = write_copies(root, output, address, commit)
     except ValueError as error:
         print(f"make colab: {error}", file=sys.stderr)
@@ -88,7 +88,7 @@ def write_copies(root: Path, output: Path, address: str, commit: str) -> list[Pa
     links = Links(address, commit, colab_folder(address), anchors)
     cell = set_up_source(address, commit, dependencies(root))
     made = {name: stamped(notebooks[name], name, cell, links) for name in notebooks}
-    _empty(output)
+    empty(output, TITLE)
     for name, notebook in made.items():
         nbformat.write(notebook, output / name)
     text = README.format(address=address, commit=commit)
@@ -138,7 +138,7 @@ def dependencies(root: Path) -> list[str]:
     return list(tomllib.loads(text)["project"]["dependencies"])
 
 
-def _empty(output: Path) -> None:
+def empty(output: Path, title: str) -> None:
     """Take earlier copies away, whose chapters may be gone.
 
     Raises:
@@ -146,14 +146,14 @@ def _empty(output: Path) -> None:
     """
     output.mkdir(parents=True, exist_ok=True)
     readme = output / "README.md"
-    ours = readme.is_file() and readme.read_text(encoding="utf-8").startswith(TITLE)
+    ours = readme.is_file() and readme.read_text(encoding="utf-8").startswith(title)
     if not ours and any(output.iterdir()):
         raise ValueError(f"{output} holds something else: name a folder of its own")
     for path in output.glob("*.ipynb"):
         path.unlink()
 
 
-def _origin(root: Path) -> tuple[str, str]:
+def origin(root: Path) -> tuple[str, str]:
     """Return address and commit.
 
     Raises:

@@ -56,16 +56,16 @@ def misplaced(names: Mapping[str, Any], wanted: str) -> list[str]:
     return faults
 
 
-def _modules(name: str, value: Any) -> Iterator[tuple[str, nn.Module]]:
+def _modules(
+    name: str, value: Any, above: tuple[int, ...] = ()
+) -> Iterator[tuple[str, nn.Module]]:
     if isinstance(value, nn.Module):
         yield name, value
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield from _modules(f"{name}[{key!r}]", part)
-    elif isinstance(value, list | tuple) and not isinstance(value[:1], Tensor):
-        for number, part in enumerate(value):
-            if isinstance(part, nn.Module):
-                yield f"{name}[{number}]", part
+    elif isinstance(value, dict | list | tuple) and id(value) not in above:
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in parts:
+            # A collection may hold itself.
+            yield from _modules(f"{name}[{key!r}]", part, (*above, id(value)))
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

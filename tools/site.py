@@ -109,9 +109,9 @@ def _build(root: Path, everything: bool) -> int:
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
-    from tools import launch, learn, program
+    from tools import formulas, head, icons, launch, learn, lightness, program
 
-    for part in (launch, learn, program):
+    for part in (head, launch, program, learn, formulas, icons, lightness):
         part.setup(app)
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)

@@ -1,5 +1,5 @@
 // The map: a table to walk through with arrow keys, of which one cell is in the tab order.
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -7,7 +7,7 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
   const { queries, keys, keyLabels } = sentence;
   const table = useRef();
   const walked = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (walked.current) table.current.querySelector('td[tabindex="0"]').focus();
     walked.current = false;
   }, [row, column]);
@@ -41,7 +41,7 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
   };
 
   return (
-    <>
+    <div class="weights-map">
       <div class="weights-scroll">
         <table
           ref={table}
@@ -79,7 +79,7 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
         weight 0 <span class="weights-ramp" /> {top.toFixed(2)}
         {allowed?.some((line) => line.includes(false)) && <span class="weights-hidden-key"><span /> hidden by the mask</span>}
       </p>
-    </>
+    </div>
   );
 }
 

@@ -1,10 +1,16 @@
 // Brings every view of a page to life, once, also those that a notebook adds later.
 // A new kind: one import and one entry here; its style is the component's `style`.
 import { mount } from "./mount.js";
+import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
+import { Split } from "./split.jsx";
+import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
 
 mount({
+  mask: Mask,
   predict: Predict,
+  split: Split,
+  vectors: Vectors,
   weights: Weights,
 });

@@ -62,7 +62,7 @@ export function Weights({ sentences }) {
       </div>
       {maps.length > 1 && <Heads layers={layers} heads={heads} maps={maps} chosen={at} choose={setHead} />}
       <p class="weights-said" aria-live="polite">
-        {maps.length > 1 && <strong>{headName(at, layers, heads)}. </strong>}
+        {maps.length > 1 && <strong>{capital(headName(at, layers, heads))}. </strong>}
         {say(sentence, row, map[row])}
       </p>
       <p class="weights-words" aria-hidden="true">
@@ -72,16 +72,18 @@ export function Weights({ sentences }) {
           </span>
         ))}
       </p>
-      <Grid
-        name={`weights${maps.length > 1 ? ` of ${headName(at, layers, heads)}` : ""}`}
-        {...{ sentence, map, allowed, top, row, column, held: place.held, setPlace }}
-      />
+      <div class="weights-pair">
+        <Grid
+          name={`weights${maps.length > 1 ? ` of ${headName(at, layers, heads)}` : ""}`}
+          {...{ sentence, map, allowed, top, row, column, held: place.held, setPlace }}
+        />
+        <Row sentence={sentence} weights={map[row]} allowed={allowed?.[row]} row={row} column={column} />
+      </div>
       <p class="view-soft weights-hint">
         {place.held
           ? "This row is held. Click it again, or press Escape, to let it go."
           : "Point at a row, tap it, or walk with the arrow keys. A click holds the row."}
       </p>
-      <Row sentence={sentence} weights={map[row]} allowed={allowed?.[row]} row={row} column={column} />
     </>
   );
 }
@@ -90,9 +92,9 @@ Weights.style = style;
 // The chosen query's numbers.
 function Row({ sentence, weights, allowed, row, column }) {
   return (
-    <>
+    <div class="weights-numbers">
       <p class="weights-title">Weights of the query “{sentence.queryLabels[row]}”</p>
-      <ul class="weights-row">
+      <ul class={`weights-row${sentence.keys.length <= 12 ? " weights-few" : ""}`}>
         {sentence.keys.map((word, i) => (
           <li key={i} class={i === column ? "weights-here" : null}>
             <span class="weights-word">{word}</span>
@@ -101,7 +103,7 @@ function Row({ sentence, weights, allowed, row, column }) {
           </li>
         ))}
       </ul>
-    </>
+    </div>
   );
 }
 
@@ -152,6 +154,7 @@ function compute(sentence, masked, temperature) {
   );
 }
 
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const cut = (list, size) =>
   Array.from({ length: list.length / size }, (_, i) => list.slice(i * size, (i + 1) * size));
 const split = (list, rows, columns) => cut(cut(list, columns), rows);

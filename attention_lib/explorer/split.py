@@ -1,0 +1,95 @@
+"""Numbered cells on their way into heads, step by step: `explore_split`."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._tables import plain_table
+from attention_lib.multi_head import split_heads
+from attention_lib.plotting._figure import COLOURS, as_array
+
+
+def explore_split(x: Any, num_heads: int) -> Interactive:
+    """Shows numbered cells from (1, T, H·D) through view and transpose to (1, H, T, D).
+
+    The reader goes step by step, follows one number through all steps, sees what the
+    separate heads of a wrapper hold, and can leave the transpose out.
+
+    Args:
+        x: (T, H·D), whole numbers that all differ, for 2 to 6 tokens.
+        num_heads: how many heads the width holds; 2 at least.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: numbers that are not whole; a number of heads that is not an int.
+        ValueError: another shape; a number that occurs twice; a width that the heads do
+            not divide; one head.
+    """
+    cells = _read_cells(x)
+    batch = torch.from_numpy(cells)[None]  # (1, T, H·D)
+    right = split_heads(batch.double(), num_heads).long()  # (1, H, T, D)
+    if num_heads < 2:
+        raise ValueError(
+            f"num_heads must be 2 or more, to have a choice; got {num_heads}"
+        )
+    steps = {
+        "cells": batch,
+        "viewed": right.transpose(1, 2),  # (1, T, H, D)
+        "split": right,
+        "mistake": batch.view(right.shape),  # the right shape, but no transpose
+    }
+    # Each head of a wrapper makes its own columns.
+    heads = torch.stack(batch[0].chunk(num_heads, dim=-1))  # (H, T, D)
+    data = {name: array[0].tolist() for name, array in steps.items()}
+    shape = tuple(right.shape)
+    line = f"<cells followed from {tuple(batch.shape)} to {shape}>"
+    return Interactive(
+        "split", data | {"wrapper": heads.tolist()}, _static(steps, heads), line
+    )
+
+
+def _static(steps: dict[str, torch.Tensor], heads: torch.Tensor) -> str:
+    """Gives each step as a table."""
+    shape, viewed = tuple(steps["split"].shape), tuple(steps["viewed"].shape)
+    first = f"Step 1, {tuple(steps['cells'].shape)}: the heads side by side."
+    second = f"Step 2, view to {viewed}: each token's row is cut, nothing moves."
+    third = f"Step 3, transpose to {shape}: each head has every token."
+    wrapper = f"The wrapper: {len(heads)} heads, each with columns of its own."
+    wrong = f"The mistake, view straight to {shape}: only the shape is right."
+    return "\n".join(
+        [
+            _table(first, steps["cells"], "token {3}"),
+            _table(second, steps["viewed"][0], "token {2}, head {1}"),
+            _table(third, steps["split"][0], "head {0}, token {3}"),
+            _table(wrapper, heads, "head {0}, token {3}"),
+            _table(wrong, steps["mistake"][0], "head {0}, row {1}"),
+        ]
+    )
+
+
+def _table(caption: str, blocks: torch.Tensor, name: str) -> str:
+    """Writes blocks (A, B, N) below each other; tokens count from 1, heads from 0."""
+    rows = [
+        (name.format(a, b, a + 1, b + 1), [str(number) for number in row])
+        for a, block in enumerate(blocks.tolist())
+        for b, row in enumerate(block)
+    ]
+    return plain_table(caption, ["row", *map(str, range(blocks.shape[-1]))], rows)
+
+
+def _read_cells(x: Any) -> np.ndarray:
+    cells = as_array(x)
+    if cells.dtype.kind not in "iu":
+        raise TypeError(f"x must hold whole numbers; got {cells.dtype}")
+    if cells.ndim != 2 or not 2 <= len(cells) <= len(COLOURS) or not cells.size:
+        raise ValueError(
+            f"x must be (tokens, width), for 2 to {len(COLOURS)} tokens; got "
+            f"{cells.shape}"
+        )
+    if len(np.unique(cells)) < cells.size:
+        raise ValueError("x must hold each number once, so that it can be followed")
+    return np.ascontiguousarray(cells, dtype=np.int64)

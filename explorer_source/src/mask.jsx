@@ -1,0 +1,148 @@
+// A mask to click together, and the weights that it leaves of given scores.
+import { useState } from "preact/hooks";
+import { labels, softmax, unpack } from "./numbers.js";
+import { walk } from "./walk.js";
+import tables from "./tables.css";
+import style from "./mask.css";
+
+// The answers for the scores of a row that may look at nothing.
+const ANSWERS = {
+  zeros: (scores) => scores.map(() => 0),
+  inf: (scores) => plain(scores.map(() => -Infinity)),
+  fill: (scores) => plain(scores.map(() => -1e9)),
+  add: (scores) => plain(scores.map((score) => score - 1e9)),
+};
+
+// A softmax that knows no mask: of −∞ alone it is 0 / 0, as everywhere.
+function plain(scores) {
+  const top = Math.max(...scores);
+  const parts = scores.map((score) => Math.exp(score - top));
+  const sum = parts.reduce((a, b) => a + b);
+  return parts.map((part) => part / sum);
+}
+
+export function Mask({ queries, keys = queries, scores, masks, answers, note }) {
+  const table = (list) => queries.map((_, i) => list.slice(i * keys.length, (i + 1) * keys.length));
+  const signs = (mask) => mask.flat().map((yes) => (yes ? "x" : ".")).join("");
+  const [mask, setMask] = useState(() => table([...masks[0][1]].map((sign) => sign === "x")));
+  const [place, setPlace] = useState([0, 0]);
+  const [touched, setTouched] = useState(false);
+  const [rows, columns] = [labels(queries), labels(keys)];
+  const raw = table(unpack(scores));
+  const weights = raw.map((row, i) => softmax(row, mask[i], 1));
+  const now = signs(mask);
+  const empty = mask.map((row) => !row.includes(true));
+  const shown = empty[place[0]] ? place[0] : empty.indexOf(true);
+
+  const toggle = (i, j) => {
+    setPlace([i, j]);
+    setTouched(true);
+    setMask(mask.map((row, r) => (r === i ? row.map((yes, c) => (c === j ? !yes : yes)) : row)));
+  };
+  const heads = (corner) => (
+    <thead>
+      <tr>
+        <th scope="col" class="mask-corner">{corner}</th>
+        {keys.map((word, j) => <th key={j} scope="col">{word}</th>)}
+      </tr>
+    </thead>
+  );
+
+  return (
+    <>
+      <div class="mask-presets" role="group" aria-label="masks to start from">
+        {masks.map(([name, preset]) => (
+          <button
+            key={name}
+            type="button"
+            aria-pressed={preset === now}
+            onClick={() => {
+              setMask(table([...preset].map((sign) => sign === "x")));
+              setTouched(false);
+            }}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
+      <div class="mask-parts">
+        <div>
+          <p class="mask-title">Mask: who may look at whom</p>
+          <table class="view-table mask-table" onKeyDown={walk} aria-label="mask: rows are queries, columns are keys">
+            {heads(<>key →<br />query ↓</>)}
+            <tbody>
+              {mask.map((row, i) => (
+                <tr key={i}>
+                  <th scope="row">{queries[i]}</th>
+                  {row.map((yes, j) => (
+                    <td key={j}>
+                      <button
+                        type="button"
+                        class="mask-cell"
+                        tabIndex={i === place[0] && j === place[1] ? 0 : -1}
+                        aria-pressed={yes}
+                        aria-label={`${rows[i]} may look at ${columns[j]}`}
+                        onFocus={() => setPlace([i, j])}
+                        onClick={() => toggle(i, j)}
+                      >
+                        {yes ? "✓" : "×"}
+                      </button>
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+        <div>
+          <p class="mask-title">Weights that it leaves</p>
+          <table class="view-table mask-table view-number" aria-label="weights: rows are queries, columns are keys">
+            {heads(<>key →<br />query ↓</>)}
+            <tbody>
+              {weights.map((row, i) => (
+                <tr key={i} class={i === place[0] && touched ? "mask-row" : null}>
+                  <th scope="row">{queries[i]}</th>
+                  {row.map((weight, j) => (
+                    <td key={j} class={mask[i][j] ? null : "mask-hidden"} style={{ "--w": weight }}>
+                      {mask[i][j] ? weight.toFixed(3) : "0"}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </div>
+      <p class="mask-said" aria-live="polite">
+        {touched ? say(rows[place[0]], columns, weights[place[0]], mask[place[0]]) : "Click cells: ✓ may look, × may not. Or walk with the arrow keys, and press Space."}
+      </p>
+      {shown >= 0 && (
+        <div class="mask-empty">
+          <p>
+            <strong>“{rows[shown]}” may look at nothing.</strong> There are four answers:
+          </p>
+          <table class="view-table mask-table view-number" aria-label={`answers for the empty row of ${rows[shown]}`}>
+            {heads("hidden scores")}
+            <tbody>
+              {answers.map(([kind, name]) => (
+                <tr key={kind}>
+                  <th scope="row">{name}</th>
+                  {ANSWERS[kind](raw[shown]).map((weight, j) => (
+                    <td key={j} style={{ "--w": weight || 0 }}>{Number.isNaN(weight) ? "nan" : weight.toFixed(3)}</td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          <p class="view-soft">{note}</p>
+        </div>
+      )}
+    </>
+  );
+}
+Mask.style = tables + style;
+
+function say(query, keys, weights, allowed) {
+  const seen = keys.map((key, j) => allowed[j] && `${key} ${weights[j].toFixed(2)}`).filter(Boolean);
+  return seen.length ? `“${query}” shares its weight out: ${seen.join(", ")}.` : `“${query}” may look at nothing.`;
+}

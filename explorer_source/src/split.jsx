@@ -1,0 +1,154 @@
+// Numbered cells through view and transpose, step by step, beside a wrapper's heads.
+import { useState } from "preact/hooks";
+import { walk } from "./walk.js";
+import style from "./split.css";
+
+export function Split({ cells, viewed, split, mistake, wrapper }) {
+  const [wrong, setWrong] = useState(false);
+  const [step, setStep] = useState(0);
+  const [followed, setFollowed] = useState(cells[0][0]);
+  const [group] = useState(() => `split-${Math.random().toString(36).slice(2)}`);
+
+  const [length, width, heads] = [cells.length, cells[0].length, split.length];
+  const size = width / heads;
+  const shape = (...axes) => `(1, ${axes.join(", ")})`;
+  // Where a number comes from: its token, its head.
+  const token = (number) => cells.findIndex((row) => row.includes(number));
+  const head = (number) => Math.floor(cells[token(number)].indexOf(number) / size);
+  const steps = [
+    { title: `x: ${shape(length, width)}`, code: "x", says: "Each row is a token. Its heads stand side by side.", blocks: [["", cells, (t) => `token ${t + 1}`]] },
+    ...(wrong
+      ? [{
+          title: `view: ${shape(heads, length, size)}`,
+          code: `x.view(1, ${heads}, ${length}, ${size})`,
+          says: astray(mistake, head),
+          blocks: mistake.map((block, h) => [`head ${h}`, block, (row) => `row ${row}`]),
+        }]
+      : [
+          {
+            title: `view: ${shape(length, heads, size)}`,
+            code: `x.view(1, ${length}, ${heads}, ${size})`,
+            says: "Each token’s row is cut into heads. Nothing moves in memory.",
+            blocks: viewed.map((block, t) => [`token ${t + 1}`, block, (h) => `head ${h}`]),
+          },
+          {
+            title: `transpose: ${shape(heads, length, size)}`,
+            code: `x.view(1, ${length}, ${heads}, ${size}).transpose(1, 2)`,
+            says: "Heads come before tokens. Each head has its own part of every token.",
+            blocks: split.map((block, h) => [`head ${h}`, block, (t) => `token ${t + 1}`]),
+          },
+        ]),
+  ];
+  const at = Math.min(step, steps.length - 1);
+  const last = at === steps.length - 1;
+  const choose = (value) => {
+    setWrong(value);
+    setStep(value ? 1 : 2);
+  };
+  const grid = { token, head, followed, setFollowed };
+  const rowOf = (blocks) => {
+    for (const [name, block, label] of blocks) {
+      const row = block.findIndex((line) => line.includes(followed));
+      if (row >= 0) return [name, label(row)].filter(Boolean).join(", ");
+    }
+  };
+
+  return (
+    <>
+      <div class="split-controls">
+        <fieldset>
+          <legend class="view-hidden">way into heads</legend>
+          {[[false, "view, then transpose"], [true, "view alone (the mistake)"]].map(([value, name]) => (
+            <label key={name}>
+              <input type="radio" name={group} checked={wrong === value} onChange={() => choose(value)} />
+              {name}
+            </label>
+          ))}
+        </fieldset>
+        <div class="split-steps">
+          <button type="button" aria-disabled={!at} onClick={() => setStep(Math.max(at - 1, 0))}>← Back</button>
+          <span>step {at + 1} of {steps.length}</span>
+          <button type="button" aria-disabled={last} onClick={() => setStep(Math.min(at + 1, steps.length - 1))}>Next →</button>
+        </div>
+      </div>
+      <div aria-live="polite">
+        <p class="split-code"><code>{steps[at].code}</code></p>
+        <p>{steps[at].says}</p>
+      </div>
+      {steps.slice(0, last ? at : at + 1).map((part) => <Part key={part.title} {...part} {...grid} />)}
+      {last && (
+        <>
+          <div class="split-pair">
+            <Part {...steps[at]} {...grid} />
+            <Part
+              title={`wrapper: ${heads} times ${shape(length, size)}`}
+              blocks={wrapper.map((block, h) => [`head ${h}`, block, (t) => `token ${t + 1}`])}
+              {...grid}
+            />
+          </div>
+          <p class="split-verdict">
+            {JSON.stringify(steps[at].blocks.map(([, block]) => block)) === JSON.stringify(wrapper)
+              ? "✓ Each head of the wrapper has a projection of its own, and holds the same numbers."
+              : "✗ Not what the wrapper’s heads hold. A dashed number belongs to another head."}
+          </p>
+        </>
+      )}
+      <p class="split-said" aria-live="polite">
+        <strong class="view-number">{followed}</strong> (token {token(followed) + 1}, head {head(followed)}) now stands in {rowOf(steps[at].blocks)}.
+      </p>
+      <p class="view-soft">A colour is a token; pale is head 0, darker the next. Point at a number, tap it, or walk with the arrow keys: the same number is framed in every step.</p>
+    </>
+  );
+}
+Split.style = style;
+
+// One step: its blocks beside each other. One cell of each block is in the tab order.
+function Part({ title, blocks, token, head, followed, setFollowed }) {
+  return (
+    <section class="split-part">
+      <p class="split-title">{title}</p>
+      <div class="split-blocks">
+        {blocks.map(([name, block, label], at) => {
+          const open = block.flat().includes(followed) ? followed : block[0][0];
+          return (
+            <table key={at} class="view-table split-table" aria-label={name || title} onKeyDown={walk}>
+              {name && <caption>{name}</caption>}
+              <tbody>
+                {block.map((line, row) => (
+                  <tr key={row}>
+                    <th scope="row">{label(row)}</th>
+                    {line.map((number) => {
+                      const foreign = name.startsWith("head") && head(number) !== at;
+                      return (
+                        <td
+                          key={number}
+                          tabIndex={number === open ? 0 : -1}
+                          class={`split-${token(number)}${number === followed ? " split-here" : ""}${foreign ? " split-foreign" : ""}`}
+                          style={{ "--s": head(number) % 2 ? 0.55 : 0.2 }}
+                          onFocus={() => setFollowed(number)}
+                          onPointerOver={(event) => event.pointerType === "mouse" && setFollowed(number)}
+                          onClick={() => setFollowed(number)}
+                        >
+                          {number}
+                        </td>
+                      );
+                    })}
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          );
+        })}
+      </div>
+    </section>
+  );
+}
+
+// How many numbers of other heads each head holds.
+function astray(blocks, head) {
+  const held = blocks.map((block, h) => {
+    const numbers = block.flat();
+    return `${numbers.filter((number) => head(number) !== h).length} of the ${numbers.length} numbers in head ${h}`;
+  });
+  return `The shape is right, and nothing fails. But ${held.join(" and ")} belong to another head.`;
+}

@@ -1,0 +1,194 @@
+// Tokens as arrows in the plane: move them, and scores, weights and mix follow.
+import { useRef, useState } from "preact/hooks";
+import { softmax, unpack } from "./numbers.js";
+import style from "./vectors.css";
+
+const TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
+const ONE = TEMPERATURES.indexOf(1);
+const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+const STEP = 0.1;
+const dot = ([a, b], [c, d]) => a * c + b * d;
+// Minus signs of one width, and no "-0.000".
+const show = (number, digits = 3) => (number.toFixed(digits) * 1).toFixed(digits).replace("-", "−");
+
+export function Vectors({ words, axes, x, query, limit }) {
+  const given = () => words.map((_, i) => unpack(x).slice(2 * i, 2 * i + 2));
+  const [points, setPoints] = useState(given);
+  const [asking, setAsking] = useState(query);
+  const [active, setActive] = useState(query);
+  const [heat, setHeat] = useState(ONE);
+  const [scaled, setScaled] = useState(true);
+  const [group] = useState(() => `vectors-${Math.random().toString(36).slice(2)}`);
+  const plane = useRef();
+  const grip = useRef(null);
+
+  const temperature = TEMPERATURES[heat];
+  const scores = points.map((point) => dot(points[asking], point));
+  const divided = scores.map((score) => (scaled ? score / Math.SQRT2 : score));
+  const weights = softmax(divided, null, temperature);
+  const mix = [0, 1].map((axis) => weights.reduce((sum, weight, i) => sum + weight * points[i][axis], 0));
+
+  const put = (i, [across, up]) => {
+    const round = (at) => Math.max(-limit, Math.min(limit, Math.round(at / STEP) * STEP)) + 0;
+    setActive(i);
+    setPoints((old) => old.map((point, j) => (j === i ? [round(across), round(up)] : point)));
+  };
+  const under = (event) => {
+    const { left, top, width, height } = plane.current.getBoundingClientRect();
+    const [across, down] = [(event.clientX - left) / width, (event.clientY - top) / height];
+    return [(2 * across - 1) * limit, (1 - 2 * down) * limit];
+  };
+  const grab = (event, i) => {
+    if (event.button) return;
+    event.currentTarget.setPointerCapture(event.pointerId);
+    const [across, up] = under(event);
+    grip.current = [points[i][0] - across, points[i][1] - up];
+    setActive(i);
+  };
+  const drag = (event, i) => {
+    if (!grip.current) return;
+    const [across, up] = under(event);
+    put(i, [across + grip.current[0], up + grip.current[1]]);
+  };
+  const drop = () => (grip.current = null);
+  const press = (event, i) => {
+    const move = MOVES[event.key];
+    if (!move || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const far = event.shiftKey ? 5 * STEP : STEP;
+    put(i, [points[i][0] + far * move[0], points[i][1] + far * move[1]]);
+  };
+  const reset = () => {
+    setPoints(given);
+    setAsking(query);
+    setActive(query);
+    setHeat(ONE);
+    setScaled(true);
+  };
+  const best = weights.indexOf(Math.max(...weights));
+
+  return (
+    <>
+      <div class="vectors-controls">
+        <fieldset>
+          <legend>query</legend>
+          {words.map((word, i) => (
+            <label key={i}>
+              <input type="radio" name={group} checked={i === asking} onChange={() => setAsking(i)} />
+              {word}
+            </label>
+          ))}
+        </fieldset>
+        <label>
+          temperature{" "}
+          <input
+            type="range"
+            min="0"
+            max={TEMPERATURES.length - 1}
+            value={heat}
+            aria-valuetext={String(temperature)}
+            onInput={(event) => setHeat(+event.currentTarget.value)}
+          />{" "}
+          <output class="view-number">{temperature}</output>
+        </label>
+        <label>
+          <input type="checkbox" checked={scaled} onChange={(event) => setScaled(event.currentTarget.checked)} />
+          divide by √2
+        </label>
+        <button type="button" onClick={reset}>Reset</button>
+      </div>
+      <div class="vectors-parts">
+        <div>
+          <div class="vectors-plane" ref={plane} onClick={(event) => put(active, under(event))}>
+            <Picture {...{ points, mix, limit, axes }} />
+            {points.map((point, i) => (
+              <div
+                key={i}
+                role="slider"
+                tabIndex={0}
+                class={`vectors-handle vectors-${i}${i === asking ? " vectors-query" : ""}`}
+                style={{ left: `${50 + (50 * point[0]) / limit}%`, top: `${50 - (50 * point[1]) / limit}%` }}
+                aria-label={`${words[i]}${i === asking ? ", the query" : ""}`}
+                aria-valuemin={-limit}
+                aria-valuemax={limit}
+                aria-valuenow={+point[0].toFixed(2)}
+                aria-valuetext={point.map((at, axis) => `${axes[axis]} ${show(at, 1)}`).join(", ")}
+                onFocus={() => setActive(i)}
+                onKeyDown={(event) => press(event, i)}
+                onPointerDown={(event) => grab(event, i)}
+                onPointerMove={(event) => drag(event, i)}
+                onPointerUp={drop}
+                onPointerCancel={drop}
+                onClick={(event) => event.stopPropagation()}
+              >
+                <span class={i % 2 ? "vectors-below" : null}>{words[i]}</span>
+              </div>
+            ))}
+          </div>
+          <p class="view-soft">
+            Drag a word, or use the arrow keys (with Shift: farther). A click in the plane moves “{words[active]}”.
+          </p>
+        </div>
+        <div class="vectors-numbers">
+          <table class="view-table">
+            <thead>
+              <tr>
+                <th scope="col">key</th>
+                <th scope="col">{axes.join(", ")}</th>
+                <th scope="col">score</th>
+                <th scope="col">{scaled ? "÷ √2" : "as it is"}</th>
+                <th scope="col">weight</th>
+              </tr>
+            </thead>
+            <tbody>
+              {words.map((word, i) => (
+                <tr key={i} class={i === active ? "vectors-active" : null}>
+                  <th scope="row"><i class={`vectors-${i}`} />{word}</th>
+                  <td>{points[i].map((at) => show(at, 1)).join(", ")}</td>
+                  <td>{show(scores[i])}</td>
+                  <td>{show(divided[i])}</td>
+                  <td style={{ "--w": weights[i] }}>{show(weights[i])}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          <p aria-live="polite" class="vectors-said">
+            “{words[asking]}” looks most at “{words[best]}”, {show(weights[best], 2)}.{" "}
+            Its mix is <strong class="view-number">({mix.map((at) => show(at)).join(", ")})</strong>
+            <span aria-hidden="true"> ◆</span>
+          </p>
+        </div>
+      </div>
+    </>
+  );
+}
+Vectors.style = style;
+
+// The grid, the arrows, and the mix as a dashed arrow that ends in a diamond.
+function Picture({ points, mix, limit, axes }) {
+  const lines = Array.from({ length: 2 * limit + 1 }, (_, i) => i - limit);
+  return (
+    <svg viewBox={`${-limit} ${-limit} ${2 * limit} ${2 * limit}`} aria-hidden="true">
+      {lines.map((at) => (
+        <g key={at} class={at ? "vectors-grid" : "vectors-axis"}>
+          <line x1={at} x2={at} y1={-limit} y2={limit} />
+          <line y1={at} y2={at} x1={-limit} x2={limit} />
+        </g>
+      ))}
+      <g style={{ fontSize: `${limit / 13}px` }}>
+        <text x={limit * 0.98} y={limit * 0.08} text-anchor="end">{axes[0]} →</text>
+        <text x={-limit * 0.03} y={-limit * 0.92} text-anchor="end">{axes[1]} ↑</text>
+      </g>
+      {points.map(([across, up], i) => (
+        <line key={i} class={`vectors-arrow vectors-${i}`} x2={across} y2={-up} />
+      ))}
+      <g class="vectors-mix">
+        <line x2={mix[0]} y2={-mix[1]} />
+        <path d={diamond(mix, limit / 22)} />
+      </g>
+    </svg>
+  );
+}
+
+const diamond = ([across, up], size) =>
+  `M${across} ${-up - size}l${size} ${size}l${-size} ${size}l${-size} ${-size}z`;

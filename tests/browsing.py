@@ -1,0 +1,191 @@
+"""Opening the built site in a browser, and writing down what is wrong with a page."""
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tools.pages import SITE, site_pages
+
+SCREENSHOTS = Path(__file__).resolve().parents[1] / "reports" / "screenshots"
+PHONE, DESKTOP = 375, 1440
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NO_BROWSER = (
+    "no browser for the tests of the pages: install Debian's `chromium`, or run "
+    "`.venv/bin/playwright install chromium`"
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # The same result with and without a network: nothing but this machine is found.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+# WCAG 2.2 at level AA holds all of these; "best-practice" is what axe adds.
+AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# What the page shows once its fonts are there; one list for each fault.
+PROBE = r"""async () => {
+    await document.fonts.ready;
+    const all = (css) => [...document.querySelectorAll(css)];
+    const wide = (e) => e.scrollWidth > e.clientWidth + 1;
+    const frames = [document.documentElement, ...all("main, .bd-article-container")];
+    const bare = all(".math").filter((e) => !e.querySelector(".katex-html"));
+    const silent = all(".katex").filter((e) => !e.querySelector(".katex-mathml math"));
+    // Pictures further down are fetched when the reader comes near.
+    await Promise.all(all("img").map((e) => {
+        e.loading = "eager";
+        return e.decode().catch(() => null);
+    }));
+    return {
+        "sideways scroll": frames.filter(wide).map((e) => e.tagName),
+        "formula": [...bare, ...all(".katex-error")].map((e) => e.textContent),
+        "image": all("img").filter((e) => !e.naturalWidth).map((e) => e.src),
+        "screen reader": silent.map((e) => e.textContent),
+    };
+}"""
+# Folded parts are opened first, so that what stands in them is examined, too.
+EXAMINE = """async (rules) => {
+    for (const part of document.querySelectorAll("details")) part.open = true;
+    // It would fetch style sheets again, and look for imported ones in the wrong place.
+    const asked = {runOnly: rules, resultTypes: ["violations"], preload: false};
+    const found = (await axe.run(document, asked)).violations;
+    return found.flatMap((rule) => rule.nodes.map(
+        (node) => `${rule.id}: ${node.target.join(" ")}: ${node.html.slice(0, 160)}`
+    ));
+}"""
+LOGGED = ("console", "page error", "other host", "failed request")
+SHOWN = ("sideways scroll", "formula", "image", "screen reader", "axe")
+Faults = dict[str, list[str]]
+
+
+def find_browser(own: Path) -> str:
+    """The browser of this machine, or else Playwright's own download."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found or own.is_file():
+        return found or str(own)
+    if os.environ.get("CI"):
+        # There a skipped test would look like a passed one.
+        pytest.fail(NO_BROWSER)
+    pytest.skip(NO_BROWSER)
+
+
+@contextmanager
+def opened_browser() -> Iterator[Browser]:
+    """A browser that finds no host but this machine."""
+    with sync_playwright() as playwright:
+        path = find_browser(Path(playwright.chromium.executable_path))
+        with playwright.chromium.launch(executable_path=path, args=FLAGS) as browser:
+            yield browser
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder, keeps connections open, and prints nothing."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def served(site: Path) -> Iterator[str]:
+    """Serve a site on a free port, from a subfolder; gives its address."""
+    handler = functools.partial(QuietHandler, directory=site.parent)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        # A connection that the browser keeps open must not hold up the end.
+        server.block_on_close = False
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/{site.name}"
+        server.shutdown()
+
+
+def built_pages() -> list[str]:
+    """The addresses of all pages, without the first, which jumps to book/index.html."""
+    pages = [page.relative_to(SITE).as_posix() for page in site_pages(SITE)]
+    if not pages:
+        pytest.fail(f"{SITE} holds no page: run `make book` first")
+    return [page for page in pages if page != "index.html"]
+
+
+def listen(page: Page, faults: Faults) -> None:
+    """Write down what the page complains about and what it asks for."""
+
+    def note(fault: str, text: str) -> None:
+        faults[fault].append(text)
+
+    def request(address: str) -> None:
+        if urlsplit(address).hostname not in {"127.0.0.1", None}:
+            note("other host", address)
+
+    page.on("pageerror", lambda error: note("page error", str(error)))
+    page.on("request", lambda sent: request(sent.url))
+    page.on("requestfailed", lambda sent: note("failed request", sent.url))
+    page.on(
+        "response",
+        lambda got: note("failed request", got.url) if got.status >= 400 else None,
+    )
+    page.on(
+        "console",
+        lambda line: (
+            note("console", line.text) if line.type in {"error", "warning"} else None
+        ),
+    )
+
+
+def visit(context: BrowserContext, address: str, pictures: Path) -> Faults:
+    """Open a page, look at it light and dark; gives what is wrong, by kind."""
+    faults: Faults = {fault: [] for fault in LOGGED + SHOWN}
+    with context.new_page() as page:
+        width = page.evaluate("innerWidth")
+        listen(page, faults)
+        page.goto(address)
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            page.wait_for_selector(f"html[data-theme={theme}]")
+            for fault, texts in page.evaluate(PROBE).items():
+                faults[fault] += [f"{text} ({theme})" for text in texts]
+            name = urlsplit(address).path.partition("/html/")[2].removesuffix(".html")
+            picture = f"{name.replace('/', '-')}-{width}-{theme}.jpg"
+            page.screenshot(
+                path=pictures / picture, type="jpeg", quality=70, full_page=True
+            )
+        page.evaluate(AXE)
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            page.wait_for_selector(f"html[data-theme={theme}]")
+            texts = page.evaluate(EXAMINE, AXE_RULES)
+            faults["axe"] += [f"{text} ({theme})" for text in texts]
+    return faults
+
+
+def visit_all(width: int) -> dict[str, Faults]:
+    """What is wrong with each page of the book at one width."""
+    for picture in SCREENSHOTS.glob(f"*-{width}-*.jpg"):
+        picture.unlink()
+    viewport = {"width": width, "height": 900}
+    # One context for all pages, so that scripts and fonts are read once.
+    with (
+        served(SITE) as address,
+        opened_browser() as browser,
+        browser.new_context(viewport=viewport, has_touch=width == PHONE) as context,
+    ):
+        return {
+            page: visit(context, f"{address}/{page}", SCREENSHOTS)
+            for page in built_pages()
+        }

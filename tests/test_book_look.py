@@ -1,0 +1,213 @@
+"""How the pages look and what their heads say: measured on the built site."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from docutils.core import publish_doctree
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from tests.test_book_browser import FLAGS, find_browser
+from tools.head import LONGEST, describe, shorten
+from tools.pages import SITE, parsed, site_pages
+
+STATIC = Path(__file__).resolve().parents[1] / "book/_static"
+CHAPTERS = ("01-toy-attention", "03-masks", "08-training")
+# Average number of characters in the full lines of paragraphs: all lines but the last.
+LINES = r"""() => {
+    const counts = [];
+    for (const p of document.querySelectorAll(".bd-article section > p")) {
+        if (p.querySelector(".math, code") || p.previousElementSibling?.tagName == "H1")
+            continue;
+        const range = document.createRange(), tops = new Map();
+        const walker = document.createTreeWalker(p, NodeFilter.SHOW_TEXT);
+        for (let node; (node = walker.nextNode()); )
+            for (let i = 0; i < node.length; i++) {
+                range.setStart(node, i); range.setEnd(node, i + 1);
+                const box = range.getBoundingClientRect();
+                const line = Math.round((box.top + box.bottom) / 16);
+                tops.set(line, (tops.get(line) ?? 0) + 1);
+            }
+        counts.push(...[...tops.values()].slice(0, -1));
+    }
+    counts.sort((a, b) => a - b);
+    return [counts.length, counts.at(counts.length >> 1), counts.at(-1)];
+}"""
+WIDE_CODE = """() => [...document.querySelectorAll("pre")]
+    .filter((pre) => pre.scrollWidth > pre.clientWidth)
+    .map((pre) => pre.textContent.slice(0, 60))"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        path = find_browser(Path(playwright.chromium.executable_path))
+        with playwright.chromium.launch(executable_path=path, args=FLAGS) as browser:
+            yield browser
+
+
+@pytest.fixture(scope="module")
+def desktop(browser: Browser) -> Iterator[Page]:
+    """One window for all pages, as wide as most laptops'."""
+    with browser.new_page(viewport={"width": 1440, "height": 900}) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[Path]:
+    pages = [page for page in site_pages(SITE) if page != SITE / "index.html"]
+    assert pages, f"{SITE} holds no page: run `make book` first"
+    return pages
+
+
+def open_page(page: Page, name: str) -> None:
+    page.goto((SITE / f"{name}.html").as_uri(), wait_until="load")
+    page.evaluate("document.fonts.ready")
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_lines_have_sixty_to_seventy_five_characters(desktop: Page, name: str) -> None:
+    desktop.set_viewport_size({"width": 1440, "height": 900})
+    open_page(desktop, f"chapters/{name}")
+    number, median, longest = desktop.evaluate(LINES)
+    assert number > 20
+    assert 60 <= median <= 75
+    assert longest <= 85
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_code_is_no_wider_than_its_box(desktop: Page, name: str) -> None:
+    open_page(desktop, f"chapters/{name}")
+    # What is folded has no width; there it is open.
+    folded = "document.querySelectorAll('details').forEach((d) => (d.open = true))"
+    desktop.evaluate(folded)
+    for width in (1440, 1280):
+        desktop.set_viewport_size({"width": width, "height": 900})
+        assert desktop.evaluate(WIDE_CODE) == [], width
+
+
+def test_text_is_set_in_the_books_own_faces(desktop: Page) -> None:
+    open_page(desktop, "chapters/03-masks")
+    loaded = (
+        "[...document.fonts].filter((f) => f.status == 'loaded').map((f) => f.family)"
+    )
+    assert {"Source Serif 4", "Source Sans 3"} <= {*desktop.evaluate(loaded)}
+
+
+def test_faces_are_light_enough_and_licensed() -> None:
+    files = sorted((STATIC / "fonts").glob("*.woff2"))
+    assert 0 < sum(file.stat().st_size for file in files) < 95_000
+    licences = [path.read_text() for path in (STATIC / "fonts").glob("LICENSE-*")]
+    assert len(licences) == 2
+    assert all("SIL OPEN FONT LICENSE Version 1.1" in text for text in licences)
+
+
+def test_landing_page_shows_all_on_one_screen(desktop: Page) -> None:
+    desktop.set_viewport_size({"width": 1440, "height": 900})
+    open_page(desktop, "book/index")
+    bottom = "(css) => document.querySelector(css).getBoundingClientRect().bottom"
+    for part in ("h1 + p", ".doors", ".road"):
+        assert desktop.evaluate(bottom, f".bd-article {part}") <= 900, part
+
+
+def test_landing_page_leads_to_each_chapter() -> None:
+    road = parsed(SITE / "book/index.html").select_one(".road")
+    assert road is not None
+    hrefs = [str(tag["href"]) for tag in road.select("ol a")]
+    chapters = sorted(path.name for path in (SITE / "chapters").glob("*.html"))
+    assert [Path(href).name for href in hrefs] == chapters
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pages_heading_links_show_on_focus(desktop: Page, theme: str) -> None:
+    desktop.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+    open_page(desktop, "chapters/03-masks")
+    link = desktop.locator(".bd-article h2 a.headerlink").first
+    desktop.mouse.move(0, 0)
+    opacity = "(e) => getComputedStyle(e).opacity"
+    assert link.evaluate(opacity) == "0"
+    desktop.keyboard.press("Tab")  # from here on the browser shows the focus
+    link.focus()
+    assert link.evaluate(opacity) == "1"
+
+
+def test_chapter_says_its_time_at_the_top(pages: list[Path]) -> None:
+    chapters = [page for page in pages if page.parent.name == "chapters"]
+    assert chapters
+    for page in chapters:
+        _, time = itertools.islice(parsed(page).select(".bd-article h1 ~ p"), 2)
+        assert time.get_text().startswith("Time:"), page.name
+        assert "minutes" in time.get_text(), page.name
+
+
+def test_chapter_offers_its_notebook(pages: list[Path]) -> None:
+    for page in (page for page in pages if page.parent.name == "chapters"):
+        links = parsed(page).select("a[download]")
+        assert {str(tag["href"]) for tag in links} == {
+            f"../notebooks/{page.stem}.ipynb"
+        }
+        assert {tag.get_text().strip() for tag in links} == {"Download notebook"}
+
+
+def test_page_turns_name_where_they_lead(pages: list[Path]) -> None:
+    turns = parsed(SITE / "chapters/03-masks.html").select(".book-turn a")
+    assert [tag.get_attribute_list("rel") for tag in turns] == [["prev"], ["next"]]
+    texts = [" ".join(tag.get_text().split()) for tag in turns]
+    assert texts[0].startswith("Previous 2 ")
+    assert texts[1].startswith("Next 4 ")
+
+
+def test_page_heads_say_what_each_is_about(pages: list[Path]) -> None:
+    said: dict[str, Path] = {}
+    for page in pages:
+        head = parsed(page).head
+        assert head is not None
+        values = {
+            str(tag.get("name") or tag.get("property")): str(tag.get("content"))
+            for tag in head.find_all("meta")
+        }
+        text = values["description"]
+        assert 15 < len(text) <= LONGEST, page
+        assert text not in said, f"{page} and {said.get(text)} say the same"
+        said[text] = page
+        assert values["og:description"] == text
+        assert values["og:title"]
+        icons = [str(tag["href"]) for tag in head.select("link[rel~=icon]")]
+        assert {Path(icon).suffix for icon in icons} == {".svg", ".png"}
+        assert parsed(page).html.get("lang") == "en"  # type: ignore[union-attr]
+
+
+def test_theme_colour_is_the_papers() -> None:
+    css = (STATIC / "book.css").read_text(encoding="utf-8")
+    tags = parsed(SITE / "book/index.html").select("meta[name=theme-color]")
+    colours = [str(tag["content"]) for tag in tags]
+    assert len(colours) == 2
+    assert all(f"--book-paper: {colour};" in css for colour in colours)
+
+
+def test_description_is_the_first_paragraph() -> None:
+    first = "The first paragraph, which says what the page is about."
+    tree = publish_doctree(
+        f"- A list's item, which is long enough to count.\n\n{first}\n"
+    )
+    assert describe(tree, "A page", "A book") == first
+    assert describe(publish_doctree("- No paragraph"), "A page", "A book")
+    assert describe(None, "A page", "A book") == "A page · A book"
+
+
+def test_description_is_cut_between_words() -> None:
+    assert shorten("One two. Three four five.", 12) == "One two."
+    assert shorten("One two, three", 10) == "One two…"
+    assert shorten("Short.") == "Short."
+
+
+def test_page_without_scripts_can_be_read(browser: Browser) -> None:
+    size: ViewportSize = {"width": 375, "height": 800}
+    context = browser.new_context(java_script_enabled=False, viewport=size)
+    with context, context.new_page() as page:
+        page.goto((SITE / "chapters/03-masks.html").as_uri())
+        hint = page.locator("details.sd-dropdown").first
+        assert not hint.locator(".sd-card-body").is_visible()
+        hint.locator("summary").click()
+        assert hint.locator(".sd-card-body").is_visible()

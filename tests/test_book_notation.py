@@ -1,0 +1,108 @@
+"""Every symbol of the chapters' formulas stands in the notation, at its first use."""
+
+import re
+
+import pytest
+
+from tools.chapters import ROOT, chapter_paths
+
+NOTATION = (ROOT / "book/notation.md").read_text(encoding="utf-8")
+CODE = re.compile(r"^(```|~~~)\{?[a-z-]+.*?^\1$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\\)\$([^$\n]+)\$", re.DOTALL)
+WORDS = re.compile(r"\\(?:mathrm|text|begin|end|tag|operatorname)\{[^}]*\}")
+LINK = re.compile(r"\{(?:ref|eq)\}`(?:[^`<]*<)?([a-z0-9-]+)>?`")
+SYMBOL = re.compile(r"\\?[A-Za-z]+")
+# What a formula is built with: no symbol of ours.
+SIGN = re.compile(
+    r"\\(?:approx|cdot|cos|dots|erf|exp|frac|infty|left|le|ldots|lVert|ln|log|max|mid|min"
+    r"|partial|pm|qquad|quad|right|rVert|sin|sqrt|sum|tanh|tfrac|times|to|top)(?![a-z])"
+)
+
+
+def symbols(text: str) -> set[str]:
+    r"""The letters of all formulas, such as `D`, and Greek ones, such as `\tau`."""
+    found: set[str] = set()
+    for display, inline in FORMULA.findall(text):
+        plain = SIGN.sub(" ", WORDS.sub(" ", display or inline))
+        for word in SYMBOL.findall(plain):
+            found |= {word} if word.startswith("\\") else set(word)
+    return found
+
+
+def chapters_of_labels() -> dict[str, int]:
+    """In which chapter each section and each equation stands."""
+    found = {}
+    for path in chapter_paths():
+        text = path.read_text(encoding="utf-8")
+        labels = re.findall(r"^\(([a-z0-9-]+)\)=$|^\$\$ \((.+)\)$", text, re.MULTILINE)
+        found |= {a or b: int(path.name[:2]) for a, b in labels}
+    return found
+
+
+def used() -> dict[str, int]:
+    """The first chapter that uses each symbol in a formula."""
+    found: dict[str, int] = {}
+    for path in chapter_paths():
+        text = CODE.sub(" ", path.read_text(encoding="utf-8"))
+        for symbol in symbols(text):
+            found.setdefault(symbol, int(path.name[:2]))
+    return found
+
+
+def explained(text: str, labels: dict[str, int]) -> dict[str, int]:
+    """The first chapter that the notation names for each symbol of its tables."""
+    found: dict[str, int] = {}
+    for row in re.findall(r"^\| (.+) \|$", text, re.MULTILINE):
+        first, *_, last = row.split(" | ")
+        places = [labels[name] for name in LINK.findall(last)]
+        for symbol in symbols(first) if places else ():
+            found[symbol] = min([*places, found.get(symbol, min(places))])
+    return found
+
+
+def complaints(text: str, labels: dict[str, int], used: dict[str, int]) -> list[str]:
+    """What the notation lacks, or says too late."""
+    known = explained(text, labels)
+    lacking = [f"{name}: not in the notation" for name in used if name not in known]
+    late = [
+        f"{name}: used in chapter {used[name]}, explained in chapter {known[name]}"
+        for name in used
+        if known.get(name, 0) > used[name]
+    ]
+    return sorted(lacking + late)
+
+
+def test_notation_holds_every_symbol() -> None:
+    assert complaints(NOTATION, chapters_of_labels(), used()) == []
+
+
+def test_notation_finds_the_symbols_of_chapters() -> None:
+    assert {"D", "H", "K", "Q", "V", "W", "\\gamma", "\\tau"} <= used().keys()
+
+
+@pytest.mark.parametrize(
+    ("formulas", "words"),
+    [
+        ("$D$ and $Z$", "Z: not in"),
+        ("$$\\frac{\\lambda}{D}$$ (eq-a)", "lambda: not in"),
+        ("a line, $W_Z$", "Z: not in"),
+        ("$K$", "K: used in chapter 1, explained in chapter 2"),
+    ],
+)
+def test_notation_complains(formulas: str, words: str) -> None:
+    text = "| $D$ | width | {ref}`one` |\n| $W$, $K$ | others | {ref}`two` |"
+    labels = {"one": 1, "two": 2}
+    assert complaints(text, labels, {"D": 1, "W": 2}) == []
+    found = complaints(text, labels, dict.fromkeys(symbols(formulas), 1))
+    assert words in "\n".join(found)
+
+
+def test_symbols_are_no_words() -> None:
+    assert symbols("$\\mathrm{head}_h \\begin{pmatrix} x \\end{pmatrix}$") == {"h", "x"}
+
+
+def test_notation_leads_to_the_chapters_that_it_names() -> None:
+    labels = chapters_of_labels()
+    assert set(LINK.findall(NOTATION)) <= labels.keys()
+    for number, name in re.findall(r"`chapter (\d) <([a-z0-9-]+)>`", NOTATION):
+        assert labels[name] == int(number), name

@@ -1,0 +1,148 @@
+"""The questions and their answers, and what the page for teachers says of chapters."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tools.chapters import ROOT, chapter_paths
+
+HEADING = re.compile(r"^\((?P<label>[a-z0-9-]+)\)=\n### (?P<title>.+)\n", re.MULTILINE)
+REFERENCE = re.compile(r"\{ref\}`(?:[^`<]*<)?([a-z0-9-]+)>?`")
+WHERE = re.compile(r"[Cc]hapter (\d)\b")
+
+
+class Question(NamedTuple):
+    """One question of the page."""
+
+    label: str
+    title: str
+    answer: str
+    link: str
+
+
+def read(page: str) -> str:
+    """A page of the book, as it is written."""
+    return (ROOT / "book" / page).read_text(encoding="utf-8")
+
+
+def sections() -> dict[str, int]:
+    """The labels of all headings and exercises, and the number of their chapter."""
+    found = {}
+    for path in chapter_paths():
+        text = path.read_text(encoding="utf-8")
+        labels = re.findall(r"^\(([a-z0-9-]+)\)=$", text, re.MULTILINE)
+        labels += re.findall(r"^:name: (ex-[0-9-]+)$", text, re.MULTILINE)
+        found |= dict.fromkeys(labels, int(path.name[:2]))
+    return found
+
+
+def split(text: str) -> Iterator[Question]:
+    """Cut the page at its questions; a link is the paragraph that begins with →."""
+    text = re.sub(r"^## .*\n", "", text, flags=re.MULTILINE)
+    parts = HEADING.split(text)[1:]
+    for label, title, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        answer, _, link = body.partition("\n→ ")
+        yield Question(label, title, answer.strip(), link.split("\n")[0])
+
+
+def complaints(text: str, chapters: dict[str, int]) -> list[str]:
+    """What is wrong with a page of questions, one line each."""
+    found = []
+    questions = list(split(text))
+    if (headings := len(re.findall(r"^### ", text, re.MULTILINE))) != len(questions):
+        found.append(f"{headings - len(questions)} questions have no label")
+    for name in ("label", "title", "answer"):
+        values = [getattr(question, name) for question in questions]
+        found += [f"{v}: twice" for v in sorted(set(values)) if values.count(v) > 1]
+    for question in questions:
+        if not 2 <= len(re.findall(r"[.:?](?=\s|$)", question.answer)) <= 8:
+            found.append(f"{question.label}: an answer has two to a few sentences")
+        if not question.label.startswith("q-") or not question.title.endswith("?"):
+            found.append(f"{question.label}: not a question, or not named as one")
+        found += wrong_links(question, chapters)
+    return found
+
+
+def wrong_links(question: Question, chapters: dict[str, int]) -> Iterator[str]:
+    """Complain about a link to nowhere, or to another chapter than it says."""
+    numbers = re.split(WHERE, question.link)[1:]
+    if not numbers or not REFERENCE.search(question.link):
+        yield f"{question.label}: no link to a chapter"
+    for number, links in zip(numbers[::2], numbers[1::2], strict=True):
+        for label in REFERENCE.findall(links):
+            if chapters.get(label) != int(number):
+                yield f"{question.label}: {label} is not in chapter {number}"
+
+
+def test_questions_are_right() -> None:
+    assert complaints(read("questions.md"), sections()) == []
+
+
+def test_questions_are_many() -> None:
+    assert len(list(split(read("questions.md")))) >= 45
+
+
+@pytest.mark.parametrize("words", ["Why divide by sqrt", "causal_mask", "nan", "mask"])
+def test_questions_hold_what_people_search_for(words: str) -> None:
+    assert any(words in question.title for question in split(read("questions.md")))
+
+
+GOOD = "(q-a)=\n### What is a?\n\nIt is this. And that.\n\n→ Chapter 1: {ref}`one`\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOOD + GOOD.replace("this", "so"), "q-a: twice"),
+        (GOOD.replace("(q-a)=\n", ""), "have no label"),
+        (GOOD.replace("It is this. And that.", ""), "q-a: an answer"),
+        (GOOD.replace("a?", "a"), "q-a: not a question"),
+        (GOOD.replace("→ Chapter 1: {ref}`one`", ""), "q-a: no link"),
+        (GOOD.replace("`one`", "`gone`"), "gone is not in chapter 1"),
+        (GOOD.replace("`one`", "`it <two>`"), "two is not in chapter 1"),
+    ],
+)
+def test_questions_complain(text: str, words: str) -> None:
+    assert complaints(GOOD, {"one": 1, "two": 2}) == []
+    found = complaints(text, {"one": 1, "two": 2})
+    assert words in "\n".join(found), found
+
+
+def minutes(text: str) -> tuple[int, int]:
+    """What a chapter states: its own minutes, and those of its exercises together."""
+    own = re.search(r"^\*\*Time:\*\* (\d+) minutes", text, re.MULTILINE)
+    exercises = re.findall(r"\} Exercise .*?(\d+) minutes\)$", text, re.MULTILINE)
+    assert own
+    assert exercises
+    return int(own[1]), sum(map(int, exercises))
+
+
+def test_teachers_read_the_minutes_of_the_chapters() -> None:
+    stated = re.findall(
+        r"^\| \d · \{doc\}`\.\./chapters/([\w-]+)` \| (\d+) \| (\d+) \|$",
+        read("teach.md"),
+        re.MULTILINE,
+    )
+    assert {name: (int(a), int(b)) for name, a, b in stated} == {
+        path.stem: minutes(path.read_text(encoding="utf-8")) for path in chapter_paths()
+    }
+
+
+@pytest.mark.parametrize("meetings", [4, 8, 12])
+def test_teachers_have_a_row_for_each_meeting(meetings: int) -> None:
+    names = {4: "four", 8: "eight", 12: "twelve"}
+    plan = read("teach.md").partition(f"(teach-{names[meetings]})=")[2]
+    plan = plan.split("\n## ")[0].split("\n(teach-")[0]
+    rows = re.findall(r"^\| (\d+) \|", plan, re.MULTILINE)
+    assert rows == [str(n) for n in range(1, meetings + 1)]
+
+
+@pytest.mark.parametrize("plan", ["four", "eight", "twelve"])
+def test_teachers_set_exercises_that_exist(plan: str) -> None:
+    text = read("teach.md").partition(f"(teach-{plan})=")[2].split("\n(teach-")[0]
+    named = set(re.findall(r"\b[1-8]\.[1-5]\b", text))
+    exercises = {name[3:].replace("-", ".") for name in sections() if name[:3] == "ex-"}
+    assert named
+    assert named <= exercises

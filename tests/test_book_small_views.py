@@ -1,0 +1,446 @@
+"""The small views in a browser: by mouse, finger and keys, attention_lib's numbers."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, Locator, Page
+from torch import Tensor
+
+from attention_lib.attention import attention_weights
+from attention_lib.explorer import explore_mask, explore_split, explore_vectors
+from attention_lib.explorer.mask import ANSWERS, empty_row
+from attention_lib.masks import causal_mask
+from attention_lib.multi_head import split_heads
+from attention_lib.reproducibility import seeded
+from attention_lib.toy import attention
+from tests.browsing import opened_browser
+from tests.views import Theme, axe_faults, opened
+
+X = np.array([[2.0, 0.5], [1.5, 0.3], [0.4, 2.0]])
+WORDS = ["cat", "it", "tired"]
+KEYS = ["the", "cat", "slept", "pad"]
+SCORES = 2 * torch.randn(3, 4, generator=seeded(0), dtype=torch.float64)
+NUMBERED = 10 * torch.arange(1, 4)[:, None] + torch.arange(8)  # T 3, H 2, D 4
+PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
+TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
+MASKS = {
+    "none": torch.ones(3, 4, dtype=torch.bool),
+    "causal": causal_mask(3, 4),
+    "an empty row": causal_mask(3, 4) & torch.tensor([[True], [False], [True]]),
+}
+VECTORS = explore_vectors(X, WORDS, query=1, axes=("thing", "state"))
+MASK = explore_mask(SCORES, WORDS, KEYS, masks=MASKS)
+SPLIT = explore_split(NUMBERED, 2)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with opened_browser() as browser:
+        yield browser
+
+
+def live(page: Page) -> Locator:
+    view = page.locator(".attention-live").first
+    view.wait_for()
+    return view
+
+
+def cells_of(table: Locator) -> list[list[str]]:
+    return list(
+        table.evaluate(
+            "t => [...t.tBodies[0].rows].map("
+            "r => [...r.querySelectorAll('td')].map(c => c.innerText))"
+        )
+    )
+
+
+# Vectors
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def points_shown(view: Locator) -> np.ndarray:
+    cells = cells_of(view.locator("table"))
+    return np.array([[number(n) for n in row[0].split(", ")] for row in cells])
+
+
+def agrees(
+    view: Locator, query: int, temperature: float = 1.0, scaled: bool = True
+) -> np.ndarray:
+    """All numbers shown are attention_lib's for the tokens shown; gives the tokens."""
+    x = points_shown(view)
+    step = 1 / np.sqrt(2) if scaled else 1.0
+    context, weights = attention(x, x, x, scale=step / temperature)
+    rows = [[number(n) for n in row[1:]] for row in cells_of(view.locator("table"))]
+    scores = x @ x[query]
+    wanted = np.stack([scores, scores * step, weights[query]], axis=-1)
+    np.testing.assert_allclose(rows, wanted, rtol=0, atol=1e-3)
+    mix = view.locator("strong").inner_text().strip("()").split(", ")
+    np.testing.assert_allclose(
+        [number(n) for n in mix], context[query], rtol=0, atol=1e-3
+    )
+    # The picture, too: the end of the dashed arrow, and each handle.
+    limit = float(view.locator("svg").get_attribute("viewBox").split()[2]) / 2
+    line = view.locator(".vectors-mix line")
+    end = [float(line.get_attribute("x2")), -float(line.get_attribute("y2"))]
+    np.testing.assert_allclose(end, context[query], rtol=0, atol=1e-3)
+    for i in range(len(x)):
+        np.testing.assert_allclose(handle_at(view, i, limit), x[i], atol=0.03)
+    return x
+
+
+def handle_at(view: Locator, i: int, limit: float) -> list[float]:
+    """Where a handle's middle is, in the plane's own numbers."""
+    plane, box = view.locator("svg").bounding_box(), handle(view, i).bounding_box()
+    assert plane
+    assert box
+    across = (box["x"] + box["width"] / 2 - plane["x"]) / plane["width"]
+    down = (box["y"] + box["height"] / 2 - plane["y"]) / plane["height"]
+    return [(2 * across - 1) * limit, (1 - 2 * down) * limit]
+
+
+def handle(view: Locator, i: int) -> Locator:
+    return view.locator(".vectors-handle").nth(i)
+
+
+def middle(place: Locator) -> tuple[float, float]:
+    box = place.bounding_box()
+    assert box
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_vectors_begin_with_the_library_s_numbers(browser: Browser) -> None:
+    with opened(browser, VECTORS) as page:
+        view = live(page)
+        np.testing.assert_allclose(agrees(view, 1), X)
+        said = view.locator(".vectors-said").inner_text()
+        assert said.startswith("“it” looks most at “cat”, 0.55.")
+
+
+def test_vectors_follow_the_mouse(browser: Browser) -> None:
+    with opened(browser, VECTORS) as page:
+        view = live(page)
+        unit = view.locator("svg").bounding_box()["width"] / 6
+        for i, across, up in [(2, -1.9, -0.6), (1, 0.2, 2.0), (0, -0.3, 0.4)]:
+            x, y = middle(handle(view, i))
+            page.mouse.move(x + 5, y + 4)  # wherever it is taken, it does not jump
+            page.mouse.down()
+            page.mouse.move(x + 60, y - 80)
+            page.mouse.move(x + 5 + across * unit, y + 4 - up * unit, steps=3)
+            page.mouse.up()
+            page.mouse.move(5, 5)  # let go: nothing follows
+            wanted = X[i] + [across, up]
+            np.testing.assert_allclose(agrees(view, 1)[i], wanted, atol=0.051)
+
+
+def test_vectors_follow_a_finger(browser: Browser) -> None:
+    with opened(browser, VECTORS, **PHONE) as page:
+        view = live(page)
+        view.locator("svg").scroll_into_view_if_needed()
+        before = page.evaluate("scrollY")
+        unit = view.locator("svg").bounding_box()["width"] / 6
+        x, y = middle(handle(view, 2))
+        touch = page.context.new_cdp_session(page)
+
+        def finger(kind: str, *at: tuple[float, float]) -> None:
+            points = [{"x": across, "y": down} for across, down in at]
+            touch.send(
+                "Input.dispatchTouchEvent",
+                {"type": f"touch{kind}", "touchPoints": points},
+            )
+
+        finger("Start", (x, y))
+        for part in (0.3, 0.7, 1.0):
+            finger("Move", (x - part * unit, y + 2 * part * unit))
+        finger("End")
+        moved = agrees(view, 1)
+        np.testing.assert_allclose(moved[2], [-0.6, 0.0], atol=0.051)
+        assert page.evaluate("scrollY") == before
+
+
+def test_vectors_go_where_the_plane_is_tapped(browser: Browser) -> None:
+    with opened(browser, VECTORS, **PHONE) as page:
+        view = live(page)
+        handle(view, 0).tap()
+        np.testing.assert_allclose(agrees(view, 1), X)
+        width = view.locator("svg").bounding_box()["width"]
+        place = {"x": width / 3, "y": width / 3}
+        view.locator(".vectors-plane").tap(position=place)
+        np.testing.assert_allclose(agrees(view, 1)[0], [-1.0, 1.0], atol=0.051)
+
+
+def test_vectors_follow_the_keyboard(browser: Browser) -> None:
+    with opened(browser, VECTORS) as page:
+        view = live(page)
+        slider = page.get_by_role("slider", name="tired")
+        slider.focus()
+        keys = ["ArrowLeft", "ArrowUp", "ArrowUp", "Shift+ArrowRight", "ArrowDown"]
+        for key in [*keys, "Control+ArrowDown", "a"]:
+            page.keyboard.press(key)
+        np.testing.assert_allclose(agrees(view, 1)[2], [0.8, 2.1])
+        assert slider.get_attribute("aria-valuetext") == "thing 0.8, state 2.1"
+        assert slider.get_attribute("aria-valuenow") == "0.8"
+        for _ in range(8):
+            page.keyboard.press("Shift+ArrowUp")
+        np.testing.assert_allclose(agrees(view, 1)[2], [0.8, 3.0])
+        page.keyboard.press("Shift+Tab")
+        name = "document.activeElement.getAttribute('aria-label')"
+        assert page.evaluate(name) == "it, the query"
+        view.get_by_role("button", name="Reset").press("Enter")
+        np.testing.assert_allclose(agrees(view, 1), X)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_vectors_know_query_temperature_and_scale(
+    browser: Browser, scaled: bool
+) -> None:
+    with opened(browser, VECTORS) as page:
+        view = live(page)
+        view.get_by_role("checkbox", name="divide by √2").set_checked(scaled)
+        slider = view.get_by_role("slider", name="temperature")
+        for query, word in enumerate(WORDS):
+            view.get_by_role("radio", name=word).check()
+            for temperature in (0.1, 1, 3):
+                slider.fill(str(TEMPERATURES.index(temperature)))
+                assert view.locator("output").inner_text() == f"{temperature}"
+                agrees(view, query, temperature, scaled)
+
+
+# Mask
+
+
+def weights_shown(view: Locator) -> Tensor:
+    cells = cells_of(view.locator("table").nth(1))
+    return torch.tensor([[float(n) for n in row] for row in cells])
+
+
+def mask_shown(view: Locator) -> Tensor:
+    states = view.locator(".mask-cell").evaluate_all(
+        "buttons => buttons.map(b => b.getAttribute('aria-pressed') === 'true')"
+    )
+    return torch.tensor(states).view(3, 4)
+
+
+def agrees_with_mask(view: Locator, mask: Tensor) -> None:
+    """The mask is the one wanted, its weights and answers are attention_lib's."""
+    assert torch.equal(mask_shown(view), mask)
+    signs = cells_of(view.locator("table").first)
+    assert [[sign == "✓" for sign in row] for row in signs] == mask.tolist()
+    wanted = attention_weights(SCORES, torch.eye(4).double(), mask, scale=1.0)
+    torch.testing.assert_close(weights_shown(view), wanted.float(), rtol=0, atol=1e-3)
+    if mask.any(dim=-1).all():
+        assert view.locator(".mask-empty").count() == 0
+
+
+def answers_agree(view: Locator, row: int) -> None:
+    table = view.locator(".mask-empty table")
+    assert table.locator("tbody th").all_inner_texts() == list(ANSWERS.values())
+    shown = np.array([[float(n) for n in line] for line in cells_of(table)])
+    wanted = np.stack(list(empty_row(SCORES[row].numpy()).values()))
+    np.testing.assert_allclose(shown, wanted, rtol=0, atol=1e-3)
+    assert f"“{WORDS[row]}” may look at nothing" in table.locator("..").inner_text()
+
+
+def cell(view: Locator, row: int, column: int) -> Locator:
+    return view.locator(".mask-cell").nth(4 * row + column)
+
+
+@pytest.mark.parametrize("by", ["mouse", "finger"])
+def test_mask_is_clicked_together(browser: Browser, by: str) -> None:
+    with opened(browser, MASK, **(PHONE if by == "finger" else {})) as page:
+        view = live(page)
+        mask = MASKS["none"].clone()
+        agrees_with_mask(view, mask)
+        for row, column in [(0, 1), (2, 3), (0, 3), (0, 1), (0, 0), (0, 1), (0, 2)]:
+            place = cell(view, row, column)
+            place.tap() if by == "finger" else place.click()
+            mask[row, column] ^= True
+            agrees_with_mask(view, mask)
+        answers_agree(view, 0)
+        said = view.locator(".mask-said").inner_text()
+        assert said == "“cat” may look at nothing."
+
+
+def test_mask_is_walked_with_the_keyboard(browser: Browser) -> None:
+    with opened(browser, MASK) as page:
+        view = live(page)
+        mask = MASKS["none"].clone()
+        cell(view, 0, 0).focus()
+        page.keyboard.press("ArrowUp")  # there is nothing
+        page.keyboard.press("ArrowLeft")
+        for keys, row, column in [
+            (["Space"], 0, 0),
+            (["ArrowRight", "ArrowDown", "ArrowDown", "Enter"], 2, 1),
+            (["ArrowUp", "ArrowRight", "Space"], 1, 2),
+            (["Alt+ArrowUp", "Space"], 1, 2),
+        ]:
+            for key in keys:
+                page.keyboard.press(key)
+            mask[row, column] ^= True
+            agrees_with_mask(view, mask)
+        assert view.locator('.mask-cell[tabindex="0"]').count() == 1
+        label = "document.activeElement.getAttribute('aria-label')"
+        assert page.evaluate(label) == "it may look at slept"
+
+
+def test_mask_has_presets(browser: Browser) -> None:
+    with opened(browser, MASK) as page:
+        view = live(page)
+        for name, mask in MASKS.items():
+            button = view.get_by_role("button", name=name, exact=True)
+            button.click()
+            agrees_with_mask(view, mask)
+            pressed = view.locator('.mask-presets [aria-pressed="true"]')
+            assert pressed.all_inner_texts() == [name]
+        answers_agree(view, 1)
+        cell(view, 0, 0).click()
+        assert pressed.count() == 0
+        answers_agree(view, 0)  # the row that was touched last
+
+
+# Split
+
+STEPS = [
+    [NUMBERED],
+    list(NUMBERED.view(3, 2, 4)),
+    list(split_heads(NUMBERED[None].double(), 2)[0].long()),
+]
+MISTAKE = list(NUMBERED.view(2, 3, 4))
+WRAPPER = list(NUMBERED.chunk(2, dim=-1))
+
+
+def blocks_shown(view: Locator) -> list[Tensor]:
+    tables = view.locator("table").all()
+    return [
+        torch.tensor([[int(n) for n in row] for row in cells_of(t)]) for t in tables
+    ]
+
+
+def shows(view: Locator, *steps: list[Tensor]) -> None:
+    shown, wanted = blocks_shown(view), [block for step in steps for block in step]
+    assert len(shown) == len(wanted)
+    for ours, theirs in zip(shown, wanted, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def followed(view: Locator) -> list[str]:
+    return view.locator(".split-here").all_inner_texts()
+
+
+def test_split_goes_step_by_step(browser: Browser) -> None:
+    with opened(browser, SPLIT) as page:
+        view = live(page)
+        onward = view.get_by_role("button", name="Next")
+        shows(view, STEPS[0])
+        onward.click()
+        shows(view, *STEPS[:2])
+        onward.press("Enter")
+        shows(view, *STEPS, WRAPPER)
+        assert "✓" in view.locator(".split-verdict").inner_text()
+        assert view.locator(".split-foreign").count() == 0
+        assert "x.view(1, 3, 2, 4).transpose(1, 2)" in view.inner_text()
+        assert "transpose: (1, 2, 3, 4)" in view.inner_text()
+        onward.click(force=True)  # there is no fourth
+        shows(view, *STEPS, WRAPPER)
+        view.get_by_role("button", name="Back").click()
+        shows(view, *STEPS[:2])
+
+
+@pytest.mark.parametrize("by", ["mouse", "finger", "keyboard"])
+def test_split_frames_one_number_in_every_step(browser: Browser, by: str) -> None:
+    with opened(browser, SPLIT, **(PHONE if by == "finger" else {})) as page:
+        view = live(page)
+        for _ in range(2):
+            view.get_by_role("button", name="Next").click()
+        first = view.locator("table").first.locator("td")
+        if by == "mouse":
+            first.nth(13).hover()
+        elif by == "finger":
+            first.nth(13).tap()
+        else:
+            first.first.focus()
+            for key in ["ArrowDown", *["ArrowRight"] * 5]:
+                page.keyboard.press(key)
+        assert followed(view) == ["25"] * 4
+        said = view.locator(".split-said").inner_text()
+        assert said == "25 (token 2, head 1) now stands in head 1, token 2."
+
+
+def test_split_shows_the_mistake(browser: Browser) -> None:
+    with opened(browser, SPLIT) as page:
+        view = live(page)
+        view.get_by_role("radio", name="view alone").check()
+        shows(view, STEPS[0], MISTAKE, WRAPPER)
+        assert "✗" in view.locator(".split-verdict").inner_text()
+        wrong = sorted(map(int, view.locator(".split-foreign").all_inner_texts()))
+        strangers = [
+            set(ours.flatten().tolist()) - set(theirs.flatten().tolist())
+            for ours, theirs in zip(MISTAKE, WRAPPER, strict=True)
+        ]
+        assert wrong == sorted(set().union(*strangers))
+        for head, strange in enumerate(strangers):
+            words = f"{len(strange)} of the 12 numbers in head {head}"
+            assert words in view.inner_text()
+        view.locator("table").nth(1).locator("td").nth(4).hover()
+        said = view.locator(".split-said").inner_text()
+        assert said == "14 (token 1, head 1) now stands in head 0, row 1."
+
+
+# All three
+
+
+def touch_all(page: Page) -> None:
+    """Bring each view into the state in which it shows most."""
+    page.locator(".mask-presets button").last.click()
+    page.locator(".mask-cell").first.click()
+    page.get_by_role("radio", name="view alone").check()
+    page.get_by_role("slider", name="tired").press("ArrowLeft")
+
+
+# The colours of other front ends are those of all views: test_book_views.py.
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, theme: Theme) -> None:
+    with opened(browser, VECTORS, MASK, SPLIT, theme=theme) as page:
+        assert axe_faults(page) == []
+        touch_all(page)
+        assert axe_faults(page) == []
+
+
+def test_nothing_is_wider_than_a_phone(browser: Browser) -> None:
+    x = np.array([[1.0, -2.0], [-1.5, 0.3], [0.4, -2.0], [2, 1], [0, 1], [1, 1]])
+    many = explore_vectors(x, ["the", "cat", "slept", "because", "it", "tired"])
+    five = [torch.zeros(5, 5), ["pad", "pad", "the", "cat", "slept"]]
+    mask = explore_mask(*five, masks={"none": ~torch.ones(5, 5, dtype=torch.bool)})
+    with opened(browser, many, mask, SPLIT, **PHONE) as page:
+        touch_all(page)
+        for view in page.locator(".attention-live").all():
+            wide, room = view.evaluate("e => [e.scrollWidth, e.clientWidth]")
+            assert wide <= room
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_what_can_be_touched_is_large_enough(browser: Browser) -> None:
+    parts = "button, input, td[tabindex], .vectors-handle"
+    with opened(browser, VECTORS, MASK, SPLIT, **PHONE) as page:
+        touch_all(page)
+        sizes = page.locator(parts).evaluate_all(
+            "parts => parts.map(p => (p.closest('label') ?? p).getBoundingClientRect())"
+            ".map(({ width, height }) => Math.min(width, height))"
+        )
+        assert min(sizes) >= 24
+
+
+def test_without_scripts_tables_say_the_same(browser: Browser) -> None:
+    views = VECTORS, MASK, SPLIT
+    with opened(browser, *views, java_script_enabled=False) as page:
+        assert page.locator(".attention-live").count() == 0
+        static = page.locator(".attention-static")
+        tables = [view.locator("table").count() for view in static.all()]
+        assert tables == [1, 4, 5]
+        assert static.nth(0).get_by_text("Its mix is").is_visible()
+        assert static.nth(1).get_by_text("There are four answers").is_visible()
+        assert static.nth(2).get_by_text("The mistake").is_visible()

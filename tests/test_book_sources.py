@@ -1,0 +1,61 @@
+"""Every idea of the five articles leads to the chapters that teach it."""
+
+import re
+
+from tools.chapters import ROOT, chapter_paths
+
+SOURCES = (ROOT / "book/sources.md").read_text(encoding="utf-8")
+IDEAS = SOURCES.partition("## Ideas")[2].partition("\n## ")[0]
+LABEL = re.compile(
+    r"^\(([a-z0-9-]+)\)=$|^\$\$ \((.+)\)$|^:name: (\S+)$|^    name: (\S+)$",
+    re.MULTILINE,
+)
+LINK = re.compile(r"\{(?:ref|eq|numref)\}`(?:[^`<]*<)?([a-z0-9-]+)>?`")
+EVERY_ID = {
+    f"{letter}{number}"
+    for letter, numbers in {
+        "A": range(1, 10),
+        "B": range(1, 7),
+        "C": range(1, 7),
+        "D": range(16),
+        "E": range(1, 11),
+    }.items()
+    for number in numbers
+}
+
+
+def rows() -> list[list[str]]:
+    """The cells of each idea's row."""
+    found = [line[2:-2].split(" | ") for line in IDEAS.splitlines() if line[:2] == "| "]
+    return found[1:]  # the first is the head
+
+
+def ids(cell: str) -> list[str]:
+    """The ids that a cell names, such as `D4, D5` or `E6 to E10`."""
+    names = re.findall(r"[A-E]\d+", cell)
+    if " to " in cell:
+        first, last = (int(name[1:]) for name in names)
+        return [f"{cell[0]}{number}" for number in range(first, last + 1)]
+    return names
+
+
+def chapters(text: str) -> set[int]:
+    """The chapters in which the sections that a text links to stand."""
+    found = set()
+    for path in chapter_paths():
+        labels = LABEL.findall(path.read_text(encoding="utf-8"))
+        if {"".join(label) for label in labels} & set(LINK.findall(text)):
+            found.add(int(path.name[:2]))
+    return found
+
+
+def test_sources_name_every_id_once() -> None:
+    named = [name for first, *_ in rows() for name in ids(first)]
+    assert sorted(named) == sorted(EVERY_ID)
+
+
+def test_sources_name_the_chapters_of_their_sections() -> None:
+    for name, _, stated, where in rows():
+        numbers = {int(number) for number in re.findall(r"\d+", stated)}
+        assert numbers == chapters(where), name
+        assert numbers or "to come" in where, f"{name} leads nowhere"

@@ -1,0 +1,352 @@
+"""The view of attention weights in a browser: it shows attention_lib's numbers."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Locator, Page
+from torch import Tensor
+
+from attention_lib.attention import attention_weights
+from attention_lib.explorer import Interactive, explore_weights
+from attention_lib.masks import causal_mask
+from attention_lib.reproducibility import seeded
+from tests.browsing import opened_browser
+from tests.views import FRONT_ENDS, Theme, add_view, axe_faults, html_of, opened
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "explorer_source"
+PROGRAM = ROOT / "attention_lib/explorer/views.js"
+WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
+COLOURS: dict[Theme, tuple[str, str]] = {  # of the ground and of the words
+    "light": ("rgb(255, 255, 255)", "rgb(31, 36, 48)"),
+    "dark": ("rgb(23, 26, 32)", "rgb(232, 234, 240)"),
+}
+PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
+TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with opened_browser() as browser:
+        yield browser
+
+
+def some_scores(*shape: int) -> Tensor:
+    return 2 * torch.randn(*shape, 7, 7, generator=seeded(0))
+
+
+def weights_of(
+    scores: Tensor, mask: Tensor | None = None, temperature: float = 1.0
+) -> Tensor:
+    """What attention_lib makes of scores: of queries that are the scores themselves."""
+    key = torch.eye(scores.shape[-1]).expand_as(scores)
+    return attention_weights(scores, key, mask, scale=1 / temperature)
+
+
+def empty_row_mask() -> Tensor:
+    """Causal, and row 2 may attend to nothing."""
+    mask = causal_mask(7).clone()
+    mask[2] = False
+    return mask
+
+
+def live(page: Page, index: int = 0) -> Locator:
+    view = page.locator(".attention-live").nth(index)
+    view.wait_for()
+    return view
+
+
+def row_shown(view: Locator) -> Tensor:
+    """The chosen row's numbers, in the list beside the map; hidden ones as 0."""
+    numbers = view.locator(".weights-row .view-number").all_inner_texts()
+    return torch.tensor([0.0 if n == "hidden" else float(n) for n in numbers])
+
+
+def map_shown(view: Locator) -> Tensor:
+    """The numbers of the map's cells, as a screen reader says them."""
+    rows = view.locator(".weights-grid tbody tr").evaluate_all(
+        "rows => rows.map(r => [...r.querySelectorAll('td')].map(c => c.ariaLabel))"
+    )
+    return torch.tensor(
+        [[0.0 if n == "hidden by the mask" else float(n) for n in row] for row in rows]
+    )
+
+
+def cell(view: Locator, row: int, column: int) -> Locator:
+    return view.locator(".weights-grid tbody tr").nth(row).locator("td").nth(column)
+
+
+def close(shown: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(shown, wanted.float(), rtol=0, atol=1e-3)
+
+
+def set_temperature(view: Locator, temperature: float) -> None:
+    slider = view.get_by_role("slider", name="temperature")
+    slider.fill(str(TEMPERATURES.index(temperature)))
+    assert view.locator("output").inner_text() == f"{temperature:g}"
+
+
+def test_mouse_shows_each_row_of_each_head(browser: Browser) -> None:
+    weights = weights_of(some_scores(2, 3))
+    with opened(browser, explore_weights(weights, WORDS)) as page:
+        view = live(page)
+        for layer in range(2):
+            for head in range(3):
+                view.get_by_text(f"{layer + 1}.{head + 1}", exact=True).click()
+                close(map_shown(view), weights[layer, head])
+                for row in (0, 4):
+                    cell(view, row, 3).hover()
+                    close(row_shown(view), weights[layer, head, row])
+                said = view.locator("[aria-live]").inner_text()
+                assert said.startswith(
+                    f"Layer {layer + 1}, head {head + 1}. Query “it”"
+                )
+
+
+def test_finger_shows_each_row(browser: Browser) -> None:
+    weights = weights_of(some_scores())
+    with opened(browser, explore_weights(weights, WORDS), **PHONE) as page:
+        view = live(page)
+        for row in range(7):
+            cell(view, row, 1).tap()
+            close(row_shown(view), weights[row])
+        view.get_by_role("rowheader", name="because").tap()
+        close(row_shown(view), weights[3])
+
+
+def test_keyboard_shows_each_row(browser: Browser) -> None:
+    weights = weights_of(some_scores(2))
+    with opened(browser, explore_weights(weights, WORDS)) as page:
+        view = live(page)
+        page.keyboard.press("Tab")  # the heads
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Tab")  # the map
+        for row in range(7):
+            close(row_shown(view), weights[1, row])
+            page.keyboard.press("ArrowDown")
+        for key, label in [
+            ("ArrowRight", weights[1, 6, 1]),
+            ("End", weights[1, 6, 6]),
+            ("ArrowUp", weights[1, 5, 6]),
+            ("ArrowLeft", weights[1, 5, 5]),
+            ("Home", weights[1, 5, 0]),
+            ("Control+End", weights[1, 6, 6]),
+            ("Control+Home", weights[1, 0, 0]),
+        ]:
+            page.keyboard.press(key)
+            shown = page.evaluate("document.activeElement.ariaLabel")
+            close(torch.tensor(float(shown)), label)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0, 2.0])
+def test_mask_and_temperature_give_the_library_s_numbers(
+    browser: Browser, temperature: float
+) -> None:
+    scores, mask = some_scores(2), empty_row_mask()
+    view_of = explore_weights(None, WORDS, scores=scores, mask=mask)
+    with opened(browser, view_of) as page:
+        view = live(page)
+        set_temperature(view, temperature)
+        for on in (True, False):
+            view.get_by_role("checkbox", name="mask").set_checked(on)
+            wanted = weights_of(scores, mask if on else None, temperature)
+            for head in range(2):
+                view.get_by_role("radio", name=f"head {head + 1}").check(force=True)
+                close(map_shown(view), wanted[head])
+                cell(view, 2, 0).hover()
+                close(row_shown(view), wanted[head, 2])
+                said = view.locator("[aria-live]").inner_text()
+                assert ("looks at nothing" in said) == on
+
+
+def test_each_head_has_its_own_mask(browser: Browser) -> None:
+    scores = some_scores(2)
+    mask = torch.stack([causal_mask(7), causal_mask(7).T])
+    view_of = explore_weights(None, WORDS, scores=scores, mask=mask)
+    with opened(browser, view_of) as page:
+        view = live(page)
+        view.get_by_role("radio", name="head 2").check(force=True)
+        close(map_shown(view), weights_of(scores, mask)[1])
+
+
+def test_weights_alone_have_neither_mask_nor_temperature(browser: Browser) -> None:
+    weights = weights_of(some_scores(), mask := empty_row_mask())
+    with opened(browser, explore_weights(weights, WORDS, mask=mask)) as page:
+        view = live(page)
+        assert view.locator("input").count() == 0
+        close(map_shown(view), weights)
+        assert view.locator("td.weights-hidden").count() == int((~mask).sum())
+
+
+def test_sentences_layers_and_heads_are_chosen_from_lists(browser: Browser) -> None:
+    maps = {"one": weights_of(some_scores(5, 10)), "two": some_scores(4).softmax(-1)}
+    maps["two"] = maps["two"][:, :3, :5]
+    queries, keys = {"one": WORDS, "two": WORDS[:3]}, {"one": WORDS, "two": WORDS[:5]}
+    with opened(browser, explore_weights(maps, queries, keys)) as page:
+        view = live(page)
+        view.get_by_role("combobox", name="layer").select_option("4")
+        view.get_by_role("combobox", name="head").select_option("8")
+        close(map_shown(view), maps["one"][3, 7])
+        cell(view, 6, 6).click()
+        view.get_by_role("combobox", name="sentence").select_option("two")
+        close(map_shown(view), maps["two"][3])
+        close(row_shown(view), maps["two"][3, 2])
+
+
+def test_click_holds_a_row_and_escape_lets_go(browser: Browser) -> None:
+    weights = weights_of(some_scores())
+    with opened(browser, explore_weights(weights, WORDS)) as page:
+        view = live(page)
+        cell(view, 1, 1).click()
+        cell(view, 5, 1).hover()
+        close(row_shown(view), weights[1])
+        page.keyboard.press("Escape")
+        cell(view, 4, 1).hover()
+        close(row_shown(view), weights[4])
+
+
+def test_words_are_tinted_by_their_weights(browser: Browser) -> None:
+    weights = torch.tensor([[0.5, 0.0, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4]])
+    with opened(browser, explore_weights(weights, WORDS[:2], WORDS[:4])) as page:
+        tints = (
+            live(page)
+            .locator(".weights-words span")
+            .evaluate_all(
+                "words => words.map(w => getComputedStyle(w).backgroundColor)"
+            )
+        )
+    alphas = [float(re.findall(r"[\d.]+", tint)[3]) for tint in tints]
+    assert alphas == pytest.approx([0.65, 0, 0.325, 0.325], abs=0.01)
+
+
+def test_two_views_of_a_page_do_not_share_their_state(browser: Browser) -> None:
+    weights = weights_of(some_scores(2))
+    view_of = explore_weights(weights, WORDS)
+    with opened(browser, view_of, view_of) as page:
+        one, two = live(page, 0), live(page, 1)
+        one.get_by_role("radio", name="head 2").check(force=True)
+        close(map_shown(one), weights[1])
+        close(map_shown(two), weights[0])
+        assert two.get_by_role("radio", name="head 1").is_checked()
+        assert page.locator("head style").count() == 1
+
+
+def test_view_added_later_comes_alive(browser: Browser) -> None:
+    first, second = (weights_of(some_scores(n)) for n in (1, 2))
+    with opened(browser, explore_weights(first, WORDS)) as page:
+        live(page)
+        add_view(page, explore_weights(second, WORDS))
+        close(map_shown(live(page, 1)), second[0])
+        close(map_shown(live(page, 0)), first[0])
+        assert page.locator(".attention-live").count() == 2
+
+
+def test_without_scripts_the_table_says_the_same(browser: Browser) -> None:
+    weights = weights_of(some_scores(2, 2))
+    options = {"java_script_enabled": False}
+    with opened(browser, explore_weights(weights, WORDS), **options) as page:
+        table = page.get_by_role("table")
+        assert "layer 1, head 1 of 2 × 2" in table.locator("caption").inner_text()
+        cells = table.locator("td").all_inner_texts()
+        assert page.locator(".attention-live").count() == 0
+    shown = torch.tensor([float(number) for number in cells]).view(7, 7)
+    torch.testing.assert_close(shown, weights[0, 0], rtol=0, atol=0.0051)
+
+
+def test_view_that_fails_keeps_its_table(browser: Browser) -> None:
+    broken = Interactive("weights", {"sentences": []}, "<p>the table</p>", "")
+    unknown = Interactive("constructor", {}, "<p>another</p>", "")
+    right = explore_weights(weights_of(some_scores()), WORDS)
+
+    def look() -> None:
+        with opened(browser, broken, unknown, right) as page:
+            live(page)
+            assert page.get_by_text("the table").is_visible()
+            assert page.get_by_text("another").is_visible()
+            assert page.locator(".attention-live").count() == 1
+
+    with pytest.raises(AssertionError, match="error: TypeError"):
+        look()
+
+
+@pytest.mark.parametrize("theme", COLOURS)
+def test_axe_finds_nothing(browser: Browser, theme: Theme) -> None:
+    scores = some_scores(2, 2)
+    small = explore_weights(None, WORDS, scores=scores, mask=causal_mask(7))
+    words = [f"word{i}" for i in range(14)]
+    large = explore_weights(scores.softmax(-1).tile(2, 2), words)
+    with opened(browser, small, large, theme=theme) as page:
+        cell(live(page), 4, 4).click()
+        assert axe_faults(page) == []
+
+
+@pytest.mark.parametrize("theme", COLOURS)
+@pytest.mark.parametrize("front_end", FRONT_ENDS)
+def test_every_front_end_gets_the_colours_that_axe_saw(
+    browser: Browser, front_end: str, theme: Theme
+) -> None:
+    view_of = explore_weights(weights_of(some_scores()), WORDS)
+    with opened(browser, view_of, front_end=front_end, theme=theme) as page:
+        colours = live(page).evaluate(
+            "view => [getComputedStyle(view)].map(s => [s.backgroundColor, s.color])[0]"
+        )
+    assert tuple(colours) == COLOURS[theme]
+
+
+def test_forty_words_scroll_inside_the_view_on_a_phone(browser: Browser) -> None:
+    words = [f"word{i}" for i in range(40)]
+    weights = torch.randn(2, 12, 40, 40, generator=seeded(0)).softmax(-1)
+    with opened(browser, explore_weights(weights, words), **PHONE) as page:
+        view = live(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == 375
+        box = cell(view, 20, 0).bounding_box()
+        assert box is not None
+        assert min(box["width"], box["height"]) >= 24
+        cell(view, 39, 39).tap()
+        close(row_shown(view), weights[0, 0, 39])
+        assert cell(view, 39, 39).get_attribute("tabindex") == "0"
+
+
+def test_words_are_shown_as_text(browser: Browser) -> None:
+    words = ["<script>alert(1)</script>", "</script>", "<img src=x onerror=alert(1)>"]
+    view_of = explore_weights({"<b>&": torch.eye(3), "x": torch.eye(3)}, words)
+    with opened(browser, view_of) as page:
+        heads = live(page).locator("thead th span").all_inner_texts()
+    assert heads == words
+    assert html_of(view_of).count("<script") == 2
+
+
+def test_program_was_built_from_the_sources() -> None:
+    digest = hashlib.sha256()
+    for path in sorted(
+        ["package-lock.json", *(f"src/{p.name}" for p in (SOURCE / "src").iterdir())]
+    ):
+        digest.update(f"{path}\0".encode() + (SOURCE / path).read_bytes() + b"\0")
+    first = PROGRAM.read_text(encoding="utf-8").splitlines()[0]
+    assert digest.hexdigest() in first, "run `npm ci && npm run build` there"
+
+
+def test_program_is_small_and_names_its_licences() -> None:
+    text = PROGRAM.read_text(encoding="utf-8")
+    assert len(text.encode()) < 60_000
+    packages = json.loads((SOURCE / "package.json").read_text(encoding="utf-8"))
+    for name, version in packages["dependencies"].items():
+        assert f"\n{name} {version} (MIT)\n\nThe MIT License" in text
+
+
+def test_program_holds_no_path_and_loads_nothing() -> None:
+    text = PROGRAM.read_text(encoding="utf-8")
+    assert not re.search(r"/(home|root|tmp|Users|work)/", text)
+    # Names of the languages of HTML's relatives are no addresses that anything loads.
+    names = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}
+    names |= {"http://www.w3.org/1998/Math/MathML"}
+    assert set(re.findall(r"\w+://[^\s\"'`)]+", text)) <= names
+    assert not re.search(r"\b(fetch|XMLHttpRequest|import|importScripts)\(", text)
+    assert "@import" not in text
+    assert "url(" not in text
+    assert "</script" not in text.lower()

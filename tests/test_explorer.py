@@ -1,0 +1,235 @@
+"""What explore_weights makes of its arguments, and what it refuses."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lib.attention import attention_weights
+from attention_lib.explorer import Interactive, explore_weights
+from attention_lib.explorer._packing import pack
+from attention_lib.masks import causal_mask
+from attention_lib.reproducibility import seeded
+
+WORDS = ["a", "b", "c"]
+KEYS = ["p", "q", "r", "s"]
+
+
+def weights_like(*shape):
+    return torch.randn(*shape, generator=seeded(0)).softmax(dim=-1)
+
+
+def first(view):
+    return view.data["sentences"][0]
+
+
+def unpacked(text, *shape):
+    return np.array([float(number) for number in text.split(" ")]).reshape(shape)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (5, 2, 3, 4)])
+def test_weights_reach_the_page_to_three_decimals(shape):
+    weights = weights_like(*shape)
+    data = first(explore_weights(weights, WORDS, KEYS))
+    assert (data["layers"], data["heads"]) == ((1, 1, *shape)[-4:-2])
+    assert (data["queries"], data["keys"]) == (WORDS, KEYS)
+    np.testing.assert_allclose(unpacked(data["weights"], *shape), weights, atol=5.1e-4)
+
+
+def test_list_of_layers_is_the_same_as_a_stack():
+    weights = weights_like(2, 5, 3, 3)
+    assert explore_weights(list(weights), WORDS).data == (
+        explore_weights(weights, WORDS).data
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_weights_of_any_type_with_gradients_are_taken(dtype):
+    weights = weights_like(2, 3, 3).to(dtype).requires_grad_()
+    data = first(explore_weights(weights, WORDS))
+    shown = unpacked(data["weights"], 2, 3, 3)
+    np.testing.assert_allclose(shown, weights.detach().double(), atol=5.1e-4)
+    assert "keys" not in data  # the same words
+
+
+def test_numpy_arrays_and_nested_lists_are_taken():
+    weights = weights_like(3, 3).double().numpy()
+    one, two = explore_weights(weights, WORDS), explore_weights(weights.tolist(), WORDS)
+    assert one.data == two.data
+
+
+def test_what_the_mask_hides_is_left_out():
+    mask = causal_mask(3)
+    weights = attention_weights(torch.eye(3).expand(2, 3, 3), torch.eye(3), mask)
+    data = first(explore_weights(weights, WORDS, mask=mask))
+    assert data["masks"] == ["x..xx.xxx"]
+    shown = unpacked(data["weights"], 2, 6)
+    np.testing.assert_allclose(shown, weights[:, mask], atol=5.1e-4)
+
+
+def test_masks_that_differ_by_head_are_all_sent():
+    mask = np.stack([np.tri(3, dtype=bool), np.ones((3, 3), dtype=bool)])
+    data = first(explore_weights(None, WORDS, scores=np.zeros((2, 3, 3)), mask=mask))
+    assert data["masks"] == ["x..xx.xxx", "xxxxxxxxx"]
+
+
+def test_scores_give_the_weights_of_the_table():
+    scores = 3 * torch.randn(3, 3, generator=seeded(0))
+    mask = causal_mask(3).clone()
+    mask[1] = False  # an empty row
+    view = explore_weights(None, WORDS, scores=scores, mask=mask)
+    np.testing.assert_allclose(
+        unpacked(first(view)["scores"], 3, 3), scores, atol=5.1e-5
+    )
+    cells = [float(cell) for cell in re.findall(r"<td[^>]*>([^<]*)", view.static)]
+    wanted = attention_weights(scores, torch.eye(3), mask, scale=1.0)
+    np.testing.assert_allclose(cells, wanted.flatten(), atol=0.0051)
+
+
+def test_weights_and_scores_that_agree_are_sent_as_scores():
+    scores = torch.randn(3, 3, generator=seeded(0)).bfloat16()
+    weights = scores.float().softmax(dim=-1).bfloat16()
+    data = first(explore_weights(weights, WORDS, scores=scores))
+    assert "scores" in data
+    assert "weights" not in data
+
+
+def test_sentences_share_what_is_no_mapping():
+    maps = {"one": weights_like(3, 3), "two": weights_like(2, 3, 3)}
+    view = explore_weights(maps, WORDS, mask=torch.ones(3, 3, dtype=torch.bool))
+    names = [sentence["name"] for sentence in view.data["sentences"]]
+    assert names == ["one", "two"]
+    assert all(sentence["queries"] == WORDS for sentence in view.data["sentences"])
+    assert "“one”, the first of 2" in view.static
+    assert repr(view) == (
+        "<attention weights: 2 sentences, 1 × 1 heads, 3 queries × 3 keys>"
+    )
+
+
+def test_table_is_cut_at_sixteen_and_says_so():
+    words = [f"w{i}" for i in range(20)]
+    table = explore_weights(weights_like(2, 17, 20), words[:17], words).static
+    assert "head 1 of 2" in table
+    assert "Shown: the first 16 of 17 queries. Shown: the first 16 of 20 keys." in table
+    assert table.count("<td") == 256
+    assert "w15" in table
+    assert "w16" not in table
+
+
+def test_table_of_zeros_has_no_colour():
+    table = explore_weights(torch.zeros(3, 3), WORDS).static
+    assert table.count("rgba(0, 114, 178, 0.00)") == 9
+
+
+def test_words_are_escaped():
+    words = ["<script>alert(1)</script>", "</td>", "&"]
+    bundle = explore_weights({"<i>": torch.eye(3)}, words)._repr_mimebundle_()
+    html = bundle["text/html"]
+    assert "<script>alert" not in html
+    assert "<i>" not in html
+    assert html.count("</td>") == 9
+    data = html.split('type="application/json">')[1].split("</script>")[0]
+    assert json.loads(data)["sentences"][0]["queries"] == words
+
+
+def test_html_is_the_same_each_time():
+    one, two = (explore_weights(weights_like(2, 3, 3), WORDS) for _ in range(2))
+    assert one._repr_mimebundle_() == two._repr_mimebundle_()
+    assert "data-attention-program" in one._repr_mimebundle_()["text/html"]
+
+
+def test_interactive_escapes_its_kind():
+    html = Interactive('a"b', {}, "<p>static</p>", "text")._repr_mimebundle_()
+    assert 'data-kind="a&quot;b"' in html["text/html"]
+    assert html["text/plain"] == "text"
+
+
+@given(st.lists(st.floats(-1000, 1000), min_size=1), st.sampled_from([2, 3, 4]))
+def test_packed_numbers_keep_their_point_and_their_value(numbers, decimals):
+    words = pack(np.array(numbers), decimals).split(" ")
+    assert all(re.fullmatch(r"-?\d*\.\d*", word) and word != "." for word in words)
+    np.testing.assert_allclose(
+        [float(word) for word in words], numbers, atol=0.51 * 10.0**-decimals
+    )
+
+
+def test_packed_numbers_are_short():
+    packed = pack(np.array([0.5, 1, 0, -0.0001, -0.25, 12.3456, 10]), 3)
+    assert packed == ".5 1. .0 .0 -.25 12.346 10."
+
+
+EYE = torch.eye(3)
+REFUSED = [
+    ((None, WORDS), {}, TypeError, "explore_weights needs weights or scores; got None"),
+    (
+        ("abc", WORDS),
+        {},
+        TypeError,
+        "weights must be a tensor or array of numbers; got",
+    ),
+    ((EYE.bool(), WORDS), {}, TypeError, "weights must be a tensor or array of num"),
+    ((EYE[0], WORDS), {}, ValueError, "weights must be (query, key), (heads, query, k"),
+    (
+        (EYE[:, :0], WORDS),
+        {},
+        ValueError,
+        "weights must be (query, key), (heads, query",
+    ),
+    (
+        ([EYE[None], EYE], WORDS),
+        {},
+        ValueError,
+        "weights as a list must hold one (heads, query, key) a layer, all of one "
+        "shape; got (1, 3, 3), (3, 3)",
+    ),
+    ((EYE / 0, WORDS), {}, ValueError, "weights hold nan or inf"),
+    ((EYE - 1, WORDS), {}, ValueError, "weights hold -1, below 0: are they scores?"),
+    ((EYE, WORDS, KEYS), {}, ValueError, "3 queries and 4 keys do not name the rows"),
+    ((EYE, "abc"), {}, TypeError, "queries must be a list of words; got 'abc'"),
+    ((EYE, WORDS, 3), {}, TypeError, "keys must be a list of words; got int"),
+    ((EYE, [1, 2, 3]), {}, TypeError, "queries must be words; got [1, 2, 3]"),
+    ((EYE, WORDS), {"mask": EYE}, TypeError, "mask must be boolean"),
+    ((EYE, WORDS), {"mask": [[True]]}, TypeError, "mask must be boolean"),
+    (
+        (EYE, WORDS),
+        {"mask": torch.ones(2, 3, dtype=torch.bool)},
+        ValueError,
+        "mask (2, 3) does not broadcast to the scores (1, 1, 3, 3)",
+    ),
+    (
+        (EYE, WORDS),
+        {"scores": EYE[None].expand(2, 3, 3)},
+        ValueError,
+        "weights and scores must have the same shape; got weights (1, 1, 3, 3) and "
+        "scores (1, 2, 3, 3)",
+    ),
+    (
+        (EYE, WORDS),
+        {"scores": EYE},
+        ValueError,
+        "softmax(scores) differs from weights by up to 0.42: scores must be scaled",
+    ),
+    (
+        (None, WORDS),
+        {"scores": EYE.log()},
+        ValueError,
+        "scores hold nan or inf: give them unmasked, and `mask=` beside them",
+    ),
+    (({}, WORDS), {}, ValueError, "weights must hold one sentence at least"),
+    (
+        ({"one": EYE}, {"two": WORDS}),
+        {},
+        ValueError,
+        "queries must have the sentence 'one'; got ['two']",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "named", "error", "words"), REFUSED)
+def test_explore_weights_refuses(refused, arguments, named, error, words):
+    with refused(error, words):
+        explore_weights(*arguments, **named)

@@ -1,0 +1,134 @@
+"""Print a document for paper: by a browser, twice, since contents need page numbers."""
+
+import logging
+import os
+import shutil
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import BooleanObject, DictionaryObject, NameObject
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NO_BROWSER = (
+    "no browser to print with: install Debian's `chromium`, or run "
+    "`.venv/bin/playwright install chromium`"
+)
+# Pages of the book come from files; nothing else is asked for.
+FLAGS = ["--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"]
+WIDTH = 628  # CSS pixels between the margins of pdf.css: 166 mm
+MINUTES = 5
+READY = "async () => { await document.fonts.ready; }"
+# Rounding moves an edge by a pixel at most.
+FAULTS = """(width) => {
+    const all = (css) => [...document.querySelectorAll(css)];
+    const edge = document.body.getBoundingClientRect().left + width + 1.5;
+    const wide = all("body *").filter((e) =>
+        !e.closest("svg, .katex-mathml") && e.getBoundingClientRect().right > edge);
+    const inner = wide.filter((e) => !wide.some((it) => it !== e && it.contains(e)));
+    const words = (e) => e.textContent.trim().slice(0, 60) || e.outerHTML.slice(0, 90);
+    const heading = (e) => e.closest("section")?.querySelector("h1, h2, h3, h4, h5");
+    return [
+        ...all("img").filter((e) => !e.naturalWidth).map((e) => `no picture ${e.src}`),
+        ...inner.map((e) =>
+            `over the margin, under "${heading(e)?.textContent}": ${words(e)}`),
+    ];
+}"""
+WANTED = (
+    "() => [...document.querySelectorAll('[data-page-of]')].map(e => e.dataset.pageOf)"
+)
+FILL = """(pages) => document.querySelectorAll("[data-page-of]").forEach((e) => {
+    e.textContent = pages[e.dataset.pageOf];
+})"""
+
+
+# Chromium's trailer counts its objects otherwise; nothing is lost by it.
+logging.getLogger("pypdf").setLevel(logging.ERROR)
+
+
+def find_browser(own: Path) -> str:
+    """Return the browser of this machine, or else Playwright's own download.
+
+    Raises:
+        RuntimeError: there is none; the text says what to do.
+    """
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if not found and not own.is_file():
+        raise RuntimeError(NO_BROWSER)
+    return found or str(own)
+
+
+def print_book(document: Path, target: Path, about: dict[str, str]) -> list[str]:
+    """Print a document, and return what is wrong with how it looks.
+
+    Args:
+        document: HTML; `data-page-of` asks for the number of an anchor's page.
+        target: where the PDF goes.
+        about: its metadata, such as `/Author`.
+
+    Raises:
+        RuntimeError: there is no browser, or an anchor has no page.
+    """
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_browser(Path(playwright.chromium.executable_path)),
+            args=FLAGS,
+        )
+        page = browser.new_page(viewport={"width": WIDTH, "height": 1000})
+        page.set_default_timeout(MINUTES * 60_000)
+        page.emulate_media(media="print")
+        page.goto(document.as_uri())
+        page.evaluate(READY)
+        faults: list[str] = page.evaluate(FAULTS, WIDTH)
+        data = _numbered(page)
+        browser.close()
+    _write(data, target, about)
+    return faults
+
+
+def _numbered(page: Page) -> bytes:
+    """Print for the numbers, fill them in, and print again."""
+    wanted = set(page.evaluate(WANTED))
+    found: dict[str, int] = {}
+    for step in ("for the page numbers", "with them"):
+        print(f"printing the book {step}", flush=True)
+        data = page.pdf(outline=True, tagged=True, prefer_css_page_size=True)
+        before, found = found, page_numbers(PdfReader(BytesIO(data)))
+        if missing := sorted(wanted - set(found)):
+            raise RuntimeError(f"no page for {', '.join(missing[:5])}")
+        page.evaluate(FILL, found)
+    moved = [it for it in wanted if before[it] != found[it]]
+    if moved:
+        raise RuntimeError(f"page numbers moved {moved[:5]}: leave them more room")
+    return data
+
+
+def page_numbers(reader: PdfReader) -> dict[str, int]:
+    """Return the page on which each anchor of a PDF stands, from 1."""
+    places = {
+        page.indirect_reference.idnum: n
+        for n, page in enumerate(reader.pages, 1)
+        if page.indirect_reference
+    }
+    return {
+        name.removeprefix("/"): places[place.page.idnum]
+        for name, place in reader.named_destinations.items()
+        if place.page is not None
+    }
+
+
+def _write(data: bytes, target: Path, about: dict[str, str]) -> None:
+    """Write a PDF with its metadata, which opens with its outline in sight."""
+    writer = PdfWriter(clone_from=BytesIO(data))
+    writer.add_metadata(about)
+    writer.page_mode = "/UseOutlines"
+    root: Any = writer.root_object
+    root[NameObject("/ViewerPreferences")] = DictionaryObject(
+        {NameObject("/DisplayDocTitle"): BooleanObject(True)}
+    )
+    partial = target.with_suffix(".partial")
+    writer.write(partial)
+    os.replace(partial, target)
