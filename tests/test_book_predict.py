@@ -1,5 +1,6 @@
 """Predictions in a browser: typed by hand, in every front end's colours."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,8 +8,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from attention_lib.predict import predict
-from tests.browsing import opened_browser
+from tests.browsing import built_pages, opened_browser
 from tests.views import FRONT_ENDS, Theme, axe_faults, html_of, opened
+from tools.chapters import chapter_paths
+from tools.pages import SITE
 
 SHAPE = predict(
     "Which shape have the weights of `x`?",
@@ -191,3 +194,18 @@ def test_predict_twice_on_a_page_has_labels_of_its_own(browser: Browser) -> None
 
 def test_predict_says_the_same_each_time() -> None:
     assert html_of(WHOLE) == html_of(WHOLE)
+
+
+@pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
+def test_chapter_asks_twice_at_least_and_folds_the_code(stem: str) -> None:
+    assert f"chapters/{stem}.html" in built_pages()
+    html = (SITE / f"chapters/{stem}.html").read_text(encoding="utf-8")
+    cells = html.split("tag_predict")[1:]
+    assert len(cells) >= 2
+    for cell in cells:
+        parts = r"attention-view|<details class=\"[\w ]*hide|cell_input"
+        assert re.findall(parts, cell)[:3] == [
+            "attention-view",
+            '<details class="admonition hide',
+            "cell_input",
+        ]

@@ -17,7 +17,8 @@ def setup(app: Any) -> None:
     app.add_directive("quiz", Quiz)
     app.add_css_file("learn.css")
     app.add_js_file("learn.js", loading_method="defer")
-    app.connect("doctree-read", _ask_before_code)
+    # After MyST-NB has folded the code, which it knows by its place.
+    app.connect("doctree-resolved", _ask_before_code)
 
 
 def _visit_quiz(translator: Any, node: QuizNode) -> None:
@@ -49,7 +50,7 @@ def _leave_part(translator: Any, node: QuizPart) -> None:
     translator.body.append(f"</{node['tag']}>\n")
 
 
-def _ask_before_code(app: Any, doctree: nodes.document) -> None:
+def _ask_before_code(app: Any, doctree: nodes.document, docname: str) -> None:
     """Put a prediction above the folded code that computes its answer."""
     for cell in list(doctree.findall(nodes.container)):
         if "tag_predict" in cell["classes"] and len(cell.children) > 1:
