@@ -21,7 +21,12 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
 FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"]
 WIDTH = 628  # CSS pixels between the margins of pdf.css: 166 mm
 MINUTES = 5
-READY = "async () => { await document.fonts.ready; }"
+PRINTS = 4  # two, unless filling in a number moved a line
+# Every font first: one that came between two prints would move lines.
+READY = """async () => {
+    await Promise.allSettled([...document.fonts].map((font) => font.load()));
+    await document.fonts.ready;
+}"""
 # Rounding moves an edge by a pixel at most.
 FAULTS = """(width) => {
     const all = (css) => [...document.querySelectorAll(css)];
@@ -90,20 +95,24 @@ def print_book(document: Path, target: Path, about: dict[str, str]) -> list[str]
 
 
 def _numbered(page: Page) -> bytes:
-    """Print for the numbers, fill them in, and print again."""
+    """Print for the numbers, fill them in, and print again, until none moves.
+
+    Raises:
+        RuntimeError: an anchor has no page, or the numbers do not settle.
+    """
     wanted = set(page.evaluate(WANTED))
-    found: dict[str, int] = {}
-    for step in ("for the page numbers", "with them"):
-        print(f"printing the book {step}", flush=True)
+    filled: dict[str, int] = {}
+    for attempt in range(1, PRINTS + 1):
+        print(f"printing the book, pass {attempt} (of 2, as a rule)", flush=True)
         data = page.pdf(outline=True, tagged=True, prefer_css_page_size=True)
-        before, found = found, page_numbers(PdfReader(BytesIO(data)))
+        found = page_numbers(PdfReader(BytesIO(data)))
         if missing := sorted(wanted - set(found)):
             raise RuntimeError(f"no page for {', '.join(missing[:5])}")
+        if not wanted or all(filled.get(it) == found[it] for it in wanted):
+            return data
         page.evaluate(FILL, found)
-    moved = [it for it in wanted if before[it] != found[it]]
-    if moved:
-        raise RuntimeError(f"page numbers moved {moved[:5]}: leave them more room")
-    return data
+        filled = found
+    raise RuntimeError(f"after {PRINTS} prints the page numbers still move")
 
 
 def page_numbers(reader: PdfReader) -> dict[str, int]:
