@@ -12,9 +12,9 @@ BOOK_TESTS = $(wildcard tests/test_book_*.py)
 LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book serve colab student notebooks test test-lib test-book test-notebooks \
+.PHONY: help setup book serve colab pdf student notebooks test test-lib test-book test-notebooks \
   test-colab test-variations test-devices test-gpu lint format benchmarks lock \
-  upgrade links audit clean
+  upgrade links lighthouse audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ serve: setup ## show the site, and rebuild and reload it on every change
 
 colab: setup ## copy the notebooks for Colab, with a set-up cell; ARGS=--output DIR
 	@$(PY) -m tools.colab $(ARGS)
+
+pdf: setup ## make a PDF of the whole book, _build/book.pdf; needs Chromium
+	@$(PY) -m tools.pdf $(ARGS)
 
 student: setup ## copy the notebooks without solutions, to hand out; ARGS=--colab
 	@$(PY) -m tools.student $(ARGS)
@@ -87,6 +90,9 @@ upgrade: setup ## move to the newest versions: compare, record, say what moved; 
 
 links: setup ## visit every link that leaves the book
 	@$(PY) -m tools.links
+
+lighthouse: book ## ask Lighthouse what a phone gets of three pages; needs a network
+	@$(PY) -m tools.lighthouse $(ARGS)
 
 audit: setup ## look for known vulnerabilities in the pinned versions
 	@mkdir -p reports && rm -f reports/audit.md

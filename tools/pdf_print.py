@@ -7,7 +7,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import BooleanObject, DictionaryObject, NameObject
 
@@ -21,7 +21,12 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
 FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"]
 WIDTH = 628  # CSS pixels between the margins of pdf.css: 166 mm
 MINUTES = 5
-READY = "async () => { await document.fonts.ready; }"
+PRINTS = 4  # two, unless filling in a number moved a line
+# Every font first: one that came between two prints would move lines.
+READY = """async () => {
+    await Promise.allSettled([...document.fonts].map((font) => font.load()));
+    await document.fonts.ready;
+}"""
 # Rounding moves an edge by a pixel at most.
 FAULTS = """(width) => {
     const all = (css) => [...document.querySelectorAll(css)];
@@ -37,14 +42,11 @@ FAULTS = """(width) => {
             `over the margin, under "${heading(e)?.textContent}": ${words(e)}`),
     ];
 }"""
-WANTED = (
-    "() => [...document.querySelectorAll('[data-page-of]')].map(e => e.dataset.pageOf)"
-)
-FILL = """(pages) => document.querySelectorAll("[data-page-of]").forEach((e) => {
-    e.textContent = pages[e.dataset.pageOf];
+# Fills in the numbers that are known, and returns which are wanted.
+FILL = """(pages) => [...document.querySelectorAll("[data-page-of]")].map((e) => {
+    e.textContent = pages[e.dataset.pageOf] ?? e.textContent;
+    return e.dataset.pageOf;
 })"""
-
-
 # Chromium's trailer counts its objects otherwise; nothing is lost by it.
 logging.getLogger("pypdf").setLevel(logging.ERROR)
 
@@ -77,33 +79,44 @@ def print_book(document: Path, target: Path, about: dict[str, str]) -> list[str]
             executable_path=find_browser(Path(playwright.chromium.executable_path)),
             args=FLAGS,
         )
-        page = browser.new_page(viewport={"width": WIDTH, "height": 1000})
-        page.set_default_timeout(MINUTES * 60_000)
-        page.emulate_media(media="print")
-        page.goto(document.as_uri())
-        page.evaluate(READY)
-        faults: list[str] = page.evaluate(FAULTS, WIDTH)
-        data = _numbered(page)
+        data, faults = _numbered(browser, document)
         browser.close()
     _write(data, target, about)
     return faults
 
 
-def _numbered(page: Page) -> bytes:
-    """Print for the numbers, fill them in, and print again."""
-    wanted = set(page.evaluate(WANTED))
-    found: dict[str, int] = {}
-    for step in ("for the page numbers", "with them"):
-        print(f"printing the book {step}", flush=True)
+def _numbered(browser: Browser, document: Path) -> tuple[bytes, list[str]]:
+    """Print for the numbers, fill them in, and print again, until none moves.
+
+    Raises:
+        RuntimeError: an anchor has no page, or the numbers do not settle.
+    """
+    filled: dict[str, int] = {}
+    for attempt in range(1, PRINTS + 1):
+        print(f"printing the book, pass {attempt} (of 2, as a rule)", flush=True)
+        # A page that was printed already breaks some lines of a second print otherwise.
+        page = _opened(browser, document)
+        wanted = page.evaluate(FILL, filled)
+        faults: list[str] = page.evaluate(FAULTS, WIDTH)
         data = page.pdf(outline=True, tagged=True, prefer_css_page_size=True)
-        before, found = found, page_numbers(PdfReader(BytesIO(data)))
-        if missing := sorted(wanted - set(found)):
+        page.close()
+        found = page_numbers(PdfReader(BytesIO(data)))
+        if missing := sorted(set(wanted) - set(found)):
             raise RuntimeError(f"no page for {', '.join(missing[:5])}")
-        page.evaluate(FILL, found)
-    moved = [it for it in wanted if before[it] != found[it]]
-    if moved:
-        raise RuntimeError(f"page numbers moved {moved[:5]}: leave them more room")
-    return data
+        if all(filled.get(it) == found[it] for it in wanted):
+            return data, faults
+        filled = found
+    raise RuntimeError(f"after {PRINTS} prints the page numbers still move")
+
+
+def _opened(browser: Browser, document: Path) -> Page:
+    """Return the document as paper has it, its fonts and pictures there."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": 1000})
+    page.set_default_timeout(MINUTES * 60_000)
+    page.emulate_media(media="print")
+    page.goto(document.as_uri())
+    page.evaluate(READY)
+    return page
 
 
 def page_numbers(reader: PdfReader) -> dict[str, int]:
