@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browsing import PHONE, LOGGED, SHOWN, Faults, visit_all
+from tests.browsing import LOGGED, PHONE, SHOWN, Faults, visit_all
 
 
 @pytest.fixture(scope="module")

@@ -109,10 +109,21 @@ def _build(root: Path, everything: bool) -> int:
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
-    from tools import api, code_links, formulas, head, icons, launch, learn
-    from tools import lightness, program, search, terms
+    from tools import (
+        api,
+        code_links,
+        formulas,
+        head,
+        icons,
+        launch,
+        learn,
+        lightness,
+        program,
+        search,
+        terms,
+    )
 
-    parts = (head, launch, learn, program, formulas, api, code_links, terms, search)
+    parts = (head, launch, program, learn, formulas, api, code_links, terms, search)
     for part in (*parts, icons, lightness):
         part.setup(app)
     app.connect("builder-inited", _fill_cache)
