@@ -17,16 +17,15 @@ from attention_lib.explorer import Interactive
 _Shape = tuple[int, ...]
 _Number = int | float
 _Answer = _Number | _Shape  # as it is kept
-_Given = _Answer | np.number[Any]
 
 
 def predict(
     question: str,
     *,
-    answer: _Given,
+    answer: int | float | tuple[int, ...] | np.number[Any],
     because: str,
     mistakes: Mapping[Any, str] | None = None,
-    within: _Number | str | None = None,
+    within: float | str | None = None,
 ) -> Interactive:
     """Asks for a number or a shape: the reader types it, and learns at once.
 

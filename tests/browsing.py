@@ -3,7 +3,6 @@
 import functools
 import http.server
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,27 +14,12 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from tools.browser import FLAGS, find_browser
 from tools.pages import SITE, site_pages
 
 SCREENSHOTS = Path(__file__).resolve().parents[1] / "reports" / "screenshots"
 PHONE, DESKTOP = 375, 1440
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-NO_BROWSER = (
-    "no browser for the tests of the pages: install Debian's `chromium`, or run "
-    "`.venv/bin/playwright install chromium`"
-)
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    # The same result with and without a network: nothing but this machine is found.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 # WCAG 2.2 at level AA holds all of these; "best-practice" is what axe adds.
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -74,22 +58,15 @@ SHOWN = ("sideways scroll", "formula", "image", "screen reader", "axe")
 Faults = dict[str, list[str]]
 
 
-def find_browser(own: Path) -> str:
-    """The browser of this machine, or else Playwright's own download."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found or own.is_file():
-        return found or str(own)
-    if os.environ.get("CI"):
-        # There a skipped test would look like a passed one.
-        pytest.fail(NO_BROWSER)
-    pytest.skip(NO_BROWSER)
-
-
 @contextmanager
 def opened_browser() -> Iterator[Browser]:
-    """A browser that finds no host but this machine."""
+    """A browser; without one the test is skipped, but fails in CI."""
     with sync_playwright() as playwright:
-        path = find_browser(Path(playwright.chromium.executable_path))
+        try:
+            path = find_browser(playwright)
+        except RuntimeError as error:
+            # There a skipped test would look like a passed one.
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
         with playwright.chromium.launch(executable_path=path, args=FLAGS) as browser:
             yield browser
 

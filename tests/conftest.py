@@ -5,11 +5,15 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Before anything imports attention_lib: from here on its shapes are checked.
 jaxtyping.install_import_hook("attention_lib", "beartype.beartype")
@@ -94,3 +98,12 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         file.write("# a later commit\n")
     assert commit_all(folder) != commit
     return folder, commit
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """A browser that finds no host but this machine."""
+    from tests.browsing import opened_browser
+
+    with opened_browser() as browser:
+        yield browser

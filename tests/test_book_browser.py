@@ -3,28 +3,24 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests import browsing
 from tests.browsing import (
     LOGGED,
     PHONE,
     Faults,
     built_pages,
-    find_browser,
     listen,
     opened_browser,
     served,
     visit,
 )
+from tools.browser import find_browser
 from tools.pages import SITE
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +137,26 @@ def test_visit_finds_fault(faulty: Faults, fault: str) -> None:
 
 
 def test_browser_missing_skips_but_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
+    def none(playwright: object) -> str:
+        raise RuntimeError("install one")
+
+    monkeypatch.setattr(browsing, "find_browser", none)
     monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="install"):
-        find_browser(Path("missing"))
+    with pytest.raises(pytest.skip.Exception, match="install"), opened_browser():
+        pass
     monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="install"):
-        find_browser(Path("missing"))
+    with pytest.raises(pytest.fail.Exception, match="install"), opened_browser():
+        pass
+
+
+def test_browser_of_the_machine_comes_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = SimpleNamespace(chromium=SimpleNamespace(executable_path=tmp_path / "own"))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(RuntimeError, match="install Debian's `chromium`, or run"):
+        find_browser(own)
+    (tmp_path / "own").touch()
+    assert find_browser(own) == str(tmp_path / "own")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+    assert find_browser(own) == "/bin/chromium"

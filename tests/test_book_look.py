@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from docutils.core import publish_doctree
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize
 
-from tests.test_book_browser import FLAGS, find_browser
 from tools.head import LONGEST, describe, shorten
 from tools.pages import SITE, parsed, site_pages
 
@@ -37,14 +36,6 @@ LINES = r"""() => {
 WIDE_CODE = """() => [...document.querySelectorAll("pre")]
     .filter((pre) => pre.scrollWidth > pre.clientWidth)
     .map((pre) => pre.textContent.slice(0, 60))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        path = find_browser(Path(playwright.chromium.executable_path))
-        with playwright.chromium.launch(executable_path=path, args=FLAGS) as browser:
-            yield browser
 
 
 @pytest.fixture(scope="module")

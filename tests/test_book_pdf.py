@@ -1,7 +1,6 @@
 """The book on paper: numbers of pages, links, and solutions at the end only."""
 
 import re
-import shutil
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -11,11 +10,12 @@ import pytest
 from bs4 import BeautifulSoup
 from pypdf import PdfReader
 
+from tests.browsing import opened_browser
 from tools import pdf
 from tools.pages import SITE
 from tools.pdf_book import contents, whole_book
 from tools.pdf_pages import read_pages
-from tools.pdf_print import find_browser, page_numbers
+from tools.pdf_print import page_numbers
 
 ROOT = Path(__file__).resolve().parents[1]
 TOC = """format: jb-book
@@ -150,25 +150,12 @@ def test_page_that_is_not_built_is_named(tmp_path: Path) -> None:
         whole_book(root)
 
 
-def test_machine_without_a_browser_is_told_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(RuntimeError, match="install Debian's `chromium`, or run"):
-        find_browser(tmp_path / "chrome")
-
-
 # On paper: a small book, and the whole one.
 
 
 def needs_browser() -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        try:
-            find_browser(Path(playwright.chromium.executable_path))
-        except RuntimeError as error:
-            pytest.skip(str(error))
+    with opened_browser():
+        pass
 
 
 @dataclass

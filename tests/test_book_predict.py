@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from attention_lib.predict import predict
-from tests.browsing import built_pages, opened_browser
+from tests.browsing import built_pages
 from tests.views import FRONT_ENDS, Theme, axe_faults, html_of, opened
 from tools.chapters import chapter_paths
 from tools.pages import SITE
@@ -29,12 +29,6 @@ SHARE = predict("Which share?", answer=0.25, because="Half of a half.", within="
 LOSS = predict("Which difference?", answer=-1.5, because="It falls.", within=0.1)
 NO_AXIS = predict("Which shape has a sum?", answer=(), because="It has no axis.")
 VIEWS = [SHAPE, WHOLE, SHARE, LOSS, NO_AXIS]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from attention_lib.predict import predict
-from tests.browsing import AXE, AXE_RULES, EXAMINE, opened_browser, served
+from tests.browsing import AXE, AXE_RULES, EXAMINE, served
 from tools.chapters import ROOT
 from tools.convert import plain_notebook
 from tools.folded import FOLDED, fold, unfolded
@@ -214,12 +214,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(site: Path) -> Iterator[str]:
     with served(site) as address:
         yield f"{address}/chapters"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -7,23 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tools.browser import FLAGS, browser_path
 from tools.pages import SITE
 
 MASKS = "chapters/03-masks.html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with (
-        sync_playwright() as playwright,
-        playwright.chromium.launch(
-            executable_path=browser_path(playwright), args=FLAGS
-        ) as browser,
-    ):
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """The small views in a browser: by mouse, finger and keys, attention_lib's numbers."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +13,6 @@ from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
 from attention_lib.reproducibility import seeded
 from attention_lib.toy import attention
-from tests.browsing import opened_browser
 from tests.views import Theme, axe_faults, opened
 
 X = np.array([[2.0, 0.5], [1.5, 0.3], [0.4, 2.0]])
@@ -33,12 +30,6 @@ MASKS = {
 VECTORS = explore_vectors(X, WORDS, query=1, axes=("thing", "state"))
 MASK = explore_mask(SCORES, WORDS, KEYS, masks=MASKS)
 SPLIT = explore_split(NUMBERED, 2)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as browser:
-        yield browser
 
 
 def live(page: Page) -> Locator:

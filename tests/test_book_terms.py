@@ -5,25 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from tools.browser import FLAGS, browser_path
 from tools.pages import SITE, parsed, site_pages
 
 CHAPTER = SITE / "chapters/03-masks.html"
 MEANING = "A table of booleans, True where a query may attend to a key."
 PAGES = [page for page in site_pages(SITE) if page.name != "glossary.html"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with (
-        sync_playwright() as playwright,
-        playwright.chromium.launch(
-            executable_path=browser_path(playwright), args=FLAGS
-        ) as browser,
-    ):
-        yield browser
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from attention_lib.attention import attention_weights
 from attention_lib.explorer import Interactive, explore_weights
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-from tests.browsing import opened_browser
 from tests.views import FRONT_ENDS, Theme, add_view, axe_faults, html_of, opened
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,12 +26,6 @@ COLOURS: dict[Theme, tuple[str, str]] = {  # of the ground and of the words
 }
 PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
 TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as browser:
-        yield browser
 
 
 def some_scores(*shape: int) -> Tensor:

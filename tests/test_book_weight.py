@@ -2,12 +2,11 @@
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from PIL import Image, ImageChops
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from tools.fonts import embedded_face
 from tools.icons import icons, shown_characters, style, without_icons
@@ -15,7 +14,6 @@ from tools.lightness import lighter, svg_size, to_webp
 from tools.pages import SITE, parsed, site_pages
 from tools.weight import (
     Weight,
-    browser_path,
     chapters,
     following,
     total,
@@ -25,22 +23,12 @@ from tools.weight import (
 )
 
 FIRST, NEXT = 400_000, 100_000
-NO_BROWSER = "no browser to weigh the pages with: install Debian's `chromium`"
 SHIFT = """() => new Promise((done) => {
     let shift = 0;
     const add = (list) => list.getEntries().forEach((e) => { shift += e.value; });
     new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
     setTimeout(() => done(shift), 200);
 })"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = browser_path()
-    with sync_playwright() as playwright:
-        if not path and not Path(playwright.chromium.executable_path).is_file():
-            pytest.skip(NO_BROWSER)
-        yield playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,35 @@
-"""A browser for the tests of the pages: the machine's own, or Playwright's."""
+"""A browser for what needs one: this machine's own, or else Playwright's download."""
 
 import shutil
 from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# The same with and without a network: nothing but this machine is found.
+NO_BROWSER = (
+    "no browser: install Debian's `chromium`, or run "
+    "`.venv/bin/playwright install chromium`"
+)
+# The same result with and without a network: nothing but this machine is found.
 FLAGS = [
+    "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--no-first-run",
     "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 
 
-def browser_path(playwright: Any) -> str:
-    """Return where a browser is."""
-    own = Path(playwright.chromium.executable_path)
-    return next(filter(None, map(shutil.which, NAMES)), None) or str(own)
+def find_browser(playwright: Any) -> str:
+    """Return where a browser is.
+
+    Raises:
+        RuntimeError: there is none; the text says what to do.
+    """
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    own = playwright.chromium.executable_path
+    if not found and not Path(own).is_file():
+        raise RuntimeError(NO_BROWSER)
+    return found or str(own)

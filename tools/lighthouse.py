@@ -27,7 +27,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from tools.pdf_print import find_browser
+from tools.browser import find_browser
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = "reports/lighthouse"
@@ -164,7 +164,7 @@ def judged(found: dict[str, list[Report]]) -> tuple[list[str], list[str]]:
 
 def _browser() -> str:
     with sync_playwright() as playwright:
-        return find_browser(Path(playwright.chromium.executable_path))
+        return find_browser(playwright)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shutil
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import BooleanObject, DictionaryObject, NameObject
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-NO_BROWSER = (
-    "no browser to print with: install Debian's `chromium`, or run "
-    "`.venv/bin/playwright install chromium`"
-)
+from tools.browser import find_browser
+
 # Pages of the book come from files; nothing else is asked for.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
 FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"]
@@ -51,18 +47,6 @@ FILL = """(pages) => [...document.querySelectorAll("[data-page-of]")].map((e) =>
 logging.getLogger("pypdf").setLevel(logging.ERROR)
 
 
-def find_browser(own: Path) -> str:
-    """Return the browser of this machine, or else Playwright's own download.
-
-    Raises:
-        RuntimeError: there is none; the text says what to do.
-    """
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if not found and not own.is_file():
-        raise RuntimeError(NO_BROWSER)
-    return found or str(own)
-
-
 def print_book(document: Path, target: Path, about: dict[str, str]) -> list[str]:
     """Print a document, and return what is wrong with how it looks.
 
@@ -76,7 +60,7 @@ def print_book(document: Path, target: Path, about: dict[str, str]) -> list[str]
     """
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=find_browser(Path(playwright.chromium.executable_path)),
+            executable_path=find_browser(playwright),
             args=FLAGS,
         )
         data, faults = _numbered(browser, document)

@@ -10,7 +10,6 @@ with gzip, pictures and fonts as they are.
 
 import gzip
 import os
-import shutil
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tools.browser import FLAGS, find_browser
 from tools.pages import SITE, loaded_addresses, site_pages, target
 
 ORIGIN = "http://book.example"
@@ -106,7 +106,7 @@ def main(site: Path = SITE) -> int:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=browser_path(), args=["--no-sandbox"]
+            executable_path=find_browser(playwright), args=FLAGS
         )
         weights = weigh_pages(browser, site, chapters(site))
         browser.close()
@@ -118,11 +118,6 @@ def main(site: Path = SITE) -> int:
     for file in sorted(files, key=travelling)[-20:]:
         print(f"{travelling(file) / 1000:8.1f}  {file.relative_to(site)}")
     return 0
-
-
-def browser_path() -> str | None:
-    """Return this machine's own browser, if it has one."""
-    return shutil.which("chromium") or shutil.which("google-chrome")
 
 
 if __name__ == "__main__":
