@@ -139,17 +139,19 @@ def _part_heading(part: str) -> Tag:
 def _rename(page: Page) -> None:
     heading = page.body.find("h2")
     if heading:
-        heading.string = FIRST
+        for tag in list(heading.children):
+            if not (isinstance(tag, Tag) and tag.get("id")):
+                tag.extract()
+        heading.append(FIRST)
 
 
 def _sections(page: Page) -> list[str]:
     """Return a line for each section of a chapter."""
     found = []
     for heading in page.body.find_all("h3"):
-        section = heading.find_parent("section")
-        if section is not None and section.get("id"):
+        if heading.get("id"):
             text = " ".join(heading.get_text().split())
-            found.append(_line(str(section["id"]), text, "contents-section"))
+            found.append(_line(str(heading["id"]), text, "contents-section"))
     return found
 
 

@@ -24,6 +24,7 @@ LEFT_OUT = (
     "details.hide.above-input, details.hide > summary"
 )
 LONG = 25  # lines of code that may stand on two pages
+HEADINGS = [f"h{level}" for level in range(1, 7)]
 REFERENCES = ("for", "aria-labelledby", "aria-describedby", "headers")
 BLANK = "000"  # as wide as any page's number
 
@@ -129,9 +130,26 @@ def _prepare(page: Page) -> None:
     for code in page.body.find_all("pre"):
         if code.get_text().count("\n") > LONG:
             code["class"] = "long"
+    for heading in page.body.find_all(HEADINGS):
+        _anchor(heading)
     _move_solutions(page)
     for folded in page.body.find_all("details"):
         _unfold(folded)
+
+
+def _anchor(heading: Tag) -> None:
+    """Give a heading the anchors of its section, which may begin a page earlier."""
+    section = heading.parent
+    if section is None or section.name != "section" or not section.get("id"):
+        return
+    if heading.find_previous_sibling(HEADINGS):
+        return
+    for span in section.find_all("span", id=True, recursive=False):
+        if span in heading.previous_siblings and not span.get_text():
+            heading.insert(0, span.extract())
+    if not heading.get("id") and section.get("class") != "page":
+        heading["id"] = section["id"]
+        del section["id"]
 
 
 def _move_solutions(page: Page) -> None:

@@ -27,9 +27,12 @@ READY = """async () => {
 FAULTS = """(width) => {
     const all = (css) => [...document.querySelectorAll(css)];
     const edge = document.body.getBoundingClientRect().left + width + 1.5;
-    const wide = all("body *").filter((e) =>
-        !e.closest("svg, .katex-mathml") && e.getBoundingClientRect().right > edge);
-    const inner = wide.filter((e) => !wide.some((it) => it !== e && it.contains(e)));
+    const right = (e) => {
+        const box = e.getBoundingClientRect();
+        return Math.max(box.right, e.closest(".katex") ? 0 : box.left + e.scrollWidth);
+    };
+    const wide = all("body *").filter((e) => !e.closest("svg") && right(e) > edge);
+    const inner = wide.filter((e) => !wide.some((it) => it !== e && e.contains(it)));
     const words = (e) => e.textContent.trim().slice(0, 60) || e.outerHTML.slice(0, 90);
     const heading = (e) => e.closest("section")?.querySelector("h1, h2, h3, h4, h5");
     return [
