@@ -22,6 +22,10 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
 PROGRAM = ROOT / "attention_lib/explorer/views.js"
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
+COLOURS: dict[Theme, tuple[str, str]] = {  # of the ground and of the words
+    "light": ("rgb(255, 255, 255)", "rgb(31, 36, 48)"),
+    "dark": ("rgb(23, 26, 32)", "rgb(232, 234, 240)"),
+}
 PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
 TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
 
@@ -270,21 +274,28 @@ def test_view_that_fails_keeps_its_table(browser: Browser) -> None:
         look()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("front_end", FRONT_ENDS)
-def test_axe_finds_nothing(browser: Browser, front_end: str, theme: Theme) -> None:
+@pytest.mark.parametrize("theme", COLOURS)
+def test_axe_finds_nothing(browser: Browser, theme: Theme) -> None:
     scores = some_scores(2, 2)
     small = explore_weights(None, WORDS, scores=scores, mask=causal_mask(7))
     words = [f"word{i}" for i in range(14)]
     large = explore_weights(scores.softmax(-1).tile(2, 2), words)
-    with opened(browser, small, large, front_end=front_end, theme=theme) as page:
-        view = live(page)
-        ground = view.evaluate("view => getComputedStyle(view).backgroundColor")
-        assert (
-            ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(23, 26, 32)"}[theme]
-        )
-        cell(view, 4, 4).click()
+    with opened(browser, small, large, theme=theme) as page:
+        cell(live(page), 4, 4).click()
         assert axe_faults(page) == []
+
+
+@pytest.mark.parametrize("theme", COLOURS)
+@pytest.mark.parametrize("front_end", FRONT_ENDS)
+def test_every_front_end_gets_the_colours_that_axe_saw(
+    browser: Browser, front_end: str, theme: Theme
+) -> None:
+    view_of = explore_weights(weights_of(some_scores()), WORDS)
+    with opened(browser, view_of, front_end=front_end, theme=theme) as page:
+        colours = live(page).evaluate(
+            "view => [getComputedStyle(view)].map(s => [s.backgroundColor, s.color])[0]"
+        )
+    assert tuple(colours) == COLOURS[theme]
 
 
 def test_forty_words_scroll_inside_the_view_on_a_phone(browser: Browser) -> None:
