@@ -25,7 +25,7 @@ def predict(
     answer: int | float | tuple[int, ...] | np.number[Any],
     because: str,
     mistakes: Mapping[Any, str] | None = None,
-    within: float | str | None = None,
+    within: int | float | str | None = None,
 ) -> Interactive:
     """Asks for a number or a shape: the reader types it, and learns at once.
 

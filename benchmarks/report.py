@@ -87,7 +87,7 @@ def table(rows: list[Row]) -> str:
     """One line a name, one column a length, ratios in the cells."""
     lengths = list(dict.fromkeys(row["length"] for row in rows))
     lines = [
-        "| | " + " | ".join(f"{length:,}" for length in lengths) + " |",
+        "| tokens | " + " | ".join(f"{length:,}" for length in lengths) + " |",
         "|---|" + "---:|" * len(lengths),
     ]
     for name in dict.fromkeys(row["name"] for row in rows):

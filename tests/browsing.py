@@ -12,7 +12,13 @@ from urllib.parse import urlsplit
 
 import axe_playwright_python
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Playwright,
+    sync_playwright,
+)
 
 from tools.browser import FLAGS, find_browser
 from tools.pages import SITE, site_pages
@@ -62,13 +68,18 @@ Faults = dict[str, list[str]]
 def opened_browser() -> Iterator[Browser]:
     """A browser; without one the test is skipped, but fails in CI."""
     with sync_playwright() as playwright:
-        try:
-            path = find_browser(playwright)
-        except RuntimeError as error:
-            # There a skipped test would look like a passed one.
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
+        path = browser_or_skip(playwright)
         with playwright.chromium.launch(executable_path=path, args=FLAGS) as browser:
             yield browser
+
+
+def browser_or_skip(playwright: Playwright) -> str:
+    """Where a browser is."""
+    try:
+        return find_browser(playwright)
+    except RuntimeError as error:
+        # In CI a skipped test would look like a passed one.
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):

@@ -203,7 +203,7 @@ def test_table_has_a_line_a_name() -> None:
         {"name": "b", "length": 2048, "ratio": 2.0},
     ]
     assert report.table(rows).splitlines() == [
-        "| | 128 | 2,048 |",
+        "| tokens | 128 | 2,048 |",
         "|---|---:|---:|",
         "| a | 1.00 | 1.00 |",
         "| b | 1.26 | 2.00 |",

@@ -221,7 +221,9 @@ def test_buttons_follow_the_address(build: Build) -> None:
             assert not name or site in (folder / file).read_text(encoding="utf-8")
 
 
-def test_extension_of_the_site_adds_the_button() -> None:
+def test_extension_of_the_site_adds_the_button(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class App:
         events: list[str] = []  # noqa: RUF012
 
@@ -231,6 +233,8 @@ def test_extension_of_the_site_adds_the_button() -> None:
         def connect(self, event: str, *_: object, **__: object) -> None:
             self.events.append(event)
 
+    assert "launch" in site.PARTS
+    monkeypatch.setattr(site, "PARTS", ["launch"])
     site.setup(App())
     assert {"book_colab_folder", "html-page-context"} <= {*App.events}
 

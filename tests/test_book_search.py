@@ -95,11 +95,8 @@ def test_summary_is_a_sentence_without_code(page: Page) -> None:
     with served() as site:
         results(page, "why divide by sqrt", site)
         first = page.locator("ul.search > li").first
-        summary = first.locator("p.context")
-        expect(summary).to_contain_text("√D")
-        assert (
-            first.locator("a").inner_text() == "1. A toy attention › Why divide by √D?"
-        )
+        assert "Why divide by sqrt" in first.locator("a").inner_text()
+        expect(first.locator("p.context")).to_contain_text("√D")
         results(page, "causal_mask", site)
         page.locator("p.context").nth(2).wait_for()
         for said in page.locator("p.context").all_inner_texts():

@@ -71,7 +71,7 @@ def show(rows: dict[str, Row]) -> str:
         return "Nothing was measured."
     stems = sorted({stem for row in measured for stem in row["chapters"]})
     lines = [
-        "| | " + " | ".join(stem[:2] for stem in stems) + " |",
+        "| chapter | " + " | ".join(stem[:2] for stem in stems) + " |",
         "|---|" + "---:|" * len(stems),
     ]
     for row in measured:

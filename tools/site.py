@@ -11,6 +11,7 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ from tools.address import repository_address
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("attention_lib", "book", "chapters", "notebooks", "tools")
 INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
+# In the order in which they hook in; the last look at the pages that are written.
+PARTS: tuple[str, ...]
+PARTS = ("head", "launch", "program", "learn", "formulas", "api", "code_links", "terms")
+PARTS += ("search", "accessible", "icons", "lightness")
 SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
 
 
@@ -109,23 +114,8 @@ def _build(root: Path, everything: bool) -> int:
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
-    from tools import (
-        api,
-        code_links,
-        formulas,
-        head,
-        icons,
-        launch,
-        learn,
-        lightness,
-        program,
-        search,
-        terms,
-    )
-
-    parts = (head, launch, program, learn, formulas, api, code_links, terms, search)
-    for part in (*parts, icons, lightness):
-        part.setup(app)
+    for part in PARTS:
+        import_module(f"tools.{part}").setup(app)
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
     app.connect("env-get-outdated", _depend_on_static)
