@@ -208,7 +208,7 @@ def opened(small: Printed) -> Iterator[pikepdf.Pdf]:
 def test_contents_have_a_line_for_each_heading(small: Printed) -> None:
     squeezed = [re.sub(r"\s", "", line) for line in small.paper.contents]
     assert squeezed == [
-        "Small&short3",
+        "Aboutthisbook3",
         "1.One4",
         "1.1.Samename4",
         "Words5",

@@ -2,8 +2,9 @@
 
 Run as `python -m tools.pdf [--output FILE]`. The site is brought up to date first; its
 pages become one document, with contents in front and solutions at the end. What is
-wrong with the PDF is said, and makes the exit status 1: a number in the contents, a link
-without a destination, a solution before the appendix, too many pages or bytes.
+wrong with the PDF is said, and makes the exit status 1: a picture that is not there,
+text over the margin, a number in the contents, a link without a destination, a solution
+before the appendix, too many pages or bytes.
 """
 
 import argparse

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pikepdf
 import pypdfium2  # type: ignore[import-untyped]
@@ -50,7 +51,7 @@ def read_paper(path: Path) -> Paper:
         numbers = page_numbers(book)
         links = [list(page.get("/Annots", [])) for page in book.pages]
         for link in (it for page in links for it in page):
-            action = link.get("/A", {})
+            action: Any = link.get("/A", {})
             if "/URI" in action:
                 outside.append(str(action["/URI"]))
             else:
