@@ -1,24 +1,23 @@
-"""The book on paper: numbers of pages, links, and solutions at the end only."""
+"""The book on paper, on a small book: `make pdf` checks the whole one by itself."""
 
 import re
-import unicodedata
-from dataclasses import dataclass
-from io import BytesIO
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pikepdf
 import pytest
 from bs4 import BeautifulSoup
-from pypdf import PdfReader
 
 from tests.browsing import opened_browser
-from tools import pdf
-from tools.pages import SITE
+from tools import pdf, pdf_check
 from tools.pdf_book import contents, whole_book
+from tools.pdf_check import Paper, dead_links, misplaced_solutions, wrong_contents
 from tools.pdf_pages import read_pages
-from tools.pdf_print import page_numbers
 
-ROOT = Path(__file__).resolve().parents[1]
 TOC = """format: jb-book
 root: book/index.md
 parts:
@@ -44,6 +43,9 @@ CHAPTER = """
 <details class="sd-dropdown"><summary>Hint</summary><p>Think.</p></details>
 <details class="sd-dropdown"><summary><span>Solution</span></summary>
 <div class="sd-summary-content"><pre>secret = 1 + 1</pre></div></details>
+<div class="quiz" id="quiz-1"><p class="quiz-question">Who?</p><ol><li>You.</li></ol>
+<details><summary>Answers</summary><ol><li>Right: all do.</li></ol></details></div>
+<nav class="contents local" id="c"><a href="#twice">Same name</a></nav>
 </section></section>"""
 WORDS = '<section id="twice"><h1>Words</h1><p id="word">A word.</p></section>'
 DOT = bytes.fromhex(
@@ -121,11 +123,28 @@ def test_solution_without_an_exercise_is_refused(tmp_path: Path) -> None:
 
 def test_nothing_is_left_to_click(tmp_path: Path) -> None:
     found = document(small_book(tmp_path))
-    assert found.select("script, button, details, summary, .headerlink, nav nav") == []
+    assert found.select("script, button, details, summary, .headerlink, .local") == []
     assert "frame" not in found.get_text()
     assert "plot()" not in found.get_text()  # the code of a plot is folded away
     assert "42" in found.get_text()  # an output that waits for a guess is shown
     assert "Show" not in found.get_text()
+
+
+def test_answers_of_a_quiz_stand_behind_the_last_one(tmp_path: Path) -> None:
+    found = document(small_book(tmp_path))
+    quiz = found.select_one(".quiz")
+    assert quiz is not None
+    assert quiz.get_text(" ", strip=True) == "Question 1. Who? You."
+    answers = quiz.find_next_sibling(class_="answers")
+    assert answers is not None
+    told = answers.get_text(" ", strip=True)
+    assert told == "Answers Question 1 Right: all do."
+
+
+def test_quiz_without_answers_is_refused(tmp_path: Path) -> None:
+    chapter = CHAPTER.replace("<summary>Answers</summary>", "")
+    with pytest.raises(ValueError, match="chapters/01-one: a quiz has no question"):
+        whole_book(small_book(tmp_path, chapter))
 
 
 def test_picture_comes_from_the_site_at_once(tmp_path: Path) -> None:
@@ -151,7 +170,17 @@ def test_page_that_is_not_built_is_named(tmp_path: Path) -> None:
         whole_book(root)
 
 
-# On paper: a small book, and the whole one.
+# On paper.
+
+
+@dataclass
+class Printed:
+    """A small book, its document and its PDF."""
+
+    root: Path
+    document: str
+    output: Path
+    paper: Paper
 
 
 def needs_browser() -> None:
@@ -159,168 +188,157 @@ def needs_browser() -> None:
         pass
 
 
-@dataclass
-class Paper:
-    """A PDF, the text of each page, and where its book is."""
-
-    reader: PdfReader
-    root: Path
-    texts: list[str]
-
-
-def printed(root: Path, output: Path) -> Paper:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Printed:
     needs_browser()
-    # No picture is missing, and no text stands over the margin.
-    assert pdf.make(root, output) == []
-    reader = PdfReader(BytesIO(output.read_bytes()))
-    return Paper(reader, root, [page.extract_text() for page in reader.pages])
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Paper:
     root = small_book(tmp_path_factory.mktemp("book"))
-    return printed(root, root / "_build/book.pdf")
+    output = root / "_build/book.pdf"
+    # No fault: no picture is missing, no text stands over the margin, and what follows.
+    assert pdf.make(root, output) == []
+    text = (root / "_build/pdf/book.html").read_text(encoding="utf-8")
+    return Printed(root, text, output, pdf_check.read_paper(output))
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Paper:
-    """The whole book, from the pages that `make test` has built."""
-    assert (SITE / "index.html").is_file(), "no site: run `make book` first"
-    return printed(ROOT, tmp_path_factory.mktemp("whole") / "book.pdf")
+@pytest.fixture
+def opened(small: Printed) -> Iterator[pikepdf.Pdf]:
+    with pikepdf.open(small.output) as book:
+        yield book
 
 
-def squeezed(text: str) -> str:
-    """Words alone: what paper adds between them does not count."""
-    return re.sub(r"[^\w.]", "", unicodedata.normalize("NFKC", text))
-
-
-def wrong_contents(paper: Paper) -> list[str]:
-    """Lines of the contents whose number is not that of the page with the heading."""
-    document = (paper.root / "_build/pdf/book.html").read_text(encoding="utf-8")
-    lines = BeautifulSoup(document.partition("</nav>")[0], "html.parser")
-    titles = [str(it.get_text()) for it in lines.select("p > a > span:first-child")]
-    pages = [squeezed(text) for text in paper.texts]
-    front = [text for text in paper.texts if text.startswith("Contents")]
-    told = "|".join(squeezed(line) for text in front for line in text.splitlines())
-    found = []
-    for title in titles:
-        name = squeezed(title)
-        numbers = re.findall(rf"\|{re.escape(name)}\|?(\d+)(?=\||$)", told)
-        if not any(name in pages[int(number) - 1] for number in numbers):
-            found.append(f"{title}: {numbers}")
-    assert len(titles) > 4
-    return found
-
-
-def links(reader: PdfReader) -> tuple[list[str], list[str]]:
-    """What the links lead to: destinations of the PDF, and addresses."""
-    inside, outside = [], []
-    for page in reader.pages:
-        for reference in page.get("/Annots") or []:
-            link = reference.get_object()
-            action = link.get("/A", {})
-            if "/URI" in action:
-                outside.append(str(action["/URI"]))
-            else:
-                inside.append(str(link.get("/Dest", action.get("/D"))))
-    return inside, outside
-
-
-def test_contents_of_a_small_book_are_right(small: Paper) -> None:
-    assert wrong_contents(small) == []
-
-
-def test_wrong_number_in_the_contents_is_found(small: Paper) -> None:
-    texts = [
-        re.sub(r"^(Words\s*)\d+$", r"\g<1>1", it, flags=re.M) for it in small.texts
+def test_contents_have_a_line_for_each_heading(small: Printed) -> None:
+    squeezed = [re.sub(r"\s", "", line) for line in small.paper.contents]
+    assert squeezed == [
+        "Aboutthisbook3",
+        "1.One4",
+        "1.1.Samename4",
+        "Words5",
+        "Solutions6",
     ]
-    assert len(wrong_contents(Paper(small.reader, small.root, texts))) == 1
 
 
-def test_title_page_says_version_and_licence(small: Paper) -> None:
+@pytest.mark.parametrize("wrong", ["Words 1", "Words 99", "Words", "Wor 5"])
+def test_wrong_line_of_the_contents_is_named(small: Printed, wrong: str) -> None:
+    lines = [*small.paper.contents[:3], wrong, *small.paper.contents[4:]]
+    found = wrong_contents(replace(small.paper, contents=lines), small.document)
+    assert len(found) == 1
+    assert "contents: 'Words' is not on page" in found[0]
+
+
+def test_book_without_contents_is_named(small: Printed) -> None:
+    assert wrong_contents(small.paper, "<nav></nav>") == ["there are no contents"]
+
+
+def test_links_of_the_small_book_are_read(small: Printed) -> None:
+    assert {"chapters-01-one", "book-words--word"} <= set(small.paper.inside)
+    assert "https://example.org/a" in small.paper.outside
+
+
+def test_link_without_a_destination_is_named(small: Printed) -> None:
+    numbers = dict(small.paper.numbers)
+    del numbers["book-words--word"]
+    found = dead_links(replace(small.paper, numbers=numbers))
+    assert found == ["a link leads to no page: book-words--word"]
+
+
+def test_link_to_this_machine_is_named(small: Printed) -> None:
+    found = dead_links(replace(small.paper, outside=["file:///home/ada/a.html"]))
+    assert found == ["a link leads out of the web: file:///home/ada/a.html"]
+
+
+def test_solution_before_the_appendix_is_named(small: Printed) -> None:
+    texts = list(small.paper.texts)
+    texts[3] += "\nsecret  = 1\n+ 1"
+    found = misplaced_solutions(replace(small.paper, texts=texts), small.root)
+    assert found == ["a solution stands before the appendix: secret = 1 + 1"]
+
+
+def test_solution_that_is_lost_is_named(small: Printed) -> None:
+    paper = replace(small.paper, texts=small.paper.texts[:-1])
+    found = misplaced_solutions(paper, small.root)
+    assert found == ["a solution is not in the appendix: secret = 1 + 1"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "fault"),
+    [("LARGEST", "MB is more than"), ("MOST", "pages are more than")],
+)
+def test_book_that_grows_too_much_is_named(
+    small: Printed, monkeypatch: pytest.MonkeyPatch, bound: str, fault: str
+) -> None:
+    monkeypatch.setattr(pdf_check, bound, 1)
+    found = pdf_check.faults(small.paper, small.document, small.root)
+    assert len(found) == 1
+    assert fault in found[0]
+
+
+@pytest.mark.parametrize("faults", [[], ["a link leads to no page: x"]])
+def test_fault_is_said_and_makes_the_exit_status_1(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    faults: list[str],
+) -> None:
+    def make(root: Path, output: Path) -> list[str]:
+        output.write_bytes(b"%PDF")
+        return faults
+
+    done = subprocess.CompletedProcess("", 0)
+    monkeypatch.setattr(pdf.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(pdf, "make", make)
+    monkeypatch.setattr(sys, "argv", ["pdf", "--output", str(tmp_path / "a.pdf")])
+    assert pdf.main(tmp_path) == len(faults)
+    assert capsys.readouterr().err == "".join(f"make pdf: {it}\n" for it in faults)
+
+
+def test_title_page_says_version_and_licence(
+    small: Printed, opened: pikepdf.Pdf
+) -> None:
     for words in ("Small & short", "Ada", "Version 1.2.3", "CC BY 4.0", "Apache-2.0"):
-        assert words in small.texts[0]
-    assert small.reader.metadata is not None
-    assert small.reader.metadata.title == "Small & short"
-    assert small.reader.metadata.author == "Ada"
+        assert words in small.paper.texts[0]
+    assert str(opened.docinfo["/Title"]) == "Small & short"
+    assert str(opened.docinfo["/Author"]) == "Ada"
 
 
-def test_every_page_but_the_title_has_its_number(small: Paper) -> None:
-    for number, text in enumerate(small.texts[1:], 2):
+def test_every_page_but_the_title_has_its_number(small: Printed) -> None:
+    for number, text in enumerate(small.paper.texts[1:], 2):
         assert str(number) in text.splitlines()[:3] + text.splitlines()[-1:]
 
 
-def test_outline_has_parts_pages_and_sections(small: Paper) -> None:
-    def titles(entries: list[Any]) -> list[Any]:
-        return [titles(it) if isinstance(it, list) else it.title for it in entries]
+def test_outline_has_parts_pages_and_sections(opened: pikepdf.Pdf) -> None:
+    def titles(items: Any) -> list[Any]:
+        return [[it.title, *titles(it.children)] for it in items]
 
-    found = titles(small.reader.outline)
-    assert "'Build it', ['1. One', ['1.1. Same name']]" in str(found)
-    assert found[-2] == "Solutions"
+    with opened.open_outline() as outline:
+        found = titles(outline.root)
+    assert ["Build it", ["1. One", ["1.1. Same name"]]] in found
+    assert found[-1][0] == "Solutions"
 
 
-def test_fonts_are_embedded(small: Paper) -> None:
+def test_tags_are_kept_for_screen_readers(opened: pikepdf.Pdf) -> None:
+    assert opened.Root.MarkInfo.Marked
+    assert len(opened.Root.StructTreeRoot.K) > 0
+
+
+def test_fonts_are_embedded(opened: pikepdf.Pdf) -> None:
     fonts = [
-        font.get_object()
-        for page in small.reader.pages
-        for font in page["/Resources"].get("/Font", {}).values()
+        font
+        for page in opened.pages
+        for font in page.resources.get("/Font", pikepdf.Dictionary()).values()
     ]
     assert fonts
     for font in fonts:
-        inner = font.get("/DescendantFonts", [font])[0].get_object()
-        kinds = set(inner.get("/FontDescriptor", {}).get_object())
-        drawn = font["/Subtype"] == "/Type3"  # glyphs that stand in the PDF as drawings
+        inner = font.get("/DescendantFonts", [font])[0]
+        kinds = set(inner.get("/FontDescriptor", pikepdf.Dictionary()).keys())
+        drawn = font.Subtype == "/Type3"  # glyphs that stand in the PDF as drawings
         assert drawn or kinds & {"/FontFile", "/FontFile2", "/FontFile3"}
 
 
-def test_text_over_the_margin_is_named(tmp_path: Path) -> None:
+def test_text_over_the_margin_and_a_lost_picture_are_named(tmp_path: Path) -> None:
     needs_browser()
     wide = CHAPTER.replace("<p>", "<p style='white-space:nowrap'>" + "wide " * 40, 1)
-    faults = pdf.make(small_book(tmp_path, wide), tmp_path / "book.pdf")
-    assert faults
-    assert all("over the margin" in fault for fault in faults)
-
-
-def test_picture_that_is_missing_is_named(tmp_path: Path) -> None:
-    needs_browser()
-    root = small_book(tmp_path)
+    root = small_book(tmp_path, wide)
     (root / "_build/html/_images/dot.png").unlink()
-    assert "no picture" in pdf.make(root, tmp_path / "book.pdf")[0]
-
-
-def test_contents_of_the_whole_book_are_right(whole: Paper) -> None:
-    assert wrong_contents(whole) == []
-    assert 100 < len(whole.texts) < 1000
-
-
-def test_links_of_the_whole_book_lead_somewhere(whole: Paper) -> None:
-    inside, outside = links(whole.reader)
-    # Chromium names a destination with a slash here and without there.
-    known = {name.removeprefix("/") for name in whole.reader.named_destinations}
-    assert {it.removeprefix("/") for it in inside} - known == set()
-    assert len(inside) > 300
-    assert len(outside) > 50
-    assert [it for it in outside if not it.startswith(("https://", "http://"))] == []
-
-
-def test_solutions_of_the_whole_book_stand_at_the_end_only(whole: Paper) -> None:
-    def lines_of(text: str) -> list[str]:
-        return ["".join(line.split()) for line in text.splitlines()]
-
-    start = page_numbers(whole.reader)["solutions"] - 1
-    before, after = ("".join("".join(it).split()) for it in
-                     (whole.texts[:start], whole.texts[start:]))  # fmt: skip
-    pages = read_pages(ROOT, "")
-    rest = "".join("".join(page.body.get_text().split()) for page in pages)
-    solutions = [code.get_text() for page in pages for _, _, code in page.solutions]
-    told_apart = 0  # a short one may stand in the text, too
-    for code in solutions:
-        own = [line for line in lines_of(code) if line and line not in rest]
-        told_apart += bool(own)
-        assert [line for line in own if line in before] == []
-        assert [line for line in own if line not in after] == []
-    assert told_apart > 0.8 * len(solutions) > 16
-
-
-def test_whole_book_is_small_enough_to_send(whole: Paper) -> None:
-    assert whole.reader.stream.seek(0, 2) < 15e6
+    found = pdf.make(root, tmp_path / "book.pdf")
+    assert "no picture" in found[0]
+    assert len(found) > 1
+    assert all("over the margin" in fault for fault in found[1:])

@@ -101,15 +101,16 @@ def test_commit_that_cannot_be_asked_for_stops_the_run(tmp_path: Path) -> None:
 # The reports.
 
 
-def test_reports_stand_beside_the_site_with_a_list(tmp_path: Path) -> None:
+def test_pdf_and_reports_stand_beside_the_site_with_a_list(tmp_path: Path) -> None:
     for name in (
         "reports/coverage/index.html",
         "reports/junit.xml",
         "reports/a b.json",
+        "_build/book.pdf",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
-    (tmp_path / "_build/html").mkdir(parents=True)
+    (tmp_path / "_build/html").mkdir()
     assert run(tmp_path, step("site", "reports")["run"]).returncode == 0
     page = (tmp_path / "_build/html/reports/index.html").read_text()
     assert "c0ffee" in page
@@ -117,6 +118,8 @@ def test_reports_stand_beside_the_site_with_a_list(tmp_path: Path) -> None:
         assert f'<a href="{name}">' in page
         assert (tmp_path / "_build/html/reports" / name).is_file()
     assert 'href="index.html"' not in page
+    assert '<a href="../book.pdf">' in page
+    assert (tmp_path / "_build/html/book.pdf").is_file()
 
 
 # The Colab branch.

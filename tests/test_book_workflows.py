@@ -231,6 +231,13 @@ def test_ci_runs_make_test() -> None:
     assert "make test" in commands
 
 
+def test_ci_makes_the_pdf_and_keeps_it() -> None:
+    commands = [step.get("run") for step in steps(CI)]
+    assert commands.index("make test") < commands.index("make pdf")
+    kept = [step["with"]["path"] for step in steps(CI) if step.get("id") == "keep"]
+    assert "_build/book.pdf" in kept[0].splitlines()
+
+
 def test_ci_starts_at_the_oldest_supported_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     matrix = jobs(CI)["test"]["strategy"]

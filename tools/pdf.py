@@ -1,7 +1,10 @@
 """Make a PDF of the whole book from the pages of the site, with nothing executed.
 
 Run as `python -m tools.pdf [--output FILE]`. The site is brought up to date first; its
-pages become one document, with contents in front and solutions at the end.
+pages become one document, with contents in front and solutions at the end. What is
+wrong with the PDF is said, and makes the exit status 1: a picture that is not there,
+text over the margin, a number in the contents, a link without a destination, a solution
+before the appendix, too many pages or bytes.
 """
 
 import argparse
@@ -24,30 +27,32 @@ def main(root: Path = ROOT) -> int:
     if subprocess.run(site, cwd=root, check=False).returncode:
         return 1
     try:
-        faults = make(root, output)
+        found = make(root, output)
     except (RuntimeError, ValueError) as error:
         print(f"make pdf: {error}", file=sys.stderr)
         return 1
-    for fault in faults:
+    for fault in found:
         print(f"make pdf: {fault}", file=sys.stderr)
     print(f"The PDF is ready. Open {output} ({output.stat().st_size / 1e6:.1f} MB)")
-    return 1 if faults else 0
+    return 1 if found else 0
 
 
 def make(root: Path, output: Path) -> list[str]:
-    """Print the built site as a book, and return what is wrong with how it looks.
+    """Print the built site as a book, and return what is wrong with the PDF.
 
     Raises:
         ValueError: a page is not built, or a link leads nowhere.
         RuntimeError: there is no browser.
     """
     from tools.pdf_book import commit_and_date, whole_book
+    from tools.pdf_check import faults, read_paper
     from tools.pdf_print import print_book
 
     print("putting the pages together", flush=True)
     document = root / "_build/pdf/book.html"
     document.parent.mkdir(parents=True, exist_ok=True)
-    document.write_text(whole_book(root), encoding="utf-8")
+    text = whole_book(root)
+    document.write_text(text, encoding="utf-8")
     output.parent.mkdir(parents=True, exist_ok=True)
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     about = {
@@ -55,7 +60,9 @@ def make(root: Path, output: Path) -> list[str]:
         "/Author": config["author"],
         "/Subject": commit_and_date(root),
     }
-    return print_book(document, output, about)
+    seen = print_book(document, output, about)
+    print("checking contents, links and solutions", flush=True)
+    return seen + faults(read_paper(output), text, root)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ from sphinx_external_toc.parsing import parse_toc_yaml
 
 from tools.pages import parsed
 
-# Nothing to click on paper, and the code of plots, which pages fold away too.
+# Nothing to click on paper, and the code of plots, which pages fold away too. A page's
+# own contents repeat the headings below them.
 LEFT_OUT = (
     "script, style, button, .headerlink, .copybtn, .sd-summary-state-marker, "
-    "details.hide.above-input, details.hide > summary"
+    "details.hide.above-input, details.hide > summary, nav.contents"
 )
 LONG = 25  # lines of code that may stand on two pages
 HEADINGS = [f"h{level}" for level in range(1, 7)]
@@ -122,8 +123,8 @@ def _prepare(page: Page) -> None:
         tag.decompose()
     for image in page.body.select("img[loading]"):
         del image["loading"]  # what is not in sight would never come
-    for image in page.body.select("a.image-reference"):
-        image.unwrap()
+    for link in page.body.select("a.image-reference, a.toc-backref"):
+        link.unwrap()
     for level in range(5, 0, -1):
         for heading in page.body.find_all(f"h{level}"):
             heading.name = f"h{level + 1}"
@@ -133,6 +134,7 @@ def _prepare(page: Page) -> None:
     for heading in page.body.find_all(HEADINGS):
         _anchor(heading)
     _move_solutions(page)
+    _move_answers(page)
     for folded in page.body.find_all("details"):
         _unfold(folded)
 
@@ -165,6 +167,25 @@ def _move_solutions(page: Page) -> None:
         anchor = f"{page.slug}--{exercise['id']}"
         page.solutions.append((anchor, title.get_text(), content.extract()))
         folded.replace_with(pointer("Solution", f"solution--{anchor}"))
+
+
+def _move_answers(page: Page) -> None:
+    """Put what quizzes tell behind the last of them, out of sight of the questions."""
+    quizzes = page.body.select(".quiz")
+    if not quizzes:
+        return
+    answers = Tag(name="div", attrs={"class": "answers"})
+    title = Tag(name="p", attrs={"class": "answers-title"})
+    title.string = "Answers"
+    answers.append(title)
+    for number, quiz in enumerate(quizzes, 1):
+        folded, question = quiz.select_one("details"), quiz.select_one("p")
+        if folded is None or question is None or folded.summary is None:
+            raise ValueError(f"{page.name}: a quiz has no question, or no answers")
+        question.insert(0, f"Question {number}. ")
+        folded.summary.string = f"Question {number}"
+        answers.append(folded.extract())
+    quizzes[-1].insert_after(answers)
 
 
 def pointer(word: str, anchor: str) -> Tag:

@@ -1,14 +1,11 @@
 """Print a document for paper: by a browser, twice, since contents need page numbers."""
 
-import logging
 import os
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
+import pikepdf
 from playwright.sync_api import Browser, Page, sync_playwright
-from pypdf import PdfReader, PdfWriter
-from pypdf.generic import BooleanObject, DictionaryObject, NameObject
 
 from tools.browser import find_browser
 
@@ -46,8 +43,6 @@ FILL = """(pages) => [...document.querySelectorAll("[data-page-of]")].map((e) =>
     e.textContent = pages[e.dataset.pageOf] ?? e.textContent;
     return e.dataset.pageOf;
 })"""
-# Chromium's trailer counts its objects otherwise; nothing is lost by it.
-logging.getLogger("pypdf").setLevel(logging.ERROR)
 
 
 def print_book(document: Path, target: Path, about: dict[str, str]) -> list[str]:
@@ -87,7 +82,8 @@ def _numbered(browser: Browser, document: Path) -> tuple[bytes, list[str]]:
         faults: list[str] = page.evaluate(FAULTS, WIDTH)
         data = page.pdf(outline=True, tagged=True, prefer_css_page_size=True)
         page.close()
-        found = page_numbers(PdfReader(BytesIO(data)))
+        with pikepdf.open(BytesIO(data)) as book:
+            found = page_numbers(book)
         if missing := sorted(set(wanted) - set(found)):
             raise RuntimeError(f"no page for {', '.join(missing[:5])}")
         if all(filled.get(it) == found[it] for it in wanted):
@@ -106,29 +102,28 @@ def _opened(browser: Browser, document: Path) -> Page:
     return page
 
 
-def page_numbers(reader: PdfReader) -> dict[str, int]:
+def page_numbers(book: pikepdf.Pdf) -> dict[str, int]:
     """Return the page on which each anchor of a PDF stands, from 1."""
-    places = {
-        page.indirect_reference.idnum: n
-        for n, page in enumerate(reader.pages, 1)
-        if page.indirect_reference
-    }
+    places = {page.obj.objgen: n for n, page in enumerate(book.pages, 1)}
+    named = book.Root.get("/Dests", pikepdf.Dictionary())
     return {
-        name.removeprefix("/"): places[place.page.idnum]
-        for name, place in reader.named_destinations.items()
-        if place.page is not None
+        str(name).removeprefix("/"): places[place[0].objgen]
+        for name, place in named.items()
+        if place[0].objgen in places
     }
 
 
 def _write(data: bytes, target: Path, about: dict[str, str]) -> None:
-    """Write a PDF with its metadata, which opens with its outline in sight."""
-    writer = PdfWriter(clone_from=BytesIO(data))
-    writer.add_metadata(about)
-    writer.page_mode = "/UseOutlines"
-    root: Any = writer.root_object
-    root[NameObject("/ViewerPreferences")] = DictionaryObject(
-        {NameObject("/DisplayDocTitle"): BooleanObject(True)}
-    )
+    """Write a PDF with its metadata, which opens with its outline in sight.
+
+    Its tags are tens of thousands of small objects: packed, they take a tenth.
+    """
     partial = target.with_suffix(".partial")
-    writer.write(partial)
+    with pikepdf.open(BytesIO(data)) as book:
+        for name, value in about.items():
+            book.docinfo[name] = value
+        book.Root.PageMode = pikepdf.Name.UseOutlines
+        book.Root.ViewerPreferences = pikepdf.Dictionary(DisplayDocTitle=True)
+        packed = pikepdf.ObjectStreamMode.generate
+        book.save(partial, object_stream_mode=packed, recompress_flate=True)
     os.replace(partial, target)
