@@ -24,8 +24,25 @@ torch.set_num_threads(1)
 settings.register_profile("book", derandomize=True, deadline=None, database=None)
 settings.load_profile("book")
 
+# Begun first: what takes minutes and runs in one process, so that none is waited for.
+SLOWEST = (
+    "tests/test_book_desktop.py",
+    "tests/test_book_phone.py",
+    "tests/test_book_solutions.py",
+    "notebooks/08-training.ipynb",
+    "tests/test_book_site.py",
+)
+
 Spoken = Callable[..., list[str]]
 Refused = Callable[[type[Exception], str], AbstractContextManager[None]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        file = item.nodeid.partition("::")[0]
+        return SLOWEST.index(file) if file in SLOWEST else len(SLOWEST)
+
+    items.sort(key=place)
 
 
 @contextmanager
