@@ -119,12 +119,14 @@ def setup(app: Any) -> dict[str, bool]:
         learn,
         lightness,
         program,
+        purge,
         search,
         terms,
+        typefaces,
     )
 
     parts = (head, launch, program, learn, formulas, api, code_links, terms, search)
-    for part in (*parts, icons, lightness):
+    for part in (*parts, icons, lightness, typefaces, purge):
         part.setup(app)
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
