@@ -9,8 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-# Written here, or already holding only what is needed.
-SPARED = {"book.css", "fonts.css", "icons.css", "katex.css"}
+# They hold only what is needed. So do the book's own, which stay as they are written:
+# `tools.site` compares the copies with them.
+SPARED = {"fonts.css", "icons.css", "katex.css"}
 # Sphinx's index of all words holds any name; it runs no code on classes.
 UNREAD = {"searchindex.js", "bootstrap.js.map"}
 WORD = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
@@ -34,15 +35,16 @@ def _purge(app: Any, error: Exception | None) -> None:
     for path in (*folder.rglob("*.html"), *folder.rglob("*.js")):
         if path.name not in UNREAD:
             names.update(WORD.findall(path.read_text(encoding="utf-8")))
+    own = {path.name for path in (Path(app.srcdir) / "book/_static").glob("*.css")}
     for path in (folder / "_static").rglob("*.css"):
-        if path.name not in SPARED:
+        if path.name not in SPARED | own:
             text = path.read_text(encoding="utf-8")
             path.write_text(purged(text, names), encoding="utf-8")
 
 
 def purged(css: str, names: set[str]) -> str:
     """Return a style sheet without what needs a class or id outside of `names`."""
-    import tinycss2
+    import tinycss2  # type: ignore[import-untyped]
 
     rules = tinycss2.parse_stylesheet(css, skip_comments=False, skip_whitespace=True)
     return "".join(_rule(rule, names) for rule in rules)

@@ -22,12 +22,12 @@ FACES = (
 )
 # The weights of a variable font that the style sheets ask for.
 WEIGHTS = (400, 700)
-# Before there is any text, so that the first line does not wait for its font; the space
-# that is asked for by default is in the cut faces only.
+# Before there is any text, so that the first line does not wait for its font. Cut faces
+# have the space; whole ones, whose range begins elsewhere, must not be fetched.
 LOAD = """\
-for (const face of ["400 1em 'Source Serif 4'", "italic 400 1em 'Source Serif 4'",
-  "600 1em 'Source Serif 4'", "400 1em 'Source Sans 3'", "900 1em 'Font Awesome 6 Free'"])
-  document.fonts.load(face);"""
+for (const face of document.fonts)
+  if (/Source|Awesome/.test(face.family) && /^U\\+(9|20)\\b/i.test(face.unicodeRange))
+    face.load();"""
 HEAD = """\
 /* Source Serif 4 and Source Sans 3 by Adobe, cut to what the pages show. SIL Open Font
    License 1.1: fonts/LICENSE-source-serif-4, fonts/LICENSE-source-sans-3. */
