@@ -45,7 +45,7 @@ def _subset(font: Path, characters: str, limits: tuple[int, int] | None) -> byte
     from fontTools import subset  # type: ignore[import-untyped]
     from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
-    with TTFont(font) as whole:
+    with TTFont(font, recalcTimestamp=False) as whole:
         points = sorted({ord(c) for c in characters} & set(whole.getBestCmap()))
         # What is there in any font does not call for this one.
         if not set(points) - {0x20, 0xA0, 0x200B}:
@@ -70,7 +70,9 @@ def _limited(font: Any, limits: tuple[int, int]) -> Any:
     file = io.BytesIO()
     font.save(file)
     file.seek(0)
-    return instancer.instantiateVariableFont(TTFont(file), {"wght": limits})
+    return instancer.instantiateVariableFont(
+        TTFont(file, recalcTimestamp=False), {"wght": limits}
+    )
 
 
 def _woff2(font: Any) -> bytes:
