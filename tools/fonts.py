@@ -8,18 +8,26 @@ import base64
 import io
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 
 def embedded_face(
-    font: Path, characters: set[str], *, family: str, weight: int, style: str
+    font: Path,
+    characters: set[str],
+    *,
+    family: str,
+    weight: int | str,
+    style: str,
+    limits: tuple[int, int] | None = None,
 ) -> str:
     """Return an ``@font-face`` with those of the characters that a font has.
 
     It speaks for these characters only, so that others may come from a face before it;
     and for all of them, so that none which no font of the family has calls for another.
-    Where the font has none of them, there is no face, and the result is "".
+    Where the font has none of them, there is no face, and the result is "". A variable
+    font keeps the weights within `limits`.
     """
-    data = _subset(font, "".join(sorted(characters)))
+    data = _subset(font, "".join(sorted(characters)), limits)
     if not data:
         return ""
     ranges = ",".join(f"U+{point:X}" for point in sorted(map(ord, characters)))
@@ -32,12 +40,12 @@ def embedded_face(
 
 
 @cache
-def _subset(font: Path, characters: str) -> bytes:
+def _subset(font: Path, characters: str, limits: tuple[int, int] | None) -> bytes:
     """Return a font with these characters only; nothing where it has none of them."""
     from fontTools import subset  # type: ignore[import-untyped]
     from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
-    with TTFont(font) as whole:
+    with TTFont(font, recalcTimestamp=False) as whole:
         points = sorted({ord(c) for c in characters} & set(whole.getBestCmap()))
         # What is there in any font does not call for this one.
         if not set(points) - {0x20, 0xA0, 0x200B}:
@@ -48,7 +56,28 @@ def _subset(font: Path, characters: str) -> bytes:
         cutter = subset.Subsetter(options)
         cutter.populate(unicodes=points)
         cutter.subset(whole)
-        whole.flavor = "woff2"
-        file = io.BytesIO()
-        whole.save(file)
+        if limits is not None and "fvar" in whole:
+            return _woff2(_limited(whole, limits))
+        return _woff2(whole)
+
+
+def _limited(font: Any, limits: tuple[int, int]) -> Any:
+    """Return a variable font with fewer weights; it is read anew after it was cut."""
+    from fontTools.ttLib import TTFont
+    from fontTools.varLib import instancer  # type: ignore[import-untyped]
+
+    font.flavor = None
+    file = io.BytesIO()
+    font.save(file)
+    file.seek(0)
+    return instancer.instantiateVariableFont(
+        TTFont(file, recalcTimestamp=False), {"wght": limits}
+    )
+
+
+def _woff2(font: Any) -> bytes:
+    """Return a font as a file for the web."""
+    font.flavor = "woff2"
+    file = io.BytesIO()
+    font.save(file)
     return file.getvalue()

@@ -25,7 +25,7 @@ INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
 # In the order in which they hook in; the last look at the pages that are written.
 PARTS: tuple[str, ...]
 PARTS = ("head", "launch", "program", "learn", "formulas", "api", "code_links", "terms")
-PARTS += ("search", "accessible", "icons", "lightness")
+PARTS += ("search", "accessible", "icons", "lightness", "typefaces", "purge")
 SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
 
 

@@ -1,10 +1,12 @@
 // A formula that scrolls within itself can be reached, and scrolled, by keyboard.
 const letScroll = () => {
-  for (const formula of document.querySelectorAll(".katex-display")) {
-    if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
+  // All are measured before one is changed, so that the page is laid out once.
+  const formulas = [...document.querySelectorAll(".katex-display")];
+  const wide = formulas.map((formula) => formula.scrollWidth > formula.clientWidth);
+  formulas.forEach((formula, n) => {
+    if (wide[n]) formula.tabIndex = 0;
     else formula.removeAttribute("tabindex");
-  }
+  });
 };
-letScroll();
 window.addEventListener("load", letScroll);
 window.addEventListener("resize", letScroll);
