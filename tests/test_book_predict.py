@@ -1,5 +1,7 @@
 """Predictions in a browser: typed by hand, in every front end's colours."""
 
+import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from attention_lib.predict import predict
 from tests.browsing import built_pages
 from tests.views import FRONT_ENDS, Theme, axe_faults, html_of, opened
-from tools.chapters import chapter_paths
+from tools.chapters import ROOT, chapter_paths
 from tools.pages import SITE
 
 SHAPE = predict(
@@ -28,7 +30,15 @@ WHOLE = predict(
 SHARE = predict("Which share?", answer=0.25, because="Half of a half.", within="2%")
 LOSS = predict("Which difference?", answer=-1.5, because="It falls.", within=0.1)
 NO_AXIS = predict("Which shape has a sum?", answer=(), because="It has no axis.")
-VIEWS = [SHAPE, WHOLE, SHARE, LOSS, NO_AXIS]
+BYTES = predict(
+    "How many bytes has a `mask` of 1,024 × 1,024?", answer=2**20, because="One each."
+)
+FRESH = predict("How large is the loss?", answer=math.log(404), because="It is ln V.")
+VIEWS = [SHAPE, WHOLE, SHARE, LOSS, NO_AXIS, BYTES, FRESH]
+MALFORMED = ["alert(1)", "constructor", "1+", "*2", "(1", "1)", "1 2", "2(3)", "ln"]
+MALFORMED += ["sqrt()", "1**", "log2(8)", "..", "__proto__", "1;2", "(" * 999]
+ENDLESS = ["1/0", "ln 0", "sqrt(-1)", "9**9**9", "0/0"]
+UNITS = ["1e", "3 KB", "3KB", "147648 bytes", "2*3 parameter"]
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +67,17 @@ def answered(page: Page, view: Any, typed: str) -> str:
         *((SHARE, typed) for typed in ["0.25", ".25", "25 %", "1/4", "0.246", "25e-2"]),
         *((LOSS, typed) for typed in ["-1.5", "−1.45", "-3/2", "- 1.5"]),
         *((NO_AXIS, typed) for typed in ["()", "[]", "torch.Size([])"]),
+        *((BYTES, typed) for typed in ["1024*1024", "1,024 × 1,024", "2**20", "2^20"]),
+        *((BYTES, typed) for typed in ["1048576 bytes", "1 048 576bytes", "4**(2*5)"]),
+        *((BYTES, typed) for typed in ["sqrt(64)*2**17", "1024·1024", "-(-2)**20*-1"]),
+        *((BYTES, typed) for typed in ["2**2**4*2**4", "2**21/2/1", "2**20-1+1"]),
+        (WHOLE, "(768**2*3 + 3*768)/12 - 2*1e0*0"),
+        *(
+            (SHARE, typed)
+            for typed in ["1/2**2", "2**-2", "(1+1)/8", "√.0625", "50%/2"]
+        ),
+        *((FRESH, typed) for typed in ["ln 404", "log(404)", "LN(404)", "2*ln(404)/2"]),
+        *((FRESH, typed) for typed in ["ln 2 + ln 202", "ln 404**2 / 2", "ln(404)**1"]),
     ],
 )
 def test_predict_reads_what_is_right(page: Page, view: Any, typed: str) -> None:
@@ -84,9 +105,14 @@ def test_predict_reads_what_is_right(page: Page, view: Any, typed: str) -> None:
         (WHOLE, "1e9", "✗ Not yet. Far too high."),
         (WHOLE, "", "○ Type a number first."),
         (WHOLE, "many", "○ “many” cannot be read: type one number, as in 1200, 0.25"),
-        (WHOLE, "1/2/3", "○ “1/2/3” cannot be read"),
+        (WHOLE, "1/2/3", "✗ Not yet. Far too low."),
+        *((WHOLE, typed, f"○ “{typed}” cannot be read") for typed in MALFORMED),
+        *((WHOLE, typed, f"○ “{typed}” is no finite number.") for typed in ENDLESS),
         (WHOLE, "<b>1</b>", "○ “<b>1</b>” cannot be read"),
-        (WHOLE, "3 KB", "○ “3 KB” cannot be read"),
+        *((WHOLE, typed, "○ Give the number alone.") for typed in UNITS),
+        (BYTES, "1 MB", "○ Give the number alone."),
+        (BYTES, "1024*1024 bytes", "○ Give the number alone."),
+        (BYTES, "1024 bytes", "✗ Not yet. Far too low."),
         (WHOLE, "(2, 3)", "○ One number is asked for, not a shape."),
         (WHOLE, "2, 3", "○ One number is asked for, not a shape."),
         (WHOLE, "2 x 3", "○ One number is asked for, not a shape."),
@@ -106,6 +132,69 @@ def test_predict_says_what_is_wrong(
 
 def test_predict_says_why(page: Page) -> None:
     assert answered(page, WHOLE, "147648") == "✓ Right. Three weights, three biases."
+
+
+def test_predict_says_that_it_calculates_where_it_does(page: Page) -> None:
+    forms = page.locator("form.predict")
+    for view in (SHAPE, WHOLE, SHARE):
+        hint = forms.nth(VIEWS.index(view)).locator(".predict-hint").inner_text()
+        assert (hint.endswith(" A calculation such as 4*768**2 will do.")) == (
+            view is not SHAPE
+        )
+
+
+def chapter_predictions() -> list[dict[str, Any]]:
+    """What every prediction of the records sends to its page."""
+    found = []
+    for path in chapter_paths():
+        record = (ROOT / "notebooks" / f"{path.stem}.ipynb").read_text(encoding="utf-8")
+        for cell in json.loads(record)["cells"]:
+            for output in cell.get("outputs", []):
+                text = "".join(output.get("data", {}).get("text/html", ""))
+                if 'data-kind="predict"' in text:
+                    sent = text.split('type="application/json">')[1]
+                    found.append(json.loads(sent.split("</script>")[0]))
+    return found
+
+
+def as_typed(value: Any) -> str:
+    """A number as people type it: three digits of what is not whole."""
+    if isinstance(value, list):
+        return str(tuple(value))
+    return f"{value:.3g}" if value % 1 else f"{value:.0f}"
+
+
+JUDGE_PARTS = ["calculate.js", "answer.js"]
+# The judge itself, bundled with nothing: what it imports stands before it.
+JUDGE = """(all) => all.map(([typed, data]) => {
+    const { value, unread } = read(typed, data);
+    return unread ?? judge(value, data).html;
+})"""
+
+
+def test_each_mistake_of_the_chapters_gets_its_own_words(page: Page) -> None:
+    source = ROOT / "explorer_source/src"
+    parts = [(source / name).read_text("utf-8") for name in JUDGE_PARTS]
+    program = re.sub(r"^(export |import .*$)", "", "\n".join(parts), flags=re.MULTILINE)
+    asked, wanted = [], []
+    for data in chapter_predictions():
+        for value, words in [[data["answer"], data["because"]], *data["mistakes"]]:
+            asked.append([as_typed(value), data])
+            wanted.append(words)
+    assert len(wanted) > 60
+    assert page.evaluate(
+        f"(all) => {{ {program}\n return ({JUDGE})(all); }}", asked
+    ) == (wanted)
+
+
+def test_predict_takes_the_nearest_mistake(browser: Browser) -> None:
+    mistakes = {1 / 404: "That is 1/V.", 8.6: "Base 2.", 0: "Nothing is sure."}
+    loss = predict("?", answer=6.0, because="!", mistakes=mistakes, within=0.1)
+    with opened(browser, loss) as page:
+        for typed, words in [("0", "Nothing"), ("0.0025", "1/V"), ("1/404", "1/V")]:
+            page.locator("input").fill(typed)
+            page.locator("input").press("Enter")
+            expect(page.get_by_role("status")).to_contain_text(words)
 
 
 def test_predict_gives_nothing_away_before(browser: Browser) -> None:

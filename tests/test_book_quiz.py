@@ -352,7 +352,10 @@ def test_progress_survives_a_reload(page: Page) -> None:
 def test_progress_is_not_lost_by_a_wrong_answer(page: Page) -> None:
     answer(page, "The columns")
     answer(page, "The rows")
+    expect(page.get_by_text("✓ Answered")).to_have_count(0)  # beside "✗ Not this one"
+    assert progress(page).startswith("1 of 2 answered.")
     answer(page, "The columns")
+    expect(page.get_by_text("✓ Answered")).to_have_count(1)
     assert progress(page).startswith("1 of 2 answered.")
 
 
@@ -368,7 +371,29 @@ def test_progress_stands_in_the_contents_of_every_page(
     assert progress(page).startswith("1 of 1 answered.")
     assert ticks(page) == ["1/2 (1 of 2 answered)", "✓ (1 of 1 answered)"]
     page.reload()
+    mark = page.locator(".attention-view .attention-live").get_by_text("✓ Answered")
+    expect(mark).to_be_visible()
+    expect(page.get_by_text("✓ Answered")).to_have_count(1)
+    page.get_by_role("button", name="Show the answer").click()
+    expect(mark).to_be_visible()
+    form_of_view.locator("input").fill("25")
+    form_of_view.locator("input").press("Enter")
+    expect(page.get_by_text("✓ Answered")).to_have_count(0)
+    assert progress(page).startswith("1 of 1 answered.")
+
+
+def test_mark_moves_into_a_card_that_comes_late(page: Page, address: str) -> None:
+    page.goto(f"{address}/02-head.html")
+    page.locator("form.predict input").fill("24")
+    page.locator("form.predict input").press("Enter")
+    program = re.compile(r"/views\.js")
+    page.route(program, lambda route: route.fulfill(body="", content_type="text/js"))
+    page.reload()
     expect(page.get_by_text("✓ Answered")).to_be_visible()
+    page.unroute(program)
+    page.add_script_tag(path=ROOT / BUILT)
+    expect(page.locator(".attention-live").get_by_text("✓ Answered")).to_be_visible()
+    expect(page.get_by_text("✓ Answered")).to_have_count(1)
 
 
 def test_progress_leaves_with_one_button(page: Page) -> None:

@@ -68,7 +68,10 @@ def agrees(
     context, weights = attention(x, x, x, scale=step / temperature)
     rows = [[number(n) for n in row[1:]] for row in cells_of(view.locator("table"))]
     scores = x @ x[query]
-    wanted = np.stack([scores, scores * step, weights[query]], axis=-1)
+    wanted = np.stack([scores, scores * step / temperature, weights[query]], axis=-1)
+    steps = ["÷ √2"] * scaled + ["÷ τ"] * (temperature != 1)
+    head = view.locator("thead th").nth(3).inner_text()
+    assert head == (" ".join(steps) or "as it is")
     np.testing.assert_allclose(rows, wanted, rtol=0, atol=1e-3)
     mix = view.locator("strong").inner_text().strip("()").split(", ")
     np.testing.assert_allclose(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
 from attention_lib.attention import attention_weights
@@ -302,6 +302,96 @@ def test_forty_words_scroll_inside_the_view_on_a_phone(browser: Browser) -> None
         cell(view, 39, 39).tap()
         close(row_shown(view), weights[0, 0, 39])
         assert cell(view, 39, 39).get_attribute("tabindex") == "0"
+
+
+def peaked(rows: int, columns: int, row: int, column: int) -> Tensor:
+    """Weights of 2 layers of 2 heads; in head 2.1 one cell of a row has nearly all."""
+    weights = torch.full((2, 2, rows, columns), 1 / columns)
+    weights[1, 0, row] = 0.1 / (columns - 1)
+    weights[1, 0, row, column] = 0.9
+    return weights
+
+
+def in_sight(view: Locator, row: int, column: int) -> bool:
+    """Whether a cell is seen in its map, beside the word of its row."""
+    return bool(
+        cell(view, row, column).evaluate("""cell => {
+            const box = cell.closest(".weights-scroll").getBoundingClientRect();
+            const words = cell.parentNode.cells[0].getBoundingClientRect();
+            const { left, right } = cell.getBoundingClientRect();
+            return left >= words.right - 1 && right <= box.right + 1;
+        }""")
+    )
+
+
+def test_view_begins_where_it_is_told(browser: Browser) -> None:
+    weights = peaked(10, 30, row=3, column=20)
+    words = [f"word{i}" for i in range(30)]
+    view_of = explore_weights(weights, words[:10], words, layer=1, head=0, query=3)
+    with opened(browser, view_of, **PHONE) as page:
+        view = live(page)
+        said = view.locator("[aria-live]").inner_text()
+        assert said.startswith("Layer 2, head 1. Query “word3” looks at word20 0.90")
+        page.wait_for_function("document.querySelector('.weights-scroll').scrollLeft")
+        assert in_sight(view, 3, 20)
+        assert page.evaluate("scrollX + scrollY") == 0
+
+
+def test_row_that_is_tapped_by_its_word_shows_its_strongest_cell(
+    browser: Browser,
+) -> None:
+    weights = peaked(10, 30, row=3, column=20)
+    words = [f"word{i}" for i in range(30)]
+    view_of = explore_weights(weights, words[:10], words, layer=1)
+    with opened(browser, view_of, **PHONE) as page:
+        view = live(page)
+        assert not in_sight(view, 3, 20)
+        view.get_by_role("rowheader", name="word3").tap()
+        assert in_sight(view, 3, 20)
+
+
+def test_map_fades_where_it_goes_on(browser: Browser) -> None:
+    words = [f"word{i}" for i in range(30)]
+    weights = torch.full((10, 30), 1 / 30)
+    small = explore_weights(torch.eye(3), WORDS[:3])
+    view_of = explore_weights(weights, words[:10], words)
+    with opened(browser, view_of, small, **PHONE) as page:
+        edges = live(page).locator(".weights-edges")
+        fade = "e => getComputedStyle(e, '::after').content"
+        expect(edges).to_have_attribute("data-more", "right")
+        assert edges.evaluate(fade) == '""'
+        scroll = live(page).locator(".weights-scroll")
+        scroll.evaluate("e => e.scrollLeft = 100")
+        expect(edges).to_have_attribute("data-more", "left right")
+        scroll.evaluate("e => e.scrollLeft = 9999")
+        expect(edges).to_have_attribute("data-more", "left")
+        assert edges.evaluate(fade) == "none"
+        expect(live(page, 1).locator(".weights-edges")).to_have_attribute(
+            "data-more", ""
+        )
+
+
+def test_map_keeps_its_size_whichever_row_is_chosen(browser: Browser) -> None:
+    words = ["a", "b", "longest-word", "c"]
+    size = "e => [e.offsetWidth, e.offsetHeight, e.scrollWidth].join()"
+    many = [*words, *(f"word{i}" for i in range(26))]
+    weights = torch.full((4, 30), 1 / 30)
+    with opened(browser, explore_weights(weights, words, many)) as page:
+        view = live(page)
+        sizes = set()
+        for row in range(4):
+            cell(view, row, row).hover()
+            expect(view.locator(".weights-chosen th")).to_have_text(words[row])
+            sizes.add(view.locator(".weights-grid").evaluate(size))
+    assert len(sizes) == 1
+
+
+def test_view_takes_the_font_of_the_book(browser: Browser) -> None:
+    with opened(browser, explore_weights(torch.eye(3), WORDS[:3])) as page:
+        font = "view => getComputedStyle(view).fontFamily"
+        assert live(page).evaluate(font).startswith("system-ui")
+        page.add_style_tag(content=":root { --book-sans: 'Source Sans 3', serif }")
+        assert live(page).evaluate(font) == '"Source Sans 3", serif'
 
 
 def test_words_are_shown_as_text(browser: Browser) -> None:

@@ -120,6 +120,15 @@ def test_table_is_cut_at_sixteen_and_says_so():
     assert "w16" not in table
 
 
+def test_view_and_table_begin_with_the_map_that_is_named():
+    weights = weights_like(2, 5, 3, 3)
+    view = explore_weights(weights, WORDS, layer=1, head=3, query=2)
+    assert view.data["first"] == [8, 2]  # all heads in one list
+    assert "layer 2, head 4 of 2 × 5" in view.static
+    assert f"{weights[1, 3, 2, 0]:.2f}</td>" in view.static
+    assert "first" not in explore_weights(weights, WORDS).data
+
+
 def test_table_of_zeros_has_no_colour():
     table = explore_weights(torch.zeros(3, 3), WORDS).static
     assert table.count("rgba(0, 114, 178, 0.00)") == 9
@@ -226,6 +235,11 @@ REFUSED = [
         ValueError,
         "queries must have the sentence 'one'; got ['two']",
     ),
+    ((EYE, WORDS), {"layer": 1}, ValueError, "layer must be 0 to 0; got 1"),
+    ((EYE, WORDS), {"head": -1}, ValueError, "head must be 0 to 0; got -1"),
+    ((EYE, WORDS), {"query": 3}, ValueError, "query must be 0 to 2; got 3"),
+    ((EYE, WORDS), {"query": "a"}, TypeError, "query must be an int; got str"),
+    ((EYE, WORDS), {"head": True}, TypeError, "head must be an int; got bool"),
 ]
 
 

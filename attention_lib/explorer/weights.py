@@ -21,6 +21,9 @@ def explore_weights(
     *,
     scores: Any = None,
     mask: Any = None,
+    layer: int = 0,
+    head: int = 0,
+    query: int = 0,
 ) -> Interactive:
     """Shows attention weights as maps that the reader walks through, row by row.
 
@@ -38,16 +41,19 @@ def explore_weights(
             ``weights``. None for maps whose softmax the page leaves alone.
         mask: boolean, True where a query may attend; broadcasts to (L, H, Q, K). One
             for all sentences, or a mapping. What it hides is marked.
+        layer: which layer is chosen at first, 0 to L − 1 in the first sentence.
+        head: which of its heads, 0 to H − 1.
+        query: which row, 0 to Q − 1.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
         TypeError: weights or scores that are no numbers, or neither; words that are no
-            list; a mask that is not boolean.
+            list; a mask that is not boolean; a layer, head or query that is no int.
         ValueError: shapes or words that do not fit together; numbers below 0 among the
             weights; nan or inf; scores that do not give the weights; a sentence that is
-            missing in a mapping.
+            missing in a mapping; a layer, head or query that is not there.
     """
     given = {"weights": weights, "queries": queries, "keys": keys}
     given |= {"scores": scores, "mask": mask}
@@ -58,11 +64,19 @@ def explore_weights(
             "weights must hold one sentence at least; got an empty mapping"
         )
     sentences = {name: read_maps(**_of(name, given)) for name in names}
-    data = {"sentences": [maps.data(str(name)) for name, maps in sentences.items()]}
     first = sentences[names[0]]
-    table = static_table(
-        first.weights[0, 0], first.queries, first.keys, _caption(names, first)
-    )
+    layers, heads, rows, _ = first.weights.shape
+    _check_place("layer", layer, layers)
+    _check_place("head", head, heads)
+    _check_place("query", query, rows)
+    data: dict[str, Any] = {
+        "sentences": [maps.data(str(name)) for name, maps in sentences.items()]
+    }
+    if layer or head or query:
+        data["first"] = [layer * heads + head, query]
+    caption = _caption(names, first, layer, head)
+    shown = first.weights[layer, head]
+    table = static_table(shown, first.queries, first.keys, caption)
     return Interactive("weights", data, table, _line(names, first))
 
 
@@ -80,9 +94,18 @@ def _of(name: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _caption(names: list[Any], maps: Maps) -> str:
+def _check_place(name: str, place: object, count: int) -> None:
+    if not isinstance(place, int) or isinstance(place, bool):
+        raise TypeError(f"{name} must be an int; got {type(place).__name__}")
+    if not 0 <= place < count:
+        raise ValueError(f"{name} must be 0 to {count - 1}; got {place}")
+
+
+def _caption(names: list[Any], maps: Maps, layer: int, head: int) -> str:
     layers, heads = maps.weights.shape[:2]
-    which = f"layer 1, head 1 of {layers} × {heads}" if layers > 1 else "head 1"
+    which = f"head {head + 1}"
+    if layers > 1:
+        which = f"layer {layer + 1}, {which} of {layers} × {heads}"
     which += f" of {heads}" if layers == 1 and heads > 1 else ""
     of = f", for “{names[0]}”, the first of {len(names)}" if names[1:] else ""
     return (

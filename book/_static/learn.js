@@ -85,9 +85,9 @@
       event.preventDefault();
       const chosen = answers.filter((_, n) => inputs[n].checked);
       const missing = answers.filter((answer, n) => isRight(answer) && !inputs[n].checked).length;
+      if (!chosen.length) return verdict.replaceChildren(make("div", "", "Choose an option first."));
       verdict.replaceChildren(...chosen.map(why));
-      if (!chosen.length) verdict.replaceChildren(make("div", "", "Choose an option first."));
-      else if (several && missing)
+      if (several && missing)
         verdict.append(make("div", "", missing === 1 ? "One more is right." : `${missing} more are right.`));
       const right = !missing && chosen.every(isRight);
       quiz.dispatchEvent(new CustomEvent("attention-answered", { bubbles: true, detail: { right } }));
@@ -98,6 +98,9 @@
 
   document.querySelectorAll(".quiz").forEach(makeForm);
   const items = new Map([...document.querySelectorAll(ITEMS)].map((item) => [idOf(item), item]));
+
+  // What was answered rightly before, and wrongly now: it counts, but no ✓ stands by ✗.
+  const wrong = new Set();
 
   const line = make("p", "learn-progress");
   const count = make("span");
@@ -120,8 +123,9 @@
     const all = load();
     const done = (all[page]?.right ?? []).filter((id) => items.has(id));
     for (const [id, item] of items) {
-      item.querySelector(":scope > .learn-done")?.remove();
-      if (done.includes(id)) item.append(make("p", "learn-done", "✓ Answered"));
+      item.querySelector(".learn-done")?.remove();
+      if (!done.includes(id) || wrong.has(id)) continue;
+      (item.querySelector(":scope > .attention-live") ?? item).append(make("p", "learn-done", "✓ Answered"));
     }
     const kept = lasting ? "Kept in this browser only." : "This browser keeps nothing: it is gone with the page.";
     count.textContent = `${done.length} of ${items.size} answered. ${kept}`;
@@ -141,13 +145,21 @@
   document.addEventListener("attention-answered", (event) => {
     const item = event.target.closest(ITEMS);
     const id = item && idOf(item);
-    if (!event.detail.right || !items.has(id)) return;
+    if (!items.has(id)) return;
+    if (!event.detail.right) {
+      if (!event.detail.shown) wrong.add(id);
+      return show();
+    }
+    wrong.delete(id);
     const all = load();
     const before = (all[page]?.right ?? []).filter((known) => items.has(known) && known !== id);
     all[page] = { right: [...before, id], total: items.size };
     save(all);
     show();
   });
+  // A prediction may get its card later than this runs: then the mark moves into it.
+  const cards = new MutationObserver(show);
+  for (const item of items.values()) cards.observe(item, { attributeFilter: ["data-live"] });
   addEventListener("storage", show);
   addEventListener("beforeprint", () => {
     for (const folded of document.querySelectorAll(".quiz > details, .attention-static > details")) folded.open = true;

@@ -1,16 +1,15 @@
 // What a reader typed, read and judged: a number, or a shape as a list of sizes.
 
-const SPACE = "[ \\u00a0\\u2009\\u202f]";
-const GROUPS = new RegExp(`^\\d{1,3}(?:[,'_]\\d{3}|${SPACE}\\d{3})+(?=\\.|$)`);
-const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
+import { calculate } from "./calculate.js";
 
 const counted = (n, noun) => `${n} ${noun === "axis" && n !== 1 ? "axes" : noun}`;
 
 // Gives {value} or {unread: what to say}.
-export function read(text, isShape) {
+export function read(text, { answer, question }) {
+  const isShape = Array.isArray(answer);
   const typed = text.trim().replace(/[−–]/g, "-");
   if (!typed) return { unread: isShape ? "Type a shape first." : "Type a number first." };
-  return isShape ? readShape(typed) : readNumber(typed);
+  return isShape ? readShape(typed) : readNumber(typed, question);
 }
 
 function readShape(typed) {
@@ -22,30 +21,37 @@ function readShape(typed) {
   return { unread: `${what}: type whole numbers, as in (8, 5).` };
 }
 
-function readNumber(typed) {
-  const [, sign, rest] = /^([+-]?)\s*(.*)$/.exec(typed);
-  const parts = rest.split(/\s*\/\s*/).map((part) => part.replace(/\s*%$/, ""));
-  const numbers = parts.map((part) => part.replace(GROUPS, (groups) => groups.replace(/[^\d]/g, "")));
-  if (/^\(|^\[/.test(rest) || /^\d+(, *| *[x×] *)\d+(,| *[x×]|$)/.test(numbers[0]))
-    return { unread: /^\d+,\d+$/.test(rest)
-      ? `Write decimals with a point: ${rest.replace(",", ".")}.`
-      : "One number is asked for, not a shape." };
-  const odd = numbers.find((part) => !NUMBER.test(part));
-  if (odd !== undefined || numbers.length > 2)
+function readNumber(typed, question) {
+  if (/^[[(]\s*(?:[\])]|[^()]*,)|^\d+(?:, | *x *)\d/.test(typed)) return { unread: "One number is asked for, not a shape." };
+  if (/^\d+,\d+$/.test(typed) && !/,\d{3}$/.test(typed))
+    return { unread: `Write decimals with a point: ${typed.replace(",", ".")}.` };
+  // A unit may follow a number alone, where the question names it.
+  const [, number, unit] = /^(.*[\d%).])\s*([a-zµ]+)\.?$/i.exec(typed) ?? [];
+  if (unit) {
+    const asked = question.replace(/<[^>]*>/g, "").toLowerCase().match(/[a-zµ]+/g) ?? [];
+    const plain = /^[^a-z*/^()]*(?:e[+-]?\d+)?$/i.test(number);
+    if (!plain || !asked.includes(unit.toLowerCase())) return { unread: "Give the number alone." };
+  }
+  try {
+    const value = calculate(number ?? typed);
+    return Number.isFinite(value) ? { value } : { unread: `“${typed}” is no finite number.` };
+  } catch {
     return { unread: `“${typed}” cannot be read: type one number, as in 1200, 0.25 or 1.2e3.` };
-  const value = numbers.length > 1 ? numbers[0] / numbers[1] : Number(numbers[0]);
-  const share = rest.endsWith("%") ? value / 100 : value;
-  return { value: sign === "-" ? -share : share };
+  }
 }
 
 // Gives {right} with the book's words as {html}, or those made here as {plain}.
 export function judge(value, { answer, because, mistakes, absolute, relative }) {
-  const near = (wanted) =>
+  const distance = (wanted) => Math.abs(value - wanted);
+  // A share of the number is allowed besides: what people round, and what floats do.
+  const near = (wanted, share) =>
     Array.isArray(wanted)
       ? value.length === wanted.length && wanted.every((size, axis) => size === value[axis])
-      : Math.abs(value - wanted) <= (absolute ?? relative * Math.abs(wanted)) + 1e-9 * Math.abs(wanted);
-  if (near(answer)) return { right: true, html: because };
-  const mistake = mistakes.find(([wanted]) => near(wanted));
+      : distance(wanted) <= (absolute ?? relative * Math.abs(wanted)) + share * Math.abs(wanted);
+  if (near(answer, 1e-9)) return { right: true, html: because };
+  const [mistake] = mistakes
+    .filter(([wanted]) => near(wanted, Number.isInteger(wanted) ? 1e-9 : 0.03))
+    .sort(([one], [other]) => distance(one) - distance(other) || 0);
   if (mistake) return { right: false, html: mistake[1] };
   return { right: false, plain: Array.isArray(answer) ? shapeWords(value, answer) : sizeWords(value, answer) };
 }

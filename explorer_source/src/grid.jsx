@@ -1,5 +1,5 @@
 // The map: a table to walk through with arrow keys, of which one cell is in the tab order.
-import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -11,6 +11,28 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
     if (walked.current) table.current.querySelector('td[tabindex="0"]').focus();
     walked.current = false;
   }, [row, column]);
+  const box = useRef();
+  const edges = () => {
+    const { scrollLeft, scrollWidth, clientWidth } = box.current;
+    const more = [scrollLeft > 1 && "left", scrollLeft + clientWidth < scrollWidth - 1 && "right"];
+    box.current.parentNode.dataset.more = more.filter(Boolean).join(" ");
+  };
+  useEffect(() => {
+    const watch = new ResizeObserver(edges);
+    watch.observe(box.current);
+    watch.observe(table.current);
+    return () => watch.disconnect();
+  }, []);
+  // Brings the row's strongest cell into sight: the map moves, never the page.
+  const reveal = (line) => {
+    const cell = table.current.tBodies[0].rows[line].cells[1 + map[line].indexOf(Math.max(...map[line]))];
+    const [seen, whole] = [cell, box.current].map((element) => element.getBoundingClientRect());
+    const words = cell.parentNode.cells[0].offsetWidth;
+    if (seen.left < whole.left + words || seen.right > whole.left + box.current.clientWidth)
+      box.current.scrollLeft += seen.left - whole.left - (words + box.current.clientWidth - seen.width) / 2;
+    edges();
+  };
+  useEffect(() => reveal(row), [map]);
 
   const walk = (event) => {
     if (event.key === "Escape") return setPlace({ row, column, held: false });
@@ -37,43 +59,47 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
   };
   const click = (event) => {
     const cell = cellOf(event);
-    if (cell) setPlace({ ...cell, held: !(held && cell.row === row) });
+    if (!cell) return;
+    setPlace({ ...cell, held: !(held && cell.row === row) });
+    if (event.target.closest("th")) reveal(cell.row);
   };
 
   return (
     <div class="weights-map">
-      <div class="weights-scroll">
-        <table
-          ref={table}
-          role="grid"
-          aria-label={`${name}: rows are queries, columns are keys`}
-          class={`weights-grid${keys.length <= 8 ? " weights-large" : ""}`}
-          onKeyDown={walk}
-          onPointerOver={point}
-          onClick={click}
-        >
-          <thead>
-            <tr>
-              <th scope="col" class="weights-corner">key →<br />query ↓</th>
-              {keys.map((word, j) => (
-                <th key={j} scope="col" class={j === column ? "weights-here" : null}><span>{word}</span></th>
+      <div class="weights-edges">
+        <div class="weights-scroll" ref={box} onScroll={edges}>
+          <table
+            ref={table}
+            role="grid"
+            aria-label={`${name}: rows are queries, columns are keys`}
+            class={`weights-grid${keys.length <= 8 ? " weights-large" : ""}`}
+            onKeyDown={walk}
+            onPointerOver={point}
+            onClick={click}
+          >
+            <thead>
+              <tr>
+                <th scope="col" class="weights-corner">key →<br />query ↓</th>
+                {keys.map((word, j) => (
+                  <th key={j} scope="col" class={j === column ? "weights-here" : null}><span>{word}</span></th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {map.map((weights, i) => (
+                <Line
+                  key={i}
+                  word={queries[i]}
+                  allowed={allowed?.[i]}
+                  {...{ weights, top }}
+                  chosen={i === row}
+                  column={i === row ? column : -1}
+                  numbers={keyLabels.length <= 8}
+                />
               ))}
-            </tr>
-          </thead>
-          <tbody>
-            {map.map((weights, i) => (
-              <Line
-                key={i}
-                word={queries[i]}
-                allowed={allowed?.[i]}
-                {...{ weights, top }}
-                chosen={i === row}
-                column={i === row ? column : -1}
-                numbers={keyLabels.length <= 8}
-              />
-            ))}
-          </tbody>
-        </table>
+            </tbody>
+          </table>
+        </div>
       </div>
       <p class="weights-scale view-soft view-number">
         weight 0 <span class="weights-ramp" /> {top.toFixed(2)}

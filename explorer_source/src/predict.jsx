@@ -14,7 +14,7 @@ export function Predict(data) {
 
   const check = (event) => {
     event.preventDefault();
-    const { value, unread } = read(typed, isShape);
+    const { value, unread } = read(typed, data);
     if (unread) return setSaid({ mark: "○", plain: unread });
     const verdict = judge(value, data);
     setSaid({ mark: verdict.right ? "✓" : "✗", lead: verdict.right ? "Right." : "Not yet.", ...verdict });
@@ -22,10 +22,10 @@ export function Predict(data) {
   };
   const show = () => {
     setSaid({ mark: "→", lead: `${data.shown}.`, html: data.because });
-    tell(false);
+    tell(false, true);
   };
-  const tell = (right) =>
-    form.current.dispatchEvent(new CustomEvent("attention-answered", { bubbles: true, detail: { right } }));
+  const tell = (right, shown = false) =>
+    form.current.dispatchEvent(new CustomEvent("attention-answered", { bubbles: true, detail: { right, shown } }));
 
   return (
     <form class="predict" ref={form} onSubmit={check}>
@@ -36,7 +36,6 @@ export function Predict(data) {
         <input
           id={id}
           type="text"
-          inputMode={isShape || data.answer < 0 ? "text" : "decimal"}
           autocomplete="off"
           autocapitalize="off"
           spellcheck={false}
@@ -47,7 +46,7 @@ export function Predict(data) {
         <button type="submit">Check</button>
         <button type="button" class="predict-show" onClick={show}>Show the answer</button>
       </div>
-      <p class="view-soft predict-hint" id={`${id}-hint`}>{data.hint}</p>
+      <p class="view-soft predict-hint" id={`${id}-hint`}>{data.hint}{!isShape && " A calculation such as 4*768**2 will do."}</p>
       <p class="predict-verdict" role="status" data-right={said?.right}>
         {said && (
           <>

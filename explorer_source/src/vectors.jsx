@@ -25,7 +25,9 @@ export function Vectors({ words, axes, x, query, limit }) {
   const temperature = TEMPERATURES[heat];
   const scores = points.map((point) => dot(points[asking], point));
   const divided = scores.map((score) => (scaled ? score / Math.SQRT2 : score));
-  const weights = softmax(divided, null, temperature);
+  const heated = divided.map((score) => score / temperature);
+  const weights = softmax(heated, null, 1);
+  const steps = [scaled && "÷ √2", temperature !== 1 && "÷ τ"].filter(Boolean).join(" ");
   const mix = [0, 1].map((axis) => weights.reduce((sum, weight, i) => sum + weight * points[i][axis], 0));
 
   const put = (i, [across, up]) => {
@@ -80,7 +82,7 @@ export function Vectors({ words, axes, x, query, limit }) {
           ))}
         </fieldset>
         <label>
-          temperature{" "}
+          temperature τ{" "}
           <input
             type="range"
             min="0"
@@ -136,7 +138,7 @@ export function Vectors({ words, axes, x, query, limit }) {
                 <th scope="col">key</th>
                 <th scope="col">{axes.join(", ")}</th>
                 <th scope="col">score</th>
-                <th scope="col">{scaled ? "÷ √2" : "as it is"}</th>
+                <th scope="col">{steps || "as it is"}</th>
                 <th scope="col">weight</th>
               </tr>
             </thead>
@@ -146,7 +148,7 @@ export function Vectors({ words, axes, x, query, limit }) {
                   <th scope="row"><i class={`vectors-${i}`} />{word}</th>
                   <td>{points[i].map((at) => show(at, 1)).join(", ")}</td>
                   <td>{show(scores[i])}</td>
-                  <td>{show(divided[i])}</td>
+                  <td>{show(heated[i])}</td>
                   <td style={{ "--w": weights[i] }}>{show(weights[i])}</td>
                 </tr>
               ))}

@@ -9,12 +9,12 @@ import style from "./weights.css";
 const TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
 const ONE = TEMPERATURES.indexOf(1);
 
-export function Weights({ sentences }) {
+export function Weights({ sentences, first = [0, 0] }) {
   const [chosen, setChosen] = useState(0);
-  const [head, setHead] = useState(0);
+  const [head, setHead] = useState(first[0]);
   const [masked, setMasked] = useState(true);
   const [heat, setHeat] = useState(ONE);
-  const [place, setPlace] = useState({ row: 0, column: 0, held: false });
+  const [place, setPlace] = useState({ row: first[1], column: 0, held: false });
 
   const sentence = useMemo(() => read(sentences[chosen]), [sentences, chosen]);
   const { queries, keys, layers, heads, scores } = sentence;
