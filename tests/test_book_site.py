@@ -203,7 +203,11 @@ def test_edit_of_a_style_alone_reaches_the_site(book: Path) -> None:
     path = book / "book/_static/book.css"
     with edited(path, path.read_text(), "/* zebra */"):
         assert build(book).returncode == 0
-    assert (book / "_build/html/_static/book.css").read_text() == "/* zebra */"
+    static = book / "_build/html/_static"
+    assert (static / "book.css").read_text() == "/* zebra */"
+    (sheet,) = static.glob("all-*.css")
+    assert "/* zebra */" in sheet.read_text()
+    assert sheet.name in page(book, "chapters/03-masks")
 
 
 def test_edit_of_prose_rebuilds_page_and_notebook(book: Path) -> None:

@@ -26,6 +26,7 @@ INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
 PARTS: tuple[str, ...]
 PARTS = ("head", "launch", "program", "learn", "formulas", "api", "code_links", "terms")
 PARTS += ("search", "accessible", "icons", "lightness", "typefaces", "purge")
+PARTS += ("bundle",)
 SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
 
 
