@@ -1,5 +1,6 @@
 """Opening the built site in a browser, and writing down what is wrong with a page."""
 
+import base64
 import functools
 import http.server
 import os
@@ -52,10 +53,17 @@ PROBE = r"""async () => {
     };
 }"""
 # Folded parts are opened first, so that what stands in them is examined, too. Of
-# formulas only what is read aloud: the drawn form is hidden from readers, has the
-# colour of its sentence, and consists of thousands of parts.
+# a formula only what is read aloud: what is drawn has the colour of its sentence, and
+# thousands of parts. Of code each colour once on each ground.
 EXAMINE = """async (rules) => {
     for (const part of document.querySelectorAll("details")) part.open = true;
+    const seen = new Set();
+    for (const token of document.querySelectorAll(".highlight span")) {
+        const ground = token.closest(".highlight").parentElement.className;
+        const kind = `${token.className} on ${ground}`;
+        if (seen.has(kind)) token.replaceWith(...token.childNodes);
+        seen.add(kind);
+    }
     // It would fetch style sheets again, and look for imported ones in the wrong place.
     const asked = {runOnly: rules, resultTypes: ["violations"], preload: false};
     const found = (await axe.run({exclude: [".katex-html"]}, asked)).violations;
@@ -154,9 +162,7 @@ def visit(context: BrowserContext, address: str, pictures: Path) -> Faults:
                 faults[fault] += [f"{text} ({theme})" for text in texts]
             name = urlsplit(address).path.partition("/html/")[2].removesuffix(".html")
             picture = f"{name.replace('/', '-')}-{width}-{theme}.jpg"
-            page.screenshot(
-                path=pictures / picture, type="jpeg", quality=70, full_page=True
-            )
+            photograph(page, pictures / picture)
         page.evaluate(AXE)
         for theme in THEMES:
             page.emulate_media(color_scheme=theme, reduced_motion="reduce")
@@ -165,6 +171,20 @@ def visit(context: BrowserContext, address: str, pictures: Path) -> Faults:
             texts = page.evaluate(EXAMINE, rules)
             faults["axe"] += [f"{text} ({theme})" for text in texts]
     return faults
+
+
+def photograph(page: Page, target: Path) -> None:
+    """Keep a picture of a whole page; a wide one at two thirds, in half the time."""
+    width, height = page.evaluate("[innerWidth, document.body.scrollHeight]")
+    scale = 1 if width == PHONE else 2 / 3
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
+    how = {"format": "jpeg", "quality": 70, "optimizeForSpeed": True}
+    how |= {"captureBeyondViewport": True, "clip": clip}
+    session = page.context.new_cdp_session(page)
+    taken = session.send("Page.captureScreenshot", how)
+    session.detach()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(base64.b64decode(taken["data"]))
 
 
 def visit_all(width: int) -> dict[str, Faults]:
