@@ -1,14 +1,11 @@
 """The search: what it finds first, how it reads, how it opens; from files too."""
 
-import functools
-import http.server
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browsing import served
 from tools.pages import SITE
 
 MASKS = "chapters/03-masks.html"
@@ -18,24 +15,6 @@ MASKS = "chapters/03-masks.html"
 def page(browser: Browser) -> Iterator[Page]:
     with browser.new_page() as page:
         yield page
-
-
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder and prints nothing."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def served() -> Iterator[str]:
-    """Serve the folder that the site's folder stands in; gives the site's address."""
-    handler = functools.partial(QuietHandler, directory=SITE.parent)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.block_on_close = False
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/{SITE.name}"
-        server.shutdown()
 
 
 def results(page: Page, query: str, site: str = SITE.as_uri()) -> list[str]:
@@ -92,7 +71,7 @@ def test_search_in_files_makes_no_error(browser: Browser) -> None:
 
 
 def test_summary_is_a_sentence_without_code(page: Page) -> None:
-    with served() as site:
+    with served(SITE) as site:
         results(page, "why divide by sqrt", site)
         first = page.locator("ul.search > li").first
         assert "Why divide by sqrt" in first.locator("a").inner_text()
