@@ -80,8 +80,8 @@ def read_maps(weights: Any, queries: Any, keys: Any, scores: Any, mask: Any) -> 
             f"weights hold {given.min():.3g}, below 0: are they scores? Give those as "
             "`scores=`"
         )
-    named = _words("queries", queries)
-    columns = named if keys is None else _words("keys", keys)
+    named = read_words("queries", queries)
+    columns = named if keys is None else read_words("keys", keys)
     if (len(named), len(columns)) != given.shape[-2:]:
         raise ValueError(
             f"{len(named)} queries and {len(columns)} keys do not name the rows and "
@@ -133,7 +133,8 @@ def _agreed(ours: np.ndarray, given: np.ndarray | None) -> np.ndarray:
     return ours
 
 
-def _words(name: str, words: Any) -> list[str]:
+def read_words(name: str, words: Any) -> list[str]:
+    """Gives a list of words; says which argument is none."""
     if isinstance(words, str) or not isinstance(words, Sequence):
         came = repr(words) if isinstance(words, str) else type(words).__name__
         raise TypeError(f"{name} must be a list of words; got {came}")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._maps import read_words
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
 from attention_lib.plotting._figure import COLOURS, as_array
@@ -42,7 +43,7 @@ def explore_vectors(
             query that is none of them; other than two axes.
     """
     points = _read_points(x)
-    names = _read_words("words", words)
+    names = read_words("words", words)
     if len(names) != len(points) or len(set(names)) < len(names):
         raise ValueError(
             f"words must name the {len(points)} rows of x, all different; got {names}"
@@ -51,7 +52,7 @@ def explore_vectors(
         raise TypeError(f"query must be an int; got {type(query).__name__}")
     if not 0 <= query < len(names):
         raise ValueError(f"query must be 0 to {len(names) - 1}; got {query}")
-    called = _read_words("axes", axes)
+    called = read_words("axes", axes)
     if len(called) != 2:
         raise ValueError(f"axes must be two names; got {called}")
     data = {
@@ -95,12 +96,3 @@ def _read_points(x: Any) -> np.ndarray:
     if not np.isfinite(points).all():
         raise ValueError("x holds nan or inf")
     return points.astype(float)
-
-
-def _read_words(name: str, words: Any) -> list[str]:
-    if isinstance(words, str) or not isinstance(words, Sequence):
-        came = repr(words) if isinstance(words, str) else type(words).__name__
-        raise TypeError(f"{name} must be a list of words; got {came}")
-    if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"{name} must be words; got {list(words)!r}")
-    return list(words)

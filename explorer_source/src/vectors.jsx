@@ -1,10 +1,9 @@
 // Tokens as arrows in the plane: move them, and scores, weights and mix follow.
 import { useRef, useState } from "preact/hooks";
 import { softmax, unpack } from "./numbers.js";
+import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
 import style from "./vectors.css";
 
-const TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
-const ONE = TEMPERATURES.indexOf(1);
 const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 const STEP = 0.1;
 const dot = ([a, b], [c, d]) => a * c + b * d;
@@ -81,18 +80,7 @@ export function Vectors({ words, axes, x, query, limit }) {
             </label>
           ))}
         </fieldset>
-        <label>
-          temperature τ{" "}
-          <input
-            type="range"
-            min="0"
-            max={TEMPERATURES.length - 1}
-            value={heat}
-            aria-valuetext={String(temperature)}
-            onInput={(event) => setHeat(+event.currentTarget.value)}
-          />{" "}
-          <output class="view-number">{temperature}</output>
-        </label>
+        <Temperature name="temperature τ" heat={heat} choose={setHeat} />
         <label>
           <input type="checkbox" checked={scaled} onChange={(event) => setScaled(event.currentTarget.checked)} />
           divide by √2

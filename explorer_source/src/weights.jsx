@@ -4,10 +4,8 @@ import { useMemo, useState } from "preact/hooks";
 import { Grid } from "./grid.jsx";
 import { Heads, headName } from "./heads.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
+import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
 import style from "./weights.css";
-
-const TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10];
-const ONE = TEMPERATURES.indexOf(1);
 
 export function Weights({ sentences, first = [0, 0] }) {
   const [chosen, setChosen] = useState(0);
@@ -46,18 +44,7 @@ export function Weights({ sentences, first = [0, 0] }) {
           </label>
         )}
         {scores && (
-          <label>
-            temperature{" "}
-            <input
-              type="range"
-              min="0"
-              max={TEMPERATURES.length - 1}
-              value={heat}
-              aria-valuetext={String(temperature)}
-              onInput={(event) => setHeat(+event.currentTarget.value)}
-            />{" "}
-            <output class="view-number">{temperature}</output>
-          </label>
+          <Temperature name="temperature" heat={heat} choose={setHeat} />
         )}
       </div>
       {maps.length > 1 && <Heads layers={layers} heads={heads} maps={maps} chosen={at} choose={setHead} />}
