@@ -98,18 +98,6 @@ def test_icon_stands_in_for_its_script(browser: Browser) -> None:
         ) == [True, []]
 
 
-def test_formula_that_scrolls_is_reached_by_keyboard(browser: Browser) -> None:
-    with browser.new_page(viewport={"width": 375, "height": 800}) as page:
-        page.goto(next(c for c in chapters(SITE) if c.stem == "04-multi-head").as_uri())
-        found = page.evaluate(
-            """() => [...document.querySelectorAll(".katex-display")].map(
-                (e) => [e.scrollWidth > e.clientWidth, e.tabIndex === 0])"""
-        )
-        assert [True, True] in found
-        assert all(wide == reached for wide, reached in found)
-        assert page.evaluate("document.documentElement.scrollWidth") == 375
-
-
 def test_picture_says_its_size_and_waits() -> None:
     for page in chapters(SITE):
         images = parsed(page).select(".bd-article img")

@@ -98,7 +98,6 @@ def setup(app: Any) -> None:
     """Hook into Sphinx."""
     app.add_html_math_renderer("katex", (_visit_inline, None), (_visit_display, None))
     app.add_css_file(STYLE, priority=400)
-    app.add_js_file("formulas.js", loading_method="defer")
     app.connect("build-finished", _write_style)
 
 

@@ -26,7 +26,7 @@ INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
 PARTS: tuple[str, ...]
 PARTS = ("head", "launch", "program", "learn", "formulas", "api", "code_links", "terms")
 PARTS += ("search", "accessible", "icons", "lightness", "typefaces", "purge")
-PARTS += ("bundle",)
+PARTS += ("bundle", "scrolling")
 SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
 
 
@@ -117,10 +117,20 @@ def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
     for part in PARTS:
         import_module(f"tools.{part}").setup(app)
+    # "env": when a part of this extension changes, every page is read anew.
+    app.add_config_value("book_extension", _extension(), "env", [str])
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
     app.connect("env-get-outdated", _depend_on_static)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _extension() -> str:
+    """Return one hash of the extension's code."""
+    found = hashlib.sha256()
+    for path in sorted((ROOT / "tools").glob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def _fill_cache(app: Any) -> None:
