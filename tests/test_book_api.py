@@ -12,10 +12,10 @@ from bs4 import Tag
 
 from tools.api import _configure, _source, missing_pages
 from tools.chapters import ROOT, chapter_paths
-from tools.elsewhere import address_elsewhere
-from tools.names import api_page, entries, modules, public_names
+from tools.library.elsewhere import address_elsewhere
+from tools.library.in_chapters import first_chapter, shown_modules, shown_names
+from tools.library.names import api_page, entries, modules, public_names
 from tools.pages import SITE, parsed, site_pages
-from tools.showing import first_chapter, shown_modules, shown_names
 
 MODULES = modules(ROOT)
 CHAPTERS = [path.stem for path in chapter_paths(ROOT)]

@@ -156,7 +156,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         (root / name).parent.mkdir()
         (root / name).write_text(text)
     settings = {
-        "extensions": "myst_parser,tools.launch,tools.head",
+        "extensions": "myst_parser,tools.parts.launch,tools.parts.head",
         "exclude_patterns": "notebooks",
         "html_theme": "sphinx_book_theme",
         "root_doc": "book/index",
@@ -233,8 +233,8 @@ def test_extension_of_the_site_adds_the_button(
         def connect(self, event: str, *_: object, **__: object) -> None:
             self.events.append(event)
 
-    assert "launch" in site.PARTS
-    monkeypatch.setattr(site, "PARTS", ["launch"])
+    assert "parts.launch" in site.PARTS
+    monkeypatch.setattr(site, "PARTS", ["parts.launch"])
     site.setup(App())
     assert {"book_colab_folder", "html-page-context"} <= {*App.events}
 

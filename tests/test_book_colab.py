@@ -14,8 +14,8 @@ from nbformat import NotebookNode
 from tools import colab
 from tools.address import colab_folder
 from tools.colab import write_copies
-from tools.colab_links import Links
-from tools.private import details
+from tools.copies.links import Links
+from tools.recording.private import details
 
 ROOT = Path(__file__).resolve().parents[1]
 ADDRESS = "https://github.com/ada/book"

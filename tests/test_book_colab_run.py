@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from tools.colab import dependencies, set_up_source, stamped, write_copies
 from tools.colab_check import Run, check, layer, row
-from tools.colab_links import Links, cells_with_anchors
+from tools.copies.links import Links, cells_with_anchors
 
 ROOT = Path(__file__).resolve().parents[1]
 Said = tuple[int, list[str]]  # status, printed lines

@@ -22,11 +22,11 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from tools.execute import kernel_environment
-from tools.numbers import compare_text, unit_of
-from tools.outputs import compare_outputs, side_by_side
-from tools.pictures import THRESHOLD, decode, difference, worst_block
-from tools.rules import record_faults
+from tools.comparing.numbers import compare_text, unit_of
+from tools.comparing.outputs import compare_outputs, side_by_side
+from tools.comparing.pictures import THRESHOLD, decode, difference, worst_block
+from tools.recording.execute import kernel_environment
+from tools.recording.rules import record_faults
 
 ROOT = Path(__file__).resolve().parents[1]
 UNITS = st.integers(-(10**6), 10**6)

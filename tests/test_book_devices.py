@@ -19,8 +19,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from torch import nn
 
 from tools import devices
-from tools.execute import kernel_environment
-from tools.placement import ON_PURPOSE, misplaced
+from tools.gpu.placement import ON_PURPOSE, misplaced
+from tools.recording.execute import kernel_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 GPU_WORKFLOW = ROOT / ".github" / "workflows" / "gpu.yml"
@@ -32,7 +32,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
-from tools.pretend import install
+from tools.gpu.pretend import install
 device = install()
 here = torch.arange(12.0).view(3, 4).to(device)
 torch.use_deterministic_algorithms(True)

@@ -13,10 +13,11 @@ import pytest
 from bs4 import BeautifulSoup
 
 from tests.browsing import opened_browser
-from tools import pdf, pdf_check
-from tools.pdf_book import contents, whole_book
-from tools.pdf_check import Paper, dead_links, misplaced_solutions, wrong_contents
-from tools.pdf_pages import read_pages
+from tools import pdf
+from tools.paper import check
+from tools.paper.book import contents, whole_book
+from tools.paper.check import Paper, dead_links, misplaced_solutions, wrong_contents
+from tools.paper.pages import read_pages
 
 TOC = """format: jb-book
 root: book/index.md
@@ -196,7 +197,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Printed:
     # No fault: no picture is missing, no text stands over the margin, and what follows.
     assert pdf.make(root, output) == []
     text = (root / "_build/pdf/book.html").read_text(encoding="utf-8")
-    return Printed(root, text, output, pdf_check.read_paper(output))
+    return Printed(root, text, output, check.read_paper(output))
 
 
 @pytest.fixture
@@ -265,8 +266,8 @@ def test_solution_that_is_lost_is_named(small: Printed) -> None:
 def test_book_that_grows_too_much_is_named(
     small: Printed, monkeypatch: pytest.MonkeyPatch, bound: str, fault: str
 ) -> None:
-    monkeypatch.setattr(pdf_check, bound, 1)
-    found = pdf_check.faults(small.paper, small.document, small.root)
+    monkeypatch.setattr(check, bound, 1)
+    found = check.faults(small.paper, small.document, small.root)
     assert len(found) == 1
     assert fault in found[0]
 

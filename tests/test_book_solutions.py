@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tools.chapters import chapter_paths
-from tools.execute import execute
-from tools.solutions import exercises_of, solved_notebook
+from tools.copies.solutions import exercises_of, solved_notebook
+from tools.recording.execute import execute
 
 STEMS = [path.stem for path in chapter_paths()]
 

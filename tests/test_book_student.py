@@ -13,9 +13,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools import student
 from tools.chapters import chapter_paths, notebook_path
-from tools.drafts import Draft, examine
-from tools.execute import execute
-from tools.solutions import exercises_of
+from tools.copies.solutions import exercises_of
+from tools.recording.drafts import Draft, examine
+from tools.recording.execute import execute
 from tools.student import handed_out, without_solutions
 
 ROOT = Path(__file__).resolve().parents[1]

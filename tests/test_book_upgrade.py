@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tools import upgrade as tool
-from tools.moved import beyond, faults, moved_cells, moved_pins, pins, report
+from tools.comparing.moved import beyond, faults, moved_cells, moved_pins, pins, report
 from tools.upgrade import PINS, REPORT, STATE, StoppedError, main, upgrade
 
 OLD, NEW, NEWER = "torch==1.0\n", "torch==2.0\n", "torch==3.0\n"

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tools import environments, machines, reproduces, variations
-from tools.blanks import BLANK, fill
+from tools import environments, variations
 from tools.environments import RECIPES, UnavailableError, environment, find_python
-from tools.machines import UnfitError, instructions
+from tools.machines import reproduces, ways
+from tools.machines.blanks import BLANK, fill
+from tools.machines.ways import UnfitError, instructions
 from tools.variations import by_chapter
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -154,7 +155,7 @@ def test_run_of_another_day_or_state_is_marked() -> None:
 
 def test_every_variation_has_a_row(tmp_path: Path) -> None:
     kept = json.loads(KEPT.read_text(encoding="utf-8"))["rows"]
-    assert [v.name for v in machines.variations(tmp_path)] == list(kept)
+    assert [v.name for v in ways.variations(tmp_path)] == list(kept)
 
 
 def test_blank_without_a_text_is_refused() -> None:
@@ -196,7 +197,7 @@ def test_instructions_that_the_processor_lacks_are_refused(
 
 
 def test_layout_reads_weights_by_columns_and_leaves_no_names(tmp_path: Path) -> None:
-    settings = machines.layout(tmp_path)
+    settings = ways.layout(tmp_path)
     startup = Path(settings["IPYTHONDIR"]) / "profile_default/startup/00-variation.py"
     code = (
         "exec(open(r'%s').read()); from torch import nn; "
@@ -284,13 +285,13 @@ def test_python_is_found_or_not() -> None:
 def test_every_supported_python_has_a_variation(tmp_path: Path) -> None:
     ci = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
     supported = ci["jobs"]["test"]["strategy"]["matrix"]["python"]
-    names = {variation.name for variation in machines.variations(tmp_path)}
+    names = {variation.name for variation in ways.variations(tmp_path)}
     assert {f"python-{version}" for version in supported} <= names & set(RECIPES)
 
 
 def test_locale_writes_a_decimal_comma(tmp_path: Path) -> None:
     try:
-        settings = machines.elsewhere(tmp_path / "new")
+        settings = ways.elsewhere(tmp_path / "new")
     except UnfitError as error:
         pytest.skip(str(error))
     startup = tmp_path / "new/profile_default/startup/00-variation.py"

@@ -8,12 +8,12 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser
 
-from tools.fonts import embedded_face
-from tools.icons import icons, shown_characters, style, without_icons
-from tools.lightness import lighter, svg_size, to_webp
+from tools.finish.fonts import embedded_face
+from tools.finish.icons import icons, shown_characters, style, without_icons
+from tools.finish.lightness import lighter, svg_size, to_webp
+from tools.finish.purge import purged
+from tools.finish.typefaces import others
 from tools.pages import SITE, parsed, site_pages
-from tools.purge import purged
-from tools.typefaces import others
 from tools.weight import (
     Weight,
     chapters,

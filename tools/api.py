@@ -22,9 +22,17 @@ from docutils.statemachine import StringList
 from sphinx import addnodes
 
 from tools.address import repository_address
-from tools.elsewhere import address_elsewhere
-from tools.names import PACKAGE, Entry, api_page, entries, imported, modules, parsed
-from tools.showing import first_chapter, shown_modules
+from tools.library.elsewhere import address_elsewhere
+from tools.library.in_chapters import first_chapter, shown_modules
+from tools.library.names import (
+    PACKAGE,
+    Entry,
+    api_page,
+    entries,
+    imported,
+    modules,
+    parsed,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = """# {package}.{module}

@@ -16,13 +16,13 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 from tools.address import BRANCH, colab_folder, git, repository_address
-from tools.colab_links import Links, cells_with_anchors
+from tools.copies.links import Links, cells_with_anchors
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = Path("_build", "colab")
 # What a copy is made from, or leads to at the commit.
 SOURCES = ("attention_lib", "book", "notebooks", "pyproject.toml")
-TEMPLATE = Path(__file__).with_name("colab_setup.py")
+TEMPLATE = Path(__file__).with_name("copies") / "set_up_cell.py"
 START = "# @title"
 SET_UP = {
     "cellView": "form",  # folded under its title

@@ -24,10 +24,17 @@ from nbformat import NotebookNode
 from nbval import plugin as nbval
 from nbval.plugin import IPyNbCell, NbCellError
 
-from tools.execute import kernel_environment
-from tools.outputs import compare_outputs
-from tools.program import without_program
-from tools.rules import cell_faults, first_line, reason, skipped, tags, tolerance
+from tools.comparing.outputs import compare_outputs
+from tools.parts.program import without_program
+from tools.recording.execute import kernel_environment
+from tools.recording.rules import (
+    cell_faults,
+    first_line,
+    reason,
+    skipped,
+    tags,
+    tolerance,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = Path("reports", "pictures")

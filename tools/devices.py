@@ -1,7 +1,7 @@
 """Run every notebook on another device, real or pretended: a plugin for pytest.
 
 Run as `ATTENTION_DEVICE=cuda python -m pytest -p tools.compare -p tools.devices --nbval
-notebooks`, or with `pretend` (`tools/pretend.py`). The records are those of the CPU.
+notebooks`, or with `pretend` (`tools/gpu/pretend.py`). The records are the CPU's.
 
 `python -m tools.devices` says which GPU is there; without one it ends with status 2.
 """
@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from nbval.plugin import IPyNbCell
 
-from tools.rules import skipped
+from tools.recording.rules import skipped
 
 FOLDER = Path("_build", "devices", "ipython")
-FINDINGS = "__import__('tools.placement').placement.findings"
+FINDINGS = "__import__('tools.gpu.placement').gpu.placement.findings"
 # IPython runs this in each kernel before the first cell. It leaves no name behind.
 START = """\
 if __import__("os").environ["ATTENTION_DEVICE"] == "pretend":
-    __import__("tools.pretend").pretend.install()
-__import__("tools.placement").placement.watch(get_ipython())
+    __import__("tools.gpu.pretend").gpu.pretend.install()
+__import__("tools.gpu.placement").gpu.placement.watch(get_ipython())
 """
 LAST = pytest.StashKey[bool]()
 

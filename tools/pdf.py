@@ -44,9 +44,9 @@ def make(root: Path, output: Path) -> list[str]:
         ValueError: a page is not built, or a link leads nowhere.
         RuntimeError: there is no browser.
     """
-    from tools.pdf_book import commit_and_date, whole_book
-    from tools.pdf_check import faults, read_paper
-    from tools.pdf_print import print_book
+    from tools.paper.book import commit_and_date, whole_book
+    from tools.paper.check import faults, read_paper
+    from tools.paper.print import print_book
 
     print("putting the pages together", flush=True)
     document = root / "_build/pdf/book.html"

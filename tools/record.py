@@ -15,9 +15,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from tools.chapters import ROOT
-from tools.drafts import PROSE, Draft, code_of, examine, store, strays, with_outputs
-from tools.execute import execute
-from tools.freshness import fingerprints
+from tools.recording.drafts import (
+    PROSE,
+    Draft,
+    code_of,
+    examine,
+    store,
+    strays,
+    with_outputs,
+)
+from tools.recording.execute import execute
+from tools.recording.freshness import fingerprints
 
 
 def update(drafts: list[Draft]) -> list[str]:

@@ -24,9 +24,10 @@ SOURCES = ("attention_lib", "book", "chapters", "notebooks", "tools")
 INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
 # In the order in which they hook in; the last look at the pages that are written.
 PARTS: tuple[str, ...]
-PARTS = ("head", "launch", "program", "learn", "formulas", "api", "code_links", "terms")
-PARTS += ("search", "accessible", "icons", "lightness", "typefaces", "purge")
-PARTS += ("bundle", "scrolling")
+PARTS = ("parts.head", "parts.launch", "parts.program", "parts.learn", "parts.formulas")
+PARTS += ("api", "library.code_links", "parts.terms", "parts.search")
+PARTS += ("finish.accessible", "finish.icons", "finish.lightness", "finish.typefaces")
+PARTS += ("finish.purge", "finish.bundle", "finish.scrolling")
 SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
 
 
@@ -81,8 +82,8 @@ def is_current(root: Path) -> bool:
 
 def _records_are_ready(root: Path) -> bool:
     """Record what is stale, and report what fails."""
-    from tools.drafts import examine, strays
     from tools.record import update
+    from tools.recording.drafts import examine, strays
 
     try:
         faults = update(examine(root)) + strays(root)
@@ -128,7 +129,7 @@ def setup(app: Any) -> dict[str, bool]:
 def _extension() -> str:
     """Return one hash of the extension's code."""
     found = hashlib.sha256()
-    for path in sorted((ROOT / "tools").glob("*.py")):
+    for path in sorted((ROOT / "tools").rglob("*.py")):
         found.update(path.read_bytes())
     return found.hexdigest()
 
@@ -145,9 +146,9 @@ def _fill_cache(app: Any) -> None:
     from sphinx.errors import ExtensionError
 
     from tools.chapters import chapter_paths, notebook_path, read_chapter
-    from tools.drafts import read_record
-    from tools.folded import unfolded
-    from tools.freshness import stale_causes
+    from tools.converting.folded import unfolded
+    from tools.recording.drafts import read_record
+    from tools.recording.freshness import stale_causes
 
     root = Path(app.srcdir)
     cache = get_cache(app.env.mystnb_config.execution_cache_path)

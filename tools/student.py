@@ -20,9 +20,9 @@ from nbformat.v4 import new_markdown_cell
 
 from tools.address import colab_folder, git, repository_address
 from tools.colab import dependencies, empty, origin, set_up_source, stamped
-from tools.colab_links import PICTURES, Links, cells_with_anchors
-from tools.drafts import Draft, examine
-from tools.solutions import exercises_of
+from tools.copies.links import PICTURES, Links, cells_with_anchors
+from tools.copies.solutions import exercises_of
+from tools.recording.drafts import Draft, examine
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = Path("_build", "student")

@@ -10,8 +10,8 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from tools.private import details
-from tools.rules import is_picture
+from tools.recording.private import details
+from tools.recording.rules import is_picture
 
 ROOT = Path(__file__).resolve().parents[1]
 READ = ("notebooks/*.ipynb", "chapters/*.md", "book/*.md", "*.md")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.moved import beyond, faults, moved_pins, pins, report
+from tools.comparing.moved import beyond, faults, moved_pins, pins, report
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS, STATE, REPORT = "requirements.txt", "_build/upgrade", "reports/upgrade.md"

@@ -21,8 +21,8 @@ from typing import Any
 
 from tools.devices import describe
 from tools.environments import UnavailableError, environment, versions
-from tools.machines import UnfitError, Variation, variations
-from tools.reproduces import show, summary, write
+from tools.machines.reproduces import show, summary, write
+from tools.machines.ways import UnfitError, Variation, variations
 
 ROOT = Path(__file__).resolve().parents[1]
 MACHINE = f"a machine with {os.cpu_count()} cores, {platform.machine()}"

@@ -1,0 +1,1 @@
+"""What differs between two runs: numbers, pictures, whole outputs."""

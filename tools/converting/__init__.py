@@ -1,0 +1,1 @@
+"""From a chapter in MyST to a notebook in plain Markdown."""

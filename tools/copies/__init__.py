@@ -1,0 +1,1 @@
+"""What copies of the notebooks need: links that hold, a set-up cell, solutions."""

@@ -1,0 +1,1 @@
+"""The pages of the site as one document for paper: made, printed and checked."""

@@ -1,0 +1,1 @@
+"""Parts of the Sphinx extension: what it adds to the pages while they are made."""

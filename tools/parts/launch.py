@@ -1,0 +1,73 @@
+"""What a reader does with a page: open in Colab, download, edit, report a mistake.
+
+A part of the Sphinx extension. It brings the templates in book/_templates, which put
+these links where the theme's buttons were: those open and hand out a page's source, a
+`.md`, which neither Colab nor a reader can run.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tools.address import colab_folder, page_links, repository_address
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "book/_templates"
+NOTEBOOKS = "notebooks"
+
+
+def setup(app: Any) -> None:
+    """Hook into Sphinx."""
+    # "html": when the address changes, every page is written anew.
+    app.add_config_value("book_address", None, "html", [str, type(None)])
+    app.add_config_value("book_colab_folder", None, "html", [str, type(None)])
+    app.connect("config-inited", _configure)
+    # Before the theme tries its templates, at 500, to leave out those that are empty.
+    app.connect("html-page-context", _add_tools, priority=400)
+    app.connect("build-finished", _copy_notebooks)
+
+
+def _configure(app: Any, config: Any) -> None:
+    """Keep the addresses, or None; look for templates here before the theme's."""
+    config.book_address = repository_address(Path(app.srcdir))
+    config.book_colab_folder = colab_folder(config.book_address)
+    config.templates_path.insert(0, str(TEMPLATES))
+
+
+def _add_tools(
+    app: Any, pagename: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Give the templates `book_tools`: what a page's links do, and where they lead."""
+    tools: dict[str, str] = {}
+    stem = _chapter(app, pagename)
+    if stem and app.config.book_colab_folder:
+        tools["colab"] = f"{app.config.book_colab_folder}/{stem}.ipynb"
+    if stem and _notebook(app, stem).is_file():
+        tools["notebook"] = context["pathto"](f"{NOTEBOOKS}/{stem}.ipynb", 1)
+    if pagename in app.env.found_docs:
+        source = str(app.env.doc2path(pagename, base=False))
+        title = app.env.titles[pagename].astext()
+        tools |= page_links(app.config.book_address, source, title)
+    context["book_tools"] = tools
+
+
+def _chapter(app: Any, pagename: str) -> str | None:
+    """Return a chapter's stem, or None for another page."""
+    folder, _, stem = pagename.rpartition("/")
+    return stem if folder == "chapters" and pagename in app.env.found_docs else None
+
+
+def _notebook(app: Any, stem: str) -> Path:
+    return Path(app.srcdir) / NOTEBOOKS / f"{stem}.ipynb"
+
+
+def _copy_notebooks(app: Any, exception: Exception | None) -> None:
+    """Put the chapters' records beside the pages, for "Download notebook"."""
+    if exception or app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / NOTEBOOKS
+    shutil.rmtree(folder, ignore_errors=True)  # a chapter may have gone
+    for page in sorted(app.env.found_docs):
+        stem = _chapter(app, page)
+        if stem and _notebook(app, stem).is_file():
+            folder.mkdir(exist_ok=True)
+            shutil.copyfile(_notebook(app, stem), folder / f"{stem}.ipynb")
