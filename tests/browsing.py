@@ -26,6 +26,8 @@ from tools.pages import SITE, site_pages
 
 SCREENSHOTS = Path(__file__).resolve().parents[1] / "reports" / "screenshots"
 PHONE, DESKTOP = 375, 1440
+# WCAG 1.4.10: a page of 1,280 pixels at 400 %.
+NARROWEST = 320
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 # WCAG 2.2 at level AA holds all of these; "best-practice" is what axe adds.
@@ -163,6 +165,11 @@ def visit(context: BrowserContext, address: str, pictures: Path) -> Faults:
             name = urlsplit(address).path.partition("/html/")[2].removesuffix(".html")
             picture = f"{name.replace('/', '-')}-{width}-{theme}.jpg"
             photograph(page, pictures / picture)
+        if width == PHONE:
+            page.set_viewport_size({"width": NARROWEST, "height": 900})
+            if page.evaluate("document.documentElement.scrollWidth") > NARROWEST:
+                faults["sideways scroll"].append(f"at {NARROWEST} pixels")
+            page.set_viewport_size({"width": PHONE, "height": 900})
         page.evaluate(AXE)
         for theme in THEMES:
             page.emulate_media(color_scheme=theme, reduced_motion="reduce")

@@ -104,6 +104,7 @@ FAULTY = {
     ),
     "failed request": ('<script src="absent.js"></script>', "/absent.js"),
     "sideways scroll": ('<div style="width: 3000px">wide</div>', "HTML"),
+    "sideways scroll, narrow": ('<div style="width: 340px">wide</div>', "at 320"),
     "formula": (r'<span class="math">\(\frac{1}\)</span>', r"\frac{1}"),
     "image": ('<img src="absent.png" alt="nothing">', "/absent.png"),
     "screen reader": ('<span class="katex">silent</span>', "silent"),

@@ -25,7 +25,8 @@ INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
 # In the order in which they hook in; the last look at the pages that are written.
 PARTS: tuple[str, ...]
 PARTS = ("parts.head", "parts.launch", "parts.program", "parts.learn", "parts.formulas")
-PARTS += ("api", "library.code_links", "parts.terms", "parts.search")
+PARTS += ("parts.punctuation", "parts.terms", "parts.search", "api")
+PARTS += ("library.code_links",)
 PARTS += ("finish.accessible", "finish.icons", "finish.lightness", "finish.typefaces")
 PARTS += ("finish.purge", "finish.bundle", "finish.scrolling")
 SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")

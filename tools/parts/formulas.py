@@ -23,6 +23,7 @@ from typing import Any
 from docutils import nodes
 
 from tools.finish.fonts import embedded_face
+from tools.parts.punctuation import CLASS
 
 KATEX = Path(__file__).with_name("katex")
 STYLE = "katex.css"
@@ -36,6 +37,8 @@ NUMBERED = re.compile(r"\\(begin|end)\{(equation|align|gather|alignat)\}")
 # What only a screen reader reads must not call for a font.
 UNDRAWN = ".katex .katex-mathml{font-family:math}\n"
 PIECE = re.compile(r"<(/?span|[^>]*)([^>]*)>|[^<]+")
+# What a line that is too long may be broken between.
+BOX = '<span class="katex-base">'
 # A font belongs in the style sheet when a formula has one of its classes.
 CLASSES = {
     "Main-Regular": {"katex-html"},
@@ -120,8 +123,12 @@ def _html(translator: Any, node: nodes.Element, tex: str, display: bool) -> str:
 
 
 def _visit_inline(self: Any, node: nodes.math) -> None:
+    html = _html(self, node, node.astext(), display=False)
+    if CLASS in node.parent["classes"]:
+        first, *others = html.split(BOX)
+        html = first + BOX + f"<wbr>{BOX}".join(others) if others else html
     self.body.append(self.starttag(node, "span", "", CLASS="math notranslate"))
-    self.body.append(_html(self, node, node.astext(), display=False) + "</span>")
+    self.body.append(html + "</span>")
     raise nodes.SkipNode
 
 

@@ -1,0 +1,76 @@
+"""A formula and the comma, or the bracket, that belongs to it stand on one line."""
+
+import pytest
+from bs4 import BeautifulSoup
+from docutils import nodes
+from docutils.utils import new_document
+from playwright.sync_api import Browser
+
+from tools.pages import SITE
+from tools.parts.punctuation import CLASS, JoinPunctuation
+from tools.weight import chapters
+
+# How many formulas are followed by punctuation, and those whose punctuation is a line
+# further down or up.
+APART = r"""() => {
+    const formulas = [...document.querySelectorAll(".bd-article span.math")];
+    const followed = formulas.filter((formula) =>
+        /^[.,;:!?)]/.test(formula.nextSibling?.data ?? ""));
+    const apart = followed.filter((formula) => {
+        const range = document.createRange();
+        range.setStart(formula.nextSibling, 0);
+        range.setEnd(formula.nextSibling, 1);
+        const box = [...formula.querySelectorAll(".katex-base")].pop();
+        const [sign, last] = [range, box].map((e) => e.getBoundingClientRect());
+        return sign.width && sign.left < last.left;
+    });
+    return [followed.length, apart.map((formula) => formula.textContent)];
+}"""
+
+
+@pytest.mark.parametrize("width", [320, 375, 1440])
+def test_punctuation_stays_with_its_formula(browser: Browser, width: int) -> None:
+    count, apart = 0, []
+    with browser.new_page(viewport={"width": width, "height": 900}) as page:
+        for chapter in chapters(SITE):
+            page.goto(chapter.as_uri())
+            followed, found = page.evaluate(APART)
+            count += followed
+            apart += found
+    assert count > 100
+    assert apart == []
+
+
+def test_long_formula_still_breaks() -> None:
+    html = (SITE / "chapters/04-multi-head.html").read_text(encoding="utf-8")
+    joined = BeautifulSoup(html, "lxml").select(f"span.{CLASS}")
+    boxes = [len(span.select(".katex-base")) for span in joined]
+    assert max(boxes) > 1
+    assert [len(span.select("wbr")) for span in joined] == [n - 1 for n in boxes]
+
+
+def joined(*parts: str | nodes.math) -> str:
+    """Run the transform on one paragraph; gives it, with the joined in brackets."""
+    document = new_document("page")
+    paragraph = nodes.paragraph(
+        "", "", *(nodes.Text(p) if isinstance(p, str) else p for p in parts)
+    )
+    document += paragraph
+    JoinPunctuation(document).run()
+    return "".join(
+        f"<{child.astext()}>" if isinstance(child, nodes.inline) else child.astext()
+        for child in paragraph
+    )
+
+
+def test_only_punctuation_is_joined() -> None:
+    a, b = nodes.math("", "a"), nodes.math("", "b")
+    assert joined("Here ", a, ", there (", b, "), and so on.") == (
+        "Here <a,> there <(b),> and so on."
+    )
+
+
+def test_words_and_spaces_are_not_joined() -> None:
+    assert joined("All of ", nodes.math("", "a"), " and", nodes.math("", "b")) == (
+        "All of a andb"
+    )
