@@ -148,8 +148,9 @@ Build = Callable[..., Path]
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Build a small site, as often as asked, with the button, theme and style."""
     root = tmp_path_factory.mktemp("small-site")
+    contents = "```{toctree}\n../chapters/01-a\n```"
     for name, text in {
-        "book/index.md": "# Welcome\n\n```{toctree}\n../chapters/01-a\n```\n",
+        "book/index.md": f"# Welcome\n\n{{pdf}}`On paper`\n\n{contents}\n",
         "chapters/01-a.md": "# A chapter\n\nText.\n",
         "notebooks/01-a.ipynb": "{}",
     }.items():
@@ -216,6 +217,8 @@ def test_buttons_follow_the_address(build: Build) -> None:
         text = (folder / "chapters/01-a.html").read_text(encoding="utf-8")
         assert (f'href="{site}chapters/01-a.html"' in text) == bool(name)
         assert ('rel="canonical"' in text) == bool(name)
+        text = (folder / "book/index.html").read_text(encoding="utf-8")
+        assert (f'href="{site}book.pdf"' in text) == bool(name)
         for file in ("sitemap.xml", "robots.txt"):
             assert (folder / file).is_file() == bool(name)
             assert not name or site in (folder / file).read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
 """What search engines, tabs and messengers read of a page: a part of the extension.
 
 Each page's description is its first paragraph. Nothing is loaded for any of it. A
-canonical address, sitemap and robots.txt come only where the site's address is known.
+canonical address, sitemap and robots.txt come only where the site's address is known;
+so does the link to the PDF, which publishing puts beside the first page.
 """
 
 from html import escape
@@ -10,6 +11,7 @@ from typing import Any
 
 from tools.address import repository_address, site_address
 
+PDF = "book.pdf"
 LONGEST = 160  # what search engines show of a description
 COLOURS = {"light": "#fdfcf9", "dark": "#14181d"}  # --book-paper in book.css
 UNLISTED = {"genindex", "search", "py-modindex"}
@@ -22,7 +24,9 @@ WORDS = {
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    app.add_config_value("book_site", None, "html", [str, type(None)])
+    # "env": pages hold links to the address.
+    app.add_config_value("book_site", None, "env", [str, type(None)])
+    app.add_role("pdf", _link_pdf)
     app.connect("config-inited", _find_address)
     app.connect("html-page-context", _add_tags, priority=600)
     app.connect("build-finished", _write_sitemap)
@@ -30,6 +34,18 @@ def setup(app: Any) -> None:
 
 def _find_address(app: Any, config: Any) -> None:
     config.book_site = site_address(repository_address(Path(app.srcdir)))
+
+
+def _link_pdf(
+    name: str, raw: str, text: str, line: int, inliner: Any, *_: Any
+) -> tuple[list[Any], list[Any]]:
+    """Turn {pdf}`words` into a link to the PDF, where there is one to link."""
+    from docutils import nodes
+
+    site = inliner.document.settings.env.config.book_site
+    if not site:
+        return [nodes.Text(text)], []
+    return [nodes.reference(raw, text, refuri=f"{site}{PDF}")], []
 
 
 def describe(doctree: Any, title: str, book: str) -> str:
