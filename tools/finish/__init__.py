@@ -1,1 +1,1 @@
-"""Parts of the Sphinx extension that mend the written pages and make them light."""
+"""Parts of the Sphinx extension that mend finished HTML and make it light."""
