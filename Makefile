@@ -4,7 +4,7 @@
 
 PY := .venv/bin/python
 # One session: the checks are tests too, so all run, and one summary names what failed.
-PYTEST := $(PY) -m pytest -n auto --dist loadscope --junitxml=reports/junit.xml
+PYTEST := $(PY) -m pytest -n auto --dist loadscope --no-loadscope-reorder --junitxml=reports/junit.xml
 COVERAGE := --cov=attention_lib --cov-branch --cov-fail-under=98 \
   --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage
 NBVAL := -p tools.compare --nbval --nbval-cell-timeout=120
@@ -13,7 +13,7 @@ LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup book serve colab pdf student notebooks test test-lib test-book test-notebooks \
-  test-colab test-variations test-devices test-gpu lint format benchmarks lock \
+  test-solutions test-colab test-variations test-devices test-gpu lint format benchmarks lock \
   upgrade links lighthouse audit clean
 
 help: ## list the targets
@@ -53,6 +53,9 @@ test-book: setup ## test the pipeline and the site only
 
 test-notebooks: setup ## run every notebook again and compare
 	@$(PYTEST) $(NBVAL) notebooks
+
+test-solutions: setup ## run every solution with all cells of its chapter
+	@$(PYTEST) --whole-chapters tests/test_book_solutions.py
 
 test-colab: setup ## run the copies for Colab in fresh environments, and compare
 	@$(PY) -m tools.colab_check $(ARGS)

@@ -1,6 +1,7 @@
 """What all tests share: shapes checked at each call, examples that repeat, refusals."""
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -28,13 +29,26 @@ settings.load_profile("book")
 SLOWEST = (
     "tests/test_book_desktop.py",
     "tests/test_book_phone.py",
-    "tests/test_book_solutions.py",
     "notebooks/08-training.ipynb",
     "tests/test_book_site.py",
+    "tests/test_book_solutions.py",
 )
 
 Spoken = Callable[..., list[str]]
 Refused = Callable[[type[Exception], str], AbstractContextManager[None]]
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: browsers and kernels let a test wait."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole-chapters",
+        action="store_true",
+        help="run solutions in all of a chapter",
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

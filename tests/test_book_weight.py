@@ -8,6 +8,7 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser
 
+from tools.finish import fonts
 from tools.finish.fonts import embedded_face
 from tools.finish.icons import icons, shown_characters, style, without_icons
 from tools.finish.lightness import lighter, svg_size, to_webp
@@ -187,6 +188,36 @@ def test_embedded_face_without_glyphs_is_empty() -> None:
         style="normal",
     )
     assert face == ""
+
+
+def test_font_is_cut_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cuts: list[str] = []
+
+    def cut(font: Path, characters: str, limits: object) -> bytes:
+        cuts.append(characters)
+        return characters.encode()
+
+    monkeypatch.setattr(fonts, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(fonts, "MOST", 3)
+    monkeypatch.setattr(fonts, "_cut", cut)
+    font = tmp_path / "a.woff2"
+    font.write_bytes(b"one")
+
+    def ask(characters: str, limits: tuple[int, int] | None = None) -> bytes:
+        fonts._subset.cache_clear()  # as another build
+        return fonts._subset(font, characters, limits)
+
+    assert ask("ab") == ask("ab") == b"ab"
+    assert cuts == ["ab"]
+    assert ask("abc") == b"abc"
+    ask("ab", (400, 700))
+    font.write_bytes(b"two")
+    ask("ab")
+    assert cuts == ["ab", "abc", "ab", "ab"]
+    for number in range(9):
+        ask(str(number))
+    assert len(list(fonts.KEPT.iterdir())) <= fonts.MOST + 1
+    fonts._subset.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,20 @@
 """Fonts cut to the glyphs that the pages show, to stand in a style sheet themselves.
 
 Such a font is there when the style sheet is: nothing jumps, and a page that is
-opened as a file needs no leave to load it.
+opened as a file needs no leave to load it. Cutting takes seconds, and most edits need
+no new glyph, so what was cut is kept for the next build.
 """
 
 import base64
+import hashlib
 import io
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+KEPT = Path(__file__).resolve().parents[2] / "_build/fonts"
+MOST = 60  # files kept, a few builds' worth
 
 
 def embedded_face(
@@ -42,7 +48,29 @@ def embedded_face(
 @cache
 def _subset(font: Path, characters: str, limits: tuple[int, int] | None) -> bytes:
     """Return a font with these characters only; nothing where it has none of them."""
-    from fontTools import subset  # type: ignore[import-untyped]
+    import fontTools  # type: ignore[import-untyped]
+
+    asked = (
+        fontTools.version,
+        hashlib.sha256(font.read_bytes()).hexdigest(),
+        characters,
+        limits,
+    )
+    path = KEPT / f"{hashlib.sha256(repr(asked).encode()).hexdigest()[:32]}.woff2"
+    if not path.is_file():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        for old in sorted(KEPT.iterdir(), key=lambda p: p.stat().st_mtime)[:-MOST]:
+            old.unlink()
+        # Whole or not at all, also where two builds run at once.
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(_cut(font, characters, limits))
+        partial.replace(path)
+    return path.read_bytes()
+
+
+def _cut(font: Path, characters: str, limits: tuple[int, int] | None) -> bytes:
+    """Cut a font, which takes a second."""
+    from fontTools import subset
     from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
     with TTFont(font, recalcTimestamp=False) as whole:

@@ -6,6 +6,7 @@ much rather than too little.
 
 import ast
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 LIBRARY = "attention_lib"
@@ -28,7 +29,7 @@ def reached_files(sources: Iterable[str], root: Path) -> set[Path]:
 def _imported(sources: Iterable[str], root: Path) -> set[Path]:
     """Return the files that code names in its own imports."""
     try:
-        nodes = [node for text in sources for node in ast.walk(ast.parse(text))]
+        nodes = [node for text in sources for node in _nodes(text)]
     except SyntaxError:  # a magic or a shell line: anything may be behind it
         return _everything(root)
     found: set[Path] = set()
@@ -45,6 +46,18 @@ def _imported(sources: Iterable[str], root: Path) -> set[Path]:
                 used = _attributes(alias.asname or alias.name, nodes)
                 found |= _name(node.module or "", alias.name, used, root)
     return found
+
+
+@cache
+def _nodes(source: str) -> tuple[ast.AST, ...]:
+    """Return what reach asks about in a piece of code: its imports and its names.
+
+    Every chapter reaches much the same files, so each is read once.
+    """
+    kinds = (ast.Import, ast.ImportFrom, ast.Name, ast.Attribute)
+    return tuple(
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)
+    )
 
 
 def _module(module: str, root: Path) -> set[Path]:
