@@ -3,6 +3,7 @@
 import base64
 import functools
 import http.server
+import io
 import os
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 import axe_playwright_python
 import pytest
+from PIL import Image
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -34,6 +36,8 @@ AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("ut
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # The rules that ask for colours; what the others ask for is the same in the dark.
 AXE_COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+# Of more pixels than this, a browser leaves the rest of a picture white.
+TALLEST = 16_000
 # What the page shows once its fonts are there; one list for each fault.
 PROBE = r"""async () => {
     await document.fonts.ready;
@@ -74,7 +78,7 @@ EXAMINE = """async (rules) => {
     ));
 }"""
 LOGGED = ("console", "page error", "other host", "failed request")
-SHOWN = ("sideways scroll", "formula", "image", "screen reader", "axe")
+SHOWN = ("sideways scroll", "formula", "image", "screen reader", "picture", "axe")
 Faults = dict[str, list[str]]
 
 
@@ -165,6 +169,7 @@ def visit(context: BrowserContext, address: str, pictures: Path) -> Faults:
             name = urlsplit(address).path.partition("/html/")[2].removesuffix(".html")
             picture = f"{name.replace('/', '-')}-{width}-{theme}.jpg"
             photograph(page, pictures / picture)
+            faults["picture"] += empty_parts(pictures / picture)
         if width == PHONE:
             page.set_viewport_size({"width": NARROWEST, "height": 900})
             if page.evaluate("document.documentElement.scrollWidth") > NARROWEST:
@@ -184,14 +189,52 @@ def photograph(page: Page, target: Path) -> None:
     """Keep a picture of a whole page; a wide one at half its size, in half the time."""
     width, height = page.evaluate("[innerWidth, document.body.scrollHeight]")
     scale = 1 if width == PHONE else 1 / 2
-    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
-    how = {"format": "jpeg", "quality": 70, "optimizeForSpeed": True}
-    how |= {"captureBeyondViewport": True, "clip": clip}
     session = page.context.new_cdp_session(page)
-    taken = session.send("Page.captureScreenshot", how)
+    pieces = []
+    for top in range(0, height, int(TALLEST / scale)):
+        size = {"width": width, "height": min(int(TALLEST / scale), height - top)}
+        taken = session.send(
+            "Page.captureScreenshot",
+            {
+                "format": "jpeg",
+                "quality": 70,
+                "optimizeForSpeed": True,
+                "captureBeyondViewport": True,
+                "clip": {"x": 0, "y": top, **size, "scale": scale},
+            },
+        )
+        pieces.append(base64.b64decode(taken["data"]))
     session.detach()
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(base64.b64decode(taken["data"]))
+    target.write_bytes(pieces[0] if len(pieces) == 1 else below_each_other(pieces))
+
+
+def below_each_other(pieces: list[bytes]) -> bytes:
+    """Make one picture of several of the same width."""
+    images = [Image.open(io.BytesIO(piece)) for piece in pieces]
+    whole = Image.new("RGB", (images[0].width, sum(image.height for image in images)))
+    top = 0
+    for image in images:
+        whole.paste(image, (0, top))
+        top += image.height
+    file = io.BytesIO()
+    whole.save(file, "JPEG", quality=70)
+    return file.getvalue()
+
+
+def empty_parts(picture: Path, part: int = 1200) -> list[str]:
+    """Name each part of a picture, so many pixels high, that has one colour only."""
+    with Image.open(picture) as image:
+        # An eighth of the size is enough, and quickly read.
+        image.draft("L", (image.width // 8, image.height // 8))
+        grey, step = image.convert("L"), part // 8
+    tops = range(0, max(1, grey.height - step), step)
+    parts = [grey.crop((0, y, grey.width, y + step)).getextrema() for y in tops]
+    return [
+        f"{picture.name}: nothing from {number * part} on"
+        for number, (least, most) in enumerate(parts)
+        if most - least < 9
+    ]
 
 
 def visit_all(width: int) -> dict[str, Faults]:

@@ -1,19 +1,23 @@
 """The built site in a browser: what moves on a page, and that `visit` finds faults."""
 
+import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from tests.browsing import (
     LOGGED,
     PHONE,
     Faults,
+    below_each_other,
     browser_or_skip,
     built_pages,
+    empty_parts,
     listen,
     served,
     visit,
@@ -134,6 +138,21 @@ def faulty(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Faults
 def test_visit_finds_fault(faulty: Faults, fault: str) -> None:
     wanted = FAULTY[fault][1]
     assert any(wanted in text for text in faulty[fault.split(",")[0]])
+
+
+def test_picture_that_stops_is_seen(tmp_path: Path) -> None:
+    lines = Image.radial_gradient("L").resize((375, 16000))
+    pieces = [lines, Image.new("L", (375, 4000), 255)]
+    data = [io.BytesIO(), io.BytesIO()]
+    for image, file in zip(pieces, data, strict=True):
+        image.save(file, "JPEG")
+    whole, cut = tmp_path / "whole.jpg", tmp_path / "cut.jpg"
+    whole.write_bytes(data[0].getvalue())
+    cut.write_bytes(below_each_other([file.getvalue() for file in data]))
+    assert empty_parts(whole) == []
+    found = empty_parts(cut)
+    assert len(found) == 2
+    assert found[0].startswith("cut.jpg: nothing from 16")
 
 
 def test_browser_missing_skips_but_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,31 @@ def test_check_builds_everything_and_records_nothing(
     assert not left.exists()
 
 
+def test_changed_part_of_the_extension_reads_every_page_anew(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class App:
+        asked: dict[str, tuple[object, ...]] = {}  # noqa: RUF012
+
+        def add_config_value(self, name: str, *rest: object) -> None:
+            self.asked[name] = rest
+
+        def connect(self, *_: object) -> None:
+            pass
+
+    part = tree / "tools/parts/quiz.py"
+    part.parent.mkdir(parents=True)
+    part.write_text("before")
+    monkeypatch.setattr(site, "ROOT", tree)
+    monkeypatch.setattr(site, "PARTS", ())
+    site.setup(App())
+    before, when, _ = App.asked["book_extension"]
+    part.write_text("after")
+    site.setup(App())
+    assert App.asked["book_extension"][0] != before
+    assert when == "env"
+
+
 def test_digest_leaves_out_compiled_files(tree: Path) -> None:
     before = digest(tree)
     (tree / "tools/file.pyc").touch()
