@@ -228,11 +228,12 @@ def empty_parts(picture: Path, part: int = 1200) -> list[str]:
         # An eighth of the size is enough, and quickly read.
         image.draft("L", (image.width // 8, image.height // 8))
         grey, step = image.convert("L"), part // 8
-    tops = range(0, max(1, grey.height - step), step)
+    # The last part ends where the picture does.
+    tops = [*range(0, grey.height - step, step), max(0, grey.height - step)]
     parts = [grey.crop((0, y, grey.width, y + step)).getextrema() for y in tops]
     return [
-        f"{picture.name}: nothing from {number * part} on"
-        for number, (least, most) in enumerate(parts)
+        f"{picture.name}: nothing from {8 * top} on"
+        for top, (least, most) in zip(tops, parts, strict=True)
         if most - least < 9
     ]
 
