@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n auto --dist loadscope --no-loadscope-reorder --junitxml=reports/junit.xml
 COVERAGE := --cov=attention_lib --cov-branch --cov-fail-under=98 \
   --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage
-NBVAL := -p tools.compare --nbval --nbval-cell-timeout=120
+NBVAL := -p tools.check.compare --nbval --nbval-cell-timeout=120
 BOOK_TESTS = $(wildcard tests/test_book_*.py)
 LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
 
@@ -26,16 +26,16 @@ book: setup ## record what is stale, then build the site
 	@$(PY) -m tools.site
 
 serve: setup ## show the site, and rebuild and reload it on every change
-	@$(PY) -m tools.serve
+	@$(PY) -m tools.site.serve
 
 colab: setup ## copy the notebooks for Colab, with a set-up cell; ARGS=--output DIR
-	@$(PY) -m tools.colab $(ARGS)
+	@$(PY) -m tools.export.colab $(ARGS)
 
 pdf: setup ## make a PDF of the whole book, _build/book.pdf; needs Chromium
-	@$(PY) -m tools.pdf $(ARGS)
+	@$(PY) -m tools.export.pdf $(ARGS)
 
 student: setup ## copy the notebooks without solutions, to hand out; ARGS=--colab
-	@$(PY) -m tools.student $(ARGS)
+	@$(PY) -m tools.export.student $(ARGS)
 
 notebooks: setup ## execute the chapters whose record is stale
 	@$(PY) -m tools.record $(ARGS)
@@ -58,18 +58,18 @@ test-solutions: setup ## run every solution with all cells of its chapter
 	@$(PYTEST) --whole-chapters tests/test_book_solutions.py
 
 test-colab: setup ## run the copies for Colab in fresh environments, and compare
-	@$(PY) -m tools.colab_check $(ARGS)
+	@$(PY) -m tools.check.colab_copies $(ARGS)
 
 test-variations: setup ## run every notebook as on other machines; ARGS=oldest for one
-	@$(PY) -m tools.variations $(ARGS)
+	@$(PY) -m tools.check.variations $(ARGS)
 
 test-devices: setup ## run every notebook on a pretended GPU, and compare
-	@ATTENTION_DEVICE=pretend $(PYTEST) $(NBVAL) -p tools.devices \
+	@ATTENTION_DEVICE=pretend $(PYTEST) $(NBVAL) -p tools.check.devices \
 	  --nbval-cell-timeout=300 --comparison-report=reports/devices.json notebooks
 
 test-gpu: setup ## run every notebook on this machine's GPU, and compare
-	@$(PY) -m tools.devices
-	@ATTENTION_DEVICE=cuda $(PYTEST) $(NBVAL) -p tools.devices -n0 \
+	@$(PY) -m tools.check.devices
+	@ATTENTION_DEVICE=cuda $(PYTEST) $(NBVAL) -p tools.check.devices -n0 \
 	  --comparison-report=reports/gpu.json notebooks
 
 lint: setup ## check style and types
@@ -89,13 +89,13 @@ lock: setup ## pin the newest versions that pyproject.toml allows
 	  pyproject.toml --output-file requirements.txt
 
 upgrade: setup ## move to the newest versions: compare, record, say what moved; ARGS=--check
-	@$(PY) -m tools.upgrade $(ARGS)
+	@$(PY) -m tools.check.upgrade $(ARGS)
 
 links: setup ## visit every link that leaves the book
-	@$(PY) -m tools.links
+	@$(PY) -m tools.check.outside_links
 
 lighthouse: book ## ask Lighthouse what a phone gets of three pages; needs a network
-	@$(PY) -m tools.lighthouse $(ARGS)
+	@$(PY) -m tools.check.lighthouse $(ARGS)
 
 audit: setup ## look for known vulnerabilities in the pinned versions
 	@mkdir -p reports && rm -f reports/audit.md

@@ -121,7 +121,7 @@ def spoken() -> Spoken:
 @pytest.fixture(scope="session")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A repository of the files as they stand; the library changed after the commit."""
-    from tools.colab_check import commit_all, snapshot
+    from tools.check.colab_copies import commit_all, snapshot
 
     folder = tmp_path_factory.mktemp("origin") / "book"
     commit = snapshot(Path(__file__).parents[1], folder)

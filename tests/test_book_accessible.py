@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.finish.accessible import mended
+from tools.site.accessible import mended
 
 SIGNATURE = '<dt class="sig sig-object">f(<dl>\n<dd><em>x</em>,</dd>\n</dl>)</dt>'
 CASES = {

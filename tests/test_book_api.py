@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 from bs4 import Tag
 
-from tools.api import _configure, _source, missing_pages
 from tools.chapters import ROOT, chapter_paths
-from tools.library.elsewhere import address_elsewhere
-from tools.library.in_chapters import first_chapter, shown_modules, shown_names
-from tools.library.names import api_page, entries, modules, public_names
-from tools.pages import SITE, parsed, site_pages
+from tools.check.pages import SITE, parsed, site_pages
+from tools.site.api import _configure, _source, missing_pages
+from tools.site.elsewhere import address_elsewhere
+from tools.site.in_chapters import first_chapter, shown_modules, shown_names
+from tools.site.names import api_page, entries, modules, public_names
 
 MODULES = modules(ROOT)
 CHAPTERS = [path.stem for path in chapter_paths(ROOT)]
@@ -188,7 +188,7 @@ def config(address: str | None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamesp
     """What the extension finds out where the repository has this address."""
     found = SimpleNamespace()
     monkeypatch.delenv("GITHUB_SHA", raising=False)
-    monkeypatch.setattr("tools.api.repository_address", lambda root: address)
+    monkeypatch.setattr("tools.site.api.repository_address", lambda root: address)
     _configure(SimpleNamespace(srcdir=str(ROOT)), found)
     return found
 

@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from benchmarks import layers, report, steps
-from tools.comparing.pictures import THRESHOLD, worst_block
-from tools.machines.blanks import BLANK, fill
+from tools.check.blanks import BLANK, fill
+from tools.check.pictures import THRESHOLD, worst_block
 
 LAYER_KEYS = ("length", "mask", "which", "name")
 NUMBERS = ("milliseconds", "ratio", "median", "low", "high", "rounds")

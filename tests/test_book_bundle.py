@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.finish.bundle import join_pages, shared
-from tools.finish.sheets import joined, moved
-from tools.pages import SITE, parsed, site_pages
+from tools.check.pages import SITE, parsed, site_pages
+from tools.site.bundle import join_pages, shared
+from tools.site.sheets import joined, moved
 
 LINKS = """\
 <link rel="stylesheet" href="{0}_static/a.css?v=1" />

@@ -10,7 +10,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from bs4 import BeautifulSoup
 
-from tools import site
 from tools.address import (
     colab_folder,
     page_links,
@@ -18,6 +17,7 @@ from tools.address import (
     repository_address,
     site_address,
 )
+from tools.site import build as site
 
 ROOT = Path(__file__).resolve().parents[1]
 ADDRESS = "https://github.com/ada/book"
@@ -157,7 +157,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         (root / name).parent.mkdir()
         (root / name).write_text(text)
     settings = {
-        "extensions": "myst_parser,tools.parts.launch,tools.parts.head",
+        "extensions": "myst_parser,tools.site.launch,tools.site.head",
         "exclude_patterns": "notebooks",
         "html_theme": "sphinx_book_theme",
         "root_doc": "book/index",

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.site import ROOT, is_current
+from tools.site.build import ROOT, is_current
 
 CHECKS = {
     "style": "ruff check .",
     "format": "ruff format --check .",
     "types": "mypy",
-    "shown code": "tools.shown --check",
-    "records": "tools.record --check",
+    "shown code": "tools.record.shown --check",
+    "records": "tools.record.update --check",
 }
 SOURCES = ("attention_lib", "book", "chapters", "notebooks", "tools")
 SETTINGS = ("_config.yml", "_toc.yml", "pyproject.toml", "requirements.txt")
@@ -70,13 +70,15 @@ def test_site_is_built_with_nothing_executed() -> None:
 
 
 def test_style_goes_red(tree: Path) -> None:
-    edit(tree / "tools/site.py", "import argparse", "import argparse\nimport math")
-    assert_red("style", tree, "site.py", "F401")
+    edit(
+        tree / "tools/site/build.py", "import argparse", "import argparse\nimport math"
+    )
+    assert_red("style", tree, "build.py", "F401")
 
 
 def test_format_goes_red(tree: Path) -> None:
-    edit(tree / "tools/site.py", "import argparse", "import   argparse")
-    assert_red("format", tree, "site.py")
+    edit(tree / "tools/site/build.py", "import argparse", "import   argparse")
+    assert_red("format", tree, "build.py")
 
 
 def test_shown_code_goes_red_on_an_edit(tree: Path) -> None:

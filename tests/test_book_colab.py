@@ -11,11 +11,11 @@ from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 
-from tools import colab
 from tools.address import colab_folder
-from tools.colab import write_copies
-from tools.copies.links import Links
-from tools.recording.private import details
+from tools.export import colab
+from tools.export.colab import write_copies
+from tools.export.links import Links
+from tools.record.private import details
 
 ROOT = Path(__file__).resolve().parents[1]
 ADDRESS = "https://github.com/ada/book"

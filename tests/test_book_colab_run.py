@@ -12,9 +12,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools.colab import dependencies, set_up_source, stamped, write_copies
-from tools.colab_check import Run, check, layer, row
-from tools.copies.links import Links, cells_with_anchors
+from tools.check.colab_copies import Run, check, layer, row
+from tools.export.colab import dependencies, set_up_source, stamped, write_copies
+from tools.export.links import Links, cells_with_anchors
 
 ROOT = Path(__file__).resolve().parents[1]
 Said = tuple[int, list[str]]  # status, printed lines

@@ -22,11 +22,11 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from tools.comparing.numbers import compare_text, unit_of
-from tools.comparing.outputs import compare_outputs, side_by_side
-from tools.comparing.pictures import THRESHOLD, decode, difference, worst_block
-from tools.recording.execute import kernel_environment
-from tools.recording.rules import record_faults
+from tools.check.numbers import compare_text, unit_of
+from tools.check.outputs import compare_outputs, side_by_side
+from tools.check.pictures import THRESHOLD, decode, difference, worst_block
+from tools.record.execute import kernel_environment
+from tools.record.rules import record_faults
 
 ROOT = Path(__file__).resolve().parents[1]
 UNITS = st.integers(-(10**6), 10**6)
@@ -481,7 +481,7 @@ def named(notebook: NotebookNode) -> dict[str, NotebookNode]:
 def run(folder: Path, *options: str) -> tuple[int, str]:
     """Run the comparison in a folder of its own, and return what it says."""
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tools.compare", "--nbval"]
+    command = [sys.executable, "-m", "pytest", "-p", "tools.check.compare", "--nbval"]
     done = subprocess.run(
         [*command, *options, "notebooks"],
         cwd=folder,

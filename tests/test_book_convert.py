@@ -12,9 +12,9 @@ from jupyter_cache import get_cache
 from nbformat.v4 import new_output
 
 from tools.chapters import ROOT, chapter_paths, read_chapter
-from tools.converting.convert import plain_notebook
-from tools.converting.folded import unfolded
-from tools.converting.labels import read_book
+from tools.record.convert import plain_notebook
+from tools.record.folded import unfolded
+from tools.record.labels import read_book
 
 HEAD = """---
 jupytext: {text_representation: {extension: .md, format_name: myst}}

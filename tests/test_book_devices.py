@@ -18,9 +18,9 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 from torch import nn
 
-from tools import devices
-from tools.gpu.placement import ON_PURPOSE, misplaced
-from tools.recording.execute import kernel_environment
+from tools.check import devices
+from tools.check.placement import ON_PURPOSE, misplaced
+from tools.record.execute import kernel_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 GPU_WORKFLOW = ROOT / ".github" / "workflows" / "gpu.yml"
@@ -32,7 +32,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
-from tools.gpu.pretend import install
+from tools.check.pretend import install
 device = install()
 here = torch.arange(12.0).view(3, 4).to(device)
 torch.use_deterministic_algorithms(True)
@@ -289,7 +289,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
 def run(folder: Path, changed: dict[str, str], *options: str) -> tuple[int, str]:
     """Run the comparison, and return its status and its words."""
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    plugins = ["-p", "tools.compare", "-p", "tools.devices", "--nbval"]
+    plugins = ["-p", "tools.check.compare", "-p", "tools.check.devices", "--nbval"]
     kept = {n: v for n, v in os.environ.items() if n != "ATTENTION_DEVICE"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, *options],
@@ -413,7 +413,7 @@ def test_make_looks_for_the_gpu_first_and_stops() -> None:
         check=True,
     )
     look, compare = done.stdout.split("ATTENTION_DEVICE=cuda", 1)
-    assert look.rstrip().endswith("-m tools.devices")
+    assert look.rstrip().endswith("-m tools.check.devices")
     assert "-n0" in compare
 
 

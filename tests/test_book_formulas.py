@@ -8,15 +8,15 @@ import pytest
 from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
 
-from tools.pages import SITE, site_pages
-from tools.parts.formulas import KATEX, display_source, drawn, style, typeset, version
+from tools.check.pages import SITE, site_pages
+from tools.site.formulas import KATEX, display_source, drawn, style, typeset, version
 
 PAGES = [page for page in site_pages(SITE) if page.name != "search.html"]
 # Code may show dollars and backslashes; a formula that stayed as text may not.
 RAW = re.compile(r"\\\(|\\\[|\\(?:frac|sqrt|mathrm|operatorname|begin|text)\b|\$\S")
 
 CONF = """
-extensions = ["myst_parser", "tools.parts.formulas"]
+extensions = ["myst_parser", "tools.site.formulas"]
 myst_enable_extensions = ["amsmath", "dollarmath"]
 html_math_renderer = "katex"
 html_theme = "basic"

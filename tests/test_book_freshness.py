@@ -6,8 +6,8 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tools.recording.freshness import fingerprints, stale_causes
-from tools.recording.reach import reached_files
+from tools.record.freshness import fingerprints, stale_causes
+from tools.record.reach import reached_files
 
 LIBRARY = {
     "__init__.py": "from attention_lib.masks import causal as causal_mask\n"

@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from tools import lighthouse
-from tools.lighthouse import BOUNDS, LIGHTHOUSE, command, costs, judged, scores, serving
+from tools.check import lighthouse
+from tools.check.lighthouse import (
+    BOUNDS,
+    LIGHTHOUSE,
+    command,
+    costs,
+    judged,
+    scores,
+    serving,
+)
 
 
 def report(**lower: float | None) -> dict[str, Any]:

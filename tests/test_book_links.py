@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tools.links import sort
+from tools.check.outside_links import sort
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -86,7 +86,7 @@ def visit(
     (root / "_config.yml").write_text("title: x\nexecute: {execute_notebooks: force}\n")
     (root / "_toc.yml").write_text(f"format: jb-book\nroot: {first}\n")
     (root / "index.md").write_text(f"# Title\n\n{page}\n")
-    code = "import sys, pathlib; from tools.links import main; "
+    code = "import sys, pathlib; from tools.check.outside_links import main; "
     code += "sys.exit(main(pathlib.Path(sys.argv[1])))"
     return subprocess.run(
         [sys.executable, "-c", code, str(root)],

@@ -8,8 +8,8 @@ import pytest
 from docutils.core import publish_doctree
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from tools.pages import SITE, parsed, site_pages
-from tools.parts.head import LONGEST, describe, shorten
+from tools.check.pages import SITE, parsed, site_pages
+from tools.site.head import LONGEST, describe, shorten
 
 STATIC = Path(__file__).resolve().parents[1] / "book/_static"
 CHAPTERS = ("01-toy-attention", "03-masks", "08-training")

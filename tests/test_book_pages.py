@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.pages import SITE, complaints, css_addresses, main, site_pages
+from tools.check.pages import SITE, complaints, css_addresses, main, site_pages
 
 OUTPUT = '<div class="cell_output"><div class="output {}">{}</div></div>'
 

@@ -13,11 +13,16 @@ import pytest
 from bs4 import BeautifulSoup
 
 from tests.browsing import opened_browser
-from tools import pdf
-from tools.paper import check
-from tools.paper.book import contents, whole_book
-from tools.paper.check import Paper, dead_links, misplaced_solutions, wrong_contents
-from tools.paper.pages import read_pages
+from tools.export import paper_check as check
+from tools.export import pdf
+from tools.export.paper_book import contents, whole_book
+from tools.export.paper_check import (
+    Paper,
+    dead_links,
+    misplaced_solutions,
+    wrong_contents,
+)
+from tools.export.paper_pages import read_pages
 
 TOC = """format: jb-book
 root: book/index.md

@@ -13,7 +13,7 @@ from attention_lib.predict import predict
 from tests.browsing import built_pages
 from tests.views import FRONT_ENDS, Theme, axe_faults, html_of, opened
 from tools.chapters import ROOT, chapter_paths
-from tools.pages import SITE
+from tools.check.pages import SITE
 
 SHAPE = predict(
     "Which shape have the weights of `x`?",

@@ -7,10 +7,10 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbformat.v4 import writes as as_json
 
-from tools.recording import private
-from tools.recording.private import details, own_names
-from tools.recording.rules import record_faults
-from tools.traces import book_files, file_traces, main, notebook_traces
+from tools.check.traces import book_files, file_traces, main, notebook_traces
+from tools.record import private
+from tools.record.private import details, own_names
+from tools.record.rules import record_faults
 
 # Put together here, so that no search for leaked keys finds them in this file.
 GITHUB, AMAZON, FACE = "ghp" + "_", "AK" + "IA", "hf" + "_"

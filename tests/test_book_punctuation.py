@@ -6,9 +6,9 @@ from docutils import nodes
 from docutils.utils import new_document
 from playwright.sync_api import Browser
 
-from tools.pages import SITE
-from tools.parts.punctuation import CLASS, JoinPunctuation
-from tools.weight import chapters
+from tools.check.pages import SITE
+from tools.check.weight import chapters
+from tools.site.punctuation import CLASS, JoinPunctuation
 
 # How many formulas are followed by punctuation, and those whose punctuation is a line
 # further down or up.

@@ -14,10 +14,10 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from attention_lib.predict import predict
 from tests.browsing import AXE, AXE_RULES, EXAMINE, served
 from tools.chapters import ROOT
-from tools.converting.convert import plain_notebook
-from tools.converting.folded import FOLDED, fold, unfolded
-from tools.parts.program import BUILT, PROGRAM
-from tools.parts.quiz import QuizError, read_options
+from tools.record.convert import plain_notebook
+from tools.record.folded import FOLDED, fold, unfolded
+from tools.site.program import BUILT, PROGRAM
+from tools.site.quiz import QuizError, read_options
 
 HEAD = """---
 jupytext: {text_representation: {extension: .md, format_name: myst}}
@@ -55,7 +55,7 @@ SEVERAL = """:::{quiz} What changes the weights?
 TEXT = f"(toy)=\n# Toy\n\n## Quiz\n\n{ONE}\n{SEVERAL}"
 ASK = predict("How many?", answer=24, because="Four times six.")
 CONF = """
-extensions = ["myst_nb", "tools.parts.program", "tools.parts.learn"]
+extensions = ["myst_nb", "tools.site.program", "tools.site.learn"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 exclude_patterns = ["_build", "notebooks"]
 html_theme = "sphinx_book_theme"

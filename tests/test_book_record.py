@@ -10,10 +10,10 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from tools import record
-from tools.record import update
-from tools.recording import execute
-from tools.recording.drafts import examine, store, strays
+from tools.record import execute
+from tools.record import update as record
+from tools.record.drafts import examine, store, strays
+from tools.record.update import update
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTER = """\
@@ -298,7 +298,7 @@ def test_interrupted_write_leaves_the_old_record(
     before = text(root)
     changed = load(root)
     changed.cells[0].source = "changed"
-    monkeypatch.setattr("tools.recording.drafts.Path.replace", lambda *_: 1 / 0)
+    monkeypatch.setattr("tools.record.drafts.Path.replace", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         store(root / "chapters/01-one.md", changed)
     assert text(root) == before

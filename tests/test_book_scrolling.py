@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tools.finish.scrolling import THEME, without_measuring
-from tools.pages import SITE
+from tools.check.pages import SITE
+from tools.site.scrolling import THEME, without_measuring
 
 # Each block of the article that has a bar to scroll: what it is, and its tabindex.
 SCROLLED = r"""() => [...document.querySelectorAll(".bd-article *")]

@@ -180,7 +180,7 @@ def test_setup_says_that_the_venv_package_is_missing(tree: Path) -> None:
 def test_make_stops_where_setting_up_failed(tree: Path) -> None:
     result = run(tree, "make book", PIP_SAYS="No space left on device")
     assert result.returncode != 0
-    assert "tools.site" not in calls(tree)
+    assert "tools.site.build" not in calls(tree)
 
 
 @pytest.mark.skipif(

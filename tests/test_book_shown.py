@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.shown import library_code, main
+from tools.record.shown import library_code, main
 
 LIBRARY = '''"""Masks."""
 

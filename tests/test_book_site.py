@@ -13,9 +13,9 @@ from urllib.request import urlopen
 import pytest
 from websockets.asyncio.client import connect
 
-from tools import site
 from tools.chapters import chapter_paths
-from tools.site import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
+from tools.site import build as site
+from tools.site.build import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
 
 # Whether anything is built: the builder and the recorder are left out.
 
@@ -136,7 +136,7 @@ def test_changed_part_of_the_extension_reads_every_page_anew(
         def connect(self, *_: object) -> None:
             pass
 
-    part = tree / "tools/parts/quiz.py"
+    part = tree / "tools/site/quiz.py"
     part.parent.mkdir(parents=True)
     part.write_text("before")
     monkeypatch.setattr(site, "ROOT", tree)
@@ -183,7 +183,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Build a copy."""
-    return run(root, sys.executable, "-m", "tools.site", *arguments)
+    return run(root, sys.executable, "-m", "tools.site.build", *arguments)
 
 
 def run(root: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -258,7 +258,7 @@ def test_serve_reloads_on_a_change(book: Path) -> None:
 async def serve_and_edit(book: Path) -> None:
     """Serve the copy, edit a page, and be told to reload it."""
     server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-um", "tools.serve"),
+        *(sys.executable, "-um", "tools.site.serve"),
         cwd=book,
         env={**os.environ, "PYTHONPATH": str(book)},
         stdout=asyncio.subprocess.PIPE,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tools.chapters import chapter_paths
-from tools.copies.needed import needed
-from tools.copies.solutions import exercises_of, solved_notebook
-from tools.recording.execute import execute
+from tools.export.needed import needed
+from tools.export.solutions import exercises_of, solved_notebook
+from tools.record.execute import execute
 
 STEMS = [path.stem for path in chapter_paths()]
 

@@ -11,12 +11,12 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tools import student
 from tools.chapters import chapter_paths, notebook_path
-from tools.copies.solutions import exercises_of
-from tools.recording.drafts import Draft, examine
-from tools.recording.execute import execute
-from tools.student import handed_out, without_solutions
+from tools.export import student
+from tools.export.solutions import exercises_of
+from tools.export.student import handed_out, without_solutions
+from tools.record.drafts import Draft, examine
+from tools.record.execute import execute
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = chapter_paths()
@@ -29,7 +29,7 @@ each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: pat
 
 def made(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """What the command says that writes the copies of a whole book."""
-    command = [sys.executable, "-m", "tools.student", *arguments]
+    command = [sys.executable, "-m", "tools.export.student", *arguments]
     return subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False
     )

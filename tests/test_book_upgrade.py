@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tools import upgrade as tool
-from tools.comparing.moved import beyond, faults, moved_cells, moved_pins, pins, report
-from tools.upgrade import PINS, REPORT, STATE, StoppedError, main, upgrade
+from tools.check import upgrade as tool
+from tools.check.moved import beyond, faults, moved_cells, moved_pins, pins, report
+from tools.check.upgrade import PINS, REPORT, STATE, StoppedError, main, upgrade
 
 OLD, NEW, NEWER = "torch==1.0\n", "torch==2.0\n", "torch==3.0\n"
 OLD_RECORD = json.dumps(

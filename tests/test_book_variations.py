@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tools import environments, variations
-from tools.environments import RECIPES, UnavailableError, environment, find_python
-from tools.machines import reproduces, ways
-from tools.machines.blanks import BLANK, fill
-from tools.machines.ways import UnfitError, instructions
-from tools.variations import by_chapter
+from tools.check import environments, reproduces, variations, ways
+from tools.check.blanks import BLANK, fill
+from tools.check.environments import RECIPES, UnavailableError, environment, find_python
+from tools.check.variations import by_chapter
+from tools.check.ways import UnfitError, instructions
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / reproduces.RESULTS
@@ -216,7 +215,7 @@ def test_layout_reads_weights_by_columns_and_leaves_no_names(tmp_path: Path) -> 
 def test_unknown_variation_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["tools.variations", "abacus"])
+    monkeypatch.setattr(sys, "argv", ["tools.check.variations", "abacus"])
     assert variations.main() == 2
     assert "abacus is no variation: choose from as-recorded" in capsys.readouterr().out
 

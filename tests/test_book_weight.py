@@ -8,14 +8,8 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser
 
-from tools.finish import fonts
-from tools.finish.fonts import embedded_face
-from tools.finish.icons import icons, shown_characters, style, without_icons
-from tools.finish.lightness import lighter, svg_size, to_webp
-from tools.finish.purge import purged
-from tools.finish.typefaces import others
-from tools.pages import SITE, parsed, site_pages
-from tools.weight import (
+from tools.check.pages import SITE, parsed, site_pages
+from tools.check.weight import (
     Weight,
     chapters,
     following,
@@ -24,6 +18,12 @@ from tools.weight import (
     weigh,
     weigh_pages,
 )
+from tools.site import fonts
+from tools.site.fonts import embedded_face
+from tools.site.icons import icons, shown_characters, style, without_icons
+from tools.site.lightness import lighter, svg_size, to_webp
+from tools.site.purge import purged
+from tools.site.typefaces import others
 
 FIRST, NEXT = 400_000, 100_000
 SHIFT = """() => new Promise((done) => {

@@ -1,0 +1,168 @@
+"""Compare the outputs of one cell with its record, and show where they part."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from tools.check.numbers import compare_text
+from tools.check.pictures import (
+    THRESHOLD,
+    decode,
+    difference,
+    drawing,
+    worst_block,
+    write,
+)
+from tools.record.rules import is_picture, text_of
+
+COLUMN = 60  # characters
+CONTEXT = 2  # rows shown around one that differs
+ROWS = 40
+
+
+@dataclass
+class Comparison:
+    """What was found in one cell, the largest differences over their tolerances."""
+
+    faults: list[str] = field(default_factory=list)
+    numbers: float = 0.0
+    pictures: float = 0.0
+    picture_count: int = 0
+    drawing_count: int = 0  # of these, compared by what they draw
+
+
+def compare_outputs(
+    reference: list[NotebookNode],
+    result: list[NotebookNode],
+    tolerance: Decimal | None,
+    stem: Path,
+) -> Comparison:
+    """Compare all outputs of a cell, in order.
+
+    Pictures that differ are stored under names that begin with `stem`.
+    """
+    found = Comparison()
+    if list(map(_kind, reference)) != list(map(_kind, result)):
+        found.faults.append(_structure_fault(reference, result))
+        return found
+    for one, two in zip(reference, result, strict=True):
+        for (mime, old), (_, new) in zip(_values(one), _values(two), strict=True):
+            if is_picture(mime):
+                _compare_picture(found, old, new, stem)
+            else:
+                _compare_value(found, mime, (old, new), tolerance)
+    return found
+
+
+def side_by_side(reference: str, result: str, tolerance: Decimal | None = None) -> str:
+    """Set two texts beside each other, with a bar between lines that disagree."""
+    rows = list(_rows(reference.splitlines(), result.splitlines(), tolerance))
+    near = {
+        shown
+        for row, (_, mark, _) in enumerate(rows)
+        for shown in range(row - CONTEXT, row + CONTEXT + 1)
+        if mark == "|"
+    }
+    kept = [row for number, row in enumerate(rows) if number in near]
+    table = [("reference", " ", "result"), *kept[:ROWS]]
+    width = max(len(left) for left, _, _ in table)
+    lines = [f"  {one:<{width}} {mark} {two}".rstrip() for one, mark, two in table]
+    more = [f"  and {len(kept) - ROWS} more lines"] if len(kept) > ROWS else []
+    return "\n".join(lines + more)
+
+
+def _compare_value(
+    found: Comparison, mime: str, values: tuple[str, str], tolerance: Decimal | None
+) -> None:
+    """Compare two texts of one kind."""
+    verdict = compare_text(*values, tolerance)
+    found.numbers = max(found.numbers, verdict.largest)
+    if verdict.faults:
+        table = side_by_side(*values, tolerance)
+        found.faults.append(f"{mime}: {'; '.join(verdict.faults)}\n{table}")
+
+
+def _compare_picture(found: Comparison, old: str, new: str, stem: Path) -> None:
+    """Compare two pictures, and store them where they differ."""
+    found.picture_count += 1
+    (drawer, drawn), (other, redrawn) = drawing(old), drawing(new)
+    if drawn and redrawn and drawer != other:
+        found.drawing_count += 1
+        what = f"picture {found.picture_count}, what it draws"
+        _compare_value(found, what, (drawn, redrawn), None)
+        return
+    one, two = decode(old), decode(new)
+    stored = {"reference": one, "result": two}
+    if one.size == two.size:
+        rms, x, y = worst_block(one, two)
+        found.pictures = max(found.pictures, rms / THRESHOLD)
+        if rms <= THRESHOLD:
+            return
+        stored["difference"] = difference(one, two)
+        fault = f"differs by {rms:.1f} in the block at {x}, {y}; allowed: {THRESHOLD:g}"
+    else:
+        sizes = [f"{width} x {height}" for width, height in (one.size, two.size)]
+        fault = f"has another size: {sizes[0]} became {sizes[1]}"
+    if found.picture_count > 1:
+        stem = stem.with_name(f"{stem.name}-{found.picture_count}")
+    paths = "".join(f"\n  {path}" for path in write(stored, stem))
+    found.faults.append(f"picture {found.picture_count} {fault}{paths}")
+
+
+def _structure_fault(reference: list[NotebookNode], result: list[NotebookNode]) -> str:
+    """Say that outputs appeared or vanished, and show all of them."""
+    pictures = [
+        sum(is_picture(mime) for output in outputs for mime, _ in _values(output))
+        for outputs in (reference, result)
+    ]
+    title = "the outputs differ in number or kind"
+    if pictures[0] != pictures[1]:
+        side = "result" if pictures[0] > pictures[1] else "reference"
+        title += f"; a picture is missing in the {side}"
+    old, new = ("\n".join(map(_shown, outputs)) for outputs in (reference, result))
+    return f"{title}\n{side_by_side(old, new)}"
+
+
+def _kind(output: NotebookNode) -> str:
+    """Return what must agree before values are compared."""
+    name = str(output.get("name", output.output_type))
+    return f"[{name}: {', '.join(mime for mime, _ in _values(output))}]"
+
+
+def _shown(output: NotebookNode) -> str:
+    texts = [value for mime, value in _values(output) if not is_picture(mime)]
+    return "\n".join([_kind(output), *texts])
+
+
+def _values(output: NotebookNode) -> list[tuple[str, str]]:
+    """Return an output's values as text, in an order that does not vary."""
+    if output.output_type == "stream":
+        return [("text", output.text)]
+    if output.output_type == "error":
+        return [("error", f"{output.ename}: {output.evalue}")]
+    return [(mime, text_of(value)) for mime, value in sorted(output.data.items())]
+
+
+def _rows(
+    reference: list[str], result: list[str], tolerance: Decimal | None
+) -> Iterator[tuple[str, str, str]]:
+    """Pair up lines, long ones in pieces: left, mark, right."""
+    matcher = SequenceMatcher(None, reference, result, autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        for one, two in zip_longest(reference[a:b], result[c:d]):
+            left, right = one or "", two or ""
+            agree = tag == "equal" or (
+                None not in (one, two)
+                and not compare_text(left, right, tolerance).faults
+            )
+            for old, new in zip_longest(_pieces(left), _pieces(right), fillvalue=""):
+                yield old, " " if agree or (old == new and old) else "|", new
+
+
+def _pieces(line: str) -> list[str]:
+    return [line[at : at + COLUMN] for at in range(0, len(line), COLUMN)] or [""]

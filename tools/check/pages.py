@@ -1,0 +1,160 @@
+"""Check the built pages: what they load, their pictures, their links, their outputs."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from bs4 import BeautifulSoup
+
+SITE = Path(__file__).resolve().parents[2] / "_build" / "html"
+
+# A browser fetches these; <a href> and <link rel="canonical"> it does not.
+LOADING_ATTRIBUTES = ("src", "srcset", "poster", "data", "background")
+NOT_LOADED = {"alternate", "author", "canonical", "help", "index", "license"}
+NOT_LOADED |= {"next", "prev", "search"}
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+CSS_ADDRESS = re.compile(
+    r"""(?:url\(|@import(?!\s+url))\s*["']?([^"')\s;]+)""", re.IGNORECASE
+)
+
+
+@cache
+def parsed(page: Path) -> BeautifulSoup:
+    """Parse a page once, however many links lead to it."""
+    return BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """All names that a fragment can lead to on a page."""
+    tags = parsed(page).find_all(lambda tag: tag.has_attr("id") or tag.name == "a")
+    names = (str(tag.get(key)) for tag in tags for key in ("id", "name"))
+    return frozenset(names)
+
+
+def site_pages(site: Path) -> list[Path]:
+    """The pages of a built site, without the theme's own fragments of HTML."""
+    pages = sorted(site.rglob("*.html"))
+    return [page for page in pages if "_static" not in page.relative_to(site).parts]
+
+
+def css_addresses(css: str) -> list[str]:
+    """What a style sheet loads."""
+    return CSS_ADDRESS.findall(COMMENT.sub("", css))
+
+
+def loaded_addresses(page: Path) -> Iterator[str]:
+    """What a browser fetches by itself to show a page."""
+    for tag in parsed(page).find_all(True):
+        for name in LOADING_ATTRIBUTES:
+            if value := str(tag.get(name) or ""):
+                parts = value.split(",") if name == "srcset" else [value]
+                yield from (part.split()[0] for part in parts if part.split())
+        relations = set(tag.get_attribute_list("rel"))
+        by_link = tag.name == "link" and not relations & NOT_LOADED
+        if tag.has_attr("href") and (by_link or tag.name in {"image", "use"}):
+            yield str(tag["href"])
+        if tag.name == "meta" and str(tag.get("http-equiv")).lower() == "refresh":
+            yield str(tag["content"]).partition("url=")[2]
+        yield from css_addresses(str(tag.get("style") or ""))
+        if tag.name == "style":
+            yield from css_addresses(tag.get_text())
+
+
+def is_remote(address: str) -> bool:
+    """Whether an address names a host; ``data:`` and relative ones do not."""
+    return bool(urlsplit(address).netloc)
+
+
+def remote_loads(page: Path) -> Iterator[str]:
+    """Complain about what comes from another host."""
+    for address in loaded_addresses(page):
+        if is_remote(address):
+            yield f"loads {address}: keep a copy in book/_static"
+
+
+def style_sheets(site: Path) -> Iterator[str]:
+    """Complain about style sheets that load from another host."""
+    for sheet in sorted(site.rglob("*.css")):
+        for address in css_addresses(sheet.read_text(encoding="utf-8")):
+            if is_remote(address):
+                yield f"{sheet.relative_to(site)}: loads {address}"
+
+
+def pictures(page: Path) -> Iterator[str]:
+    """Complain about pictures that a screen reader cannot tell."""
+    for image in parsed(page).find_all("img"):
+        text = str(image.get("alt") or "").strip()
+        # MyST-NB gives a figure its file's path when the cell names no text.
+        if not text or text == image.get("src") or text.endswith((".png", ".svg")):
+            yield f"{image.get('src')} has no alternative text (mystnb: image: alt:)"
+
+
+def target(page: Path, address: str) -> Path:
+    """The file that a relative address leads to."""
+    path = unquote(urlsplit(address).path)
+    file = (page.parent / path).resolve() if path else page
+    return file / "index.html" if file.is_dir() else file
+
+
+def links(page: Path) -> Iterator[str]:
+    """Complain about relative addresses that lead to no file or no anchor."""
+    hrefs = [str(tag["href"]) for tag in parsed(page).find_all("a", href=True)]
+    for address in sorted({*hrefs, *loaded_addresses(page)}):
+        parts = urlsplit(address)
+        if parts.scheme or parts.netloc:
+            continue
+        file, fragment = target(page, address), unquote(parts.fragment)
+        if not file.is_file():
+            yield f"{address} leads to no file"
+        elif fragment and file.suffix == ".html" and fragment not in anchors(file):
+            yield f"{address} leads to no anchor"
+
+
+def outputs(page: Path) -> Iterator[str]:
+    """Complain about errors and warnings that stand in a cell's output."""
+    for output in parsed(page).select(".cell_output .output"):
+        kinds = {"stderr", "traceback"} & set(output.get_attribute_list("class"))
+        text = output.get_text().strip()
+        if kinds or "Traceback (most recent call last)" in text:
+            last = text.splitlines()[-1] if text else ""
+            yield f"an output holds an error or a warning: {last[:80]}"
+
+
+CHECKS: tuple[Callable[[Path], Iterator[str]], ...]
+CHECKS = (remote_loads, pictures, links, outputs)
+
+
+def complaints(site: Path) -> list[str]:
+    """Everything that is wrong with a built site, one line each."""
+    found = list(style_sheets(site))
+    for page in site_pages(site):
+        name = page.relative_to(site)
+        found += [f"{name}: {line}" for check in CHECKS for line in check(page)]
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run every check; 1 when something is wrong or there is no site."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.check.pages", description=__doc__
+    )
+    parser.add_argument("site", nargs="?", type=Path, default=SITE)
+    site = parser.parse_args(arguments).site
+    pages = site_pages(site)
+    if not pages:
+        print(f"{site} holds no page: run `make book` first", file=sys.stderr)
+        return 1
+    found = complaints(site)
+    for line in found:
+        print(line, file=sys.stderr)
+    print(f"{len(pages)} pages checked, {len(found)} complaints")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

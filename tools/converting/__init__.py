@@ -1,1 +1,0 @@
-"""From a chapter in MyST to a notebook in plain Markdown."""

@@ -1,1 +1,0 @@
-"""Parts of the Sphinx extension that mend finished HTML and make it light."""

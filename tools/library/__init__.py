@@ -1,1 +1,0 @@
-"""The library's names: which documentation they lead to, which chapter shows them."""

@@ -1,1 +1,0 @@
-"""The pages of the site as one document for paper: made, printed and checked."""

@@ -1,1 +1,0 @@
-"""Parts of the Sphinx extension: what it adds to the pages while they are made."""

@@ -1,0 +1,1 @@
+"""Chapters in, notebooks with their outputs out: what is stale is executed, once."""

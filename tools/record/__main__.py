@@ -1,0 +1,7 @@
+"""`python -m tools.record`: see update.py."""
+
+import sys
+
+from tools.record.update import main
+
+sys.exit(main())

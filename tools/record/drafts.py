@@ -1,0 +1,110 @@
+"""A chapter beside its record: what is stale, and what the file must hold."""
+
+import copy
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tools.chapters import chapter_paths, notebook_path
+from tools.record.convert import plain_notebook
+from tools.record.freshness import stale_causes
+from tools.record.labels import read_book
+
+PROSE = "its prose is not in step"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A chapter as a notebook without outputs, its record, and why that is stale."""
+
+    chapter: Path
+    plain: NotebookNode
+    record: NotebookNode | None
+    causes: list[str]
+
+    @property
+    def runs(self) -> bool:
+        """Whether the chapter must be executed again."""
+        return bool(self.causes) and self.causes != [PROSE]
+
+
+def examine(root: Path) -> list[Draft]:
+    """Compare every chapter with its record, in reading order.
+
+    Raises:
+        ValueError: a chapter cannot be converted; names file and line.
+    """
+    book = read_book(root)
+    drafts = []
+    for chapter in chapter_paths(root):
+        plain = plain_notebook(chapter, book)
+        path = notebook_path(chapter)
+        record = read_record(path)
+        causes = stale_causes(plain, record, root)
+        if record is not None and not causes:
+            in_step = serialised(with_outputs(plain, record))
+            causes = [] if in_step == path.read_text(encoding="utf-8") else [PROSE]
+        drafts.append(Draft(chapter, plain, record, causes))
+    return drafts
+
+
+def strays(root: Path) -> list[str]:
+    """Name every notebook that belongs to no chapter of `_toc.yml`."""
+    kept = {notebook_path(chapter) for chapter in chapter_paths(root)}
+    return [
+        f"notebooks/{path.name} has no chapter: list it in _toc.yml, or delete the file"
+        for path in sorted((root / "notebooks").glob("*.ipynb"))
+        if path not in kept
+    ]
+
+
+def code_of(notebook: NotebookNode) -> list[NotebookNode]:
+    """Return the code cells."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def with_outputs(plain: NotebookNode, record: NotebookNode) -> NotebookNode:
+    """Return the chapter with the outputs of a record that has the same code cells."""
+    merged = copy.deepcopy(plain)
+    for cell, recorded in zip(code_of(merged), code_of(record), strict=True):
+        cell.outputs = recorded.outputs
+        cell.execution_count = recorded.execution_count
+    merged.metadata["attention_book"] = record.metadata["attention_book"]
+    return merged
+
+
+def serialised(notebook: NotebookNode) -> str:
+    """Return the text of a notebook's file, the same on every machine."""
+    return str(nbformat.writes(notebook)) + "\n"
+
+
+def store(chapter: Path, notebook: NotebookNode) -> None:
+    """Write a record at once or not at all: an interrupted run leaves the old one."""
+    path, text = notebook_path(chapter), serialised(notebook)
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return  # the site reads a page again when its record is newer
+    path.parent.mkdir(exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(name).chmod(0o644)  # mkstemp lets nobody else read it
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink()
+        raise
+
+
+def read_record(path: Path) -> NotebookNode | None:
+    """Return a record, or None where there is none that can be read."""
+    if not path.is_file():
+        return None
+    try:
+        record: NotebookNode = nbformat.read(path, as_version=4)
+    except ValueError:  # not JSON, as after a merge with conflicts
+        return None
+    return record

@@ -1,0 +1,117 @@
+"""Execute a notebook in a fresh kernel, and say plainly what went wrong in it."""
+
+import ast
+import asyncio
+import contextlib
+import os
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+
+from tools.chapters import read_chapter
+from tools.record.rules import cell_faults
+from tools.site.program import without_program
+
+SECONDS_PER_CELL = 600
+
+
+def execute(
+    notebook: NotebookNode, chapter: Path, advance: Callable[[], object]
+) -> list[str]:
+    """Fill in the outputs of a notebook, and return its faults.
+
+    `advance` is called after each cell.
+    """
+    root = chapter.parent.parent
+    (root / "notebooks").mkdir(exist_ok=True)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    started: list[NotebookNode] = []
+    client = NotebookClient(
+        notebook,
+        kernel_name="python3",
+        timeout=SECONDS_PER_CELL,
+        resources={"metadata": {"path": str(root / "notebooks")}},
+        record_timing=False,
+        store_widget_state=False,
+        # Below an error, kernels talk about the encryption of their own sockets.
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        on_cell_execute=lambda cell, cell_index: started.append(cell),
+        on_cell_executed=lambda **_: advance(),
+    )
+    language = notebook.metadata.get("language_info")
+    fault = _run(client, root)
+    if fault:
+        number = len([cell for cell in started if cell.cell_type == "code"])
+        return [describe(chapter, number, fault)] if number else [fault]
+    # The kernel puts its own version of Python there, which differs between machines.
+    notebook.metadata["language_info"] = language
+    for cell in cells:
+        cell.outputs = without_program(_joined(cell.outputs))
+    return [
+        describe(chapter, number, fault)
+        for number, cell in enumerate(cells, 1)
+        for fault in cell_faults(cell)
+    ]
+
+
+def describe(chapter: Path, number: int, fault: str) -> str:
+    """Say where a fault is, counting code cells from 1, and show the code."""
+    source = read_chapter(chapter)
+    lines = zip(source.metadata["source_map"], source.cells, strict=True)
+    code = [(line + 1, cell) for line, cell in lines if cell.cell_type == "code"]
+    line, cell = code[number - 1]
+    place = f"chapters/{chapter.name}:{line}, code cell {number}"
+    return f"{place}: {fault}\n{textwrap.indent(cell.source, '    ')}"
+
+
+def kernel_environment(root: Path) -> dict[str, str]:
+    """Return the environment of a recording: this tree's library, made to repeat."""
+    paths = [str(root), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        **run_environment(root),
+        "ATTENTION_DEVICE": "cpu",  # the reference is the CPU's, wherever it is made
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+    }
+
+
+def run_environment(root: Path) -> dict[str, str]:
+    """Read `RUN_ENVIRONMENT` without importing the library, which takes seconds."""
+    path = root / "attention_lib" / "reproducibility.py"
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name) and target.id == "RUN_ENVIRONMENT":
+                with contextlib.suppress(ValueError):
+                    return dict(ast.literal_eval(node.value))
+    raise ValueError(f"{path} must assign a literal dict to RUN_ENVIRONMENT")
+
+
+def _run(client: NotebookClient, root: Path) -> str | None:
+    """Run all cells, and return what stopped them."""
+    try:
+        # Not client.execute(), which leaves its event loop open.
+        asyncio.run(client.async_execute(env=kernel_environment(root)))
+    except CellExecutionError as error:
+        return f"{error.ename}: {error.evalue}"
+    except CellTimeoutError:
+        return f"ran longer than {SECONDS_PER_CELL} seconds"
+    except DeadKernelError:
+        return "the kernel died; it may have run out of memory"
+    return None
+
+
+def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Join streams that follow each other: where they were cut depends on timing."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        last = joined[-1] if joined else None
+        if last is not None and output.get("name", 0) == last.get("name", 1):
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined

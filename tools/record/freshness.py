@@ -1,0 +1,72 @@
+"""Whether a record still belongs to its chapter, and why it does not.
+
+A record carries three fingerprints: of the chapter's code cells, of the modules of
+`attention_lib` that they reach, and of the pinned versions. They are taken from the
+files alone; nothing is imported or executed.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from tools.record.folded import unfolded
+from tools.record.reach import LIBRARY, reached_files
+
+
+def fingerprints(notebook: NotebookNode, root: Path) -> dict[str, str]:
+    """Return what the outputs of a notebook depend on, as one short hash a cause."""
+    cells = code_cells(notebook)
+    files = reached_files([str(cell["source"]) for cell in cells], root)
+    # It sets the environment of every recording.
+    files.add(root / LIBRARY / "reproducibility.py")
+    return {
+        "code": _hash(json.dumps(cells, sort_keys=True)),
+        "library": _hash(*(_named_source(path, root) for path in sorted(files))),
+        "versions": _hash(*_pins(root / "requirements.txt")),
+    }
+
+
+def stale_causes(
+    chapter: NotebookNode, record: NotebookNode | None, root: Path
+) -> list[str]:
+    """Say why the outputs of a record no longer belong to a chapter; [] if they do."""
+    if record is None:
+        return ["not recorded yet"]
+    words = {
+        "code": "its code cells changed",
+        "library": f"{LIBRARY} changed",
+        "versions": "the pinned versions changed",
+    }
+    now = fingerprints(chapter, root)
+    then = record.metadata.get("attention_book", {})
+    causes = {name for name in words if now[name] != then.get(name)}
+    # A record may have been edited by hand under an old fingerprint.
+    if code_cells(chapter) != code_cells(record):
+        causes.add("code")
+    return [words[name] for name in words if name in causes]
+
+
+def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:
+    """Return the code cells' source and metadata: the site finds a record by them."""
+    return [
+        {"source": cell.source, "metadata": unfolded(cell)}
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def _pins(requirements: Path) -> list[str]:
+    """Return the lines that pin a version, without comments."""
+    lines = requirements.read_text(encoding="utf-8").splitlines()
+    bare = (line.split("#")[0].strip() for line in lines)
+    return [line for line in bare if line]
+
+
+def _named_source(path: Path, root: Path) -> str:
+    return f"{path.relative_to(root).as_posix()}\n{path.read_text(encoding='utf-8')}"
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

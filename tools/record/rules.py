@@ -1,0 +1,110 @@
+"""What a record must meet, before anything in it is compared."""
+
+import json
+import re
+from decimal import Decimal
+
+from nbformat import NotebookNode
+
+from tools.record.private import details
+
+TOLERANCE = re.compile(r"tolerance-(\d+(?:\.\d+)?(?:e-?\d+)?)")
+SKIP = {"nbval-skip", "skip-execution"}  # one for the comparison, one for the site
+TAGS = {"hide-input", "hide-output", "hide-cell", "exercise", "predict"}
+TAGS |= {"not-compared", *SKIP}
+
+# What differs from run to run. What tells of a machine stands in private.py.
+PASSING = {
+    "an address": re.compile(r"\b0x[0-9a-fA-F]{9,}\b|0x7f[0-9a-fA-F]*|\bat 0x"),
+    "a progress bar's timing": re.compile(r"\d ?(?:it/s|s/it)|\d\d:\d\d<(?:\d\d:|\?)"),
+}
+
+
+def record_faults(notebook: NotebookNode) -> list[str]:
+    """Return what is wrong with a record, naming code cells from 1."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return [
+        f"code cell {number} ({first_line(cell)}): {fault}"
+        for number, cell in enumerate(cells, 1)
+        for fault in cell_faults(cell)
+    ]
+
+
+def cell_faults(cell: NotebookNode) -> list[str]:
+    """Return what is wrong with one code cell's tags and stored outputs."""
+    faults = _tag_faults(set(tags(cell)), bool(reason(cell)))
+    if cell.source.strip() and cell.execution_count is None and not skipped(cell):
+        faults.append("it was never run: run `make notebooks`")
+    for output in cell.outputs:
+        faults += _output_faults(output)
+    return faults
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    """Return a cell's tags."""
+    return list(cell.metadata.get("tags", []))
+
+
+def reason(cell: NotebookNode) -> str:
+    """Return why a cell is compared in its own way."""
+    return str(cell.metadata.get("reason") or "").strip()
+
+
+def skipped(cell: NotebookNode) -> bool:
+    """Say whether a cell is executed neither here nor for the site."""
+    return set(tags(cell)) >= SKIP
+
+
+def tolerance(cell: NotebookNode) -> Decimal | None:
+    """Return a cell's own tolerance, or None."""
+    found = [TOLERANCE.fullmatch(tag) for tag in tags(cell)]
+    return next((Decimal(match[1]) for match in found if match), None)
+
+
+def first_line(cell: NotebookNode) -> str:
+    """Return the line by which a reader finds the cell."""
+    return next((line for line in cell.source.splitlines() if line.strip()), "empty")
+
+
+def text_of(value: object) -> str:
+    """Return one value of an output as text: JSON comes as a dictionary."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def is_picture(mime: str) -> bool:
+    """Say whether a value is compared by its pixels; SVG is text."""
+    return mime.startswith("image/") and mime != "image/svg+xml"
+
+
+def _tag_faults(found: set[str], has_reason: bool) -> list[str]:
+    own = sorted(tag for tag in found if TOLERANCE.fullmatch(tag))
+    ways = [*own, *sorted(found & {"not-compared"}), *sorted(found & SKIP)]
+    faults = [f"unknown tag {tag!r}" for tag in sorted(found - TAGS - set(own))]
+    if ways and not has_reason:
+        faults.append(f"tag {ways[0]!r} needs a `reason:` beside it")
+    if found & SKIP and not found >= SKIP:
+        faults.append("tags 'nbval-skip' and 'skip-execution' need each other")
+    if len(ways) - len(found & SKIP) + bool(found & SKIP) > 1:
+        faults.append(f"tags {', '.join(map(repr, ways))} exclude each other")
+    return faults
+
+
+def _output_faults(output: NotebookNode) -> list[str]:
+    """Return what one stored output must not hold."""
+    if output.output_type == "error":
+        return [f"its record holds an error: {output.ename}: {output.evalue}"]
+    if output.get("name") == "stderr":
+        return [f"its record holds standard error: {output.text!r}"]
+    texts = [output.get("text", "")] + [
+        text_of(value)
+        for mime, value in output.get("data", {}).items()
+        if not is_picture(mime)
+    ]
+    found = [
+        f"{name}: {match.group()!r}"
+        for text in texts
+        for name, pattern in PASSING.items()
+        if (match := pattern.search(text))
+    ]
+    found += [detail for text in texts for detail in details(text)]
+    return [f"its record holds {it}" for it in found]

@@ -1,1 +1,0 @@
-"""Records: which are stale, how they are executed, and what they must meet."""

@@ -1,0 +1,57 @@
+"""What makes a page answer its reader: quizzes, predictions, and progress.
+
+Progress is kept by `learn.js` in the reader's own browser, and nowhere else.
+"""
+
+from typing import Any
+
+from docutils import nodes
+
+from tools.site.quiz import Quiz, QuizNode, QuizPart
+
+
+def setup(app: Any) -> None:
+    """Hook into Sphinx."""
+    app.add_node(QuizNode, html=(_visit_quiz, _leave_quiz))
+    app.add_node(QuizPart, html=(_visit_part, _leave_part))
+    app.add_directive("quiz", Quiz)
+    app.add_css_file("learn.css")
+    app.add_js_file("learn.js", loading_method="defer")
+    # After MyST-NB has folded the code, which it knows by its place.
+    app.connect("doctree-resolved", _ask_before_code)
+
+
+def _visit_quiz(translator: Any, node: QuizNode) -> None:
+    several = {"data-several": ""} if node["several"] else {}
+    translator.body.append(translator.starttag(node, "div", CLASS="quiz", **several))
+
+
+def _leave_quiz(translator: Any, node: QuizNode) -> None:
+    translator.body.append("</div>\n")
+
+
+def _visit_part(translator: Any, node: QuizPart) -> None:
+    tag, right = node["tag"], node.get("right")
+    # A book on one page is for paper, where nothing unfolds.
+    shown = {"open": ""} if translator.builder.name == "singlehtml" else {}
+    options = shown if tag == "details" else {}
+    if right is not None:
+        options = {"data-right": str(right).lower()}
+    start = str(translator.starttag(node, tag, **options))
+    if tag == "details":
+        start += "<summary>Answers</summary>\n"
+    if right is not None:
+        mark, word = ("✓", "Right") if right else ("✗", "Not right")
+        start += f'<span class="quiz-mark" role="img" aria-label="{word}">{mark}</span>'
+    translator.body.append(start)
+
+
+def _leave_part(translator: Any, node: QuizPart) -> None:
+    translator.body.append(f"</{node['tag']}>\n")
+
+
+def _ask_before_code(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Put a prediction above the folded code that computes its answer."""
+    for cell in list(doctree.findall(nodes.container)):
+        if "tag_predict" in cell["classes"] and len(cell.children) > 1:
+            cell.children.append(cell.children.pop(0))
