@@ -3,18 +3,20 @@
 # make notebooks ARGS=--all        record all; or ARGS=03-masks for one
 
 PY := .venv/bin/python
-# One session: the checks are tests too, so all run, and one summary names what failed.
+# One session: lint, types, records, site and notebooks are tests too, so one summary names
+# what failed, and says where the time went.
 PYTEST := $(PY) -m pytest -n auto --dist loadscope --no-loadscope-reorder --junitxml=reports/junit.xml
 COVERAGE := --cov=attention_lib --cov-branch --cov-fail-under=98 \
   --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage
-NBVAL := -p tools.check.compare --nbval --nbval-cell-timeout=120
+NBVAL := -p tools.check.compare --nbval
+FAST := -m "not slow"
 BOOK_TESTS = $(wildcard tests/test_book_*.py)
 LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup book serve colab pdf student notebooks test test-lib test-book test-notebooks \
-  test-solutions test-colab test-variations test-devices test-gpu lint format benchmarks lock \
-  upgrade links lighthouse audit clean
+  test-all test-rest test-colab test-variations test-devices test-gpu lint format benchmarks lock \
+  links lighthouse audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -40,22 +42,27 @@ student: setup ## copy the notebooks without solutions, to hand out; ARGS=--cola
 notebooks: setup ## execute the chapters whose record is stale
 	@$(PY) -m tools.record $(ARGS)
 
-test: setup ## check everything: code, records, site, and every notebook run again
-	@$(PY) -m tools.site --check || true
-	@$(PYTEST) $(COVERAGE) $(NBVAL) tests notebooks
+test: setup ## check everything that a change can break; CHANGED=1 for what yours can
+ifdef CHANGED
+	@$(PYTEST) $(NBVAL) $(FAST) --changed=$(CHANGED) tests notebooks
+else
+	@$(PYTEST) $(COVERAGE) $(NBVAL) $(FAST) tests notebooks
+endif
+
+test-all: test test-rest ## make test, and what it leaves out
+
+test-rest: setup ## what `make test` leaves out: slow tests, a simulated GPU, the PDF
+	@$(PYTEST) -m slow tests
+	@$(MAKE) --no-print-directory test-devices pdf
 
 test-lib: setup ## test attention_lib only
-	@$(PYTEST) $(COVERAGE) $(LIBRARY_TESTS)
+	@$(PYTEST) $(COVERAGE) $(FAST) $(LIBRARY_TESTS)
 
 test-book: setup ## test the pipeline and the site only
-	@$(PY) -m tools.site --check || true
-	@$(PYTEST) $(BOOK_TESTS)
+	@$(PYTEST) $(FAST) $(BOOK_TESTS)
 
-test-notebooks: setup ## run every notebook again and compare
-	@$(PYTEST) $(NBVAL) notebooks
-
-test-solutions: setup ## run every solution with all cells of its chapter
-	@$(PYTEST) --whole-chapters tests/test_book_solutions.py
+test-notebooks: setup ## run every notebook again and compare; ARGS=notebooks/03-masks.ipynb
+	@$(PYTEST) $(NBVAL) $(or $(ARGS),notebooks)
 
 test-colab: setup ## run the copies for Colab in fresh environments, and compare
 	@$(PY) -m tools.check.colab_copies $(ARGS)
@@ -65,7 +72,7 @@ test-variations: setup ## run every notebook as on other machines; ARGS=oldest f
 
 test-devices: setup ## run every notebook on a pretended GPU, and compare
 	@ATTENTION_DEVICE=pretend $(PYTEST) $(NBVAL) -p tools.check.devices \
-	  --nbval-cell-timeout=300 --comparison-report=reports/devices.json notebooks
+	  --comparison-report=reports/devices.json notebooks
 
 test-gpu: setup ## run every notebook on this machine's GPU, and compare
 	@$(PY) -m tools.check.devices
@@ -83,13 +90,10 @@ benchmarks: setup ## measure speed side by side, and fill the page on it
 	  --benchmark-json=_build/benchmarks.json
 	@$(PY) -m benchmarks.report _build/benchmarks.json
 
-lock: setup ## pin the newest versions that pyproject.toml allows
-	@$(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+lock: setup ## pin what pyproject.toml asks for; ARGS="--upgrade-package numpy" moves one
+	@$(PY) -m uv pip compile --quiet --universal --python-version 3.11 \
 	  --group book --group test --custom-compile-command "make lock" \
-	  pyproject.toml --output-file requirements.txt
-
-upgrade: setup ## move to the newest versions: compare, record, say what moved; ARGS=--check
-	@$(PY) -m tools.check.upgrade $(ARGS)
+	  $(ARGS) pyproject.toml --output-file requirements.txt
 
 links: setup ## visit every link that leaves the book
 	@$(PY) -m tools.check.outside_links

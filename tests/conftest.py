@@ -3,14 +3,18 @@
 import ast
 import os
 import re
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jaxtyping
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -25,14 +29,25 @@ torch.set_num_threads(1)
 settings.register_profile("book", derandomize=True, deadline=None, database=None)
 settings.load_profile("book")
 
-# Begun first: what takes minutes and runs in one process, so that none is waited for.
-SLOWEST = (
-    "tests/test_book_desktop.py",
-    "tests/test_book_phone.py",
-    "notebooks/08-training.ipynb",
-    "tests/test_book_site.py",
+ROOT = Path(__file__).resolve().parents[1]
+SITE_LIMIT = 900  # seconds; an idle machine needs a minute
+
+# Begun first, in this order: what takes long and runs in one process, so that nobody
+# waits for it in the end. The site comes first, since browsers wait for it.
+FIRST = (
+    "tests/test_book_checks.py",
+    "notebooks/08",
+    "notebooks/",
+    "tests/test_book_visits.py",
+    "tests/test_book_views.py",
     "tests/test_book_solutions.py",
 )
+# Where a run's time went: the first that a file's name begins with.
+KINDS = {
+    "notebooks/": "notebooks, run again and compared",
+    "tests/test_book_": "pipeline and pages",
+    "tests/": "library",
+}
 
 Spoken = Callable[..., list[str]]
 Refused = Callable[[type[Exception], str], AbstractContextManager[None]]
@@ -45,18 +60,65 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--whole-chapters",
-        action="store_true",
-        help="run solutions in all of a chapter",
+        "--changed",
+        metavar="COMMIT",
+        help="run what can be touched by the difference from a commit; 1: the last",
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> int:
-        file = item.nodeid.partition("::")[0]
-        return SLOWEST.index(file) if file in SLOWEST else len(SLOWEST)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    items.sort(key=lambda item: _place(item.nodeid, FIRST))
+    if since := config.getoption("--changed"):
+        from tests.changed import changed_files, is_touched
 
-    items.sort(key=place)
+        since = "HEAD" if since == "1" else since
+        changed = changed_files(since)
+        kept = {item: is_touched(item, changed, since) for item in items}
+        config.hook.pytest_deselected(items=[i for i in items if not kept[i]])
+        items[:] = [item for item in items if kept[item]]
+
+
+def _place(name: str, beginnings: Iterable[str]) -> int:
+    """The place of the first beginning that a name has; after all of them without."""
+    known = enumerate(beginnings)
+    return next((n for n, part in known if name.startswith(part)), len(FIRST))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say where the time went, in seconds of one worker."""
+    files: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration"):
+                files[report.nodeid.partition("::")[0]] += report.duration
+    if files.total() < 60:
+        return
+    kinds: Counter[str] = Counter()
+    for file, seconds in files.items():
+        kinds[
+            next(kind for start, kind in KINDS.items() if file.startswith(start))
+        ] += seconds
+    terminalreporter.section("where the time went, in seconds of one worker")
+    for name, seconds in (*kinds.most_common(), *files.most_common(8)):
+        terminalreporter.line(f"{seconds:6.0f}  {name}")
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """The built site. The first worker that asks builds it; the others wait."""
+    from tools.site.build import INDEX, is_current
+
+    (ROOT / "_build").mkdir(exist_ok=True)
+    with FileLock(ROOT / "_build/site.lock", timeout=SITE_LIMIT):
+        if not is_current(ROOT):
+            build = [sys.executable, "-m", "tools.site", "--check"]
+            done = subprocess.run(
+                build, cwd=ROOT, capture_output=True, text=True, timeout=SITE_LIMIT
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+    return (ROOT / INDEX).parent
 
 
 @contextmanager

@@ -1,17 +1,14 @@
 """The site is built from the records: when they change, and with nothing executed."""
 
-import asyncio
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
-from websockets.asyncio.client import connect
 
 from tools.chapters import chapter_paths
 from tools.site import build as site
@@ -249,35 +246,6 @@ def test_new_record_rebuilds_its_page(book: Path) -> None:
     with edited(path, '"text/plain": [\n', '"text/plain": [\n      "Zebra",\n'):
         assert build(book).returncode == 0
         assert "Zebra" in page(book, "chapters/03-masks")
-
-
-def test_serve_reloads_on_a_change(book: Path) -> None:
-    asyncio.run(asyncio.wait_for(serve_and_edit(book), 120))
-
-
-async def serve_and_edit(book: Path) -> None:
-    """Serve the copy, edit a page, and be told to reload it."""
-    server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-um", "tools.site.serve"),
-        cwd=book,
-        env={**os.environ, "PYTHONPATH": str(book)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert server.stdout is not None
-    try:
-        while b"Read the book at" not in (line := await server.stdout.readline()):
-            assert line, "the server ended"
-        host = line.decode().split("http://")[1].split(";")[0]
-        async with connect(f"ws://{host}/websocket-reload") as socket:
-            with edited(book / "book/how-to-use.md", "\n\n", "\n\nGiraffe.\n\n"):
-                assert await socket.recv() == "refresh"
-                with urlopen(f"http://{host}/book/how-to-use.html") as answer:
-                    assert b"Giraffe." in answer.read()
-                server.kill()  # before it sees that the edit is taken back
-    finally:
-        with suppress(ProcessLookupError):
-            server.kill()
-        await server.wait()
 
 
 # What fails. A build that fails makes the next one read all pages, so these come last.

@@ -4,14 +4,14 @@ Run as `python -m tools.site.serve`. The server and the script that reloads a pa
 those of sphinx-autobuild; its own command cannot record what a change made stale.
 """
 
+import asyncio
 import contextlib
 import socket
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
+import watchfiles
 from sphinx_autobuild.filter import IgnoreFilter
 from sphinx_autobuild.middleware import JavascriptInjectorMiddleware
 from sphinx_autobuild.server import RebuildServer
@@ -20,24 +20,59 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
-from tools.site.build import ROOT
+from tools.chapters import ROOT
 
 HOST, PORT = "127.0.0.1", 8000
 # Not notebooks/: the rebuild itself writes there.
 WATCHED = ("chapters", "book", "attention_lib", "_config.yml", "_toc.yml")
+IGNORED = IgnoreFilter([], [r"__pycache__", r"\.ipynb_checkpoints"])
 
 
-def rebuild(changed_paths: Sequence[Path]) -> None:
+async def rebuild() -> None:
     """Record and build in a process of its own: this one would keep old modules."""
-    for path in changed_paths:
-        print(f"changed: {path.relative_to(ROOT)}", flush=True)
-    subprocess.run([sys.executable, "-m", "tools.site.build"], cwd=ROOT, check=False)
+    builder = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tools.site", cwd=ROOT
+    )
+    try:
+        await builder.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            builder.terminate()
+
+
+class Watcher(RebuildServer):
+    """Rebuilds without the pool of processes that would outlive a killed server."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__([ROOT / name for name in WATCHED], IGNORED, lambda _: None)
+        self.address = address
+
+    async def watch(self) -> None:
+        """Say where the book is once changes are seen, then rebuild on each."""
+        said = False
+        async for changes in watchfiles.awatch(
+            *self.paths,
+            watch_filter=lambda _, path: not IGNORED(path),
+            rust_timeout=1000,
+            yield_on_timeout=True,
+        ):
+            if not said:
+                print(
+                    f"Read the book at http://{self.address}; stop with Ctrl-C",
+                    flush=True,
+                )
+                said = True
+            if not changes:
+                continue
+            for path in sorted({Path(path) for _, path in changes}):
+                print(f"changed: {path.relative_to(ROOT)}", flush=True)
+            await rebuild()
+            self.flag.set()
 
 
 def application(address: str) -> Starlette:
     """Return the server: the site, and a socket that tells its pages to reload."""
-    ignored = IgnoreFilter([], [r"__pycache__", r"\.ipynb_checkpoints"])
-    watcher = RebuildServer([ROOT / name for name in WATCHED], ignored, rebuild)
+    watcher = Watcher(address)
     site = StaticFiles(directory=ROOT / "_build/html", html=True)
     return Starlette(
         routes=[WebSocketRoute("/websocket-reload", watcher), Mount("/", app=site)],
@@ -56,13 +91,12 @@ def listen() -> socket.socket:
 
 def main() -> None:
     """Build once, then serve until interrupted."""
-    rebuild([])
-    (ROOT / "_build/html").mkdir(parents=True, exist_ok=True)
-    with listen() as connection:
-        address = f"{HOST}:{connection.getsockname()[1]}"
-        print(f"Read the book at http://{address}; stop with Ctrl-C", flush=True)
-        config = uvicorn.Config(application(address), log_level="warning")
-        with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(rebuild())
+        (ROOT / "_build/html").mkdir(parents=True, exist_ok=True)
+        with listen() as connection:
+            address = f"{HOST}:{connection.getsockname()[1]}"
+            config = uvicorn.Config(application(address), log_level="warning")
             uvicorn.Server(config).run(sockets=[connection])
 
 

@@ -1,0 +1,115 @@
+"""Which tests a change can touch: `make test CHANGED=1`, or `CHANGED=main`.
+
+Read from names and imports alone, so it rather runs too much. Before a change is merged
+`make test` runs everything anyway.
+"""
+
+import json
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tools.chapters import ROOT
+from tools.record.reach import reached_files
+
+# A change of these can touch anything.
+EVERYTHING = re.compile(
+    r"(_config|_toc)\.yml|pyproject\.toml|requirements\.txt|Makefile"
+    r"|tests/(conftest|changed)\.py"
+)
+PROSE = re.compile(r"(chapters|book)/.*\.md|notebooks/.*|book/.*\.(bib|svg|png)")
+# What the site's pages are made by; their style sheets and scripts, too.
+SITE = re.compile(
+    r"tools/(record|site)/.*|book/_(static|templates)/.*|explorer_source/.*"
+)
+# A test of these reads the site, or the sources of its pages.
+READS_PAGES = re.compile(r'"site"|\bsite: Path|chapter_paths|ROOT / "(book|chapters)')
+
+
+def changed_files(since: str = "HEAD") -> set[str]:
+    """Return the files that differ from a commit, new ones too."""
+    new = _git("ls-files", "--others", "--exclude-standard")
+    return {*_git("diff", "--name-only", since).split(), *new.split()}
+
+
+def is_touched(item: pytest.Item, changed: set[str], since: str) -> bool:
+    """Say whether a change of these files can change how a test ends."""
+    file = Path(item.path).relative_to(ROOT)
+    if any(EVERYTHING.fullmatch(name) for name in changed):
+        return True
+    if file.suffix == ".ipynb":
+        return _code_changed(file, changed, since)
+    return _is_reached(file, frozenset(changed)) and not _is_of_another_page(
+        item, changed
+    )
+
+
+def _code_changed(notebook: Path, changed: set[str], since: str) -> bool:
+    """Say whether a notebook's code, its outputs or the library behind it changed."""
+    cells = _code(json.loads((ROOT / notebook).read_text(encoding="utf-8")))
+    reached = reached_files(["".join(cell["source"]) for cell in cells], ROOT)
+    if changed & {path.relative_to(ROOT).as_posix() for path in reached}:
+        return True
+    if notebook.as_posix() not in changed:
+        return False
+    try:
+        return cells != _code(
+            json.loads(_git("show", f"{since}:{notebook.as_posix()}"))
+        )
+    except subprocess.CalledProcessError:  # a new one
+        return True
+
+
+@cache
+def _is_reached(file: Path, changed: frozenset[str]) -> bool:
+    """Say whether a test's file imports or reads what changed."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    helpers = set(re.findall(r"tests[./](\w+)", text))
+    texts = [text, *(_text(f"tests/{helper}.py") for helper in helpers)]
+    reached = {path.relative_to(ROOT).as_posix() for path in reached_files(texts, ROOT)}
+    whole = "\n".join(texts)
+    reads_pages = READS_PAGES.search(whole) is not None
+    for name in changed:
+        package = ".".join(Path(name).parts[:2]).removesuffix(".py")
+        if (
+            name in reached | {file.as_posix(), *(f"tests/{h}.py" for h in helpers)}
+            or (name.startswith("tools/") and package in whole)
+            or (reads_pages and (PROSE.fullmatch(name) or SITE.fullmatch(name)))
+            or (name.startswith(".") and name.split("/")[0] in whole)
+        ):
+            return True
+    return False
+
+
+def _is_of_another_page(item: pytest.Item, changed: set[str]) -> bool:
+    """Say whether only prose changed, and the test is about a page without a change."""
+    if not all(PROSE.fullmatch(name) for name in changed):
+        return False
+    values = getattr(item, "callspec", None)
+    pages = {Path(name).stem for name in changed}
+    about = [
+        Path(str(value)).stem
+        for value in (values.params.values() if values else ())
+        if re.search(r"(^|/)(book|chapters)/[\w./-]+\.(html|md)$", str(value))
+    ]
+    return bool(about) and not pages & set(about)
+
+
+def _code(notebook: dict[str, list[dict[str, object]]]) -> list[dict[str, object]]:
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def _text(name: str) -> str:
+    path = ROOT / name
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout
