@@ -73,7 +73,7 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter() -> None:
         ),
         ("plotting.BookFigure", "class BookFigure#"),
         ("checkpoints.FORMAT", "FORMAT = 'attention_lib training 1'#"),
-        ("stories.best_bits", "Callable[..., "),
+        ("stories.expected", "part: Callable[..., None]"),
     ],
 )
 def test_entry_shows_what_is_written(name: str, shown: str) -> None:

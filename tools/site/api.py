@@ -22,7 +22,6 @@ from tools.chapters import chapter_paths
 PACKAGE, INDEX, LISTS = "attention_lib", "book/api/index", "book/elsewhere"
 SHOWN = re.compile(rf"^# {PACKAGE}\.(\w+): \w", re.M)
 USED = re.compile(rf"^from {PACKAGE}\.(\w+) import ", re.M)
-INVENTORY = "# Sphinx inventory version 2\n# Project: {}\n# Version:\n# zlib\n"
 
 
 def setup(app: Any) -> None:
@@ -51,8 +50,8 @@ def _configure(app: Any, config: Any) -> None:
     for path in sorted((root / LISTS).glob("*.txt")):
         address, _, names = path.read_text(encoding="utf-8").partition("\n")
         packed = folder / f"{path.stem}.inv"
-        head = INVENTORY.format(path.stem).encode()
-        packed.write_bytes(head + zlib.compress(names.encode()))
+        head = f"# Sphinx inventory version 2\n# Project: {path.stem}\n#\n# zlib\n"
+        packed.write_bytes(head.encode() + zlib.compress(names.encode()))
         config.intersphinx_mapping[path.stem] = (address, str(packed))
 
 
@@ -99,9 +98,7 @@ def modules(root: Path, pattern: re.Pattern[str]) -> dict[str, list[str]]:
     return {stem: list(dict.fromkeys(pattern.findall(texts[stem]))) for stem in texts}
 
 
-def _finish(
-    app: Any, what: str, name: str, target: Any, options: Any, lines: list[str]
-) -> None:
+def _finish(app: Any, what: str, name: str, target: Any, _: Any, lines: Any) -> None:
     """Add a module's chapter; of a value, leave out the docstring of its type."""
     if what == "module":
         lines += [taught(Path(app.srcdir), name.rpartition(".")[2]), ""]
@@ -109,9 +106,7 @@ def _finish(
         lines.clear()
 
 
-def _mend(
-    app: Any, what: str, name: str, target: Any, options: Any, *parts: str | None
-) -> tuple[str | None, ...]:
+def _mend(app: Any, what: str, name: str, target: Any, _: Any, *parts: Any) -> Any:
     """Leave out another project's constructor; mend what Sphinx makes of `...`."""
     origin = getattr(getattr(target, "__init__", None), "__module__", "")
     if what == "class" and not origin.startswith(PACKAGE):

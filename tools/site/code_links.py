@@ -37,12 +37,34 @@ def setup(app: Any) -> None:
 
 
 def _link(app: Any, doctree: nodes.document, page: str) -> None:
-    """Add every link to one page."""
+    """Link names: each once a section, and not from its own entry."""
+    if app.builder.format != "html":
+        return
     folder, _, stem = page.rpartition("/")
-    if app.builder.format == "html":
-        if folder == "chapters":
-            _add_lines(doctree, modules(Path(app.srcdir), SHOWN)[stem])
-        _link_names(doctree, _addresses(app, page))
+    if folder == "chapters":
+        _add_lines(doctree, modules(Path(app.srcdir), SHOWN)[stem])
+    known, seen = _addresses(app, page), set()
+    for code in list(doctree.findall(nodes.literal)):
+        before, name = str(code.previous_sibling()), code.astext()
+        around: list[nodes.Element] = [code]
+        while around[-1].parent:
+            around.append(around[-1].parent)
+        if name.isidentifier() and re.search("PyTorch['’]s $", before):
+            name = f"F.{name}"
+        full = DOTTED.sub(lambda found: SHORT.get(found[1], found[1]) + found[2], name)
+        uri = known.get(full)
+        if uri is None and DOTTED.fullmatch(code.astext()):
+            text = "%s is in no list of %s: add it, with its address"
+            getLogger(__name__).warning(text, full, LISTS, location=code)
+        if uri is None or any(isinstance(node, CLOSED) for node in around):
+            continue
+        place: Any = next(node for node in around if isinstance(node, PLACES))
+        is_own = uri.rpartition("#")[2] in place[0].get("ids", ())
+        if not is_own and (place, uri) not in seen:
+            seen.add((place, uri))
+            link = nodes.reference("", "", code.deepcopy(), classes=["book-code"])
+            link.update_all_atts({"refuri": uri, "internal": "://" not in uri})
+            code.replace_self(link)
 
 
 def _addresses(app: Any, page: str) -> dict[str, str]:
@@ -51,14 +73,13 @@ def _addresses(app: Any, page: str) -> dict[str, str]:
     for names in InventoryAdapter(app.env).main_inventory.values():
         # Without a dot a name may mean anything, unless it is the library's own.
         found |= {name: entry[2] for name, entry in names.items() if "." in name}
-    short: dict[str, str] = {}
     for full, entry in app.env.get_domain("py").objects.items():
         address = app.builder.get_relative_uri(page, entry.docname)
         found[full] = f"{address}#{entry.node_id}"
-        if full.count(".") == 2:
-            last = full.rpartition(".")[2]
-            short |= {last: found[full], f"{PACKAGE}.{last}": found[full]}
-    return short | found
+        last = full.rpartition(".")[2]
+        for short in (last, f"{PACKAGE}.{last}") if full.count(".") == 2 else ():
+            found.setdefault(short, found[full])
+    return found
 
 
 def _add_lines(doctree: nodes.document, shown: list[str]) -> None:
@@ -78,29 +99,3 @@ def _add_lines(doctree: nodes.document, shown: list[str]) -> None:
             line += [nodes.literal("", f"{PACKAGE}.{name}"), nodes.Text(", ")]
         line[-1] = nodes.Text(after)
         place.parent.insert(place.parent.index(place) + 1, line)
-
-
-def _link_names(doctree: nodes.document, known: dict[str, str]) -> None:
-    """Link names in sentences: each once a section, and not its own entry."""
-    seen = set()
-    for code in list(doctree.findall(nodes.literal)):
-        name = code.astext()
-        around: list[nodes.Element] = [code]
-        while around[-1].parent:
-            around.append(around[-1].parent)
-        if re.search("PyTorch['’]s $", str(code.previous_sibling())):
-            name = f"F.{name}"
-        full = DOTTED.sub(lambda found: SHORT.get(found[1], found[1]) + found[2], name)
-        uri = known.get(full)
-        if uri is None and DOTTED.fullmatch(code.astext()):
-            text = "%s is in no list of %s: add it, with its address"
-            getLogger(__name__).warning(text, full, LISTS, location=code)
-        if uri is None or any(isinstance(node, CLOSED) for node in around):
-            continue
-        place: Any = next(node for node in around if isinstance(node, PLACES))
-        is_own = uri.rpartition("#")[2] in place[0].get("ids", ())
-        if not is_own and (place, uri) not in seen:
-            seen.add((place, uri))
-            link = nodes.reference("", "", code.deepcopy(), classes=["book-code"])
-            link.update_all_atts({"refuri": uri, "internal": "://" not in uri})
-            code.replace_self(link)
