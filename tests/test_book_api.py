@@ -69,6 +69,7 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter() -> None:
 )
 def test_entry_shows_what_is_written(name: str, shown: str) -> None:
     assert shown in entry(name)
+    assert "Create a new string" not in entry(name)  # the docstring of a value's type
 
 
 def test_types_lead_to_their_documentation() -> None:
