@@ -51,7 +51,7 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter() -> None:
         chapters[name] = chapter
     files = (ROOT / "attention_lib").glob("[!_]*")
     assert list(chapters) == sorted(file.stem for file in files)
-    assert chapters["masks"].startswith("Shown in Chapter 3,")
+    assert chapters["masks"] == "Shown in Chapter 3."
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def taught(root: Path, module: str) -> str:
     for verb, pattern in (("Shown", SHOWN), ("First used", USED)):
         for stem, names in modules(root, pattern).items():
             if module in names:
-                number = int(stem.partition("-")[0])
-                return f"{verb} in Chapter {number}, :doc:`/chapters/{stem}`."
+                name = f"Chapter {int(stem.partition('-')[0])}"
+                return f"{verb} in :doc:`{name} </chapters/{stem}>`."
     return ""
 
 
