@@ -42,7 +42,7 @@ def _link(app: Any, doctree: nodes.document, page: str) -> None:
         return
     folder, _, stem = page.rpartition("/")
     if folder == "chapters":
-        _add_lines(doctree, modules(Path(app.srcdir), SHOWN)[stem])
+        _add_lines(doctree, modules(Path(app.srcdir), SHOWN).get(stem, []))
     known, seen = _addresses(app, page), set()
     for code in list(doctree.findall(nodes.literal)):
         before, name = str(code.previous_sibling()), code.astext()
