@@ -1,24 +1,20 @@
 """The pages of the library: every name as it is written, and links to it."""
 
-import ast
-import pickle
-import pkgutil
+import inspect
+import io
 import re
+from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from bs4 import Tag
+from sphinx.application import Sphinx
+from sphinx.util.inventory import InventoryFile
 
+import attention_lib
 from tools.chapters import ROOT, chapter_paths
-from tools.check.pages import SITE, parsed, site_pages
-from tools.site.api import _configure, _source, missing_pages
-from tools.site.elsewhere import address_elsewhere
-from tools.site.in_chapters import first_chapter, shown_modules, shown_names
-from tools.site.names import api_page, entries, modules, public_names
-
-MODULES = modules(ROOT)
-CHAPTERS = [path.stem for path in chapter_paths(ROOT)]
+from tools.check.pages import SITE, parsed
+from tools.site.api import source
 
 
 def article(page: str) -> Tag:
@@ -26,254 +22,108 @@ def article(page: str) -> Tag:
     return parsed(SITE / f"{page}.html").select_one("article")
 
 
-def signature(name: str) -> str:
-    """How a page of the library shows a name, on one line."""
-    entry = public_names(ROOT)[name.partition(".")[0]]
-    anchor = f"attention_lib.{entry.module}.{name}"
-    shown = article(entry.page).find(id=anchor).get_text()
-    return " ".join(shown.replace("#", "").split())
+def entry(name: str) -> str:
+    """What a page of the library says of a name, on one line."""
+    page = article(f"book/api/{name.partition('.')[0]}")
+    return " ".join(page.find(id=f"attention_lib.{name}").parent.get_text().split())
 
 
-# The names.
+def test_every_public_name_has_an_entry() -> None:
+    with (SITE / "objects.inv").open("rb") as file:
+        kinds = InventoryFile.load(file, "", lambda base, place: place)
+    found = {name for kind in kinds for name in kinds[kind] if kind.startswith("py:")}
+    offered = {name.rpartition(".")[2] for name in found if name.count(".") == 2}
+    assert set(attention_lib.__all__) <= offered
+    # Nothing private, and no method that matplotlib adds to a class.
+    assert not {name for name in found if re.search(r"\._\w+$|Figure\.set$", name)}
 
 
-def test_names_are_those_of_the_package() -> None:
-    text = (ROOT / "attention_lib/__init__.py").read_text()
-    exported = ast.literal_eval(text.partition("__all__ = ")[2])
-    assert set(public_names(ROOT)) >= set(exported)
-
-
-def test_modules_have_a_page_each() -> None:
-    assert list(missing_pages(ROOT)) == []
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_contents_name_the_page(module: str) -> None:
-    assert f"file: {api_page(module)}.md" in (ROOT / "_toc.yml").read_text()
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_page_documents_each_name_once_in_order(module: str) -> None:
-    shown = [
-        heading["id"]
-        for heading in article(api_page(module)).select("dl.py > dt")
-        if heading.find_parent("dl", class_="py").find_parent("dl", class_="py") is None
-    ]
-    assert shown == [entry.address for entry in entries(ROOT, module)]
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_page_begins_with_what_the_module_says_and_its_chapter(module: str) -> None:
-    page = article(api_page(module))
-    folder = ROOT / "attention_lib" / module
-    file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
-    said = (ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n")[0]
-    paragraphs = page.select("section > p")
-    assert paragraphs[0].get_text() == said.replace("`", "").replace("'", "’")
-    if chapter := first_chapter(ROOT, module):
-        links = [a["href"] for p in paragraphs for a in p.select("a")]
-        assert f"../../chapters/{chapter}.html" in links
-
-
-def test_index_has_a_row_for_each_module() -> None:
-    rows = article("book/api/index").select("tbody tr")
-    assert [row.select_one("td").get_text(strip=True) for row in rows] == MODULES
-    assert all(row.select("td")[1].get_text(strip=True) for row in rows)
-
-
-def test_page_is_read_again_when_its_module_changes() -> None:
-    kept = ROOT / "_build/.doctrees/environment.pickle"
-    environment = pickle.loads(kept.read_bytes())
-    for module in MODULES:
-        files = {Path(name).name for name in environment.dependencies[api_page(module)]}
-        assert files & {f"{module}.py", "__init__.py"}
-    assert "masks.py" in str(environment.dependencies["book/api/exercises"])
-
-
-# The signatures.
+def test_index_and_pages_say_what_each_module_holds_and_its_chapter() -> None:
+    chapters = {}
+    for row in article("book/api/index").select("tbody tr"):
+        name, said, chapter = (td.get_text().strip() for td in row.select("td"))
+        module = import_module(f"attention_lib.{name}")
+        first = inspect.getdoc(module).partition("\n")[0]
+        assert said == first.replace("`", "").replace("'", "’")
+        page = article(f"book/api/{row.a['href'].partition('.html')[0]}")
+        paragraphs = [p.get_text() for p in page.select("section > p")]
+        assert {said, chapter} <= {*paragraphs, ""}
+        chapters[name] = chapter
+    files = (ROOT / "attention_lib").glob("[!_]*")
+    assert list(chapters) == sorted(file.stem for file in files)
+    assert chapters["masks"] == "Shown in Chapter 3."
 
 
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        (
-            "causal_mask",
-            "causal_mask( query_len: int, key_len: int | None = None, *, device: "
-            'torch.device | str | None = None, ) → Bool[Tensor, "Q K"]',
-        ),
-        ("padding_mask", 'padding_mask( lengths: Int[Tensor, " B"], max_len: int, *, '),
-        ("padding_mask", 'side: Literal["left", "right"] = "right"'),
-        ("combine_masks", 'combine_masks( *masks: Bool[Tensor, "..."], )'),
-        (
-            "TinyBlock",
-            "class TinyBlock( d_model: int, num_heads: int, *, norm: Norm = ",
-        ),
-        ("TinyBlock.forward", 'x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."]'),
-        ("TrainConfig", "class TrainConfig( steps: int, batch_size: int = 16,"),
-        ("Norm", 'Norm = Literal["pre", "post", "none"]'),
+        ("masks.causal_mask", "query_len: int, key_len: int | None = None, *, device"),
+        ("masks.causal_mask", "device | str | None = None, ) → Bool[Tensor, 'Q K']"),
+        ("masks.causal_mask", "made. Raises: TypeError – a length that is not an int"),
+        ("masks.padding_mask", "side: Literal['left', 'right'] = 'right'"),
+        ("training.TrainConfig", "class TrainConfig( steps: int, batch_size: int = 16"),
+        ("plotting.BookFigure", "class BookFigure#"),
+        ("checkpoints.FORMAT", "FORMAT = 'attention_lib training 1'#"),
+        ("stories.expected", "part: Callable[..., None]"),
     ],
 )
-def test_signature_is_shown_as_it_is_written(name: str, shown: str) -> None:
-    assert shown in signature(name)
+def test_entry_shows_what_is_written(name: str, shown: str) -> None:
+    assert shown in entry(name)
+    assert "Create a new string" not in entry(name)  # the docstring of a value's type
 
 
-def test_class_shows_its_own_methods_only() -> None:
-    dl = article("book/api/block").find(id="attention_lib.block.TinyBlock").parent
-    methods = [dt["id"].rpartition(".")[2] for dt in dl.select("dl.py > dt")]
-    assert methods == ["TinyBlock", "forward", "attention_weights"]
-    names = [dt["id"] for dt in article("book/api/plotting").select("dl.py > dt")]
-    assert len(names) >= 7
-    assert not any(name.endswith("BookFigure.set") for name in names)
+def test_types_lead_to_their_documentation() -> None:
+    entries = article("book/api/block").select_one("dl.py").parent
+    types = entries.find_all(string=["Tensor", "Float", "int", "Module"])
+    assert len(types) > 20
+    assert all(word.find_parent("a") for word in types)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_page_links_every_type_of_torch(module: str) -> None:
-    for part in article(api_page(module)).select("dt.sig .n"):
-        if part.get_text() in {"Tensor", "nn.Module", "Float", "torch.device"}:
-            assert part.find_parent("a") or part.find("a"), part.parent
+@pytest.mark.parametrize("name", ["block.TinyBlock.forward", "exercises.check_softmax"])
+def test_source_leads_to_the_lines(name: str) -> None:
+    module, _, inner = name.partition(".")
+    link = source(ROOT, "https://host", f"attention_lib.{module}", inner) or ""
+    file, first, last = re.split(r"#L|-L", link.removeprefix("https://host/"))
+    code = (ROOT / file).read_text().split("\n")[int(first) - 1 : int(last)]
+    assert code[0].split("(")[0].split() == ["def", name.rpartition(".")[2]]
+    assert source(ROOT, "https://host", "attention_lib.stories", "NAMES") is None
 
 
-# Other people's documentation.
+def test_chapters_lead_to_the_code_that_they_show() -> None:
+    for path in chapter_paths(ROOT):
+        cells = re.findall(r"^# attention_lib\.(\w+): (.+)", path.read_text(), re.M)
+        names = [f"{module}.{n}" for module, some in cells for n in some.split(", ")]
+        page = (SITE / f"chapters/{path.stem}.html").read_text()
+        lines = re.findall(r'<p class="book-(?:library|shown)">.*?</p>', page)
+        found = re.findall(r'href="[^"]*\battention_lib\.([^"]+)"', "".join(lines))
+        assert found == [*dict(cells), *names]
 
 
-@pytest.mark.parametrize(
-    ("name", "address"),
-    [
-        ("nn.Linear", "docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html"),
-        ("F.softmax", "/generated/torch.nn.functional.softmax.html"),
-        ("torch.triu", "/generated/torch.triu.html"),
-        ("torch.Tensor", "/stable/tensors.html#torch.Tensor"),
-        ("torch.float64", "/stable/tensor_attributes.html#torch.dtype"),
-        ("torch.optim.Optimizer", "/stable/optim.html#torch.optim.Optimizer"),
-        ("torch.optim.AdamW", "/generated/torch.optim.AdamW.html"),
-        ("torch.utils.data.Dataset", "/stable/data.html#torch.utils.data.Dataset"),
-        ("torch.distributions", "/stable/distributions.html"),
-        ("np.sqrt", "numpy.org/doc/stable/reference/generated/numpy.sqrt.html"),
-        ("math.inf", "docs.python.org/3/library/math.html#math.inf"),
-        ("ValueError", "/library/exceptions.html#ValueError"),
-        ("int", "/library/functions.html#int"),
-        ("None", "/library/constants.html#None"),
-        ("jaxtyping.Float", "docs.kidger.site/jaxtyping/api/array/"),
-        ("matplotlib.figure.Figure", "/api/figure_api.html#matplotlib.figure.Figure"),
-    ],
-)
-def test_address_elsewhere_is_the_page(name: str, address: str) -> None:
-    found = address_elsewhere(name)
-    assert found is not None
-    assert found.endswith(address)
+def test_name_in_a_sentence_leads_to_what_is_meant_once_a_section() -> None:
+    links = article("chapters/03-masks").select("p:not([class]) > a.book-code")
+    places = [(id(link.find_parent("section")), link["href"]) for link in links]
+    assert len(set(places)) == len(places) > 5
+    found = {uri.rpartition("#")[2] for _, uri in places}
+    assert "attention_lib.attention.scaled_dot_product_attention" in found
+    # The book has a function of that name too: the sentence says "PyTorch's".
+    assert "torch.nn.functional.scaled_dot_product_attention" in found
 
 
-@pytest.mark.parametrize(
-    "name", ["torch.autograd", "torch.nn.Linear.weight", "print", "nothing", "os_name"]
-)
-def test_address_elsewhere_knows_what_it_does_not(name: str) -> None:
-    assert address_elsewhere(name) is None
-
-
-def test_linked_names_of_torch_exist() -> None:
-    pages = "".join(page.read_text() for page in site_pages(SITE))
-    generated = set(
-        re.findall(r"https://docs\.pytorch\.org/[^\"]+/generated/[^\"]+", pages)
-    )
-    assert generated
-    for link in generated:
-        name = link.rpartition("/")[2].removesuffix(".html")
-        assert pkgutil.resolve_name(name) is not None
-
-
-# The source.
-
-
-def config(address: str | None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """What the extension finds out where the repository has this address."""
-    found = SimpleNamespace()
-    monkeypatch.delenv("GITHUB_SHA", raising=False)
-    monkeypatch.setattr("tools.site.api.repository_address", lambda root: address)
-    _configure(SimpleNamespace(srcdir=str(ROOT)), found)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "file"),
-    [
-        ("masks", "causal_mask", "masks.py"),
-        ("block", "TinyBlock.forward", "block.py"),
-        ("exercises", "check_softmax", "exercises/toy.py"),
-    ],
-)
-def test_source_leads_to_the_lines(
-    monkeypatch: pytest.MonkeyPatch, module: str, name: str, file: str
-) -> None:
-    found = config("https://github.com/ada/book", monkeypatch)
-    info = {"module": f"attention_lib.{module}", "fullname": name}
-    link = _source(ROOT, found, info)
-    assert link is not None
-    address, _, lines = link.partition("#L")
-    assert address == f"https://github.com/ada/book/blob/HEAD/attention_lib/{file}"
-    first, last = (int(number) for number in lines.split("-L"))
-    code = (ROOT / "attention_lib" / file).read_text().split("\n")[first - 1 : last]
-    assert code[0].split("(")[0].split()[1] == name.rpartition(".")[2]
-
-
-def test_source_is_absent_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = config(None, monkeypatch)
-    info = {"module": "attention_lib.masks", "fullname": "causal_mask"}
-    assert _source(ROOT, found, info) is None
-
-
-# The chapters.
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_chapter_names_the_modules_that_it_shows(chapter: str) -> None:
-    shown = shown_modules(ROOT)[chapter]
-    (line,) = article(f"chapters/{chapter}").select("p.book-library")
-    links = [a["href"] for a in line.select("a")]
-    assert links == [f"../{api_page(module)}.html" for module in shown]
-    assert line.find_previous_sibling("p").get_text().startswith("Time:")
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_cells_that_show_the_library_lead_to_it(chapter: str) -> None:
-    text = (ROOT / f"chapters/{chapter}.md").read_text()
-    shown = [name for _, names in shown_names(text) for name in names]
-    links = article(f"chapters/{chapter}").select(".cell_input p.book-shown a")
-    assert [a["href"].rpartition(".")[2] for a in links] == shown
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_name_in_a_sentence_is_linked_once_a_section(chapter: str) -> None:
-    seen = set()
-    for link in article(f"chapters/{chapter}").select(
-        "p:not(.book-library) a.book-code"
-    ):
-        place = (id(link.find_parent("section")), link["href"])
-        assert place not in seen
-        seen.add(place)
-        assert "target" not in link.attrs
-        assert link.find_parent(["h1", "h2", "h3"]) is None
-
-
-def test_name_leads_to_the_book_s_own_or_to_pytorch_s() -> None:
-    links = article("chapters/02-single-head").select("a.book-code")
-    found = {a.get_text(): a["href"] for a in links}
-    own = "../book/api/attention.html#attention_lib.attention.attention_weights"
-    assert found["attention_weights"] == own
-    assert found["nn.Linear"].endswith("/torch.nn.Linear.html")
-    # The book has a function of that name too, but the sentence says whose is meant.
-    links = article("chapters/03-masks").select("a.book-code")
-    name = "scaled_dot_product_attention"
-    found = [str(a["href"]) for a in links if a.get_text() == name]
-    assert any(it.endswith(f"/torch.nn.functional.{name}.html") for it in found)
-
-
-def test_name_does_not_lead_to_its_own_entry() -> None:
-    page = article("book/api/masks")
-    for link in page.select("a.book-code[href^='#']"):
-        entry = link.find_parent("dl", class_="py").select_one("dt")
-        assert link["href"] != f"#{entry['id']}"
-
-
-def test_cells_are_found_with_all_their_names() -> None:
-    text = "x = 1\n# attention_lib.multi_head: split_heads, merge_heads\ndef a(): ...\n"
-    assert shown_names(text) == [("multi_head", ["split_heads", "merge_heads"])]
+def test_unknown_name_and_module_without_page_are_faults(tmp_path: Path) -> None:
+    for name, text in {
+        "book/api/index.rst": "T\n=\n\n.. list-table::\n\nROWS\n\n``nn.Yes`` ``nn.No``",
+        "attention_lib/new.py": '"""What is new."""',
+        "book/elsewhere/torch.txt": "https://x/\ntorch.nn.Yes py:class 1 l.html#$ -\n",
+        "_toc.yml": "{}",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    parts = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx.ext.linkcode"]
+    parts += ["tools.site.api", "tools.site.code_links"]
+    settings = {"extensions": parts, "root_doc": "book/api/index", "nitpicky": True}
+    folders, said = [tmp_path / name for name in ("html", "trees")], io.StringIO()
+    Sphinx(tmp_path, None, *folders, "html", settings, None, said).build()
+    assert "torch.nn.No is in no list of book/elsewhere" in said.getvalue()
+    assert "reference target not found: attention_lib.new" in said.getvalue()
+    page = (tmp_path / "html/book/api/index.html").read_text()
+    assert 'href="https://x/l.html#torch.nn.Yes"' in page
