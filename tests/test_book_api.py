@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from bs4 import Tag
 
-from tools.chapters import ROOT, chapter_paths
-from tools.check.pages import SITE, parsed, site_pages
+from tools.chapters import ROOT, SITE, chapter_paths, site_pages
+from tools.check.pages import parsed
 from tools.site.api import _configure, _source, missing_pages
 from tools.site.elsewhere import address_elsewhere
 from tools.site.in_chapters import first_chapter, shown_modules, shown_names

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.check.pages import SITE, complaints, css_addresses, main, site_pages
+from tools.chapters import SITE, site_pages
+from tools.check.pages import complaints, css_addresses, main
 
 OUTPUT = '<div class="cell_output"><div class="output {}">{}</div></div>'
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup
 
-SITE = Path(__file__).resolve().parents[2] / "_build" / "html"
+from tools.chapters import SITE, site_pages
 
 # A browser fetches these; <a href> and <link rel="canonical"> it does not.
 LOADING_ATTRIBUTES = ("src", "srcset", "poster", "data", "background")
@@ -34,12 +34,6 @@ def anchors(page: Path) -> frozenset[str]:
     tags = parsed(page).find_all(lambda tag: tag.has_attr("id") or tag.name == "a")
     names = (str(tag.get(key)) for tag in tags for key in ("id", "name"))
     return frozenset(names)
-
-
-def site_pages(site: Path) -> list[Path]:
-    """The pages of a built site, without the theme's own fragments of HTML."""
-    pages = sorted(site.rglob("*.html"))
-    return [page for page in pages if "_static" not in page.relative_to(site).parts]
 
 
 def css_addresses(css: str) -> list[str]:
