@@ -25,7 +25,6 @@ from nbval import plugin as nbval
 from nbval.plugin import IPyNbCell, NbCellError
 
 from tools.check.outputs import compare_outputs
-from tools.record.execute import kernel_environment
 from tools.record.rules import (
     cell_faults,
     first_line,
@@ -70,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     nbval.setup_coverage = nbval.teardown_coverage = lambda *_: None
     if hasattr(config, "workerinput"):
         return  # the environment is inherited
+    from tools.record.execute import kernel_environment  # takes seconds: once is enough
+
     wanted = kernel_environment(ROOT)
     path = wanted.pop("PYTHONPATH")
     if not config.option.installed_library:

@@ -8,8 +8,8 @@ second decimal, because NumPy and Python cut trailing zeros: a printed 0.5 stand
 """
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 # Digits in a name (`float32`, `x_1`) or a version (`2.13.0`) are part of the text.
 NUMBER = re.compile(
@@ -19,15 +19,11 @@ NUMBER = re.compile(
 FEWEST_DECIMALS = 2
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What keeps two texts from agreeing, if anything, and how near they came.
-
-    `largest` is the largest difference as a fraction of its tolerance.
-    """
+class Verdict(NamedTuple):
+    """What keeps two texts from agreeing, if anything, and how near they came."""
 
     fault: str = ""
-    largest: float = 0.0
+    largest: float = 0.0  # difference, as a fraction of its tolerance
 
 
 def compare_text(
@@ -45,9 +41,15 @@ def compare_text(
     pairs = list(zip(wanted[1::2], found[1::2], strict=True))
     fractions = [_fraction(*pair, tolerance) for pair in pairs]
     largest = max(fractions)
+    if largest <= 1:
+        return Verdict(largest=float(largest))
     count = sum(fraction > 1 for fraction in fractions)
-    pair = pairs[fractions.index(largest)]
-    return Verdict(_describe(pair, count, tolerance) if count else "", float(largest))
+    which = "1 number differs" if count == 1 else f"{count} numbers differ; the largest"
+    old, new = pairs[fractions.index(largest)]
+    off = float(abs(_value(old) - _value(new)))
+    allowed = f"{float(tolerance or _unit(old)):g}" if _unit(old) else "nothing"
+    fault = f"{which}: {old} became {new}, off by {off:g}; allowed: {allowed}"
+    return Verdict(fault, float(largest))
 
 
 def _unit(number: str) -> Decimal:
@@ -72,16 +74,6 @@ def _fraction(reference: str, result: str, tolerance: Decimal | None) -> Decimal
 
 def _value(number: str) -> Decimal:
     return Decimal(number.replace("−", "-"))
-
-
-def _describe(pair: tuple[str, str], count: int, tolerance: Decimal | None) -> str:
-    """Say which number is furthest off, and what was allowed."""
-    reference, result = pair
-    unit = _unit(reference)
-    allowed = f"{float(tolerance or unit):g}" if unit else "nothing"
-    off = float(abs(_value(reference) - _value(result)))
-    which = "1 number differs" if count == 1 else f"{count} numbers differ; the largest"
-    return f"{which}: {reference} became {result}, off by {off:g}; allowed: {allowed}"
 
 
 def _compare_words(wanted: list[str], found: list[str]) -> str:

@@ -15,7 +15,6 @@ from tools.check.pictures import (
     difference,
     drawing,
     worst_block,
-    write,
 )
 from tools.record.rules import is_picture, text_of
 
@@ -46,14 +45,16 @@ def compare_outputs(
     """
     found = Comparison()
     if list(map(_kind, reference)) != list(map(_kind, result)):
-        found.faults.append(_structure_fault(reference, result))
+        old, new = ("\n".join(map(_shown, it)) for it in (reference, result))
+        fault = f"the outputs differ in number or kind\n{_differences(old, new)}"
+        found.faults.append(fault)
         return found
     for one, two in zip(reference, result, strict=True):
-        for (mime, old), (_, new) in zip(_values(one), _values(two), strict=True):
+        for (mime, a), (_, b) in zip(_values(one), _values(two), strict=True):
             if is_picture(mime):
-                _compare_picture(found, old, new, stem)
+                _compare_picture(found, a, b, stem)
             else:
-                _compare_value(found, mime, old, new, tolerance)
+                _compare_value(found, mime, a, b, tolerance)
     return found
 
 
@@ -89,15 +90,12 @@ def _compare_picture(found: Comparison, old: str, new: str, stem: Path) -> None:
     else:
         sizes = [f"{width} x {height}" for width, height in (one.size, two.size)]
         fault = f"has another size: {sizes[0]} became {sizes[1]}"
-    stem = stem.with_name(f"{stem.name}-{found.picture_count}")
-    paths = "".join(f"\n  {path}" for path in write(stored, stem))
-    found.faults.append(f"picture {found.picture_count} {fault}{paths}")
-
-
-def _structure_fault(reference: list[NotebookNode], result: list[NotebookNode]) -> str:
-    """Say that outputs appeared or vanished, and show all of them."""
-    old, new = ("\n".join(map(_shown, outputs)) for outputs in (reference, result))
-    return f"the outputs differ in number or kind\n{_differences(old, new)}"
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for name, picture in stored.items():
+        path = stem.with_name(f"{stem.name}-{found.picture_count}-{name}.png")
+        picture.save(path)
+        fault += f"\n  {path}"
+    found.faults.append(f"picture {found.picture_count} {fault}")
 
 
 def _differences(reference: str, result: str, tolerance: Decimal | None = None) -> str:

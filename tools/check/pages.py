@@ -1,7 +1,6 @@
 """Check the built pages: what they load, their pictures, their links, their outputs."""
 
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -9,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup
 
-from tools.chapters import SITE, site_pages
+from tools.chapters import site_pages
 
 # A browser fetches these; <a href> and <link rel="canonical"> it does not.
 LOADING_ATTRIBUTES = ("src", "srcset", "poster", "data", "background")
@@ -124,14 +123,3 @@ def complaints(site: Path) -> list[str]:
         for check in (remote_loads, pictures, links, outputs):
             found += [f"{name}: {line}" for line in check(page)]
     return found
-
-
-def main() -> int:
-    """Name every fault of the built site; 1 when there is one, or no site."""
-    pages, found = site_pages(SITE), complaints(SITE)
-    print("\n".join(found) or f"{len(pages)} pages checked: no complaint")
-    return 1 if found or not pages else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,10 +3,12 @@
 Run as `python -m tools.check.traces [FILE ...]`: the whole book by default.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
 
 from tools.chapters import ROOT
 from tools.record.private import details
@@ -22,14 +24,20 @@ def book_files(root: Path = ROOT) -> list[Path]:
 
 def file_traces(path: Path) -> list[str]:
     """Return what a notebook or a page gives away, and where in it."""
-    text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
-        notebook = json.loads(text)
-        found = [f"metadata: {it}" for it in _told(notebook["metadata"])]
-        cells = enumerate(notebook["cells"], 1)
-        return found + [f"cell {n}: {it}" for n, cell in cells for it in _told(cell)]
-    lines = enumerate(text.splitlines(), 1)
+        return notebook_traces(nbformat.read(path, as_version=4))
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
     return [f"line {number}: {it}" for number, line in lines for it in details(line)]
+
+
+def notebook_traces(notebook: NotebookNode) -> list[str]:
+    """Return what a notebook gives away: in text, code, outputs or metadata."""
+    return [f"metadata: {it}" for it in _told(notebook.metadata)] + [
+        f"cell {number}, {name}: {it}"
+        for number, cell in enumerate(notebook.cells, 1)
+        for name, value in cell.items()
+        for it in _told(value)
+    ]
 
 
 def _told(value: Any) -> list[str]:
