@@ -24,7 +24,7 @@ from playwright.sync_api import (
 )
 
 from tools.browser import FLAGS, find_browser
-from tools.check.pages import SITE, site_pages
+from tools.chapters import SITE, site_pages
 
 SCREENSHOTS = Path(__file__).resolve().parents[1] / "reports" / "screenshots"
 PHONE, DESKTOP = 375, 1440

@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Locator
 
 from tests.browsing import built_pages
-from tools.check.pages import SITE, parsed
+from tools.chapters import SITE
+from tools.check.pages import parsed
 
 CHAPTERS = [page for page in built_pages() if page.startswith("chapters/")]
 # A quiz is answered at once for each option, then with all that is right.

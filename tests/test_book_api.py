@@ -12,8 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.util.inventory import InventoryFile
 
 import attention_lib
-from tools.chapters import ROOT, chapter_paths
-from tools.check.pages import SITE, parsed
+from tools.chapters import ROOT, SITE, chapter_paths
+from tools.check.pages import parsed
 from tools.site.api import source
 
 

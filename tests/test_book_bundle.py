@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.check.pages import SITE, parsed, site_pages
+from tools.chapters import SITE, site_pages
+from tools.check.pages import parsed
 from tools.site.bundle import join_pages, shared
 from tools.site.sheets import joined, moved
 

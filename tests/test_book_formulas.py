@@ -8,7 +8,7 @@ import pytest
 from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
 
-from tools.check.pages import SITE, site_pages
+from tools.chapters import SITE, site_pages
 from tools.site.formulas import KATEX, display_source, drawn, style, typeset, version
 
 PAGES = [page for page in site_pages(SITE) if page.name != "search.html"]

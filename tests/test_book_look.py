@@ -8,7 +8,8 @@ import pytest
 from docutils.core import publish_doctree
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from tools.check.pages import SITE, parsed, site_pages
+from tools.chapters import SITE, site_pages
+from tools.check.pages import parsed
 from tools.site.head import LONGEST, describe, shorten
 
 STATIC = Path(__file__).resolve().parents[1] / "book/_static"

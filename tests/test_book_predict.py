@@ -12,8 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from attention_lib.predict import predict
 from tests.browsing import built_pages
 from tests.views import FRONT_ENDS, Theme, axe_faults, html_of, opened
-from tools.chapters import ROOT, chapter_paths
-from tools.check.pages import SITE
+from tools.chapters import ROOT, SITE, chapter_paths
 
 SHAPE = predict(
     "Which shape have the weights of `x`?",

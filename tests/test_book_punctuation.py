@@ -6,7 +6,7 @@ from docutils import nodes
 from docutils.utils import new_document
 from playwright.sync_api import Browser
 
-from tools.check.pages import SITE
+from tools.chapters import SITE
 from tools.check.weight import chapters
 from tools.site.punctuation import CLASS, JoinPunctuation
 

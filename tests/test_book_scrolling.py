@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tools.check.pages import SITE
+from tools.chapters import SITE
 from tools.site.scrolling import THEME, without_measuring
 
 # Each block of the article that has a bar to scroll: what it is, and its tabindex.

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browsing import served
-from tools.check.pages import SITE
+from tools.chapters import SITE
 
 MASKS = "chapters/03-masks.html"
 

@@ -7,7 +7,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tools.check.pages import SITE, parsed, site_pages
+from tools.chapters import SITE, site_pages
+from tools.check.pages import parsed
 
 CHAPTER = SITE / "chapters/03-masks.html"
 MEANING = "A table of booleans for queries and keys, True where a query may attend"

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser
 
-from tools.check.pages import SITE, parsed, site_pages
+from tools.chapters import SITE, site_pages
+from tools.check.pages import parsed
 from tools.check.weight import (
     Weight,
     chapters,

@@ -11,6 +11,7 @@ from myst_parser.config.main import MdParserConfig
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = ROOT / "chapters"
 NOTEBOOKS = ROOT / "notebooks"
+SITE = ROOT / "_build" / "html"
 
 
 def chapter_paths(root: Path = ROOT) -> list[Path]:
@@ -33,6 +34,12 @@ def chapter_paths(root: Path = ROOT) -> list[Path]:
 def notebook_path(chapter: Path) -> Path:
     """Return where the record of a chapter stands."""
     return chapter.parent.parent / "notebooks" / f"{chapter.stem}.ipynb"
+
+
+def site_pages(site: Path) -> list[Path]:
+    """The pages of a built site, without the theme's own fragments of HTML."""
+    pages = sorted(site.rglob("*.html"))
+    return [page for page in pages if "_static" not in page.relative_to(site).parts]
 
 
 def read_chapter(path: Path) -> nbformat.NotebookNode:

@@ -8,8 +8,8 @@ second decimal, because NumPy and Python cut trailing zeros: a printed 0.5 stand
 """
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 # Digits in a name (`float32`, `x_1`) or a version (`2.13.0`) are part of the text.
 NUMBER = re.compile(
@@ -19,15 +19,11 @@ NUMBER = re.compile(
 FEWEST_DECIMALS = 2
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What keeps two outputs from agreeing, if anything, and how near they came.
+class Verdict(NamedTuple):
+    """What keeps two texts from agreeing, if anything, and how near they came."""
 
-    `largest` is the largest difference as a fraction of its tolerance.
-    """
-
-    faults: tuple[str, ...] = ()
-    largest: float = 0.0
+    fault: str = ""
+    largest: float = 0.0  # difference, as a fraction of its tolerance
 
 
 def compare_text(
@@ -40,20 +36,23 @@ def compare_text(
     if reference == result:
         return Verdict()
     wanted, found = NUMBER.split(reference), NUMBER.split(result)
-    words = _compare_words(wanted, found)
-    if words:
-        return Verdict((words,))
+    if words := _compare_words(wanted, found):
+        return Verdict(words)
     pairs = list(zip(wanted[1::2], found[1::2], strict=True))
     fractions = [_fraction(*pair, tolerance) for pair in pairs]
     largest = max(fractions)
     if largest <= 1:
         return Verdict(largest=float(largest))
     count = sum(fraction > 1 for fraction in fractions)
-    pair = pairs[fractions.index(largest)]
-    return Verdict((_describe(pair, count, tolerance),), float(largest))
+    which = "1 number differs" if count == 1 else f"{count} numbers differ; the largest"
+    old, new = pairs[fractions.index(largest)]
+    off = float(abs(_value(old) - _value(new)))
+    allowed = f"{float(tolerance or _unit(old)):g}" if _unit(old) else "nothing"
+    fault = f"{which}: {old} became {new}, off by {off:g}; allowed: {allowed}"
+    return Verdict(fault, float(largest))
 
 
-def unit_of(number: str) -> Decimal:
+def _unit(number: str) -> Decimal:
     """Return the tolerance of a printed number: 0 for an integer, nan and inf."""
     mantissa, _, exponent = number.lower().partition("e")
     if "." not in mantissa and not exponent:
@@ -66,26 +65,15 @@ def _fraction(reference: str, result: str, tolerance: Decimal | None) -> Decimal
     """Return the difference of two numbers as a fraction of what is allowed."""
     one, two = _value(reference), _value(result)
     if one == two or (one.is_nan() and two.is_nan()):
-        same_kind = bool(unit_of(reference)) == bool(unit_of(result))
+        same_kind = bool(_unit(reference)) == bool(_unit(result))
         return Decimal(0 if same_kind else "inf")
-    allowed = unit_of(reference) and (tolerance or unit_of(reference))
-    if not (allowed and unit_of(result)):  # an integer, nan or inf on either side
+    if not (_unit(reference) and _unit(result)):  # an integer, nan or inf
         return Decimal("inf")
-    return abs(one - two) / allowed
+    return abs(one - two) / (tolerance or _unit(reference))
 
 
 def _value(number: str) -> Decimal:
     return Decimal(number.replace("−", "-"))
-
-
-def _describe(pair: tuple[str, str], count: int, tolerance: Decimal | None) -> str:
-    """Say which number is furthest off, and what was allowed."""
-    reference, result = pair
-    unit = unit_of(reference)
-    allowed = f"{float(tolerance or unit):g}" if unit else "nothing"
-    off = float(abs(_value(reference) - _value(result)))
-    which = "1 number differs" if count == 1 else f"{count} numbers differ; the largest"
-    return f"{which}: {reference} became {result}, off by {off:g}; allowed: {allowed}"
 
 
 def _compare_words(wanted: list[str], found: list[str]) -> str:

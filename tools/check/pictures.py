@@ -19,7 +19,6 @@ point of a curve, which `attention_lib.plotting` stores beside the pixels.
 
 import base64
 import io
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -58,15 +57,6 @@ def difference(reference: Image.Image, result: Image.Image) -> Image.Image:
     """Return a picture that is darker where two pictures of one size differ more."""
     apart = np.abs(_pixels(reference) - _pixels(result)).max(axis=2)
     return Image.fromarray((255 - apart).astype(np.uint8))
-
-
-def write(pictures: dict[str, Image.Image], stem: Path) -> list[Path]:
-    """Store pictures as `<stem>-<name>.png`, and return where."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(f"{stem.name}-{name}.png") for name in pictures]
-    for path, picture in zip(paths, pictures.values(), strict=True):
-        picture.save(path)
-    return paths
 
 
 def _pixels(picture: Image.Image) -> np.ndarray:

@@ -10,10 +10,10 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from tools.chapters import ROOT
 from tools.record.private import details
 from tools.record.rules import is_picture
 
-ROOT = Path(__file__).resolve().parents[2]
 READ = ("notebooks/*.ipynb", "chapters/*.md", "book/*.md", "*.md")
 
 
@@ -32,33 +32,24 @@ def file_traces(path: Path) -> list[str]:
 
 def notebook_traces(notebook: NotebookNode) -> list[str]:
     """Return what a notebook gives away: in text, code, outputs or metadata."""
-    found = [f"metadata: {it}" for it in _told(notebook.metadata)]
-    for number, cell in enumerate(notebook.cells, 1):
-        outputs = [_without_pictures(output) for output in cell.get("outputs", [])]
-        parts = {**cell, "outputs": outputs}
-        found += [
-            f"cell {number}, {name}: {it}"
-            for name, value in parts.items()
-            for it in _told(value)
-        ]
-    return found
+    return [f"metadata: {it}" for it in _told(notebook.metadata)] + [
+        f"cell {number}, {name}: {it}"
+        for number, cell in enumerate(notebook.cells, 1)
+        for name, value in cell.items()
+        for it in _told(value)
+    ]
 
 
 def _told(value: Any) -> list[str]:
     """Return what the texts inside a value give away, however deep they stand."""
     if isinstance(value, str):
         return details(value)
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
+    if isinstance(value, dict):  # but the letters of a picture mean nothing
+        kept = {key: it for key, it in value.items() if not is_picture(key)}
+        value = [*kept, *kept.values()]
     if not isinstance(value, list):
         return []
     return [it for part in value for it in _told(part)]
-
-
-def _without_pictures(output: NotebookNode) -> dict[str, Any]:
-    """Return an output without its pictures, whose letters mean nothing."""
-    data = output.get("data", {})
-    return {**output, "data": {m: v for m, v in data.items() if not is_picture(m)}}
 
 
 def main() -> int:

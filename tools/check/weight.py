@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tools.browser import FLAGS, find_browser
-from tools.check.pages import SITE, loaded_addresses, site_pages, target
+from tools.chapters import SITE, site_pages
+from tools.check.pages import loaded_addresses, target
 
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg", ".txt", ".map"}

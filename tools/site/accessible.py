@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.check.pages import site_pages
+from tools.chapters import site_pages
 
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tools.check.pages import site_pages
+from tools.chapters import site_pages
 from tools.site.sheets import Sheet, below, joined
 
 STATIC, NAME = "_static", "all-{}.css"
