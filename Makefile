@@ -70,9 +70,9 @@ test-colab: setup ## run the copies for Colab in fresh environments, and compare
 test-variations: setup ## run every notebook as on other machines; ARGS=oldest for one
 	@$(PY) -m tools.check.variations $(ARGS)
 
-test-devices: setup ## run every notebook on a pretended GPU, and compare
+test-devices: setup ## run every notebook on a pretended GPU, and compare; ARGS as above
 	@ATTENTION_DEVICE=pretend $(PYTEST) $(NBVAL) -p tools.check.devices \
-	  --comparison-report=reports/devices.json notebooks
+	  --comparison-report=reports/devices.json $(or $(ARGS),notebooks)
 
 test-gpu: setup ## run every notebook on this machine's GPU, and compare
 	@$(PY) -m tools.check.devices
