@@ -50,11 +50,14 @@ def _uv(root: Path, *arguments: str) -> None:
     """Run uv, without this project's own settings for it.
 
     Raises:
-        UnfitError: uv failed; its last line says why.
+        UnfitError: uv failed; its words say why.
     """
     # pyenv's stand-ins on the path answer only for the versions that it is set to.
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    path = [os.environ["PATH"], *map(str, sorted(pyenv.glob("versions/*/bin")))]
+    path = [
+        os.environ["PATH"],
+        *map(str, sorted(pyenv.glob("versions/3.1[1-9].*/bin"))),
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "uv", "--quiet", "--no-config", *arguments],
         capture_output=True,
@@ -64,5 +67,4 @@ def _uv(root: Path, *arguments: str) -> None:
         timeout=3600,
     )
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["uv failed"]
-        raise UnfitError(lines[-1].strip())
+        raise UnfitError(" ".join(done.stderr.split()) or "uv failed")

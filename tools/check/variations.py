@@ -91,12 +91,13 @@ def compare(
             command, stdout=log, stderr=log, cwd=ROOT, env=known, start_new_session=True
         )
         try:
-            status = process.wait(SECONDS)
+            process.wait(SECONDS)
         except subprocess.TimeoutExpired:
-            status = 124
+            print(f"  ended after {SECONDS} seconds", flush=True)
         finally:  # its workers, too
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            status = process.wait()
     return status, json.loads(report.read_text("utf-8")) if report.is_file() else []
 
 
