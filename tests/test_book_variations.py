@@ -174,6 +174,7 @@ def test_variation_that_the_machine_lacks_is_refused(
         settings("elsewhere", tmp_path)
 
 
+@pytest.mark.slow
 def test_layout_reads_weights_by_columns_and_leaves_no_names(tmp_path: Path) -> None:
     code = (
         "names = [name for name in globals() if not name.startswith('__')]\n"

@@ -78,7 +78,7 @@ def layer(python: Path, folder: Path, *importable: Path) -> Path:
 
     What is installed there in the editable way is not seen, but for `importable`.
     """
-    make = [python, "-m", "venv", "--without-pip", "--clear", folder]
+    make = [str(python), "-m", "venv", "--without-pip", "--clear", str(folder)]
     subprocess.run(make, check=True, timeout=60)
     made = folder / "bin" / "python"
     lines = [str(path) for path in (_packages(python), *importable)]
