@@ -104,29 +104,34 @@ def half_empty(tree: Path) -> None:
     (tree / ".venv/bin/python").write_text(lacking)
 
 
-@pytest.mark.parametrize("happens", [changed, half_empty])
-def test_setup_again_installs_what_is_missing(
-    tree: Path, happens: Callable[[Path], None]
-) -> None:
-    setup(tree)
-    (tree / "calls").unlink()
-    happens(tree)
-    setup(tree)
-    assert "-m pip install -r requirements.txt" in calls(tree)
+def without_interpreter(tree: Path) -> None:
+    (tree / ".venv/bin/python").unlink()
 
 
-def test_setup_starts_anew_after_a_first_run_that_failed(tree: Path) -> None:
+def cut_short(tree: Path) -> None:
+    shutil.rmtree(tree / ".venv")
     setup(tree, PIP_SAYS="broken")
     (tree / ".venv/half-made").touch()
-    assert setup(tree).returncode == 0
-    assert not (tree / ".venv/half-made").exists()
 
 
-def test_setup_replaces_an_environment_without_interpreter(tree: Path) -> None:
+def update_failed(tree: Path) -> None:
+    pins = (tree / "requirements.txt").read_text()
+    changed(tree)
+    setup(tree, PIP_SAYS="broken")
+    (tree / "requirements.txt").write_text(pins)
+
+
+@pytest.mark.parametrize(
+    "happens", [changed, half_empty, without_interpreter, cut_short, update_failed]
+)
+def test_setup_again_repairs(tree: Path, happens: Callable[[Path], None]) -> None:
     setup(tree)
-    (tree / ".venv/bin/python").unlink()
+    happens(tree)
+    (tree / "calls").unlink()
     assert setup(tree).returncode == 0
+    assert "-m pip install -r requirements.txt" in calls(tree)
     assert (tree / ".venv/bin/python").exists()
+    assert not (tree / ".venv/half-made").exists()
 
 
 def test_setup_keeps_an_environment_that_the_reader_made(tree: Path) -> None:
