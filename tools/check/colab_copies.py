@@ -38,13 +38,15 @@ def main(root: Path = ROOT) -> int:
     for name, (where, importable) in RUNS.items():
         paths = write_copies(root, work / name, address, commit)
         chosen = [path for path in paths if path.stem in (sys.argv[1:] or path.stem)]
+        if not chosen:
+            sys.exit(f"no such chapter: choose from {paths[0].stem}, …")
         try:
             faults, cells = check(chosen, environment(where, root), importable)
         except UnfitError as error:
             faults, cells = [str(error)], []
         print(show({name: {"what": name, "chapters": by_chapter(cells)}}), flush=True)
         wrong += [f"{name}: {fault}" for fault in faults]
-    print("\n".join(wrong))
+    print("\n".join(wrong) or "all copies agree")
     return 1 if wrong else 0
 
 

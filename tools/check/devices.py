@@ -93,7 +93,7 @@ def _ask(client: Any, question: str) -> Any:
         RuntimeError: it failed there.
     """
     reply = client.execute(
-        "", silent=True, user_expressions={"it": question}, reply=True, timeout=60
+        "", silent=True, user_expressions={"it": question}, reply=True, timeout=200
     )
     answer = reply["content"]["user_expressions"]["it"]
     if answer["status"] != "ok":
