@@ -120,7 +120,6 @@ def _view(op: OpOverload) -> Callable[..., Any]:
 
 def _kernel(op: OpOverload) -> Callable[..., Any]:
     """Make an operation: check it, rename, compute on the CPU, rename back."""
-    check = _check(op)
     compute = _drawn(op) if torch.Tag.nondeterministic_seeded in op.tags else op
     written = [
         (place, argument.name)
@@ -128,6 +127,7 @@ def _kernel(op: OpOverload) -> Callable[..., Any]:
         if argument.alias_info and argument.alias_info.is_write
     ]
     returned = len(op._schema.returns)
+    check = _check(op, {place for place, _ in written})
 
     def call(*args: Any, **kwargs: Any) -> Any:
         check(args, kwargs)
@@ -154,16 +154,18 @@ def _kernel(op: OpOverload) -> Callable[..., Any]:
     return call
 
 
-def _check(op: OpOverload) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
+def _check(
+    op: OpOverload, written: set[int]
+) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
     """Make a check of an operation's arguments, which refuses in CUDA's words."""
     name = op._schema.name.removeprefix("aten::")
     always = bool(REFUSED & {name, f"{name}.{op._overloadname}"})
     refused_for = REFUSED_FOR.get(name, lambda *_, **__: always)
     numbers = name in FILLING or torch.Tag.pointwise in op.tags
 
-    def look(argument: Any, written: bool) -> None:
+    def look(argument: Any, place: int) -> None:
         if isinstance(argument, Tensor):
-            number = argument.is_cpu and argument.ndim == 0 and not written
+            number = argument.is_cpu and argument.ndim == 0 and place not in written
             if argument.device.type != NAME and not (number and numbers):
                 raise RuntimeError(
                     "Expected all tensors to be on the same device, but found at least "
@@ -172,7 +174,7 @@ def _check(op: OpOverload) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
                 )
         elif isinstance(argument, list | tuple):
             for part in argument:
-                look(part, written)
+                look(part, place)
         elif isinstance(argument, torch.Generator) and argument.device.type != NAME:
             raise RuntimeError(
                 f"Expected a '{NAME}' device type for generator but found "
@@ -182,10 +184,9 @@ def _check(op: OpOverload) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
     def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for place, argument in enumerate(args):
             if name not in INDEXING or place != 1:
-                alias = op._schema.arguments[place].alias_info
-                look(argument, alias is not None and alias.is_write)
+                look(argument, place)
         for argument in kwargs.values():
-            look(argument, False)
+            look(argument, -1)
         if torch.are_deterministic_algorithms_enabled() and refused_for(
             *args, **kwargs
         ):
