@@ -186,6 +186,7 @@ def test_layout_reads_weights_by_columns_and_leaves_no_names(tmp_path: Path) -> 
     assert said(tmp_path, "layout", code) == "True _by_columns []"
 
 
+@pytest.mark.slow
 def test_locale_writes_a_decimal_comma(tmp_path: Path) -> None:
     code = "import locale; print(f'{0.5:n}', {it for it in dir() if it[0] != '_'})"
     assert said(tmp_path, "elsewhere", code) == "0,5 {'locale'}"
