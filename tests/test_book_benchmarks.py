@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from benchmarks import layers, report, steps
-from tools.check.blanks import BLANK, fill
 from tools.check.pictures import THRESHOLD, worst_block
+from tools.check.reproduces import BLANK, fill
 
 LAYER_KEYS = ("length", "mask", "which", "name")
 NUMBERS = ("milliseconds", "ratio", "median", "low", "high", "rounds")

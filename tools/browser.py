@@ -5,6 +5,15 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# On macOS and Windows, browsers are on no path.
+FOLDERS = ("/Applications", "C:/Program Files", "C:/Program Files (x86)")
+IN_FOLDERS = (
+    "Google Chrome.app/Contents/MacOS/Google Chrome",
+    "Chromium.app/Contents/MacOS/Chromium",
+    "Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+    "Google/Chrome/Application/chrome.exe",
+    "Microsoft/Edge/Application/msedge.exe",
+)
 NO_BROWSER = (
     "no browser: install Debian's `chromium`, or run "
     "`.venv/bin/playwright install chromium`"
@@ -28,7 +37,8 @@ def find_browser(playwright: Any) -> str:
     Raises:
         RuntimeError: there is none; the text says what to do.
     """
-    found = next(filter(None, map(shutil.which, NAMES)), None)
+    places = [f"{folder}/{name}" for folder in FOLDERS for name in IN_FOLDERS]
+    found = next(filter(None, map(shutil.which, [*NAMES, *places])), None)
     own = playwright.chromium.executable_path
     if not found and not Path(own).is_file():
         raise RuntimeError(NO_BROWSER)

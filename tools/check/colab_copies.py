@@ -1,82 +1,53 @@
 """Run every copy for Colab from top to bottom, as Colab would, and compare.
 
-Run as `python -m tools.check.colab_copies [CHAPTER ...]`. Each copy has a folder and a
-fresh environment of its own; the library comes from a repository on this machine.
+Run as `python -m tools.check.colab_copies [CHAPTER ...]`: with versions near Colab's,
+with the oldest ones, and where the library can be imported. Each time in a fresh
+environment; the library comes from a repository on this machine.
 """
 
-import json
-import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nbformat
 
-from tools.check.environments import UnavailableError, environment
+from tools.check.environments import UnfitError, environment
+from tools.check.reproduces import show
+from tools.check.variations import Cells, by_chapter, compare
 from tools.export.colab import SOURCES, write_copies
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = Path("_build", "colab-check")
-SECONDS_PER_CELL = 300
-ROW = "{:<11} {:<18} {:>9} {:>9} {:>9} {:>9}  {}"
-TITLES = ("run", "chapter", "cells", "figures", "numbers", "pixels", "")
-
-
-@dataclass(frozen=True)
-class Run:
-    """One way to run the copies.
-
-    Attributes:
-        environment: a name that `tools.check.environments` knows.
-        importable: whether `attention_lib` is there before the set-up cell runs.
-    """
-
-    environment: str
-    importable: bool = False
-
-
+# By the name of a run: its environment, and whether `attention_lib` is there before the
+# set-up cell runs, as after `pip install .`.
 RUNS = {
-    "colab": Run("colab"),
-    "oldest": Run("oldest"),
-    # As after `pip install .`: with what the library needs.
-    "importable": Run("python-3.13", importable=True),
+    "colab": ("colab", False),
+    "oldest": ("oldest", False),
+    "importable": ("python-3.13", True),
 }
 
 
 def main(root: Path = ROOT) -> int:
-    """Run the copies in every way, print a table, and return the exit status."""
+    """Run the copies in every way, print tables, and return the exit status."""
     work = root / WORK
     shutil.rmtree(work, ignore_errors=True)
     commit = snapshot(root, work / "repository")
     address = f"file://{work / 'repository'}"
-    paths = write_copies(root, work / "copies", address, commit)
-    chosen = [path for path in paths if path.stem in (sys.argv[1:] or path.stem)]
-    unknown = set(sys.argv[1:]) - {path.stem for path in paths}
-    if unknown:
-        print(f"{min(unknown)} is no chapter: choose from {paths[0].stem}, …")
-        return 2
-    print(ROW.format(*TITLES).rstrip())
-    status = 0
-    for name, run in RUNS.items():
+    wrong = []
+    for name, (where, importable) in RUNS.items():
+        paths = write_copies(root, work / name, address, commit)
+        chosen = [path for path in paths if path.stem in (sys.argv[1:] or path.stem)]
+        if not chosen:
+            sys.exit(f"no such chapter: choose from {paths[0].stem}, …")
         try:
-            python = environment(run.environment, root)
-        except UnavailableError as error:
-            print(f"{name}: not run: {error}")
-            status = 1
-            continue
-        places = [work / name / path.stem for path in chosen]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            jobs = zip(chosen, places, strict=True)
-            futures = [pool.submit(check, root, python, run, *job) for job in jobs]
-            for path, future in zip(chosen, futures, strict=True):
-                done, cells = future.result()
-                print(row(name, path.stem, done, cells), flush=True)
-                status |= bool(done.returncode)
-    return status
+            faults, cells = check(chosen, environment(where, root), importable)
+        except UnfitError as error:
+            faults, cells = [str(error)], []
+        print(show({name: {"what": name, "chapters": by_chapter(cells)}}), flush=True)
+        wrong += [f"{name}: {fault}" for fault in faults]
+    print("\n".join(wrong) or "all copies agree")
+    return 1 if wrong else 0
 
 
 def snapshot(root: Path, folder: Path) -> str:
@@ -94,15 +65,14 @@ def commit_all(folder: Path) -> str:
     """Commit everything in a folder, whatever this machine's settings of git are."""
     who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
     own = ("-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null")
-    commands = (
+    for command in (
         ("init", "--quiet"),
         ("add", "--all", "--force", "."),
         (*who, *own, "commit", "--quiet", "--message=A copy"),
-    )
-    for command in commands:
-        subprocess.run(["git", *command], cwd=folder, check=True)
-    head = ["git", "rev-parse", "HEAD"]
-    return subprocess.check_output(head, cwd=folder, text=True).strip()
+        ("rev-parse", "HEAD"),
+    ):
+        said = subprocess.check_output(["git", *command], cwd=folder, timeout=60)
+    return said.decode().strip()
 
 
 def layer(python: Path, folder: Path, *importable: Path) -> Path:
@@ -110,76 +80,41 @@ def layer(python: Path, folder: Path, *importable: Path) -> Path:
 
     What is installed there in the editable way is not seen, but for `importable`.
     """
-    below = _packages(python)
-    subprocess.run(
-        [python, "-m", "venv", "--without-pip", "--clear", folder], check=True
-    )
+    make = [str(python), "-m", "venv", "--without-pip", "--clear", str(folder)]
+    subprocess.run(make, check=True, timeout=60)
     made = folder / "bin" / "python"
-    lines = [str(path) for path in (below, *importable)]
+    lines = [str(path) for path in (_packages(python), *importable)]
     (_packages(made) / "below.pth").write_text("\n".join(lines), encoding="utf-8")
     return made
 
 
 def check(
-    root: Path, python: Path, run: Run, copy: Path, place: Path
-) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
-    """Run one copy and compare it; return what was said and found."""
-    place.mkdir(parents=True)
-    notebook = nbformat.read(copy, as_version=4)
-    set_up = next(cell for cell in notebook.cells if cell.id == "set-up")
-    set_up.execution_count = 0  # a record must have been run; this one is left out
-    nbformat.write(notebook, place / copy.name)
-    (place / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    kernel = layer(python, place / "environment", *([root] if run.importable else []))
-    command = [sys.executable, "-m", "pytest", "-p", "tools.check.compare", "--nbval"]
-    command += ["-c", str(place / "pytest.ini"), "-p", "no:cacheprovider"]
-    command += [f"--nbval-cell-timeout={SECONDS_PER_CELL}", "--installed-library"]
-    command += ["--kernel-python", str(kernel)]
-    command += ["--comparison-report", str(place / "report.json")]
-    kept = {name: it for name, it in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [*command, str(place / copy.name)],
-        cwd=root,
-        env=kept,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    (place / "log.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
-    fetched = any(place.glob("attention-book-*"))
-    if fetched == run.importable:
-        done.returncode = done.returncode or 1
-        done.stderr += "the set-up cell fetched what was there, or fetched nothing"
+    copies: list[Path], python: Path, importable: bool = False
+) -> tuple[list[str], Cells]:
+    """Run copies that lie in one folder; return what is wrong, and what was found."""
+    place = copies[0].parent
+    for copy in copies:
+        notebook = nbformat.read(copy, as_version=4)
+        set_up = next(cell for cell in notebook.cells if cell.id == "set-up")
+        set_up.execution_count = 0  # a record must have been run; this one is left out
+        nbformat.write(notebook, copy)
+    kernel = layer(python, place / "environment", *([ROOT] if importable else []))
+    # One after the other: all fetch and install into the same places.
+    options = ("-n0", "--installed-library", *map(str, copies))
     report = place / "report.json"
-    cells = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else []
-    return done, cells
-
-
-def row(
-    name: str,
-    chapter: str,
-    done: subprocess.CompletedProcess[str],
-    cells: list[dict[str, Any]],
-) -> str:
-    """Return one line of the table, 1 being the largest difference allowed."""
-    compared = [cell for cell in cells if cell["compared"]]
-    failed = sum(cell["outcome"] == "failed" for cell in cells)
-    figures = (
-        f"{len(compared)}/{len(cells)}",
-        sum(cell["picture_count"] for cell in compared),
-        *(
-            f"{max((cell[kind] for cell in compared), default=0):.2g}"
-            for kind in ("numbers", "pictures")
-        ),
-    )
-    said = done.stderr.strip().splitlines()
-    fault = f"{failed} cells failed" if failed else (said or ["it failed"])[-1]
-    return ROW.format(name, chapter, *figures, fault if done.returncode else "").strip()
+    status, cells = compare(report, *options, python=kernel, PYTHONPATH="")
+    faults = [cell["place"] for cell in cells if cell["outcome"] == "failed"]
+    if status or not cells:
+        faults.append(f"pytest ended with {status}: see {report.with_suffix('.log')}")
+    if any(place.glob("attention-book-*")) == importable:
+        faults.append("the set-up cell fetched what was there, or fetched nothing")
+    return faults, cells
 
 
 def _packages(python: Path) -> Path:
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    return Path(subprocess.check_output([python, "-c", code], text=True).strip())
+    said = subprocess.check_output([python, "-c", code], text=True, timeout=60)
+    return Path(said.strip())
 
 
 if __name__ == "__main__":

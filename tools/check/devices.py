@@ -1,8 +1,8 @@
 """Run every notebook on another device, real or pretended: a plugin for pytest.
 
-Run as `ATTENTION_DEVICE=cuda python -m pytest -p tools.check.compare -p
-tools.check.devices --nbval
-notebooks`, or with `pretend` (`tools/check/pretend.py`). The records are the CPU's.
+Run as `ATTENTION_DEVICE=cuda python -m pytest -p tools.check.compare
+-p tools.check.devices --nbval notebooks`, or with `pretend` (`tools/check/pretend.py`).
+The records are the CPU's.
 
 `python -m tools.check.devices` says which GPU is there; without one it ends with
 status 2.
@@ -20,28 +20,18 @@ from nbval.plugin import IPyNbCell
 
 from tools.record.rules import skipped
 
-FOLDER = Path("_build", "devices", "ipython")
-FINDINGS = "__import__('tools.check.placement').gpu.placement.findings"
-# IPython runs this in each kernel before the first cell. It leaves no name behind.
-START = """\
-if __import__("os").environ["ATTENTION_DEVICE"] == "pretend":
-    __import__("tools.check.pretend").gpu.pretend.install()
-__import__("tools.check.placement").gpu.placement.watch(get_ipython())
-"""
-LAST = pytest.StashKey[bool]()
+# What the kernel is asked before and after a cell. It leaves no name behind.
+INSTALL = "__import__('tools.check.pretend', fromlist=['*']).install()"
+LOOK = (
+    "__import__('tools.check.placement', fromlist=['*'])"
+    ".new_faults(get_ipython().user_ns, {!r})"
+)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Have each kernel load what watches it, and the pretended device."""
+def pytest_configure() -> None:
+    """Refuse to run as the comparison does without this plugin."""
     if os.environ.get("ATTENTION_DEVICE", "") in ("", "cpu"):
         raise pytest.UsageError("set ATTENTION_DEVICE to `cuda` or `pretend`")
-    if hasattr(config, "workerinput"):
-        return  # the environment is inherited
-    home = config.rootpath / FOLDER
-    file = home / "profile_default" / "startup" / "00-device.py"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(START, encoding="utf-8")
-    os.environ["IPYTHONDIR"] = str(home)
 
 
 def pytest_report_header() -> str:
@@ -49,25 +39,18 @@ def pytest_report_header() -> str:
     return f"device: {describe(os.environ['ATTENTION_DEVICE'])}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the last cell of each notebook that is run."""
-    ran = [i for i in items if isinstance(i, IPyNbCell) and not skipped(i.cell)]
-    for item in {item.parent: item for item in ran}.values():
-        item.stash[LAST] = True
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Fail the last cell if a module of the chapter was on another device."""
+    """Fail a cell after which a module of the chapter is on another device."""
+    if not isinstance(item, IPyNbCell) or skipped(item.cell):
+        return (yield)
+    client = item.parent.kernel.kc
+    wanted = os.environ["ATTENTION_DEVICE"].partition(":")[0]
+    if wanted == "pretend":
+        _ask(client, INSTALL)  # once; then it is there
     result = yield
-    if item.stash.get(LAST, False):
-        found = _ask(item.parent.kernel.kc)  # type: ignore[union-attr]
-        if found is None:
-            fault, lines = "its kernel did not look at its modules", "no IPYTHONDIR?"
-        else:
-            fault, lines = "its modules are not all on the device", "\n".join(found)
-        if found != []:
-            item.raise_cell_error(fault, lines)  # type: ignore[attr-defined]
+    if found := _ask(client, LOOK.format(wanted)):
+        item.raise_cell_error("its modules are not all on the device", "\n".join(found))
     return result
 
 
@@ -85,41 +68,37 @@ def missing() -> str:
     """Say what keeps torch from using a GPU; nothing if it can."""
     import torch
 
-    driver = Path("/proc/driver/nvidia/version").exists()
-    if torch.cuda.is_available():
-        try:
-            torch.ones(2, 2, device="cuda").mm(torch.ones(2, 2, device="cuda")).cpu()
-        except RuntimeError as error:
-            return f"the GPU refuses to compute ({str(error).splitlines()[0]})"
-        return ""
-    if not driver:
-        return "no NVIDIA driver is found"
-    if torch.version.cuda is None:
-        return f"torch {torch.__version__} has no CUDA: remove .venv and set up again"
-    return (
-        f"torch {torch.__version__} finds no GPU: its CUDA may be newer than the driver"
-    )
+    try:
+        torch.ones(2, 2, device="cuda").mm(torch.ones(2, 2, device="cuda")).cpu()
+    except (AssertionError, RuntimeError) as error:
+        driver = "an" if Path("/proc/driver/nvidia/version").exists() else "no"
+        built = f"torch {torch.__version__}, built for CUDA {torch.version.cuda}"
+        return f"{str(error).splitlines()[0]} ({built}; {driver} NVIDIA driver here)"
+    return ""
 
 
 def main() -> int:
     """Describe the GPU, or say in one line why there is none."""
-    fault = missing()
-    if fault:
+    if fault := missing():
         print(f"test-gpu: {fault}; `make test-devices` simulates one", file=sys.stderr)
         return 2
     print(describe("cuda"))
     return 0
 
 
-def _ask(client: Any) -> list[str] | None:
-    """Return what the kernel found, or None if it did not look."""
+def _ask(client: Any, question: str) -> Any:
+    """Return what an expression gives in the kernel.
+
+    Raises:
+        RuntimeError: it failed there.
+    """
     reply = client.execute(
-        "", silent=True, user_expressions={"found": FINDINGS}, reply=True, timeout=60
+        "", silent=True, user_expressions={"it": question}, reply=True, timeout=200
     )
-    answer = reply["content"]["user_expressions"]["found"]
+    answer = reply["content"]["user_expressions"]["it"]
     if answer["status"] != "ok":
-        return None
-    return list(ast.literal_eval(answer["data"]["text/plain"]))
+        raise RuntimeError(f"{question}: {answer['ename']}: {answer['evalue']}")
+    return ast.literal_eval(answer["data"]["text/plain"])
 
 
 if __name__ == "__main__":

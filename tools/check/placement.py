@@ -1,16 +1,14 @@
 """Loaded in the kernel of a chapter: find modules that are not on the chosen device.
 
-After each cell, every module that a name of the reader's namespace leads to (itself, or
-in a list, tuple or dictionary) must have all its parameters and buffers, and whatever
-tensors its attributes hold, on the device that `ATTENTION_DEVICE` names. Excepted are
-modules on `meta`, which hold no numbers and serve to count, and those of `ON_PURPOSE`.
+Every module that a name of the reader's namespace leads to (itself, or in a list, tuple
+or dictionary) must have all its parameters and buffers, and whatever tensors its
+attributes hold, on that device. Excepted are modules on `meta`, which hold no numbers
+and serve to count, and those of `ON_PURPOSE`.
 
-Of tensors by themselves nothing is asked: what random generators draw, data sets, ids
-before their batch, and what was fetched to be printed are on the CPU by design. Where
-they meet the device, the device refuses them.
+Of tensors by themselves nothing is asked: many are on the CPU by design. Where they
+meet the device, it refuses them.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,37 +20,31 @@ ON_PURPOSE = {
     "on_cpu": "ids are checked on the CPU only; on a GPU, reading them would wait",
 }
 
-findings: list[str] = []
+_known: set[str] = set()
 
 
-def watch(shell: Any) -> None:
-    """Look after each cell of an IPython shell."""
-    wanted = os.environ["ATTENTION_DEVICE"].partition(":")[0]
-    cells = 0
-
-    def look(*_: object) -> None:
-        nonlocal cells
-        cells += 1
-        for fault in misplaced(shell.user_ns, wanted):
-            if all(fault != known.partition(": ")[2] for known in findings):
-                findings.append(f"code cell {cells}: {fault}")
-
-    shell.events.register("post_run_cell", look)
+def new_faults(names: Mapping[str, Any], wanted: str) -> list[str]:
+    """Return what `misplaced` finds and has not found before in this kernel."""
+    found = [fault for fault in misplaced(names, wanted) if fault not in _known]
+    _known.update(found)
+    return found
 
 
 def misplaced(names: Mapping[str, Any], wanted: str) -> list[str]:
     """Return a line for each module with a tensor on another device."""
     faults = []
     for name, value in list(names.items()):
-        if not name.startswith("_") and name not in ON_PURPOSE:
-            for place, module in _modules(name, value):
-                away = [found for found in _tensors(module) if _away(found[1], wanted)]
-                if away:
-                    first, tensor = away[0]
-                    faults.append(
-                        f"{place}, {len(away)} of its tensors: {first} is on "
-                        f"{tensor.device.type}, not on {wanted}"
-                    )
+        if name.startswith("_") or name in ON_PURPOSE:
+            continue
+        for place, module in _modules(name, value):
+            tensors = list(_tensors(module))
+            away = [it for it in tensors if it[1].device.type not in {wanted, "meta"}]
+            if away:
+                first, tensor = away[0]
+                faults.append(
+                    f"{place}, {len(away)} of its tensors: {first} is on "
+                    f"{tensor.device.type}, not on {wanted}"
+                )
     return faults
 
 
@@ -76,7 +68,3 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
         for name, value in vars(part).items():
             if isinstance(value, Tensor):
                 yield f"{path}.{name}".lstrip("."), value
-
-
-def _away(tensor: Tensor, wanted: str) -> bool:
-    return tensor.device.type not in {wanted, "meta"}

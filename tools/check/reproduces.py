@@ -1,82 +1,80 @@
-"""Keep what was found on other machines in book/reproduces.json, and fill its page."""
+"""Keep what was found on other machines in book/reproduces.json, and fill its page.
+
+A blank of a page stands between the comments `% results: NAME` and `% end`.
+"""
 
 import json
+import os
+import platform
+import re
 from pathlib import Path
 from typing import Any
 
-from tools.check.blanks import fill
-
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, PAGE = Path("book/reproduces.json"), Path("book/reproduces.md")
+BLANK = re.compile(r"(% results: (\w+)\n)(.*?)(% end\n)", re.DOTALL)
+COUNTS = ("cells", "compared", "pictures", "drawings", "failed")
 Row = dict[str, Any]
 
 
 def write(
-    rows: dict[str, Row],
-    repeated: Row | None = None,
-    *,
-    machine: str,
-    titles: dict[str, str],
+    rows: dict[str, Row], titles: dict[str, str], repeated: Row | None = None
 ) -> None:
     """Keep new rows beside older ones, and fill the page.
 
     A row that could not be measured now does not replace one that once was. `titles`
     names all rows, in their order.
     """
-    path = ROOT / RESULTS
+    path, page = ROOT / RESULTS, ROOT / PAGE
     kept: Row = {"rows": {}, "repeated": None}
     if path.is_file():
         kept = json.loads(path.read_text(encoding="utf-8"))
     for name, row in rows.items():
         if "missing" not in row or "chapters" not in kept["rows"].get(name, {}):
             kept["rows"][name] = row
-    kept["rows"] = {
-        name: kept["rows"][name] | {"what": title}
-        for name, title in titles.items()
-        if name in kept["rows"]
-    }
-    kept["machine"] = machine
+    found = [name for name in titles if name in kept["rows"]]
+    kept["rows"] = {name: kept["rows"][name] | {"what": titles[name]} for name in found}
+    kept["machine"] = f"a machine with {os.cpu_count()} cores, {platform.machine()}"
     kept["repeated"] = repeated or kept["repeated"]
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    refill(ROOT)
+    page.write_text(fill(page.read_text("utf-8"), texts(kept)), encoding="utf-8")
 
 
-def refill(root: Path) -> None:
-    """Fill the page from what is kept."""
-    kept = json.loads((root / RESULTS).read_text(encoding="utf-8"))
-    page = root / PAGE
-    page.write_text(
-        fill(page.read_text(encoding="utf-8"), texts(kept)), encoding="utf-8"
-    )
+def fill(page: str, made: dict[str, str]) -> str:
+    """Return a page with its blanks filled, each by the text of its name.
+
+    Raises:
+        KeyError: a blank that nothing was made for.
+    """
+    return BLANK.sub(lambda match: f"{match[1]}\n{made[match[2]]}\n\n{match[4]}", page)
 
 
 def texts(kept: Row) -> dict[str, str]:
     """Return the text of each blank of the page."""
-    first = kept["rows"]["as-recorded"]
-    where = (
-        f"Run on {first['date']}, on {kept['machine']}, in {_minutes(kept)} minutes."
-    )
+    rows, repeated = kept["rows"], kept["repeated"] or {"times": 0, "failed": 0}
+    minutes = round(sum(row.get("seconds", 0) for row in rows.values()) / 60)
+    date = rows["as-recorded"]["date"]
+    cells, compared, *_ = _counts(rows["as-recorded"])
     return {
-        "variations": f"{summary(kept['rows'])}\n\n{where}",
-        "chapters": show(kept["rows"]),
-        "exceptions": _exceptions(kept["rows"]),
-        "repeated": _repeated(kept["repeated"]),
+        "variations": f"{summary(rows)}\n\n"
+        f"Run on {date}, on {kept['machine']}, in {minutes} minutes.",
+        "chapters": show(rows),
+        "exceptions": f"Of {cells} cells, {cells - compared} are not compared "
+        f"({(cells - compared) / cells:.1%}).",
+        "repeated": f"The first line was repeated {repeated['times']} times; "
+        f"{repeated['failed']} of these runs found a difference.",
     }
 
 
 def show(rows: dict[str, Row]) -> str:
     """Return a table: the largest difference over its tolerance, run by chapter."""
     measured = [row for row in rows.values() if "chapters" in row]
-    if not measured:
-        return "Nothing was measured."
     stems = sorted({stem for row in measured for stem in row["chapters"]})
-    lines = [
-        "| chapter | " + " | ".join(stem[:2] for stem in stems) + " |",
-        "|---|" + "---:|" * len(stems),
-    ]
+    heads = " | ".join(stem[:2] for stem in stems)
+    lines = [f"| chapter | {heads} |", "|---|" + "---:|" * len(stems)]
     for row in measured:
         entries = [row["chapters"].get(stem) for stem in stems]
-        lines.append(f"| {row['what']} | " + " | ".join(map(_entry, entries)) + " |")
+        lines.append(f"| {row['what']} | {' | '.join(map(_entry, entries))} |")
     return "\n".join(lines)
 
 
@@ -94,52 +92,25 @@ def summary(rows: dict[str, Row]) -> str:
         "| run | cells | figures | differ | Python, torch, NumPy, matplotlib |",
         "|---|---:|---:|---:|---|",
     ]
-    usual = ""
     for row in rows.values():
         if "missing" in row:
             why = f"still to be measured: {row['missing']}"
             lines.append(f"| {row['what']} | – | – | – | {why} |")
             continue
-        cells, compared, pictures, drawings, failed = (
-            sum(entry[name] for entry in row["chapters"].values())
-            for name in ("cells", "compared", "pictures", "drawings", "failed")
-        )
-        numbers = ", ".join([*row["versions"].values(), row["on"]]).rstrip(", ")
-        usual = usual or numbers
-        notes = [] if numbers == usual and len(lines) > 2 else [numbers]
-        notes += _age(row, rows)
+        cells, compared, pictures, drawings, failed = _counts(row)
+        first = rows.get("as-recorded", row)
+        usual = row is not first and row["versions"] == first["versions"]
+        notes = [] if usual else [", ".join(row["versions"].values())]
+        notes += [row["on"]] if row["on"] else []
+        notes += [f"on {row['date']}"] if row["date"] != first["date"] else []
+        earlier = row["records"] != first["records"]
+        notes += ["an earlier state of the book"] if earlier else []
         drawn = f"{pictures}, by contents" if drawings else f"{pictures}"
-        lines.append(
-            f"| {row['what']} | {compared}\u00a0of\u00a0{cells} | {drawn} | "
-            f"{failed} | {'; '.join(notes)} |"
-        )
+        counted = f"{compared}\u00a0of\u00a0{cells} | {drawn} | {failed}"
+        lines.append(f"| {row['what']} | {counted} | {'; '.join(notes)} |")
     return "\n".join(lines)
 
 
-def _minutes(kept: Row) -> int:
-    return round(sum(row.get("seconds", 0) for row in kept["rows"].values()) / 60)
-
-
-def _age(row: Row, rows: dict[str, Row]) -> list[str]:
-    """Say when a run was made, where that was on another day or in an earlier state."""
-    first = rows.get("as-recorded", row)
-    notes = [f"on {row['date']}"] if row["date"] != first["date"] else []
-    same = row["records"] == first["records"]
-    return notes if same else [*notes, "an earlier state of the book"]
-
-
-def _exceptions(rows: dict[str, Row]) -> str:
-    """Say how many cells are not compared."""
-    chapters = rows["as-recorded"]["chapters"].values()
-    cells = sum(entry["cells"] for entry in chapters)
-    left_out = cells - sum(entry["compared"] for entry in chapters)
-    return f"Of {cells} cells, {left_out} are not compared ({left_out / cells:.1%})."
-
-
-def _repeated(repeated: Row | None) -> str:
-    if not repeated:
-        return "More repetitions of the plain run are still to be counted."
-    return (
-        f"The first line was repeated {repeated['times']} times; "
-        f"{repeated['failed']} of these runs found a difference."
-    )
+def _counts(row: Row) -> list[int]:
+    """Return the sums over the chapters of a row."""
+    return [sum(it[name] for it in row["chapters"].values()) for name in COUNTS]
