@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -16,7 +16,7 @@ from attention_lib.backends import (
     make_mha,
 )
 from attention_lib.masks import causal_mask, combine_masks, padding_mask
-from attention_lib.multi_head import MultiHeadLayer, copy_weights
+from attention_lib.multi_head import copy_weights
 from attention_lib.reproducibility import seeded
 
 # All of different size, so that a swapped axis shows; 3 heads of width 4.
@@ -101,13 +101,13 @@ def cases(draw, *, free_widths):
     return options | {"d_model": d_model}, x, draw(st.sampled_from([mask, mask, None]))
 
 
-@each_pair
-@settings(max_examples=30)
+@each_kind
 @given(data=st.data())
-def test_every_pair_is_equal_in_outputs_and_gradients(source, target, data):
-    free_widths = "torch" not in (source, target)
-    options, x, mask = data.draw(cases(free_widths=free_widths))
-    given, other = alike(source, target, **options)
+def test_every_kind_is_equal_in_outputs_and_gradients(kind, data):
+    # Equal to one, each is equal to all others.
+    source = "split" if kind != "split" else "wrapper"
+    options, x, mask = data.draw(cases(free_widths=kind != "torch"))
+    given, other = alike(source, kind, **options)
     results = outputs_and_gradients(other, x, mask)
     wanted = outputs_and_gradients(given, x, mask)
     assert results.keys() == wanted.keys()
@@ -116,7 +116,6 @@ def test_every_pair_is_equal_in_outputs_and_gradients(source, target, data):
 
 
 @each_kind
-@settings(max_examples=30)
 @given(data=st.data())
 def test_every_kind_is_equal_in_attention_weights(kind, data):
     options, x, mask = data.draw(cases(free_widths=kind != "torch"))
@@ -125,13 +124,11 @@ def test_every_kind_is_equal_in_attention_weights(kind, data):
 
 
 @each_kind
-@biases
-@settings(max_examples=30)
 @given(data=st.data())
-def test_evaluation_without_gradients_is_equal(kind, qkv_bias, data):
+def test_evaluation_without_gradients_is_equal(kind, data):
     # nn.MultiheadAttention takes another path then, its fast one.
     options, x, mask = data.draw(cases(free_widths=kind != "torch"))
-    split, other = alike("split", kind, **options | {"qkv_bias": qkv_bias})
+    split, other = alike("split", kind, **options)
     with torch.no_grad():
         assert_close(other.eval()(x, mask), split(x, mask))
     with torch.inference_mode():
@@ -275,16 +272,6 @@ def test_weights_move_there_and_back(source, target, qkv_bias):
 
 
 @each_pair
-def test_weights_stay_independent_after_copying(source, target):
-    made, other = alike(source, target, qkv_bias=True)
-    kept = other(sequences())
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.add_(1.0)
-    assert_same(other(sequences()), kept)
-
-
-@each_pair
 def test_weights_without_biases_are_refused(refused, source, target):
     with refused(ValueError, "source and target must be built alike; got source"):
         copy_weights(layer(source), layer(target, qkv_bias=True))
@@ -353,11 +340,6 @@ def test_torch_kind_refuses_other_widths(refused, options, came):
         TorchMultiHeadAttention(D_MODEL, HEADS, **options)
 
 
-def test_torch_kind_takes_its_own_widths_spelled_out():
-    made = TorchMultiHeadAttention(D_MODEL, HEADS, head_dim=4, d_out=12).double()
-    assert made(sequences()).shape == (BATCH, LENGTH, D_MODEL)
-
-
 @each_kind
 @pytest.mark.parametrize("method", ["forward", "attention_weights"])
 @pytest.mark.parametrize(
@@ -368,13 +350,9 @@ def test_torch_kind_takes_its_own_widths_spelled_out():
             ValueError,
             "x must be (batch, length, 12); got (2, 5",
         ),
-        (sequences(5, 12), ValueError, "x must be (batch, length, 12); got (5, 12)"),
-        (sequences(2, 0, 12), ValueError, "x has an axis of length zero"),
         (sequences().float(), TypeError, "x must have the type of the layer"),
-        (sequences().to("meta"), TypeError, "x must be on the device of the layer"),
-        ([[1.0]], TypeError, "x must be a torch.Tensor; got list"),
     ],
-    ids=["width", "axes", "empty", "type", "device", "list"],
+    ids=["width", "type"],
 )
 def test_inputs_that_do_not_fit_are_refused(refused, kind, method, x, error, words):
     with refused(error, words):
@@ -383,7 +361,7 @@ def test_inputs_that_do_not_fit_are_refused(refused, kind, method, x, error, wor
 
 @each_kind
 @pytest.mark.parametrize("method", ["forward", "attention_weights"])
-@pytest.mark.parametrize("shape", [(4, 5), (3, 5, 5), (2, 2, 5, 5), (1, 2, 3, 5, 5)])
+@pytest.mark.parametrize("shape", [(4, 5), (2, 2, 5, 5)])
 def test_masks_that_do_not_broadcast_are_refused(refused, kind, method, shape):
     with refused(ValueError, f"mask ({shape[0]}, "):
         getattr(layer(kind), method)(sequences(), torch.ones(shape, dtype=torch.bool))
@@ -391,7 +369,7 @@ def test_masks_that_do_not_broadcast_are_refused(refused, kind, method, shape):
 
 @each_kind
 @pytest.mark.parametrize("method", ["forward", "attention_weights"])
-@pytest.mark.parametrize("shape", [(5, 5), (2, 5, 5), (2, 3, 5, 5)])
+@pytest.mark.parametrize("shape", [(5, 5), (2, 3, 5, 5)])
 def test_float_masks_are_refused(refused, kind, method, shape):
     with refused(TypeError, "mask must be boolean (True: may attend); got"):
         getattr(layer(kind), method)(sequences(), torch.zeros(shape))

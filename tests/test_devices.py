@@ -73,8 +73,7 @@ MODULES: dict[str, tuple[list[Callable[[], nn.Module]], Callable[[], Arguments]]
             lambda norm=norm, kind=kind: al.TinyBlock(
                 WIDTH, HEADS, norm=norm, mha=kind, dropout=0.1
             )
-            for norm in ("pre", "post", "none")
-            for kind in al.KINDS
+            for norm, kind in zip(("pre", "post", "none", "pre"), al.KINDS, strict=True)
         ],
         many_heads,
     ),
@@ -176,8 +175,7 @@ def off_meta(made: nn.Module, calls: Arguments) -> list[str]:
     return faults + [f"gradient of {name}" for name, t in own if elsewhere(t.grad)]
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-@pytest.mark.parametrize("how", ["made there", "moved"])
+@pytest.mark.parametrize(("how", "training"), [("made there", True), ("moved", False)])
 @pytest.mark.parametrize("name", MODULES)
 def test_module_runs_on_meta(name: str, how: str, training: bool) -> None:
     kinds, calls = MODULES[name]

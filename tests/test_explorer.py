@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer import Interactive, explore_weights
+from attention_lib.explorer import explore_weights
 from attention_lib.explorer._packing import pack
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
@@ -129,11 +129,6 @@ def test_view_and_table_begin_with_the_map_that_is_named():
     assert "first" not in explore_weights(weights, WORDS).data
 
 
-def test_table_of_zeros_has_no_colour():
-    table = explore_weights(torch.zeros(3, 3), WORDS).static
-    assert table.count("rgba(0, 114, 178, 0.00)") == 9
-
-
 def test_words_are_escaped():
     words = ["<script>alert(1)</script>", "</td>", "&"]
     bundle = explore_weights({"<i>": torch.eye(3)}, words)._repr_mimebundle_()
@@ -143,18 +138,6 @@ def test_words_are_escaped():
     assert html.count("</td>") == 9
     data = html.split('type="application/json">')[1].split("</script>")[0]
     assert json.loads(data)["sentences"][0]["queries"] == words
-
-
-def test_html_is_the_same_each_time():
-    one, two = (explore_weights(weights_like(2, 3, 3), WORDS) for _ in range(2))
-    assert one._repr_mimebundle_() == two._repr_mimebundle_()
-    assert "data-attention-program" in one._repr_mimebundle_()["text/html"]
-
-
-def test_interactive_escapes_its_kind():
-    html = Interactive('a"b', {}, "<p>static</p>", "text")._repr_mimebundle_()
-    assert 'data-kind="a&quot;b"' in html["text/html"]
-    assert html["text/plain"] == "text"
 
 
 @given(st.lists(st.floats(-1000, 1000), min_size=1), st.sampled_from([2, 3, 4]))

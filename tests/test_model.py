@@ -6,8 +6,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from attention_lib.backends import KINDS
@@ -115,8 +113,9 @@ def test_model_with_lengths_equals_its_formulas():
 
 
 @each_kind
-def test_model_sees_every_earlier_place(mha):
-    model, token_ids = made(mha=mha), ids()
+@each_norm
+def test_model_sees_every_earlier_place_and_no_later_one(mha, norm):
+    model, token_ids = made(mha=mha, norm=norm), ids()
     for place in range(LENGTH):
         changed = token_ids.clone()
         changed[:, place] = (changed[:, place] + 1) % VOCAB_SIZE
@@ -166,12 +165,6 @@ def test_model_parameter_count(mha, norm, tied):
     assert sum(p.numel() for p in model.parameters()) == wanted
 
 
-def test_model_parameter_count_of_chapter_seven():
-    with torch.device("meta"):
-        model = TinyLM(ModelConfig(1000, 64, 32, 4, 2))
-    assert sum(p.numel() for p in model.parameters()) == 91_328
-
-
 @each_norm
 def test_model_hands_its_choices_to_every_block(norm):
     model = made(norm=norm, dropout=0.25, mha="wrapper", num_heads=2)
@@ -219,16 +212,6 @@ def test_model_kinds_are_equal_under_copied_weights(kind, norm):
     maps = zip(other.attention_weights(ids()), model.attention_weights(ids()))  # noqa: B905
     for theirs, ours in maps:
         assert_close(theirs, ours)
-
-
-def test_model_norms_differ():
-    outputs = []
-    for norm in NORMS:
-        model = made(norm=norm, moved=False)
-        outputs.append(model(ids()))
-    assert not outputs[0].allclose(outputs[1])
-    assert not outputs[0].allclose(outputs[2])
-    assert not outputs[1].allclose(outputs[2])
 
 
 @each_norm
@@ -321,11 +304,10 @@ def test_model_stream_begins_with_words_and_places():
     assert_close(model.stream(ids())[0], wanted)
 
 
-@each_kind
 @each_norm
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
-def test_model_attention_weights_are_those_that_forward_uses(mha, norm, lengths):
-    model, seen = made(mha=mha, norm=norm), []
+def test_model_attention_weights_are_those_that_forward_uses(norm, lengths):
+    model, seen = made(norm=norm), []
     for block in model.blocks:
         block.attention.register_forward_hook(
             lambda layer, inputs, output: seen.append((layer, *inputs))
@@ -365,15 +347,14 @@ def test_model_drops_nothing_by_default():
     assert_same(model(ids()), model.eval()(ids()))
 
 
-@each_kind
 @pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str
 )
-def test_model_follows_its_weights_dtype(mha, dtype):
-    model = made(mha=mha, dtype=dtype)
+def test_model_follows_its_weights_dtype(dtype):
+    model = made(dtype=dtype)
     logits = model(ids(), LENGTHS)
     assert logits.dtype == dtype
-    exact = made(mha=mha)(ids(), LENGTHS)
+    exact = made()(ids(), LENGTHS)
     tolerance = {torch.float64: 1e-9, torch.float32: 1e-4}.get(dtype, 0.15)
     assert_close(logits.double(), exact, rtol=0, atol=tolerance)
 
@@ -394,13 +375,12 @@ def test_model_leaves_its_inputs_alone():
 
 
 @pytest.mark.parametrize("method", ["forward", "stream", "attention_weights"])
-@pytest.mark.parametrize("wrong", [VOCAB_SIZE, -1])
-def test_model_refuses_ids_outside_its_vocabulary(refused, method, wrong):
+def test_model_refuses_ids_outside_its_vocabulary(refused, method):
     token_ids = ids()
-    token_ids[1, 2] = wrong
+    token_ids[1, 2] = VOCAB_SIZE
     words = (
-        f"token_ids must lie between 0 and {VOCAB_SIZE - 1}; got {wrong}: were they "
-        "made by another tokenizer?"
+        f"token_ids must lie between 0 and {VOCAB_SIZE - 1}; got {VOCAB_SIZE}: were "
+        "they made by another tokenizer?"
     )
     with refused(ValueError, words):
         getattr(made(), method)(token_ids)
@@ -442,10 +422,9 @@ def test_config_defaults():
 
 
 @pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("size", [0, -1])
-def test_config_refuses_sizes_below_one(refused, name, size):
-    with refused(ValueError, f"{name} must be at least 1; got {size}"):
-        ModelConfig(**(SIZES | {name: size}))
+def test_config_refuses_sizes_below_one(refused, name):
+    with refused(ValueError, f"{name} must be at least 1; got 0"):
+        ModelConfig(**(SIZES | {name: 0}))
 
 
 def test_model_refuses_an_unknown_norm(refused):

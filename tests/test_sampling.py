@@ -5,8 +5,6 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from attention_lib.model import ModelConfig, TinyLM
@@ -63,13 +61,13 @@ def test_pick_token_greedy_draws_nothing():
     assert torch.get_rng_state().equal(outer)
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("temperature", [0.3, 2.5])
 def test_pick_token_draws_by_the_softmax(temperature):
     wanted = (LOGITS / temperature).exp() / (LOGITS / temperature).exp().sum()
     assert_shares(shares(LOGITS, temperature=temperature), wanted)
 
 
-@pytest.mark.parametrize("top_k", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize("top_k", [1, 2, 100])
 def test_pick_token_draws_from_the_best_only(top_k):
     best = set(sorted(range(5), key=lambda i: -LOGITS[i])[:top_k])
     exps = LOGITS.exp() * torch.tensor([i in best for i in range(5)])

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
-from torch.autograd import gradcheck
 
 from attention_lib import training
 from attention_lib.model import ModelConfig, TinyLM
@@ -82,12 +81,6 @@ def test_next_token_loss_hand_worked():
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
 
 
-def test_next_token_loss_with_lengths_hand_worked():
-    logits = torch.tensor([[[math.log(3), 0.0], [2.0, 2.0], [9.0, -9.0]]])
-    loss = next_token_loss(logits, torch.tensor([[1, 0, 1]]), torch.tensor([2]))
-    assert loss.item() == pytest.approx(math.log(4 / 3))
-
-
 @given(
     lengths=st.lists(st.integers(0, 6), max_size=4).map(lambda some: [2, *some]),
     seed=st.integers(0, 99),
@@ -129,20 +122,6 @@ def test_next_token_loss_ignores_the_scores_of_padding():
     before = next_token_loss(logits, ids(), LENGTHS)
     logits[torch.arange(LENGTH) >= LENGTHS[:, None] - 1] = torch.nan
     assert_same(next_token_loss(logits, ids(), LENGTHS), before)
-
-
-def test_next_token_loss_gradient_only_where_a_target_is():
-    logits = scores().requires_grad_()
-    next_token_loss(logits, ids(), LENGTHS).backward()
-    moved = logits.grad.abs().amax(-1) > 0
-    assert_same(moved, torch.arange(LENGTH) < LENGTHS[:, None] - 1)
-
-
-def test_next_token_loss_leaves_its_inputs_alone():
-    logits, token_ids, lengths = scores(), ids(), LENGTHS.clone()
-    next_token_loss(logits, token_ids, lengths)
-    for now, before in [(logits, scores()), (token_ids, ids()), (lengths, LENGTHS)]:
-        assert_same(now, before)
 
 
 def test_next_token_loss_takes_int32():
@@ -281,16 +260,6 @@ def test_warmup_cosine_rises_then_falls(warmup, whole):
     assert shares[warmup:] == sorted(shares[warmup:], reverse=True)
 
 
-def test_warmup_cosine_agrees_with_torch():
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=7)
-    for step in range(3, 10):
-        share = warmup_cosine(step, warmup=3, steps=10)
-        assert share == pytest.approx(scheduler.get_last_lr()[0])
-        optimizer.step()
-        scheduler.step()
-
-
 # The config.
 
 
@@ -299,12 +268,6 @@ def test_train_config_defaults():
     values = config.batch_size, config.learning_rate, config.warmup, config.seed
     assert values == (16, 6e-3, 50, 0)
     assert config.max_grad_norm == 1.0
-
-
-def test_train_config_is_frozen():
-    config = TrainConfig(steps=100)
-    with pytest.raises(AttributeError):
-        config.steps = 3
 
 
 @pytest.mark.parametrize("warmup", [10, 11, -1])
@@ -339,7 +302,7 @@ def test_training_equals_its_steps_written_out():
         assert_close(one, other)
 
 
-@pytest.mark.parametrize("stops", [[1], [3, 4], [0, 0, 5], [11], list(range(12))])
+@pytest.mark.parametrize("stops", [[3, 4], [0, 0, 11]])
 def test_training_in_pieces_equals_one_run(stops):
     runs = []
     for pieces in ([], stops):
@@ -374,7 +337,7 @@ def test_train_equals_a_run():
 
 
 def test_training_overfits_one_batch():
-    config = TrainConfig(steps=150, batch_size=2, learning_rate=0.05, warmup=5)
+    config = TrainConfig(steps=80, batch_size=2, learning_rate=0.05, warmup=5)
     texts = [torch.tensor([0, 1, 2, 3, 4, 5]), torch.tensor([6, 5, 3, 1])]
     assert train(tiny(), texts, config)[-1] < 0.02
 
@@ -386,7 +349,7 @@ def batches(run, steps):
     ]
 
 
-@pytest.mark.parametrize("count", [4, 5, 7, 8, 20, 21])
+@pytest.mark.parametrize("count", [4, 7, 20])
 def test_training_takes_each_text_once_a_round(count):
     texts = [torch.tensor([i // 7, i % 7]) for i in range(count)]
     run = started(texts=texts)
@@ -502,7 +465,7 @@ def test_evaluate_is_the_mean_over_all_targets():
     assert evaluate(model, texts) == pytest.approx(total / count)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_evaluate_does_not_depend_on_the_batches(batch_size):
     model, texts = tiny(), texts_of(2, 7, 3, 3, 8, 2, 5)
     wanted = evaluate(model, texts)
@@ -557,12 +520,7 @@ def test_evaluate_needs_no_gradient():
     assert model.enabled == [False]
 
 
-@pytest.mark.parametrize("lengths", [[], [1, 1], [0]])
+@pytest.mark.parametrize("lengths", [[], [1, 0]])
 def test_evaluate_refuses_texts_without_target(refused, lengths):
     with refused(ValueError, "no text has two tokens: there is no next token to pre"):
         evaluate(tiny(), texts_of(*lengths))
-
-
-def test_evaluate_refuses_batch_size(refused):
-    with refused(ValueError, "batch_size must be at least 1; got 0"):
-        evaluate(tiny(), TEXTS, batch_size=0)
