@@ -18,6 +18,7 @@ from attention_lib.backends import (
 from attention_lib.masks import causal_mask, combine_masks, padding_mask
 from attention_lib.multi_head import copy_weights
 from attention_lib.reproducibility import seeded
+from tests.tensors import assert_same
 
 # All of different size, so that a swapped axis shows; 3 heads of width 4.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
@@ -25,6 +26,8 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 each_pair = pytest.mark.parametrize(
     ("source", "target"), list(itertools.permutations(KINDS, 2))
 )
+
+
 biases = pytest.mark.parametrize("qkv_bias", [False, True])
 TOLERANCES = {torch.bfloat16: 0.03, torch.float32: 1e-5, torch.float64: 1e-12}
 
@@ -53,10 +56,6 @@ def alike(*kinds, **options):
     for other in layers[1:]:
         copy_weights(layers[0], other)
     return layers
-
-
-def assert_same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
 
 
 def assert_close(result, wanted, tolerance=1e-10):

@@ -8,12 +8,14 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.testing import assert_close
 
 from attention_lib.backends import KINDS
 from attention_lib.block import FeedForward, TinyBlock, layer_norm
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.multi_head import copy_weights
 from attention_lib.reproducibility import seeded
+from tests.tensors import assert_same, values_and_gradients
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 6, 3
@@ -34,14 +36,6 @@ def tokens(seed=1, dtype=torch.float64):
     return normal(BATCH, LENGTH, D_MODEL, seed=seed, dtype=dtype)
 
 
-def assert_close(result, wanted, **tolerance):
-    torch.testing.assert_close(result, wanted, **tolerance)
-
-
-def assert_same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
-
-
 def make(layer, *sizes, seed=0, **options):
     """Makes a layer whose every parameter, norms included, is drawn at random."""
     made = layer(*sizes, **options).double()
@@ -55,14 +49,6 @@ def make(layer, *sizes, seed=0, **options):
 
 def block(**options):
     return make(TinyBlock, D_MODEL, HEADS, **options)
-
-
-def values_and_gradients(function, *inputs):
-    inputs = [tensor.detach().clone().requires_grad_() for tensor in inputs]
-    result = function(*inputs)
-    direction = torch.linspace(-1, 1, result.numel(), dtype=result.dtype)
-    gradients = torch.autograd.grad(result, inputs, direction.view_as(result))
-    return result, *gradients
 
 
 # layer_norm
@@ -164,20 +150,6 @@ def test_layer_norm_refuses_what_does_not_fit(refused, x, changed, words):
 # FeedForward
 
 
-def test_feed_forward_hand_worked():
-    layer = FeedForward(2, 3)
-    with torch.no_grad():  # the chapter's token; the third hidden number is far below 0
-        layer.up_proj.weight.copy_(
-            torch.tensor([[1.0, 1.0], [0.0, 2.0], [-50.0, 20.0]])
-        )
-        layer.up_proj.bias.copy_(torch.tensor([0.0, 3.0, 1.0]))
-        layer.down_proj.weight.copy_(torch.tensor([[1.0, 2.0, 5.0], [0.0, -1.0, 5.0]]))
-        layer.down_proj.bias.copy_(torch.tensor([0.5, 0.0]))
-    gelu_of_1 = 0.8413447  # Φ(1)
-    wanted = torch.tensor([[[3 * gelu_of_1 + 0.5, -gelu_of_1]]])
-    assert_close(layer(torch.tensor([[[2.0, -1.0]]])), wanted)
-
-
 def test_feed_forward_equals_bare_matrices():
     layer, x = make(FeedForward, D_MODEL, 7), tokens()
     hidden = x @ layer.up_proj.weight.T + layer.up_proj.bias
@@ -247,12 +219,6 @@ def none(block, x, mask):
 def test_tiny_block_equals_the_formula(formula, mask):
     made, x = block(norm=formula.__name__), tokens()
     assert_close(made(x, mask), formula(made, x, mask))
-
-
-def test_tiny_block_norms_are_layer_norms():
-    made, x = block(), tokens()
-    for norm in (made.attention_norm, made.feed_forward_norm):
-        assert_close(norm(x), layer_norm(x, norm.weight, norm.bias))
 
 
 def test_tiny_block_without_norm_has_none():
@@ -366,19 +332,6 @@ def test_tiny_block_drops_what_is_added_and_not_the_stream():
     assert untouched == pytest.approx(0.09, abs=0.025)  # both were dropped: 0.3 · 0.3
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_tiny_block_drops_from_both_layers(norm):
-    made, x = block(norm=norm), normal(40, 20, D_MODEL)
-    made.dropout.p = 0.3
-    written = []
-    made.dropout.register_forward_hook(lambda _, __, kept: written.append(kept))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        made(x)
-    shares = [(kept == 0).double().mean().item() for kept in written]
-    assert shares == pytest.approx([0.3, 0.3], abs=0.035)  # five deviations
-
-
 def test_tiny_block_drops_attention_weights_too():
     made, x = block(dropout=0.5), tokens()
     made.dropout.p = 0.0
@@ -396,22 +349,6 @@ def test_tiny_block_keeps_dtype(norm, dtype):
     # What rounding does to the weights, attention and norm multiply.
     close = {"rtol": 0.1, "atol": 0.2} if dtype == torch.bfloat16 else TOLERANCES[dtype]
     assert_close(result.double(), wanted(tokens(), MASKS["causal"]), **close)
-
-
-def test_tiny_block_parameter_count():
-    with torch.device("meta"):
-        made = TinyBlock(768, 12)
-    counts = {
-        name: sum(p.numel() for p in part.parameters())
-        for name, part in made.named_children()
-    }
-    assert counts == {
-        "attention": 2_360_064,
-        "feed_forward": 4_722_432,
-        "attention_norm": 1_536,
-        "feed_forward_norm": 1_536,
-        "dropout": 0,
-    }
 
 
 @pytest.mark.parametrize("norm", ["Pre", None])

@@ -187,14 +187,6 @@ def test_save_works_for_any_module(path):
 # What goes wrong while writing.
 
 
-def test_save_replaces_the_one_before(path):
-    save_checkpoint(at(2), path)
-    save_checkpoint(at(4), path)
-    run = started()
-    load_checkpoint(run, path)
-    assert len(run.losses) == 4
-
-
 @pytest.mark.parametrize("written", [None, 0, 100])
 def test_save_that_fails_leaves_the_last_good_one(path, monkeypatch, written):
     run = at(2)

@@ -7,12 +7,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.testing import assert_close
 
 from attention_lib.backends import KINDS
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import copy_weights
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
+from tests.tensors import assert_same
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, CONTEXT_LEN, VOCAB_SIZE = 4, 5, 7, 11
@@ -44,14 +46,6 @@ def made(seed=0, dtype=torch.float64, moved=True, **options):
 
 def ids(batch=BATCH, length=LENGTH, seed=0):
     return torch.randint(VOCAB_SIZE, (batch, length), generator=seeded(seed))
-
-
-def assert_close(result, wanted, **tolerance):
-    torch.testing.assert_close(result, wanted, **tolerance)
-
-
-def assert_same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
 
 
 def run(model, *arguments):
@@ -250,13 +244,6 @@ def test_model_weights_start_with_their_sizes():
         assert abs(weight.mean().item()) < 0.1 * wanted
 
 
-def test_model_norms_start_neutral():
-    for name, parameter in wide(num_layers=1).named_parameters():
-        if "norm" in name:
-            value = 1.0 if name.endswith("weight") else 0.0
-            assert_same(parameter.data, torch.full_like(parameter, value))
-
-
 def first_loss(**options):
     model = wide(num_layers=2, **options)
     token_ids = torch.randint(500, (16, 32), generator=seeded(0))
@@ -267,22 +254,6 @@ def first_loss(**options):
 @each_norm
 def test_model_first_loss_is_that_of_the_uniform_guess(norm):
     assert 0 < first_loss(norm=norm) < 0.05
-
-
-def test_model_first_loss_is_higher_with_tied_weights():
-    """A token's own score is the highest: it looks like itself."""
-    assert 0.3 < first_loss(tie_weights=True) < 1.2
-    model = wide(num_layers=2, tie_weights=True)
-    token_ids = torch.randint(500, (16, 32), generator=seeded(0))
-    own = (model(token_ids).argmax(-1) == token_ids).double().mean()
-    assert own > 0.8
-
-
-def test_model_words_and_places_are_of_one_size():
-    model = wide(num_layers=1)
-    words = model.token_embedding.weight.norm(dim=-1).mean() * 64**0.5
-    places = model.positions.embedding.weight.norm(dim=-1).mean()
-    assert 1 < words / places < 2
 
 
 # The stream and the maps.
@@ -339,12 +310,6 @@ def test_model_drops_while_training(name):
 def test_model_drops_nothing_in_evaluation(mha):
     model = made(dropout=0.5, mha=mha).eval()
     assert_close(model(ids()), made(mha=mha)(ids()))
-
-
-def test_model_drops_nothing_by_default():
-    model = made()
-    assert model.training
-    assert_same(model(ids()), model.eval()(ids()))
 
 
 @pytest.mark.parametrize(

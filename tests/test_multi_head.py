@@ -19,6 +19,7 @@ from attention_lib.multi_head import (
     split_mask,
 )
 from attention_lib.reproducibility import seeded
+from tests.tensors import assert_same
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, D_MODEL, HEADS, HEAD_DIM, D_OUT = 2, 5, 6, 3, 4, 7
@@ -39,10 +40,6 @@ def layer(kind, d_model=D_MODEL, num_heads=HEADS, seed=0, **options):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return kind(d_model, num_heads, **options).double()
-
-
-def assert_same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
 
 
 def assert_close(result, wanted):

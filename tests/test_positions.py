@@ -6,21 +6,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.testing import assert_close
 
 from attention_lib.attention import SelfAttention
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.reproducibility import seeded
+from tests.tensors import assert_same
 
 # Of different size, so that a swapped axis shows.
 CONTEXT_LEN, D_MODEL = 7, 5
-
-
-def assert_close(result, wanted, **tolerance):
-    torch.testing.assert_close(result, wanted, **tolerance)
-
-
-def assert_same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
 
 
 def by_loops(length, d_model):
@@ -95,16 +89,6 @@ def test_sinusoidal_positions_a_step_is_a_rotation(half, place, offset):
 
 
 @pytest.mark.usefixtures("in_float64")
-@given(half=st.integers(1, 9), offset=st.integers(0, 29))
-def test_sinusoidal_positions_dot_products_see_the_offset_only(half, offset):
-    table = sinusoidal_positions(30, 2 * half)
-    products = (table @ table.T).diagonal(offset)
-    speeds = [10_000 ** (-i / half) for i in range(half)]
-    wanted = sum(math.cos(speed * offset) for speed in speeds)
-    assert_close(products, torch.full_like(products, wanted))
-
-
-@pytest.mark.usefixtures("in_float64")
 def test_sinusoidal_positions_follow_the_default_type():
     table = sinusoidal_positions(9, 4)
     assert table.dtype == torch.float64
@@ -136,11 +120,6 @@ def test_sinusoidal_positions_refuse_sizes_that_are_no_ints(refused, name):
 def test_learned_positions_give_the_first_rows():
     positions = layer()
     assert_same(positions(3), positions.embedding.weight[:3])
-
-
-def test_learned_positions_tell_places_apart():
-    table = layer()(CONTEXT_LEN)
-    assert torch.cdist(table, table).fill_diagonal_(1).min() > 0.1
 
 
 def test_learned_positions_train_the_places_used_and_no_other():

@@ -378,12 +378,6 @@ def test_make_stories_leaves_the_global_generator_alone():
     assert random.getstate() == state
 
 
-@pytest.mark.parametrize("count", [0, -1])
-def test_make_stories_refuses_count(refused, count):
-    with refused(ValueError, f"count must be at least 1; got {count}"):
-        make_stories(count, seed=0)
-
-
 # The teller.
 
 

@@ -111,14 +111,8 @@ MISTAKES = {
         (norm(dim=(1, 2)), "One mean serves a whole text"),
         (norm(dim=(0, 1)), "that is BatchNorm"),
         (norm(dim=(0, 1, 2)), "One mean serves all tokens"),
-        (
-            lambda x, w, b: F.rms_norm(x, x.shape[-1:], eps=1e-5) * w + b,
-            "The mean is not subtracted",
-        ),
-        (
-            lambda x, w, b: x / (deviation(x) ** 2 + 1e-5).sqrt() * w + b,
-            "The mean is not subtracted",
-        ),
+        (lambda x, w, b: F.rms_norm(x, x.shape[-1:], eps=1e-5) * w + b, "The mean is"),
+        (lambda x, w, b: x / (deviation(x) ** 2 + 1e-5).sqrt() * w + b, "The mean is"),
         (lambda x, w, b: centred(x) * w + b, "deviation is not divided by"),
         (
             lambda x, w, b: centred(x) / (deviation(x) ** 2 + 1e-5) * w + b,
@@ -129,10 +123,7 @@ MISTAKES = {
         (norm(then=lambda x, w, b: x + b), "The weight is not used"),
         (norm(then=lambda x, w, b: (x + b) * w), "Scale first, then shift"),
         (norm(eps=0.0), "alike: 0 is divided by 0"),
-        (
-            lambda x, w, b: centred(x) / (deviation(x) + 1e-5) * w + b,
-            "hardly vary: eps is added to the deviation",
-        ),
+        (lambda x, w, b: centred(x) / (deviation(x) + 1e-5) * w + b, "eps is added to"),
         (
             lambda x, w, b: (centred(x) / deviation(x)).nan_to_num() * w + b,
             "eps is not added",
@@ -159,50 +150,23 @@ MISTAKES = {
             ),
             "Both norms still stand on the stream",
         ),
-        (
-            block(lambda a, t, n, m, x: second(n(x) + a(n(x)), t, m)),
-            "The first norm still stands",
-        ),
+        (block(lambda a, t, n, m, x: second(n(x) + a(n(x)), t, m)), "first norm still"),
         (
             block(lambda a, t, n, m, x: m(y := x + a(n(x))) + t(m(y))),
             "The second norm still stands",
         ),
-        (
-            block(lambda a, t, n, m, x: m((y := n(x + a(x))) + t(y))),
-            "This is post-norm",
-        ),
-        (
-            block(lambda a, t, n, m, x: second(x + a(x), t, lambda y: y)),
-            "There is no norm left",
-        ),
+        (block(lambda a, t, n, m, x: m((y := n(x + a(x))) + t(y))), "is post-norm"),
+        (block(lambda a, t, n, m, x: second(x + a(x), t, lambda y: y)), "no norm left"),
         (
             block(lambda a, t, n, m, x: second(x + a(n(x)), t, lambda y: y)),
             "The second norm is missing",
         ),
-        (
-            block(lambda a, t, n, m, x: second(x + a(x), t, m)),
-            "The first norm is missing",
-        ),
-        (
-            block(lambda a, t, n, m, x: second(x + a(n(x)), t, n)),
-            "The same norm is used twice",
-        ),
-        (
-            block(lambda a, t, n, m, x: x + a(n(x)) + t(m(x))),
-            "before attention has written to it",
-        ),
-        (
-            block(lambda a, t, n, m, x: x + t(m(x + a(n(x))))),
-            "What attention added is lost",
-        ),
-        (
-            block(lambda a, t, n, m, x: second(a(n(x)), t, m)),
-            "The first plus sign is missing",
-        ),
-        (
-            block(lambda a, t, n, m, x: t(m(x + a(n(x))))),
-            "The second plus sign is missing",
-        ),
+        (block(lambda a, t, n, m, x: second(x + a(x), t, m)), "first norm is missing"),
+        (block(lambda a, t, n, m, x: second(x + a(n(x)), t, n)), "norm is used twice"),
+        (block(lambda a, t, n, m, x: x + a(n(x)) + t(m(x))), "attention has written"),
+        (block(lambda a, t, n, m, x: x + t(m(x + a(n(x))))), "What attention added is"),
+        (block(lambda a, t, n, m, x: second(a(n(x)), t, m)), "The first plus sign is"),
+        (block(lambda a, t, n, m, x: t(m(x + a(n(x))))), "second plus sign is missing"),
         (block(lambda a, t, n, m, x: x + a(n(x))), "The MLP is missing"),
         (
             block(lambda a, t, n, m, x: pre(a, t, n, m, x.mul_(1)) + x.add_(1) * 0),

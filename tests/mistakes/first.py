@@ -200,10 +200,7 @@ MISTAKES = {
             lambda x, w, b: F.linear(x, w, b).reshape(x.shape[:2] + b.shape),
             "(3, 3): Your code raised RuntimeError",
         ),
-        (
-            lambda x, w, b: F.linear(x, w, b) * (x.ndim < 4),
-            "For x of shape (1, 2, 3, 3)",
-        ),
+        (lambda x, w, b: F.linear(x, w, b) * (x.ndim < 4), "For x of shape (1, 2, 3,"),
         (lambda x, w, b: F.linear(x, w, b).numpy(), "must be a torch tensor"),
         (lambda x, w, b: x.to("meta"), "does not hold plain numbers"),
     ],

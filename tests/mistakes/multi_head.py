@@ -119,11 +119,7 @@ MISTAKES = {
         (one_wide_head, "one wide head, not several"),
         (layer(mixed=False), "what mixes it?"),
         (layer(swapped=True), "Queries and keys have changed"),
-        (
-            cut_by_the_input,
-            "Right where the heads together are as wide as the input. For wider ones: "
-            "Your code raised RuntimeError",
-        ),
+        (cut_by_the_input, "the input. For wider ones: Your code raised RuntimeError"),
         (printing, "One bug is left: it prints"),
     ],
     "pruned": [
