@@ -314,13 +314,6 @@ def test_make_mha_refuses_an_unknown_kind_with_the_list(refused, kind):
 
 
 @each_kind
-def test_make_mha_refuses_widths_that_heads_do_not_divide(refused, kind):
-    words = "num_heads must divide d_model; got 4 heads for a width of 10"
-    with refused(ValueError, words):
-        make_mha(kind, 10, 4)
-
-
-@each_kind
 def test_make_mha_refuses_dropout(refused, kind):
     with refused(ValueError, "dropout must be at least 0 and below 1; got 1.0"):
         make_mha(kind, D_MODEL, HEADS, dropout=1.0)

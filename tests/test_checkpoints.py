@@ -301,17 +301,10 @@ def test_load_refuses_a_path_without_file(refused, path):
     assert_refused(refused, at(1), path, words, FileNotFoundError)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("steps", 9),
-        ("batch_size", 2),
-        ("learning_rate", 0.03),
-        ("warmup", 3),
-        ("max_grad_norm", 2.0),
-        ("seed", 1),
-    ],
-)
+OTHER = {"steps": 9, "batch_size": 2, "learning_rate": 0.03, "warmup": 3, "seed": 1}
+
+
+@pytest.mark.parametrize(("name", "value"), [*OTHER.items(), ("max_grad_norm", 2.0)])
 def test_load_refuses_other_settings(refused, path, name, value):
     save_checkpoint(at(2), path)
     run = started(config=dataclasses.replace(CONFIG, **{name: value}))
@@ -331,25 +324,23 @@ def test_load_refuses_other_texts(refused, path, texts):
     assert_refused(refused, started(texts=texts), path, words)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"vocab_size": 8},
-        {"context_len": 9},
-        {"d_model": 6},
-        {"num_heads": 1},  # weights of the same shapes
-        {"num_layers": 2},
-        {"dropout": 0.1},
-        {"tie_weights": False},
-        {"norm": "none"},
-        {"mha": "sdpa"},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-def test_load_refuses_another_model(refused, path, options):
+OTHER_MODEL = {
+    **{
+        "vocab_size": 8,
+        "context_len": 9,
+        "d_model": 6,
+        "num_layers": 2,
+        "norm": "none",
+    },
+    **{"num_heads": 1, "dropout": 0.1, "tie_weights": False, "mha": "sdpa"},
+}
+
+
+@pytest.mark.parametrize("name", OTHER_MODEL)
+def test_load_refuses_another_model(refused, path, name):
     save_checkpoint(at(2), path)
     words = "the run was saved with model=ModelConfig(vocab_size=7, context_len=8,"
-    assert_refused(refused, started(**options), path, words)
+    assert_refused(refused, started(**{name: OTHER_MODEL[name]}), path, words)
 
 
 def test_load_refuses_another_dtype(refused, path):

@@ -206,38 +206,3 @@ def test_every_export_has_a_case() -> None:
     exported = {name: getattr(al, name) for name in al.__all__}
     assert modules(exported) == set(MODULES)
     assert functions(exported) == set(FUNCTIONS) | set(ELSEWHERE)
-
-
-# Seen to fail.
-
-
-class Fixed(nn.Module):
-    """Makes its places on the CPU."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(WIDTH, WIDTH)
-        self.register_buffer("places", torch.ones(WIDTH, device="cpu"))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.linear(x)
-
-
-def test_a_buffer_on_a_fixed_device_is_found() -> None:
-    with torch.device("meta"):
-        made = Fixed()
-    assert off_meta(made, [(tokens(),)]) == ["places"]
-
-
-def test_a_result_on_a_fixed_device_is_found() -> None:
-    layer = nn.Module()
-    layer.forward = lambda x: torch.ones(3, requires_grad=True)  # type: ignore
-    assert off_meta(layer, [(tokens(),)]) == ["forward: cpu"]
-
-
-def test_an_export_without_a_case_is_named() -> None:
-    def places(length: int) -> Tensor:
-        return torch.arange(length)
-
-    assert modules({"Fixed": Fixed, "places": places}) == {"Fixed"}
-    assert functions({"Fixed": Fixed, "places": places}) == {"places"}

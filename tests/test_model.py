@@ -324,11 +324,6 @@ def test_model_follows_its_weights_dtype(dtype):
     assert_close(logits.double(), exact, rtol=0, atol=tolerance)
 
 
-def test_model_takes_int32():
-    model = made()
-    assert_same(model(ids().int(), LENGTHS.int()), model(ids(), LENGTHS))
-
-
 def test_model_leaves_its_inputs_alone():
     token_ids, lengths = ids(), LENGTHS.clone()
     made()(token_ids, lengths)

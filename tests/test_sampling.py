@@ -124,12 +124,6 @@ def test_pick_token_uses_the_global_generator_without_one():
     assert picked.equal(wanted)
 
 
-def test_pick_token_leaves_the_scores_alone():
-    logits = LOGITS[None].clone()
-    pick_token(logits, temperature=0.5, top_k=2)
-    assert logits.equal(LOGITS[None])
-
-
 @pytest.mark.parametrize("temperature", [-0.1, math.inf, math.nan, -math.inf])
 def test_pick_token_refuses_temperature(refused, temperature):
     words = f"temperature must be 0 or more, finite; got {temperature}"

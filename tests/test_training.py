@@ -118,11 +118,6 @@ def test_next_token_loss_ignores_the_scores_of_padding():
     assert_same(next_token_loss(logits, ids(), LENGTHS), before)
 
 
-def test_next_token_loss_takes_int32():
-    loss = next_token_loss(scores(), ids().int(), LENGTHS.int())
-    assert_same(loss, next_token_loss(scores(), ids(), LENGTHS))
-
-
 @pytest.mark.parametrize(
     ("dtype", "tolerance"),
     [(torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.float16, 0.01)],
