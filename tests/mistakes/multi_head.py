@@ -88,8 +88,6 @@ MISTAKES = {
         (420384, "bias of its own here"),
         (157028, "have a projection each"),
         (813668, "goes from 512 to the inner width"),
-        (839268, "goes from 512 to the inner width"),
-        (1050624, "goes from 512 to the inner width"),
         (7, "Not that many: list"),
     ],
     "split_heads": [
@@ -126,7 +124,6 @@ MISTAKES = {
         (lambda f, w, keep: merge_heads(f) @ w, "No head is left out"),
         (lambda f, w, keep: pruned(f, w, [not k for k in keep]), "heads to keep"),
         (lambda f, w, keep: pruned(f, w, keep) / 3, "This averages"),
-        (lambda f, w, keep: pruned(f, w, keep) / max(sum(keep), 1), "This avera"),
         (lambda f, w, keep: pruned(f, torch.eye(12), keep), "side by side: what"),
         (
             lambda f, w, keep: view_back(f * torch.tensor(keep)[:, None, None]) @ w,
