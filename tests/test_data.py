@@ -203,10 +203,6 @@ def windows(*arguments):
     return [window.tolist() for window in SlidingWindowDataset(*arguments)]
 
 
-def targets(*arguments):
-    return [i for window in windows(*arguments) for i in window[1:]]
-
-
 def test_sliding_windows_hand_worked():
     assert windows(range(9), 4, 4) == [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8]]
     assert windows(range(8), 4, 4) == [[0, 1, 2, 3, 4], [4, 5, 6, 7]]
