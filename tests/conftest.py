@@ -26,7 +26,9 @@ jaxtyping.install_import_hook("attention_lib", "beartype.beartype")
 # The tensors are tiny, and the tests run side by side: more threads only wait.
 torch.set_num_threads(1)
 
-settings.register_profile("book", derandomize=True, deadline=None, database=None)
+settings.register_profile(
+    "book", derandomize=True, deadline=None, database=None, max_examples=25
+)
 settings.load_profile("book")
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -16,8 +16,9 @@ from attention_lib.backends import (
     make_mha,
 )
 from attention_lib.masks import causal_mask, combine_masks, padding_mask
-from attention_lib.multi_head import MultiHeadLayer, copy_weights
+from attention_lib.multi_head import copy_weights
 from attention_lib.reproducibility import seeded
+from tests.tensors import assert_same
 
 # All of different size, so that a swapped axis shows; 3 heads of width 4.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
@@ -25,6 +26,8 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 each_pair = pytest.mark.parametrize(
     ("source", "target"), list(itertools.permutations(KINDS, 2))
 )
+
+
 biases = pytest.mark.parametrize("qkv_bias", [False, True])
 TOLERANCES = {torch.bfloat16: 0.03, torch.float32: 1e-5, torch.float64: 1e-12}
 
@@ -53,10 +56,6 @@ def alike(*kinds, **options):
     for other in layers[1:]:
         copy_weights(layers[0], other)
     return layers
-
-
-def assert_same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
 
 
 def assert_close(result, wanted, tolerance=1e-10):
@@ -101,13 +100,13 @@ def cases(draw, *, free_widths):
     return options | {"d_model": d_model}, x, draw(st.sampled_from([mask, mask, None]))
 
 
-@each_pair
-@settings(max_examples=30)
+@each_kind
 @given(data=st.data())
-def test_every_pair_is_equal_in_outputs_and_gradients(source, target, data):
-    free_widths = "torch" not in (source, target)
-    options, x, mask = data.draw(cases(free_widths=free_widths))
-    given, other = alike(source, target, **options)
+def test_every_kind_is_equal_in_outputs_and_gradients(kind, data):
+    # Equal to one, each is equal to all others.
+    source = "split" if kind != "split" else "wrapper"
+    options, x, mask = data.draw(cases(free_widths=kind != "torch"))
+    given, other = alike(source, kind, **options)
     results = outputs_and_gradients(other, x, mask)
     wanted = outputs_and_gradients(given, x, mask)
     assert results.keys() == wanted.keys()
@@ -116,7 +115,6 @@ def test_every_pair_is_equal_in_outputs_and_gradients(source, target, data):
 
 
 @each_kind
-@settings(max_examples=30)
 @given(data=st.data())
 def test_every_kind_is_equal_in_attention_weights(kind, data):
     options, x, mask = data.draw(cases(free_widths=kind != "torch"))
@@ -125,13 +123,11 @@ def test_every_kind_is_equal_in_attention_weights(kind, data):
 
 
 @each_kind
-@biases
-@settings(max_examples=30)
 @given(data=st.data())
-def test_evaluation_without_gradients_is_equal(kind, qkv_bias, data):
+def test_evaluation_without_gradients_is_equal(kind, data):
     # nn.MultiheadAttention takes another path then, its fast one.
     options, x, mask = data.draw(cases(free_widths=kind != "torch"))
-    split, other = alike("split", kind, **options | {"qkv_bias": qkv_bias})
+    split, other = alike("split", kind, **options)
     with torch.no_grad():
         assert_close(other.eval()(x, mask), split(x, mask))
     with torch.inference_mode():
@@ -193,64 +189,7 @@ def test_empty_row_gives_the_output_s_bias(
     assert (output[:, 0] - bias).abs().min() > 1e-6
 
 
-@each_kind
-@pytest.mark.parametrize("shape", [(), (LENGTH,), (BATCH, 1, LENGTH)])
-def test_nothing_to_see_gives_finite_gradients(kind, shape):
-    nothing = torch.zeros(shape, dtype=torch.bool)
-    results = outputs_and_gradients(layer(kind, qkv_bias=True), sequences(), nothing)
-    assert all(result.isfinite().all() for result in results.values())
-    assert_same(results["x"], torch.zeros_like(sequences()))
-
-
-@each_kind
-def test_left_padding_stays_finite_over_layers(kind):
-    mask = combine_masks(
-        causal_mask(LENGTH), padding_mask(torch.tensor([3, 5]), LENGTH, side="left")
-    )
-    h = sequences()
-    for seed in range(3):
-        h = layer(kind, seed=seed)(h, mask)
-    assert h.isfinite().all()
-
-
 # Masks.
-
-
-@each_kind
-def test_causal_mask_keeps_the_past(kind):
-    made, x = layer(kind), sequences()
-    changed = x.clone()
-    changed[:, 3:] = sequences(seed=9)[:, 3:]
-    before, after = made(x, causal_mask(5)), made(changed, causal_mask(5))
-    assert_close(after[:, :3], before[:, :3])
-    assert (after[:, 3:] - before[:, 3:]).abs().min() > 1e-6
-
-
-@each_kind
-def test_padding_does_not_matter(kind):
-    made, x = layer(kind), sequences()
-    mask = padding_mask(torch.tensor([3, 5]), LENGTH)
-    assert_close(made(x, mask)[0, :3], made(x[:1, :3])[0])
-
-
-@each_kind
-def test_mask_of_texts_is_not_taken_for_one_of_heads(kind):
-    x = sequences(HEADS, LENGTH, D_MODEL)  # as many texts as heads
-    mask = padding_mask(torch.tensor([2, 4, 5]), LENGTH)
-    alone = [layer(kind)(x[b : b + 1, :n])[0] for b, n in enumerate((2, 4, 5))]
-    for b, wanted in enumerate(alone):
-        assert_close(layer(kind)(x, mask)[b, : len(wanted)], wanted)
-    seen = (layer(kind).attention_weights(x, mask) > 0).sum(dim=-1)[:, :, 0]
-    assert seen.tolist() == [[2] * HEADS, [4] * HEADS, [5] * HEADS]
-
-
-@each_kind
-def test_inputs_are_left_alone(kind):
-    x, mask = sequences(), sequences(BATCH, HEADS, LENGTH, LENGTH) > 0
-    before = x.clone(), mask.clone()
-    layer(kind)(x, mask)
-    assert_same(x, before[0])
-    assert_same(mask, before[1])
 
 
 # Types, devices, dropout.
@@ -274,25 +213,6 @@ def test_empty_row_stays_finite_in_any_type(kind, dtype):
     mask = torch.zeros(LENGTH, LENGTH, dtype=torch.bool).tril(-1)
     results = outputs_and_gradients(made, sequences().to(dtype), mask)
     assert all(result.isfinite().all() for result in results.values())
-
-
-@each_kind
-@pytest.mark.parametrize("training", [True, False])
-def test_layer_on_meta_device(kind, training):
-    made = layer(kind, qkv_bias=True).to("meta").train(training)
-    x = sequences().to("meta")
-    per_head = torch.ones(1, HEADS, LENGTH, LENGTH, dtype=torch.bool, device="meta")
-    for mask in (None, causal_mask(LENGTH, device="meta"), per_head):
-        assert made(x, mask).is_meta
-        assert made(x, mask).shape == (BATCH, LENGTH, D_MODEL)
-        assert made.attention_weights(x, mask).shape == (BATCH, HEADS, LENGTH, LENGTH)
-
-
-@each_kind
-def test_layer_is_made_on_the_device_in_force(kind):
-    with torch.device("meta"):
-        made = make_mha(kind, D_MODEL, HEADS, qkv_bias=True)
-    assert all(parameter.is_meta for parameter in made.parameters())
 
 
 @each_kind
@@ -351,22 +271,6 @@ def test_weights_move_there_and_back(source, target, qkv_bias):
 
 
 @each_pair
-def test_weights_stay_independent_after_copying(source, target):
-    made, other = alike(source, target, qkv_bias=True)
-    kept = other(sequences())
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.add_(1.0)
-    assert_same(other(sequences()), kept)
-
-
-@each_pair
-def test_weights_of_other_heads_are_refused(refused, source, target):
-    with refused(ValueError, "source and target must be built alike; got source"):
-        copy_weights(layer(source), layer(target, num_heads=2))
-
-
-@each_pair
 def test_weights_without_biases_are_refused(refused, source, target):
     with refused(ValueError, "source and target must be built alike; got source"):
         copy_weights(layer(source), layer(target, qkv_bias=True))
@@ -388,24 +292,11 @@ def test_every_weight_is_trained(kind):
     assert all(weight.grad.abs().max() > 1e-4 for weight in made.parameters())
 
 
-@each_kind
-def test_state_moves_to_another_of_the_kind(kind):
-    made, other = layer(kind, qkv_bias=True), layer(kind, seed=5, qkv_bias=True)
-    other.load_state_dict(made.state_dict())
-    assert_same(other(sequences()), made(sequences()))
-
-
 # What is made, and what is refused.
 
 
 def test_make_mha_gives_the_kind_that_is_named():
     assert {kind: type(layer(kind)) for kind in KINDS} == KINDS
-
-
-@each_kind
-def test_make_mha_gives_layers_that_keep_the_protocol(kind):
-    assert isinstance(layer(kind), MultiHeadLayer)
-    assert layer(kind).num_heads == HEADS
 
 
 @pytest.mark.parametrize("kind", ["wrapper", "split", "sdpa"])
@@ -420,13 +311,6 @@ def test_make_mha_refuses_an_unknown_kind_with_the_list(refused, kind):
     words = f"kind must be one of wrapper, split, sdpa, torch; got {kind!r}"
     with refused(ValueError, words):
         make_mha(kind, D_MODEL, HEADS)
-
-
-@each_kind
-def test_make_mha_refuses_widths_that_heads_do_not_divide(refused, kind):
-    words = "num_heads must divide d_model; got 4 heads for a width of 10"
-    with refused(ValueError, words):
-        make_mha(kind, 10, 4)
 
 
 @each_kind
@@ -448,11 +332,6 @@ def test_torch_kind_refuses_other_widths(refused, options, came):
         TorchMultiHeadAttention(D_MODEL, HEADS, **options)
 
 
-def test_torch_kind_takes_its_own_widths_spelled_out():
-    made = TorchMultiHeadAttention(D_MODEL, HEADS, head_dim=4, d_out=12).double()
-    assert made(sequences()).shape == (BATCH, LENGTH, D_MODEL)
-
-
 @each_kind
 @pytest.mark.parametrize("method", ["forward", "attention_weights"])
 @pytest.mark.parametrize(
@@ -463,13 +342,9 @@ def test_torch_kind_takes_its_own_widths_spelled_out():
             ValueError,
             "x must be (batch, length, 12); got (2, 5",
         ),
-        (sequences(5, 12), ValueError, "x must be (batch, length, 12); got (5, 12)"),
-        (sequences(2, 0, 12), ValueError, "x has an axis of length zero"),
         (sequences().float(), TypeError, "x must have the type of the layer"),
-        (sequences().to("meta"), TypeError, "x must be on the device of the layer"),
-        ([[1.0]], TypeError, "x must be a torch.Tensor; got list"),
     ],
-    ids=["width", "axes", "empty", "type", "device", "list"],
+    ids=["width", "type"],
 )
 def test_inputs_that_do_not_fit_are_refused(refused, kind, method, x, error, words):
     with refused(error, words):
@@ -478,7 +353,7 @@ def test_inputs_that_do_not_fit_are_refused(refused, kind, method, x, error, wor
 
 @each_kind
 @pytest.mark.parametrize("method", ["forward", "attention_weights"])
-@pytest.mark.parametrize("shape", [(4, 5), (3, 5, 5), (2, 2, 5, 5), (1, 2, 3, 5, 5)])
+@pytest.mark.parametrize("shape", [(4, 5), (2, 2, 5, 5)])
 def test_masks_that_do_not_broadcast_are_refused(refused, kind, method, shape):
     with refused(ValueError, f"mask ({shape[0]}, "):
         getattr(layer(kind), method)(sequences(), torch.ones(shape, dtype=torch.bool))
@@ -486,17 +361,10 @@ def test_masks_that_do_not_broadcast_are_refused(refused, kind, method, shape):
 
 @each_kind
 @pytest.mark.parametrize("method", ["forward", "attention_weights"])
-@pytest.mark.parametrize("shape", [(5, 5), (2, 5, 5), (2, 3, 5, 5)])
+@pytest.mark.parametrize("shape", [(5, 5), (2, 3, 5, 5)])
 def test_float_masks_are_refused(refused, kind, method, shape):
     with refused(TypeError, "mask must be boolean (True: may attend); got"):
         getattr(layer(kind), method)(sequences(), torch.zeros(shape))
-
-
-@each_kind
-def test_masks_on_another_device_are_refused(refused, kind):
-    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool, device="meta")
-    with refused(TypeError, "mask must be on the device of the query, cpu; got meta"):
-        layer(kind)(sequences(), mask)
 
 
 def test_sdpa_kind_calls_torch_s_kernel_once(monkeypatch):

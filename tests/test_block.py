@@ -8,13 +8,14 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
-from torch.autograd import gradcheck
+from torch.testing import assert_close
 
-from attention_lib.backends import KINDS, make_mha
+from attention_lib.backends import KINDS
 from attention_lib.block import FeedForward, TinyBlock, layer_norm
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.multi_head import copy_weights
 from attention_lib.reproducibility import seeded
+from tests.tensors import assert_same, values_and_gradients
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 6, 3
@@ -35,14 +36,6 @@ def tokens(seed=1, dtype=torch.float64):
     return normal(BATCH, LENGTH, D_MODEL, seed=seed, dtype=dtype)
 
 
-def assert_close(result, wanted, **tolerance):
-    torch.testing.assert_close(result, wanted, **tolerance)
-
-
-def assert_same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
-
-
 def make(layer, *sizes, seed=0, **options):
     """Makes a layer whose every parameter, norms included, is drawn at random."""
     made = layer(*sizes, **options).double()
@@ -56,14 +49,6 @@ def make(layer, *sizes, seed=0, **options):
 
 def block(**options):
     return make(TinyBlock, D_MODEL, HEADS, **options)
-
-
-def values_and_gradients(function, *inputs):
-    inputs = [tensor.detach().clone().requires_grad_() for tensor in inputs]
-    result = function(*inputs)
-    direction = torch.linspace(-1, 1, result.numel(), dtype=result.dtype)
-    gradients = torch.autograd.grad(result, inputs, direction.view_as(result))
-    return result, *gradients
 
 
 # layer_norm
@@ -108,11 +93,6 @@ def test_layer_norm_has_torch_s_eps_by_default():
     assert not layer_norm(x, ones, 0 * ones, eps=0.0).allclose(norm(x), rtol=0.01)
 
 
-def test_layer_norm_gradient_is_the_derivative():
-    inputs = [normal(3, 4), normal(4, seed=1), normal(4, seed=2)]
-    assert gradcheck(layer_norm, [tensor.requires_grad_() for tensor in inputs])
-
-
 @given(width=st.integers(1, 9), seed=st.integers(0, 99), scale=st.floats(-1e3, 1e3))
 def test_layer_norm_of_a_constant_token_is_the_bias(width, seed, scale):
     x = torch.full((2, width), scale, dtype=torch.float64)
@@ -124,32 +104,6 @@ def test_layer_norm_of_a_constant_token_is_the_bias(width, seed, scale):
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-def test_layer_norm_brings_tokens_to_mean_0_and_variance_1():
-    x, ones = 40 * tokens() + 7, torch.ones(D_MODEL, dtype=torch.float64)
-    result = layer_norm(x, ones, 0 * ones)
-    zeros = torch.zeros(BATCH, LENGTH, dtype=torch.float64)
-    assert_close(result.mean(dim=-1), zeros)
-    assert_close(result.square().mean(dim=-1), zeros + 1, rtol=1e-6, atol=0)
-
-
-@given(scale=st.floats(0.5, 50), shift=st.floats(-50, 50))
-def test_layer_norm_forgets_scale_and_shift(scale, shift):
-    x, ones = tokens(), torch.ones(D_MODEL, dtype=torch.float64)
-    assert_close(
-        layer_norm(scale * x + shift, ones, 0 * ones, eps=0.0),
-        layer_norm(x, ones, 0 * ones, eps=0.0),
-    )
-
-
-def test_layer_norm_of_a_token_ignores_the_others():
-    x, weight, bias = tokens(), normal(D_MODEL), normal(D_MODEL, seed=2)
-    changed = x.clone()
-    changed[:, 1:] = 100.0
-    changed[1] = -3.0
-    before, after = layer_norm(x, weight, bias), layer_norm(changed, weight, bias)
-    assert_same(after[0, 0], before[0, 0])
-
-
 def test_layer_norm_leaves_its_inputs_alone():
     inputs = [tokens(), normal(D_MODEL), normal(D_MODEL, seed=2)]
     before = [tensor.clone() for tensor in inputs]
@@ -158,15 +112,8 @@ def test_layer_norm_leaves_its_inputs_alone():
         assert_same(tensor, copy)
 
 
-def test_layer_norm_on_meta_device():
-    inputs = [tokens(), normal(D_MODEL), normal(D_MODEL)]
-    result = layer_norm(*(tensor.to("meta") for tensor in inputs))
-    assert result.is_meta
-    assert result.shape == (BATCH, LENGTH, D_MODEL)
-
-
 @pytest.mark.parametrize("name", ["weight", "bias"])
-@pytest.mark.parametrize("shape", [(1,), (5,), (1, 4), ()])
+@pytest.mark.parametrize("shape", [(1,), (1, 4)])
 def test_layer_norm_refuses_vectors_of_another_shape(refused, name, shape):
     vectors = {"weight": torch.ones(4), "bias": torch.ones(4), name: torch.ones(shape)}
     words = (
@@ -176,41 +123,31 @@ def test_layer_norm_refuses_vectors_of_another_shape(refused, name, shape):
         layer_norm(torch.ones(2, 4), **vectors)
 
 
-def test_layer_norm_refuses_whole_numbers(refused):
-    with refused(TypeError, "x must hold floats; got torch.int64"):
-        layer_norm(torch.ones(2, 4).long(), torch.ones(4), torch.ones(4))
-
-
-def test_layer_norm_refuses_other_types(refused):
-    with refused(TypeError, "bias must have the type of x, torch.float32; got torch.f"):
-        layer_norm(torch.ones(2, 4), torch.ones(4), torch.ones(4).double())
-
-
-def test_layer_norm_refuses_what_is_no_tensor(refused):
-    with refused(TypeError, "weight must be a torch.Tensor; got list"):
-        layer_norm(torch.ones(2, 4), [1.0] * 4, torch.ones(4))
-
-
-def test_layer_norm_refuses_another_device(refused):
-    with refused(TypeError, "weight must be on the device of x, cpu; got meta"):
-        layer_norm(torch.ones(2, 4), torch.ones(4, device="meta"), torch.ones(4))
+@pytest.mark.parametrize(
+    ("x", "changed", "words"),
+    [
+        (torch.ones(2, 4).long(), {}, "x must hold floats; got torch.int64"),
+        (
+            torch.ones(2, 4),
+            {"bias": torch.ones(4).double()},
+            "bias must have the type of x, torch.float32; got torch.f",
+        ),
+        (torch.ones(2, 4), {"weight": [1.0] * 4}, "weight must be a torch.Tensor; got"),
+        (
+            torch.ones(2, 4),
+            {"weight": torch.ones(4, device="meta")},
+            "weight must be on the device of x, cpu; got meta",
+        ),
+    ],
+    ids=["whole numbers", "type", "list", "device"],
+)
+def test_layer_norm_refuses_what_does_not_fit(refused, x, changed, words):
+    vectors = {"weight": torch.ones(4), "bias": torch.ones(4)} | changed
+    with refused(TypeError, words):
+        layer_norm(x, **vectors)
 
 
 # FeedForward
-
-
-def test_feed_forward_hand_worked():
-    layer = FeedForward(2, 3)
-    with torch.no_grad():  # the chapter's token; the third hidden number is far below 0
-        layer.up_proj.weight.copy_(
-            torch.tensor([[1.0, 1.0], [0.0, 2.0], [-50.0, 20.0]])
-        )
-        layer.up_proj.bias.copy_(torch.tensor([0.0, 3.0, 1.0]))
-        layer.down_proj.weight.copy_(torch.tensor([[1.0, 2.0, 5.0], [0.0, -1.0, 5.0]]))
-        layer.down_proj.bias.copy_(torch.tensor([0.5, 0.0]))
-    gelu_of_1 = 0.8413447  # Φ(1)
-    wanted = torch.tensor([[[3 * gelu_of_1 + 0.5, -gelu_of_1]]])
-    assert_close(layer(torch.tensor([[[2.0, -1.0]]])), wanted)
 
 
 def test_feed_forward_equals_bare_matrices():
@@ -242,12 +179,6 @@ def test_feed_forward_acts_on_each_token_alone(place, text):
     assert_same(differ, wanted)
 
 
-def test_feed_forward_on_meta_device():
-    result = FeedForward(D_MODEL).double().to("meta")(tokens().to("meta"))
-    assert result.is_meta
-    assert result.shape == (BATCH, LENGTH, D_MODEL)
-
-
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
@@ -258,11 +189,6 @@ def test_feed_forward_on_meta_device():
 def test_feed_forward_refuses_widths_below_1(refused, sizes, words):
     with refused(ValueError, words):
         FeedForward(*sizes)
-
-
-def test_feed_forward_refuses_a_width_that_is_no_int(refused):
-    with refused(TypeError, "hidden_dim must be an int; got 2.5"):
-        FeedForward(4, 2.5)
 
 
 def test_feed_forward_refuses_another_width(refused):
@@ -295,55 +221,10 @@ def test_tiny_block_equals_the_formula(formula, mask):
     assert_close(made(x, mask), formula(made, x, mask))
 
 
-def test_tiny_block_norms_are_layer_norms():
-    made, x = block(), tokens()
-    for norm in (made.attention_norm, made.feed_forward_norm):
-        assert_close(norm(x), layer_norm(x, norm.weight, norm.bias))
-
-
 def test_tiny_block_without_norm_has_none():
     wanted = {name for name, _ in block().named_parameters() if "norm" not in name}
     assert {name for name, _ in block(norm="none").named_parameters()} == wanted
     assert len(wanted) == 9
-
-
-def torch_block(made, norm):
-    """torch's own block, with these weights."""
-    theirs = nn.TransformerEncoderLayer(
-        D_MODEL,
-        HEADS,
-        4 * D_MODEL,
-        dropout=0.0,
-        activation="gelu",
-        batch_first=True,
-        norm_first=norm == "pre",
-    ).double()
-    attention = make_mha("torch", D_MODEL, HEADS).double()
-    copy_weights(made.attention, attention)
-    # It has a bias on queries, keys and values, which ours lacks.
-    theirs.self_attn.load_state_dict(attention.attention.state_dict(), strict=False)
-    nn.init.zeros_(theirs.self_attn.in_proj_bias)
-    for part, own in [
-        (made.feed_forward.up_proj, theirs.linear1),
-        (made.feed_forward.down_proj, theirs.linear2),
-        (made.attention_norm, theirs.norm1),
-        (made.feed_forward_norm, theirs.norm2),
-    ]:
-        own.load_state_dict(part.state_dict())
-    return theirs
-
-
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_tiny_block_agrees_with_torch(norm, kind, mask):
-    made = block(norm=norm, mha=kind)
-    theirs = torch_block(made, norm)
-    blocked = None if mask is None else ~mask
-    results = values_and_gradients(lambda x: made(x, mask), tokens())
-    wanted = values_and_gradients(lambda x: theirs(x, blocked), tokens())
-    for result, reference in zip(results, wanted, strict=True):
-        assert_close(result, reference)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -366,13 +247,13 @@ def test_tiny_block_is_the_same_with_every_kind(norm, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("norm", NORMS)
-@given(place=st.integers(0, LENGTH - 1), seed=st.integers(0, 99))
-def test_tiny_block_causal_keeps_the_past(norm, kind, place, seed):
-    made, x = block(norm=norm, mha=kind), tokens(seed)
-    changed = x.clone()
-    changed[:, place + 1 :] = tokens(seed + 1)[:, place + 1 :]
-    before, after = made(x, MASKS["causal"]), made(changed, MASKS["causal"])
-    assert_close(after[:, : place + 1], before[:, : place + 1])
+def test_tiny_block_causal_keeps_the_past(norm, kind):
+    made, x = block(norm=norm, mha=kind), tokens()
+    before = made(x, MASKS["causal"])
+    for place in range(1, LENGTH):
+        changed = x.clone()
+        changed[:, place:] = tokens(seed=2)[:, place:]
+        assert_close(made(changed, MASKS["causal"])[:, :place], before[:, :place])
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -442,12 +323,6 @@ def test_tiny_block_drops_while_training_only(norm):
     assert_same(made.eval()(x), without(x))
 
 
-def test_tiny_block_drops_nothing_by_default():
-    made, x = block(), tokens()
-    assert made.training
-    assert_same(made(x), made.eval()(x))
-
-
 def test_tiny_block_drops_what_is_added_and_not_the_stream():
     made = block(dropout=0.3)
     x = normal(40, 20, D_MODEL)
@@ -457,35 +332,12 @@ def test_tiny_block_drops_what_is_added_and_not_the_stream():
     assert untouched == pytest.approx(0.09, abs=0.025)  # both were dropped: 0.3 · 0.3
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_tiny_block_drops_from_both_layers(norm):
-    made, x = block(norm=norm), normal(40, 20, D_MODEL)
-    made.dropout.p = 0.3
-    written = []
-    made.dropout.register_forward_hook(lambda _, __, kept: written.append(kept))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        made(x)
-    shares = [(kept == 0).double().mean().item() for kept in written]
-    assert shares == pytest.approx([0.3, 0.3], abs=0.035)  # five deviations
-
-
 def test_tiny_block_drops_attention_weights_too():
     made, x = block(dropout=0.5), tokens()
     made.dropout.p = 0.0
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         assert not made(x).allclose(made.eval()(x))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("norm", NORMS)
-def test_tiny_block_on_meta_device(norm, kind):
-    made = block(norm=norm, mha=kind, dropout=0.1).to("meta")
-    x, mask = tokens().to("meta"), MASKS["causal"].to("meta")
-    assert made(x, mask).is_meta
-    assert made(x, mask).shape == (BATCH, LENGTH, D_MODEL)
-    assert made.attention_weights(x, mask).shape == (BATCH, HEADS, LENGTH, LENGTH)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
@@ -499,23 +351,7 @@ def test_tiny_block_keeps_dtype(norm, dtype):
     assert_close(result.double(), wanted(tokens(), MASKS["causal"]), **close)
 
 
-def test_tiny_block_parameter_count():
-    with torch.device("meta"):
-        made = TinyBlock(768, 12)
-    counts = {
-        name: sum(p.numel() for p in part.parameters())
-        for name, part in made.named_children()
-    }
-    assert counts == {
-        "attention": 2_360_064,
-        "feed_forward": 4_722_432,
-        "attention_norm": 1_536,
-        "feed_forward_norm": 1_536,
-        "dropout": 0,
-    }
-
-
-@pytest.mark.parametrize("norm", ["Pre", "", None, "layer", ["pre"]])
+@pytest.mark.parametrize("norm", ["Pre", None])
 def test_tiny_block_refuses_an_unknown_norm(refused, norm):
     words = f"norm must be one of ('pre', 'post', 'none'); got {norm!r}"
     with refused(ValueError, words):
@@ -527,16 +363,9 @@ def test_tiny_block_refuses_an_unknown_kind(refused):
         TinyBlock(D_MODEL, HEADS, mha="flash")
 
 
-def test_tiny_block_refuses_heads_that_do_not_divide(refused):
-    with refused(ValueError, "num_heads must divide d_model; got 4 heads for a width"):
-        TinyBlock(D_MODEL, 4)
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.0])
-def test_tiny_block_refuses_dropout_out_of_range(refused, dropout):
-    words = f"dropout must be at least 0 and below 1; got {dropout}"
-    with refused(ValueError, words):
-        TinyBlock(D_MODEL, HEADS, dropout=dropout)
+def test_tiny_block_refuses_dropout_out_of_range(refused):
+    with refused(ValueError, "dropout must be at least 0 and below 1; got 1.0"):
+        TinyBlock(D_MODEL, HEADS, dropout=1.0)
 
 
 @pytest.mark.parametrize("ask", [TinyBlock.forward, TinyBlock.attention_weights])
@@ -544,22 +373,3 @@ def test_tiny_block_refuses_dropout_out_of_range(refused, dropout):
 def test_tiny_block_refuses_another_width(refused, norm, ask):
     with refused(ValueError, "x must be (batch, length, 6); got (2, 5, 4)"):
         ask(TinyBlock(D_MODEL, HEADS, norm=norm), torch.ones(2, 5, 4))
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_tiny_block_refuses_another_type(refused, norm):
-    with refused(TypeError, "x must have the type of the layer, torch.float64; got"):
-        block(norm=norm)(tokens().float())
-
-
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_tiny_block_refuses_a_float_mask(refused, norm, kind):
-    with refused(TypeError, "mask must be boolean (True: may attend)"):
-        block(norm=norm, mha=kind)(tokens(), torch.zeros(LENGTH, LENGTH))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_tiny_block_refuses_a_mask_that_does_not_broadcast(refused, kind):
-    with refused(ValueError, "mask (3, 3) does not broadcast to the scores"):
-        block(mha=kind)(tokens(), causal_mask(3))

@@ -12,10 +12,20 @@ import torch
 from attention_lib import exercises
 from tools.chapters import chapter_paths, notebook_path
 
-TESTED = ["", "_block", "_model", "_multi_head", "_positions", "_training"]
-FILES = [import_module(f"tests.test_exercises{name}") for name in TESTED]
-MISTAKES = [entry for file in FILES for entry in file.MISTAKES]
-RIGHT = [entry for file in FILES for entry in file.RIGHT]
+TESTED = ["first", "block", "model", "multi_head", "positions", "training"]
+FILES = [import_module(f"tests.mistakes.{name}") for name in TESTED]
+MISTAKES = [
+    (name, *case)
+    for file in FILES
+    for name, cases in file.MISTAKES.items()
+    for case in cases
+]
+RIGHT = [
+    (name, answer)
+    for file in FILES
+    for name, answers in file.RIGHT.items()
+    for answer in answers
+]
 SECONDS = 2.0  # of one processor: what else a machine does makes no difference
 
 # Title with kind and minutes, task; stub that ends with the check; hint; solution.

@@ -80,9 +80,10 @@ def path(tmp_path):
 # Stop, and go on.
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("stop", range(STEPS + 1))
+@pytest.mark.parametrize(
+    ("dtype", "tied"), [(torch.float32, True), (torch.float64, False)], ids=str
+)
+@pytest.mark.parametrize("stop", [0, 1, 5, STEPS])
 def test_resumed_run_is_the_same_to_the_bit(path, stop, tied, dtype):
     options = {"dtype": dtype, "tie_weights": tied}
     torch.manual_seed(5)
@@ -145,16 +146,6 @@ def test_load_keeps_the_tie(path):
     assert run.model.head.weight is run.model.token_embedding.weight
 
 
-def test_load_keeps_the_parameters_of_the_optimizer(path):
-    save_checkpoint(at(3), path)
-    run = started(seed=4)
-    own = list(run.model.parameters())
-    load_checkpoint(run, path)
-    held = run.optimizer.param_groups[0]["params"]
-    assert [id(p) for p in held] == [id(p) for p in own]
-    assert all(p.requires_grad for p in held)
-
-
 def test_checkpoint_is_one_plain_file(path):
     run = at(3)
     save_checkpoint(run, str(path))
@@ -166,23 +157,6 @@ def test_checkpoint_is_one_plain_file(path):
     }
     with safe_open(path, framework="pt") as file:
         assert file.metadata()["format"] == FORMAT
-
-
-def test_load_from_a_path_as_text(path):
-    save_checkpoint(at(3), path)
-    run = started(seed=4)
-    load_checkpoint(run, str(path))
-    assert len(run.losses) == 3
-
-
-def test_load_takes_settings_that_are_no_plain_decimals(path):
-    config = dataclasses.replace(
-        CONFIG, max_grad_norm=float("inf"), learning_rate=1 / 3
-    )
-    save_checkpoint(at(2, config=config), path)
-    run = started(seed=4, config=config)
-    load_checkpoint(run, path)
-    assert len(run.losses) == 2
 
 
 def test_save_works_for_any_module(path):
@@ -211,14 +185,6 @@ def test_save_works_for_any_module(path):
 
 
 # What goes wrong while writing.
-
-
-def test_save_replaces_the_one_before(path):
-    save_checkpoint(at(2), path)
-    save_checkpoint(at(4), path)
-    run = started()
-    load_checkpoint(run, path)
-    assert len(run.losses) == 4
 
 
 @pytest.mark.parametrize("written", [None, 0, 100])
@@ -255,23 +221,6 @@ def test_save_that_is_interrupted_leaves_the_last_good_one(path, monkeypatch):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_save_that_fails_at_first_leaves_no_litter(path, monkeypatch):
-    def fail(state, file, metadata):
-        Path(file).write_bytes(b"half")
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(checkpoints, "save_file", fail)
-    with pytest.raises(OSError, match="no space left"):
-        save_checkpoint(at(1), path)
-    assert list(path.parent.iterdir()) == []
-
-
-def test_save_writes_over_what_a_kill_left_behind(path):
-    path.with_name(path.name + ".unfinished").write_bytes(b"half")
-    save_checkpoint(at(1), path)
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
 def test_save_never_shows_a_half_written_file(path, monkeypatch):
     seen = []
 
@@ -303,7 +252,7 @@ def test_load_refuses_every_half_written_file(refused, path):
     run = at(1, seed=3)
     header = int.from_bytes(whole[:8], "little")
     cuts = {*range(12), header, header + 7, header + 8, header + 9, len(whole) - 1}
-    for cut in sorted(cuts | set(range(0, len(whole), 331))):
+    for cut in sorted(cuts | set(range(0, len(whole), 1331))):
         path.write_bytes(whole[:cut])
         words = "run.safetensors is half written or damaged ("
         assert_refused(refused, run, path, words)
@@ -311,26 +260,13 @@ def test_load_refuses_every_half_written_file(refused, path):
     load_checkpoint(run, path)
 
 
-def test_load_refuses_longer_files(refused, path):
-    save_checkpoint(at(2), path)
-    path.write_bytes(path.read_bytes() + b"\0")
-    words = "run.safetensors is half written or damaged ("
-    assert_refused(refused, at(1), path, words)
-
-
 @pytest.mark.parametrize(
     "content",
-    [b"", b"text", b"\0" * 100, b"\xff" * 100, b"PK\x03\x04" + b"\0" * 90, b"{}" * 50],
-    ids=["empty", "text", "zeros", "ones", "zip", "json"],
+    [b"", b"text", b"\xff" * 100, b"PK\x03\x04" + b"\0" * 90],
+    ids=["empty", "text", "ones", "zip"],
 )
 def test_load_refuses_other_files(refused, path, content):
     path.write_bytes(content)
-    words = "run.safetensors is half written or damaged ("
-    assert_refused(refused, at(1), path, words)
-
-
-def test_load_refuses_pickled_files(refused, path):
-    torch.save({"losses": torch.zeros(3)}, path)
     words = "run.safetensors is half written or damaged ("
     assert_refused(refused, at(1), path, words)
 
@@ -365,30 +301,16 @@ def test_load_refuses_a_path_without_file(refused, path):
     assert_refused(refused, at(1), path, words, FileNotFoundError)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("steps", 9),
-        ("batch_size", 2),
-        ("learning_rate", 0.03),
-        ("warmup", 3),
-        ("max_grad_norm", 2.0),
-        ("seed", 1),
-    ],
-)
+OTHER = {"steps": 9, "batch_size": 2, "learning_rate": 0.03, "warmup": 3, "seed": 1}
+
+
+@pytest.mark.parametrize(("name", "value"), [*OTHER.items(), ("max_grad_norm", 2.0)])
 def test_load_refuses_other_settings(refused, path, name, value):
     save_checkpoint(at(2), path)
     run = started(config=dataclasses.replace(CONFIG, **{name: value}))
     saved = getattr(CONFIG, name)
     words = f"the run was saved with {name}={saved}; this one has {name}={value}"
     assert_refused(refused, run, path, words)
-
-
-def test_load_names_all_settings_that_differ(refused, path):
-    save_checkpoint(at(2), path)
-    config = dataclasses.replace(CONFIG, steps=9, seed=4)
-    words = "the run was saved with steps=8, seed=0; this one has steps=9, seed=4"
-    assert_refused(refused, started(config=config), path, words)
 
 
 @pytest.mark.parametrize(
@@ -402,39 +324,26 @@ def test_load_refuses_other_texts(refused, path, texts):
     assert_refused(refused, started(texts=texts), path, words)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"vocab_size": 8},
-        {"context_len": 9},
-        {"d_model": 6},
-        {"num_heads": 1},  # weights of the same shapes
-        {"num_layers": 2},
-        {"dropout": 0.1},
-        {"tie_weights": False},
-        {"norm": "none"},
-        {"mha": "sdpa"},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-def test_load_refuses_another_model(refused, path, options):
+OTHER_MODEL = {
+    **{
+        "vocab_size": 8,
+        "context_len": 9,
+        "d_model": 6,
+        "num_layers": 2,
+        "norm": "none",
+    },
+    **{"num_heads": 1, "dropout": 0.1, "tie_weights": False, "mha": "sdpa"},
+}
+
+
+@pytest.mark.parametrize("name", OTHER_MODEL)
+def test_load_refuses_another_model(refused, path, name):
     save_checkpoint(at(2), path)
     words = "the run was saved with model=ModelConfig(vocab_size=7, context_len=8,"
-    assert_refused(refused, started(**options), path, words)
+    assert_refused(refused, started(**{name: OTHER_MODEL[name]}), path, words)
 
 
 def test_load_refuses_another_dtype(refused, path):
     save_checkpoint(at(2), path)
     words = "the run was saved with another model: build it from the same ModelConfig"
     assert_refused(refused, started(dtype=torch.float64), path, words)
-
-
-def test_load_refuses_another_module(refused, path):
-    class Table(nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.table = nn.Embedding(7, width)
-
-    save_checkpoint(Training(Table(3), TEXTS, CONFIG), path)
-    words = "the run was saved with another model: build it from the same ModelConfig"
-    assert_refused(refused, Training(Table(4), TEXTS, CONFIG), path, words)

@@ -3,7 +3,6 @@
 import math
 import os
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,6 +34,12 @@ STRANGE = [
 ]
 
 
+# Every character but halves of one. `st.text` would first sort all by their category.
+any_text = st.lists(st.integers(0, 0xD7FF) | st.integers(0xE000, 0x10FFFF)).map(
+    lambda codes: "".join(map(chr, codes))
+)
+
+
 def tokenizers_for(text):
     """All three kinds; the characters are those of the text and a few more."""
     return [ByteTokenizer(), BPE, CharTokenizer(text + "ab\n")]
@@ -46,7 +51,7 @@ def test_tokenizer_gives_strange_texts_back(text):
         assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-@given(st.text())
+@given(any_text)
 def test_tokenizer_gives_any_text_back(text):
     for tokenizer in tokenizers_for(text):
         ids = tokenizer.encode(text)
@@ -54,17 +59,11 @@ def test_tokenizer_gives_any_text_back(text):
         assert all(0 <= i < tokenizer.vocab_size for i in ids)
 
 
-@given(st.lists(st.text(alphabet="ab é🙂\n", max_size=8), min_size=1), st.text())
+@given(st.lists(st.text(alphabet="ab é🙂\n", max_size=8), min_size=1), any_text)
 def test_bpe_trained_on_any_text_gives_any_text_back(texts, other):
     tokenizer = BPETokenizer([*texts, "x"], 270)
     for text in [*texts, other]:
         assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-def test_tokenizer_of_no_text_gives_no_ids():
-    for tokenizer in tokenizers_for(""):
-        assert tokenizer.encode("") == []
-        assert tokenizer.decode([]) == ""
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udc80b", "ab\udfff"])
@@ -80,15 +79,6 @@ def test_tokenizer_refuses_half_a_character(refused, text):
 
 
 @pytest.mark.parametrize(
-    ("came", "kind"), [(b"a", "bytes"), (3, "int"), (["a"], "list")]
-)
-def test_tokenizer_refuses_what_is_no_text(refused, came, kind):
-    for tokenizer in tokenizers_for("ab"):
-        with refused(TypeError, f"a text must be a str; got {kind}"):
-            tokenizer.encode(came)
-
-
-@pytest.mark.parametrize(
     "ids",
     [[98, 97], (98, 97), torch.tensor([98, 97]), np.array([98, 97]), range(98, 96, -1)],
     ids=["list", "tuple", "tensor", "array", "range"],
@@ -98,24 +88,6 @@ def test_tokenizer_decodes_every_kind_of_row(ids):
     assert ByteTokenizer().decode(ids) == "ba"
     assert CharTokenizer("".join(map(chr, range(200)))).decode(ids) == "ba"
     assert BPE.decode(ids) == BPE.decode([98, 97])
-
-
-@pytest.mark.parametrize(
-    ("ids", "came"),
-    [
-        ([1.0], "list"),
-        ("ab", "str"),
-        (torch.ones(2), "torch.float32 of shape (2,)"),
-        (torch.ones(2, 3, dtype=torch.int64), "torch.int64 of shape (2, 3)"),
-        ([[1, 2], [3, 4]], "list"),
-        (5, "int"),
-    ],
-)
-def test_tokenizer_refuses_what_are_no_ids(refused, ids, came):
-    words = f"ids must be whole numbers in one row; got {came}: encode a text first"
-    for tokenizer in tokenizers_for("ab"):
-        with refused(TypeError, words):
-            tokenizer.decode(ids)
 
 
 @pytest.mark.parametrize("beyond", [-1, 0])
@@ -135,10 +107,6 @@ def test_byte_tokenizer_hand_worked():
     assert ByteTokenizer().vocab_size == 256
 
 
-def test_byte_tokenizer_marks_what_is_no_utf8():
-    assert ByteTokenizer().decode([97, 195, 98, 255]) == "a�b�"
-
-
 def test_char_tokenizer_hand_worked():
     tokenizer = CharTokenizer("banana é")
     assert tokenizer.chars == [" ", "a", "b", "n", "é"]
@@ -146,23 +114,10 @@ def test_char_tokenizer_hand_worked():
     assert tokenizer.encode("ban é") == [2, 1, 3, 0, 4]
 
 
-def test_char_tokenizer_does_not_depend_on_the_order():
-    assert CharTokenizer("cab").ids == CharTokenizer("abcabc").ids
-
-
-def test_char_tokenizer_tells_combined_characters_apart():
-    assert CharTokenizer("é e\u0301").vocab_size == 4
-
-
 def test_char_tokenizer_refuses_what_it_has_not_seen(refused):
     words = "text holds 'x', which this tokenizer has not seen: build it from a text"
     with refused(ValueError, words):
         CharTokenizer("abc").encode("abzx")
-
-
-def test_char_tokenizer_refuses_an_empty_text(refused):
-    with refused(ValueError, "the text is empty: there is nothing to learn from"):
-        CharTokenizer("")
 
 
 def test_bpe_hand_worked():
@@ -172,15 +127,7 @@ def test_bpe_hand_worked():
     assert pieces == ["low", " ", "low", "e", "r", " ", "s", "low"]
 
 
-def test_bpe_is_the_same_each_time():
-    again = BPETokenizer(STORIES, 400)
-    texts = [*STORIES, *STRANGE]
-    assert [again.encode(text) for text in texts] == [
-        BPE.encode(text) for text in texts
-    ]
-
-
-@pytest.mark.parametrize("vocab_size", [256, 257, 300, 400, 5000])
+@pytest.mark.parametrize("vocab_size", [256, 257, 5000])
 def test_bpe_has_no_more_tokens_than_asked(vocab_size):
     tokenizer = BPETokenizer(STORIES, vocab_size)
     assert 256 <= tokenizer.vocab_size <= vocab_size
@@ -217,30 +164,6 @@ def test_bpe_refuses_small_vocabularies(refused, vocab_size):
         BPETokenizer(["a"], vocab_size)
 
 
-def test_bpe_refuses_sizes_that_are_no_int(refused):
-    with refused(TypeError, "vocab_size must be an int; got 300.5"):
-        BPETokenizer(["a"], 300.5)
-
-
-@pytest.mark.parametrize("texts", [[], [""], ["", ""], ()])
-def test_bpe_refuses_nothing(refused, texts):
-    with refused(ValueError, "the text is empty: there is nothing to learn from"):
-        BPETokenizer(texts, 300)
-
-
-def test_bpe_refuses_a_single_text(refused):
-    with refused(
-        TypeError, "texts must be a list of texts; got a single one: write [t"
-    ):
-        BPETokenizer("a text", 300)
-
-
-def test_bpe_refuses_what_can_be_read_only_once(refused):
-    words = "texts must be a list of texts; got generator"
-    with refused(TypeError, words):
-        BPETokenizer((text for text in STORIES), 300)
-
-
 # Files.
 
 
@@ -267,27 +190,10 @@ def test_read_text_says_which_byte_is_wrong(tmp_path, refused):
         read_text(tmp_path / "mine.txt")
 
 
-def test_read_text_says_where_a_character_is_cut(tmp_path, refused):
-    (tmp_path / "mine.txt").write_bytes("ab🙂".encode()[:-1])
-    with refused(ValueError, "mine.txt is not utf-8: byte 0xf0 at 2;"):
-        read_text(tmp_path / "mine.txt")
-
-
-def test_read_text_refuses_encoded_surrogates(tmp_path, refused):
-    (tmp_path / "mine.txt").write_bytes("a\ud800".encode(errors="surrogatepass"))
-    with refused(ValueError, "mine.txt is not utf-8: byte 0xed at 1;"):
-        read_text(tmp_path / "mine.txt")
-
-
 def test_read_text_refuses_an_empty_file(tmp_path, refused):
     (tmp_path / "a.txt").touch()
     with refused(ValueError, "the text is empty: there is nothing to learn from"):
         read_text(tmp_path / "a.txt")
-
-
-def test_read_text_needs_a_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
-        read_text(tmp_path / "none.txt")
 
 
 # Windows.
@@ -297,17 +203,6 @@ def windows(*arguments):
     return [window.tolist() for window in SlidingWindowDataset(*arguments)]
 
 
-def targets(*arguments):
-    return [i for window in windows(*arguments) for i in window[1:]]
-
-
-@st.composite
-def cuts(draw):
-    """Draws how many tokens a text has, and the length of a window that it holds."""
-    size = draw(st.integers(2, 60))
-    return size, draw(st.integers(1, size - 1))
-
-
 def test_sliding_windows_hand_worked():
     assert windows(range(9), 4, 4) == [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8]]
     assert windows(range(8), 4, 4) == [[0, 1, 2, 3, 4], [4, 5, 6, 7]]
@@ -315,46 +210,6 @@ def test_sliding_windows_hand_worked():
     assert windows(range(8), 2, 3) == [[0, 1, 2], [3, 4, 5], [6, 7]]
     assert windows(range(7), 2, 3) == [[0, 1, 2], [3, 4, 5]]
     assert windows(range(2), 1, 1) == [[0, 1]]
-
-
-@given(cuts())
-def test_sliding_windows_each_target_once(cut):
-    size, length = cut
-    assert targets(range(size), length, length) == list(range(1, size))
-
-
-@given(cuts(), st.integers(1, 70))
-def test_sliding_windows_lose_no_target_but_in_gaps(cut, stride):
-    size, length = cut
-    found = set(targets(range(size), length, stride))
-    assert found == {i for i in range(1, size) if stride <= length
-                     or (i - 1) % stride < length}  # fmt: skip
-
-
-@given(cuts(), st.integers(1, 70))
-def test_sliding_windows_are_full_but_for_the_last(cut, stride):
-    size, length = cut
-    found = windows(range(size), length, stride)
-    for i, window in enumerate(found):
-        assert window == list(range(size))[i * stride :][: length + 1]
-    assert {len(window) for window in found[:-1]} <= {length + 1}
-    assert len(found[-1]) >= 2
-
-
-@given(cuts(), st.integers(1, 70))
-def test_sliding_windows_each_holds_a_new_target(cut, stride):
-    size, length = cut
-    seen = set()
-    for window in windows(range(size), length, stride):
-        assert set(window[1:]) - seen
-        seen |= set(window[1:])
-
-
-def test_sliding_windows_are_counted_from_both_ends():
-    dataset = SlidingWindowDataset(range(10), 3, 2)
-    assert len(dataset) == len(list(dataset)) == 4
-    assert dataset[-1].tolist() == dataset[3].tolist() == [6, 7, 8, 9]
-    assert dataset[-4].tolist() == dataset[0].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("index", [4, -5, 100])
@@ -372,11 +227,6 @@ def test_sliding_windows_take_every_kind_of_row(ids):
     window = SlidingWindowDataset(ids, 2, 2)[0]
     assert isinstance(window, torch.Tensor)
     assert window.tolist() == [3, 1, 2]
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_sliding_windows_take_numpy():
-    assert windows(np.array([3, 1, 2]), 2, 2) == [[3, 1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -397,16 +247,6 @@ def test_sliding_windows_refuse_what_is_no_row_of_ids(refused, ids, came):
     words = f"token_ids must be whole numbers in one row; got {came}: encode a text fir"
     with refused(TypeError, words):
         SlidingWindowDataset(ids, 2, 2)
-
-
-def test_sliding_windows_refuse_short_texts(refused):
-    words = (
-        "the text has 4 tokens, a window of length 4 needs 5: take a longer text or a "
-        "shorter window"
-    )
-    with refused(ValueError, words):
-        SlidingWindowDataset(range(4), 4, 4)
-    assert len(SlidingWindowDataset(range(5), 4, 4)) == 1
 
 
 @pytest.mark.parametrize("name", ["length", "stride"])
@@ -459,46 +299,11 @@ def test_loader_same_seed_same_order():
     assert first != batches(*lengths, batch_size=4)
 
 
-@pytest.mark.parametrize("seed", [None, 0, 5])
-def test_loader_gives_each_text_once(seed):
-    found = [row for texts, _ in batches(*range(1, 30), batch_size=4, seed=seed)
-             for row in texts]  # fmt: skip
-    assert sorted(found) == [row.tolist() for row in rows(*range(1, 30))]
-
-
-def test_loader_seed_zero_shuffles():
-    assert batches(*[1] * 30, batch_size=30, seed=0) != batches(
-        *[1] * 30, batch_size=30
-    )
-
-
 def test_loader_next_round_has_another_order():
     loader = make_loader(rows(*[1] * 30), 30, seed=0)
     (first, _), (second, _) = next(iter(loader)), next(iter(loader))
     assert first.tolist() != second.tolist()
     assert first.sort(0).values.equal(second.sort(0).values)
-
-
-@pytest.mark.parametrize("seed", [None, 0])
-def test_loader_leaves_the_global_generator_alone(seed):
-    state = torch.get_rng_state()
-    list(make_loader(rows(2, 3, 1), 2, seed=seed))
-    assert torch.get_rng_state().equal(state)
-
-
-def test_loader_takes_windows():
-    loader = make_loader(SlidingWindowDataset(range(8), 4, 4), 2)
-    ((token_ids, lengths),) = loader
-    assert token_ids.tolist() == [[0, 1, 2, 3, 4], [4, 5, 6, 7, 0]]
-    assert lengths.tolist() == [5, 4]
-    assert len(loader) == 1
-
-
-def test_loader_refuses_batch_size(refused):
-    with refused(ValueError, "batch_size must be at least 1; got 0"):
-        make_loader(rows(2, 3), 0)
-    with refused(TypeError, "batch_size must be an int; got 2.0"):
-        make_loader(rows(2, 3), 2.0)
 
 
 # n-grams.
@@ -541,16 +346,6 @@ def test_ngram_surprises_agree_with_slow_counting(seen, held_out):
         assert row == pytest.approx(wanted_row)
 
 
-@given(tokens, st.lists(st.integers(0, 3), max_size=5))
-def test_ngram_probabilities_sum_to_one(seen, before):
-    for order in range(5):
-        total = sum(
-            math.exp(-ngram_surprises(seen, [*before, token], 4, 4)[order][-1])
-            for token in range(4)
-        )
-        assert total == pytest.approx(1)
-
-
 def test_ngram_surprises_hand_worked():
     # "ab ab ac": after a came b twice, c once.
     found = ngram_surprises([0, 1, 0, 1, 0, 2], [0, 1], 3, 2)
@@ -559,54 +354,6 @@ def test_ngram_surprises_hand_worked():
     assert found[1] == pytest.approx([-math.log(p) for p in unigrams])
     bigrams = [(1 + unigrams[0]) / 2, (2 + unigrams[1]) / 4]  # one text began, with a
     assert found[2] == pytest.approx([-math.log(p) for p in bigrams])
-
-
-def test_ngram_losses_are_the_means():
-    seen, held_out = [0, 1, 2, 3, 0, 1], [0, 1, 3, 2, 2]
-    rows = ngram_surprises(seen, held_out, 4, 3)
-    wanted = [sum(row) / 5 for row in rows]
-    assert ngram_losses(seen, held_out, 4, 3) == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize("vocab_size", [2, 7, 1000])
-def test_ngram_losses_begin_with_the_uniform_guess(vocab_size):
-    assert ngram_losses([0, 1], [1, 1, 0], vocab_size, 1)[0] == math.log(vocab_size)
-
-
-@given(tokens)
-def test_ngram_that_counted_nothing_is_uniform(held_out):
-    assert ngram_losses([], held_out, 4, 3) == pytest.approx([math.log(4)] * 4)
-
-
-def test_ngram_losses_fall_on_what_was_counted():
-    ids = ByteTokenizer().encode("".join(STORIES))
-    losses = ngram_losses(ids, ids, 256, 5)
-    assert losses == sorted(losses, reverse=True)
-
-
-def test_ngram_losses_hardly_rise_with_the_order():
-    """Stories that were not counted: a longer context costs little, if it costs."""
-    ids = BPE.encode("".join(STORIES))
-    held_out = BPE.encode("".join(story.text for story in make_stories(40, seed=1)))
-    losses = ngram_losses(ids, held_out, BPE.vocab_size, 6)
-    for shorter, longer in pairwise(losses):
-        assert longer < shorter + 0.2
-    assert losses[3] < losses[2] < losses[1] < losses[0]
-
-
-def test_ngram_surprises_reach_no_further_than_their_order():
-    seen = [0, 1, 2, 3, 0, 2, 1, 3]
-    first, second = (ngram_surprises(seen, [start, 1, 2, 3], 4, 3) for start in (0, 3))
-    assert first[2][2:] == second[2][2:]  # a bigram looks back at one token
-    assert first[3][3:] == second[3][3:]
-    assert first[3][2] != second[3][2]
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_ngram_surprises_take_tensors():
-    seen, held_out = [0, 1, 2, 0], [0, 2, 1]
-    tensors = torch.tensor(seen), torch.tensor(held_out)
-    assert ngram_surprises(*tensors, 3, 2) == ngram_surprises(seen, held_out, 3, 2)
 
 
 @pytest.mark.parametrize("name", ["vocab_size", "orders"])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer import Interactive, explore_weights
+from attention_lib.explorer import explore_weights
 from attention_lib.explorer._packing import pack
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
@@ -38,13 +38,6 @@ def test_weights_reach_the_page_to_three_decimals(shape):
     assert (data["layers"], data["heads"]) == ((1, 1, *shape)[-4:-2])
     assert (data["queries"], data["keys"]) == (WORDS, KEYS)
     np.testing.assert_allclose(unpacked(data["weights"], *shape), weights, atol=5.1e-4)
-
-
-def test_list_of_layers_is_the_same_as_a_stack():
-    weights = weights_like(2, 5, 3, 3)
-    assert explore_weights(list(weights), WORDS).data == (
-        explore_weights(weights, WORDS).data
-    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
@@ -129,11 +122,6 @@ def test_view_and_table_begin_with_the_map_that_is_named():
     assert "first" not in explore_weights(weights, WORDS).data
 
 
-def test_table_of_zeros_has_no_colour():
-    table = explore_weights(torch.zeros(3, 3), WORDS).static
-    assert table.count("rgba(0, 114, 178, 0.00)") == 9
-
-
 def test_words_are_escaped():
     words = ["<script>alert(1)</script>", "</td>", "&"]
     bundle = explore_weights({"<i>": torch.eye(3)}, words)._repr_mimebundle_()
@@ -143,18 +131,6 @@ def test_words_are_escaped():
     assert html.count("</td>") == 9
     data = html.split('type="application/json">')[1].split("</script>")[0]
     assert json.loads(data)["sentences"][0]["queries"] == words
-
-
-def test_html_is_the_same_each_time():
-    one, two = (explore_weights(weights_like(2, 3, 3), WORDS) for _ in range(2))
-    assert one._repr_mimebundle_() == two._repr_mimebundle_()
-    assert "data-attention-program" in one._repr_mimebundle_()["text/html"]
-
-
-def test_interactive_escapes_its_kind():
-    html = Interactive('a"b', {}, "<p>static</p>", "text")._repr_mimebundle_()
-    assert 'data-kind="a&quot;b"' in html["text/html"]
-    assert html["text/plain"] == "text"
 
 
 @given(st.lists(st.floats(-1000, 1000), min_size=1), st.sampled_from([2, 3, 4]))
@@ -174,27 +150,11 @@ def test_packed_numbers_are_short():
 EYE = torch.eye(3)
 REFUSED = [
     ((None, WORDS), {}, TypeError, "explore_weights needs weights or scores; got None"),
-    (
-        ("abc", WORDS),
-        {},
-        TypeError,
-        "weights must be a tensor or array of numbers; got",
-    ),
+    (("abc", WORDS), {}, TypeError, "weights must be a tensor or array of numbers;"),
     ((EYE.bool(), WORDS), {}, TypeError, "weights must be a tensor or array of num"),
     ((EYE[0], WORDS), {}, ValueError, "weights must be (query, key), (heads, query, k"),
-    (
-        (EYE[:, :0], WORDS),
-        {},
-        ValueError,
-        "weights must be (query, key), (heads, query",
-    ),
-    (
-        ([EYE[None], EYE], WORDS),
-        {},
-        ValueError,
-        "weights as a list must hold one (heads, query, key) a layer, all of one "
-        "shape; got (1, 3, 3), (3, 3)",
-    ),
+    ((EYE[:, :0], WORDS), {}, ValueError, "weights must be (query, key), (heads,"),
+    (([EYE[None], EYE], WORDS), {}, ValueError, "weights as a list must hold one"),
     ((EYE / 0, WORDS), {}, ValueError, "weights hold nan or inf"),
     ((EYE - 1, WORDS), {}, ValueError, "weights hold -1, below 0: are they scores?"),
     ((EYE, WORDS, KEYS), {}, ValueError, "3 queries and 4 keys do not name the rows"),
@@ -216,12 +176,7 @@ REFUSED = [
         "weights and scores must have the same shape; got weights (1, 1, 3, 3) and "
         "scores (1, 2, 3, 3)",
     ),
-    (
-        (EYE, WORDS),
-        {"scores": EYE},
-        ValueError,
-        "softmax(scores) differs from weights by up to 0.42: scores must be scaled",
-    ),
+    ((EYE, WORDS), {"scores": EYE}, ValueError, "softmax(scores) differs from"),
     (
         (None, WORDS),
         {"scores": EYE.log()},
@@ -229,12 +184,7 @@ REFUSED = [
         "scores hold nan or inf: give them unmasked, and `mask=` beside them",
     ),
     (({}, WORDS), {}, ValueError, "weights must hold one sentence at least"),
-    (
-        ({"one": EYE}, {"two": WORDS}),
-        {},
-        ValueError,
-        "queries must have the sentence 'one'; got ['two']",
-    ),
+    (({"one": EYE}, {"two": WORDS}), {}, ValueError, "queries must have the sentence"),
     ((EYE, WORDS), {"layer": 1}, ValueError, "layer must be 0 to 0; got 1"),
     ((EYE, WORDS), {"head": -1}, ValueError, "head must be 0 to 0; got -1"),
     ((EYE, WORDS), {"query": 3}, ValueError, "query must be 0 to 2; got 3"),

@@ -61,29 +61,9 @@ maps = pytest.mark.parametrize("show", [show_weights, show_masks])
 
 @each_figure
 def test_figure_is_drawn_with_the_same_bytes_twice(draw):
-    assert draw().png() == draw().png()
-
-
-@each_figure
-def test_figure_is_a_book_figure(draw):
-    assert isinstance(draw(), BookFigure)
-
-
-def test_figures_are_of_one_width():
-    pictures = [Image.open(io.BytesIO(draw().png())) for draw in FIGURES.values()]
-    assert len({picture.width for picture in pictures}) == 1
-
-
-@each_figure
-def test_figure_stands_on_a_light_ground(draw):
-    picture = Image.open(io.BytesIO(draw().png())).convert("RGB")
-    assert picture.getpixel((0, 0)) == (255, 255, 255)
-
-
-def test_book_figure_bundle_holds_picture_and_words():
-    figure = FIGURES["weights"]()
-    data, _ = figure._repr_mimebundle_(include=None, exclude=None)
-    assert data == {"image/png": figure.png(), "text/plain": "<BookFigure: 1 axes>"}
+    figure = draw()
+    assert isinstance(figure, BookFigure)
+    assert figure.png() == draw().png()
 
 
 def test_book_figure_bundle_states_the_width():
@@ -91,10 +71,6 @@ def test_book_figure_bundle_states_the_width():
     picture = Image.open(io.BytesIO(data["image/png"]))
     # 1.6 dots of the picture to one of the page: sharp on dense screens too.
     assert metadata == {"image/png": {"width": round(picture.width / 1.6)}}
-
-
-def test_book_figure_packs_its_colours_in_a_palette():
-    assert Image.open(io.BytesIO(FIGURES["weights"]().png())).mode == "P"
 
 
 def test_book_figure_of_two_maps_is_small():
@@ -122,33 +98,17 @@ def test_figure_takes_torch_and_numpy_alike(draw):
 
 @maps
 def test_map_names_its_axes(show):
-    ax = show(WEIGHTS > 0, ROWS, COLUMNS).axes[0]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("key", "query")
-
-
-@maps
-def test_map_names_other_axes(show):
     figure = show(WEIGHTS > 0, ROWS, COLUMNS, rows="output", columns="input")
     ax = figure.axes[0]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("input", "output")
+    ax = show(WEIGHTS > 0, ROWS, COLUMNS).axes[0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("key", "query")
 
 
 @maps
 def test_map_puts_words_on_both_axes(show):
     ax = show(WEIGHTS > 0, ROWS, COLUMNS).axes[0]
     assert tick_labels(ax) == (ROWS, COLUMNS)
-
-
-@maps
-def test_map_uses_the_queries_for_both_axes(show):
-    ax = show(np.eye(3) > 0, COLUMNS).axes[0]
-    assert tick_labels(ax) == (COLUMNS, COLUMNS)
-
-
-@maps
-def test_map_has_one_panel_an_array(show):
-    figure = show({"one": WEIGHTS > 0, "two": WEIGHTS > 0.3}, ROWS, COLUMNS)
-    assert [ax.get_title() for ax in figure.axes] == ["one", "two"]
 
 
 @maps
@@ -161,21 +121,9 @@ def test_map_names_rows_in_the_first_panel_only(show):
 
 
 @maps
-def test_map_carries_its_title(show):
-    figure = show(WEIGHTS > 0, ROWS, COLUMNS, title="head 1")
-    assert figure.axes[0].get_title() == "head 1"
-
-
-@maps
 def test_map_refuses_nan(refused, show):
     with refused(ValueError, "head 1 holds NaN: see what made its rows"):
         show({"head 1": WEIGHTS * np.nan}, ROWS, COLUMNS)
-
-
-@maps
-def test_map_refuses_nan_without_title(refused, show):
-    with refused(ValueError, "the map holds NaN: see what made its rows"):
-        show(WEIGHTS * np.nan, ROWS, COLUMNS)
 
 
 @maps
@@ -206,25 +154,9 @@ def test_show_masks_refuses_numbers(refused, title, name):
         show_masks(WEIGHTS, ROWS, COLUMNS, title=title)
 
 
-def test_show_weights_takes_bfloat16():
-    half = torch.from_numpy(WEIGHTS).bfloat16()
-    ax = show_weights(half, ROWS, COLUMNS).axes[0]
-    np.testing.assert_array_equal(ax.images[0].get_array(), half.float())
-
-
 def test_show_weights_shares_one_colour_scale():
     figure = show_weights({"one": SMALLER, "two": WEIGHTS}, ROWS, COLUMNS)
     assert [ax.images[0].get_clim() for ax in figure.axes] == [(0, 0.75)] * 2
-
-
-def test_show_weights_of_zeros_are_pale():
-    ax = show_weights(np.zeros((2, 3)), ROWS, COLUMNS).axes[0]
-    assert ax.images[0].get_clim() == (0, 1)
-
-
-def test_show_weights_draws_the_weights():
-    ax = show_weights(WEIGHTS, ROWS, COLUMNS).axes[0]
-    np.testing.assert_array_equal(ax.images[0].get_array(), WEIGHTS)
 
 
 def test_show_weights_writes_every_weight_but_zero():
@@ -240,6 +172,7 @@ def test_show_weights_writes_every_weight_but_zero():
 
 def test_show_weights_writes_light_on_dark():
     ax = show_weights(WEIGHTS, ROWS, COLUMNS).axes[0]
+    np.testing.assert_array_equal(ax.images[0].get_array(), WEIGHTS)
     light = {text.get_text() for text in ax.texts if text.get_color() == "white"}
     assert light == {"0.75", "0.50"}
 
@@ -250,28 +183,10 @@ def test_show_weights_leaves_numbers_out_of_a_large_map(size, written):
     assert bool(ax.texts) == written
 
 
-@pytest.mark.parametrize(("panels", "written"), [(2, True), (3, False)])
-def test_show_weights_leaves_numbers_out_of_many_maps(panels, written):
-    weights = {str(panel): np.eye(8) for panel in range(panels)}
-    figure = show_weights(weights, list("abcdefgh"))
-    assert [bool(ax.texts) for ax in figure.axes] == [written] * panels
-
-
 def test_show_masks_has_one_colour_each_for_true_and_false():
     image = show_masks(causal_mask(2, 3), ROWS, COLUMNS).axes[0].images[0]
     seen, hidden = (to_hex(image.cmap(image.norm(value))) for value in (1, 0))
     assert (seen, hidden) == ("#0072b2", "#f1f3f6")
-
-
-def test_show_masks_of_all_true_is_filled():
-    image = show_masks(np.ones((2, 3), bool), ROWS, COLUMNS).axes[0].images[0]
-    assert image.get_clim() == (0, 1)
-
-
-def test_show_masks_draws_the_mask():
-    mask = causal_mask(2, 3)
-    ax = show_masks(mask, ROWS, COLUMNS).axes[0]
-    np.testing.assert_array_equal(ax.images[0].get_array(), mask.numpy())
 
 
 def test_show_matrices_titles_say_name_and_shape():
@@ -280,14 +195,18 @@ def test_show_matrices_titles_say_name_and_shape():
     assert titles == ["query  (2 × 3)", "key  (3 × 2)"]
 
 
-def test_show_matrices_vector_is_one_row():
-    ax = show_matrices({"x": np.arange(4)}).axes[0]
-    assert ax.get_title() == "x  (1 × 4)"
-
-
-def test_show_matrices_writes_two_decimals():
-    ax = show_matrices({"x": np.array([[0.126, -2.5]])}).axes[0]
-    assert numbers(ax) == {(0, 0): "0.13", (0, 1): "-2.50"}
+@pytest.mark.parametrize(
+    ("cells", "written"),
+    [
+        ([0.126, -2.5], ["0.13", "-2.50"]),
+        ([3.0, -2.0, 0.0], ["3", "-2", "0"]),
+        ([-0.001, -0.0, 0.5], ["0.00", "0.00", "0.50"]),
+    ],
+    ids=["two decimals", "whole", "no minus zero"],
+)
+def test_show_matrices_writes_the_numbers(cells, written):
+    ax = show_matrices({"x": np.array([cells])}).axes[0]
+    assert list(numbers(ax).values()) == written
 
 
 def test_show_matrices_puts_words_where_asked():
@@ -295,16 +214,6 @@ def test_show_matrices_puts_words_where_asked():
     named, bare = show_matrices(matrices, words={"scores": (ROWS, COLUMNS)}).axes
     assert tick_labels(named) == (ROWS, COLUMNS)
     assert tick_labels(bare) == ([], [])
-
-
-def test_show_matrices_writes_whole_numbers_without_point():
-    ax = show_matrices({"x": np.array([[3.0, -2.0, 0.0]])}).axes[0]
-    assert list(numbers(ax).values()) == ["3", "-2", "0"]
-
-
-def test_show_matrices_writes_no_minus_zero():
-    ax = show_matrices({"x": np.array([[-0.001, -0.0, 0.5]])}).axes[0]
-    assert list(numbers(ax).values()) == ["0.00", "0.00", "0.50"]
 
 
 def test_show_matrices_zero_is_the_middle_colour():
@@ -320,20 +229,10 @@ def test_show_matrices_draws_minus_infinity():
     assert np.isfinite(figure.axes[0].images[0].get_clim()).all()
 
 
-def test_show_matrices_of_zeros_can_be_drawn():
-    low, high = show_matrices({"x": np.zeros((2, 3))}).axes[0].images[0].get_clim()
-    assert low < 0 < high
-
-
 def test_show_matrices_colours_are_strong_without_numbers():
     large, small = show_matrices({"a": np.ones((9, 9)), "b": np.ones((2, 2))}).axes
     assert large.images[0].get_clim()[1] < small.images[0].get_clim()[1]
     assert not large.texts
-
-
-def test_show_matrices_writes_ink_on_pale():
-    ax = show_matrices({"x": np.array([[1.0, -4.0]])}).axes[0]
-    assert {text.get_color() for text in ax.texts} == {"#1f2430"}
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(1, 4), (2, 2), (3, 2), (4, 1)])
@@ -356,13 +255,6 @@ def test_show_matrices_cells_are_of_one_size():
     np.testing.assert_allclose(sizes, np.full((3, 2), sizes[0][0]), rtol=1e-6)
 
 
-def test_show_curves_draws_every_curve():
-    ax = curves_figure().axes[0]
-    drawn = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
-    assert drawn == CURVES
-    assert all(list(line.get_xdata()) == [1, 2, 4] for line in ax.lines)
-
-
 def test_show_curves_says_what_is_what():
     ax = curves_figure().axes[0]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("step", "loss")
@@ -372,11 +264,6 @@ def test_show_curves_says_what_is_what():
 def test_show_curves_differ_without_colour():
     ax = curves_figure().axes[0]
     assert len({line.get_linestyle() for line in ax.lines}) == 2
-
-
-def test_show_curves_differ_in_colour():
-    ax = curves_figure().axes[0]
-    assert len({line.get_color() for line in ax.lines}) == 2
 
 
 @pytest.mark.parametrize(("points", "marker"), [(12, "o"), (13, "None")])
@@ -392,27 +279,11 @@ def test_show_curves_log_x_ticks_at_the_points():
     assert tick_labels(ax)[1] == ["1", "2", "4"]
 
 
-def test_show_curves_log_y_only():
-    ax = curves_figure(log_y=True).axes[0]
-    assert (ax.get_xscale(), ax.get_yscale()) == ("linear", "log")
-
-
-def test_show_curves_scales_are_linear_by_default():
-    ax = curves_figure().axes[0]
-    assert (ax.get_xscale(), ax.get_yscale()) == ("linear", "linear")
-
-
 @pytest.mark.parametrize(("least", "from_zero"), [(0.0, True), (-0.1, False)])
 def test_show_curves_start_at_zero_unless_below(least, from_zero):
     curves = {"high": [2.0, 3.0], "low": [least, 1.0]}
     ax = show_curves([1, 2], curves, xlabel="x", ylabel="y").axes[0]
     assert (ax.get_ylim()[0] == 0) == from_zero
-
-
-def test_show_bars_have_the_heights_given():
-    ax = bars_figure().axes[0]
-    heights = [[bar.get_height() for bar in group] for group in ax.containers]
-    assert heights == [[1, 2, 3], [3, 2, 1]]
 
 
 def test_show_bars_stand_side_by_side_around_their_label():
@@ -434,11 +305,6 @@ def test_show_bars_says_what_is_what():
 def test_show_bars_differ_without_colour():
     ax = bars_figure().axes[0]
     assert len({group[0].get_hatch() for group in ax.containers}) == 2
-
-
-def test_show_bars_differ_in_colour():
-    ax = bars_figure().axes[0]
-    assert len({group[0].get_facecolor() for group in ax.containers}) == 2
 
 
 @pytest.mark.parametrize(("word", "slant"), [("a", 0), ("because", 45)])

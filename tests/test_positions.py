@@ -6,21 +6,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.testing import assert_close
 
 from attention_lib.attention import SelfAttention
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.reproducibility import seeded
+from tests.tensors import assert_same
 
 # Of different size, so that a swapped axis shows.
 CONTEXT_LEN, D_MODEL = 7, 5
-
-
-def assert_close(result, wanted, **tolerance):
-    torch.testing.assert_close(result, wanted, **tolerance)
-
-
-def assert_same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
 
 
 def by_loops(length, d_model):
@@ -85,14 +79,6 @@ def test_sinusoidal_positions_far_places_are_accurate():
     assert_close(table, torch.tensor(exact), atol=1e-9, rtol=0)
 
 
-def test_sinusoidal_positions_far_places_are_accurate_in_float32():
-    table = sinusoidal_positions(1_000_001, 6)[-1].double()
-    exact = [
-        f(10**6 / 10_000 ** (i / 3)) for i in range(3) for f in (math.sin, math.cos)
-    ]
-    assert_close(table, torch.tensor(exact).double(), atol=1e-7, rtol=0)
-
-
 @pytest.mark.usefixtures("in_float64")
 @given(half=st.integers(1, 9), place=st.integers(0, 300), offset=st.integers(-300, 300))
 def test_sinusoidal_positions_a_step_is_a_rotation(half, place, offset):
@@ -103,70 +89,10 @@ def test_sinusoidal_positions_a_step_is_a_rotation(half, place, offset):
 
 
 @pytest.mark.usefixtures("in_float64")
-@given(half=st.integers(1, 9), offset=st.integers(0, 29))
-def test_sinusoidal_positions_dot_products_see_the_offset_only(half, offset):
-    table = sinusoidal_positions(30, 2 * half)
-    products = (table @ table.T).diagonal(offset)
-    speeds = [10_000 ** (-i / half) for i in range(half)]
-    wanted = sum(math.cos(speed * offset) for speed in speeds)
-    assert_close(products, torch.full_like(products, wanted))
-
-
-@pytest.mark.usefixtures("in_float64")
-@given(half=st.integers(1, 9))
-def test_sinusoidal_positions_all_have_the_same_length(half):
-    lengths = sinusoidal_positions(50, 2 * half).norm(dim=-1)
-    assert_close(lengths, torch.full_like(lengths, half**0.5))
-
-
-def test_sinusoidal_positions_tell_all_places_apart():
-    table = sinusoidal_positions(2_000, 8).double()
-    distances = torch.cdist(table, table).fill_diagonal_(1)
-    assert distances.min() > 0.01
-
-
-@pytest.mark.parametrize("d_model", [1, 3, 7])
-def test_sinusoidal_positions_of_odd_width_leave_the_last_cosine_out(d_model):
-    # The angles depend on the width, so the next even width is no reference.
-    table = sinusoidal_positions(4, d_model)
-    pairs = torch.arange(0, d_model, 2, dtype=torch.float64)
-    angles = torch.arange(4)[:, None] / 10_000 ** (pairs / d_model)
-    assert table.shape == (4, d_model)
-    assert_close(table[:, 0::2], angles.sin().float())
-    assert_close(table[:, 1::2], angles.cos().float()[:, : d_model // 2])
-
-
-@given(length=st.integers(1, 20), more=st.integers(1, 20))
-def test_sinusoidal_positions_do_not_depend_on_the_length(length, more):
-    longer = sinusoidal_positions(length + more, 6)
-    assert_same(sinusoidal_positions(length, 6), longer[:length])
-
-
-def test_sinusoidal_positions_are_float32_by_default():
-    assert sinusoidal_positions(3, 4).dtype == torch.float32
-
-
-@pytest.mark.usefixtures("in_float64")
 def test_sinusoidal_positions_follow_the_default_type():
     table = sinusoidal_positions(9, 4)
     assert table.dtype == torch.float64
     assert_close(table, by_loops(9, 4), atol=1e-13, rtol=0)
-
-
-def test_sinusoidal_positions_need_no_gradient():
-    assert not sinusoidal_positions(3, 4).requires_grad
-
-
-@pytest.mark.parametrize("device", ["cpu", torch.device("meta")], ids=str)
-def test_sinusoidal_positions_on_a_device(device):
-    table = sinusoidal_positions(3, 4, device=device)
-    assert table.device == torch.device(device)
-    assert table.shape == (3, 4)
-
-
-def test_sinusoidal_positions_under_a_default_device():
-    with torch.device("meta"):
-        assert sinusoidal_positions(3, 4).is_meta
 
 
 def test_sinusoidal_positions_let_a_head_see_order():
@@ -186,36 +112,14 @@ def test_sinusoidal_positions_refuse_sizes_below_one(refused, name):
 
 
 @pytest.mark.parametrize("name", ["length", "d_model"])
-@pytest.mark.parametrize("size", [2.0, True, "4", None])
-def test_sinusoidal_positions_refuse_sizes_that_are_no_ints(refused, name, size):
-    with refused(TypeError, f"{name} must be an int; got {size!r}"):
-        sinusoidal_positions(**{"length": 3, "d_model": 4, name: size})
+def test_sinusoidal_positions_refuse_sizes_that_are_no_ints(refused, name):
+    with refused(TypeError, f"{name} must be an int; got 2.0"):
+        sinusoidal_positions(**{"length": 3, "d_model": 4, name: 2.0})
 
 
 def test_learned_positions_give_the_first_rows():
     positions = layer()
     assert_same(positions(3), positions.embedding.weight[:3])
-
-
-def test_learned_positions_give_all_rows():
-    positions = layer()
-    assert_same(positions(CONTEXT_LEN), positions.embedding.weight)
-
-
-def test_learned_positions_equal_an_embedding_of_the_places():
-    positions = layer()
-    assert_same(positions(4), positions.embedding(torch.arange(4)))
-
-
-def test_learned_positions_hold_one_table():
-    shapes = {name: tuple(p.shape) for name, p in layer().named_parameters()}
-    assert shapes == {"embedding.weight": (CONTEXT_LEN, D_MODEL)}
-    assert list(layer().state_dict()) == ["embedding.weight"]
-
-
-def test_learned_positions_tell_places_apart():
-    table = layer()(CONTEXT_LEN)
-    assert torch.cdist(table, table).fill_diagonal_(1).min() > 0.1
 
 
 def test_learned_positions_train_the_places_used_and_no_other():
@@ -226,28 +130,9 @@ def test_learned_positions_train_the_places_used_and_no_other():
     assert_same(positions.embedding.weight.grad, wanted)
 
 
-def test_learned_positions_state_moves_to_another():
-    positions, other = layer(), layer(seed=9)
-    assert not other(4).allclose(positions(4))
-    other.load_state_dict(positions.state_dict())
-    assert_same(other(4), positions(4))
-
-
-def test_learned_positions_are_added_to_a_batch():
-    x = torch.randn(2, 4, D_MODEL, generator=seeded(0))
-    placed = x + layer()(4)
-    assert_same(placed[1, 3], x[1, 3] + layer().embedding.weight[3])
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
 def test_learned_positions_follow_their_weights_dtype(dtype):
     assert layer().to(dtype)(3).dtype == dtype
-
-
-def test_learned_positions_on_meta_device():
-    table = layer().to("meta")(3)
-    assert table.is_meta
-    assert table.shape == (3, D_MODEL)
 
 
 def test_learned_positions_refuse_a_text_that_is_too_long(refused):
@@ -263,11 +148,6 @@ def test_learned_positions_refuse_a_text_that_is_too_long(refused):
 def test_learned_positions_refuse_a_text_without_tokens(refused, length):
     with refused(ValueError, f"length must be at least 1; got {length}"):
         layer()(length)
-
-
-def test_learned_positions_refuse_a_length_that_is_no_int(refused):
-    with refused(TypeError, "length must be an int; got 3.0"):
-        layer()(3.0)
 
 
 @pytest.mark.parametrize("name", ["context_len", "d_model"])

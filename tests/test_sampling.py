@@ -5,8 +5,6 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from attention_lib.model import ModelConfig, TinyLM
@@ -63,13 +61,13 @@ def test_pick_token_greedy_draws_nothing():
     assert torch.get_rng_state().equal(outer)
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("temperature", [0.3, 2.5])
 def test_pick_token_draws_by_the_softmax(temperature):
     wanted = (LOGITS / temperature).exp() / (LOGITS / temperature).exp().sum()
     assert_shares(shares(LOGITS, temperature=temperature), wanted)
 
 
-@pytest.mark.parametrize("top_k", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize("top_k", [1, 2, 100])
 def test_pick_token_draws_from_the_best_only(top_k):
     best = set(sorted(range(5), key=lambda i: -LOGITS[i])[:top_k])
     exps = LOGITS.exp() * torch.tensor([i in best for i in range(5)])
@@ -91,21 +89,11 @@ def test_pick_token_keeps_what_ties_with_the_last():
     assert_shares(found, exps / exps.sum())
 
 
-def test_pick_token_of_one_is_greedy():
-    logits = torch.randn(50, 6, generator=seeded(1))
-    picked = pick_token(logits, temperature=1.0, top_k=1)
-    assert picked.equal(pick_token(logits))
-
-
 @pytest.mark.parametrize("temperature", [1e-3, 1e-30, 5e-324])
 def test_pick_token_cold_is_greedy(temperature):
     logits = torch.randn(50, 6, generator=seeded(1))
     picked = pick_token(logits, temperature=temperature)
     assert picked.equal(pick_token(logits))
-
-
-def test_pick_token_hot_is_uniform():
-    assert_shares(shares(LOGITS, temperature=1e30), torch.full((5,), 0.2))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -115,34 +103,10 @@ def test_pick_token_takes_any_float(dtype):
     assert shares(5_000 * logits, draws=9)[1] == 1
 
 
-def test_pick_token_never_picks_what_is_forbidden():
-    logits = torch.tensor([0.0, -math.inf, 0.0, -math.inf])
-    assert shares(logits, draws=2000)[1::2] == [0, 0]
-    assert shares(logits, draws=2000, top_k=3)[1::2] == [0, 0]
-
-
 def test_pick_token_picks_each_row_from_its_own_scores():
     logits = torch.full((4, 5), -math.inf)
     logits[torch.arange(4), torch.tensor([3, 0, 4, 1])] = 1.0
     assert pick_token(logits, temperature=1.0, top_k=2).tolist() == [3, 0, 4, 1]
-
-
-@given(st.integers(0, 999))
-def test_pick_token_repeats_with_its_generator(seed):
-    logits = torch.randn(20, 6, generator=seeded(1))
-    options = {"temperature": 1.5, "top_k": 4}
-    first, again = (
-        pick_token(logits, generator=seeded(seed), **options) for _ in range(2)
-    )
-    assert first.equal(again)
-
-
-def test_pick_token_other_seed_other_tokens():
-    logits = torch.zeros(50, 6)
-    first, other = (
-        pick_token(logits, temperature=1.0, generator=seeded(seed)) for seed in (1, 2)
-    )
-    assert not first.equal(other)
 
 
 def test_pick_token_uses_its_own_generator_only():
@@ -158,12 +122,6 @@ def test_pick_token_uses_the_global_generator_without_one():
         picked = pick_token(logits, temperature=1.0)
     wanted = pick_token(logits, temperature=1.0, generator=seeded(3))
     assert picked.equal(wanted)
-
-
-def test_pick_token_leaves_the_scores_alone():
-    logits = LOGITS[None].clone()
-    pick_token(logits, temperature=0.5, top_k=2)
-    assert logits.equal(LOGITS[None])
 
 
 @pytest.mark.parametrize("temperature", [-0.1, math.inf, math.nan, -math.inf])
@@ -207,15 +165,6 @@ def test_continue_text_draws_token_by_token():
     assert found.equal(wanted)
 
 
-@pytest.mark.parametrize("count", [1, 7])
-def test_continue_text_keeps_the_beginning(count):
-    token_ids = beginnings()
-    found = continue_text(tiny(), token_ids, max_new_tokens=count, temperature=1.0)
-    assert found.shape == (3, 2 + count)
-    assert found[:, :2].equal(token_ids)
-    assert token_ids.equal(beginnings())
-
-
 def test_continue_text_repeats_with_its_generator():
     model, token_ids = tiny(dropout=0.5), beginnings()
     first, again, other = (
@@ -229,23 +178,11 @@ def test_continue_text_repeats_with_its_generator():
 
 
 @pytest.mark.parametrize("mode", [True, False])
-def test_continue_text_restores_the_mode(mode):
-    model = tiny(dropout=0.5).train(mode)
-    continue_text(model, beginnings(), max_new_tokens=2)
-    assert all(module.training == mode for module in model.modules())
-
-
-@pytest.mark.parametrize("mode", [True, False])
 def test_continue_text_restores_the_mode_after_an_error(refused, mode):
     model = tiny().train(mode)
     with refused(ValueError, "token_ids hold 10 tokens; the context has 9"):
         continue_text(model, beginnings(), max_new_tokens=9)
     assert model.training == mode
-
-
-def test_continue_text_drops_nothing():
-    found = continue_text(tiny(dropout=0.9).train(), beginnings(), max_new_tokens=6)
-    assert found.equal(continue_text(tiny(), beginnings(), max_new_tokens=6))
 
 
 def test_continue_text_needs_no_gradient():
@@ -273,19 +210,6 @@ def test_continue_text_refuses_max_new_tokens(refused):
         continue_text(tiny(), beginnings(), max_new_tokens=2.0)
 
 
-def test_continue_text_refuses_temperature(refused):
-    with refused(ValueError, "temperature must be 0 or more, finite; got -1.0"):
-        continue_text(tiny(), beginnings(), max_new_tokens=1, temperature=-1.0)
-
-
-def test_continue_text_refuses_a_single_text_without_batch(refused):
-    words = (
-        "token_ids must be (batch, length); got (2,): write a single text as one row"
-    )
-    with refused(ValueError, words):
-        continue_text(tiny(), beginnings()[0], max_new_tokens=1)
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_pick_token_refuses_scores_that_are_not_finite(refused, value):
     logits = torch.zeros(2, 3)
@@ -293,9 +217,3 @@ def test_pick_token_refuses_scores_that_are_not_finite(refused, value):
     words = "logits hold nan or inf: no token can be drawn from them"
     with refused(ValueError, words):
         pick_token(logits, temperature=1.0, generator=seeded(0))
-
-
-def test_pick_token_never_picks_what_minus_infinity_forbids():
-    logits = torch.tensor([[-math.inf, 0.0, -math.inf]]).expand(50, 3)
-    picked = pick_token(logits, temperature=1.0, generator=seeded(0))
-    assert (picked == 1).all()

@@ -23,7 +23,6 @@ from attention_lib.stories import (
     NOUNS,
     THINGS,
     VERBS,
-    Story,
     Teller,
     expected,
     make_stories,
@@ -155,8 +154,6 @@ PARTS = [
     (silent,),
     (tell_verse, 0),
     (tell_verse, 1),
-    (tell_verse, 2),
-    (tell_song, "ana", "ben"),
     (tell_animals, "ana", "ben"),
 ]
 every_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part[0].__name__)
@@ -178,7 +175,7 @@ def test_expected_agrees_with_all_texts(part):
 @every_part
 def test_surprises_agree_with_all_texts(part):
     mass = surprises_by_texts(enumerated(*part))
-    for seed in range(100):
+    for seed in range(40):
         teller = told(*part, seed=seed)
         words = tuple(teller.words)
         wanted = [
@@ -194,44 +191,18 @@ def test_expected_hand_worked():
     assert expected(tiny) == pytest.approx(wanted)
 
 
-def test_expected_verse_hand_worked():
-    # Two kinds of bracket, then once in two a second "la".
-    assert expected(tell_verse, 0) == pytest.approx((3.5, 2 * math.log(2)))
-
-
 def test_expected_story_adds_up_its_parts():
-    parts = [
-        enumerated(tell_animals, "ana", "ben"),
-        enumerated(tell_song, "ana", "ben"),
-    ]
-    entropies = [-math.fsum(p * math.log(p) for p in each.values()) for each in parts]
-    lengths = [math.fsum(p * len(t) for t, p in each.items()) for each in parts]
+    verse = expected(tell_verse, 2)
+    # A song: who sings it, "sang", a verse and a full stop.
+    song = verse[0] + 3, verse[1] + math.log(2)
+    assert expected(tell_song, "ana", "ben") == pytest.approx(song)
+    parts = [expected(tell_animals, "ana", "ben"), song]
+    lengths, entropies = zip(*parts, strict=True)
     people_and_thing = math.log(8) + math.log(7) + 2 * math.log(6)
     between = math.log(2) + sum(entropies) / 2  # what happens, and how
     entropy = people_and_thing + math.log(2) + 1.5 * between + math.log(2)
     length = 12 + 1.5 * (1 + sum(lengths) / 2) + 12
     assert expected(tell_story) == pytest.approx((length, entropy))
-
-
-def test_expected_agrees_with_many_stories():
-    drawn = make_stories(1000, seed=1)
-    wanted_length, wanted_entropy = expected(tell_story)
-    for values, wanted in [
-        ([len(story.words) for story in drawn], wanted_length),
-        ([sum(story.surprises) for story in drawn], wanted_entropy),
-    ]:
-        mean = sum(values) / len(values)
-        variance = sum((value - mean) ** 2 for value in values) / len(values)
-        assert abs(mean - wanted) < 4 * (variance / len(values)) ** 0.5
-
-
-def test_expected_repeats():
-    assert expected(tell_story) == expected(tell_story)
-
-
-def test_expected_tells_arguments_apart():
-    lengths = [expected(tell_verse, depth)[0] for depth in range(3)]
-    assert lengths[0] < lengths[1] < lengths[2]
 
 
 def next_words(story):
@@ -243,7 +214,7 @@ def next_words(story):
     return ways
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_story_surprises_are_those_of_the_next_word(seed):
     (story,) = make_stories(1, seed)
     for word, surprise, ways in zip(
@@ -254,24 +225,8 @@ def test_story_surprises_are_those_of_the_next_word(seed):
         )
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_story_comes_about_in_one_way_only(seed):
-    (story,) = make_stories(1, seed)
-    ways = [p for words, p in walks(tell_story, wanted=story.words)
-            if words == story.words]  # fmt: skip
-    assert ways == [pytest.approx(math.exp(-sum(story.surprises)))]
-
-
-def test_story_same_beginning_same_surprise():
-    found = {}
-    for story in STORIES:
-        for end, surprise in enumerate(story.surprises):
-            beginning = story.words[: end + 1]
-            assert found.setdefault(beginning, surprise) == pytest.approx(surprise)
-
-
 def test_story_next_words_are_as_frequent_as_their_surprise_says():
-    drawn = make_stories(2000, seed=2)
+    drawn = make_stories(500, seed=2)
     for place in (2, 5, 6, 8):  # owner, colour, thing, friend: nothing else is drawn
         counts = defaultdict(int)
         for story in drawn:
@@ -329,17 +284,6 @@ def test_story_verb_agrees_with_the_first_noun(number):
     assert set(verbs) == set(VERBS[number])
 
 
-def test_story_verb_agrees_across_other_numbers():
-    """In some stories a noun of the other number stands right before the verb."""
-    near = (
-        rf"meanwhile the {one_of(NOUNS['one'])} near (?:[\w ]* )?"
-        rf"the {one_of(NOUNS['many'])} (\w+) \."
-    )
-    found = [verb for text in TEXTS for verb in re.findall(near, text)]
-    assert found
-    assert set(found) <= set(VERBS["one"])
-
-
 def test_story_brackets_close_in_order():
     deepest = 0
     for text in TEXTS:
@@ -353,16 +297,6 @@ def test_story_brackets_close_in_order():
                 deepest = max(deepest, len(open_ones))
             assert not open_ones
     assert deepest == 3
-
-
-def test_story_each_bracket_holds_one_or_two_things():
-    for text in TEXTS:
-        for verse in re.findall(r"sang ([^.]*) \.", text):
-            flat = verse.replace("[", "(").replace("]", ")")
-            while "(" in flat.strip("x"):
-                flat, found = re.subn(r"\( (?:la|x)(?: (?:la|x))? \)", "x", flat)
-                assert found
-            assert flat == "x"
 
 
 def test_story_uses_every_word():
@@ -395,41 +329,9 @@ def longest(part, *arguments):
     return most
 
 
-def test_longest_verse_hand_worked():
-    assert [longest(tell_verse, depth) for depth in range(3)] == [4, 10, 22]
-
-
 def test_longest_story_fits_the_context():
     assert longest(tell_story) == 12 + 2 * (1 + 25) + 12 <= CONTEXT_LEN
     assert max(len(story.words) for story in STORIES) <= 76
-
-
-def test_shortest_story():
-    assert min(len(story.words) for story in STORIES) == 29
-
-
-def test_story_words_hold_no_space():
-    for story in STORIES:
-        assert story.text.rstrip("\n").split(" ") == list(story.words[:-1])
-
-
-def test_story_ends_with_a_line_break():
-    for story in STORIES:
-        assert story.words[-1] == "\n"
-        assert story.text.count("\n") == 1
-        assert story.text.endswith(" .\n")
-
-
-def test_story_has_a_surprise_for_each_word():
-    for story in STORIES:
-        assert len(story.surprises) == len(story.words)
-        assert min(story.surprises) >= 0
-
-
-def test_story_cannot_be_changed():
-    story = Story(("a", "\n"), (0.0, 0.0))
-    with pytest.raises(AttributeError):
-        story.words = ()
 
 
 # The same stories again.
@@ -453,24 +355,15 @@ print(texts, found["expected"](found["tell_story"]))
 """
 
 
-@pytest.mark.parametrize("hashes", ["1", "2"])
-def test_make_stories_does_not_depend_on_hashes(hashes):
+def test_make_stories_does_not_depend_on_hashes():
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, Path(stories.__file__)],
-        env={**os.environ, "PYTHONHASHSEED": hashes},
+        env={**os.environ, "PYTHONHASHSEED": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
     assert run.stdout == f"{''.join(TEXTS[:20])} {expected(tell_story)}\n"
-
-
-def test_make_stories_begins_alike_whatever_the_count():
-    assert make_stories(10, seed=7)[:4] == make_stories(4, seed=7)
-
-
-def test_make_stories_other_seed_other_stories():
-    assert not set(make_stories(10, seed=7)) & set(make_stories(10, seed=8))
 
 
 @pytest.mark.usefixtures("shapes_unchecked")  # the checks draw numbers, too
@@ -479,17 +372,6 @@ def test_make_stories_leaves_the_global_generator_alone():
     make_stories(3, seed=0)
     expected(tell_animals, "eva", "tom")
     assert random.getstate() == state
-
-
-@pytest.mark.parametrize("count", [0, -1])
-def test_make_stories_refuses_count(refused, count):
-    with refused(ValueError, f"count must be at least 1; got {count}"):
-        make_stories(count, seed=0)
-
-
-def test_make_stories_refuses_count_that_is_no_int(refused):
-    with refused(TypeError, "count must be an int; got 2.0"):
-        make_stories(2.0, seed=0)
 
 
 # The teller.
@@ -523,10 +405,6 @@ def test_teller_picks_each_word_from_its_share(number, word):
 def test_teller_chooses_each_way_from_its_share(number, way):
     ways = {"left": 0.1, "right": 0.2, "never": 0.0, "up": 0.7}
     assert Teller(Fixed(number)).choose(ways) == way
-
-
-def test_teller_never_chooses_what_has_no_probability():
-    assert Teller(Fixed(0.0)).choose({"never": 0.0, "always": 1.0}) == "always"
 
 
 def test_teller_chooses_the_last_way_where_rounding_left_a_gap():

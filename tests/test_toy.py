@@ -52,45 +52,12 @@ def test_softmax_sums_to_one_along_axis(axis):
     assert_close(total, np.ones_like(total))
 
 
-def test_softmax_default_axis_is_last():
-    scores = np.random.default_rng(0).normal(size=(2, 3, 4))
-    assert_close(softmax(scores), softmax(scores, axis=2))
-
-
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 7.0])
 def test_softmax_agrees_with_torch(temperature):
     scores = np.random.default_rng(0).normal(size=(2, 3, 4))
     wanted = (torch.from_numpy(scores) / temperature).softmax(dim=1)
     result = softmax(scores, axis=1, temperature=temperature)
     assert_close(result, wanted.numpy())
-
-
-def test_softmax_low_temperature_picks_the_largest():
-    weights = softmax(np.array([1.0, 3.0, 2.0]), temperature=1e-3)
-    assert_close(weights, np.array([0.0, 1.0, 0.0]))
-
-
-def test_softmax_low_temperature_shares_a_tie():
-    weights = softmax(np.array([3.0, 1.0, 3.0]), temperature=1e-3)
-    assert_close(weights, np.array([0.5, 0.0, 0.5]))
-
-
-def test_softmax_high_temperature_is_uniform():
-    weights = softmax(np.array([1.0, 3.0, 2.0, -5.0]), temperature=1e9)
-    assert_close(weights, np.full(4, 0.25))
-
-
-def test_softmax_temperature_keeps_the_order():
-    scores = np.random.default_rng(0).normal(size=7)
-    for temperature in (0.2, 1.0, 5.0):
-        weights = softmax(scores, temperature=temperature)
-        assert (weights.argsort() == scores.argsort()).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_softmax_keeps_dtype(dtype):
-    scores = np.array([[1.0, 2.0, -np.inf]], dtype=dtype)
-    assert softmax(scores, temperature=0.5).dtype == dtype
 
 
 def test_softmax_keeps_dtype_beside_a_numpy_temperature():
@@ -106,11 +73,6 @@ def test_softmax_tiny_temperature_picks_the_largest(dtype, temperature):
     scores = np.array([1e4, 0.0, -1e4], dtype=dtype)
     weights = softmax(scores, temperature=temperature)
     assert_close(weights, np.array([1, 0, 0], dtype=dtype))
-
-
-def test_softmax_minus_infinity_gets_nothing():
-    weights = softmax(np.array([0.0, -np.inf, math.log(3)]))
-    assert_close(weights, np.array([0.25, 0.0, 0.75]))
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -153,11 +115,6 @@ def test_softmax_refuses_temperature(refused, temperature):
         softmax(np.array([1.0, 2.0]), temperature=temperature)
 
 
-def test_softmax_temperature_hand_worked():
-    weights = softmax(np.log([1.0, 3.0]), temperature=0.5)
-    assert_close(weights, np.array([0.1, 0.9]))
-
-
 @pytest.mark.parametrize(
     ("shape", "axis"), [((2, 0), -1), ((0, 2), 0), ((), -1), ((3,), 1)]
 )
@@ -183,25 +140,6 @@ def test_attention_default_scale_is_one_over_root_width():
     )
 
 
-def test_attention_large_scale_looks_up():
-    key, value = np.eye(3), np.arange(15.0).reshape(3, 5)
-    context, _ = attention(key[[2, 0]], key, value, scale=1e3)
-    assert_close(context, value[[2, 0]])
-
-
-def test_attention_equals_loops():
-    query, key, value = arrays(6)
-    context, _ = attention(query, key, value)
-    wanted = np.zeros((6, QUERY_LEN, VALUE_DIM))
-    for b in range(6):
-        for q in range(QUERY_LEN):
-            scores = [query[b, q] @ key[b, k] / 2 for k in range(KEY_LEN)]
-            total = sum(math.exp(score) for score in scores)
-            for k in range(KEY_LEN):
-                wanted[b, q] += math.exp(scores[k]) / total * value[b, k]
-    assert_close(context, wanted)
-
-
 @given(st.lists(st.integers(1, 3), max_size=3), st.integers(0, 99))
 def test_attention_agrees_with_torch(leading, seed):
     query, key, value = arrays(*leading, seed=seed)
@@ -214,44 +152,12 @@ def test_attention_agrees_with_torch(leading, seed):
     assert_close(context, wanted.numpy())
 
 
-def test_attention_context_is_weights_times_value():
-    query, key, value = arrays(6)
-    context, weights = attention(query, key, value)
-    assert_close(context, np.einsum("bqk,bkv->bqv", weights, value))
-
-
-def test_attention_mask_equals_leaving_keys_out():
-    query, key, value = arrays()
-    mask = np.array([True, False, True])
-    context, weights = attention(query, key, value, mask=mask)
-    wanted, kept = attention(query, key[mask], value[mask])
-    assert_close(context, wanted)
-    assert_close(weights[:, mask], kept)
-
-
-def test_attention_mask_leaves_nothing_to_the_hidden():
-    mask = np.array([[True, False, True], [False, True, True]])
-    _, weights = attention(*arrays(6), mask=mask)
-    assert (weights[:, ~mask] == 0).all()
-    assert (weights[:, mask] > 0).all()
-
-
 def test_attention_empty_row_gives_zeros():
     mask = np.array([[True, False, True], [False, False, False]])
     context, weights = attention(*arrays(6), mask=mask)
     assert (context[:, 1] == 0).all()
     assert (weights[:, 1] == 0).all()
     assert (context[:, 0] != 0).all()
-
-
-def test_attention_broadcasts_keys_and_values():
-    query, _, _ = arrays(6)
-    _, key, value = arrays()
-    context, weights = attention(query, key, value)
-    wanted, _ = attention(query[4], key, value)
-    assert context.shape == (6, QUERY_LEN, VALUE_DIM)
-    assert weights.shape == (6, QUERY_LEN, KEY_LEN)
-    assert_close(context[4], wanted)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -282,13 +188,6 @@ def test_attention_takes_nested_lists():
     assert_close(context, attention(query, key, value)[0])
 
 
-def test_attention_refuses_nan(refused):
-    query, key, value = arrays()
-    key[1, 2] = np.nan
-    with refused(ValueError, "x holds NaN or +inf"):
-        attention(query, key, value)
-
-
 def test_attention_ignores_nan_in_a_hidden_key():
     query, key, value = arrays()
     key[1, 2] = np.nan
@@ -300,15 +199,3 @@ def test_attention_ignores_nan_in_a_hidden_key():
 def test_attention_refuses_float_mask(refused):
     with refused(TypeError, "mask must be boolean (True: may attend); got float64"):
         attention(*arrays(), mask=np.zeros((QUERY_LEN, KEY_LEN)))
-
-
-def test_attention_refuses_widths_that_differ(refused):
-    query, key, value = arrays()
-    with refused(ValueError, "query and key must have the same width"):
-        attention(query[:, :3], key, value)
-
-
-def test_attention_refuses_lengths_that_differ(refused):
-    query, key, value = arrays()
-    with refused(ValueError, "key and value must have the same length"):
-        attention(query, key, value[:2])

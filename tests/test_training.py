@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
-from torch.autograd import gradcheck
+from torch.testing import assert_close
 
 from attention_lib import training
 from attention_lib.model import ModelConfig, TinyLM
@@ -24,6 +24,7 @@ from attention_lib.training import (
     train_step,
     warmup_cosine,
 )
+from tests.tensors import assert_same
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, VOCAB_SIZE, CONTEXT_LEN = 3, 5, 7, 8
@@ -55,14 +56,6 @@ def state_of(model):
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
-def assert_close(result, wanted, **tolerance):
-    torch.testing.assert_close(result, wanted, **tolerance)
-
-
-def assert_same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
-
-
 # The loss.
 
 
@@ -80,12 +73,6 @@ def test_next_token_loss_hand_worked():
     logits = torch.tensor([[[math.log(3), 0.0], [2.0, 2.0], [9.0, -9.0]]])
     loss = next_token_loss(logits, torch.tensor([[1, 0, 1]]))
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(2)) / 2)
-
-
-def test_next_token_loss_with_lengths_hand_worked():
-    logits = torch.tensor([[[math.log(3), 0.0], [2.0, 2.0], [9.0, -9.0]]])
-    loss = next_token_loss(logits, torch.tensor([[1, 0, 1]]), torch.tensor([2]))
-    assert loss.item() == pytest.approx(math.log(4 / 3))
 
 
 @given(
@@ -107,23 +94,6 @@ def test_next_token_loss_without_lengths_equals_full_ones():
     assert_close(loss, loss_by_loops(scores(), ids(), full))
 
 
-def test_next_token_loss_is_the_mean_over_targets_not_texts():
-    logits, token_ids = scores(), ids()
-    rows = [
-        next_token_loss(logits[i : i + 1, :n], token_ids[i : i + 1, :n])
-        for i, n in enumerate(LENGTHS)
-    ]
-    weights = (LENGTHS - 1).double()
-    wanted = (torch.stack(rows) * weights).sum() / weights.sum()
-    assert_close(next_token_loss(logits, token_ids, LENGTHS), wanted)
-    assert not wanted.allclose(torch.stack(rows).mean())
-
-
-def test_next_token_loss_of_equal_scores_is_ln_v():
-    loss = next_token_loss(torch.zeros(BATCH, LENGTH, VOCAB_SIZE), ids(), LENGTHS)
-    assert loss.item() == pytest.approx(math.log(VOCAB_SIZE))
-
-
 @pytest.mark.parametrize("ahead", [0, 1, 2])
 def test_next_token_loss_shifts_once(ahead):
     """Scores that are certain of the token so many places later."""
@@ -141,44 +111,11 @@ def test_next_token_loss_refuses_scores_already_shifted(refused):
         next_token_loss(scores()[:, :-1], ids())
 
 
-def test_next_token_loss_ignores_the_ids_of_padding():
-    token_ids = ids()
-    padding = torch.arange(LENGTH) >= LENGTHS[:, None]
-    before = next_token_loss(scores(), token_ids, LENGTHS)
-    for other in range(VOCAB_SIZE):
-        changed = token_ids.masked_fill(padding, other)
-        assert_same(next_token_loss(scores(), changed, LENGTHS), before)
-
-
 def test_next_token_loss_ignores_the_scores_of_padding():
     logits = scores()
     before = next_token_loss(logits, ids(), LENGTHS)
     logits[torch.arange(LENGTH) >= LENGTHS[:, None] - 1] = torch.nan
     assert_same(next_token_loss(logits, ids(), LENGTHS), before)
-
-
-def test_next_token_loss_gradient_only_where_a_target_is():
-    logits = scores().requires_grad_()
-    next_token_loss(logits, ids(), LENGTHS).backward()
-    moved = logits.grad.abs().amax(-1) > 0
-    assert_same(moved, torch.arange(LENGTH) < LENGTHS[:, None] - 1)
-
-
-def test_next_token_loss_gradient_is_the_derivative():
-    logits = scores().requires_grad_()
-    assert gradcheck(lambda x: next_token_loss(x, ids(), LENGTHS), logits)
-
-
-def test_next_token_loss_leaves_its_inputs_alone():
-    logits, token_ids, lengths = scores(), ids(), LENGTHS.clone()
-    next_token_loss(logits, token_ids, lengths)
-    for now, before in [(logits, scores()), (token_ids, ids()), (lengths, LENGTHS)]:
-        assert_same(now, before)
-
-
-def test_next_token_loss_takes_int32():
-    loss = next_token_loss(scores(), ids().int(), LENGTHS.int())
-    assert_same(loss, next_token_loss(scores(), ids(), LENGTHS))
 
 
 @pytest.mark.parametrize(
@@ -191,49 +128,6 @@ def test_next_token_loss_keeps_dtype(dtype, tolerance):
     assert loss.dtype == dtype
     exact = next_token_loss(scores(), ids(), LENGTHS)
     assert loss.item() == pytest.approx(exact.item(), rel=tolerance)
-
-
-@pytest.mark.parametrize("lengths", [None, LENGTHS])
-def test_next_token_loss_on_meta_device(lengths):
-    lengths = None if lengths is None else lengths.to("meta")
-    loss = next_token_loss(scores().to("meta"), ids().to("meta"), lengths)
-    assert loss.is_meta
-    assert loss.shape == ()
-
-
-def test_next_token_loss_large_scores_stay_finite():
-    assert next_token_loss(1e4 * scores(), ids()).isfinite()
-
-
-@pytest.mark.parametrize("lengths", [[1, 1, 1], [0, 1, 0]])
-def test_next_token_loss_refuses_texts_without_target(refused, lengths):
-    with refused(ValueError, "no text has two tokens: there is no next token to pre"):
-        next_token_loss(scores(), ids(), torch.tensor(lengths))
-
-
-def test_next_token_loss_refuses_single_tokens(refused):
-    with refused(ValueError, "no text has two tokens: there is no next token to pre"):
-        next_token_loss(scores(length=1), ids(length=1))
-
-
-def test_next_token_loss_refuses_other_batches(refused):
-    words = "logits must be (batch, length, vocabulary) for token_ids (2, 5); got (3, 5"
-    with refused(ValueError, words):
-        next_token_loss(scores(), ids(batch=2))
-    with refused(ValueError, "lengths must hold one number a text; got 2 for 3 texts"):
-        next_token_loss(scores(), ids(), torch.tensor([5, 2]))
-
-
-def test_next_token_loss_refuses_ids_outside(refused):
-    with refused(ValueError, "token_ids must lie between 0 and 6; got 7"):
-        next_token_loss(scores(), ids() + 7 - ids().max())
-
-
-def test_next_token_loss_refuses_what_are_no_ids(refused):
-    with refused(TypeError, "token_ids must be a tensor of int64; got torch.float64"):
-        next_token_loss(scores(), ids().double())
-    with refused(TypeError, "lengths must be a tensor of int64; got list"):
-        next_token_loss(scores(), ids(), [5, 2, 4])
 
 
 # One step.
@@ -288,25 +182,6 @@ def test_train_step_shortens_to_one_by_default():
     assert gradient_norm(model) == pytest.approx(1, rel=1e-4)
 
 
-def test_train_step_gives_the_loss_before_it():
-    model = tiny()
-    before = next_token_loss(model(ids(), LENGTHS), ids(), LENGTHS).item()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    assert train_step(model, optimizer, ids(), LENGTHS) == before
-    assert train_step(model, optimizer, ids(), LENGTHS) < before
-
-
-def test_train_step_forgets_the_gradient_before():
-    model = tiny()
-    for parameter in model.parameters():
-        parameter.grad = torch.full_like(parameter, 1e6)
-    twin = tiny()
-    for each in (model, twin):
-        train_step(each, torch.optim.SGD(each.parameters(), lr=0.1), ids())
-    for one, other in zip(model.parameters(), twin.parameters(), strict=True):
-        assert_same(one, other)
-
-
 def test_train_step_trains_with_dropout():
     model = tiny(dropout=0.5).eval()
     with torch.random.fork_rng(devices=[]):
@@ -314,20 +189,6 @@ def test_train_step_trains_with_dropout():
         loss = train_step(model, torch.optim.SGD(model.parameters(), lr=0.0), ids())
     assert model.training
     assert loss != next_token_loss(model.eval()(ids()), ids()).item()
-
-
-def test_train_step_uses_the_lengths():
-    padding = torch.arange(LENGTH) >= LENGTHS[:, None]
-    losses, states = [], []
-    for other in (0, 3):
-        model = tiny()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        token_ids = ids().masked_fill(padding, other)
-        losses.append(train_step(model, optimizer, token_ids, LENGTHS))
-        states.append(state_of(model))
-    assert losses[0] == pytest.approx(losses[1])
-    for name in states[0]:
-        assert_close(states[0][name], states[1][name])
 
 
 @pytest.mark.parametrize(("value", "said"), [(math.nan, "nan"), (math.inf, "nan")])
@@ -388,21 +249,6 @@ def test_warmup_cosine_rises_then_falls(warmup, whole):
     assert shares[warmup:] == sorted(shares[warmup:], reverse=True)
 
 
-def test_warmup_cosine_warms_up_in_a_line():
-    shares = [warmup_cosine(step, warmup=4, steps=9) for step in range(4)]
-    assert shares == [0.25, 0.5, 0.75, 1.0]
-
-
-def test_warmup_cosine_agrees_with_torch():
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=7)
-    for step in range(3, 10):
-        share = warmup_cosine(step, warmup=3, steps=10)
-        assert share == pytest.approx(scheduler.get_last_lr()[0])
-        optimizer.step()
-        scheduler.step()
-
-
 # The config.
 
 
@@ -413,44 +259,11 @@ def test_train_config_defaults():
     assert config.max_grad_norm == 1.0
 
 
-def test_train_config_is_frozen():
-    config = TrainConfig(steps=100)
-    with pytest.raises(AttributeError):
-        config.steps = 3
-
-
-@pytest.mark.parametrize("name", ["steps", "batch_size"])
-def test_train_config_refuses_sizes(refused, name):
-    options = {"steps": 100, "batch_size": 4}
-    with refused(ValueError, f"{name} must be at least 1; got 0"):
-        TrainConfig(**(options | {name: 0}))
-    with refused(TypeError, f"{name} must be an int; got 2.0"):
-        TrainConfig(**(options | {name: 2.0}))
-
-
 @pytest.mark.parametrize("warmup", [10, 11, -1])
 def test_train_config_refuses_long_warmups(refused, warmup):
     words = f"warmup must lie between 0 and steps - 1, 9; got {warmup}"
     with refused(ValueError, words):
         TrainConfig(steps=10, warmup=warmup)
-
-
-@pytest.mark.parametrize("warmup", [2.0, True, None])
-def test_train_config_refuses_warmups_that_are_no_int(refused, warmup):
-    with refused(TypeError, f"warmup must be an int; got {warmup!r}"):
-        TrainConfig(steps=10, warmup=warmup)
-
-
-@pytest.mark.parametrize("warmup", [0, 9])
-def test_train_config_accepts_warmups(warmup):
-    assert TrainConfig(steps=10, warmup=warmup).warmup == warmup
-
-
-@pytest.mark.parametrize("max_grad_norm", [0.0, -1.0, math.nan])
-def test_train_config_refuses_norms(refused, max_grad_norm):
-    words = f"max_grad_norm must be above 0; got {max_grad_norm}: math.inf never"
-    with refused(ValueError, words):
-        TrainConfig(steps=100, max_grad_norm=max_grad_norm)
 
 
 # A run.
@@ -478,7 +291,7 @@ def test_training_equals_its_steps_written_out():
         assert_close(one, other)
 
 
-@pytest.mark.parametrize("stops", [[1], [3, 4], [0, 0, 5], [11], list(range(12))])
+@pytest.mark.parametrize("stops", [[3, 4], [0, 0, 11]])
 def test_training_in_pieces_equals_one_run(stops):
     runs = []
     for pieces in ([], stops):
@@ -497,21 +310,6 @@ def test_training_in_pieces_equals_one_run(stops):
         assert_same(one, other)
 
 
-def test_training_ends_where_it_shall():
-    run = started()
-    run.run(until=100)
-    assert len(run.losses) == 12
-    run.run()
-    run.run(until=3)
-    assert len(run.losses) == 12
-
-
-def test_training_makes_the_loss_fall():
-    losses = train(tiny(), TEXTS, TrainConfig(steps=60, batch_size=20, warmup=5))
-    assert len(losses) == 60
-    assert losses[-1] < losses[0] - 0.2
-
-
 def test_train_equals_a_run():
     run = started()
     run.run()
@@ -519,7 +317,7 @@ def test_train_equals_a_run():
 
 
 def test_training_overfits_one_batch():
-    config = TrainConfig(steps=150, batch_size=2, learning_rate=0.05, warmup=5)
+    config = TrainConfig(steps=80, batch_size=2, learning_rate=0.05, warmup=5)
     texts = [torch.tensor([0, 1, 2, 3, 4, 5]), torch.tensor([6, 5, 3, 1])]
     assert train(tiny(), texts, config)[-1] < 0.02
 
@@ -531,7 +329,7 @@ def batches(run, steps):
     ]
 
 
-@pytest.mark.parametrize("count", [4, 5, 7, 8, 20, 21])
+@pytest.mark.parametrize("count", [4, 7, 20])
 def test_training_takes_each_text_once_a_round(count):
     texts = [torch.tensor([i // 7, i % 7]) for i in range(count)]
     run = started(texts=texts)
@@ -565,12 +363,6 @@ def test_training_batch_is_padded_on_the_right():
 def test_training_batch_goes_to_the_models_device():
     run = Training(tiny().to("meta"), TEXTS, CONFIG)
     assert [tensor.is_meta for tensor in run.batch(0)] == [True, True]
-
-
-def test_training_batch_leaves_the_global_generator_alone():
-    state = torch.get_rng_state()
-    started().batch(3)
-    assert torch.get_rng_state().equal(state)
 
 
 def test_training_hands_on_rate_and_norm(monkeypatch):
@@ -653,7 +445,7 @@ def test_evaluate_is_the_mean_over_all_targets():
     assert evaluate(model, texts) == pytest.approx(total / count)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_evaluate_does_not_depend_on_the_batches(batch_size):
     model, texts = tiny(), texts_of(2, 7, 3, 3, 8, 2, 5)
     wanted = evaluate(model, texts)
@@ -670,13 +462,6 @@ def test_evaluate_leaves_out_texts_without_target(batch_size):
 
 
 @pytest.mark.parametrize("mode", [True, False])
-def test_evaluate_restores_the_mode(mode):
-    model = tiny(dropout=0.5).train(mode)
-    evaluate(model, TEXTS)
-    assert all(module.training == mode for module in model.modules())
-
-
-@pytest.mark.parametrize("mode", [True, False])
 def test_evaluate_restores_the_mode_after_an_error(refused, mode):
     model = tiny().train(mode)
     with refused(ValueError, "token_ids hold 9 tokens; the context has 8"):
@@ -688,15 +473,6 @@ def test_evaluate_drops_nothing():
     state = torch.get_rng_state()
     assert evaluate(tiny(dropout=0.5), TEXTS) == evaluate(tiny(), TEXTS)
     assert torch.get_rng_state().equal(state)
-
-
-def test_evaluate_changes_nothing():
-    model = tiny()
-    before = state_of(model)
-    evaluate(model, TEXTS)
-    assert all(p.grad is None for p in model.parameters())
-    for name, tensor in model.state_dict().items():
-        assert_same(tensor, before[name])
 
 
 def test_evaluate_needs_no_gradient():
@@ -715,12 +491,7 @@ def test_evaluate_needs_no_gradient():
     assert model.enabled == [False]
 
 
-@pytest.mark.parametrize("lengths", [[], [1, 1], [0]])
+@pytest.mark.parametrize("lengths", [[], [1, 0]])
 def test_evaluate_refuses_texts_without_target(refused, lengths):
     with refused(ValueError, "no text has two tokens: there is no next token to pre"):
         evaluate(tiny(), texts_of(*lengths))
-
-
-def test_evaluate_refuses_batch_size(refused):
-    with refused(ValueError, "batch_size must be at least 1; got 0"):
-        evaluate(tiny(), TEXTS, batch_size=0)

@@ -1,0 +1,420 @@
+"""The checks of the reader's code: each usual mistake is made, and must be named."""
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import attention_lib
+from attention_lib import causal_mask, padding_mask, softmax
+
+# What this file is about; a later chapter's checks have a file of tests of their own.
+# What readers write. Each function is named in MISTAKES with the words it must meet.
+
+
+def shares(x):
+    return x / x.sum(-1, keepdims=True)
+
+
+def stable(x):
+    return shares(np.exp(x - x.max(-1, keepdims=True)))
+
+
+def softmax_in_place(x):
+    x -= x.max(-1, keepdims=True)
+    return stable(x)
+
+
+def naive(x):
+    return shares(np.exp(x))
+
+
+def attend(by=6**-0.5, then=softmax, mixed="value"):
+    """Attention in NumPy, with one step another."""
+
+    def answer(query, key, value):
+        return then(query @ key.T * by) @ {"value": value, "key": key}[mixed]
+
+    return answer
+
+
+def attention_in_place(query, key, value):
+    query /= math.sqrt(query.shape[-1])
+    return softmax(query @ key.T) @ value
+
+
+def attention_half_written(query, key, value):
+    scores = ...
+    return softmax(scores) @ value
+
+
+def head(by=5**-0.5, dim=-1, scores="qk", mixed="value"):
+    """A head in torch, with one step another."""
+
+    def answer(x, w_q, w_k, w_v):
+        named = {"q": x @ w_q, "k": x @ w_k, "x": x}
+        raw = named[scores[0]] @ named[scores[1]].mT * by
+        weights = raw if dim is None else raw.softmax(dim)
+        return weights @ (x @ w_v if mixed == "value" else named[mixed])
+
+    return answer
+
+
+def triangle(diagonal):
+    return lambda q, k: torch.ones(q, k, dtype=torch.bool).tril(diagonal(q, k))
+
+
+def real(lengths, max_len, dtype=torch.bool):
+    return (torch.arange(max_len) < lengths[:, None])[:, None].to(dtype)
+
+
+def finder(changed, compared, leaks=True):
+    """Looks for leaks: which positions are changed, which outputs then compared."""
+
+    def answer(function, x):
+        for t in range(4):
+            nudged = x.clone()
+            nudged[:, t] += 1
+            moved = (function(nudged) - function(x)).abs()[0].amax(-1) > 1e-6
+            if t in changed and moved[compared(t)].any():
+                return leaks
+        return not leaks
+
+    return answer
+
+
+def before(t):
+    return slice(0, t)
+
+
+def finder_in_place(function, x):
+    old = function(x)
+    x[:, 2] += 1
+    return not torch.allclose(function(x)[:, :2], old[:, :2])
+
+
+def finder_without_return(function, x):
+    if finder(range(4), before)(function, x):
+        return True
+    return None
+
+
+def finder_silent_at(place):
+    """Says nothing of one of the functions that it is asked about."""
+    asked = iter(range(8))
+    return lambda function, x: None if next(asked) == place else True
+
+
+MISTAKES = {
+    "temperature": [
+        (0, "above 0, not 0"),
+        (-2.0, "above 0, not -2.0"),
+        (math.inf, "above 0, not inf"),
+        (math.nan, "above 0, not nan"),
+        (True, "one number, not a bool"),
+        ("4", "one number, not a str"),
+        ((4, 2), "one number, not a tuple. Is there a comma"),
+        (np.ones(2), "one number, not a ndarray"),
+        (1, "is 0.975: too sharp. Warmer"),
+        (1e-310, "is 1.000: too sharp"),
+        (3.6, "too sharp. Warmer"),
+        (3.8, "too flat. Colder"),
+        (16.0, "too flat. Colder"),
+        (0.27, "yours would multiply them"),
+    ],
+    "softmax": [
+        (lambda x: softmax(x, axis=0), "Each column sums to 1"),
+        (lambda x: np.exp(x) / np.exp(x).sum(), "The whole array sums to 1"),
+        (np.exp, "not divided by their sum"),
+        (shares, "exponential is missing"),
+        (lambda x: np.log(stable(x)), "logarithms"),
+        (lambda x: stable(-x), "largest score gets the smallest weight"),
+        (lambda x: shares(2**x), "powers of 2"),
+        (lambda x: shares(np.exp(x - x.max(0))), "different amounts"),
+        (lambda x: np.exp(x) / np.exp(x).sum(-1), "axis lost on the way"),
+        (naive, "1,000 overflow: what could"),
+        (lambda x: naive(x - x.mean(-1, keepdims=True)), "more than the mean"),
+        (lambda x: naive(x - x.max()), "low scores becomes 0/0"),
+        (lambda x: stable(x.clip(-700, 700)), "Clipping"),
+        (softmax_in_place, "your code changes its input"),
+        (lambda x: stable(x) if x.max() < 9 else None, "gives nothing back"),
+        (lambda x: stable(x).tolist(), "returns a list; it must be a NumPy"),
+        (lambda x: torch.tensor(x).softmax(-1), "returns a torch tensor"),
+        (lambda x: x > 0, "must hold numbers; yours is of type bool"),
+        (lambda x: x * np.nan, "NaN or infinity"),
+        (lambda x: np.array(["a"]), "returns an array that does not hold plain"),
+        (lambda x: stable(x)[0], "shape must be (2, 3) here; yours is (3,)"),
+        (lambda x: stable(x) + np.eye(3)[2], "look at [0, 2] first"),
+    ],
+    "attention": [
+        (attend(by=1), "not scaled: see"),
+        (attend(by=1 / 6), "divided by D"),
+        (attend(by=6), "multiplied by D"),
+        (attend(by=6**0.5), "multiplied by √D"),
+        (attend(by=3**-0.5), "counts the queries"),
+        (attend(by=5**-0.5), "counts the keys"),
+        (attend(by=7**-0.5), "values' width"),
+        (attend(1, lambda s: softmax(s) / 6**0.5), "weights are scaled"),
+        (attend(then=lambda s: softmax(s, axis=0)), "over the queries"),
+        (attend(then=lambda s: np.exp(s) / np.exp(s).sum()), "All weights"),
+        (attend(then=np.exp), "not divided by their sum"),
+        (attend(then=lambda s: s), "never made into weights"),
+        (attend(then=lambda s: softmax(softmax(s))), "one softmax too many"),
+        (attend(mixed="key"), "keys are mixed"),
+        (lambda q, k, v: softmax(q @ k.T / 6**0.5), "These are the weights"),
+        (lambda q, k, v: q @ k.T / 6**0.5, "These are the scores"),
+        (attention_lib.attention, "returns 2 things"),
+        (attention_in_place, "changes its input"),
+        (lambda q, k, v: q @ k, "raised ValueError in `"),
+        (lambda q, k: q @ k.T, "raised TypeError: "),
+    ],
+    "head_width": [
+        (32, "32 is the deviation"),
+        (32**0.5, "wrong way"),
+        (16, "Half of 32"),
+        (64, "Twice 32"),
+        (32**4, "once too often"),
+        (100, "At width 100 the deviation would be 10.0"),
+        (-4, "above 0, not -4"),
+    ],
+    "linear": [
+        (lambda x, w, b: x @ w + b, "not transposed: it is stored"),
+        (lambda x, w, b: x @ w, "not transposed, and the bias"),
+        (lambda x, w, b: x @ w.T, "The bias is missing"),
+        (lambda x, w, b: x @ w.T - b, "subtracted"),
+        (lambda x, w, b: (x + b) @ w.T, "before the product"),
+        (lambda x, w, b: x @ w.T + b[:, None], "by position, not by feature"),
+        (lambda x, w, b: w @ x + b, "on the left"),
+        (lambda x, w, b: x * w + b, "number by number"),
+        (lambda x, w, b: (x @ w.T + b).reshape(2, 3, 3), "For one of shape (2, 3)"),
+        (lambda x, w, b: torch.einsum("bti,oi->bto", x, w) + b, "x of shape (3, 3)"),
+        (lambda x, w, b: (x @ w.T + b)[:2], "For x of shape (3, 3): The shape"),
+        (
+            lambda x, w, b: F.linear(x, w, b).reshape(x.shape[:2] + b.shape),
+            "(3, 3): Your code raised RuntimeError",
+        ),
+        (lambda x, w, b: F.linear(x, w, b) * (x.ndim < 4), "For x of shape (1, 2, 3,"),
+        (lambda x, w, b: F.linear(x, w, b).numpy(), "must be a torch tensor"),
+        (lambda x, w, b: x.to("meta"), "does not hold plain numbers"),
+    ],
+    "parameter_count": [
+        (147456, "three biases are missing"),
+        (147520, "only one bias"),
+        (192, "Only biases"),
+        (49216, "one projection"),
+        (49152, "one weight"),
+        (98432, "two projections"),
+        (149760, "as long as its projection's output"),
+        (196864, "no output projection"),
+        (12 * 147648, "all twelve heads"),
+        (12480, "not square"),
+        (2496, "A weight is a matrix"),
+        (7, "Not that many: list"),
+    ],
+    "head": [
+        (head(by=6**-0.5, mixed="x"), "Two bugs are left"),
+        (head(by=6**-0.5), "One bug is left: the scale"),
+        (head(mixed="x"), "One bug is left: the input is mixed"),
+        (head(by=1, mixed="x"), "not scaled, and the input"),
+        (head(by=1), "not scaled at all"),
+        (head(by=1 / 5), "The scale is the width"),
+        (head(by=5**0.5), "multiplied by the root"),
+        (head(by=3**-0.5), "takes the length"),
+        (head(mixed="q"), "queries are mixed"),
+        (head(mixed="k"), "keys are mixed"),
+        (head(scores="kq"), "changed places"),
+        (head(scores="qq"), "queries are compared with themselves"),
+        (head(scores="kk"), "keys are compared with themselves"),
+        (head(scores="xx", by=6**-0.5), "inputs are compared"),
+        (head(dim=-2), "over the queries"),
+        (head(dim=0), "over the batch"),
+        (head(dim=None), "never made into weights"),
+        (lambda x, q, k, v: (x @ q @ (x @ k).mT / 5**0.5).softmax(-1), "the weights"),
+        (lambda x, q, k, v: (head()(x, q, k, v), x), "returns 2 things"),
+    ],
+    "causal_mask": [
+        (lambda q, k: causal_mask(q, k).T, "triangle flipped"),
+        (lambda q, k: ~causal_mask(q, k), "True means blocked"),
+        (triangle(lambda q, k: k - q - 1), "No query sees itself"),
+        (triangle(lambda q, k: k - q + 1), "one token of the future"),
+        (triangle(lambda q, k: k), "nothing is hidden"),
+        (triangle(lambda q, k: -q), "all is hidden"),
+        (lambda q, k: torch.eye(q, dtype=torch.bool), "itself only"),
+        (triangle(lambda q, k: 0), "2 queries, 5 keys: the first query"),
+        (triangle(lambda q, k: k - q - (k > q)), "one key too few"),
+        (triangle(lambda q, k: k - q + (k > q)), "one key too many"),
+        (triangle(lambda q, k: max(k - q, 0)), "5 queries, 2 keys: the fir"),
+        (triangle(lambda q, k: abs(k - q)), "moved the wrong way"),
+        (lambda q, k: causal_mask(q), "5 keys: The shape must be (2, 5)"),
+        (lambda q, k: causal_mask(q, k).float(), "must hold True and False"),
+        (lambda q, k: causal_mask(q, k).numpy(), "returns a NumPy array"),
+    ],
+    "padding_mask": [
+        (lambda n, k: real(n, k).mT, "queries are masked"),
+        (lambda n, k: real(n, k)[:, 0], "batch along the queries"),
+        (lambda n, k: real(n, k)[:, 0][None], "stands before the batch"),
+        (lambda n, k: real(n, k)[:, None], "an axis too many"),
+        (lambda n, k: real(n, k).expand(-1, k, -1), "All rows are alike"),
+        (lambda n, k: real(n, k) & real(n, k).mT, "own rows see nothing"),
+        (lambda n, k: ~real(n, k), "True marks the padding"),
+        (lambda n, k: padding_mask(n, k, side="left"), "on the left here"),
+        (lambda n, k: real(k - n, k), "marks the last tokens"),
+        (lambda n, k: real(n - 1, k), "real token too few"),
+        (lambda n, k: real(n + 1, k), "padding token too many"),
+        (lambda n, k: real(n, int(n.max())), "as the longest sequence"),
+        (lambda n, k: real(n, k) | True, "Nothing is hidden"),
+        (lambda n, k: real(n, k, torch.int), "must hold True and False"),
+        (lambda n, k: real(n.add_(1) - 1, k), "changes its input"),
+    ],
+    "visible_pairs": [
+        (21, "real queries only"),
+        (30, "causal mask alone"),
+        (40, "padding mask alone"),
+        (34, "the future is not hidden"),
+        (50, "counts every pair"),
+        (23, "hidden pairs"),
+        (12, "shorter text alone"),
+        (15, "longer text alone"),
+        (19, "diagonal is missing"),
+        (torch.tensor(26), "Not that many: count"),
+    ],
+    "from_additive": [
+        (lambda m: m != 0, "True marks what is blocked"),
+        (lambda m: m, "still the additive mask"),
+        (lambda m: m > -math.inf, "Right for -inf. For -1e9, -10,000"),
+        (lambda m: m > -1e5, "lowest finite number: The shape is right"),
+        (lambda m: m == 0, "A small bias is no ban"),
+        (lambda m: m > -10, "Right without biases. With them:"),
+        (lambda m: m.exp(), "must hold True and False"),
+        (lambda m: m.exp_().bool(), "changes its input"),
+    ],
+    "leak_finder": [
+        (lambda f, x: True, "everything leaks"),
+        (lambda f, x: False, "nothing leaks"),
+        (finder(range(4), before, leaks=False), "wrong way round"),
+        (finder(range(4), lambda t: slice(t + 1)), "depend on itself"),
+        (finder(range(4), lambda t: slice(t + 1, None)), "after a change"),
+        (finder([3], before), "change more than the last"),
+        (finder([1, 2, 3], lambda t: t - 1), "compare more than the nei"),
+        (finder([1, 2, 3], lambda t: 0), "compare more than position 0"),
+        (finder([1], before), "change more than position 1"),
+        (finder([2], before), "Judged wrongly: a function in which"),
+        (lambda f, x: not torch.equal(f(x)[:, 0], x[:, 0]), "does not leak."),
+        (finder_in_place, "changes x itself"),
+        (finder_without_return, "is a return missing"),
+        (lambda f, x: 0.5, "attention without a mask came a float"),
+        (lambda f, x: f(x) > 0, "came a Tensor"),
+    ],
+}
+
+
+# What is right, in the book's way and in others.
+
+
+def softmax_by_rows(x):
+    return np.array([[math.exp(a - max(row)) for a in row] for row in x.tolist()]) / [
+        [sum(math.exp(a - max(row)) for a in row)] for row in x.tolist()
+    ]
+
+
+def attention_by_torch(query, key, value):
+    arrays = [torch.from_numpy(array) for array in (query, key, value)]
+    return F.scaled_dot_product_attention(*arrays).numpy()
+
+
+def head_by_torch(x, w_q, w_k, w_v):
+    return F.scaled_dot_product_attention(x @ w_q, x @ w_k, x @ w_v)
+
+
+def causal_by_loops(query_len, key_len):
+    mask = torch.zeros(query_len, key_len, dtype=torch.bool)
+    for row in range(query_len):
+        mask[row, : max(0, key_len - query_len + row + 1)] = True
+    return mask
+
+
+def padding_by_loops(lengths, max_len):
+    rows = [[place < length for place in range(max_len)] for length in lengths.tolist()]
+    return torch.tensor(rows).unsqueeze(1)
+
+
+def finder_by_gradients(function, x):
+    x = x.clone().requires_grad_()
+    for t in range(x.shape[1] - 1):
+        (slope,) = torch.autograd.grad(function(x)[:, t].sum(), x)
+        if slope[:, t + 1 :].any():
+            return True
+    return False
+
+
+def finder_by_prefixes(function, x):
+    whole = function(x)
+    same = [
+        torch.allclose(function(x[:, :t]), whole[:, :t], atol=1e-6) for t in (1, 2, 3)
+    ]
+    return np.bool_(not all(same))
+
+
+def finder_as_tensor(function, x):
+    return torch.tensor(finder(range(4), before)(function, x))
+
+
+RIGHT = {
+    "temperature": [
+        3.7,
+        np.float32(3.72),
+    ],
+    "head_width": [
+        1024,
+        32.0**2,
+    ],
+    "softmax": [
+        stable,
+        softmax,
+        softmax_by_rows,
+        lambda x: np.exp(x - np.logaddexp.reduce(x, 1)[:, None]),
+    ],
+    "attention": [
+        attend(),
+        attention_by_torch,
+        lambda *qkv: attention_lib.attention(*qkv)[0].astype(np.float32),
+    ],
+    "linear": [
+        F.linear,
+        lambda x, w, b: torch.einsum("...i,oi->...o", x, w) + b,
+        lambda x, w, b: (x[..., None, :] * w).sum(-1) + b,
+    ],
+    "parameter_count": [
+        3 * (768 * 64 + 64),
+        torch.tensor(147648),
+    ],
+    "head": [
+        head(),
+        head_by_torch,
+        lambda *given: torch.nn.Parameter(head()(*given)),
+    ],
+    "causal_mask": [
+        causal_mask,
+        causal_by_loops,
+        triangle(lambda q, k: k - q),
+    ],
+    "padding_mask": [
+        padding_mask,
+        padding_by_loops,
+    ],
+    "visible_pairs": [
+        27,
+        np.int64(27),
+    ],
+    "from_additive": [
+        lambda mask: mask > -1000,
+        lambda mask: mask.exp().bool(),
+    ],
+    "leak_finder": [
+        finder(range(4), before),
+        finder_by_gradients,
+        finder_by_prefixes,
+        finder_as_tensor,
+    ],
+}

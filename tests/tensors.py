@@ -1,0 +1,16 @@
+"""What tests of tensors share: equal to the bit, and results with their gradients."""
+
+import torch
+
+
+def assert_same(result, wanted):
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)
+
+
+def values_and_gradients(function, *inputs):
+    """The result, and the gradient of each input, for one direction of the result."""
+    inputs = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    result = function(*inputs)
+    direction = torch.linspace(-1, 1, result.numel(), dtype=result.dtype)
+    gradients = torch.autograd.grad(result, inputs, direction.view_as(result))
+    return result, *gradients
