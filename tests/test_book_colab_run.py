@@ -13,8 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.check.colab_copies import Run, check, layer, row
-from tools.export.colab import dependencies, set_up_source, stamped, write_copies
-from tools.export.links import Links, cells_with_anchors
+from tools.export.copies import dependencies, set_up_source, stamp, write_copies
 
 ROOT = Path(__file__).resolve().parents[1]
 Said = tuple[int, list[str]]  # status, printed lines
@@ -271,10 +270,9 @@ def small_copy(served: tuple[str, str], folder: Path, text: str) -> Path:
     printed = [new_output("stream", name="stdout", text=text)]
     cell = new_code_cell("print('a cat')", outputs=printed, execution_count=1)
     notebook = new_notebook(cells=[new_markdown_cell("# Small"), cell])
-    book = Links(*served, None, {"small.ipynb": cells_with_anchors(notebook)})
     path = folder / "small.ipynb"
-    made = stamped(notebook, "small.ipynb", set_up_source(*served, []), book)
-    nbformat.write(made, path)
+    stamp(notebook, set_up_source(*served, []))
+    nbformat.write(notebook, path)
     return path
 
 

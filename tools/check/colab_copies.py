@@ -17,7 +17,7 @@ from typing import Any
 import nbformat
 
 from tools.check.environments import UnavailableError, environment
-from tools.export.colab import SOURCES, write_copies
+from tools.export.copies import SOURCES, write_copies
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = Path("_build", "colab-check")

@@ -1,6 +1,6 @@
 """The set-up cell of each copy: all that follows this text, in a file that is checked.
 
-`tools.export.colab` fills in the three values. The cell stands alone, and learners
+`tools.export.copies` fills in the three values. The cell stands alone, and learners
 read it.
 """
 
