@@ -31,7 +31,6 @@ SLOWEST = (
     "tests/test_book_phone.py",
     "notebooks/08-training.ipynb",
     "tests/test_book_site.py",
-    "tests/test_book_solutions.py",
 )
 
 Spoken = Callable[..., list[str]]
@@ -41,14 +40,6 @@ Refused = Callable[[type[Exception], str], AbstractContextManager[None]]
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: browsers and kernels let a test wait."""
     return (os.cpu_count() or 1) + 1
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--whole-chapters",
-        action="store_true",
-        help="run solutions in all of a chapter",
-    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

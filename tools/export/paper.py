@@ -21,7 +21,7 @@ LEFT_OUT = (
     "details.hide.above-input, details.hide > summary, nav.contents"
 )
 LONG = 25  # lines of code that may stand on two sheets
-HEADINGS = [f"h{level}" for level in range(1, 7)]
+HEADINGS = ["h1", "h2", "h3", "h4", "h5"]
 FIRST = "About this book"  # the site's first page is called as the book is
 APPENDIX = "Solutions and answers"
 AT_THE_END = ("Solution", "Answers")
@@ -62,14 +62,16 @@ def read_pages(root: Path) -> list[Page]:
     """Return every page of `_toc.yml` in its order.
 
     Raises:
-        ValueError: a page is not built, or an exercise of a solution is not found.
+        ValueError: a page is not built, or not as expected.
     """
     toc = read_yaml(root / "_toc.yml")
-    parts = {"": [toc["root"]]} | {it["caption"]: files(it) for it in toc["parts"]}
-    names = [it.removesuffix(".md") for inside in parts.values() for it in inside]
-    first = {it[0].removesuffix(".md"): part for part, it in parts.items()}
+    first = {files(part)[0]: part["caption"] for part in toc["parts"]}
+    found = [toc["root"], *files(toc)]
+    names = [it.removesuffix(".md") for it in found]
     site = root / "_build/html"
-    pages = [_page(site, name, first.get(name, ""), names) for name in names]
+    pages = [
+        _page(site, it.removesuffix(".md"), first.get(it, ""), names) for it in found
+    ]
     pages[0].body.select("h2")[0].string = FIRST
     return pages
 
@@ -88,11 +90,7 @@ def document(root: Path, pages: list[Page], state: str) -> str:
 
 
 def anchor(name: str, fragment: str = "") -> str:
-    """Return a place's name in the document: each page has its own `exercises`.
-
-    >>> anchor("chapters/03-masks", "exercises")
-    'chapters-03-masks--exercises'
-    """
+    """Return a place's name in the document: each page has its own `exercises`."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return f"{slug}--{fragment}" if fragment else slug
 
@@ -111,19 +109,17 @@ def _page(site: Path, name: str, part: str, known: list[str]) -> Page:
         tag.decompose()
     plain = [it for it in body.find_all(["p", "pre"]) if not it.find(class_="math")]
     samples = [it.get_text() for it in plain]
-    for code in body.find_all("pre"):
-        if code.get_text().count("\n") > LONG:
-            code["class"] = "long"
+    for code in (it for it in plain if it.get_text().count("\n") > LONG):
+        code["class"] = "long"
     for tag in body.find_all(id=True):
         tag["id"] = anchor(name, str(tag["id"]))
     body["id"] = anchor(name)
     _lead_inside(body, name, known)
-    for level in range(5, 0, -1):
-        for heading in body.find_all(f"h{level}"):
-            heading.name = f"h{level + 1}"
+    for heading in body.find_all(HEADINGS):
+        heading.name = f"h{int(heading.name[1]) + 1}"
     # A section may begin on the sheet before its heading: the heading gets its anchor.
     for section in body.select("section[id]"):
-        title = section.find(HEADINGS, recursive=False)
+        title = section.find([*HEADINGS, "h6"], recursive=False)
         if isinstance(title, Tag) and not title.get("id"):
             title["id"] = section.attrs.pop("id")
             for span in title.find_previous_siblings("span", id=True):
@@ -163,8 +159,8 @@ def _moved(body: Tag, name: str) -> Iterator[tuple[str, str, str]]:
             continue
         quiz = folded.find_parent(class_="quiz")
         owner = quiz or folded.find_previous(class_="exercise")
-        asked = owner.select_one(".admonition-title, .quiz-question") if owner else None
-        if owner is None or asked is None or not owner.get("id"):
+        asked = owner and owner.select_one(".admonition-title, .quiz-question")
+        if not owner or not asked or not owner.get("id"):
             raise ValueError(f"{name}: {word!r} follows no exercise with a name")
         title, place = asked.get_text(), str(owner["id"])
         if quiz:
