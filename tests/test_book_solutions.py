@@ -35,6 +35,8 @@ def solved(chapter: Path) -> tuple[NotebookNode, list[NotebookNode]]:
     for cell in notebook.cells:
         if "exercise" in cell.metadata.get("tags", []):
             exercises.append(cell)
+            # No answer yet, or a mistake to find.
+            assert re.search("[○✗]", str(cell.outputs))
         elif cell.cell_type == "markdown":
             for solution in SOLUTION.findall(cell.source):
                 solutions += 1

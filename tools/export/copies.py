@@ -50,16 +50,9 @@ From {{address}}, commit {{commit}}; {GENERATED} {{kind}}`, which overwrites the
 need `attention_lib`: the first cell of a copy for Colab fetches it; for others, run
 `pip install git+{{address}}@{{commit}}` and start Jupyter in this folder.
 """
-CHECKS = """
-Each exercise ends with a check: ○ says that there is no answer yet, ✗ what is wrong, ✓
-that it is right.
-"""
-NOTE = (
-    "*A copy without solutions, from [Attention, step by step]({address}), commit "
-    "{commit:.8}. Text and figures: "
-    "[CC BY 4.0](https://creativecommons.org/licenses/by/4.0/). "
-    "Code: [Apache-2.0](https://www.apache.org/licenses/LICENSE-2.0).*"
-)
+NOTE = """*A copy without solutions, from [Attention, step by step]({address}), commit
+{commit:.8}. Text and figures: [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/).
+Code: [Apache-2.0](https://www.apache.org/licenses/LICENSE-2.0).*"""
 
 
 def main(root: Path = ROOT) -> int:
@@ -89,10 +82,8 @@ def origin(root: Path) -> tuple[str, str]:
     """
     address = repository_address(root)
     if address is None:
-        raise ValueError(
-            "the repository's address is not known: add it with `git remote add "
-            "origin ADDRESS`. In CI, GITHUB_REPOSITORY says it"
-        )
+        known = "add it with `git remote add origin ADDRESS`, or GITHUB_REPOSITORY"
+        raise ValueError(f"the repository's address is not known: {known}")
     try:
         commit = git(root, "rev-parse", "HEAD")
         changed = git(root, "status", "--porcelain", "--", *SOURCES).splitlines()
@@ -101,10 +92,7 @@ def origin(root: Path) -> tuple[str, str]:
         raise ValueError(f"no commit can be read here: {said}") from error
     if changed:
         names = ", ".join(line[3:] for line in changed)
-        raise ValueError(
-            f"{names} differ from commit {commit:.8}, which the copies lead to: "
-            "commit or undo the changes first"
-        )
+        raise ValueError(f"{names} differ from commit {commit:.8}: commit or undo them")
     return address, commit
 
 
@@ -148,7 +136,7 @@ def write_copies(
     for name, book in books.items():
         nbformat.write(book, output / name)
     kind = "student" if student else "colab"
-    text = README.format(address=address, commit=commit, kind=kind) + CHECKS * student
+    text = README.format(address=address, commit=commit, kind=kind)
     readme.write_text(text, encoding="utf-8")
     return [output / name for name in books]
 
@@ -183,11 +171,7 @@ class Links:
     anchors: dict[str, dict[str, str]]
 
     def rewritten(self, text: str, name: str) -> str:
-        """Return the Markdown of a cell of notebook `name`, each link leading on.
-
-        Raises:
-            ValueError: a link leads to no notebook, or to an anchor that is not there.
-        """
+        """Return the Markdown of a cell of notebook `name`, each link leading on."""
         return TARGET.sub(
             lambda it: self._lead(it["target"], name) if it["target"] else it[0], text
         )
@@ -222,21 +206,18 @@ def take_solutions_out(book: NotebookNode, name: str) -> None:
     """Take the solutions out, and leave exercises as they are before anybody ran them.
 
     Raises:
-        ValueError: not as many solutions as exercises, so one might stay.
+        ValueError: there are not as many solutions as exercises.
     """
     exercises = [it for it in book.cells if "exercise" in it.metadata.get("tags", [])]
     for cell in exercises:
         cell.outputs, cell.execution_count = [], None
     removed = 0
     for cell in (cell for cell in book.cells if cell.cell_type == "markdown"):
-        cell.source, found = SOLUTION.subn("", cell.source)
-        cell.source = cell.source.rstrip()
-        removed += found
+        removed += len(SOLUTION.findall(cell.source))
+        cell.source = SOLUTION.sub("", cell.source).rstrip()
     if removed != len(exercises):
-        raise ValueError(
-            f"{name}: {len(exercises)} exercises, but {removed} folded solutions: "
-            "each exercise needs one dropdown called Solution"
-        )
+        counts = f"{len(exercises)} exercises, but {removed} folded solutions"
+        raise ValueError(f"{name}: {counts}: each needs one dropdown called Solution")
     book.cells = [cell for cell in book.cells if cell.source]
 
 

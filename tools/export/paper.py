@@ -24,7 +24,6 @@ LONG = 25  # lines of code that may stand on two sheets
 HEADINGS = ["h1", "h2", "h3", "h4", "h5"]
 FIRST = "About this book"  # the site's first page is called as the book is
 APPENDIX = "Solutions and answers"
-AT_THE_END = ("Solution", "Answers")
 
 
 @dataclass(frozen=True)
@@ -52,18 +51,9 @@ class Page:
         found = self.body.select("h2[id], h3[id]", limit=0 if chapter else 1)
         return {str(it["id"]): " ".join(it.get_text().split()) for it in found}
 
-    @property
-    def title(self) -> str:
-        """The text of its first heading."""
-        return next(iter(self.contents.values()))
-
 
 def read_pages(root: Path) -> list[Page]:
-    """Return every page of `_toc.yml` in its order.
-
-    Raises:
-        ValueError: a page is not built, or not as expected.
-    """
+    """Return every page of `_toc.yml` in its order."""
     toc = read_yaml(root / "_toc.yml")
     first = {files(part)[0]: part["caption"] for part in toc["parts"]}
     found = [toc["root"], *files(toc)]
@@ -85,7 +75,7 @@ def document(root: Path, pages: list[Page], state: str) -> str:
         address=repository_address(root),
         state=state,
         pages=pages,
-        titles={anchor(it.name): it.title for it in pages} | {"solutions": APPENDIX},
+        appendix=APPENDIX,
     )
 
 
@@ -155,7 +145,7 @@ def _moved(body: Tag, name: str) -> Iterator[tuple[str, str, str]]:
     questions = 0
     for folded in body.find_all("details"):
         word = folded.summary.get_text().strip() if folded.summary else ""
-        if folded.summary is None or word not in AT_THE_END:
+        if folded.summary is None or word not in ("Solution", "Answers"):
             continue
         quiz = folded.find_parent(class_="quiz")
         owner = quiz or folded.find_previous(class_="exercise")

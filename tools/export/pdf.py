@@ -1,11 +1,10 @@
 """Make a PDF of the whole book from the pages of the site, with nothing executed.
 
-Run as `python -m tools.export.pdf [--output FILE]`. The site is brought up to date
-first. A browser prints its pages as one document, with contents in front and solutions
-at the end. What is wrong with the PDF is said, and makes the exit status 1.
+Run as `python -m tools.export.pdf`. The site is brought up to date first. A browser
+prints its pages as one document, with contents in front and solutions at the end. What
+is wrong with the PDF is said, and makes the exit status 1.
 """
 
-import argparse
 import json
 import re
 import signal
@@ -23,23 +22,19 @@ from playwright.sync_api import sync_playwright
 from tools.address import git
 from tools.browser import FLAGS, find_browser
 from tools.chapters import ROOT
+from tools.export.copies import SOLUTION
 from tools.export.paper import APPENDIX, Page, document, read_pages
 
-OUTPUT = Path("_build", "book.pdf")
-SCRIPT = Path(__file__).with_name("paper.js")
 WIDTH = 628  # CSS pixels between the margins of paper.css: 166 mm
 PRINTS = 4  # two, unless filling in a number moved a line
 LIMIT = 900  # seconds: it must tell a hang from a slow machine
 LARGEST = 10_000_000  # bytes: what mail still takes
 MOST = 400  # sheets of paper: more, and something repeats itself
-SOLUTION = re.compile(r"<summary>Solution</summary>(.*?)</details>", re.DOTALL)
 
 
 def main(root: Path = ROOT) -> int:
     """Write the PDF, and return the command's exit status."""
-    parser = argparse.ArgumentParser(prog="tools.export.pdf", description=__doc__)
-    parser.add_argument("--output", type=Path, default=root / OUTPUT)
-    output: Path = parser.parse_args().output
+    output = root / "_build/book.pdf"
     site = [sys.executable, "-m", "tools.site"]
     if subprocess.run(site, cwd=root, check=False, timeout=LIMIT).returncode:
         return 1
@@ -78,10 +73,7 @@ def make(root: Path, output: Path) -> list[str]:
 
 
 def printed(source: Path) -> tuple[bytes, list[str]]:
-    """Print a document, and return what is wrong with its looks.
-
-    Twice or more: what the first print says of pages is filled into the contents.
-    """
+    """Print a document until its page numbers stay, and say what looks wrong."""
     numbers: dict[str, int] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -93,7 +85,7 @@ def printed(source: Path) -> tuple[bytes, list[str]]:
             page = browser.new_page(viewport={"width": WIDTH, "height": 1000})
             page.emulate_media(media="print")
             page.goto(source.as_uri(), timeout=LIMIT * 1000)
-            page.add_script_tag(path=SCRIPT)
+            page.add_script_tag(path=Path(__file__).with_name("paper.js"))
             wanted = page.evaluate("(numbers) => paper.fill(numbers)", numbers)
             found: list[str] = page.evaluate(f"paper.faults({WIDTH})")
             data = page.pdf(outline=True, tagged=True, prefer_css_page_size=True)
