@@ -1,8 +1,7 @@
 """Every folded solution passes the check that readers run.
 
-Here in this process, with the cells of its chapter that make the names that it uses:
-seconds, where whole chapters take minutes. What a cell changes in a value of another
-one, and the state of random generators, is not followed: the slow test runs all cells.
+In this process, with the cells that make the names that it uses. What a cell changes
+in another one's value is not followed: the slow test runs whole chapters.
 """
 
 import ast
@@ -57,11 +56,9 @@ class Names(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         for number in reversed(range(len(self.cells))):
-            names = symtable.symtable(self.cells[number], "a cell", "exec")
-            if any(
-                it.get_name() == name and (it.is_assigned() or it.is_imported())
-                for it in names.get_symbols()
-            ):
+            table = symtable.symtable(self.cells[number], "a cell", "exec")
+            found = table.lookup(name) if name in table.get_identifiers() else None
+            if found and (found.is_assigned() or found.is_imported()):
                 # What this cell needs was made before it.
                 after, self.cells = self.cells, self.cells[:number]
                 exec(after[number], self, self)
