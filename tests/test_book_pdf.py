@@ -202,7 +202,7 @@ def test_fault_of_a_document_is_named(small: Path, tmp_path: Path) -> None:
         'over the margin, under "1. One": ',
         'a formula is cut off, under "1.1. Same name": x',
         'a formula is not drawn, under "1.1. Same name": x',
-        "a link leads nowhere: /book-words--wrod",
+        'a link leads nowhere, under "1. One": word',
     ):
         assert [it for it in found if it.startswith(fault)], fault
 

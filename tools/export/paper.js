@@ -36,6 +36,8 @@ const paper = {
     };
     const drawn = (formula) => parts(formula).length && parts(formula).every((it) => it.offsetWidth);
     return [
+      // A browser leaves such links out of the PDF without a word.
+      ...told("a link leads nowhere", all('a[href^="#"]').filter((link) => !document.getElementById(decodeURIComponent(link.hash.slice(1))))),
       ...told("no picture", all("img").filter((image) => !image.naturalWidth)),
       ...told("over the margin", wide.filter((it) => !wide.some((other) => other !== it && it.contains(other)))),
       ...told("a formula is cut off", all(".math").filter(cut)),
