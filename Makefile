@@ -31,13 +31,13 @@ serve: setup ## show the site, and rebuild and reload it on every change
 	@$(PY) -m tools.site.serve
 
 colab: setup ## copy the notebooks for Colab, with a set-up cell; ARGS=--output DIR
-	@$(PY) -m tools.export.colab $(ARGS)
+	@$(PY) -m tools.export.copies --colab $(ARGS)
 
 pdf: setup ## make a PDF of the whole book, _build/book.pdf; needs Chromium
 	@$(PY) -m tools.export.pdf $(ARGS)
 
 student: setup ## copy the notebooks without solutions, to hand out; ARGS=--colab
-	@$(PY) -m tools.export.student $(ARGS)
+	@$(PY) -m tools.export.copies --student $(ARGS)
 
 notebooks: setup ## execute the chapters whose record is stale
 	@$(PY) -m tools.record $(ARGS)

@@ -42,7 +42,6 @@ FIRST = (
     "notebooks/",
     "tests/test_book_visits.py",
     "tests/test_book_views.py",
-    "tests/test_book_solutions.py",
 )
 # Where a run's time went: the first that a file's name begins with.
 KINDS = {

@@ -13,8 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.check.colab_copies import check, layer
-from tools.export.colab import dependencies, set_up_source, stamped, write_copies
-from tools.export.links import Links, cells_with_anchors
+from tools.export.copies import dependencies, set_up_source, stamp, write_copies
 
 ROOT = Path(__file__).resolve().parents[1]
 Origin = tuple[Path, str]  # a repository and its commit
@@ -213,10 +212,10 @@ def test_check_fails_where_an_output_differs_or_nothing_was_fetched(
     cell = new_code_cell("print('a cat')", outputs=printed, execution_count=1)
     notebook = new_notebook(cells=[new_markdown_cell("# Small"), cell])
     served = (f"file://{origin[0]}", origin[1])
-    book = Links(*served, None, {"small.ipynb": cells_with_anchors(notebook)})
     source = set_up_source(*served, []).replace("    set_up()", "    pass")
     path = tmp_path / "small.ipynb"
-    nbformat.write(stamped(notebook, path.name, source, book), path)
+    stamp(notebook, source)
+    nbformat.write(notebook, path)
     faults, cells = check([path], Path(sys.executable))
     assert [cell["outcome"] for cell in cells] == ["passed", "failed"]
     assert faults[0] == "small, code cell 2"

@@ -1,28 +1,19 @@
-"""The book on paper, on a small book: `make pdf` checks the whole one by itself."""
+"""The book on paper: a small book here, the whole one by `make test-all`."""
 
-import re
+import json
 import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pikepdf
+import pypdfium2
 import pytest
 from bs4 import BeautifulSoup
 
 from tests.browsing import opened_browser
-from tools.export import paper_check as check
 from tools.export import pdf
-from tools.export.paper_book import contents, whole_book
-from tools.export.paper_check import (
-    Paper,
-    dead_links,
-    misplaced_solutions,
-    wrong_contents,
-)
-from tools.export.paper_pages import read_pages
+from tools.export.paper import document, read_pages
 
 TOC = """format: jb-book
 root: book/index.md
@@ -32,28 +23,31 @@ parts:
   - caption: Around
     chapters: [{file: book/words.md}]
 """
-CONFIG = 'title: "Small & short"\nauthor: Ada\n'
-PROJECT = '[project]\nversion = "1.2.3"\n'
+CONFIG = 'title: "Small & short"\nauthor: Ada\nlogo: book/_static/dot.png\n'
 PAGE = '<nav>frame</nav><article class="bd-article">{}</article><script>run()</script>'
-INDEX = "<h1>Small &amp; short</h1><p><a href='../chapters/01-one.html'>Start</a></p>"
-CHAPTER = """
+INDEX = """<section id="small"><h1>Small &amp; short</h1>
+<p><a href='../chapters/01-one.html'>Start</a></p></section>"""
+FORMULA = """<div class="math"><span class="katex-display"><span class="katex-html">
+<span style="display: inline-block; width: {}px">x</span></span></span></div>"""
+CHAPTER = f"""
 <section id="one"><h1>1. One<a class="headerlink" href="#one">#</a></h1>
 <p><a href="../book/words.html#word">word</a> <a href="https://example.org/a">far</a>
 <a href="../genindex.html">all names</a></p>
-<section id="twice"><h2>1.1. Same name</h2>
+<section id="twice"><h2>1.1. Same name</h2>{FORMULA.format(80)}
 <details class="hide above-input"><summary>Show</summary><pre>plot()</pre></details>
 <details class="hide below-input"><summary>Show</summary><pre>42</pre></details>
-<img src="../_images/dot.png" alt="A dot" loading="lazy">
+<img src="../_images/dot.png" alt="A dot" loading="lazy"><p hidden>Unseen.</p>
 <div class="exercise admonition" id="ex-1">
 <p class="admonition-title">Exercise 1 · Add</p></div>
 <details class="sd-dropdown"><summary>Hint</summary><p>Think.</p></details>
 <details class="sd-dropdown"><summary><span>Solution</span></summary>
 <div class="sd-summary-content"><pre>secret = 1 + 1</pre></div></details>
 <div class="quiz" id="quiz-1"><p class="quiz-question">Who?</p><ol><li>You.</li></ol>
-<details><summary>Answers</summary><ol><li>Right: all do.</li></ol></details></div>
+<details><summary>Answers</summary><ol><li><p>Right: all.</p></li></ol></details></div>
 <nav class="contents local" id="c"><a href="#twice">Same name</a></nav>
 </section></section>"""
 WORDS = '<section id="twice"><h1>Words</h1><p id="word">A word.</p></section>'
+RECORD = "<details>\n<summary>Solution</summary>\n\n```python\nsecret = 1 + 1\n```\n"
 DOT = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
     "0000000c4944415408d763f8cfc0000003010100c9fe92ef0000000049454e44ae426082"
@@ -61,11 +55,12 @@ DOT = bytes.fromhex(
 
 
 def small_book(root: Path, chapter: str = CHAPTER) -> Path:
-    """A built site of three pages."""
+    """A built site of three pages, and the record of a chapter."""
+    cells = [{"source": "# One"}, {"source": RECORD + "\n</details>"}]
     for name, text in (
         ("_toc.yml", TOC),
         ("_config.yml", CONFIG),
-        ("pyproject.toml", PROJECT),
+        ("notebooks/01-one.ipynb", json.dumps({"cells": cells})),
         ("_build/html/book/index.html", PAGE.format(INDEX)),
         ("_build/html/chapters/01-one.html", PAGE.format(chapter)),
         ("_build/html/book/words.html", PAGE.format(WORDS)),
@@ -73,278 +68,155 @@ def small_book(root: Path, chapter: str = CHAPTER) -> Path:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    (root / "_build/html/_images").mkdir()
-    (root / "_build/html/_images/dot.png").write_bytes(DOT)
+    for folder in ("_images", "_static"):
+        (root / "_build/html" / folder).mkdir()
+        (root / "_build/html" / folder / "dot.png").write_bytes(DOT)
     return root
 
 
-def document(root: Path) -> BeautifulSoup:
-    return BeautifulSoup(whole_book(root), "html.parser")
+def text_of(tag: Any) -> str:
+    return str(tag.get_text(" ", strip=True))
 
 
-# The document.
-
-
-def test_links_lead_to_the_anchors_of_the_whole(tmp_path: Path) -> None:
-    found = document(small_book(tmp_path))
-    links = {it.get_text(): it["href"] for it in found.select(".page a[href]")}
+def test_document_of_a_small_book(tmp_path: Path) -> None:
+    root = small_book(tmp_path)
+    found = BeautifulSoup(document(root, read_pages(root), "now"), "html.parser")
+    ids = [str(it["id"]) for it in found.select("[id]")]
+    assert len(ids) == len(set(ids))
+    links = {text_of(it): str(it["href"]) for it in found.select(".page a[href]")}
     assert links["Start"] == "#chapters-01-one"
     assert links["word"] == "#book-words--word"
     assert links["far"] == "https://example.org/a"
     assert "all names" not in links  # no page of the book
-    ids = [str(it["id"]) for it in found.select("[id]")]
-    assert len(ids) == len(set(ids))
-    inside = [str(it["href"])[1:] for it in found.select("a[href^='#']")]
-    assert set(inside) - set(ids) == set()
-
-
-def test_link_without_an_anchor_is_refused(tmp_path: Path) -> None:
-    chapter = CHAPTER.replace("words.html#word", "words.html#wrod")
-    with pytest.raises(ValueError, match="chapters/01-one: #book-words--wrod leads to"):
-        whole_book(small_book(tmp_path, chapter))
-
-
-def test_solution_moves_to_the_end_and_the_hint_stays(tmp_path: Path) -> None:
-    found = document(small_book(tmp_path))
-    appendix = found.select_one("#solutions")
-    assert appendix is not None
-    solution = appendix.extract()
-    assert "secret = 1 + 1" in solution.get_text()
-    assert "Exercise 1 · Add" in solution.get_text()
-    assert "secret" not in found.get_text()
-    assert "Think." in found.get_text()
-    there = found.select_one(".pointer a")
-    back = solution.select_one(".pointer a")
-    assert there is not None
-    assert back is not None
-    assert there["href"] == "#solution--chapters-01-one--ex-1"
-    assert back["href"] == "#chapters-01-one--ex-1"
-
-
-def test_solution_without_an_exercise_is_refused(tmp_path: Path) -> None:
-    chapter = CHAPTER.replace('class="exercise', 'class="other')
-    with pytest.raises(ValueError, match="follows no exercise"):
-        whole_book(small_book(tmp_path, chapter))
-
-
-def test_nothing_is_left_to_click(tmp_path: Path) -> None:
-    found = document(small_book(tmp_path))
-    assert found.select("script, button, details, summary, .headerlink, .local") == []
-    assert "frame" not in found.get_text()
-    assert "plot()" not in found.get_text()  # the code of a plot is folded away
-    assert "42" in found.get_text()  # an output that waits for a guess is shown
-    assert "Show" not in found.get_text()
-
-
-def test_answers_of_a_quiz_stand_behind_the_last_one(tmp_path: Path) -> None:
-    found = document(small_book(tmp_path))
-    quiz = found.select_one(".quiz")
-    assert quiz is not None
-    assert quiz.get_text(" ", strip=True) == "Question 1. Who? You."
-    answers = quiz.find_next_sibling(class_="answers")
-    assert answers is not None
-    told = answers.get_text(" ", strip=True)
-    assert told == "Answers Question 1 Right: all do."
-
-
-def test_quiz_without_answers_is_refused(tmp_path: Path) -> None:
-    chapter = CHAPTER.replace("<summary>Answers</summary>", "")
-    with pytest.raises(ValueError, match="chapters/01-one: a quiz has no question"):
-        whole_book(small_book(tmp_path, chapter))
-
-
-def test_picture_comes_from_the_site_at_once(tmp_path: Path) -> None:
-    image = document(small_book(tmp_path)).select_one(".page img")
-    assert image is not None
-    assert image["src"] == "../html/_images/dot.png"
-    assert "loading" not in image.attrs
-
-
-def test_contents_name_parts_pages_and_sections(tmp_path: Path) -> None:
-    pages = read_pages(small_book(tmp_path), "../html")
-    lines = BeautifulSoup(contents(pages), "html.parser").select("p")
-    texts = [it.get_text().removesuffix("000") for it in lines]
-    assert texts[1:] == [
-        "Build it", "1. One", "1.1. Same name", "Around", "Words", "Solutions",
+    assert {it[1:] for it in links.values() if it.startswith("#")} <= set(ids)
+    lines = [text_of(it).removesuffix(" 000") for it in found.select(".contents p")]
+    assert lines == [
+        "About this book", "Build it", "1. One", "1.1. Same name", "Around", "Words",
+        "Solutions and answers",
     ]  # fmt: skip
+    image = found.select(".page img")[0]
+    assert image.attrs == {"src": "../html/_images/dot.png", "alt": "A dot"}
+    # Nothing is left to click. What waits for a guess is shown, the code of plots not.
+    assert found.select("script, button, details, summary, .headerlink, .local") == []
+    end = found.select("#solutions")[0].extract()
+    assert text_of(end) == (
+        "Solutions and answers 1. One Exercise 1 · Add Back: page 000 secret = 1 + 1 "
+        "Question 1 Back: page 000 Right: all."
+    )
+    told = " ".join(text_of(it) for it in found.select(".page"))
+    assert "Think. Solution: page 000 Question 1. Who? You. Answers: page 000" in told
+    assert "42" in told
+    for hidden in ("frame", "plot()", "Show", "Unseen", "secret", "Right"):
+        assert hidden not in told
 
 
-def test_page_that_is_not_built_is_named(tmp_path: Path) -> None:
-    root = small_book(tmp_path)
-    (root / "_build/html/book/words.html").unlink()
-    with pytest.raises(ValueError, match=r"words\.html is not there: run `make book`"):
-        whole_book(root)
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('class="exercise', 'class="other', "'Solution' follows no exercise"),
+        ('id="quiz-1"', "", "'Answers' follows no exercise"),
+        ("words.md", "a.md", r"a\.html is not there: run `make"),
+    ],
+)
+def test_site_that_is_not_as_expected_is_refused(
+    tmp_path: Path, old: str, new: str, fault: str
+) -> None:
+    root = small_book(tmp_path, CHAPTER.replace(old, new))
+    (root / "_toc.yml").write_text(TOC.replace(old, new))
+    with pytest.raises(ValueError, match=fault):
+        read_pages(root)
 
 
 # On paper.
 
 
-@dataclass
-class Printed:
-    """A small book, its document and its PDF."""
-
-    root: Path
-    document: str
-    output: Path
-    paper: Paper
-
-
-def needs_browser() -> None:
-    with opened_browser():
-        pass
-
-
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Printed:
-    needs_browser()
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The PDF of a small book."""
+    with opened_browser():  # or the tests are skipped
+        pass
     root = small_book(tmp_path_factory.mktemp("book"))
-    output = root / "_build/book.pdf"
-    # No fault: no picture is missing, no text stands over the margin, and what follows.
-    assert pdf.make(root, output) == []
-    text = (root / "_build/pdf/book.html").read_text(encoding="utf-8")
-    return Printed(root, text, output, check.read_paper(output))
+    assert pdf.make(root, root / "book.pdf") == []
+    return root / "book.pdf"
 
 
-@pytest.fixture
-def opened(small: Printed) -> Iterator[pikepdf.Pdf]:
-    with pikepdf.open(small.output) as book:
-        yield book
+def test_sheets_of_the_small_book(small: Path) -> None:
+    with pypdfium2.PdfDocument(small) as book:
+        sheets = [page.get_textpage().get_text_range() for page in book]
+    assert len(sheets) == 6
+    for words in ("Small & short", "Ada", "CC BY 4.0", "Apache-2.0"):
+        assert words in sheets[0]
+    titles = ("Contents", "About this book", "1. One", "Words", "Solutions and answers")
+    for number, (title, text) in enumerate(zip(titles, sheets[1:], strict=True), 2):
+        assert str(number) in text
+        assert title in text.splitlines()[0]  # the running head
+        assert title in "".join(text.splitlines()[1:])
 
 
-def test_contents_have_a_line_for_each_heading(small: Printed) -> None:
-    squeezed = [re.sub(r"\s", "", line) for line in small.paper.contents]
-    assert squeezed == [
-        "Aboutthisbook3",
-        "1.One4",
-        "1.1.Samename4",
-        "Words5",
-        "Solutions6",
-    ]
-
-
-@pytest.mark.parametrize("wrong", ["Words 1", "Words 99", "Words", "Wor 5"])
-def test_wrong_line_of_the_contents_is_named(small: Printed, wrong: str) -> None:
-    lines = [*small.paper.contents[:3], wrong, *small.paper.contents[4:]]
-    found = wrong_contents(replace(small.paper, contents=lines), small.document)
-    assert len(found) == 1
-    assert "contents: 'Words' is not on page" in found[0]
-
-
-def test_book_without_contents_is_named(small: Printed) -> None:
-    assert wrong_contents(small.paper, "<nav></nav>") == ["there are no contents"]
-
-
-def test_links_of_the_small_book_are_read(small: Printed) -> None:
-    assert {"chapters-01-one", "book-words--word"} <= set(small.paper.inside)
-    assert "https://example.org/a" in small.paper.outside
-
-
-def test_link_without_a_destination_is_named(small: Printed) -> None:
-    numbers = dict(small.paper.numbers)
-    del numbers["book-words--word"]
-    found = dead_links(replace(small.paper, numbers=numbers))
-    assert found == ["a link leads to no page: book-words--word"]
-
-
-def test_link_to_this_machine_is_named(small: Printed) -> None:
-    found = dead_links(replace(small.paper, outside=["file:///home/ada/a.html"]))
-    assert found == ["a link leads out of the web: file:///home/ada/a.html"]
-
-
-def test_solution_before_the_appendix_is_named(small: Printed) -> None:
-    texts = list(small.paper.texts)
-    texts[3] += "\nsecret  = 1\n+ 1"
-    found = misplaced_solutions(replace(small.paper, texts=texts), small.root)
-    assert found == ["a solution stands before the appendix: secret = 1 + 1"]
-
-
-def test_solution_that_is_lost_is_named(small: Printed) -> None:
-    paper = replace(small.paper, texts=small.paper.texts[:-1])
-    found = misplaced_solutions(paper, small.root)
-    assert found == ["a solution is not in the appendix: secret = 1 + 1"]
-
-
-@pytest.mark.parametrize(
-    ("bound", "fault"),
-    [("LARGEST", "MB is more than"), ("MOST", "pages are more than")],
-)
-def test_book_that_grows_too_much_is_named(
-    small: Printed, monkeypatch: pytest.MonkeyPatch, bound: str, fault: str
-) -> None:
-    monkeypatch.setattr(check, bound, 1)
-    found = check.faults(small.paper, small.document, small.root)
-    assert len(found) == 1
-    assert fault in found[0]
-
-
-@pytest.mark.parametrize("faults", [[], ["a link leads to no page: x"]])
-def test_fault_is_said_and_makes_the_exit_status_1(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    faults: list[str],
-) -> None:
-    def make(root: Path, output: Path) -> list[str]:
-        output.write_bytes(b"%PDF")
-        return faults
-
-    done = subprocess.CompletedProcess("", 0)
-    monkeypatch.setattr(pdf.subprocess, "run", lambda *_, **__: done)
-    monkeypatch.setattr(pdf, "make", make)
-    monkeypatch.setattr(sys, "argv", ["pdf", "--output", str(tmp_path / "a.pdf")])
-    assert pdf.main(tmp_path) == len(faults)
-    assert capsys.readouterr().err == "".join(f"make pdf: {it}\n" for it in faults)
-
-
-def test_title_page_says_version_and_licence(
-    small: Printed, opened: pikepdf.Pdf
-) -> None:
-    for words in ("Small & short", "Ada", "Version 1.2.3", "CC BY 4.0", "Apache-2.0"):
-        assert words in small.paper.texts[0]
-    assert str(opened.docinfo["/Title"]) == "Small & short"
-    assert str(opened.docinfo["/Author"]) == "Ada"
-
-
-def test_every_page_but_the_title_has_its_number(small: Printed) -> None:
-    for number, text in enumerate(small.paper.texts[1:], 2):
-        assert str(number) in text.splitlines()[:3] + text.splitlines()[-1:]
-
-
-def test_outline_has_parts_pages_and_sections(opened: pikepdf.Pdf) -> None:
+def test_pdf_is_complete_in_itself(small: Path) -> None:
     def titles(items: Any) -> list[Any]:
         return [[it.title, *titles(it.children)] for it in items]
 
-    with opened.open_outline() as outline:
-        found = titles(outline.root)
-    assert ["Build it", ["1. One", ["1.1. Same name"]]] in found
-    assert found[-1][0] == "Solutions"
+    with pikepdf.open(small) as book:
+        assert str(book.docinfo["/Title"]) == "Small & short"
+        with book.open_outline() as outline:
+            found = titles(outline.root)
+        assert ["Build it", ["1. One", ["1.1. Same name"]]] in found
+        assert found[-1][0] == "Solutions and answers"
+        # Tags are what screen readers go by.
+        assert book.Root.MarkInfo.Marked
+        assert len(book.Root.StructTreeRoot.K) > 0
+        fonts = [it for page in book.pages for it in page.resources["/Font"].values()]
+        for font in fonts:
+            inner = font.get("/DescendantFonts", [font])[0]
+            kinds = set(inner.get("/FontDescriptor", pikepdf.Dictionary()).keys())
+            drawn = font.Subtype == "/Type3"  # glyphs that stand there as drawings
+            assert drawn or kinds & {"/FontFile", "/FontFile2", "/FontFile3"}
 
 
-def test_tags_are_kept_for_screen_readers(opened: pikepdf.Pdf) -> None:
-    assert opened.Root.MarkInfo.Marked
-    assert len(opened.Root.StructTreeRoot.K) > 0
-
-
-def test_fonts_are_embedded(opened: pikepdf.Pdf) -> None:
-    fonts = [
-        font
-        for page in opened.pages
-        for font in page.resources.get("/Font", pikepdf.Dictionary()).values()
+def test_fault_of_a_pdf_is_named(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, chapter, last = read_pages(small.parent)
+    heading = chapter.body.select("h3")[0]
+    heading.string = "1.1. Other name"
+    more = replace(last, samples=["A lost\nword."])
+    found = pdf.faults(small, [first, chapter, more], ["Think.", "lost = 1"])
+    assert found == [
+        "contents: '1.1. Other name' is not on page 4",
+        "book/words: not on paper: 'A lost\\nword.'",
+        "a solution is not in the appendix alone: Think.",
+        "a solution is not in the appendix alone: lost = 1",
     ]
-    assert fonts
-    for font in fonts:
-        inner = font.get("/DescendantFonts", [font])[0]
-        kinds = set(inner.get("/FontDescriptor", pikepdf.Dictionary()).keys())
-        drawn = font.Subtype == "/Type3"  # glyphs that stand in the PDF as drawings
-        assert drawn or kinds & {"/FontFile", "/FontFile2", "/FontFile3"}
+    monkeypatch.setattr(pdf, "LARGEST", 1)
+    assert "bytes on 6 pages are too many" in pdf.faults(small, [first], [])[0]
 
 
-def test_text_over_the_margin_and_a_lost_picture_are_named(tmp_path: Path) -> None:
-    needs_browser()
+def test_fault_of_a_document_is_named(small: Path, tmp_path: Path) -> None:
     wide = CHAPTER.replace("<p>", "<p style='white-space:nowrap'>" + "wide " * 40, 1)
+    wide = wide.replace("words.html#word", "words.html#wrod")
+    wide = wide.replace("</section>", FORMULA.format(900) + FORMULA.format(0), 1)
     root = small_book(tmp_path, wide)
     (root / "_build/html/_images/dot.png").unlink()
     found = pdf.make(root, tmp_path / "book.pdf")
-    assert "no picture" in found[0]
-    assert len(found) > 1
-    assert all("over the margin" in fault for fault in found[1:])
+    for fault in (
+        "no picture",
+        'over the margin, under "1. One": ',
+        'a formula is cut off, under "1.1. Same name": x',
+        'a formula is not drawn, under "1.1. Same name": x',
+        'a link leads nowhere, under "1. One": word',
+    ):
+        assert [it for it in found if it.startswith(fault)], fault
+
+
+def test_fault_is_said_and_makes_the_exit_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = subprocess.CompletedProcess("", 0)
+    monkeypatch.setattr(pdf.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(pdf, "make", lambda *_: ["a link leads nowhere: x"])
+    assert pdf.main(tmp_path) == 1
+    assert capsys.readouterr().err == "make pdf: a link leads nowhere: x\n"
+
+
+@pytest.mark.slow
+def test_whole_book_has_no_fault(small: Path, tmp_path: Path) -> None:
+    assert pdf.make(pdf.ROOT, tmp_path / "book.pdf") == []

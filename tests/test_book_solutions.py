@@ -1,79 +1,94 @@
 """Every folded solution passes the check that readers run.
 
-With the cells of its chapter that it needs, which takes seconds; `make test-solutions`
-runs all cells of the chapters, which takes minutes.
+In this process, with the cells that make the names that it uses. What a cell changes
+in another one's value is not followed: the slow test runs whole chapters.
 """
 
+import ast
+import builtins
+import re
+import symtable
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pytest
+from nbformat import NotebookNode
 
-from tools.chapters import chapter_paths
-from tools.export.needed import needed
-from tools.export.solutions import exercises_of, solved_notebook
+from tools.chapters import chapter_paths, notebook_path
 from tools.record.execute import execute
 
-STEMS = [path.stem for path in chapter_paths()]
-
-
-def chapter(stem: str) -> Path:
-    return next(path for path in chapter_paths() if path.stem == stem)
-
-
-@pytest.mark.parametrize("stem", STEMS)
-def test_solutions_pass_their_checks(stem: str, pytestconfig: pytest.Config) -> None:
-    notebook = solved_notebook(chapter(stem))
-    if not pytestconfig.getoption("--whole-chapters"):
-        cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        exercises = list(exercises_of(notebook))
-        wanted = [n for n, cell in enumerate(cells) if cell in exercises]
-        kept = needed([cell.source for cell in cells], wanted)
-        notebook.cells = [cells[n] for n in sorted(kept)]
-    assert execute(notebook, chapter(stem), lambda: None) == []
-    verdicts = [cell.outputs[-1].data["text/plain"] for cell in exercises_of(notebook)]
-    assert [verdict for verdict in verdicts if not verdict.startswith("✓")] == []
-
-
-@pytest.mark.parametrize("stem", STEMS)
-def test_chapter_has_three_to_five_exercises(stem: str) -> None:
-    assert 3 <= len(list(exercises_of(solved_notebook(chapter(stem))))) <= 5
-
-
-CELLS = [
-    "import torch",
-    "seen = []",
-    "def scale(x):\n    factor = torch.ones(1)\n    return factor * x * size",
-    "size = 2",
-    "seen.append(size)",
-    "size = 3",
-    "for factor in [1, 2]:\n    torch.manual_seed(factor)",
-    "print(seen, scale(1))",
-]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "kept"),
-    [
-        (0, {0}),
-        (4, {1, 3, 4}),  # the size of that moment
-        (5, {5}),
-        (6, {0, 6}),  # a name of its own, which is no use of another's
-        (7, {0, 1, 2, 3, 4, 5, 7}),  # the size when it is called
-    ],
+SOLUTION = re.compile(
+    r"<summary>Solution</summary>\s+```python\n(.*?)\n```\s+</details>", re.DOTALL
 )
-def test_needed_cells_make_what_a_cell_uses(wanted: int, kept: set[int]) -> None:
-    assert needed(CELLS, [wanted]) == kept
-
-
-@pytest.mark.parametrize(
-    "cell",
-    ["held[0] = 1", "held.size = 1", "held += [1]", "held[0].add(1)", "held.a.b()"],
+each_chapter = pytest.mark.parametrize(
+    "chapter", chapter_paths(), ids=lambda path: path.stem
 )
-def test_cell_that_changes_a_value_is_needed(cell: str) -> None:
-    assert needed(["held = make()", cell, "other.add(1)", "held"], [3]) == {0, 1, 3}
 
 
-def test_local_names_of_a_function_are_its_own() -> None:
-    cells = ["x = 1", "y = 2", "def f(x):\n    z = [y for y in x]\n    return z, w"]
-    assert needed(cells, [2]) == {2}
-    assert needed([*cells, "w = 3", "f([])"], [4]) == {2, 3, 4}
+def solved(chapter: Path) -> tuple[NotebookNode, list[NotebookNode]]:
+    """A chapter's notebook, each stub replaced by its solution; and these cells."""
+    notebook = nbformat.read(notebook_path(chapter), as_version=4)
+    exercises: list[NotebookNode] = []
+    solutions = 0
+    for cell in notebook.cells:
+        if "exercise" in cell.metadata.get("tags", []):
+            exercises.append(cell)
+            # No answer yet, or a mistake to find.
+            assert re.search("[○✗]", str(cell.outputs))
+        elif cell.cell_type == "markdown":
+            for solution in SOLUTION.findall(cell.source):
+                solutions += 1
+                assert solutions == len(exercises), f"no exercise for\n{solution}"
+                check = exercises[-1].source.rstrip().split("\n")[-1]
+                exercises[-1].source = f"{solution}\n\n{check}"
+    assert solutions == len(exercises)
+    assert 3 <= solutions <= 5
+    return notebook, exercises
+
+
+class Names(dict[str, Any]):
+    """The names of a notebook: one that is missing is made by running its cell."""
+
+    def __init__(self, cells: list[str]) -> None:
+        super().__init__(__name__="__main__", __builtins__=builtins)
+        self.cells = cells
+
+    def __missing__(self, name: str) -> Any:
+        for number in reversed(range(len(self.cells))):
+            table = symtable.symtable(self.cells[number], "a cell", "exec")
+            found = table.lookup(name) if name in table.get_identifiers() else None
+            if found and (found.is_assigned() or found.is_imported()):
+                # What this cell needs was made before it.
+                after, self.cells = self.cells, self.cells[:number]
+                exec(after[number], self, self)
+                self.cells = after
+                return dict.__getitem__(self, name)
+        raise KeyError(name)
+
+
+def verdict(cell: str, before: list[str]) -> str:
+    """What the last line of a cell shows."""
+    names = Names(before)
+    *lines, last = ast.parse(cell).body
+    assert isinstance(last, ast.Expr)
+    exec(compile(ast.Module(lines, []), "solution", "exec"), names, names)
+    return str(eval(compile(ast.Expression(last.value), "check", "eval"), names, names))
+
+
+@each_chapter
+def test_solutions_pass_their_checks(chapter: Path) -> None:
+    notebook, exercises = solved(chapter)
+    codes = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    sources = [cell.source for cell in codes]
+    told = [verdict(it.source, sources[: codes.index(it)]) for it in exercises]
+    assert [it for it in told if not it.startswith("✓")] == []
+
+
+@pytest.mark.slow
+@each_chapter
+def test_solutions_pass_in_whole_chapters(chapter: Path) -> None:
+    notebook, exercises = solved(chapter)
+    assert execute(notebook, chapter, lambda: None) == []
+    told = [cell.outputs[-1].data["text/plain"] for cell in exercises]
+    assert [it for it in told if not it.startswith("✓")] == []

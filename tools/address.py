@@ -26,7 +26,7 @@ def repository_address(root: Path) -> str | None:
         if Path(git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
             return None
         return plain_address(git(root, "remote", "get-url", "origin"))
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         return None
 
 
@@ -104,9 +104,14 @@ def git(root: Path, *arguments: str) -> str:
 
     Raises:
         OSError: git is not there.
-        CalledProcessError: git refused; what it said is in `stderr`.
+        SubprocessError: git refused, or is stuck; what it said is in `stderr`.
     """
     done = subprocess.run(
-        ["git", *arguments], cwd=root, check=True, capture_output=True, text=True
+        ["git", *arguments],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     return done.stdout.rstrip("\n")

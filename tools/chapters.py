@@ -21,7 +21,7 @@ def chapter_paths(root: Path = ROOT) -> list[Path]:
         FileNotFoundError: `_toc.yml` names a chapter that is not there.
     """
     paths = []
-    for entry in _files(_read_yaml(root / "_toc.yml")):
+    for entry in files(read_yaml(root / "_toc.yml")):
         if not entry.startswith("chapters/"):
             continue
         path = root / f"{entry.removesuffix('.md')}.md"
@@ -59,20 +59,20 @@ def read_chapter(path: Path) -> nbformat.NotebookNode:
 
 def parser_config(root: Path = ROOT) -> MdParserConfig:
     """Return the MyST settings of `_config.yml`."""
-    parse = _read_yaml(root / "_config.yml")["parse"]
+    parse = read_yaml(root / "_config.yml")["parse"]
     return MdParserConfig(enable_extensions=set(parse["myst_enable_extensions"]))
 
 
-def _read_yaml(path: Path) -> Any:
+def read_yaml(path: Path) -> Any:
     """Read one YAML file."""
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def _files(toc: Any) -> list[str]:
+def files(toc: Any) -> list[str]:
     """Collect the values of all `file` keys, in the order in which they stand."""
     if isinstance(toc, list):
-        return [name for part in toc for name in _files(part)]
+        return [name for part in toc for name in files(part)]
     if not isinstance(toc, dict):
         return []
     own = [toc["file"]] if "file" in toc else []
-    return own + [name for value in toc.values() for name in _files(value)]
+    return own + [name for value in toc.values() for name in files(value)]

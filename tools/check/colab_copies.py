@@ -15,7 +15,7 @@ import nbformat
 from tools.check.environments import UnfitError, environment
 from tools.check.reproduces import show
 from tools.check.variations import Cells, by_chapter, compare
-from tools.export.colab import SOURCES, write_copies
+from tools.export.copies import SOURCES, write_copies
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = Path("_build", "colab-check")

@@ -1,69 +1,156 @@
 """Make a PDF of the whole book from the pages of the site, with nothing executed.
 
-Run as `python -m tools.export.pdf [--output FILE]`. The site is brought up to date
-first; its
-pages become one document, with contents in front and solutions at the end. What is
-wrong with the PDF is said, and makes the exit status 1: a picture that is not there,
-text over the margin, a number in the contents, a link without a destination, a solution
-before the appendix, too many pages or bytes.
+Run as `python -m tools.export.pdf`. The site is brought up to date first. A browser
+prints its pages as one document, with contents in front and solutions at the end. What
+is wrong with the PDF is said, and makes the exit status 1.
 """
 
-import argparse
+import json
+import re
+import signal
 import subprocess
 import sys
+import unicodedata
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
-import yaml
+import pikepdf
+import pypdfium2  # type: ignore[import-untyped]
+from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).resolve().parents[2]
-OUTPUT = Path("_build", "book.pdf")
+from tools.address import git
+from tools.browser import FLAGS, find_browser
+from tools.chapters import ROOT
+from tools.export.copies import SOLUTION
+from tools.export.paper import APPENDIX, Page, document, read_pages
+
+WIDTH = 628  # CSS pixels between the margins of paper.css: 166 mm
+PRINTS = 4  # two, unless filling in a number moved a line
+LIMIT = 900  # seconds: it must tell a hang from a slow machine
+LARGEST = 10_000_000  # bytes: what mail still takes
+MOST = 400  # sheets of paper: more, and something repeats itself
 
 
 def main(root: Path = ROOT) -> int:
     """Write the PDF, and return the command's exit status."""
-    parser = argparse.ArgumentParser(prog="tools.export.pdf", description=__doc__)
-    parser.add_argument("--output", type=Path, default=root / OUTPUT)
-    output: Path = parser.parse_args().output
-    site = [sys.executable, "-m", "tools.site.build"]
-    if subprocess.run(site, cwd=root, check=False).returncode:
+    output = root / "_build/book.pdf"
+    site = [sys.executable, "-m", "tools.site"]
+    if subprocess.run(site, cwd=root, check=False, timeout=LIMIT).returncode:
         return 1
+    # Playwright has no limit for a browser that hangs while it prints.
+    signal.alarm(LIMIT)
     try:
         found = make(root, output)
     except (RuntimeError, ValueError) as error:
-        print(f"make pdf: {error}", file=sys.stderr)
-        return 1
+        found = [str(error)]
+    signal.alarm(0)
     for fault in found:
         print(f"make pdf: {fault}", file=sys.stderr)
-    print(f"The PDF is ready. Open {output} ({output.stat().st_size / 1e6:.1f} MB)")
+    if not found:
+        print(f"The PDF is ready. Open {output} ({output.stat().st_size / 1e6:.1f} MB)")
     return 1 if found else 0
 
 
 def make(root: Path, output: Path) -> list[str]:
-    """Print the built site as a book, and return what is wrong with the PDF.
-
-    Raises:
-        ValueError: a page is not built, or a link leads nowhere.
-        RuntimeError: there is no browser.
-    """
-    from tools.export.paper_book import commit_and_date, whole_book
-    from tools.export.paper_check import faults, read_paper
-    from tools.export.paper_print import print_book
-
-    print("putting the pages together", flush=True)
-    document = root / "_build/pdf/book.html"
-    document.parent.mkdir(parents=True, exist_ok=True)
-    text = whole_book(root)
-    document.write_text(text, encoding="utf-8")
+    """Print the built site as a book, and return what is wrong with the PDF."""
+    pages = read_pages(root)
+    try:
+        state = git(root, "log", "-1", "--format=commit %h, %cs")
+    except (OSError, subprocess.SubprocessError):
+        state = ""  # no repository
+    source = root / "_build/pdf/book.html"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text(document(root, pages, state), encoding="utf-8")
+    data, found = printed(source)
     output.parent.mkdir(parents=True, exist_ok=True)
-    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    about = {
-        "/Title": config["title"],
-        "/Author": config["author"],
-        "/Subject": commit_and_date(root),
-    }
-    seen = print_book(document, output, about)
-    print("checking contents, links and solutions", flush=True)
-    return seen + faults(read_paper(output), text, root)
+    with pikepdf.open(BytesIO(data)) as book:
+        book.Root.PageMode = pikepdf.Name.UseOutlines
+        # Tags are tens of thousands of small objects: packed, they take a tenth.
+        packed = pikepdf.ObjectStreamMode.generate
+        book.save(output, object_stream_mode=packed)
+    return found + faults(output, pages, solutions(root))
+
+
+def printed(source: Path) -> tuple[bytes, list[str]]:
+    """Print a document until its page numbers stay, and say what looks wrong."""
+    numbers: dict[str, int] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_browser(playwright),
+            args=[*FLAGS, "--allow-file-access-from-files"],
+        )
+        for _ in range(PRINTS):
+            # A page that was printed breaks some lines otherwise the second time.
+            page = browser.new_page(viewport={"width": WIDTH, "height": 1000})
+            page.emulate_media(media="print")
+            page.goto(source.as_uri(), timeout=LIMIT * 1000)
+            page.add_script_tag(path=Path(__file__).with_name("paper.js"))
+            wanted = page.evaluate("(numbers) => paper.fill(numbers)", numbers)
+            found: list[str] = page.evaluate(f"paper.faults({WIDTH})")
+            data = page.pdf(outline=True, tagged=True, prefer_css_page_size=True)
+            page.close()
+            with pikepdf.open(BytesIO(data)) as book:
+                before, numbers = numbers, page_numbers(book)
+            if all(before.get(it) == numbers.get(it) for it in wanted):
+                return data, found
+    raise RuntimeError(f"after {PRINTS} prints the page numbers still move")
+
+
+def page_numbers(book: pikepdf.Pdf) -> dict[str, int]:
+    """Return the page on which each anchor of a PDF stands, from 1."""
+    places = {page.obj.objgen: n for n, page in enumerate(book.pages, 1)}
+    named = book.Root.get("/Dests", pikepdf.Dictionary()).items()
+    return {name.removeprefix("/"): places[it[0].objgen] for name, it in named}
+
+
+def solutions(root: Path) -> list[str]:
+    """Return the lines of all solutions that stand nowhere else, read from records."""
+    lines, rest = [], ""
+    for path in sorted((root / "notebooks").glob("*.ipynb")):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            text = "".join(cell["source"])
+            for folded in SOLUTION.findall(text):
+                for code in re.findall(r"```python\n(.*?)```", folded, re.DOTALL):
+                    lines += [line.strip() for line in code.splitlines()]
+            rest += squeezed(SOLUTION.sub("", text))
+    return [line for line in lines if line and squeezed(line) not in rest]
+
+
+def faults(path: Path, pages: list[Page], solved: list[str]) -> list[str]:
+    """Return what is wrong with a PDF that holds these pages and lines of solutions."""
+    with pikepdf.open(path) as book:
+        numbers = page_numbers(book)
+        notes: list[Any] = [it for page in book.pages for it in page.get("/Annots", [])]
+        leads = {str(it.get("/A", {}).get("/URI", it.get("/Dest", ""))) for it in notes}
+    with pypdfium2.PdfDocument(path) as pdf:
+        sheets = [squeezed(page.get_textpage().get_text_range()) for page in pdf]
+    end = numbers.get("solutions", 1) - 1
+    before, after = "".join(sheets[:end]), "".join(sheets[end:])
+    found = []
+    for page in pages:
+        for place, title in (page.contents | {"solutions": APPENDIX}).items():
+            number, words = numbers.get(place, 0), squeezed(title)
+            if f"{words}{number}" not in before or words not in sheets[number - 1]:
+                found.append(f"contents: {title!r} is not on page {number}")
+        for text in page.samples:
+            if squeezed(text)[:40] not in before + after:
+                found.append(f"{page.name}: not on paper: {text.strip()[:60]!r}")
+    for line in solved:
+        if squeezed(line) in before or squeezed(line) not in after:
+            found.append(f"a solution is not in the appendix alone: {line}")
+    for lead in sorted(leads):
+        if lead.removeprefix("/") not in numbers and not re.match("https?:", lead):
+            found.append(f"a link leads nowhere: {lead}")
+    size = path.stat().st_size
+    if size > LARGEST or len(sheets) > MOST:
+        found.append(f"{size} bytes on {len(sheets)} pages are too many")
+    return found
+
+
+def squeezed(text: str) -> str:
+    """Return words alone: what paper adds between them does not count."""
+    return re.sub(r"[^\w.]", "", unicodedata.normalize("NFKC", text))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The set-up cell of each copy: all that follows this text, in a file that is checked.
 
-`tools.export.colab` fills in the three values. The cell stands alone, and learners
-read it.
+`tools.export.copies` fills in three values. The cell stands alone; learners read it.
 """
 
 # @title Set-up: run this cell first
