@@ -422,7 +422,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         check=False,
     )
     printed = done.stdout + done.stderr
-    open("/tmp/C_printed.txt", "w").write(printed)
     assert done.returncode == 1, printed
     failures = {
         (
