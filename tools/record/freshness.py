@@ -1,12 +1,14 @@
 """Whether a record still belongs to its chapter, and why it does not.
 
 A record carries three fingerprints: of the chapter's code cells, of the modules of
-`attention_lib` that they reach, and of the pinned versions. They are taken from the
-files alone; nothing is imported or executed.
+`attention_lib` that they reach, and of the pinned versions of what an execution can
+import: a newer linter changes no output. They are taken from the files alone; nothing
+is imported or executed.
 """
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -58,10 +60,25 @@ def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:
 
 
 def _pins(requirements: Path) -> list[str]:
-    """Return the lines that pin a version, without comments."""
-    lines = requirements.read_text(encoding="utf-8").splitlines()
-    bare = (line.split("#")[0].strip() for line in lines)
-    return [line for line in bare if line]
+    """Return the lines that pin what the library and a kernel need, in turn too.
+
+    `uv` writes below each package what asked for it. Where nothing is said, it counts.
+    """
+    text = requirements.read_text(encoding="utf-8")
+    packages = [
+        (pin, {line.strip(" #").removeprefix("via ") for line in asked_by})
+        for pin, *asked_by in map(str.splitlines, re.split(r"\n(?=\S)", text))
+        if not pin.startswith("#")
+    ]
+    needed = {"attention-lib (pyproject.toml)", "ipykernel"}
+    while new := {
+        name
+        for pin, asked_by in packages
+        if (name := pin.partition("==")[0]) not in needed
+        and (not asked_by or asked_by & needed)
+    }:
+        needed |= new
+    return sorted(pin for pin, _ in packages if pin.partition("==")[0] in needed)
 
 
 def _named_source(path: Path, root: Path) -> str:
