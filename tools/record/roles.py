@@ -1,34 +1,51 @@
-"""MyST roles and links as plain Markdown links, which work in a notebook."""
+"""Roles, links and pictures of a paragraph in, links that work in a notebook out."""
 
 import re
-from collections.abc import Callable
 from os.path import relpath
 from pathlib import Path
 
+from markdown_it.token import Token
+
 from tools.record.citations import cite
 from tools.record.labels import Book, Label
-from tools.record.myst import Place, Span, escaped
+from tools.record.myst import Place, escaped, normal
 
-Edit = tuple[int, int, str]
+# What is passed over comes first: escapes, code, formulas.
+SPAN = re.compile(
+    r"\\.|(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
+    r"|(?P<math>\$\$?(?:\\.|[^$\\\n]|\n(?![\n|]))+\$\$?)"
+    r"|\{(?P<role>[\w:]+)\}`(?P<content>[^`]+)`"
+    r"|(?P<image>!?)\[(?P<text>(?:`[^`]*`|[^][`]|\[[^][]*\])*)\]\((?P<target>\S*?)\)",
+    re.DOTALL,
+)
+ROLES = ("ref", "eq", "numref", "term", "doc", "cite:p", "cite:t")
 
 
-def span_edit(span: Span, content: str, place: Place, book: Book) -> Edit | None:
-    """Return the change that makes one role, link or image plain Markdown."""
-    if span.token.type == "myst_role":
-        name = str(span.token.meta["name"])
-        return span.start, span.end, _role(name, span.token.content, place, book)
-    is_image = span.token.type == "image"
-    target = str(span.token.attrs["src" if is_image else "href"])
-    if re.match(r"[a-z]+:", target):
-        return None
-    if is_image:
-        new = file_link(target, place, book)
-        start = content.rindex(target, span.start, span.end)
-        return start, start + len(target), new
-    link, text = _link(target, place, book)
-    if span.label_end == span.start + 1:  # [](target): the target's own title
-        return span.start, span.end, f"[{_titled(text, target, place)}]({link})"
-    return span.label_end + 1, span.end, f"({link})"
+def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str:
+    """Return a text with its roles and links in plain Markdown, all else as it is.
+
+    `parsed` is the text as the site reads it, which says what must be found.
+
+    Raises:
+        ValueError: what leads nowhere, or cannot be found.
+    """
+    found: list[str] = []
+
+    def plain(match: re.Match[str]) -> str:
+        here = place.below(text.count("\n", 0, match.start()))
+        if match["role"]:
+            found.append("myst_role")
+            return _role(match["role"], match["content"], here, book)
+        if match["target"] is None:
+            return match[0]
+        found.append("image" if match["image"] else "link_open")
+        return _plain_link(match, here, book)
+
+    result = SPAN.sub(plain, text)
+    kinds = ("myst_role", "link_open", "image")
+    if found != [t.type for t in parsed if t.type in kinds and t.info != "auto"]:
+        raise place.error("a link or role stands in another, or is cut; part the two")
+    return result
 
 
 def file_link(target: str, place: Place, book: Book) -> str:
@@ -36,69 +53,45 @@ def file_link(target: str, place: Place, book: Book) -> str:
     return _path_link(_existing(target, place, book), place)
 
 
+def _plain_link(match: re.Match[str], place: Place, book: Book) -> str:
+    """Return a link or a picture; an empty text becomes the target's own title."""
+    text, target = match["text"], match["target"]
+    if re.match(r"[a-z]+:", target):
+        return match[0]
+    if match["image"]:
+        return f"![{text}]({file_link(target, place, book)})"
+    link, title = _link(target, place, book)
+    return f"[{text or _titled(title, target, place)}]({link})"
+
+
 def _role(name: str, content: str, place: Place, book: Book) -> str:
-    """Return a role as Markdown."""
-    if name not in ROLES:
-        raise place.error(f"unknown role {{{name}}}; use one of {', '.join(ROLES)}")
-    match = re.fullmatch(r"(.+?)\s*<([^<>]+)>", content)
+    """Return a role as a link: its own text, or the title of what it names."""
+    match = re.fullmatch(r"(.+?)\s*<([^<>]+)>", " ".join(content.split()))
     text, target = (match[1], match[2]) if match else ("", content.strip())
-    return ROLES[name](text, target, place, book)
-
-
-def _ref(text: str, target: str, place: Place, book: Book) -> str:
-    """{ref}`text <label>`, or {ref}`label` with the title that stands there."""
-    label = _label(target, place, book)
-    shown = escaped(text) or _titled(label.title, target, place)
-    return f"[{shown}]({_label_link(label, place)})"
-
-
-def _eq(text: str, target: str, place: Place, book: Book) -> str:
-    """{eq}`label`: the number in parentheses."""
-    label = _numbered("equation", target, place, book)
-    return f"[({label.number})]({_label_link(label, place)})"
-
-
-def _numref(text: str, target: str, place: Place, book: Book) -> str:
-    """{numref}`label`, or {numref}`text %s <label>`."""
-    label = _numbered("figure", target, place, book)
-    shown = (text or "Figure %s").replace("%s", label.number)
-    return f"[{escaped(shown)}]({_label_link(label, place)})"
-
-
-def _term(text: str, target: str, place: Place, book: Book) -> str:
-    """{term}`x` or {term}`text <x>`: a link to the glossary."""
-    if target.lower() not in book.terms:
-        raise place.error(f"unknown term {target!r}; add it to book/glossary.md")
-    return f"[{escaped(text or target)}](../book/glossary.md)"
-
-
-def _doc(text: str, target: str, place: Place, book: Book) -> str:
-    """{doc}`text </book/notation>`: a page, without its suffix."""
-    link, title = _link(f"{target}.md", place, book)
-    return f"[{escaped(text) or title}]({link})"
-
-
-def _cite(in_text: bool) -> Callable[[str, str, Place, Book], str]:
-    """Return the reader of {cite:t} or {cite:p}."""
-
-    def read(text: str, target: str, place: Place, book: Book) -> str:
-        keys = [key.strip() for key in target.split(",")]
-        links = cite(keys, book.entries, place, in_text=in_text)
+    if name.startswith("cite:") and name in ROLES:
+        keys = re.split(r"\s*,\s*", target)
+        links = cite(keys, book.entries, place, in_text=name == "cite:t")
         book.cited.update(keys)
         return links
-
-    return read
-
-
-ROLES: dict[str, Callable[[str, str, Place, Book], str]] = {
-    "ref": _ref,
-    "eq": _eq,
-    "numref": _numref,
-    "term": _term,
-    "doc": _doc,
-    "cite:p": _cite(in_text=False),
-    "cite:t": _cite(in_text=True),
-}
+    if name == "term":
+        if target.lower() not in book.terms:
+            raise place.error(f"unknown term {target!r}; add it to book/glossary.md")
+        link, title = "../book/glossary.md", escaped(target)
+    elif name == "doc":
+        link, title = _link(f"{target}.md", place, book)
+    elif name == "ref":
+        label = _label(target, place, book)
+        link, title = _label_link(label, place), label.title
+    elif name == "eq":
+        label = _numbered("equation", target, place, book)
+        link, title = _label_link(label, place), f"({label.number})"
+    elif name == "numref":
+        label = _numbered("figure", target, place, book)
+        link, title = _label_link(label, place), f"Figure {label.number}"
+        text = text.replace("%s", label.number)
+    else:
+        raise place.error(f"unknown role {{{name}}}; use one of {', '.join(ROLES)}")
+    return f"[{escaped(text) or _titled(title, target, place)}]({link})"
 
 
 def _link(target: str, place: Place, book: Book) -> tuple[str, str]:
@@ -116,7 +109,7 @@ def _link(target: str, place: Place, book: Book) -> tuple[str, str]:
 
 def _label(name: str, place: Place, book: Book) -> Label:
     """Find a label."""
-    label = book.labels.get(" ".join(name.lower().split()))
+    label = book.labels.get(normal(name))
     if label is None:
         raise place.error(f"unknown label {name!r}; correct it, or add ({name})=")
     return label
