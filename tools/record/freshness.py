@@ -1,4 +1,4 @@
-"""Whether a record still belongs to its chapter, and why it does not.
+"""A chapter and its record in; why the record is stale out.
 
 A record carries three fingerprints: of the chapter's code cells, of the modules of
 `attention_lib` that they reach, and of the pinned versions of what an execution can
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.record.folded import unfolded
+from tools.record.convert import unfolded
 from tools.record.reach import LIBRARY, reached_files
 
 

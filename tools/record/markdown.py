@@ -1,10 +1,12 @@
 """MyST text in, plain Markdown out, which reads well in Jupyter without the site."""
 
+import html
 import re
 
+from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tools.record.blocks import anchor, caption, equation, folded, picture, quoted
+from tools.quiz import QuizError, plain_quiz, read_options
 from tools.record.labels import Book
 from tools.record.myst import (
     PICTURES,
@@ -13,8 +15,7 @@ from tools.record.myst import (
     directive_name,
     read_directive,
 )
-from tools.record.roles import file_link, plain_spans
-from tools.quiz import QuizError, plain_quiz, read_options
+from tools.record.roles import SPAN, file_link, plain_spans
 
 KEPT = re.compile(
     "(heading|paragraph|bullet_list|ordered_list|list_item|blockquote|table|thead|tbody"
@@ -72,11 +73,11 @@ def _plain_block(token: Token, place: Place, book: Book) -> str | None:
     if token.type == "myst_line_comment":
         return ""
     if token.type == "math_block":
-        return equation(token.content, "", place)
+        return _equation(token.content, "", place)
     if token.type == "math_block_label":
         name = token.info.lower()
         number = book.labels[name].number
-        return anchor(name) + equation(token.content, number, place)
+        return anchor(name) + _equation(token.content, number, place)
     if token.type != "fence" and not KEPT.fullmatch(token.type):
         raise place.error(f"{token.type} has no plain form; write it another way")
     return None
@@ -93,10 +94,10 @@ def _directive(block: Block, place: Place, book: Book) -> str:
     body = plain_markdown(block.body, block.place, book)
     if block.name != "dropdown":
         kind = block.name.replace("seealso", "see also").capitalize()
-        return name + quoted(title or kind, body)
+        return name + _quoted(title or kind, body)
     if not title:
         raise place.error("a dropdown needs a title; write it beside {dropdown}")
-    return name + folded(title, body)
+    return name + _folded(title, body)
 
 
 def _quiz(question: str, block: Block, book: Book) -> str:
@@ -121,9 +122,48 @@ def _figure(block: Block, place: Place, book: Book) -> str:
     alt = str(block.options.get("alt", "")).strip()
     if not alt:
         raise place.error("the picture has no text for who cannot see it; add :alt:")
-    path = file_link(block.argument, place, book)
-    shown = picture(path, alt, str(block.options.get("width", "")))
+    shown = f"![{alt}]({file_link(block.argument, place, book)})"
     if not block.body.strip():
         return shown
     text = plain_markdown(block.body, block.place, book)
     return f"{shown}\n\n{caption(book.figure_numbers[place], text)}"
+
+
+def anchor(name: str) -> str:
+    """Return what a link to `#name` finds, as a block of its own."""
+    return f'<a id="{html.escape(name)}"></a>\n\n' if name else ""
+
+
+def _quoted(title: str, body: str) -> str:
+    """Return an admonition as a blockquote with a bold title."""
+    # Jupyter takes formulas out before it reads the Markdown, and would typeset the
+    # mark of quotation that starts a formula's second line; so each stands on one.
+    body = SPAN.sub(lambda it: it[0].replace("\n", " " if it["math"] else "\n"), body)
+    return "\n".join(f"> {it}".rstrip() for it in f"**{title}**\n\n{body}".split("\n"))
+
+
+def _folded(title: str, body: str) -> str:
+    """Return a dropdown; its body is Markdown because blank lines stand around it."""
+    summary = MarkdownIt().renderInline(title)
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+def _equation(formula: str, number: str, place: Place) -> str:
+    """Return a displayed formula, with its number where it has one.
+
+    Raises:
+        ValueError: a blank line or a comment in it, which Jupyter does not typeset.
+    """
+    formula = formula.strip()
+    if re.search(r"\n\s*\n|(?<!\\)%", formula):
+        raise place.error("a formula has a blank line or a comment; remove it")
+    if r"\\" in formula and r"\begin" not in formula:  # as Sphinx wraps it
+        formula = f"\\begin{{split}}\n{formula}\n\\end{{split}}"
+    tag = f" \\tag{{{number}}}" if number else ""
+    return f"$$\n{formula}{tag}\n$$"
+
+
+def caption(number: str, text: str) -> str:
+    """Return a figure's caption in italics, what follows its first paragraph plain."""
+    first, _, rest = text.strip().partition("\n\n")
+    return f"*Figure {number}: {first}*" + (f"\n\n{rest.strip()}" if rest else "")
