@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from nbformat import NotebookNode
 from pybtex.database import Entry
 
@@ -18,11 +17,12 @@ from tools.record.myst import (
     NESTING,
     Place,
     directive_name,
-    escaped,
     make_parser,
     normal,
     read_directive,
 )
+
+SPANS = {"myst_role", "link_open", "image"}
 
 
 class Label(NamedTuple):
@@ -30,7 +30,7 @@ class Label(NamedTuple):
 
     name: str
     kind: str  # heading, figure, equation or block
-    title: str
+    title: str  # a heading's text, or `Figure 3.1`, or `(3.1)`
     place: Place
     number: str = ""
 
@@ -91,7 +91,9 @@ def find_labels(text: str, place: Place, parser: MarkdownIt) -> Iterator[Label]:
             targets.append(Label(normal(token.content), "block", "", here))
             continue
         if token.type == "heading_open":
-            title = _heading_text(tokens[position + 1])
+            inline = tokens[position + 1]
+            plain = not {child.type for child in inline.children or []} & SPANS
+            title = inline.content if plain else ""  # a link holds no other link
             targets = targets or [Label("", "heading", "", here)]
             targets = [it._replace(kind="heading", title=title) for it in targets]
         yield from targets
@@ -120,8 +122,9 @@ def _chapter_labels(path: Path, parser: MarkdownIt) -> Iterator[Label]:
     for label in found:
         counts[label.kind] += 1
         number = f"{int(path.stem[:2])}.{counts[label.kind]}"
-        has_number = label.kind in ("figure", "equation")
-        yield label._replace(number=number) if has_number else label
+        titles = {"figure": f"Figure {number}", "equation": f"({number})"}
+        title = titles.get(label.kind)
+        yield label._replace(number=number, title=title) if title else label
 
 
 def _by_name(labels: list[Label]) -> dict[str, Label]:
@@ -134,16 +137,6 @@ def _by_name(labels: list[Label]) -> dict[str, Label]:
             message = f"label {label.name!r} is taken by {taken}; rename one"
             raise label.place.error(message)
     return known
-
-
-def _heading_text(inline: Token) -> str:
-    """Return a heading without emphasis and links, which cannot nest in a link."""
-    marks = {"math_inline": "$", "code_inline": "`"}
-    parts = []
-    for child in inline.children or []:
-        mark = marks.get(child.type, "")
-        parts.append(f"{mark}{child.content}{mark}" if mark else escaped(child.content))
-    return "".join(parts)
 
 
 def _terms(glossary: Path, parser: MarkdownIt) -> set[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from markdown_it.token import Token
 
 from tools.record.citations import cite
-from tools.record.labels import Book, Label
+from tools.record.labels import SPANS, Book
 from tools.record.myst import Place, escaped, normal
 
 # What is passed over comes first: escapes, code, formulas.
@@ -19,6 +19,7 @@ SPAN = re.compile(
     re.DOTALL,
 )
 ROLES = ("ref", "eq", "numref", "term", "doc", "cite:p", "cite:t")
+NUMBERED = {"eq": "equation", "numref": "figure"}
 
 
 def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str:
@@ -42,8 +43,7 @@ def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str
         return _plain_link(match, here, book)
 
     result = SPAN.sub(plain, text)
-    kinds = ("myst_role", "link_open", "image")
-    if found != [t.type for t in parsed if t.type in kinds and t.info != "auto"]:
+    if found != [t.type for t in parsed if t.type in SPANS and t.info != "auto"]:
         raise place.error("a link or role stands in another, or is cut; part the two")
     return result
 
@@ -60,15 +60,18 @@ def _plain_link(match: re.Match[str], place: Place, book: Book) -> str:
         return match[0]
     if match["image"]:
         return f"![{text}]({file_link(target, place, book)})"
-    link, title = _link(target, place, book)
-    return f"[{text or _titled(title, target, place)}]({link})"
+    link, title, _ = _link(target, place, book)
+    return _titled(text, title, link, target, place)
 
 
 def _role(name: str, content: str, place: Place, book: Book) -> str:
     """Return a role as a link: its own text, or the title of what it names."""
-    match = re.fullmatch(r"(.+?)\s*<([^<>]+)>", " ".join(content.split()))
-    text, target = (match[1], match[2]) if match else ("", content.strip())
-    if name.startswith("cite:") and name in ROLES:
+    content = " ".join(content.split())
+    match = re.fullmatch(r"(?P<text>.+?)\s*<(?P<target>[^<>]+)>", content)
+    text, target = match.groups() if match else ("", content)
+    if name not in ROLES:
+        raise place.error(f"unknown role {{{name}}}; use one of {', '.join(ROLES)}")
+    if name.startswith("cite:"):
         keys = re.split(r"\s*,\s*", target)
         links = cite(keys, book.entries, place, in_text=name == "cite:t")
         book.cited.update(keys)
@@ -76,66 +79,40 @@ def _role(name: str, content: str, place: Place, book: Book) -> str:
     if name == "term":
         if target.lower() not in book.terms:
             raise place.error(f"unknown term {target!r}; add it to book/glossary.md")
-        link, title = "../book/glossary.md", escaped(target)
-    elif name == "doc":
-        link, title = _link(f"{target}.md", place, book)
-    elif name == "ref":
-        label = _label(target, place, book)
-        link, title = _label_link(label, place), label.title
-    elif name == "eq":
-        label = _numbered("equation", target, place, book)
-        link, title = _label_link(label, place), f"({label.number})"
-    elif name == "numref":
-        label = _numbered("figure", target, place, book)
-        link, title = _label_link(label, place), f"Figure {label.number}"
-        text = text.replace("%s", label.number)
-    else:
-        raise place.error(f"unknown role {{{name}}}; use one of {', '.join(ROLES)}")
-    return f"[{escaped(text) or _titled(title, target, place)}]({link})"
+        return f"[{escaped(text or target)}](../book/glossary.md)"
+    named = f"{target}.md" if name == "doc" else f"#{target}"
+    link, title, number = _link(named, place, book, NUMBERED.get(name))
+    return _titled(escaped(text).replace("%s", number), title, link, target, place)
 
 
-def _link(target: str, place: Place, book: Book) -> tuple[str, str]:
-    """Return where a Markdown link leads from the notebook, and its target's title."""
-    name, _, label_name = target.partition("#")
-    if not name:
-        label = _label(label_name, place, book)
-        number = f"({label.number})" if label.kind == "equation" else ""
-        return _label_link(label, place), number or label.title
-    path = _existing(name, place, book)
-    if label_name:  # MyST looks for a heading's slug there, not for a label
-        raise place.error(f"the site does not find {target}; write #{label_name}")
-    return _path_link(path, place), book.titles.get(path, "")
+def _titled(text: str, title: str, link: str, target: str, place: Place) -> str:
+    """Return a link with its own text, or with the title of what it names."""
+    if not (text or title):
+        raise place.error(f"{target!r} has no title; give the reference a text")
+    return f"[{text or title}]({link})"
 
 
-def _label(name: str, place: Place, book: Book) -> Label:
-    """Find a label."""
+def _link(
+    target: str, place: Place, book: Book, kind: str | None = None
+) -> tuple[str, str, str]:
+    """Return where a link leads from the notebook, and its target's title and number.
+
+    `kind` says what it must be.
+    """
+    file, _, name = target.partition("#")
+    if file and name:  # MyST looks for a heading's slug there, not for a label
+        raise place.error(f"the site does not find {target}; write #{name}")
+    if file:
+        path = _existing(file, place, book)
+        return _path_link(path, place), book.titles.get(path, ""), ""
     label = book.labels.get(normal(name))
     if label is None:
         raise place.error(f"unknown label {name!r}; correct it, or add ({name})=")
-    return label
-
-
-def _numbered(kind: str, name: str, place: Place, book: Book) -> Label:
-    """Find a label that has a number."""
-    label = _label(name, place, book)
-    if label.kind != kind or not label.number:
+    if kind and (label.kind != kind or not label.number):
         raise place.error(f"{name!r} is no numbered {kind}; refer to it with {{ref}}")
-    return label
-
-
-def _titled(title: str, target: str, place: Place) -> str:
-    """Return a title, which must not be empty."""
-    if not title:
-        raise place.error(f"{target!r} has no title; give the reference a text")
-    return title
-
-
-def _label_link(label: Label, place: Place) -> str:
-    """Return the address of a label, seen from the notebook of `place`."""
-    if label.place.path == place.path:
-        return f"#{label.name}"
-    link = _path_link(label.place.path, place)
-    return f"{link}#{label.name}" if link.endswith(".ipynb") else link
+    link = "" if label.place.path == place.path else _path_link(label.place.path, place)
+    anchored = not link or link.endswith(".ipynb")
+    return f"{link}#{label.name}" if anchored else link, label.title, label.number
 
 
 def _path_link(path: Path, place: Place) -> str:
