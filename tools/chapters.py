@@ -35,6 +35,11 @@ def notebook_path(chapter: Path) -> Path:
     return chapter.parent.parent / "notebooks" / f"{chapter.stem}.ipynb"
 
 
+def code_of(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """Return the code cells."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
 def read_chapter(path: Path) -> nbformat.NotebookNode:
     """Read a chapter as the site reads it, its Markdown not yet converted.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from tools.chapters import chapter_paths, notebook_path
+from tools.chapters import chapter_paths, code_of, notebook_path
 from tools.record.convert import plain_notebook
 from tools.record.freshness import stale_causes
 from tools.record.labels import read_book
@@ -39,8 +39,8 @@ def examine(root: Path) -> list[Draft]:
         record = read_record(path)
         causes = stale_causes(plain, record, root)
         if record is not None and not causes:
-            in_step = _serialised(with_outputs(plain, record))
-            causes = [] if in_step == path.read_text(encoding="utf-8") else [PROSE]
+            text = path.read_text(encoding="utf-8")
+            causes = [PROSE] * (_serialised(with_outputs(plain, record)) != text)
         drafts.append(Draft(chapter, plain, record, causes))
     return drafts
 
@@ -53,11 +53,6 @@ def strays(root: Path) -> list[str]:
         for path in sorted((root / "notebooks").glob("*.ipynb"))
         if path not in kept
     ]
-
-
-def code_of(notebook: NotebookNode) -> list[NotebookNode]:
-    """Return the code cells."""
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def with_outputs(plain: NotebookNode, record: NotebookNode) -> NotebookNode:

@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools.chapters import read_chapter
+from tools.chapters import code_of, read_chapter
 from tools.record.rules import cell_faults
 
 SECONDS_PER_CELL = 600
@@ -19,7 +19,7 @@ SECONDS_PER_CELL = 600
 # notebook. A record leaves it out: what it shows stays the same when the program
 # changes, and a front end would not run it from a notebook that was not run there.
 PROGRAM = re.compile(
-    r"\s*<script data-attention-program=\"views\">.*?</script>", re.DOTALL
+    r'\s*<script data-attention-program="views">.*?</script>', re.DOTALL
 )
 
 
@@ -27,8 +27,6 @@ def execute(notebook: NotebookNode, chapter: Path) -> list[str]:
     """Fill in the outputs of a notebook, and return its faults."""
     root = chapter.parent.parent
     (root / "notebooks").mkdir(exist_ok=True)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    started: list[NotebookNode] = []
     client = NotebookClient(
         notebook,
         kernel_name="python3",
@@ -38,21 +36,18 @@ def execute(notebook: NotebookNode, chapter: Path) -> list[str]:
         store_widget_state=False,
         # Below an error, kernels talk about the encryption of their own sockets.
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
-        on_cell_execute=lambda cell, cell_index: started.append(cell),
     )
     language = notebook.metadata.get("language_info")
     if fault := _run(client, root):
-        number = len([cell for cell in started if cell.cell_type == "code"])
+        number = client.code_cells_executed
         return [_describe(chapter, number, fault)] if number else [fault]
     # The kernel puts its own version of Python there, which differs between machines.
     notebook.metadata["language_info"] = language
-    for cell in cells:
+    faults = []
+    for number, cell in enumerate(code_of(notebook), 1):
         cell.outputs = without_program(_joined(cell.outputs))
-    return [
-        _describe(chapter, number, fault)
-        for number, cell in enumerate(cells, 1)
-        for fault in cell_faults(cell)
-    ]
+        faults += [_describe(chapter, number, fault) for fault in cell_faults(cell)]
+    return faults
 
 
 def without_program(outputs: list[NotebookNode]) -> list[NotebookNode]:
@@ -113,9 +108,8 @@ def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """Join streams that follow each other: where they were cut depends on timing."""
     joined: list[NotebookNode] = []
     for output in outputs:
-        last = joined[-1] if joined else None
-        if last is not None and output.get("name", 0) == last.get("name", 1):
-            last.text += output.text
+        if joined and output.get("name", 0) == joined[-1].get("name", 1):
+            joined[-1].text += output.text
         else:
             joined.append(output)
     return joined

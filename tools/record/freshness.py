@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from tools.chapters import code_of
 from tools.record.convert import unfolded
 from tools.record.reach import LIBRARY, reached_files
 
@@ -25,7 +26,7 @@ def fingerprints(notebook: NotebookNode, root: Path) -> dict[str, str]:
     files.add(root / LIBRARY / "reproducibility.py")
     return {
         "code": _hash(json.dumps(cells, sort_keys=True)),
-        "library": _hash(*(_named_source(path, root) for path in sorted(files))),
+        "library": _hash(*(_named(path, root) for path in sorted(files))),
         "versions": _hash(*_pins(root / "requirements.txt")),
     }
 
@@ -37,9 +38,9 @@ def stale_causes(
     if record is None:
         return ["not recorded yet"]
     words = {
-        "code": "its code cells changed",
-        "library": f"{LIBRARY} changed",
-        "versions": "the pinned versions changed",
+        "code": "its code cells",
+        "library": LIBRARY,
+        "versions": "the pinned versions",
     }
     now = fingerprints(chapter, root)
     then = record.metadata.get("attention_book", {})
@@ -47,16 +48,13 @@ def stale_causes(
     # A record may have been edited by hand under an old fingerprint.
     if code_cells(chapter) != code_cells(record):
         causes.add("code")
-    return [words[name] for name in words if name in causes]
+    return [f"{words[name]} changed" for name in words if name in causes]
 
 
 def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:
     """Return the code cells' source and metadata: the site finds a record by them."""
-    return [
-        {"source": cell.source, "metadata": unfolded(cell)}
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-    ]
+    cells = code_of(notebook)
+    return [{"source": cell.source, "metadata": unfolded(cell)} for cell in cells]
 
 
 def _pins(requirements: Path) -> list[str]:
@@ -81,7 +79,7 @@ def _pins(requirements: Path) -> list[str]:
     return sorted(pin for pin, _ in packages if pin.partition("==")[0] in needed)
 
 
-def _named_source(path: Path, root: Path) -> str:
+def _named(path: Path, root: Path) -> str:
     return f"{path.relative_to(root).as_posix()}\n{path.read_text(encoding='utf-8')}"
 
 

@@ -13,6 +13,7 @@ from tools.record.myst import (
     Block,
     Place,
     directive_name,
+    normal,
     read_directive,
 )
 from tools.record.roles import SPAN, file_link, plain_spans
@@ -31,18 +32,15 @@ def plain_markdown(text: str, place: Place, book: Book) -> str:
     Raises:
         ValueError: something that has no plain form, or refers to nothing.
     """
-    env: dict[str, object] = {}
     lines = text.split("\n")
     edits: dict[tuple[int, int], str] = {}
     inline: dict[tuple[int, int], list[Token]] = {}  # the cells of a row together
-    for token in book.parser.parse(text, env):
+    for token in book.parser.parse(text):
         first, last = token.map or (0, 0)
         if token.type == "inline":
             inline.setdefault((first, last), []).extend(token.children or [])
         elif (new := _plain_block(token, place.below(first), book)) is not None:
             edits[first, last] = _in_place(new, lines, first, last, place)
-    if env.get("references"):
-        raise place.error("link definitions are not converted; write [text](target)")
     for (first, last), parsed in inline.items():
         old = "\n".join(lines[first:last])
         edits[first, last] = plain_spans(old, parsed, place.below(first), book)
@@ -72,11 +70,9 @@ def _plain_block(token: Token, place: Place, book: Book) -> str | None:
         return anchor(token.content.lower()).strip()
     if token.type == "myst_line_comment":
         return ""
-    if token.type == "math_block":
-        return _equation(token.content, "", place)
-    if token.type == "math_block_label":
-        name = token.info.lower()
-        number = book.labels[name].number
+    if token.type in ("math_block", "math_block_label"):
+        name = normal(token.info)
+        number = book.labels[name].number if name else ""
         return anchor(name) + _equation(token.content, number, place)
     if token.type != "fence" and not KEPT.fullmatch(token.type):
         raise place.error(f"{token.type} has no plain form; write it another way")
@@ -106,15 +102,15 @@ def _quiz(question: str, block: Block, book: Book) -> str:
         options = read_options(block.body)
     except QuizError as fault:
         raise block.place.below(fault.line).error(f"quiz: {fault}") from fault
-    plain = [
-        (
-            option.right,
-            plain_markdown(option.text, block.place.below(option.line), book),
-            plain_markdown(option.why, block.place.below(option.why_line), book),
-        )
-        for option in options
+
+    def plain(text: str, line: int) -> str:
+        return plain_markdown(text, block.place.below(line), book)
+
+    parts = [
+        (it.right, plain(it.text, it.line), plain(it.why, it.why_line))
+        for it in options
     ]
-    return plain_quiz(question, plain)
+    return plain_quiz(question, parts)
 
 
 def _figure(block: Block, place: Place, book: Book) -> str:

@@ -4,7 +4,7 @@ Code and formulas must pass, so each pattern asks for a little more than its bar
 a matrix product looks like a mail address.
 """
 
-import getpass
+import os
 import re
 import socket
 import tempfile
@@ -29,9 +29,8 @@ PATTERNS = {
         r"|://[^\s/:@]+:[^\s/@]+@"
     ),
 }
-# Names that many machines share tell nothing; a shorter one may be a word of the book.
+# Names that many machines share tell nothing; nor does one as short as a word.
 SHARED = {"admin", "debian", "docker", "jovyan", "localhost", "runner", "ubuntu"}
-SHORTEST = 5
 
 
 def details(text: str) -> list[str]:
@@ -45,27 +44,11 @@ def details(text: str) -> list[str]:
 
 @cache
 def own_names() -> dict[str, re.Pattern[str]]:
-    """Return the names that would give this machine and its user away, by kind."""
-    home, folder = Path.home(), tempfile.gettempdir()
-    paths = [path for path in (str(ROOT), str(home), folder) if path.count("/") > 1]
-    names = {
-        "this machine's folder": paths,
-        "an account's name": _telling(home.name, _user()),
-        "a machine's name": _telling(socket.gethostname()),
-    }
-    return {
-        kind: re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?!\w)")
-        for kind, known in names.items()
-        if known
-    }
-
-
-def _telling(*names: str) -> list[str]:
-    return [name for name in names if len(name) >= SHORTEST and name not in SHARED]
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # an account without a name, as containers have
-        return ""
+    """Return what would give this machine and its user away, as a pattern."""
+    user = os.environ.get("USER", "")
+    names = {user, Path.home().name, socket.gethostname()} - SHARED
+    paths = {str(ROOT), str(Path.home()), tempfile.gettempdir()}
+    found = {name for name in names if len(name) > 4}
+    found |= {path for path in paths if path.count("/") > 1}
+    either = "|".join(map(re.escape, sorted(found))) or "(?!)"
+    return {"a name of this machine": re.compile(rf"(?<!\w)(?:{either})(?!\w)")}

@@ -7,7 +7,6 @@ executed, once; where only prose changed, the record is kept in step.
 import argparse
 import copy
 import os
-import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
@@ -50,27 +49,21 @@ def update(drafts: list[Draft]) -> list[str]:
 def _record(draft: Draft) -> list[str]:
     """Execute one chapter and store it, unless it has faults; these are returned."""
     notebook = copy.deepcopy(draft.plain)
-    faults = execute(notebook, draft.chapter)
-    if not faults:
-        root = draft.chapter.parent.parent
-        notebook.metadata["attention_book"] = fingerprints(draft.plain, root)
+    prints = fingerprints(draft.plain, draft.chapter.parent.parent)
+    notebook.metadata["attention_book"] = prints
+    if not (faults := execute(notebook, draft.chapter)):
         store(draft.chapter, notebook)
     return faults
 
 
-def _chosen(drafts: list[Draft], names: list[str]) -> list[Draft]:
-    """Return the chapters that are named, by path or by stem; all when none is."""
-    by_stem = {draft.chapter.stem: draft for draft in drafts}
-    stems = [Path(name).stem for name in names] or list(by_stem)
+def _run(options: argparse.Namespace, root: Path) -> list[str]:
+    """Do what was asked for, and return what is wrong."""
+    by_stem = {draft.chapter.stem: draft for draft in examine(root)}
+    stems = [Path(name).stem for name in options.chapter] or list(by_stem)
     if unknown := [stem for stem in stems if stem not in by_stem]:
         known = ", ".join(by_stem)
         raise ValueError(f"{unknown[0]} is no chapter: choose from {known}")
-    return [by_stem[stem] for stem in stems]
-
-
-def _run(options: argparse.Namespace, root: Path) -> list[str]:
-    """Do what was asked for, and return what is wrong."""
-    drafts = _chosen(examine(root), options.chapter)
+    drafts = [by_stem[stem] for stem in stems]
     if options.check:
         return [
             f"{draft.chapter.stem}: {', '.join(draft.causes)}: run `make notebooks`"
@@ -94,7 +87,3 @@ def main(root: Path = ROOT) -> int:
         faults = [str(error)]
     print("\n".join(faults) or "every record is fresh")
     return 1 if faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
