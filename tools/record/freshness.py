@@ -28,7 +28,7 @@ def fingerprints(notebook: NotebookNode, root: Path) -> dict[str, str]:
     return {
         "code": _hash(json.dumps(cells, sort_keys=True)),
         "library": _hash(*library),
-        "versions": _hash(*_pins(root / "requirements.txt")),
+        "versions": _hash(*pins(root / "requirements.txt")),
     }
 
 
@@ -54,7 +54,7 @@ def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:
     return [{"source": cell.source, "metadata": unfolded(cell)} for cell in cells]
 
 
-def _pins(requirements: Path) -> list[str]:
+def pins(requirements: Path) -> list[str]:
     """Return the lines that pin what the library and a kernel need, in turn too.
 
     `uv` writes below each package what asked for it. Where nothing is said, it counts.
