@@ -14,7 +14,7 @@ from nbformat.v4 import new_output
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-from tools.chapters import ROOT
+from tools.chapters import ROOT, code_of
 from tools.record.book import Book, Place, read_book
 from tools.record.convert import plain_notebook
 from tools.record.markdown import plain_markdown
@@ -355,13 +355,11 @@ def test_chapter_outside_the_contents_is_an_error(tmp_path: Path) -> None:
         plain_notebook(extra)
 
 
-def test_notebook_is_the_same_each_time_and_has_a_kernel(tmp_path: Path) -> None:
-    chapter = make_book(tmp_path, f"{NUMBERED}\n+++\n\nTwice.\n\n+++\n\nTwice.")
-    notebook = plain_notebook(chapter)
-    assert plain_notebook(chapter) == notebook
-    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
-    assert notebook.metadata.kernelspec.name == "python3"
-    assert notebook.metadata.language_info.name == "python"
+def test_equal_cells_have_ids_of_their_own(tmp_path: Path) -> None:
+    chapter = make_book(tmp_path, "# Toy\n\n+++\n\nTwice.\n\n+++\n\nTwice.")
+    first, second, third = [cell.id for cell in plain_notebook(chapter).cells]
+    assert (second[:-1], third[-2:]) == (third[:-1], "-2")
+    assert plain_notebook(chapter).cells[0].id == first
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -372,40 +370,31 @@ def test_links_within_a_notebook_lead_to_an_anchor(path: Path) -> None:
     assert links <= set(re.findall(r'<a id="([^"]+)">', text))
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
-    """Build a book with Sphinx from its notebooks: the log, and a chapter as both."""
-    root = tmp_path_factory.mktemp("book")
-    make_book(root, NUMBERED)
-    (root / "conf.py").write_text(CONF)
+def test_site_numbers_as_the_notebook_and_finds_it_in_its_cache(tmp_path: Path) -> None:
+    make_book(tmp_path, NUMBERED)
+    (tmp_path / "conf.py").write_text(CONF)
     for number in range(2, 11):  # so that the other chapter is the eleventh
-        (root / f"chapters/{number:02}-empty.md").write_text("# Empty")
-    cache = get_cache(str(root / ".jupyter_cache"))
-    for stem in ("01-toy", "11-head"):
-        notebook = plain_notebook(root / "chapters" / f"{stem}.md")
-        for cell in notebook.cells:
-            if cell.cell_type == "code":
-                image = {"image/gif": PIXEL.decode()}
-                cell.outputs = [new_output("display_data", image)]
-        path = root / "notebooks" / f"{stem}.ipynb"
+        (tmp_path / f"chapters/{number:02}-empty.md").write_text("# Empty")
+    cache = get_cache(str(tmp_path / "_build" / "cache"))
+    for stem in ("11-head", "01-toy"):
+        notebook = plain_notebook(tmp_path / "chapters" / f"{stem}.md")
+        for cell in code_of(notebook):
+            image = {"image/gif": PIXEL.decode()}
+            cell.outputs = [new_output("display_data", image)]
+        path = tmp_path / "notebooks" / f"{stem}.ipynb"
         nbformat.write(notebook, path)
         cache.cache_notebook_file(str(path), check_validity=False)
     log, complaints = StringIO(), StringIO()
-    folders = map(str, (root, root, root / "_build", root / "_build"))
+    folders = map(str, (tmp_path, tmp_path, tmp_path / "_build", tmp_path / "_build"))
     with patch_docutils(), docutils_namespace():
-        options = {"nb_execution_cache_path": str(root / ".jupyter_cache")}
+        options = {"nb_execution_cache_path": str(tmp_path / "_build" / "cache")}
         Sphinx(*folders, "html", options, log, complaints).build()
     assert complaints.getvalue() == ""
-    cells = nbformat.read(root / "notebooks" / "01-toy.ipynb", 4).cells
-    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    html = (root / "_build" / "chapters" / "01-toy.html").read_text()
-    return log.getvalue(), html, text
+    assert log.getvalue().count("Using cached notebook") == 2
+    assert "Executing notebook" not in log.getvalue()
 
-
-def test_site_numbers_equations_and_figures_as_the_notebook(
-    site: tuple[str, str, str],
-) -> None:
-    _, html, text = site
+    html = (tmp_path / "_build" / "chapters" / "01-toy.html").read_text()
+    text = "\n".join(it.source for it in notebook.cells if it.cell_type == "markdown")
     equations = r'id="equation-([\w-]+)">\s*<span class="eqno">\(([\d.]+)\)'
     figures = r'<figure[^>]* id="([\w-]+)">.*?Fig\. ([\d.]+) <'
     on_site = re.findall(equations, html) + re.findall(figures, html, re.DOTALL)
@@ -415,20 +404,7 @@ def test_site_numbers_equations_and_figures_as_the_notebook(
     assert len(named) == 7
     assert in_notebook == named
 
-
-def test_site_shows_the_numbers_that_notebook_links_show(
-    site: tuple[str, str, str],
-) -> None:
-    _, html, text = site
     caption = re.sub("<[^>]+>", "", html[html.index('id="fig-last"') :])
     shown = re.findall(r"\d+\.\d+", caption)[1:5]
     links = re.findall(r"\[(?:\(|Figure )([\d.]+)", text)
     assert links == shown == ["1.3", "11.1", "1.4", "11.1"]
-
-
-def test_site_finds_the_converted_notebook_in_its_cache(
-    site: tuple[str, str, str],
-) -> None:
-    log, *_ = site
-    assert log.count("Using cached notebook") == 2
-    assert "Executing notebook" not in log

@@ -70,7 +70,6 @@ html_context = {"default_mode": "auto"}
 nb_execution_mode = "off"
 """
 PHONE, DESKTOP = 375, 1440
-OTHER_LOOKS = [(PHONE, "light"), (DESKTOP, "dark"), (DESKTOP, "light")]
 
 
 def chapter(root: Path, name: str, text: str) -> Path:
@@ -263,6 +262,7 @@ def test_quiz_is_a_group_of_radio_buttons_that_explains_each_option(
     assert "From every query." in said
 
 
+@pytest.mark.slow
 def test_quiz_with_several_right_options(page: Page) -> None:
     assert form(page, 1).get_by_role("checkbox").count() == 3
     for chosen, words in (
@@ -360,6 +360,7 @@ def test_progress_stands_in_the_contents_of_every_page(
     assert progress(page).startswith("1 of 1 answered.")
 
 
+@pytest.mark.slow
 def test_progress_of_a_question_written_anew_or_not_readable_is_none(
     page: Page, site: Path
 ) -> None:
@@ -384,6 +385,7 @@ FULL = """Storage.prototype.setItem = () => {
     throw new DOMException("full", "QuotaExceededError"); };"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [CLOSED, FULL], ids=["closed", "full"])
 def test_progress_without_storage_lasts_as_long_as_the_page(
     site: Path, context: BrowserContext, script: str
@@ -406,13 +408,9 @@ def test_progress_without_storage_lasts_as_long_as_the_page(
 # For everyone
 
 
-@pytest.mark.parametrize(
-    ("width", "theme"),
-    [
-        (PHONE, "dark"),
-        *[pytest.param(*it, marks=pytest.mark.slow) for it in OTHER_LOOKS],
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_quiz_is_accessible(
     browser: Browser, address: str, width: int, theme: Any
 ) -> None:
