@@ -11,9 +11,8 @@ from tools.record.private import details
 
 TOLERANCE = re.compile(r"tolerance-(\d+(?:\.\d+)?(?:e-?\d+)?)")
 SKIP = {"nbval-skip", "skip-execution"}  # one for the comparison, one for the site
-TAGS = {"hide-input", "hide-output", "hide-cell", "exercise", "predict"}
-TAGS |= {"not-compared", *SKIP}
-
+TAGS = SKIP | {"hide-input", "hide-output", "hide-cell", "exercise", "predict"}
+TAGS.add("not-compared")
 # What differs from run to run. What tells of a machine stands in private.py.
 PASSING = {
     "an address": re.compile(r"\b0x[0-9a-fA-F]{9,}\b|0x7f[0-9a-fA-F]*|\bat 0x"),

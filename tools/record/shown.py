@@ -88,8 +88,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     check = parser.parse_args(arguments).check
     try:
         reports = [it for path in chapter_paths(root) for it in differences(path)]
-        for report in reports if check else ():
-            print(report, file=sys.stderr)
+        sys.stderr.writelines(f"{report}\n" for report in reports if check)
         for path in () if check else chapter_paths(root):
             if (text := filled(path)) != path.read_text(encoding="utf-8"):
                 path.write_text(text, encoding="utf-8")
