@@ -89,6 +89,6 @@ def test_solutions_pass_their_checks(chapter: Path) -> None:
 @each_chapter
 def test_solutions_pass_in_whole_chapters(chapter: Path) -> None:
     notebook, exercises = solved(chapter)
-    assert execute(notebook, chapter, lambda: None) == []
+    assert execute(notebook, chapter) == []
     told = [cell.outputs[-1].data["text/plain"] for cell in exercises]
     assert [it for it in told if not it.startswith("✓")] == []

@@ -25,6 +25,7 @@ from nbval import plugin as nbval
 from nbval.plugin import IPyNbCell, NbCellError
 
 from tools.check.outputs import compare_outputs
+from tools.record.execute import kernel_environment, without_program
 from tools.record.rules import (
     cell_faults,
     first_line,
@@ -33,7 +34,6 @@ from tools.record.rules import (
     tags,
     tolerance,
 )
-from tools.site.program import without_program
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = Path("reports", "pictures")
@@ -69,7 +69,6 @@ def pytest_configure(config: pytest.Config) -> None:
     nbval.setup_coverage = nbval.teardown_coverage = lambda *_: None
     if hasattr(config, "workerinput"):
         return  # the environment is inherited
-    from tools.record.execute import kernel_environment  # takes seconds: once is enough
 
     wanted = kernel_environment(ROOT)
     path = wanted.pop("PYTHONPATH")

@@ -40,7 +40,7 @@ async def rebuild() -> None:
             builder.terminate()
 
 
-class Watcher(RebuildServer):
+class Watcher(RebuildServer):  # type: ignore[misc]
     """Rebuilds without the pool of processes that would outlive a killed server."""
 
     def __init__(self, address: str) -> None:
