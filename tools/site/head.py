@@ -1,25 +1,30 @@
-"""What search engines, tabs and messengers read of a page: a part of the extension.
+r"""What search engines, tabs and messengers read of a page: a part of the extension.
 
-Each page's description is its first paragraph. Nothing is loaded for any of it. A
-canonical address, sitemap and robots.txt come only where the site's address is known;
-so does the link to the PDF, which publishing puts beside the first page.
+Each page's description is its first paragraph, a formula in it in plain letters: a
+library that does this (sphinxext-opengraph) cuts words in two, and shows `\sqrt{D}`. A
+canonical address, a picture, sitemap and robots.txt come only where the site's address
+is known; so does the link to the PDF, which publishing puts beside the first page.
 """
 
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+from docutils import nodes
 
 from tools.address import repository_address, site_address
+from tools.site.hooks import when_built
 
-PDF = "book.pdf"
+PDF, PICTURE = "book.pdf", "_static/readme.png"
 LONGEST = 160  # what search engines show of a description
 COLOURS = {"light": "#fdfcf9", "dark": "#14181d"}  # --book-paper in book.css
-UNLISTED = {"genindex", "search", "py-modindex"}
 WORDS = {
-    "genindex": "Index of every name and term",
-    "py-modindex": "Index of every module",
+    "404": "There is no page at this address",
     "search": "Search every page",
 }
+VIEWPORT = re.compile(r'<meta\b[^>]*name="viewport"[^>]*>')
 
 
 def setup(app: Any) -> None:
@@ -28,20 +33,20 @@ def setup(app: Any) -> None:
     app.add_config_value("book_site", None, "env", [str, type(None)])
     app.add_role("pdf", _link_pdf)
     app.connect("config-inited", _find_address)
-    app.connect("html-page-context", _add_tags, priority=600)
-    app.connect("build-finished", _write_sitemap)
+    app.connect("html-page-context", _add_tags)
+    when_built(app, _write_sitemap)
 
 
 def _find_address(app: Any, config: Any) -> None:
     config.book_site = site_address(repository_address(Path(app.srcdir)))
+    # Sphinx writes the canonical address of each page.
+    config.html_baseurl = config.book_site or ""
 
 
 def _link_pdf(
     name: str, raw: str, text: str, line: int, inliner: Any, *_: Any
 ) -> tuple[list[Any], list[Any]]:
     """Turn {pdf}`words` into a link to the PDF, where there is one to link."""
-    from docutils import nodes
-
     site = inliner.document.settings.env.config.book_site
     if not site:
         return [nodes.Text(text)], []
@@ -54,15 +59,22 @@ def describe(doctree: Any, title: str, book: str) -> str:
     Where a page has none, its title and the book's. Lists and boxes do not count, since
     they make no sense alone.
     """
-    from docutils import nodes
-
-    kinds = (nodes.document, nodes.section)
     paragraphs = [] if doctree is None else doctree.findall(nodes.paragraph)
     for paragraph in paragraphs:
-        text = " ".join(paragraph.astext().split())
+        text = _plain(paragraph)
+        kinds = (nodes.document, nodes.section)
         if isinstance(paragraph.parent, kinds) and len(text) > 40:
             return shorten(text)
     return f"{title} · {book}"
+
+
+def _plain(paragraph: nodes.paragraph) -> str:
+    r"""Return a paragraph's words, `\sqrt{D}` as √D, other formulas without signs."""
+    copy = paragraph.deepcopy()
+    for formula in list(copy.findall(nodes.math)):
+        tex = re.sub(r"\\sqrt\b\s*", "√", formula.astext())
+        formula.replace_self(nodes.Text(re.sub(r"\\[A-Za-z]+|[\\{}_^$]", "", tex)))
+    return " ".join(copy.astext().split())
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
@@ -85,17 +97,22 @@ def _add_tags(
     app: Any, pagename: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Add the tags to `metatags`, which the theme writes into the page's head."""
-    book = str(app.config.project)
+    book, site = str(app.config.project), app.config.book_site
     known = pagename in app.env.titles
     title = app.env.titles[pagename].astext() if known else WORDS.get(pagename, book)
     text = describe(doctree, title, book)
-    tags = [
-        _tag(name="description", content=text),
-        _tag(property="og:title", content=title),
-        _tag(property="og:description", content=text),
-        _tag(property="og:type", content="article" if known else "website"),
-        _tag(property="og:site_name", content=book),
-    ]
+    said = {
+        "og:title": title,
+        "og:description": text,
+        "og:type": "article" if known else "website",
+        "og:site_name": book,
+    }
+    if site:
+        said |= {"og:image": site + PICTURE, "og:url": context.get("pageurl") or site}
+        # A page that is not there may be asked for in any folder.
+        context["book_base"] = urlsplit(site).path
+    tags = [_tag(name="description", content=text)]
+    tags += [_tag(property=name, content=words) for name, words in said.items()]
     for scheme, colour in COLOURS.items():
         media = f"(prefers-color-scheme: {scheme})"
         tags.append(_tag(name="theme-color", content=colour, media=media))
@@ -103,11 +120,9 @@ def _add_tags(
     picture = context["pathto"]("_static/favicon.png", 1)
     tags.append(f'<link rel="alternate icon" type="image/png" href="{picture}">')
     tags.append(f'<link rel="apple-touch-icon" href="{picture}">')
-    if app.config.book_site and pagename not in UNLISTED:
-        address = f"{app.config.book_site}{app.builder.get_target_uri(pagename)}"
-        tags.append(f'<link rel="canonical" href="{escape(address)}">')
-        tags.append(_tag(property="og:url", content=address))
-    context["metatags"] = "\n".join([str(context.get("metatags") or ""), *tags])
+    # Sphinx's layout has the viewport already.
+    given = VIEWPORT.sub("", str(context.get("metatags") or ""))
+    context["metatags"] = "\n".join([given, *tags])
 
 
 def _tag(**attributes: str) -> str:
@@ -115,10 +130,8 @@ def _tag(**attributes: str) -> str:
     return f"<meta {' '.join(pairs)}>"
 
 
-def _write_sitemap(app: Any, exception: Exception | None) -> None:
+def _write_sitemap(app: Any) -> None:
     """Write sitemap.xml and robots.txt where the site's address is known."""
-    if exception or app.builder.format != "html":
-        return
     folder, site = Path(app.outdir), app.config.book_site
     for name in ("sitemap.xml", "robots.txt"):
         (folder / name).unlink(missing_ok=True)

@@ -14,6 +14,8 @@ from typing import Any
 from docutils import nodes
 from nbformat import NotebookNode
 
+from tools.site.hooks import when_built
+
 PROGRAM = re.compile(
     r"\s*<script data-attention-program=\"views\">.*?</script>", re.DOTALL
 )
@@ -33,7 +35,7 @@ def without_program(outputs: list[NotebookNode]) -> list[NotebookNode]:
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
     app.connect("html-page-context", _load_program)
-    app.connect("build-finished", _copy_program)
+    when_built(app, _copy_program)
 
 
 def _load_program(
@@ -45,8 +47,7 @@ def _load_program(
         app.add_js_file(Path(BUILT).name, loading_method="defer")
 
 
-def _copy_program(app: Any, error: Exception | None) -> None:
+def _copy_program(app: Any) -> None:
     """Put the program beside what all pages load."""
-    if error is None and app.builder.format == "html":
-        target = Path(app.outdir) / "_static" / Path(BUILT).name
-        shutil.copyfile(Path(app.srcdir) / BUILT, target)
+    target = Path(app.outdir) / "_static" / Path(BUILT).name
+    shutil.copyfile(Path(app.srcdir) / BUILT, target)

@@ -1,0 +1,109 @@
+"""The Sphinx extension that makes the site, and its parts in their order.
+
+`jupyter-book build .` finds the records by it, too: it fills the cache of MyST-NB from
+them, and refuses to build what is stale.
+"""
+
+import hashlib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sphinx.errors import ExtensionError
+
+from tools.site.build import ROOT, made_from
+
+# Each hooks in after the one before it, so this is also the order in which they work on
+# a page, and on the finished site: the last writes the style sheets for all of it.
+PARTS = (
+    "head",
+    "launch",
+    "program",
+    "learn",
+    "formulas",
+    "punctuation",
+    "terms",
+    "api",
+    "code_links",
+    "pictures",
+    "accessible",
+    "sheets",
+)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Hook into Sphinx."""
+    for part in PARTS:
+        import_module(f"tools.site.{part}").setup(app)
+    # "env": when a part of this extension changes, every page is read anew.
+    app.add_config_value("book_extension", code_hash(), "env", [str])
+    app.connect("builder-inited", _fill_cache)
+    app.connect("source-read", _depend_on_record)
+    app.connect("env-get-outdated", _depend_on_static)
+    app.connect("html-page-context", _load_search)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def code_hash(root: Path = ROOT) -> str:
+    """Return one hash of the code that pages are made by."""
+    found = hashlib.sha256()
+    for path in made_from(root):
+        if path.suffix == ".py" and "tools" in path.relative_to(root).parts:
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _fill_cache(app: Any) -> None:
+    """Put every record into the cache that MyST-NB looks into.
+
+    Raises:
+        ExtensionError: a record is stale; the build would execute its chapter.
+    """
+    from jupyter_cache import get_cache
+    from jupyter_cache.base import CacheBundleIn
+    from nbformat import NotebookNode
+
+    from tools.chapters import chapter_paths, notebook_path, read_chapter
+    from tools.record.drafts import read_record
+    from tools.record.folded import unfolded
+    from tools.record.freshness import stale_causes
+
+    root = Path(app.srcdir)
+    cache = get_cache(app.env.mystnb_config.execution_cache_path)
+    for chapter in chapter_paths(root):
+        path = notebook_path(chapter)
+        record = read_record(path)
+        causes = stale_causes(read_chapter(chapter), record, root)
+        if record is None or causes:
+            text = f"{chapter.stem}: {', '.join(causes)}: run `make notebooks`"
+            raise ExtensionError(text)
+        for cell in record.cells:
+            cell.metadata = NotebookNode(unfolded(cell))
+        bundle = CacheBundleIn(record, str(path))
+        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+
+def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:
+    """Have a page built again when its record changes, though its chapter did not."""
+    folder, _, stem = docname.rpartition("/")
+    if folder == "chapters":
+        app.env.note_dependency(str(Path(app.srcdir) / "notebooks" / f"{stem}.ipynb"))
+
+
+def _depend_on_static(app: Any, *_: Any) -> list[str]:
+    """Have one page built again when something that pages load changed.
+
+    Sphinx copies styles and pictures only when it has a page to write.
+    """
+    source, built = Path(app.srcdir) / "book/_static", Path(app.outdir) / "_static"
+    for path in (path for path in source.rglob("*") if path.is_file()):
+        copy = built / path.relative_to(source)
+        if not copy.is_file() or copy.read_bytes() != path.read_bytes():
+            return [str(app.config.root_doc)]
+    return []
+
+
+def _load_search(app: Any, page: str, *_: Any) -> None:
+    """Have the search page load what we add to Sphinx's own search, before it runs."""
+    if page == "search":
+        app.add_js_file("search.js", loading_method="defer")
