@@ -5,6 +5,7 @@ them, and refuses to build what is stale.
 """
 
 import hashlib
+import shutil
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from sphinx.errors import ExtensionError
 
 from tools.site.build import ROOT, made_from
+from tools.site.hooks import when_built
 
 # Each hooks in after the one before it, so this is also the order in which they work on
 # a page, and on the finished site: the last writes the style sheets for all of it.
@@ -39,7 +41,7 @@ def setup(app: Any) -> dict[str, bool]:
     app.add_config_value("book_extension", code_hash(), "env", [str])
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
-    app.connect("env-get-outdated", _depend_on_static)
+    when_built(app, _copy_static)
     app.connect("html-page-context", _load_search)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -90,17 +92,10 @@ def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:
         app.env.note_dependency(str(Path(app.srcdir) / "notebooks" / f"{stem}.ipynb"))
 
 
-def _depend_on_static(app: Any, *_: Any) -> list[str]:
-    """Have one page built again when something that pages load changed.
-
-    Sphinx copies styles and pictures only when it has a page to write.
-    """
-    source, built = Path(app.srcdir) / "book/_static", Path(app.outdir) / "_static"
-    for path in (path for path in source.rglob("*") if path.is_file()):
-        copy = built / path.relative_to(source)
-        if not copy.is_file() or copy.read_bytes() != path.read_bytes():
-            return [str(app.config.root_doc)]
-    return []
+def _copy_static(app: Any) -> None:
+    """Copy what pages load; Sphinx does so only when it has a page to write."""
+    target = Path(app.outdir) / "_static"
+    shutil.copytree(Path(app.srcdir) / "book/_static", target, dirs_exist_ok=True)
 
 
 def _load_search(app: Any, page: str, *_: Any) -> None:

@@ -40,6 +40,8 @@ FONTS = {
         *(f"KaTeX_Size{size}-Regular" for size in (1, 2, 3, 4)),
     ),
 }
+# Cutting takes seconds, and most edits need no new glyph.
+KEPT = ROOT / "_build/fonts"
 NAMED = re.compile(r'\b(?:class|id)="([^"]*)"')
 WORD = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 # Sphinx's index of all words holds any name; it runs no code on classes.
@@ -66,33 +68,26 @@ def setup(app: Any) -> None:
 
 def _write_sheets(app: Any) -> None:
     """Write the three sheets anew from their sources."""
-    static = Path(app.outdir) / "_static"
-    names, characters = _shown(Path(app.outdir))
-    theme = next(
-        path
-        for folder in app.builder.theme.get_theme_dirs()
-        if (path := Path(folder) / "static" / THEME).is_file()
-    )
-    katex = HERE / "katex"
-    sheets = {
-        THEME: with_silent_icons(purged(theme.read_text("utf-8"), names)),
-        "fonts.css": (HERE / "faces.css").read_text("utf-8"),
-        "katex.css": (katex / "katex.min.css")
-        .read_text("utf-8")
-        .replace("url(fonts/", "url(katex/fonts/"),
-    }
+    static, katex = Path(app.outdir) / "_static", HERE / "katex"
     shutil.copytree(katex / "fonts", static / "katex/fonts", dirs_exist_ok=True)
     shutil.copy(katex / "LICENSE", static / "katex")
-    others = {p for p in static.rglob("*.css")} - {static / name for name in sheets}
-    texts = [*sheets.values(), *(path.read_text("utf-8") for path in others)]
+    names, characters = _shown(Path(app.outdir))
+    folders = [Path(folder) / "static" for folder in app.builder.theme.get_theme_dirs()]
+    theme = next(path for folder in folders if (path := folder / THEME).is_file())
+    formulas = (katex / "katex.min.css").read_text(encoding="utf-8")
+    sheets = {
+        THEME: with_silent_icons(purged(theme.read_text(encoding="utf-8"), names)),
+        "fonts.css": (HERE / "faces.css").read_text(encoding="utf-8"),
+        "katex.css": formulas.replace("url(fonts/", "url(katex/fonts/"),
+    }
+    others = set(static.rglob("*.css")) - {static / name for name in sheets}
+    texts = [*sheets.values(), *(path.read_text(encoding="utf-8") for path in others)]
     for icon in (icon for text in texts for icon in CODE.finditer(text)):
         characters.add(chr(int(icon[1], 16)) if icon[1] else icon[0])
-    kept: set[Path] = set()
     for name, css in sheets.items():
-        css = embedded(css, name, (static / name).parent, characters, kept)
-        (static / name).write_text(css, encoding="utf-8")
-    for path in set(KEPT.iterdir()) - kept:
-        path.unlink(missing_ok=True)
+        (static / name).write_text(
+            embedded(css, static / name, FONTS[name], characters)
+        )
 
 
 def _shown(site: Path) -> tuple[set[str], set[str]]:
@@ -122,8 +117,7 @@ def purged(css: str, names: set[str]) -> str:
         return f"{kept}{{{rule[2]}}}" if kept else ""
 
     licences = [text for text in COMMENT.findall(css) if text.startswith("/*!")]
-    rules = RULE.sub(replace, COMMENT.sub("", css))
-    return "\n".join([*licences, rules])
+    return "\n".join([*licences, RULE.sub(replace, COMMENT.sub("", css))])
 
 
 def with_silent_icons(css: str) -> str:
@@ -135,47 +129,36 @@ def with_silent_icons(css: str) -> str:
     # The empty text after the slash is what is said.
     css, count = ICON.subn(r'content:"\\\1";content:"\\\1"/""', css)
     if not count:
-        raise ExtensionError(
-            f"{THEME} shows no icon that a page names: look for `content` there, and "
-            "mend tools/site/sheets.py"
-        )
+        raise ExtensionError(f"{THEME} shows no icon of a page: mend {__file__}")
     return css
 
 
 def embedded(
-    css: str, name: str, folder: Path, characters: set[str], kept: set[Path]
+    css: str, sheet: Path, fonts: tuple[str, ...], characters: set[str]
 ) -> str:
-    """Return a sheet with its fonts inside, cut; what is kept of them is noted.
+    """Return the text of a sheet with these fonts inside, cut.
 
     Raises:
-        ExtensionError: it does not name a font that it should.
+        ExtensionError: it does not name one of them.
     """
-    for font in FONTS[name]:
+    for font in fonts:
         address = re.compile(rf"url\(([^)]*/{font}\.woff2)\)")
         if not (found := address.search(css)):
-            raise ExtensionError(
-                f"{name} no longer names {font}.woff2: mend FONTS in "
-                "tools/site/sheets.py"
-            )
-        data = base64.b64encode(_cut_once(folder / found[1], characters, kept))
+            raise ExtensionError(f"{sheet.name} names no {font}.woff2: mend {__file__}")
+        data = base64.b64encode(_cut_once(sheet.parent / found[1], characters))
         css = address.sub(f"url(data:font/woff2;base64,{data.decode()})", css)
     return css
 
 
-# Cutting takes seconds, and most edits need no new glyph.
-KEPT = ROOT / "_build/fonts"
-
-
-def _cut_once(font: Path, characters: set[str], kept: set[Path]) -> bytes:
+def _cut_once(font: Path, characters: set[str]) -> bytes:
     """Return a font with these characters only, from the last build where it can be."""
     asked = font.read_bytes() + "".join(sorted(characters)).encode()
-    path = KEPT / f"{hashlib.sha256(asked).hexdigest()[:32]}.woff2"
-    kept.add(path)
+    path = KEPT / f"{font.stem}-{hashlib.sha256(asked).hexdigest()[:16]}.woff2"
     if not path.is_file():
         KEPT.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(cut(font, characters))
-        partial.replace(path)
+        for old in KEPT.glob(f"{font.stem}-*"):
+            old.unlink(missing_ok=True)
+        path.write_bytes(cut(font, characters))
     return path.read_bytes()
 
 
@@ -185,7 +168,6 @@ def cut(font: Path, characters: set[str]) -> bytes:
     from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
     options = subset.Options(flavor="woff2", hinting=False, desubroutinize=True)
-    options.notdef_outline = True
     with TTFont(font, recalcTimestamp=False) as whole:
         cutter = subset.Subsetter(options)
         cutter.populate(text="".join(characters))
