@@ -34,6 +34,8 @@ TYPESET = """(tex, options) => {
 }"""
 # Environments that number their lines: here Sphinx numbers, and only what has a label.
 NUMBERED = re.compile(r"\\(begin|end)\{(equation|align|gather|alignat)\}")
+# What has lines of its own, such as a matrix.
+INNER = re.compile(r"\\begin\{(\w+\*?)\}.*?\\end\{\1\}", re.DOTALL)
 # What only a screen reader reads must not call for a font.
 UNDRAWN = ".katex .katex-mathml{font-family:math}\n"
 PIECE = re.compile(r"<(/?span|[^>]*)([^>]*)>|[^<]+")
@@ -84,12 +86,17 @@ def typeset(tex: str, display: bool) -> tuple[str, str]:
 
 
 def display_source(tex: str, nowrap: bool) -> str:
-    r"""Return what KaTeX gets for a block: as Sphinx does it, ``\\`` breaks a line."""
+    r"""Return what KaTeX gets for a block: as Sphinx does it, ``\\`` breaks a line.
+
+    But not the ``\\`` of a matrix: a formula in ``split`` could not break on a phone.
+    """
     if nowrap:
         return NUMBERED.sub(r"\\\1{\2*}", tex)
     parts = [part for part in tex.split("\n\n") if part.strip()]
     parts = [
-        rf"\begin{{split}}{part}\end{{split}}" if r"\\" in part else part
+        rf"\begin{{split}}{part}\end{{split}}"
+        if r"\\" in INNER.sub("", part)
+        else part
         for part in parts
     ]
     if len(parts) > 1:
