@@ -121,11 +121,15 @@ def test_typeset_gives_html_and_mathml() -> None:
     assert 'class="katex-html" aria-hidden="true"' in html
 
 
+MATRIX = r"\begin{pmatrix} a \\ b \end{pmatrix}"
+
+
 @pytest.mark.parametrize(
     ("text", "nowrap", "expected"),
     [
         ("a = b", False, "a = b"),
         (r"a \\ b", False, r"\begin{split}a \\ b\end{split}"),
+        (MATRIX, False, MATRIX),
         ("a\n\nb", False, r"\begin{aligned}a\\b\end{aligned}"),
         (r"\begin{align}a\end{align}", True, r"\begin{align*}a\end{align*}"),
         (r"\begin{align*}a\end{align*}", True, r"\begin{align*}a\end{align*}"),

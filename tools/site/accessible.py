@@ -39,8 +39,6 @@ MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], 
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    # The theme's own script lets a keyboard scroll all else that is too wide.
-    app.add_js_file("scrolling.js", loading_method="defer")
     when_built(app, lambda app: mend_site(Path(app.outdir)))
 
 

@@ -25,6 +25,8 @@ TYPESET = """(tex, options) => {
 }"""
 # Environments that number their lines: here Sphinx numbers, and only what has a label.
 NUMBERED = re.compile(r"\\(begin|end)\{(equation|align|gather|alignat)\}")
+# What has lines of its own, such as a matrix.
+INNER = re.compile(r"\\begin\{(\w+\*?)\}.*?\\end\{\1\}", re.DOTALL)
 # What a line that is too long may be broken between.
 BOX = '<span class="katex-base">'
 
@@ -51,17 +53,14 @@ def typeset(tex: str, display: bool) -> tuple[str, str]:
 
 
 def display_source(tex: str, nowrap: bool) -> str:
-    r"""Return what KaTeX gets for a block: as Sphinx does it, ``\\`` breaks a line."""
+    r"""Return what KaTeX gets for a block: as Sphinx does it, ``\\`` breaks a line.
+
+    But not the ``\\`` of a matrix: a formula in ``split`` could not break on a phone.
+    """
     if nowrap:
         return NUMBERED.sub(r"\\\1{\2*}", tex)
-    parts = [part for part in tex.split("\n\n") if part.strip()]
-    parts = [
-        rf"\begin{{split}}{part}\end{{split}}" if r"\\" in part else part
-        for part in parts
-    ]
-    if len(parts) > 1:
-        return r"\begin{aligned}" + r"\\".join(parts) + r"\end{aligned}"
-    return "".join(parts)
+    breaks = r"\\" in INNER.sub("", tex)
+    return rf"\begin{{split}}{tex}\end{{split}}" if breaks else tex
 
 
 def setup(app: Any) -> None:
