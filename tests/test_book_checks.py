@@ -14,7 +14,7 @@ CHECKS = {
     "format": "ruff format --check .",
     "types": "mypy",
     "shown code": "tools.record.shown --check",
-    "records": "tools.record.update --check",
+    "records": "tools.record --check",
 }
 SOURCES = ("attention_lib", "book", "chapters", "notebooks", "tools")
 SETTINGS = ("_config.yml", "_toc.yml", "pyproject.toml", "requirements.txt")

@@ -17,7 +17,7 @@ from tools.chapters import ROOT
 from tools.record.convert import plain_notebook
 from tools.record.folded import FOLDED, fold, unfolded
 from tools.site.program import BUILT, PROGRAM
-from tools.site.quiz import QuizError, read_options
+from tools.quiz import QuizError, read_options
 
 HEAD = """---
 jupytext: {text_representation: {extension: .md, format_name: myst}}

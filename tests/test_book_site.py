@@ -136,7 +136,7 @@ def test_changed_part_of_the_extension_reads_every_page_anew(
         def connect(self, *_: object) -> None:
             pass
 
-    part = tree / "tools/site/quiz.py"
+    part = tree / "tools/quiz.py"
     part.parent.mkdir(parents=True)
     part.write_text("before")
     monkeypatch.setattr(site, "ROOT", tree)

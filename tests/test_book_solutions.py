@@ -29,7 +29,7 @@ def test_solutions_pass_their_checks(stem: str, pytestconfig: pytest.Config) -> 
         wanted = [n for n, cell in enumerate(cells) if cell in exercises]
         kept = needed([cell.source for cell in cells], wanted)
         notebook.cells = [cells[n] for n in sorted(kept)]
-    assert execute(notebook, chapter(stem), lambda: None) == []
+    assert execute(notebook, chapter(stem)) == []
     verdicts = [cell.outputs[-1].data["text/plain"] for cell in exercises_of(notebook)]
     assert [verdict for verdict in verdicts if not verdict.startswith("✓")] == []
 

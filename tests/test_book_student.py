@@ -123,7 +123,7 @@ def test_links_of_a_copy_stay_in_the_folder(chapter: Path, copies: Path) -> None
 def test_exercises_of_a_copy_run_and_ask_for_an_answer(copies: Path) -> None:
     chapter = CHAPTERS[2]
     notebook = copy_of(chapter, copies)
-    assert execute(notebook, chapter, lambda: None) == []
+    assert execute(notebook, chapter) == []
     verdicts = [cell.outputs[-1].data["text/plain"] for cell in exercises_of(notebook)]
     assert {verdict[:15] for verdict in verdicts} == {"○ No answer yet"}
 

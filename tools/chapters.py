@@ -42,6 +42,11 @@ def site_pages(site: Path) -> list[Path]:
     return [page for page in pages if "_static" not in page.relative_to(site).parts]
 
 
+def code_of(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """Return the code cells."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
 def read_chapter(path: Path) -> nbformat.NotebookNode:
     """Read a chapter as the site reads it, its Markdown not yet converted.
 

@@ -25,7 +25,7 @@ from nbval import plugin as nbval
 from nbval.plugin import IPyNbCell, NbCellError
 
 from tools.check.outputs import compare_outputs
-from tools.record.execute import kernel_environment
+from tools.record.execute import kernel_environment, without_program
 from tools.record.rules import (
     cell_faults,
     first_line,
@@ -34,7 +34,6 @@ from tools.record.rules import (
     tags,
     tolerance,
 )
-from tools.site.program import without_program
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = Path("reports", "pictures")

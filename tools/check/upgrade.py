@@ -86,7 +86,7 @@ def _begin(root: Path, state: Path, run: Run) -> None:
         print("going on with the upgrade that was cut short")
     else:
         shutil.rmtree(state, ignore_errors=True)
-        if run(root, sys.executable, "-m", "tools.record.update", "--check"):
+        if run(root, sys.executable, "-m", "tools.record", "--check"):
             raise StoppedError("run `make notebooks` first, so that only versions move")
         shutil.copytree(root / "notebooks", state / "notebooks")
         shutil.copy(root / PINS, before)
@@ -128,7 +128,7 @@ def _count_cells(root: Path) -> int:
 
 def _record(root: Path, run: Run) -> None:
     """Record what is stale now."""
-    if run(root, sys.executable, "-m", "tools.record.update"):
+    if run(root, sys.executable, "-m", "tools.record"):
         raise StoppedError(
             "a chapter fails under the new versions: mend it, or bar the version in "
             "pyproject.toml, and run `make upgrade` again; or go back with "

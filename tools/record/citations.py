@@ -1,12 +1,14 @@
-"""Citations as links, and the list of references, from `book/references.bib`."""
+"""Keys of `book/references.bib` in, links and the list of references out."""
 
 from pathlib import Path
 
 from pybtex.backends.markdown import Backend
-from pybtex.database import BibliographyData, Entry, Person, parse_file
+from pybtex.database import BibliographyData, Entry, parse_file
 from pybtex.style.formatting.plain import Style
 
 from tools.record.myst import Place, escaped
+
+ADDRESSES = {"doi": "https://doi.org/", "url": "", "eprint": "https://arxiv.org/abs/"}
 
 
 def read_entries(root: Path) -> dict[str, Entry]:
@@ -22,13 +24,16 @@ def cite(
     links = []
     for key in keys:
         if key not in entries:
-            raise place.error(
-                f"unknown citation {key!r}; add it to book/references.bib"
-            )
-        entry = entries[key]
-        names, year = _names(entry, place), entry.fields["year"]
+            error = f"unknown citation {key!r}; add it to book/references.bib"
+            raise place.error(error)
+        fields = entries[key].fields
+        found = [f"{ADDRESSES[it]}{fields[it]}" for it in ADDRESSES if it in fields]
+        names, year = _names(entries[key]), fields.get("year")
+        if not (found and names and year):
+            error = f"{key} needs an author, a year, and a doi, url or eprint"
+            raise place.error(f"{error} in references.bib")
         label = f"{names} ({year})" if in_text else f"{names}, {year}"
-        links.append(f"[{label}]({_address(entry, place)})")
+        links.append(f"[{label}]({found[0]})")
     return ", ".join(links) if in_text else f"({'; '.join(links)})"
 
 
@@ -39,29 +44,12 @@ def references(keys: set[str], entries: dict[str, Entry]) -> str:
     return "\n".join(f"- {entry.text.render(_Plain())}" for entry in formatted)
 
 
-def _names(entry: Entry, place: Place) -> str:
-    """Return `Shaw`, `Press and Wolf` or `Vaswani et al.`."""
-    names = [_last_name(person) for person in entry.persons.get("author", [])]
-    if not names or "year" not in entry.fields:
-        raise place.error(f"{entry.key} needs an author and a year in references.bib")
+def _names(entry: Entry) -> str:
+    """Return `Shaw`, `Press and Wolf` or `van den Oord et al.`, freed of LaTeX."""
+    people = entry.persons.get("author", [])
+    parts = [person.rich_prelast_names + person.rich_last_names for person in people]
+    names = [" ".join(map(str, part)) for part in parts]
     return f"{names[0]} et al." if len(names) > 2 else " and ".join(names)
-
-
-def _last_name(person: Person) -> str:
-    """Return a family name with its particles, freed of LaTeX."""
-    return " ".join(map(str, person.rich_prelast_names + person.rich_last_names))
-
-
-def _address(entry: Entry, place: Place) -> str:
-    """Return where a work is found."""
-    for field, prefix in (
-        ("doi", "https://doi.org/"),
-        ("url", ""),
-        ("eprint", "https://arxiv.org/abs/"),
-    ):
-        if field in entry.fields:
-            return f"{prefix}{entry.fields[field]}"
-    raise place.error(f"{entry.key} needs a doi, url or eprint in references.bib")
 
 
 class _Plain(Backend):  # type: ignore[misc]
@@ -75,6 +63,4 @@ class _Plain(Backend):  # type: ignore[misc]
 
     def format_href(self, url: str, text: str, external: bool = False) -> str:
         """Return a Markdown link, the short form where it shows its own address."""
-        if text == escaped(url):
-            return f"<{url}>"
-        return f"[{text}]({url})"
+        return f"<{url}>" if text == escaped(url) else f"[{text}]({url})"

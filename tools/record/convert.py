@@ -1,31 +1,35 @@
-"""Make a chapter's notebook: code untouched, text as plain Markdown, no outputs."""
+"""A chapter in, its notebook out: code untouched, text plain Markdown, no outputs."""
 
 import hashlib
+from collections import Counter
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from tools.record.blocks import anchor, caption
 from tools.record.citations import references
-from tools.record.folded import fold
 from tools.record.labels import Book, cells_with_places, figure_options, read_book
-from tools.record.markdown import plain_markdown
-from tools.record.myst import Place
+from tools.record.markdown import anchor, caption, plain_markdown
+from tools.record.myst import Place, normal
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+# Folds the code of a cell with the tag "predict", which would give the answer away.
+# JupyterLab and nbclassic read the first, Colab the second.
+FOLDED: dict[str, Any] = {"jupyter": {"source_hidden": True}, "cellView": "form"}
 
 
 def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
     """Return the notebook of a chapter, not executed.
 
     Code cells and their metadata equal what MyST-NB reads, since the site looks up its
-    record by them; only what `tools.record.folded` adds is left out there. Pass a
-    book to convert several chapters of one state.
+    record by them; only `FOLDED` is left out there. Pass a book to convert several
+    chapters of one state.
 
     Raises:
         ValueError: names file and line of what has no plain form or leads nowhere.
@@ -46,6 +50,12 @@ def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
     return notebook
 
 
+def unfolded(cell: NotebookNode) -> dict[str, Any]:
+    """Return a cell's metadata as its chapter has it."""
+    added = FOLDED if "predict" in cell.metadata.get("tags", []) else {}
+    return {name: it for name, it in cell.metadata.items() if name not in added}
+
+
 def _plain_cells(cell: NotebookNode, place: Place, book: Book) -> list[NotebookNode]:
     """Return what stands for one cell: none for a comment, two for a figure."""
     if cell.cell_type == "raw":
@@ -53,22 +63,23 @@ def _plain_cells(cell: NotebookNode, place: Place, book: Book) -> list[NotebookN
     if cell.cell_type == "markdown":
         cell.source = plain_markdown(cell.source, place, book)
         return [cell] if cell.source else []
-    fold(cell)
+    if "predict" in cell.metadata.get("tags", []):
+        cell.metadata.update(deepcopy(FOLDED))
     options = figure_options(cell)
     if not options:
         return [cell]
     if not options.get("caption"):
         raise place.error("the figure has no caption; add caption: beside its name:")
-    text = caption(
-        book.figure_numbers[place], plain_markdown(options["caption"], place, book)
-    )
-    return [cell, new_markdown_cell(anchor(options.get("name", "").lower()) + text)]
+    text = plain_markdown(options["caption"], place, book)
+    under = anchor(normal(options.get("name", "")))
+    under += caption(book.figure_numbers[place], text)
+    return [cell, new_markdown_cell(under)]
 
 
 def _identify(cells: list[NotebookNode]) -> None:
     """Give each cell an id of its content, so that an edit changes one id only."""
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     for cell in cells:
         digest = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
-        seen[digest] = seen.get(digest, 0) + 1
+        seen[digest] += 1
         cell.id = f"{digest}-{seen[digest]}"

@@ -1,15 +1,13 @@
-"""A chapter beside its record: what is stale, and what the file must hold."""
+"""Chapters in; each as a notebook, beside its record and what is stale in it, out."""
 
 import copy
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
-from tools.chapters import chapter_paths, notebook_path
+from tools.chapters import chapter_paths, code_of, notebook_path
 from tools.record.convert import plain_notebook
 from tools.record.freshness import stale_causes
 from tools.record.labels import read_book
@@ -26,11 +24,6 @@ class Draft:
     record: NotebookNode | None
     causes: list[str]
 
-    @property
-    def runs(self) -> bool:
-        """Whether the chapter must be executed again."""
-        return bool(self.causes) and self.causes != [PROSE]
-
 
 def examine(root: Path) -> list[Draft]:
     """Compare every chapter with its record, in reading order.
@@ -46,8 +39,8 @@ def examine(root: Path) -> list[Draft]:
         record = read_record(path)
         causes = stale_causes(plain, record, root)
         if record is not None and not causes:
-            in_step = serialised(with_outputs(plain, record))
-            causes = [] if in_step == path.read_text(encoding="utf-8") else [PROSE]
+            text = path.read_text(encoding="utf-8")
+            causes = [PROSE] * (_serialised(with_outputs(plain, record)) != text)
         drafts.append(Draft(chapter, plain, record, causes))
     return drafts
 
@@ -62,11 +55,6 @@ def strays(root: Path) -> list[str]:
     ]
 
 
-def code_of(notebook: NotebookNode) -> list[NotebookNode]:
-    """Return the code cells."""
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
-
-
 def with_outputs(plain: NotebookNode, record: NotebookNode) -> NotebookNode:
     """Return the chapter with the outputs of a record that has the same code cells."""
     merged = copy.deepcopy(plain)
@@ -77,34 +65,29 @@ def with_outputs(plain: NotebookNode, record: NotebookNode) -> NotebookNode:
     return merged
 
 
-def serialised(notebook: NotebookNode) -> str:
-    """Return the text of a notebook's file, the same on every machine."""
-    return str(nbformat.writes(notebook)) + "\n"
-
-
 def store(chapter: Path, notebook: NotebookNode) -> None:
     """Write a record at once or not at all: an interrupted run leaves the old one."""
-    path, text = notebook_path(chapter), serialised(notebook)
+    path, text = notebook_path(chapter), _serialised(notebook)
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return  # the site reads a page again when its record is newer
     path.parent.mkdir(exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+    partial = path.with_suffix(".partial")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(name).chmod(0o644)  # mkstemp lets nobody else read it
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink()
-        raise
+        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_record(path: Path) -> NotebookNode | None:
     """Return a record, or None where there is none that can be read."""
-    if not path.is_file():
-        return None
     try:
         record: NotebookNode = nbformat.read(path, as_version=4)
-    except ValueError:  # not JSON, as after a merge with conflicts
+    except (FileNotFoundError, ValueError):  # as after a merge with conflicts
         return None
     return record
+
+
+def _serialised(notebook: NotebookNode) -> str:
+    """Return the text of a notebook's file, the same on every machine."""
+    return str(nbformat.writes(notebook)) + "\n"

@@ -1,35 +1,32 @@
-"""Execute a notebook in a fresh kernel, and say plainly what went wrong in it."""
+"""A notebook in, its outputs filled by a fresh kernel; what went wrong in it out."""
 
 import ast
 import asyncio
-import contextlib
 import os
+import re
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools.chapters import read_chapter
+from tools.chapters import code_of, read_chapter
 from tools.record.rules import cell_faults
-from tools.site.program import without_program
 
 SECONDS_PER_CELL = 600
+# Every view that a cell shows brings its program along, so that it works in any
+# notebook. A record leaves it out: what it shows stays the same when the program
+# changes, and a front end would not run it from a notebook that was not run there.
+PROGRAM = re.compile(
+    r'\s*<script data-attention-program="views">.*?</script>', re.DOTALL
+)
 
 
-def execute(
-    notebook: NotebookNode, chapter: Path, advance: Callable[[], object]
-) -> list[str]:
-    """Fill in the outputs of a notebook, and return its faults.
-
-    `advance` is called after each cell.
-    """
+def execute(notebook: NotebookNode, chapter: Path) -> list[str]:
+    """Fill in the outputs of a notebook, and return its faults."""
     root = chapter.parent.parent
     (root / "notebooks").mkdir(exist_ok=True)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    started: list[NotebookNode] = []
     client = NotebookClient(
         notebook,
         kernel_name="python3",
@@ -39,33 +36,27 @@ def execute(
         store_widget_state=False,
         # Below an error, kernels talk about the encryption of their own sockets.
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
-        on_cell_execute=lambda cell, cell_index: started.append(cell),
-        on_cell_executed=lambda **_: advance(),
     )
     language = notebook.metadata.get("language_info")
-    fault = _run(client, root)
-    if fault:
-        number = len([cell for cell in started if cell.cell_type == "code"])
-        return [describe(chapter, number, fault)] if number else [fault]
+    if fault := _run(client, root):
+        number = client.code_cells_executed
+        return [_describe(chapter, number, fault)] if number else [fault]
     # The kernel puts its own version of Python there, which differs between machines.
     notebook.metadata["language_info"] = language
-    for cell in cells:
+    faults = []
+    for number, cell in enumerate(code_of(notebook), 1):
         cell.outputs = without_program(_joined(cell.outputs))
-    return [
-        describe(chapter, number, fault)
-        for number, cell in enumerate(cells, 1)
-        for fault in cell_faults(cell)
-    ]
+        faults += [_describe(chapter, number, fault) for fault in cell_faults(cell)]
+    return faults
 
 
-def describe(chapter: Path, number: int, fault: str) -> str:
-    """Say where a fault is, counting code cells from 1, and show the code."""
-    source = read_chapter(chapter)
-    lines = zip(source.metadata["source_map"], source.cells, strict=True)
-    code = [(line + 1, cell) for line, cell in lines if cell.cell_type == "code"]
-    line, cell = code[number - 1]
-    place = f"chapters/{chapter.name}:{line}, code cell {number}"
-    return f"{place}: {fault}\n{textwrap.indent(cell.source, '    ')}"
+def without_program(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Return outputs whose HTML no longer holds the program of the views."""
+    for output in outputs:
+        text = output.get("data", {}).get("text/html")
+        if isinstance(text, str):
+            output.data["text/html"] = PROGRAM.sub("", text)
+    return outputs
 
 
 def kernel_environment(root: Path) -> dict[str, str]:
@@ -82,13 +73,21 @@ def kernel_environment(root: Path) -> dict[str, str]:
 def run_environment(root: Path) -> dict[str, str]:
     """Read `RUN_ENVIRONMENT` without importing the library, which takes seconds."""
     path = root / "attention_lib" / "reproducibility.py"
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            if isinstance(target, ast.Name) and target.id == "RUN_ENVIRONMENT":
-                with contextlib.suppress(ValueError):
-                    return dict(ast.literal_eval(node.value))
-    raise ValueError(f"{path} must assign a literal dict to RUN_ENVIRONMENT")
+    text = path.read_text(encoding="utf-8")
+    literal = re.search(r"^RUN_ENVIRONMENT\b.*= (\{[^{}]*\})$", text, re.MULTILINE)
+    if literal is None:
+        raise ValueError(f"{path} must assign a literal dict to RUN_ENVIRONMENT")
+    return dict(ast.literal_eval(literal[1]))
+
+
+def _describe(chapter: Path, number: int, fault: str) -> str:
+    """Say where a fault is, counting code cells from 1, and show the code."""
+    source = read_chapter(chapter)
+    lines = zip(source.metadata["source_map"], source.cells, strict=True)
+    code = [(line + 1, cell) for line, cell in lines if cell.cell_type == "code"]
+    line, cell = code[number - 1]
+    place = f"chapters/{chapter.name}:{line}, code cell {number}"
+    return f"{place}: {fault}\n{textwrap.indent(cell.source, '    ')}"
 
 
 def _run(client: NotebookClient, root: Path) -> str | None:
@@ -109,9 +108,8 @@ def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """Join streams that follow each other: where they were cut depends on timing."""
     joined: list[NotebookNode] = []
     for output in outputs:
-        last = joined[-1] if joined else None
-        if last is not None and output.get("name", 0) == last.get("name", 1):
-            last.text += output.text
+        if joined and output.get("name", 0) == joined[-1].get("name", 1):
+            joined[-1].text += output.text
         else:
             joined.append(output)
     return joined

@@ -1,17 +1,20 @@
-"""Whether a record still belongs to its chapter, and why it does not.
+"""A chapter and its record in; why the record is stale out.
 
 A record carries three fingerprints: of the chapter's code cells, of the modules of
-`attention_lib` that they reach, and of the pinned versions. They are taken from the
-files alone; nothing is imported or executed.
+`attention_lib` that they reach, and of the pinned versions of what an execution can
+import: a newer linter changes no output. They are taken from the files alone; nothing
+is imported or executed.
 """
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.record.folded import unfolded
+from tools.chapters import code_of
+from tools.record.convert import unfolded
 from tools.record.reach import LIBRARY, reached_files
 
 
@@ -23,7 +26,7 @@ def fingerprints(notebook: NotebookNode, root: Path) -> dict[str, str]:
     files.add(root / LIBRARY / "reproducibility.py")
     return {
         "code": _hash(json.dumps(cells, sort_keys=True)),
-        "library": _hash(*(_named_source(path, root) for path in sorted(files))),
+        "library": _hash(*(_named(path, root) for path in sorted(files))),
         "versions": _hash(*_pins(root / "requirements.txt")),
     }
 
@@ -35,9 +38,9 @@ def stale_causes(
     if record is None:
         return ["not recorded yet"]
     words = {
-        "code": "its code cells changed",
-        "library": f"{LIBRARY} changed",
-        "versions": "the pinned versions changed",
+        "code": "its code cells",
+        "library": LIBRARY,
+        "versions": "the pinned versions",
     }
     now = fingerprints(chapter, root)
     then = record.metadata.get("attention_book", {})
@@ -45,26 +48,38 @@ def stale_causes(
     # A record may have been edited by hand under an old fingerprint.
     if code_cells(chapter) != code_cells(record):
         causes.add("code")
-    return [words[name] for name in words if name in causes]
+    return [f"{words[name]} changed" for name in words if name in causes]
 
 
 def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:
     """Return the code cells' source and metadata: the site finds a record by them."""
-    return [
-        {"source": cell.source, "metadata": unfolded(cell)}
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-    ]
+    cells = code_of(notebook)
+    return [{"source": cell.source, "metadata": unfolded(cell)} for cell in cells]
 
 
 def _pins(requirements: Path) -> list[str]:
-    """Return the lines that pin a version, without comments."""
-    lines = requirements.read_text(encoding="utf-8").splitlines()
-    bare = (line.split("#")[0].strip() for line in lines)
-    return [line for line in bare if line]
+    """Return the lines that pin what the library and a kernel need, in turn too.
+
+    `uv` writes below each package what asked for it. Where nothing is said, it counts.
+    """
+    text = requirements.read_text(encoding="utf-8")
+    packages = [
+        (pin, {line.strip(" #").removeprefix("via ") for line in asked_by})
+        for pin, *asked_by in map(str.splitlines, re.split(r"\n(?=\S)", text))
+        if not pin.startswith("#")
+    ]
+    needed = {"attention-lib (pyproject.toml)", "ipykernel"}
+    while new := {
+        name
+        for pin, asked_by in packages
+        if (name := pin.partition("==")[0]) not in needed
+        and (not asked_by or asked_by & needed)
+    }:
+        needed |= new
+    return sorted(pin for pin, _ in packages if pin.partition("==")[0] in needed)
 
 
-def _named_source(path: Path, root: Path) -> str:
+def _named(path: Path, root: Path) -> str:
     return f"{path.relative_to(root).as_posix()}\n{path.read_text(encoding='utf-8')}"
 
 

@@ -1,4 +1,4 @@
-"""What a chapter can refer to: labels and their numbers, titles, terms, citations."""
+"""All chapters and pages in, what one can refer to out: labels, numbers, titles."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,23 +7,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from nbformat import NotebookNode
 from pybtex.database import Entry
 
-from tools.chapters import ROOT, chapter_paths, parser_config, read_chapter
+from tools.chapters import ROOT, chapter_paths, read_chapter
 from tools.record.citations import read_entries
 from tools.record.myst import (
-    ADMONITIONS,
     DIRECTIVES,
-    Block,
+    NESTING,
     Place,
     directive_name,
-    escaped,
     make_parser,
+    normal,
     read_directive,
-    read_spans,
 )
+
+SPANS = {"myst_role", "link_open", "image"}
 
 
 class Label(NamedTuple):
@@ -31,7 +30,7 @@ class Label(NamedTuple):
 
     name: str
     kind: str  # heading, figure, equation or block
-    title: str
+    title: str  # a heading's text, or `Figure 3.1`, or `(3.1)`
     place: Place
     number: str = ""
 
@@ -52,16 +51,18 @@ class Book:
 
 def read_book(root: Path = ROOT) -> Book:
     """Read all chapters and pages once, and number their figures and equations."""
-    parser = make_parser(parser_config(root))
-    pages = sorted((root / "book").glob("*.md"))
-    found = [_page_labels(path, parser) for path in pages]
-    found += [_chapter_labels(path, parser) for path in chapter_paths(root)]
-    every = [label for group in found for label in group]
+    parser = make_parser(root)
+    every: list[Label] = []
+    for path in sorted((root / "book").glob("*.md")):  # these have no numbers
+        text = path.read_text(encoding="utf-8")
+        every += find_labels(text, Place(path, 1), parser)
+    for path in chapter_paths(root):
+        every += _chapter_labels(path, parser)
     headings = [label for label in reversed(every) if label.kind == "heading"]
     titles = {label.place.path: label.title for label in headings}  # the first one
     numbers = {label.place: label.number for label in every if label.kind == "figure"}
-    labels = _by_name(every)
     terms = _terms(root / "book" / "glossary.md", parser)
+    labels = _by_name(every)
     return Book(root, parser, labels, numbers, titles, terms, read_entries(root))
 
 
@@ -83,106 +84,64 @@ def figure_options(cell: NotebookNode) -> dict[str, str]:
 def find_labels(text: str, place: Place, parser: MarkdownIt) -> Iterator[Label]:
     """Yield the headings, targets, figures and equations of a text, as they stand."""
     targets: list[Label] = []
-    tokens = parser.parse(text, {})
+    tokens = parser.parse(text)
     for position, token in enumerate(tokens):
         here = place.below(token.map[0] if token.map else 0)
         if token.type == "myst_target":
-            targets.append(Label(_normal(token.content), "block", "", here))
-        elif token.type == "heading_open":
-            title = _heading_text(tokens[position + 1], parser)
+            targets.append(Label(normal(token.content), "block", "", here))
+            continue
+        if token.type == "heading_open":
+            inline = tokens[position + 1]
+            plain = not {child.type for child in inline.children or []} & SPANS
+            title = inline.content if plain else ""  # a link holds no other link
             targets = targets or [Label("", "heading", "", here)]
-            yield from (t._replace(kind="heading", title=title) for t in targets)
-            targets = []
-        else:
-            yield from targets
-            targets = []
-            yield from _block_labels(token, here, parser)
-    yield from targets
+            targets = [it._replace(kind="heading", title=title) for it in targets]
+        yield from targets
+        targets = []
+        if token.type == "math_block_label":
+            yield Label(normal(token.info), "equation", "", here)
+        if directive_name(token) in DIRECTIVES:
+            block = read_directive(token, here)
+            is_figure = block.name == "figure" and bool(block.body.strip())
+            if block.label or is_figure:
+                kind = "figure" if is_figure else "block"
+                yield Label(block.label, kind, "", here)
+            if block.name in NESTING:
+                yield from find_labels(block.body, block.place, parser)
 
 
-def _block_labels(token: Token, here: Place, parser: MarkdownIt) -> Iterator[Label]:
-    """Yield the labels of an equation or a directive, and of what it holds."""
-    if token.type == "math_block_label":
-        yield Label(_normal(token.info), "equation", "", here)
-    if directive_name(token) not in DIRECTIVES:
-        return
-    block = read_directive(token, here)
-    name = _normal(str(block.options.get("name", "")))
-    if block.name == "figure" and block.body.strip():
-        yield Label(name, "figure", "", here)
-    elif block.name == "math" and (label := equation_name(block)):
-        yield Label(label, "equation", "", here)
-    elif name:
-        yield Label(name, "block", "", here)
-    if block.name in ADMONITIONS or block.name == "dropdown":
-        yield from find_labels(block.body, block.place, parser)
-
-
-def equation_name(block: Block) -> str:
-    """Return the label of a math directive, which takes it under two names."""
-    return _normal(str(block.options.get("label", block.options.get("name", ""))))
-
-
-def _page_labels(path: Path, parser: MarkdownIt) -> list[Label]:
-    """Return the labels of a page outside the chapters, which has no numbers."""
-    text = path.read_text(encoding="utf-8")
-    return list(find_labels(text, Place(path, 1), parser))
-
-
-def _chapter_labels(path: Path, parser: MarkdownIt) -> list[Label]:
-    """Return the labels of a chapter, numbered as Sphinx counts: in reading order."""
+def _chapter_labels(path: Path, parser: MarkdownIt) -> Iterator[Label]:
+    """Yield the labels of a chapter, numbered as Sphinx counts: in reading order."""
     found: list[Label] = []
     for cell, place in cells_with_places(path):
         if cell.cell_type == "markdown":
             found += find_labels(cell.source, place, parser)
         elif options := figure_options(cell):
-            found.append(Label(_normal(options.get("name", "")), "figure", "", place))
-    counter: Counter[str] = Counter()
-    numbered = []
+            found.append(Label(normal(options.get("name", "")), "figure", "", place))
+    counts: Counter[str] = Counter()
     for label in found:
-        counter[label.kind] += 1
-        number = f"{int(path.stem[:2])}.{counter[label.kind]}"
-        has_number = label.kind in ("figure", "equation")
-        numbered.append(label._replace(number=number) if has_number else label)
-    return numbered
+        counts[label.kind] += 1
+        number = f"{int(path.stem[:2])}.{counts[label.kind]}"
+        titles = {"figure": f"Figure {number}", "equation": f"({number})"}
+        title = titles.get(label.kind)
+        yield label._replace(number=number, title=title) if title else label
 
 
 def _by_name(labels: list[Label]) -> dict[str, Label]:
     """Return the named labels, each name once."""
     known: dict[str, Label] = {}
-    for label in labels:
-        if label.name in known:
-            first = known[label.name].place
-            raise label.place.error(
-                f"label {label.name!r} is taken by {first.path.name}:{first.line}; "
-                "rename one"
-            )
-        if label.name:
-            known[label.name] = label
+    for label in filter(lambda label: label.name, labels):
+        first = known.setdefault(label.name, label).place
+        if first != label.place:
+            taken = f"{first.path.name}:{first.line}"
+            message = f"label {label.name!r} is taken by {taken}; rename one"
+            raise label.place.error(message)
     return known
-
-
-def _heading_text(token: Token, parser: MarkdownIt) -> str:
-    """Return a heading without emphasis and links, which cannot nest in a link."""
-    read_spans(token, parser)
-    marks = {"math_inline": "$", "code_inline": "`"}
-    parts = []
-    for child in token.children or []:
-        mark = marks.get(child.type, "")
-        parts.append(f"{mark}{child.content}{mark}" if mark else escaped(child.content))
-    return "".join(parts)
 
 
 def _terms(glossary: Path, parser: MarkdownIt) -> set[str]:
     """Return the terms of the glossary: its lines that are not indented."""
-    if not glossary.is_file():
-        return set()
-    tokens = parser.parse(glossary.read_text(encoding="utf-8"), {})
-    bodies = [t.content for t in tokens if directive_name(t) == "glossary"]
+    text = glossary.read_text(encoding="utf-8") if glossary.is_file() else ""
+    bodies = [t.content for t in parser.parse(text) if directive_name(t) == "glossary"]
     lines = [line for body in bodies for line in body.splitlines()]
     return {line.strip().lower() for line in lines if line[:1].strip(" :")}
-
-
-def _normal(name: str) -> str:
-    """Return a label as Sphinx compares it."""
-    return " ".join(name.lower().split())

@@ -1,31 +1,27 @@
-"""MyST text as plain Markdown, which reads well in Jupyter without the site."""
+"""MyST text in, plain Markdown out, which reads well in Jupyter without the site."""
 
-from itertools import accumulate
+import html
+import re
 
+from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tools.record.blocks import anchor, caption, equation, folded, picture, quoted
-from tools.record.labels import Book, equation_name
+from tools.quiz import QuizError, plain_quiz, read_options
+from tools.record.labels import Book
 from tools.record.myst import (
-    ADMONITIONS,
+    PICTURES,
     Block,
     Place,
     directive_name,
+    normal,
     read_directive,
-    read_spans,
 )
-from tools.record.roles import Edit, file_link, span_edit
-from tools.site.quiz import QuizError, plain_quiz, read_options
+from tools.record.roles import SPAN, file_link, plain_spans
 
-KEPT_BLOCKS = {
-    *("heading_open", "heading_close", "paragraph_open", "paragraph_close"),
-    *("bullet_list_open", "bullet_list_close", "ordered_list_open"),
-    *("ordered_list_close", "list_item_open", "list_item_close"),
-    *("blockquote_open", "blockquote_close", "table_open", "table_close"),
-    *("thead_open", "thead_close", "tbody_open", "tbody_close", "tr_open", "tr_close"),
-    *("th_open", "th_close", "td_open", "td_close"),
-    *("hr", "html_block", "code_block", "fence"),
-}
+KEPT = re.compile(
+    "(heading|paragraph|bullet_list|ordered_list|list_item|blockquote|table|thead|tbody"
+    "|tr|th|td)_(open|close)|hr|html_block|code_block"
+)
 
 
 def plain_markdown(text: str, place: Place, book: Book) -> str:
@@ -36,151 +32,85 @@ def plain_markdown(text: str, place: Place, book: Book) -> str:
     Raises:
         ValueError: something that has no plain form, or refers to nothing.
     """
-    env: dict[str, object] = {}
-    edits: list[Edit] = []
     lines = text.split("\n")
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    cursor = 0  # the cells of a table's row are found one after the other
-    for token in book.parser.parse(text, env):
+    edits: dict[tuple[int, int], str] = {}
+    inline: dict[tuple[int, int], list[Token]] = {}  # the cells of a row together
+    for token in book.parser.parse(text):
         first, last = token.map or (0, 0)
-        here = place.below(first)
         if token.type == "inline":
-            cursor = max(cursor, starts[first])
-            pieces = _pieces(token.content, text, cursor)
-            edits += _inline_edits(token, pieces, here, book)
-            cursor = max([cursor, *(end for _, _, end in pieces)])
-        elif (new := _plain_block(token, here, book)) is not None:
-            edits.append(_in_place(new, lines, starts, (first, last), here))
-    if env.get("references"):
-        raise place.error("link definitions are not converted; write [text](target)")
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text.strip("\n")
+            inline.setdefault((first, last), []).extend(token.children or [])
+        elif (new := _plain_block(token, place.below(first), book)) is not None:
+            edits[first, last] = _in_place(new, lines, first, last, place)
+    for (first, last), parsed in inline.items():
+        old = "\n".join(lines[first:last])
+        edits[first, last] = plain_spans(old, parsed, place.below(first), book)
+    for (first, last), new in sorted(edits.items(), reverse=True):
+        lines[first:last] = new.split("\n")
+    return "\n".join(lines).strip("\n")
 
 
-def _pieces(content: str, text: str, cursor: int) -> list[tuple[int, int, int]]:
-    """Return where a paragraph's lines start in it, and start and end in the text.
-
-    The parser strips quote marks and indents, so that a paragraph is no slice.
-    """
-    pieces = []
-    offset = 0
-    for line in content.split("\n"):
-        found = text.find(line, cursor)
-        if found < 0:  # a table's cell, of which the parser unescapes `\|`
-            return []
-        cursor = found + len(line)
-        pieces.append((offset, found, cursor))
-        offset += len(line) + 1
-    return pieces
-
-
-def _inline_edits(
-    token: Token, pieces: list[tuple[int, int, int]], place: Place, book: Book
-) -> list[Edit]:
-    """Return the changes in one paragraph, heading or table cell."""
-    spans = read_spans(token, book.parser)
-    if spans and not pieces:
-        raise place.error(r"write \vert for \| beside a role or a link")
-    edits = []
-    for span in spans:
-        here = place.below(token.content.count("\n", 0, span.start))
-        inside = (s for s in spans if span.start < s.start < span.label_end)
-        if any(s.token.type != "image" for s in inside):
-            raise here.error("a link or role inside a link's text; take it out")
-        if edit := span_edit(span, token.content, here, book):
-            start, end = (_in_text(offset, pieces) for offset in edit[:2])
-            edits.append((start, end, edit[2]))
-    return edits
-
-
-def _in_text(offset: int, pieces: list[tuple[int, int, int]]) -> int:
-    """Return the offset in the text for one in the paragraph."""
-    begin, found, _ = max(piece for piece in pieces if piece[0] <= offset)
-    return found + offset - begin
-
-
-def _in_place(
-    new: str, lines: list[str], starts: list[int], rows: tuple[int, int], place: Place
-) -> Edit:
-    """Return the change of whole lines, indented as they were, blank lines around."""
-    first, last = rows
-    indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
-    if lines[first].lstrip()[:1] not in tuple("`~:$(%\\"):
-        raise place.error("start a directive, label or formula on a line of its own")
-    above = first > 0 and bool(lines[first - 1].strip())
-    below = last < len(lines) and bool(lines[last].strip())
-    if new:
-        kept = [indent + line if line else "" for line in new.split("\n")]
-        kept = [*[""] * above, *kept, *[""] * below]
-        return starts[first], starts[last] - 1, "\n".join(kept)
-    if above and below:  # a comment parts two paragraphs on the site
-        return starts[first], starts[last] - 1, ""
-    skipped = 0 if above or below else 1
-    return starts[first], starts[min(last + skipped, len(lines))], ""
+def _in_place(new: str, lines: list[str], first: int, last: int, place: Place) -> str:
+    """Return a block indented as its lines were, with blank lines around."""
+    start = lines[first].lstrip()
+    if not start.startswith(tuple("`~:$(%\\")):
+        error = "start a directive, label or formula on a line of its own"
+        raise place.below(first).error(error)
+    indent = lines[first].removesuffix(start)
+    above = "\n" if first > 0 and lines[first - 1].strip() else ""
+    below = "\n" if last < len(lines) and lines[last].strip() else ""
+    kept = (indent + line if line else "" for line in new.split("\n"))
+    return above + "\n".join(kept) + below
 
 
 def _plain_block(token: Token, place: Place, book: Book) -> str | None:
     """Return the plain form of a block, or None where it is plain already."""
-    if token.type in ("fence", "colon_fence"):
-        return _fence(token, place, book)
+    if directive_name(token) or token.type == "colon_fence":
+        return _directive(read_directive(token, place), place, book)
     if token.type == "myst_target":
         return anchor(token.content.lower()).strip()
     if token.type == "myst_line_comment":
         return ""
     if token.type in ("math_block", "math_block_label"):
-        return _equation(token.content, token.info, place, book)
-    if token.type not in KEPT_BLOCKS:
+        name = normal(token.info)
+        number = book.labels[name].number if name else ""
+        return anchor(name) + _equation(token.content, number, place)
+    if token.type != "fence" and not KEPT.fullmatch(token.type):
         raise place.error(f"{token.type} has no plain form; write it another way")
     return None
 
 
-def _fence(token: Token, place: Place, book: Book) -> str | None:
-    """Return a directive as plain Markdown; code stays."""
-    if token.type == "fence" and not directive_name(token):
-        return None
-    block = read_directive(token, place)
-    if block.name == "math":
-        formula = f"{block.argument}\n{block.body}"
-        return _equation(formula, equation_name(block), place, book)
-    name = anchor(str(block.options.get("name", "")).lower())
-    if block.name in ("figure", "image"):
+def _directive(block: Block, place: Place, book: Book) -> str:
+    """Return a directive as plain Markdown, under its name."""
+    name = anchor(block.label)
+    if block.name in PICTURES:
         return name + _figure(block, place, book)
-    if block.name == "quiz":
-        return name + _quiz(block, place, book)
-    body = plain_markdown(block.body, block.place, book)
     title = plain_markdown(block.argument, place, book)
-    if block.name in ADMONITIONS:
+    if block.name == "quiz":
+        return name + _quiz(title, block, book)
+    body = plain_markdown(block.body, block.place, book)
+    if block.name != "dropdown":
         kind = block.name.replace("seealso", "see also").capitalize()
-        return name + quoted(title or kind, body)
+        return name + _quoted(title or kind, body)
     if not title:
         raise place.error("a dropdown needs a title; write it beside {dropdown}")
-    return name + folded(title, body)
+    return name + _folded(title, body)
 
 
-def _quiz(block: Block, place: Place, book: Book) -> str:
+def _quiz(question: str, block: Block, book: Book) -> str:
     """Return a quiz; a fault in it names its own line."""
     try:
         options = read_options(block.body)
     except QuizError as fault:
         raise block.place.below(fault.line).error(f"quiz: {fault}") from fault
-    plain = [
-        (
-            option.right,
-            plain_markdown(option.text, block.place.below(option.line), book),
-            plain_markdown(option.why, block.place.below(option.why_line), book),
-        )
-        for option in options
+
+    def plain(text: str, line: int) -> str:
+        return plain_markdown(text, block.place.below(line), book)
+
+    parts = [
+        (it.right, plain(it.text, it.line), plain(it.why, it.why_line))
+        for it in options
     ]
-    return plain_quiz(plain_markdown(block.argument, place, book), plain)
-
-
-def _equation(formula: str, label: str, place: Place, book: Book) -> str:
-    """Return a formula, under its label with its number."""
-    if not label:
-        return equation(formula, "", place)
-    name = label.lower()
-    return anchor(name) + equation(formula, book.labels[name].number, place)
+    return plain_quiz(question, parts)
 
 
 def _figure(block: Block, place: Place, book: Book) -> str:
@@ -188,9 +118,48 @@ def _figure(block: Block, place: Place, book: Book) -> str:
     alt = str(block.options.get("alt", "")).strip()
     if not alt:
         raise place.error("the picture has no text for who cannot see it; add :alt:")
-    path = file_link(block.argument, place, book)
-    shown = picture(path, alt, str(block.options.get("width", "")))
+    shown = f"![{alt}]({file_link(block.argument, place, book)})"
     if not block.body.strip():
         return shown
     text = plain_markdown(block.body, block.place, book)
     return f"{shown}\n\n{caption(book.figure_numbers[place], text)}"
+
+
+def anchor(name: str) -> str:
+    """Return what a link to `#name` finds, as a block of its own."""
+    return f'<a id="{html.escape(name)}"></a>\n\n' if name else ""
+
+
+def _quoted(title: str, body: str) -> str:
+    """Return an admonition as a blockquote with a bold title."""
+    # Jupyter takes formulas out before it reads the Markdown, and would typeset the
+    # mark of quotation that starts a formula's second line; so each stands on one.
+    body = SPAN.sub(lambda it: it[0].replace("\n", " " if it["math"] else "\n"), body)
+    return "\n".join(f"> {it}".rstrip() for it in f"**{title}**\n\n{body}".split("\n"))
+
+
+def _folded(title: str, body: str) -> str:
+    """Return a dropdown; its body is Markdown because blank lines stand around it."""
+    summary = MarkdownIt().renderInline(title)
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+def _equation(formula: str, number: str, place: Place) -> str:
+    """Return a displayed formula, with its number where it has one.
+
+    Raises:
+        ValueError: a blank line or a comment in it, which Jupyter does not typeset.
+    """
+    formula = formula.strip()
+    if re.search(r"\n\s*\n|(?<!\\)%", formula):
+        raise place.error("a formula has a blank line or a comment; remove it")
+    if r"\\" in formula and r"\begin" not in formula:  # as Sphinx wraps it
+        formula = f"\\begin{{split}}\n{formula}\n\\end{{split}}"
+    tag = f" \\tag{{{number}}}" if number else ""
+    return f"$$\n{formula}{tag}\n$$"
+
+
+def caption(number: str, text: str) -> str:
+    """Return a figure's caption in italics, what follows its first paragraph plain."""
+    first, _, rest = text.strip().partition("\n\n")
+    return f"*Figure {number}: {first}*" + (f"\n\n{rest.strip()}" if rest else "")

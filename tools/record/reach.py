@@ -1,4 +1,4 @@
-"""Which files of `attention_lib` a piece of code reaches, through its imports.
+"""Code in, the files of `attention_lib` that it reaches through its imports out.
 
 Read from the syntax alone, so nothing is executed. Where that cannot tell, it says too
 much rather than too little.
@@ -38,14 +38,15 @@ def _imported(sources: Iterable[str], root: Path) -> set[Path]:
             for alias in node.names:
                 # Without `as`, the import binds the package that the name begins with.
                 module = alias.name if alias.asname else alias.name.split(".")[0]
-                found |= _module(module, root)
+                path = _path(module, root)
+                found |= _everything(root) if module == LIBRARY else {path or root}
         elif isinstance(node, ast.ImportFrom):
             if node.level:  # the library imports by full names; so this says too much
                 return _everything(root)
             for alias in node.names:
                 used = _attributes(alias.asname or alias.name, nodes)
                 found |= _name(node.module or "", alias.name, used, root)
-    return found
+    return found - {root}
 
 
 @cache
@@ -55,20 +56,10 @@ def _nodes(source: str) -> tuple[ast.AST, ...]:
     Every chapter reaches much the same files, so each is read once.
     """
     kinds = (ast.Import, ast.ImportFrom, ast.Name, ast.Attribute)
-    return tuple(
-        node for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)
-    )
+    return tuple(n for n in ast.walk(ast.parse(source)) if isinstance(n, kinds))
 
 
-def _module(module: str, root: Path) -> set[Path]:
-    """Return the files behind `import module`."""
-    if module == LIBRARY:
-        return _everything(root)
-    path = _path(module, root)
-    return {path} if path else set()
-
-
-def _name(module: str, name: str, used: set[str] | None, root: Path) -> set[Path]:
+def _name(module: str, name: str, used: set[str], root: Path) -> set[Path]:
     """Return the files behind `from module import name`.
 
     Where the name is a package, its attributes in use say which of its files count.
@@ -79,39 +70,31 @@ def _name(module: str, name: str, used: set[str] | None, root: Path) -> set[Path
     inner = f"{module}.{name}"
     path = _path(inner, root)
     if path and path.name == "__init__.py" and used:
-        return set().union(*(_name(inner, attribute, None, root) for attribute in used))
+        return set().union(*(_name(inner, it, set(), root) for it in used))
     if path or package.name != "__init__.py":
         return {path or package}
     for node in ast.parse(package.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and not node.level:
             for alias in node.names:
                 if name == (alias.asname or alias.name):
-                    return _name(node.module or "", alias.name, None, root)
+                    return _name(node.module or "", alias.name, set(), root)
     return _everything(root) if module == LIBRARY else {package}
 
 
-def _attributes(name: str, nodes: list[ast.AST]) -> set[str] | None:
-    """Return the attributes taken from a name; None if it is used in any other way."""
-    mentions = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
-    taken = [
-        node.attr
-        for node in nodes
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
-    ]
-    return set(taken) if len(taken) == len(mentions) else None
+def _attributes(name: str, nodes: list[ast.AST]) -> set[str]:
+    """Return the attributes taken from a name; none if it is used in any other way."""
+    mentions = sum(isinstance(n, ast.Name) and n.id == name for n in nodes)
+    attributes = [n for n in nodes if isinstance(n, ast.Attribute)]
+    taken = [n.attr for n in attributes if getattr(n.value, "id", None) == name]
+    return set(taken) if len(taken) == mentions else set()
 
 
 def _path(module: str, root: Path) -> Path | None:
     """Return the file of a module of the library; None for any other module."""
-    if module.split(".")[0] != LIBRARY:
-        return None
     base = root.joinpath(*module.split("."))
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if path.is_file():
-            return path
-    return None
+    files = (base.with_suffix(".py"), base / "__init__.py")
+    ours = module.split(".")[0] == LIBRARY
+    return next((path for path in files if ours and path.is_file()), None)
 
 
 def _everything(root: Path) -> set[Path]:

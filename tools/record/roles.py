@@ -1,34 +1,51 @@
-"""MyST roles and links as plain Markdown links, which work in a notebook."""
+"""Roles, links and pictures of a paragraph in, links that work in a notebook out."""
 
 import re
-from collections.abc import Callable
 from os.path import relpath
 from pathlib import Path
 
+from markdown_it.token import Token
+
 from tools.record.citations import cite
-from tools.record.labels import Book, Label
-from tools.record.myst import Place, Span, escaped
+from tools.record.labels import SPANS, Book
+from tools.record.myst import Place, escaped, normal
 
-Edit = tuple[int, int, str]
+# What is passed over comes first: escapes, code, formulas.
+SPAN = re.compile(
+    r"\\.|(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
+    r"|(?P<math>\$\$?(?:\\.|[^$\\\n]|\n(?![\n|]))+\$\$?)"
+    r"|\{(?P<role>[\w:]+)\}`(?P<content>[^`]+)`"
+    r"|(?P<image>!?)\[(?P<text>(?:`[^`]*`|[^][`]|\[[^][]*\])*)\]\((?P<target>\S*?)\)",
+    re.DOTALL,
+)
+ROLES = ("ref", "eq", "numref", "term", "doc", "cite:p", "cite:t")
+NUMBERED = {"eq": "equation", "numref": "figure"}
 
 
-def span_edit(span: Span, content: str, place: Place, book: Book) -> Edit | None:
-    """Return the change that makes one role, link or image plain Markdown."""
-    if span.token.type == "myst_role":
-        name = str(span.token.meta["name"])
-        return span.start, span.end, _role(name, span.token.content, place, book)
-    is_image = span.token.type == "image"
-    target = str(span.token.attrs["src" if is_image else "href"])
-    if re.match(r"[a-z]+:", target):
-        return None
-    if is_image:
-        new = file_link(target, place, book)
-        start = content.rindex(target, span.start, span.end)
-        return start, start + len(target), new
-    link, text = _link(target, place, book)
-    if span.label_end == span.start + 1:  # [](target): the target's own title
-        return span.start, span.end, f"[{_titled(text, target, place)}]({link})"
-    return span.label_end + 1, span.end, f"({link})"
+def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str:
+    """Return a text with its roles and links in plain Markdown, all else as it is.
+
+    `parsed` is the text as the site reads it, which says what must be found.
+
+    Raises:
+        ValueError: what leads nowhere, or cannot be found.
+    """
+    found: list[str] = []
+
+    def plain(match: re.Match[str]) -> str:
+        here = place.below(text.count("\n", 0, match.start()))
+        if match["role"]:
+            found.append("myst_role")
+            return _role(match["role"], match["content"], here, book)
+        if match["target"] is None:
+            return match[0]
+        found.append("image" if match["image"] else "link_open")
+        return _plain_link(match, here, book)
+
+    result = SPAN.sub(plain, text)
+    if found != [t.type for t in parsed if t.type in SPANS and t.info != "auto"]:
+        raise place.error("a link or role stands in another, or is cut; part the two")
+    return result
 
 
 def file_link(target: str, place: Place, book: Book) -> str:
@@ -36,113 +53,66 @@ def file_link(target: str, place: Place, book: Book) -> str:
     return _path_link(_existing(target, place, book), place)
 
 
+def _plain_link(match: re.Match[str], place: Place, book: Book) -> str:
+    """Return a link or a picture; an empty text becomes the target's own title."""
+    text, target = match["text"], match["target"]
+    if re.match(r"[a-z]+:", target):
+        return match[0]
+    if match["image"]:
+        return f"![{text}]({file_link(target, place, book)})"
+    link, title, _ = _link(target, place, book)
+    return _titled(text, title, link, target, place)
+
+
 def _role(name: str, content: str, place: Place, book: Book) -> str:
-    """Return a role as Markdown."""
+    """Return a role as a link: its own text, or the title of what it names."""
+    content = " ".join(content.split())
+    match = re.fullmatch(r"(?P<text>.+?)\s*<(?P<target>[^<>]+)>", content)
+    text, target = match.groups() if match else ("", content)
     if name not in ROLES:
         raise place.error(f"unknown role {{{name}}}; use one of {', '.join(ROLES)}")
-    match = re.fullmatch(r"(.+?)\s*<([^<>]+)>", content)
-    text, target = (match[1], match[2]) if match else ("", content.strip())
-    return ROLES[name](text, target, place, book)
-
-
-def _ref(text: str, target: str, place: Place, book: Book) -> str:
-    """{ref}`text <label>`, or {ref}`label` with the title that stands there."""
-    label = _label(target, place, book)
-    shown = escaped(text) or _titled(label.title, target, place)
-    return f"[{shown}]({_label_link(label, place)})"
-
-
-def _eq(text: str, target: str, place: Place, book: Book) -> str:
-    """{eq}`label`: the number in parentheses."""
-    label = _numbered("equation", target, place, book)
-    return f"[({label.number})]({_label_link(label, place)})"
-
-
-def _numref(text: str, target: str, place: Place, book: Book) -> str:
-    """{numref}`label`, or {numref}`text %s <label>`."""
-    label = _numbered("figure", target, place, book)
-    shown = (text or "Figure %s").replace("%s", label.number)
-    return f"[{escaped(shown)}]({_label_link(label, place)})"
-
-
-def _term(text: str, target: str, place: Place, book: Book) -> str:
-    """{term}`x` or {term}`text <x>`: a link to the glossary."""
-    if target.lower() not in book.terms:
-        raise place.error(f"unknown term {target!r}; add it to book/glossary.md")
-    return f"[{escaped(text or target)}](../book/glossary.md)"
-
-
-def _doc(text: str, target: str, place: Place, book: Book) -> str:
-    """{doc}`text </book/notation>`: a page, without its suffix."""
-    link, title = _link(f"{target}.md", place, book)
-    return f"[{escaped(text) or title}]({link})"
-
-
-def _cite(in_text: bool) -> Callable[[str, str, Place, Book], str]:
-    """Return the reader of {cite:t} or {cite:p}."""
-
-    def read(text: str, target: str, place: Place, book: Book) -> str:
-        keys = [key.strip() for key in target.split(",")]
-        links = cite(keys, book.entries, place, in_text=in_text)
+    if name.startswith("cite:"):
+        keys = re.split(r"\s*,\s*", target)
+        links = cite(keys, book.entries, place, in_text=name == "cite:t")
         book.cited.update(keys)
         return links
-
-    return read
-
-
-ROLES: dict[str, Callable[[str, str, Place, Book], str]] = {
-    "ref": _ref,
-    "eq": _eq,
-    "numref": _numref,
-    "term": _term,
-    "doc": _doc,
-    "cite:p": _cite(in_text=False),
-    "cite:t": _cite(in_text=True),
-}
+    if name == "term":
+        if target.lower() not in book.terms:
+            raise place.error(f"unknown term {target!r}; add it to book/glossary.md")
+        return f"[{escaped(text or target)}](../book/glossary.md)"
+    named = f"{target}.md" if name == "doc" else f"#{target}"
+    link, title, number = _link(named, place, book, NUMBERED.get(name))
+    return _titled(escaped(text).replace("%s", number), title, link, target, place)
 
 
-def _link(target: str, place: Place, book: Book) -> tuple[str, str]:
-    """Return where a Markdown link leads from the notebook, and its target's title."""
-    name, _, label_name = target.partition("#")
-    if not name:
-        label = _label(label_name, place, book)
-        number = f"({label.number})" if label.kind == "equation" else ""
-        return _label_link(label, place), number or label.title
-    path = _existing(name, place, book)
-    if label_name:  # MyST looks for a heading's slug there, not for a label
-        raise place.error(f"the site does not find {target}; write #{label_name}")
-    return _path_link(path, place), book.titles.get(path, "")
+def _titled(text: str, title: str, link: str, target: str, place: Place) -> str:
+    """Return a link with its own text, or with the title of what it names."""
+    if not (text or title):
+        raise place.error(f"{target!r} has no title; give the reference a text")
+    return f"[{text or title}]({link})"
 
 
-def _label(name: str, place: Place, book: Book) -> Label:
-    """Find a label."""
-    label = book.labels.get(" ".join(name.lower().split()))
+def _link(
+    target: str, place: Place, book: Book, kind: str | None = None
+) -> tuple[str, str, str]:
+    """Return where a link leads from the notebook, and its target's title and number.
+
+    `kind` says what it must be.
+    """
+    file, _, name = target.partition("#")
+    if file and name:  # MyST looks for a heading's slug there, not for a label
+        raise place.error(f"the site does not find {target}; write #{name}")
+    if file:
+        path = _existing(file, place, book)
+        return _path_link(path, place), book.titles.get(path, ""), ""
+    label = book.labels.get(normal(name))
     if label is None:
         raise place.error(f"unknown label {name!r}; correct it, or add ({name})=")
-    return label
-
-
-def _numbered(kind: str, name: str, place: Place, book: Book) -> Label:
-    """Find a label that has a number."""
-    label = _label(name, place, book)
-    if label.kind != kind or not label.number:
+    if kind and (label.kind != kind or not label.number):
         raise place.error(f"{name!r} is no numbered {kind}; refer to it with {{ref}}")
-    return label
-
-
-def _titled(title: str, target: str, place: Place) -> str:
-    """Return a title, which must not be empty."""
-    if not title:
-        raise place.error(f"{target!r} has no title; give the reference a text")
-    return title
-
-
-def _label_link(label: Label, place: Place) -> str:
-    """Return the address of a label, seen from the notebook of `place`."""
-    if label.place.path == place.path:
-        return f"#{label.name}"
-    link = _path_link(label.place.path, place)
-    return f"{link}#{label.name}" if link.endswith(".ipynb") else link
+    link = "" if label.place.path == place.path else _path_link(label.place.path, place)
+    anchored = not link or link.endswith(".ipynb")
+    return f"{link}#{label.name}" if anchored else link, label.title, label.number
 
 
 def _path_link(path: Path, place: Place) -> str:

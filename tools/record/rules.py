@@ -1,4 +1,4 @@
-"""What a record must meet, before anything in it is compared."""
+"""A cell with its outputs in; what no record may hold of that out."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from nbformat import NotebookNode
 
+from tools.chapters import code_of
 from tools.record.private import details
 
 TOLERANCE = re.compile(r"tolerance-(\d+(?:\.\d+)?(?:e-?\d+)?)")
@@ -22,10 +23,9 @@ PASSING = {
 
 def record_faults(notebook: NotebookNode) -> list[str]:
     """Return what is wrong with a record, naming code cells from 1."""
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return [
         f"code cell {number} ({first_line(cell)}): {fault}"
-        for number, cell in enumerate(cells, 1)
+        for number, cell in enumerate(code_of(notebook), 1)
         for fault in cell_faults(cell)
     ]
 
@@ -35,9 +35,8 @@ def cell_faults(cell: NotebookNode) -> list[str]:
     faults = _tag_faults(set(tags(cell)), bool(reason(cell)))
     if cell.source.strip() and cell.execution_count is None and not skipped(cell):
         faults.append("it was never run: run `make notebooks`")
-    for output in cell.outputs:
-        faults += _output_faults(output)
-    return faults
+    held = [it for output in cell.outputs for it in _output_faults(output)]
+    return faults + [f"its record holds {it}" for it in held]
 
 
 def tags(cell: NotebookNode) -> list[str]:
@@ -84,7 +83,7 @@ def _tag_faults(found: set[str], has_reason: bool) -> list[str]:
         faults.append(f"tag {ways[0]!r} needs a `reason:` beside it")
     if found & SKIP and not found >= SKIP:
         faults.append("tags 'nbval-skip' and 'skip-execution' need each other")
-    if len(ways) - len(found & SKIP) + bool(found & SKIP) > 1:
+    if len(ways) > 1 and set(ways) != SKIP:
         faults.append(f"tags {', '.join(map(repr, ways))} exclude each other")
     return faults
 
@@ -92,19 +91,14 @@ def _tag_faults(found: set[str], has_reason: bool) -> list[str]:
 def _output_faults(output: NotebookNode) -> list[str]:
     """Return what one stored output must not hold."""
     if output.output_type == "error":
-        return [f"its record holds an error: {output.ename}: {output.evalue}"]
+        return [f"an error: {output.ename}: {output.evalue}"]
     if output.get("name") == "stderr":
-        return [f"its record holds standard error: {output.text!r}"]
-    texts = [output.get("text", "")] + [
-        text_of(value)
-        for mime, value in output.get("data", {}).items()
-        if not is_picture(mime)
-    ]
-    found = [
-        f"{name}: {match.group()!r}"
-        for text in texts
-        for name, pattern in PASSING.items()
-        if (match := pattern.search(text))
-    ]
-    found += [detail for text in texts for detail in details(text)]
-    return [f"its record holds {it}" for it in found]
+        return [f"standard error: {output.text!r}"]
+    data = output.get("data", {})
+    texts = [text_of(data[mime]) for mime in data if not is_picture(mime)]
+    found = []
+    for text in [output.get("text", ""), *texts]:
+        matches = [(name, pattern.search(text)) for name, pattern in PASSING.items()]
+        found += [f"{name}: {match[0]!r}" for name, match in matches if match]
+        found += details(text)
+    return found

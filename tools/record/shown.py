@@ -1,4 +1,7 @@
-"""Fill the cells that show library code: `# attention_lib.masks: causal_mask`."""
+"""Chapters in; the cells that show library code filled with what it is now, out.
+
+Such a cell begins with a line like `# attention_lib.masks: causal_mask`.
+"""
 
 import argparse
 import ast
@@ -29,16 +32,15 @@ def shown_cells(chapter: Path) -> Iterator[tuple[int, int, list[str], list[str]]
     """
     notebook = read_chapter(chapter)
     lines = chapter.read_text(encoding="utf-8").split("\n")
-    root = chapter.parent.parent
+    library = chapter.parent.parent / "attention_lib"
     for number, cell in enumerate(notebook.cells):
         old = cell.source.split("\n")
         match = HEADER.fullmatch(old[0].rstrip())
         if cell.cell_type != "code" or match is None:
             continue
         start = lines.index(old[0], notebook.metadata.source_map[number])
-        module = root / "attention_lib" / f"{match[1]}.py"
         try:
-            code = library_code(module, match[2].split(", "))
+            code = library_code(library / f"{match[1]}.py", match[2].split(", "))
         except (ValueError, FileNotFoundError) as error:
             where = f"chapters/{chapter.name}:{start + 1}"
             raise ValueError(f"{where}: {error}; correct the cell's header") from error
@@ -52,66 +54,49 @@ def library_code(module: Path, names: list[str]) -> str:
         ValueError: the module does not define one of them.
     """
     text = module.read_text(encoding="utf-8")
-    found = {name: node for node in ast.parse(text).body for name in _defined(node)}
+    lines = text.split("\n")
+    found = {}
+    for node in ast.parse(text).body:
+        first = min(it.lineno for it in [node, *getattr(node, "decorator_list", [])])
+        named = getattr(node, "targets", [getattr(node, "target", node)])
+        for it in named:  # a function or a class by its name, a variable by its id
+            name = getattr(it, "name", getattr(it, "id", ""))
+            found[name] = "\n".join(lines[first - 1 : node.end_lineno])
     if missing := [name for name in names if name not in found]:
         raise ValueError(f"attention_lib/{module.name} defines no {missing[0]}")
-    lines = text.split("\n")
-    parts = []
-    for node in (found[name] for name in names):
-        first = min([node.lineno, *(d.lineno for d in _decorators(node))])
-        parts.append("\n".join(lines[first - 1 : node.end_lineno]))
-    code = "\n\n\n".join(parts)
+    code = "\n\n\n".join(found[name] for name in names)
     if "```" in code:
         raise ValueError(f"attention_lib/{module.name} holds ```, which ends a cell")
     return code
 
 
+def differences(chapter: Path) -> Iterator[str]:
+    """Yield, for each cell that shows other code than the library's, what differs."""
+    for number, start, old, new in shown_cells(chapter):
+        if old != new:
+            place = f"chapters/{chapter.name}:{start + 1}: cell {number}"
+            shown = new[0].removeprefix("# ").replace(": ", ".", 1)
+            said = f"{place} differs from the library's {shown}; run `python -m"
+            diff = difflib.unified_diff(old, new, "chapter", "library", lineterm="")
+            yield "\n".join([f"{said} tools.record.shown`", *diff])
+
+
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Fill all chapters, or with `--check` say which cells differ."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.record.shown", description=__doc__
-    )
+    parser = argparse.ArgumentParser("tools.record.shown", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing")
     check = parser.parse_args(arguments).check
     try:
-        reports = [r for path in chapter_paths(root) for r in differences(path)]
-        if check:
-            print("\n".join(reports), end="\n" if reports else "", file=sys.stderr)
-            return int(bool(reports))
-        for path in chapter_paths(root):
+        reports = [it for path in chapter_paths(root) for it in differences(path)]
+        for report in reports if check else ():
+            print(report, file=sys.stderr)
+        for path in () if check else chapter_paths(root):
             if (text := filled(path)) != path.read_text(encoding="utf-8"):
                 path.write_text(text, encoding="utf-8")
                 print(f"filled chapters/{path.name}")
     except (ValueError, FileNotFoundError) as error:
         sys.exit(str(error))
-    return 0
-
-
-def differences(chapter: Path) -> Iterator[str]:
-    """Yield, for each cell that shows other code than the library's, what differs."""
-    for number, start, old, new in shown_cells(chapter):
-        if old == new:
-            continue
-        line = f"chapters/{chapter.name}:{start + 1}: cell {number} differs from the"
-        diff = difflib.unified_diff(old, new, "chapter", "library", lineterm="")
-        shown = new[0].removeprefix("# ").replace(": ", ".", 1)
-        yield "\n".join(
-            [f"{line} library's {shown}; run `python -m tools.record.shown`", *diff]
-        )
-
-
-def _defined(node: ast.stmt) -> list[str]:
-    """Return the names that a statement defines."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
-    return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
-def _decorators(node: ast.stmt) -> list[ast.expr]:
-    """Return what decorates a definition."""
-    return list(getattr(node, "decorator_list", []))
+    return int(check and bool(reports))
 
 
 if __name__ == "__main__":

@@ -66,8 +66,8 @@ def _fill_cache(app: Any) -> None:
     from nbformat import NotebookNode
 
     from tools.chapters import chapter_paths, notebook_path, read_chapter
+    from tools.record.convert import unfolded
     from tools.record.drafts import read_record
-    from tools.record.folded import unfolded
     from tools.record.freshness import stale_causes
 
     root = Path(app.srcdir)

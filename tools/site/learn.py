@@ -7,7 +7,7 @@ from typing import Any
 
 from docutils import nodes
 
-from tools.site.quiz import Quiz, QuizNode, QuizPart
+from tools.quiz import Quiz, QuizNode, QuizPart
 
 
 def setup(app: Any) -> None:
