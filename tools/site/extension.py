@@ -20,11 +20,10 @@ from tools.site.hooks import when_built
 PARTS = (
     "head",
     "launch",
-    "program",
     "learn",
+    "scripts",
     "formulas",
     "punctuation",
-    "terms",
     "api",
     "code_links",
     "pictures",
@@ -42,7 +41,6 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
     when_built(app, _copy_static)
-    app.connect("html-page-context", _load_search)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -96,9 +94,3 @@ def _copy_static(app: Any) -> None:
     """Copy what pages load; Sphinx does so only when it has a page to write."""
     target = Path(app.outdir) / "_static"
     shutil.copytree(Path(app.srcdir) / "book/_static", target, dirs_exist_ok=True)
-
-
-def _load_search(app: Any, page: str, *_: Any) -> None:
-    """Have the search page load what we add to Sphinx's own search, before it runs."""
-    if page == "search":
-        app.add_js_file("search.js", loading_method="defer")

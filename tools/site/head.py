@@ -1,8 +1,8 @@
 r"""What search engines, tabs and messengers read of a page: a part of the extension.
 
-Each page's description is its first paragraph, a formula in it in plain letters: a
-library that does this (sphinxext-opengraph) cuts words in two, and shows `\sqrt{D}`. The
-template `layout.html` writes the tags. A canonical address, a picture, sitemap and
+Each page's description is its first paragraph, with formulas in plain letters: a
+library that does this (sphinxext-opengraph) cuts words in two, and shows `\sqrt{D}`.
+The template `layout.html` writes the tags. A canonical address, a picture, sitemap and
 robots.txt come only where the site's address is known; so does the link to the PDF,
 which publishing puts beside the first page.
 """

@@ -58,11 +58,10 @@ def _add_tools(
 ) -> None:
     """Give the templates `book_tools`: what a page's links do, and where they lead."""
     tools: dict[str, str] = {}
-    stem = _chapter(app, pagename)
-    if stem and app.config.book_colab_folder:
-        tools["colab"] = f"{app.config.book_colab_folder}/{stem}.ipynb"
-    if stem and _notebook(app, stem).is_file():
-        tools["notebook"] = context["pathto"](f"{NOTEBOOKS}/{stem}.ipynb", 1)
+    if record := _record(app, pagename):
+        tools["notebook"] = context["pathto"](f"{NOTEBOOKS}/{record.name}", 1)
+        if app.config.book_colab_folder:
+            tools["colab"] = f"{app.config.book_colab_folder}/{record.name}"
     if pagename in app.env.found_docs:
         source = str(app.env.doc2path(pagename, base=False))
         title = app.env.titles[pagename].astext()
@@ -70,14 +69,11 @@ def _add_tools(
     context["book_tools"] = tools
 
 
-def _chapter(app: Any, pagename: str) -> str | None:
-    """Return a chapter's stem, or None for another page."""
+def _record(app: Any, pagename: str) -> Path | None:
+    """Return a chapter's notebook, or None for another page."""
     folder, _, stem = pagename.rpartition("/")
-    return stem if folder == "chapters" and pagename in app.env.found_docs else None
-
-
-def _notebook(app: Any, stem: str) -> Path:
-    return Path(app.srcdir) / NOTEBOOKS / f"{stem}.ipynb"
+    path = Path(app.srcdir) / NOTEBOOKS / f"{stem}.ipynb"
+    return path if folder == "chapters" and path.is_file() else None
 
 
 def _copy_notebooks(app: Any) -> None:
@@ -86,6 +82,5 @@ def _copy_notebooks(app: Any) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # a chapter may have gone
     folder.mkdir()
     for page in app.env.found_docs:
-        stem = _chapter(app, page)
-        if stem and _notebook(app, stem).is_file():
-            shutil.copyfile(_notebook(app, stem), folder / f"{stem}.ipynb")
+        if record := _record(app, page):
+            shutil.copyfile(record, folder / record.name)

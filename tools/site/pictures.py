@@ -34,8 +34,8 @@ def _lighten(
         if path.parent.name != app.builder.imagedir or source is None:
             return match[0]
         count += 1
-        lazy = count > 1 and app.builder.name != "singlehtml"
-        return lighter(match[0], match[1], Path(app.srcdir) / source, folder, lazy)
+        file = Path(app.srcdir) / source
+        return lighter(match[0], match[1], file, folder, lazy=count > 1)
 
     if isinstance(context.get("body"), str):
         context["body"] = IMAGE.sub(replace, context["body"])
