@@ -11,6 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser
 from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
 
 from tools.address import (
     colab_folder,
@@ -47,25 +48,13 @@ def repository(folder: Path, remote: str | None) -> Path:
 @pytest.mark.parametrize(
     ("remote", "address"),
     [
-        ("https://github.com/ada/book", ADDRESS),
-        ("https://github.com/ada/book.git", ADDRESS),
         ("https://github.com/ada/book/", ADDRESS),
         ("https://ada:ghp_secret@github.com/ada/book.git", ADDRESS),
-        ("https://x-access-token:secret@github.com/ada/book", ADDRESS),
         ("git@github.com:ada/book.git", ADDRESS),
-        ("github.com:ada/book", ADDRESS),
-        ("ssh://git@github.com/ada/book.git", ADDRESS),
-        (
-            "ssh://git@git.example.org:2222/a/b/book.git",
-            "https://git.example.org/a/b/book",
-        ),
-        (
-            "https://git.example.org:8443/ada/book",
-            "https://git.example.org:8443/ada/book",
-        ),
+        ("ssh://git@git.example.org:2222/a/book.git", "https://git.example.org/a/book"),
+        ("https://example.org:8443/a/book", "https://example.org:8443/a/book"),
         ("git://example.org/book.git", "https://example.org/book"),
         ("http://example.org/book.git", "http://example.org/book"),
-        ("/srv/git/book.git", None),
         ("../book.git", None),
         ("C:/books/book", None),
         ("file:///srv/git/book.git", None),
@@ -172,7 +161,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         (root / name).write_text(text)
 
     def make(name: str) -> Path:
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch, docutils_namespace():
             patch.delenv("GITHUB_SERVER_URL", raising=False)
             patch.setenv("GITHUB_REPOSITORY", name)
             said, out = io.StringIO(), root / "html"

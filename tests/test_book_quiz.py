@@ -16,7 +16,8 @@ from tests.browsing import AXE, AXE_RULES, EXAMINE, served
 from tools.chapters import ROOT
 from tools.record.convert import plain_notebook
 from tools.record.folded import FOLDED, fold, unfolded
-from tools.site.program import BUILT, PROGRAM
+from tools.record.execute import PROGRAM
+from tools.site.scripts import VIEWS
 from tools.quiz import QuizError, read_options
 
 HEAD = """---
@@ -55,7 +56,7 @@ SEVERAL = """:::{quiz} What changes the weights?
 TEXT = f"(toy)=\n# Toy\n\n## Quiz\n\n{ONE}\n{SEVERAL}"
 ASK = predict("How many?", answer=24, because="Four times six.")
 CONF = """
-extensions = ["myst_nb", "tools.site.program", "tools.site.learn"]
+extensions = ["myst_nb", "tools.site.scripts", "tools.site.learn"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 exclude_patterns = ["_build", "notebooks"]
 html_theme = "sphinx_book_theme"
@@ -87,7 +88,7 @@ def book(root: Path, text: str = TEXT) -> Path:
     (root / "book/references.bib").touch()
     (root / "conf.py").write_text(f"{CONF}root_doc = 'book/index'\n")
     shutil.copytree(ROOT / "book/_static", root / "book/_static")
-    shutil.copy(ROOT / BUILT, root / BUILT)
+    shutil.copy(ROOT / VIEWS, root / VIEWS)
     return root
 
 
@@ -391,7 +392,7 @@ def test_mark_moves_into_a_card_that_comes_late(page: Page, address: str) -> Non
     page.reload()
     expect(page.get_by_text("✓ Answered")).to_be_visible()
     page.unroute(program)
-    page.add_script_tag(path=ROOT / BUILT)
+    page.add_script_tag(path=ROOT / VIEWS)
     expect(page.locator(".attention-live").get_by_text("✓ Answered")).to_be_visible()
     expect(page.get_by_text("✓ Answered")).to_have_count(1)
 

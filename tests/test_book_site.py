@@ -142,6 +142,9 @@ def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:
     (tmp_path / "chapters").mkdir()
     chapter = chapter_paths(ROOT)[0]
     shutil.copy(chapter, tmp_path / "chapters")
+    shutil.copy(ROOT / "_config.yml", tmp_path)
+    contents = f"root: book/index.md\nchapters:\n- file: chapters/{chapter.name}\n"
+    (tmp_path / "_toc.yml").write_text(contents)
     env = SimpleNamespace(execution_cache_path=str(tmp_path / "cache"))
     app = SimpleNamespace(srcdir=tmp_path, env=SimpleNamespace(mystnb_config=env))
     with pytest.raises(ExtensionError, match=f"^{chapter.stem}: .*make notebooks"):

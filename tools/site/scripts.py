@@ -4,6 +4,8 @@
 - `terms.js` shows what a term means beside its link; without it the link stays. The
   meanings are the glossary's entries, in `definitions.js`, one file for all pages.
 - `search.js` is what the search page adds to Sphinx's own search, before that runs.
+
+None keeps a page from being shown: all run when it is read, in their order.
 """
 
 import json
@@ -20,7 +22,8 @@ VIEWS, GLOSSARY = "attention_lib/explorer/views.js", "book/glossary.html"
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    app.connect("html-page-context", _load)
+    # After all others have put theirs there.
+    app.connect("html-page-context", _load, priority=900)
     when_built(app, _write)
 
 
@@ -38,6 +41,16 @@ def _load(
         names.append("search.js")
     for name in names:
         app.add_js_file(name, loading_method="defer")
+    # The page of the search has a script of its own that does not wait.
+    if template != "search.html":
+        context["script_files"] = [*map(deferred, context.get("script_files", ()))]
+
+
+def deferred(script: Any) -> Any:
+    """Return a script of a page's head that waits; one without a file, as a module."""
+    waits = {"defer": "defer"} if script.filename else {"type": "module"}
+    attributes = waits | dict(script.attributes)
+    return type(script)(script.filename, priority=script.priority, **attributes)
 
 
 def _write(app: Any) -> None:
