@@ -1,12 +1,10 @@
 """A formula and the comma, or the bracket, that belongs to it stand on one line."""
 
 from bs4 import BeautifulSoup
-from docutils import nodes
-from docutils.utils import new_document
 from playwright.sync_api import Browser
 
 from tools.chapters import SITE, chapter_paths
-from tools.site.punctuation import CLASS, JoinPunctuation
+from tools.site.punctuation import CLASS
 
 # How many formulas are followed by punctuation, and those whose punctuation is a line
 # further down or up.
@@ -46,25 +44,3 @@ def test_long_formula_still_breaks() -> None:
     boxes = [len(span.select(".katex-base")) for span in joined]
     assert max(boxes) > 1
     assert [len(span.select("wbr")) for span in joined] == [n - 1 for n in boxes]
-
-
-def joined(*parts: str | nodes.math) -> str:
-    """Run the transform on one paragraph; gives it, with the joined in brackets."""
-    document = new_document("page")
-    paragraph = nodes.paragraph(
-        "", "", *(nodes.Text(p) if isinstance(p, str) else p for p in parts)
-    )
-    document += paragraph
-    JoinPunctuation(document).run()
-    return "".join(
-        f"<{child.astext()}>" if isinstance(child, nodes.inline) else child.astext()
-        for child in paragraph
-    )
-
-
-def test_only_punctuation_is_joined() -> None:
-    a, b = nodes.math("", "a"), nodes.math("", "b")
-    assert joined("Here ", a, ", there (", b, "), and so on.") == (
-        "Here <a,> there <(b),> and so on."
-    )
-    assert joined("All of ", a, " and", b) == "All of a andb"

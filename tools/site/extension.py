@@ -34,13 +34,13 @@ PARTS = (
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
+    when_built(app, _copy_static)
     for part in PARTS:
         import_module(f"tools.site.{part}").setup(app)
     # "env": when a part of this extension changes, every page is read anew.
     app.add_config_value("book_extension", code_hash(), "env", [str])
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
-    when_built(app, _copy_static)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
