@@ -22,6 +22,12 @@ x = 1
 
 y = 2
 ```
+
+:::{note}
+```{code-cell} ipython3
+1
+```
+:::
 """
 
 
@@ -29,7 +35,7 @@ y = 2
 def root(tmp_path: Path) -> Path:
     """A book of two chapters, of which the later one comes first in the folder."""
     (tmp_path / "chapters").mkdir()
-    for name in ("01-first", "02-second"):
+    for name in ("09-first", "10-second"):
         (tmp_path / "chapters" / f"{name}.md").write_text(CHAPTER)
     (tmp_path / "_config.yml").write_text(
         "parse: {myst_enable_extensions: [colon_fence, dollarmath]}"
@@ -37,46 +43,34 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "_toc.yml").write_text(
         "root: book/index\n"
         "parts:\n"
-        "- chapters: [{file: chapters/02-second.md, sections: [{file: book/x}]}]\n"
-        "- chapters: [{file: chapters/01-first}]\n"
+        "- chapters: [{file: chapters/10-second.md, sections: [{file: book/x}]}]\n"
+        "- chapters: [{file: chapters/09-first}]\n"
     )
     return tmp_path
 
 
 def test_chapter_paths_have_the_order_of_the_contents(root: Path) -> None:
-    assert [path.stem for path in chapter_paths(root)] == ["02-second", "01-first"]
-
-
-def test_chapter_paths_name_a_missing_chapter(root: Path) -> None:
-    (root / "chapters" / "01-first.md").unlink()
-    with pytest.raises(FileNotFoundError, match=r"_toc\.yml names chapters/01-first"):
+    assert [path.stem for path in chapter_paths(root)] == ["10-second", "09-first"]
+    (root / "chapters" / "09-first.md").unlink()
+    with pytest.raises(FileNotFoundError, match=r"_toc\.yml names chapters/09-first"):
         chapter_paths(root)
 
 
-def test_chapter_paths_hold_every_chapter_of_the_book() -> None:
+def test_every_chapter_of_the_book_is_in_the_contents() -> None:
     assert sorted(chapter_paths()) == sorted((ROOT / "chapters").glob("*.md"))
 
 
-def test_notebook_path_shares_the_stem(root: Path) -> None:
-    chapter = root / "chapters" / "02-second.md"
-    assert notebook_path(chapter) == root / "notebooks" / "02-second.ipynb"
-
-
-def test_read_chapter_keeps_code_to_the_character(root: Path) -> None:
-    code = read_chapter(root / "chapters" / "01-first.md").cells[1]
+def test_read_chapter_keeps_code_and_takes_options_as_metadata(root: Path) -> None:
+    path = root / "chapters" / "10-second.md"
+    code = read_chapter(path).cells[1]
     assert code.source == "x = 1\n\ny = 2"
-
-
-def test_read_chapter_reads_options_as_metadata(root: Path) -> None:
-    code = read_chapter(root / "chapters" / "01-first.md").cells[1]
     tags = ["exercise", "tolerance-1e-3"]
     assert code.metadata == {"tags": tags, "reason": "float32: it moves"}
+    assert notebook_path(path) == root / "notebooks" / "10-second.ipynb"
 
 
 def test_read_chapter_takes_the_extensions_from_the_settings(root: Path) -> None:
-    chapter = root / "chapters" / "01-first.md"
-    cell = "```{code-cell} ipython3\n1\n```"
-    chapter.write_text(f"{CHAPTER}\n:::{{note}}\n{cell}\n:::\n")
-    inside_a_note = len(read_chapter(chapter).cells)
+    path = root / "chapters" / "10-second.md"
+    assert len(read_chapter(path).cells) == 3  # what stands in a note is no cell
     (root / "_config.yml").write_text("parse: {myst_enable_extensions: []}")
-    assert len(read_chapter(chapter).cells) > inside_a_note
+    assert len(read_chapter(path).cells) > 3

@@ -6,7 +6,8 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tools.record.freshness import fingerprints, stale_causes
+from tools.chapters import ROOT
+from tools.record.freshness import fingerprints, pins, stale_causes
 from tools.record.reach import reached_files
 
 LIBRARY = {
@@ -21,8 +22,36 @@ LIBRARY = {
     "exercises/masks.py": "from attention_lib.masks import causal\n",
     "exercises/toy.py": "from attention_lib.toy import softmax\n",
 }
+PINS = """# made by uv
+ipykernel==7.4.0
+    # via attention-lib (pyproject.toml:book)
+jupyter-client==8.10.0
+    # via
+    #   ipykernel
+    #   nbclient
+mpmath==1.3.0
+    # via sympy
+nbclient==0.10.2
+    # via attention-lib (pyproject.toml:book)
+numpy==2.3.5 ; python_full_version < '3.12'
+    # via
+    #   attention-lib (pyproject.toml)
+    #   pandas
+numpy==2.4.6 ; python_full_version >= '3.12'
+    # via
+    #   attention-lib (pyproject.toml)
+    #   pandas
+ruff==0.14.0
+    # via attention-lib (pyproject.toml:test)
+sympy==1.14.0
+    # via torch
+torch==2.13.0
+    # via attention-lib (pyproject.toml)
+"""
 EVERYTHING = sorted(LIBRARY)
 MASKS = ["masks.py", "validation.py"]
+PACKAGE = "from attention_lib import exercises"
+ALL_CHECKS = sorted([*(n for n in LIBRARY if "exercises/" in n), "toy.py", *MASKS])
 CODE = "from attention_lib.masks import causal\ncausal(3)"
 
 
@@ -33,7 +62,7 @@ def root(tmp_path: Path) -> Path:
         path = tmp_path / "attention_lib" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
-    (tmp_path / "requirements.txt").write_text("# made\ntorch==1  # why\nnumpy==2\n")
+    (tmp_path / "requirements.txt").write_text(PINS)
     return tmp_path
 
 
@@ -61,25 +90,14 @@ def reached(root: Path, *sources: str) -> list[str]:
         ("from attention_lib import unknown", EVERYTHING),
         ("from . import masks", EVERYTHING),
         ("%pip install x", EVERYTHING),
+        (f"{PACKAGE}; exercises.check_toy(1)", ["exercises/toy.py", "toy.py"]),
+        (f"{PACKAGE}; exercises.check_toy(dir(exercises))", ALL_CHECKS),
     ],
 )
 def test_reached_files_are_those_behind_an_import(
     root: Path, source: str, expected: list[str]
 ) -> None:
     assert reached(root, source) == expected
-
-
-def test_reached_files_of_a_package_are_those_behind_the_names_in_use(
-    root: Path,
-) -> None:
-    cells = "from attention_lib import exercises", "exercises.check_toy(1)"
-    assert reached(root, *cells) == ["exercises/toy.py", "toy.py"]
-
-
-def test_reached_files_of_a_package_used_otherwise_are_all_of_it(root: Path) -> None:
-    cells = "from attention_lib import exercises", "exercises.check_toy(dir(exercises))"
-    package = [name for name in EVERYTHING if name.startswith("exercises/")]
-    assert reached(root, *cells) == sorted([*package, "toy.py", *MASKS])
 
 
 def notebook(code: str = CODE, prose: str = "text", **metadata: object) -> NotebookNode:
@@ -95,16 +113,10 @@ def record(root: Path, code: str = CODE) -> NotebookNode:
     return made
 
 
-def test_stale_causes_of_a_fresh_record_are_none(root: Path) -> None:
+def test_stale_causes_name_a_missing_record_but_no_prose(root: Path) -> None:
     assert stale_causes(notebook(), record(root), root) == []
-
-
-def test_stale_causes_name_a_missing_record(root: Path) -> None:
-    assert stale_causes(notebook(), None, root) == ["not recorded yet"]
-
-
-def test_stale_causes_do_not_name_prose(root: Path) -> None:
     assert stale_causes(notebook(prose="other"), record(root), root) == []
+    assert stale_causes(notebook(), None, root) == ["not recorded yet"]
 
 
 @pytest.mark.parametrize(
@@ -120,40 +132,48 @@ def test_stale_causes_name_code_edited_in_the_record(root: Path) -> None:
     assert stale_causes(notebook(), edited, root) == ["its code cells changed"]
 
 
-def edit_library(root: Path, name: str) -> None:
-    """Change one module."""
-    path = root / "attention_lib" / name
-    path.write_text(path.read_text() + "# changed\n")
-
-
-@pytest.mark.parametrize("name", ["masks.py", "validation.py", "reproducibility.py"])
-def test_stale_causes_name_a_library_that_is_reached(root: Path, name: str) -> None:
-    before = record(root)
-    edit_library(root, name)
-    assert stale_causes(notebook(), before, root) == ["attention_lib changed"]
-
-
-@pytest.mark.parametrize("name", ["toy.py", "__init__.py", "exercises/masks.py"])
-def test_stale_causes_leave_out_modules_that_are_not_reached(
-    root: Path, name: str
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *[(n, ["attention_lib changed"]) for n in (*MASKS, "reproducibility.py")],
+        *[(name, []) for name in ("toy.py", "__init__.py", "exercises/masks.py")],
+    ],
+)
+def test_stale_causes_name_a_library_that_is_reached(
+    root: Path, name: str, expected: list[str]
 ) -> None:
     before = record(root)
-    edit_library(root, name)
-    assert stale_causes(notebook(), before, root) == []
+    path = root / "attention_lib" / name
+    path.write_text(path.read_text() + "# changed\n")
+    assert stale_causes(notebook(), before, root) == expected
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "expected"),
+    ("old", "new", "stale"),
     [
-        ("==1", "==1.1", ["the pinned versions changed"]),
-        ("numpy==2\n", "", ["the pinned versions changed"]),
-        ("# why", "# because", []),
+        ("torch==2.13.0", "torch==2.14.0", True),
+        ("numpy==2.3.5", "numpy==2.3.6", True),
+        ("mpmath==1.3.0", "mpmath==1.4.0", True),  # torch needs sympy, which needs it
+        ("ipykernel==7.4.0", "ipykernel==7.5.0", True),
+        ("jupyter-client==8.10.0", "jupyter-client==8.11.0", True),
+        ("torch==2.13.0", "pillow==13\n    # via torch\ntorch==2.13.0", True),
+        ("torch==2.13.0", "by-hand==1\ntorch==2.13.0", True),  # nothing says for what
+        ("ruff==0.14.0", "ruff==0.15.0", False),
+        ("nbclient==0.10.2", "nbclient==0.10.3", False),
+        ("ruff==0.14.0", "new==1\n    # via ruff\nruff==0.14.0", False),
+        ("# made by uv", "# made anew", False),
     ],
 )
-def test_stale_causes_name_versions_but_no_comment(
-    root: Path, old: str, new: str, expected: list[str]
+def test_stale_causes_name_versions_that_an_execution_can_reach(
+    root: Path, old: str, new: str, stale: bool
 ) -> None:
     before = record(root)
-    pins = root / "requirements.txt"
-    pins.write_text(pins.read_text().replace(old, new))
+    (root / "requirements.txt").write_text(PINS.replace(old, new))
+    expected = ["its versions changed"] if stale else []
     assert stale_causes(notebook(), before, root) == expected
+
+
+def test_pins_of_the_book_hold_the_library_and_the_kernel() -> None:
+    found = {pin.partition("==")[0] for pin in pins(ROOT / "requirements.txt")}
+    assert {"torch", "numpy", "matplotlib", "sympy", "ipython", "pyzmq"} <= found
+    assert not found & {"ruff", "pytest", "sphinx", "myst-nb", "nbval"}

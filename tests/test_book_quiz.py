@@ -2,23 +2,23 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 from attention_lib.predict import predict
 from tests.browsing import AXE, AXE_RULES, EXAMINE, served
 from tools.chapters import ROOT
-from tools.record.convert import plain_notebook
-from tools.record.folded import FOLDED, fold, unfolded
+from tools.quiz import QuizError, read_options
+from tools.record.convert import FOLDED, plain_notebook, unfolded
 from tools.record.execute import PROGRAM
 from tools.site.scripts import VIEWS
-from tools.quiz import QuizError, read_options
 
 HEAD = """---
 jupytext: {text_representation: {extension: .md, format_name: myst}}
@@ -53,7 +53,11 @@ SEVERAL = """:::{quiz} What changes the weights?
   The softmax takes it out again.
 :::
 """
-TEXT = f"(toy)=\n# Toy\n\n## Quiz\n\n{ONE}\n{SEVERAL}"
+FAULTY = ONE.replace("\n\n  Then every real token still looks at it.", "")
+ASKED = "```{code-cell} ipython3\n:tags: [predict]\n1\n```\n\n"
+ASKED += ASKED.replace("predict", "hide-input")
+FAULT = f"chapters/03-faulty.md:{HEAD.count(chr(10)) + 5}: "
+TEXT = f"(toy)=\n# Toy\n\n{ASKED}## Quiz\n\n{ONE}\n{SEVERAL}"
 ASK = predict("How many?", answer=24, because="Four times six.")
 CONF = """
 extensions = ["myst_nb", "tools.site.scripts", "tools.site.learn"]
@@ -66,46 +70,38 @@ html_context = {"default_mode": "auto"}
 nb_execution_mode = "off"
 """
 PHONE, DESKTOP = 375, 1440
+OTHER_LOOKS = [(PHONE, "light"), (DESKTOP, "dark"), (DESKTOP, "light")]
 
 
-def book(root: Path, text: str = TEXT) -> Path:
-    """A book of two chapters, the first of which holds a text."""
+def chapter(root: Path, name: str, text: str) -> Path:
+    """Write a chapter, and return it."""
+    path = root / "chapters" / name
+    path.write_text(HEAD + text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A book of two chapters, with quizzes and with a prediction, and a faulty one."""
+    root = tmp_path_factory.mktemp("quiz")
     for folder in ("book", "chapters", "attention_lib/explorer"):
         (root / folder).mkdir(parents=True)
-    (root / "chapters/01-toy.md").write_text(HEAD + text)
     view = PROGRAM.sub("", ASK._repr_mimebundle_()["text/html"])
-    second = f"(head)=\n# Head\n\n```{{raw}} html\n{view}```\n"
-    (root / "chapters/02-head.md").write_text(HEAD + second)
-    (root / "_toc.yml").write_text(
-        "root: book/index\nparts:\n"
-        "- chapters: [{file: chapters/01-toy}, {file: chapters/02-head}]\n"
-    )
+    chapter(root, "01-toy.md", TEXT)
+    chapter(root, "02-head.md", f"(head)=\n# Head\n\n```{{raw}} html\n{view}```\n")
+    chapter(root, "03-faulty.md", f"# Faulty\n\n{FAULTY.replace('1-1', '3-1')}")
+    names = ["chapters/01-toy", "chapters/02-head"]
+    listed = ", ".join(f"{{file: {name}}}" for name in names)
+    (root / "_toc.yml").write_text(f"root: book/index\nchapters: [{listed}]\n")
     (root / "_config.yml").write_text(
         "parse: {myst_enable_extensions: [colon_fence, dollarmath]}"
     )
-    toc = "```{toctree}\n../chapters/01-toy\n../chapters/02-head\n```\n"
-    (root / "book/index.md").write_text(f"# Book\n\n{toc}")
-    (root / "book/references.bib").touch()
+    toc = "\n".join(["```{toctree}", *(f"../{name}" for name in names), "```"])
+    (root / "book/index.md").write_text(f"# Book\n\n{toc}\n")
     (root / "conf.py").write_text(f"{CONF}root_doc = 'book/index'\n")
     shutil.copytree(ROOT / "book/_static", root / "book/_static")
     shutil.copy(ROOT / VIEWS, root / VIEWS)
     return root
-
-
-def built(root: Path, builder: str = "html") -> str:
-    """Build a book with Sphinx; gives what it says."""
-    command = [sys.executable, "-m", "sphinx", "-q", "-b", builder, str(root)]
-    command.append(str(root / f"_build/{builder}"))
-    environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
-    run = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment
-    )
-    return run.stdout + run.stderr
-
-
-def notebook_text(root: Path) -> str:
-    cells = plain_notebook(root / "chapters/01-toy.md").cells
-    return "\n\n".join(cell.source for cell in cells)
 
 
 # How a quiz is read
@@ -141,28 +137,9 @@ def test_read_options_refuses_what_is_not_complete(
     assert caught.value.line == line
 
 
-FAULTY = ONE.replace("\n\n  Then every real token still looks at it.", "")
-
-
-def test_notebook_names_file_and_line_of_a_fault(tmp_path: Path) -> None:
-    root = book(tmp_path, f"(toy)=\n# Toy\n\n{FAULTY}")
-    line = HEAD.count("\n") + 6
-    with pytest.raises(ValueError, match=f"^chapters/01-toy.md:{line}: quiz: an opt"):
-        plain_notebook(root / "chapters/01-toy.md")
-
-
-def test_site_names_file_and_line_of_a_fault(tmp_path: Path) -> None:
-    said = built(book(tmp_path, f"(toy)=\n# Toy\n\n{FAULTY}"))
-    line = HEAD.count("\n") + 6
-    assert f"chapters/01-toy.md:{line}: ERROR: quiz: an option has no expl" in said
-
-
 # What a notebook holds
 
-
-def test_notebook_holds_question_options_and_folded_answers(tmp_path: Path) -> None:
-    text = notebook_text(book(tmp_path))
-    wanted = """<a id="quiz-1-1"></a>
+PLAIN = """<a id="quiz-1-1"></a>
 
 **Which axis does *padding* hide?**
 
@@ -179,36 +156,46 @@ def test_notebook_holds_question_options_and_folded_answers(tmp_path: Path) -> N
    - From every query.
 3. ✗ See [chapter 1](#toy).
 
-</details>"""
-    assert wanted in text
+</details>
+
+**What changes the weights?** (Choose all that are right.)
+"""
 
 
-def test_notebook_says_when_several_are_right(tmp_path: Path) -> None:
-    assert "weights?** (Choose all that are right.)" in notebook_text(book(tmp_path))
+def test_notebook_holds_question_options_and_folded_answers(root: Path) -> None:
+    cells = plain_notebook(root / "chapters/01-toy.md").cells
+    assert PLAIN in cells[-1].source
 
 
-@pytest.mark.parametrize("tags", [["hide-input", "predict"], ["hide-input"], []])
-def test_notebook_folds_the_code_of_a_prediction(
-    tmp_path: Path, tags: list[str]
-) -> None:
-    code = f"```{{code-cell}} ipython3\n:tags: {tags}\n1\n```\n"
-    root = book(tmp_path, f"(toy)=\n# Toy\n\n{code}")
-    cell = plain_notebook(root / "chapters/01-toy.md").cells[-1]
-    folded = {name: cell.metadata.get(name) for name in FOLDED}
-    assert (folded == FOLDED) is ("predict" in tags)
-    assert unfolded(cell) == {"tags": tags}
-    fold(cell)
-    assert unfolded(cell) == {"tags": tags}
+def test_notebook_folds_the_code_of_a_prediction(root: Path) -> None:
+    cells = plain_notebook(root / "chapters/01-toy.md").cells
+    predict, other = [cell for cell in cells if cell.cell_type == "code"]
+    assert predict.metadata == {"tags": ["predict"], **FOLDED}
+    assert unfolded(predict) == {"tags": ["predict"]}
+    assert unfolded(other) == other.metadata == {"tags": ["hide-input"]}
+
+
+def test_notebook_names_file_and_line_of_a_fault(tmp_path: Path, root: Path) -> None:
+    faulty = shutil.copytree(root, tmp_path / "book") / "chapters/03-faulty.md"
+    toc = faulty.parents[1] / "_toc.yml"
+    toc.write_text(toc.read_text().replace("02-head", "03-faulty"))
+    with pytest.raises(ValueError, match=f"^{FAULT}quiz: an option has no expl"):
+        plain_notebook(faulty)
 
 
 # What a page does
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = book(tmp_path_factory.mktemp("quiz"))
-    assert built(root) == ""
-    return root / "_build/html"
+def site(root: Path) -> Path:
+    """Build the book with Sphinx, which names file and line of the one fault."""
+    said = StringIO()
+    folders = map(str, (root, root, root / "_build", root / "_build"))
+    with patch_docutils(), docutils_namespace():
+        Sphinx(*folders, "html", status=None, warning=said).build()
+    (error,) = re.findall(".*ERROR.*", said.getvalue())
+    assert f"{FAULT}ERROR: quiz: an option has no explanation" in error
+    return root / "_build"
 
 
 @pytest.fixture(scope="module")
@@ -247,58 +234,59 @@ def answer(page: Page, *labels: str, number: int = 0) -> str:
     for label in labels:
         asked.get_by_label(label).check()
     asked.get_by_role("button", name="Check").click()
-    return asked.get_by_role("status").inner_text()
+    return " ".join(asked.get_by_role("status").inner_text().split())
 
 
-def test_quiz_is_a_group_of_radio_buttons(page: Page) -> None:
+def progress(page: Page) -> str:
+    return page.locator(".learn-progress span").first.inner_text()
+
+
+def ticks(page: Page) -> list[str]:
+    return page.locator(".learn-tick").all_text_contents()
+
+
+def test_quiz_is_a_group_of_radio_buttons_that_explains_each_option(
+    page: Page,
+) -> None:
     group = page.get_by_role("group", name="Which axis does padding hide?")
     assert group.get_by_role("radio").count() == 3
     assert group.get_by_role("radio", name="Both.").is_visible()
     assert page.locator("#quiz-1-1").count() == 1
     expect(page.get_by_text("a hidden key gets weight 0")).to_be_hidden()
-
-
-def test_quiz_explains_the_wrong_option(page: Page) -> None:
-    said = answer(page, "The rows")
-    wanted = "✗ Not this one. Then every real token still looks at it."
-    assert " ".join(said.split()) == wanted
-
-
-def test_quiz_explains_the_right_option_once(page: Page) -> None:
-    said = " ".join(answer(page, "The columns").split())
+    assert answer(page) == "Choose an option first."
+    wrong = "✗ Not this one. Then every real token still looks at it."
+    assert answer(page, "The rows") == wrong
+    assert progress(page).startswith("0 of 2 answered")
+    said = answer(page, "The columns")
     assert said.startswith("✓ Right: a hidden key gets weight 0.")
     assert said.lower().count("right") == 1
     assert "From every query." in said
 
 
-def test_quiz_asks_for_an_option_first(page: Page) -> None:
-    assert answer(page) == "Choose an option first."
-    assert "0 of 2 answered" in page.locator(".learn-progress").inner_text()
-
-
-@pytest.mark.parametrize(
-    ("chosen", "words", "done"),
-    [
-        (["The scale.", "A mask."], "It shares out", 1),
-        (["The scale."], "One more is right.", 0),
-        (["Adding"], "2 more are right.", 0),
-        (["The scale.", "A mask.", "Adding"], "✗ Not this one. The softmax", 0),
-    ],
-)
-def test_quiz_with_several_right_options(
-    page: Page, chosen: list[str], words: str, done: int
-) -> None:
+def test_quiz_with_several_right_options(page: Page) -> None:
     assert form(page, 1).get_by_role("checkbox").count() == 3
-    assert words in " ".join(answer(page, *chosen, number=1).split())
-    assert f"{done} of 2 answered" in page.locator(".learn-progress").inner_text()
+    for chosen, words in (
+        (["The scale."], "One more is right."),
+        (["Adding"], "2 more are right."),
+        (["The scale.", "A mask.", "Adding"], "✗ Not this one. The softmax"),
+    ):
+        assert words in answer(page, *chosen, number=1)
+        assert progress(page).startswith("0 of 2 answered")
+    assert "It shares out" in answer(page, "The scale.", "A mask.", number=1)
+    assert progress(page).startswith("1 of 2 answered")
 
 
-def test_quiz_works_by_keyboard(page: Page) -> None:
+def test_quiz_works_by_keyboard_and_answers_on_paper(page: Page) -> None:
     form(page).get_by_role("radio").first.focus()
     page.keyboard.press("ArrowDown")
     expect(form(page).get_by_role("status")).to_be_empty()
     page.keyboard.press("Enter")
     expect(form(page).get_by_role("status")).to_contain_text("a hidden key")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    expect(form(page)).to_be_hidden()
+    expect(page.locator(".learn-progress")).to_be_hidden()
+    expect(page.locator(".quiz").first.get_by_text("still looks at it")).to_be_visible()
 
 
 def test_quiz_without_scripts_folds_the_answers(browser: Browser, address: str) -> None:
@@ -315,49 +303,33 @@ def test_quiz_without_scripts_folds_the_answers(browser: Browser, address: str) 
         assert marks == ["Not right", "Right", "Not right"]
 
 
-def test_quiz_on_paper_gives_the_answers(page: Page) -> None:
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    expect(form(page)).to_be_hidden()
-    expect(page.locator(".learn-progress")).to_be_hidden()
-    expect(page.locator(".quiz").first.get_by_text("still looks at it")).to_be_visible()
-
-
-def test_quiz_on_one_page_is_unfolded(tmp_path: Path) -> None:
-    root = book(tmp_path)
-    assert built(root, "singlehtml") == ""
-    html = (root / "_build/singlehtml/book/index.html").read_text()
-    quizzes = html[html.index('class="quiz') :]
-    assert re.findall("<details[^>]*>", quizzes)[:2] == ['<details open="">'] * 2
-
-
 # Progress
 
 
-def progress(page: Page) -> str:
-    return page.locator(".learn-progress span").first.inner_text()
-
-
-def ticks(page: Page) -> list[str]:
-    return page.locator(".learn-tick").all_text_contents()
-
-
-def test_progress_survives_a_reload(page: Page) -> None:
+def test_progress_is_kept_here_alone_and_forgotten_by_one_button(page: Page) -> None:
+    forget = page.get_by_role("button", name="Forget all of it")
+    expect(forget).to_be_hidden()
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url))
+    before = page.evaluate("[document.cookie, ...Object.keys(localStorage)]")
     answer(page, "The columns")
+    assert sent == []
+    after = page.evaluate("[document.cookie, ...Object.keys(localStorage)]")
+    assert sorted(after) == sorted([*before, "attention-book-progress"])
     page.reload()
     assert progress(page) == "1 of 2 answered. Kept in this browser only."
+    mark = page.get_by_text("✓ Answered")
     expect(page.locator(".quiz").first.get_by_text("✓ Answered")).to_be_visible()
-    assert page.get_by_text("✓ Answered").count() == 1
-
-
-def test_progress_is_not_lost_by_a_wrong_answer(page: Page) -> None:
-    answer(page, "The columns")
     answer(page, "The rows")
-    expect(page.get_by_text("✓ Answered")).to_have_count(0)  # beside "✗ Not this one"
+    expect(mark).to_have_count(0)  # beside "✗ Not this one"
     assert progress(page).startswith("1 of 2 answered.")
     answer(page, "The columns")
-    expect(page.get_by_text("✓ Answered")).to_have_count(1)
-    assert progress(page).startswith("1 of 2 answered.")
+    expect(mark).to_have_count(1)
+    forget.click()
+    assert progress(page).startswith("0 of 2 answered.")
+    assert ticks(page) == []
+    expect(page.locator(".learn-progress")).to_be_focused()
+    assert sorted(page.evaluate("Object.keys(localStorage)")) == sorted(before[1:])
 
 
 def test_progress_stands_in_the_contents_of_every_page(
@@ -366,77 +338,44 @@ def test_progress_stands_in_the_contents_of_every_page(
     answer(page, "The columns")
     page.goto(f"{address}/02-head.html")
     assert ticks(page) == ["1/2 (1 of 2 answered)"]
-    form_of_view = page.locator("form.predict")
-    form_of_view.locator("input").fill("24")
-    form_of_view.locator("input").press("Enter")
+    box = page.locator("form.predict input")
+    box.fill("24")
+    box.press("Enter")
     assert progress(page).startswith("1 of 1 answered.")
     assert ticks(page) == ["1/2 (1 of 2 answered)", "✓ (1 of 1 answered)"]
-    page.reload()
-    mark = page.locator(".attention-view .attention-live").get_by_text("✓ Answered")
-    expect(mark).to_be_visible()
-    expect(page.get_by_text("✓ Answered")).to_have_count(1)
-    page.get_by_role("button", name="Show the answer").click()
-    expect(mark).to_be_visible()
-    form_of_view.locator("input").fill("25")
-    form_of_view.locator("input").press("Enter")
-    expect(page.get_by_text("✓ Answered")).to_have_count(0)
-    assert progress(page).startswith("1 of 1 answered.")
-
-
-def test_mark_moves_into_a_card_that_comes_late(page: Page, address: str) -> None:
-    page.goto(f"{address}/02-head.html")
-    page.locator("form.predict input").fill("24")
-    page.locator("form.predict input").press("Enter")
-    program = re.compile(r"/views\.js")
+    program = re.compile(r"/views\.js")  # which may come late
     page.route(program, lambda route: route.fulfill(body="", content_type="text/js"))
     page.reload()
     expect(page.get_by_text("✓ Answered")).to_be_visible()
     page.unroute(program)
     page.add_script_tag(path=ROOT / VIEWS)
-    expect(page.locator(".attention-live").get_by_text("✓ Answered")).to_be_visible()
+    mark = page.locator(".attention-view .attention-live").get_by_text("✓ Answered")
+    expect(mark).to_be_visible()
     expect(page.get_by_text("✓ Answered")).to_have_count(1)
+    page.get_by_role("button", name="Show the answer").click()
+    expect(mark).to_be_visible()
+    box.fill("25")
+    box.press("Enter")
+    expect(page.get_by_text("✓ Answered")).to_have_count(0)
+    assert progress(page).startswith("1 of 1 answered.")
 
 
-def test_progress_leaves_with_one_button(page: Page) -> None:
-    forget = page.get_by_role("button", name="Forget all of it")
-    expect(forget).to_be_hidden()
-    answer(page, "The columns")
-    forget.click()
-    assert progress(page).startswith("0 of 2 answered.")
-    assert ticks(page) == []
-    assert page.evaluate("Object.keys(localStorage)") == (
-        page.evaluate("Object.keys(localStorage).filter(k => !k.includes('attention'))")
-    )
-    expect(page.locator(".learn-progress")).to_be_focused()
-    page.reload()
-    assert progress(page).startswith("0 of 2 answered.")
-
-
-def test_progress_is_kept_under_one_name_and_sent_nowhere(
-    page: Page, address: str
+def test_progress_of_a_question_written_anew_or_not_readable_is_none(
+    page: Page, site: Path
 ) -> None:
-    sent: list[str] = []
-    page.on("request", lambda request: sent.append(request.url))
-    before = page.evaluate("document.cookie")
-    answer(page, "The columns")
-    assert sent == []
-    assert page.evaluate("document.cookie") == before
-    names = page.evaluate("Object.keys(localStorage)")
-    assert "attention-book-progress" in names
-
-
-def test_progress_of_a_question_written_anew_is_gone(
-    page: Page, context: BrowserContext, address: str, site: Path
-) -> None:
-    answer(page, "The columns")
-
     def rewritten(route: Any) -> None:
         text = (site / "chapters/01-toy.html").read_text()
         route.fulfill(body=text.replace("padding</em> hide", "padding</em> show"))
 
+    answer(page, "The columns")
     page.route("**/01-toy.html", rewritten)
     page.reload()
     assert progress(page).startswith("0 of 2 answered.")
+    page.evaluate("localStorage.setItem('attention-book-progress', '{broken')")
+    page.reload()
+    assert progress(page).startswith("0 of 2 answered. Kept in this")
+    answer(page, "The columns")
+    assert progress(page).startswith("1 of 2 answered.")
 
 
 CLOSED = """Object.defineProperty(window, "localStorage", {
@@ -451,11 +390,8 @@ def test_progress_without_storage_lasts_as_long_as_the_page(
 ) -> None:
     faults: list[str] = []
     page = context.new_page()
-    page.on(
-        "pageerror",
-        # The theme keeps its own settings there, and does not ask first.
-        lambda e: faults.append(e.stack or "") if "learn.js" in str(e.stack) else None,
-    )
+    # The theme keeps its own settings there, and does not ask first.
+    page.on("pageerror", lambda error: faults.append(error.stack or ""))
     page.add_init_script(script)
     page.goto((site / "chapters/01-toy.html").as_uri())
     assert answer(page, "The columns").startswith("✓")
@@ -464,24 +400,19 @@ def test_progress_without_storage_lasts_as_long_as_the_page(
     )
     page.get_by_role("button", name="Forget all of it").click()
     assert progress(page).startswith("0 of 2 answered.")
-    assert faults == []
-
-
-def test_progress_that_cannot_be_read_is_none(
-    page: Page, context: BrowserContext
-) -> None:
-    page.evaluate("localStorage.setItem('attention-book-progress', '{broken')")
-    page.reload()
-    assert progress(page).startswith("0 of 2 answered. Kept in this")
-    answer(page, "The columns")
-    assert progress(page).startswith("1 of 2 answered.")
+    assert [fault for fault in faults if "learn.js" in fault] == []
 
 
 # For everyone
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [
+        (PHONE, "dark"),
+        *[pytest.param(*it, marks=pytest.mark.slow) for it in OTHER_LOOKS],
+    ],
+)
 def test_quiz_is_accessible(
     browser: Browser, address: str, width: int, theme: Any
 ) -> None:
@@ -503,8 +434,3 @@ def test_quiz_is_accessible(
             box = control.bounding_box()
             assert box is not None
             assert min(box["width"], box["height"]) >= 24
-
-
-def test_learn_is_small() -> None:
-    for name in ("learn.js", "learn.css"):
-        assert (ROOT / "book/_static" / name).stat().st_size < 8_000

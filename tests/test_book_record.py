@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
@@ -10,9 +9,10 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
+from tools.chapters import code_of
 from tools.record import execute
 from tools.record import update as record
-from tools.record.drafts import examine, store, strays
+from tools.record.drafts import examine, store
 from tools.record.update import update
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,7 +31,7 @@ Some text.
 CELL = "\n```{{code-cell}} ipython3\n{}\n```\n"
 FILES = {
     "_toc.yml": "chapters: [{file: chapters/01-one.md}, {file: chapters/02-two.md}]\n",
-    "requirements.txt": "torch==1\n",
+    "requirements.txt": "torch==1\n    # via attention-lib (pyproject.toml)\n",
     "book/references.bib": "",
     "book/glossary.md": "# Glossary\n",
     "attention_lib/__init__.py": "",
@@ -85,11 +85,9 @@ def fake_records(root: Path) -> None:
     """Store fresh records without executing anything."""
     for draft in examine(root):
         made = draft.plain
-        for cell in made.cells:
-            if cell.cell_type == "code":
-                cell.execution_count = 1
-        prints = record.fingerprints(made, root)
-        made.metadata["attention_book"] = prints
+        for cell in code_of(made):
+            cell.execution_count = 1
+        made.metadata["attention_book"] = record.fingerprints(made, root)
         store(draft.chapter, made)
 
 
@@ -103,7 +101,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the chapters that would be executed, and execute none."""
     stems: list[str] = []
 
-    def note(notebook: NotebookNode, chapter: Path, advance: object) -> list[str]:
+    def note(notebook: NotebookNode, chapter: Path) -> list[str]:
         stems.append(chapter.stem)
         return []
 
@@ -114,147 +112,78 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # What is executed.
 
 
-def test_update_executes_what_was_never_recorded(
+def test_update_executes_what_is_stale_and_nothing_else(
     root: Path, executed: list[str]
 ) -> None:
+    assert causes(root) == [["not recorded yet"]] * 2
     update(examine(root))
     assert sorted(executed) == ["01-one", "02-two"]
-
-
-def test_update_leaves_nothing_stale(root: Path, executed: list[str]) -> None:
-    update(examine(root))
     assert causes(root) == [[], []]
-
-
-def test_update_executes_the_changed_chapter_only(
-    root: Path, executed: list[str]
-) -> None:
-    fake_records(root)
+    path = root / "notebooks/01-one.ipynb"
+    before = path.stat().st_mtime_ns
     write(root, "02-two", "print('changed')")
     update(examine(root))
-    assert executed == ["02-two"]
+    assert sorted(executed) == ["01-one", "02-two", "02-two"]
+    store(root / "chapters/01-one.md", load(root))
+    assert path.stat().st_mtime_ns == before
 
 
-def test_update_after_a_change_of_prose_executes_nothing(
+def test_update_after_a_change_of_prose_executes_nothing_and_keeps_outputs(
     root: Path, executed: list[str]
 ) -> None:
-    fake_records(root)
-    path = root / "chapters/01-one.md"
-    path.write_text(path.read_text().replace("Some text.", "Other text."))
-    update(examine(root))
-    assert executed == []
-    assert "Other text." in load(root).cells[0].source
-
-
-def test_update_after_a_change_of_prose_keeps_outputs(root: Path) -> None:
     fake_records(root)
     kept = load(root)
     kept.cells[-1].outputs = [nbformat.v4.new_output("stream", text="kept")]
     store(root / "chapters/01-one.md", kept)
     path = root / "chapters/01-one.md"
-    path.write_text(path.read_text() + "\nA last word.\n")
+    path.write_text(path.read_text().replace("Some text.", "Other text."))
+    assert causes(root)[0] == ["its prose is not in step"]
     update(examine(root))
-    assert [cell.get("outputs") for cell in load(root).cells][1][0].text == "kept"
-
-
-def test_update_writes_nothing_when_nothing_changed(root: Path) -> None:
-    fake_records(root)
-    path = root / "notebooks/01-one.ipynb"
-    before = path.stat().st_mtime_ns
-    update(examine(root))
-    assert path.stat().st_mtime_ns == before
-
-
-def test_store_leaves_a_file_that_holds_the_same(root: Path) -> None:
-    fake_records(root)
-    path = root / "notebooks/01-one.ipynb"
-    before = path.stat().st_mtime_ns
-    store(root / "chapters/01-one.md", load(root))
-    assert path.stat().st_mtime_ns == before
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_update_shows_a_bar_on_a_terminal_only(
-    root: Path,
-    executed: list[str],
-    terminal: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    update(examine(root))
-    shown = capsys.readouterr()
-    assert ("cell/s" in shown.err) == terminal
-    assert "01-one: recorded\n" in shown.out
+    assert executed == []
+    assert "Other text." in load(root).cells[0].source
+    assert load(root).cells[1].outputs[0].text == "kept"
 
 
 def test_update_executes_chapters_side_by_side(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = Barrier(2, timeout=20)
     monkeypatch.setattr(record, "execute", lambda *_: both.wait() * 0 or [])
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     assert update(examine(root)) == []
+    assert "01-one: recorded\n" in capsys.readouterr().out
 
 
 # How it is executed. Starting a kernel takes a second, so one run serves these tests.
 
 CELLS = {
-    "sum": "x = 6\nprint(x * 7)",
-    "environment": "import os; print(os.environ['BOOK_TEST'])",
-    "folder": "print(os.path.basename(os.getcwd()))",
-    "library": "from attention_lib import toy; print(toy.NAME)",
-    "pieces": "import sys\nfor part in 'ab':\n    print(part); sys.stdout.flush()",
+    "x = 6\nprint(x * 7)": "42",
+    "import os; print(os.environ['BOOK_TEST'])": "set",
+    "print(os.path.basename(os.getcwd()))": "notebooks",
+    "from attention_lib import toy; print(toy.NAME)": "toy",
+    "import sys\nfor part in 'ab':\n    print(part); sys.stdout.flush()": "a\nb",
 }
+VIEW = """from IPython.display import HTML
+HTML('<p>V</p><script data-attention-program="views">1</script>')"""
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A book whose first chapter was executed."""
-    root = make_book(tmp_path_factory.mktemp("recorded"))
-    assert failures(root, *CELLS.values()) == []
-    return root
-
-
-@pytest.mark.parametrize(
-    ("cell", "expected"),
-    [
-        ("sum", "42"),
-        ("environment", "set"),
-        ("folder", "notebooks"),
-        ("library", "toy"),
-        ("pieces", "a\nb"),
-    ],
-)
-def test_record_holds_what_was_printed(
-    recorded: Path, cell: str, expected: str
+@pytest.mark.slow
+def test_record_holds_what_was_shown_and_nothing_of_the_moment_or_the_machine(
+    root: Path,
 ) -> None:
-    code = [cell for cell in load(recorded).cells if cell.cell_type == "code"]
-    (output,) = code[list(CELLS).index(cell)].outputs
-    assert output.text == f"{expected}\n"
-
-
-def test_record_holds_nothing_of_the_moment_or_the_machine(recorded: Path) -> None:
-    assert load(recorded).metadata["language_info"] == {"name": "python"}
-    assert load(recorded).cells[-1].metadata == {}
-
-
-def test_record_is_fresh(recorded: Path) -> None:
-    assert causes(recorded)[0] == []
-
-
-def test_record_again_gives_the_same_bytes(recorded: Path) -> None:
-    before = text(recorded)
-    drafts = [replace(draft, causes=["again"]) for draft in examine(recorded)[:1]]
-    (recorded / "notebooks/01-one.ipynb").unlink()
-    update(drafts)
-    assert text(recorded) == before
-
-
-def test_serialised_record_is_readable_and_ends_its_line(root: Path) -> None:
-    fake_records(root)
-    assert text(root).startswith('{\n "cells": [\n')
-    assert text(root).endswith("}\n")
+    assert failures(root, *CELLS, VIEW) == []
+    *printed, view = [cell.outputs[0] for cell in code_of(load(root))]
+    assert [output.text for output in printed] == [f"{it}\n" for it in CELLS.values()]
+    assert view.data["text/html"] == "<p>V</p>"
+    assert load(root).metadata["language_info"] == {"name": "python"}
+    assert load(root).cells[-1].metadata == {}
+    assert causes(root)[0] == []
+    before = text(root)
+    assert before.startswith('{\n "cells": [\n')
+    assert before.endswith("}\n")
+    (root / "notebooks/01-one.ipynb").unlink()
+    update(examine(root)[:1])
+    assert text(root) == before
 
 
 # What fails.
@@ -264,12 +193,13 @@ def test_failing_chapter_is_reported_and_alone(root: Path) -> None:
     fake_records(root)
     before = text(root)
     write(root, "01-one", "x = 1", "y = x / 0", "z = 2")
-    write(root, "02-two", "print('changed')")
+    write(root, "02-two", "print(6 * 7)")
     (fault,) = update(examine(root))
     place = "chapters/01-one.md:17, code cell 2: ZeroDivisionError: division by zero"
     assert fault == f"{place}\n    y = x / 0"
     assert text(root) == before
     assert causes(root)[1] == []
+    assert code_of(load(root, "02-two"))[0].outputs[0].text == "42\n"
 
 
 def test_record_refuses_what_no_record_may_hold(root: Path) -> None:
@@ -280,15 +210,20 @@ def test_record_refuses_what_no_record_may_hold(root: Path) -> None:
     assert not (root / "notebooks/01-one.ipynb").exists()
 
 
-def test_kernel_that_dies_is_reported(root: Path) -> None:
-    (fault,) = failures(root, "import os; os._exit(1)")
-    assert "code cell 1: the kernel died" in fault
-
-
-def test_endless_cell_is_stopped(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cell", "fault"),
+    [
+        ("import os; os._exit(1)", "code cell 1: the kernel died"),
+        ("while True: pass", "code cell 1: ran longer than 1 seconds"),
+    ],
+)
+def test_cell_that_never_ends_well_is_reported(
+    root: Path, monkeypatch: pytest.MonkeyPatch, cell: str, fault: str
+) -> None:
     monkeypatch.setattr(execute, "SECONDS_PER_CELL", 1)
-    (fault,) = failures(root, "while True: pass")
-    assert "longer than 1 seconds" in fault
+    (said,) = failures(root, cell)
+    assert fault in said
 
 
 def test_interrupted_write_leaves_the_old_record(
@@ -302,10 +237,7 @@ def test_interrupted_write_leaves_the_old_record(
     with pytest.raises(ZeroDivisionError):
         store(root / "chapters/01-one.md", changed)
     assert text(root) == before
-    assert sorted(path.suffix for path in (root / "notebooks").iterdir()) == [
-        ".ipynb",
-        ".ipynb",
-    ]
+    assert {path.suffix for path in (root / "notebooks").iterdir()} == {".ipynb"}
 
 
 # The command.
@@ -317,75 +249,70 @@ def run(root: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return record.main(root)
 
 
-def test_check_passes_on_fresh_records(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+def test_check_names_chapter_and_cause_and_executes_nothing(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    executed: list[str],
 ) -> None:
     fake_records(root)
     assert run(root, monkeypatch, "--check") == 0
-
-
-def test_check_names_chapter_and_cause(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_records(root)
+    assert capsys.readouterr().out == "every record is fresh\n"
     write(root, "02-two", "print('changed')")
     assert run(root, monkeypatch, "--check") == 1
     expected = "02-two: its code cells changed: run `make notebooks`\n"
     assert capsys.readouterr().out == expected
-
-
-def test_check_executes_nothing(
-    root: Path, monkeypatch: pytest.MonkeyPatch, executed: list[str]
-) -> None:
-    run(root, monkeypatch, "--check")
     assert executed == []
 
 
-@pytest.mark.parametrize("broken", ["", "<<<<<<< HEAD\n"])
-def test_check_fails_on_a_record_that_cannot_be_read(
-    root: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("01-one", "", "01-one: not recorded yet"),
+        ("01-one", "<<<<<<< HEAD\n", "01-one: not recorded yet"),
+        ("03-left", "{}", "notebooks/03-left.ipynb has no chapter"),
+    ],
+)
+def test_check_fails_on_a_file_that_is_no_record(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str,
+    fault: str,
 ) -> None:
     fake_records(root)
-    (root / "notebooks/01-one.ipynb").write_text(broken)
+    (root / f"notebooks/{name}.ipynb").write_text(content)
     assert run(root, monkeypatch, "--check") == 1
+    assert capsys.readouterr().out.startswith(fault)
 
 
-def test_check_fails_on_a_record_without_chapter(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("02-two", ["02-two"]),
+        ("chapters/02-two.md", ["02-two"]),
+        ("--all", ["01-one", "02-two"]),
+    ],
+)
+def test_command_records_what_is_asked_for(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    executed: list[str],
+    argument: str,
+    expected: list[str],
 ) -> None:
-    fake_records(root)
-    (root / "notebooks/03-left.ipynb").write_text("{}")
-    assert run(root, monkeypatch, "--check") == 1
-    assert strays(root)[0].startswith("notebooks/03-left.ipynb has no chapter")
+    if argument == "--all":
+        fake_records(root)
+    assert run(root, monkeypatch, argument) == 0
+    assert sorted(executed) == expected
 
 
-@pytest.mark.parametrize("name", ["02-two", "chapters/02-two.md"])
-def test_command_records_the_named_chapter_only(
-    root: Path, monkeypatch: pytest.MonkeyPatch, executed: list[str], name: str
-) -> None:
-    run(root, monkeypatch, name)
-    assert executed == ["02-two"]
-
-
-def test_command_refuses_an_unknown_chapter(
+def test_command_names_what_it_cannot_record(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(root, monkeypatch, "04-four") == 1
-    expected = "04-four is no chapter: choose from 01-one, 02-two\n"
-    assert capsys.readouterr().out == expected
-
-
-def test_command_with_all_executes_fresh_ones(
-    root: Path, monkeypatch: pytest.MonkeyPatch, executed: list[str]
-) -> None:
-    fake_records(root)
-    run(root, monkeypatch, "--all")
-    assert sorted(executed) == ["01-one", "02-two"]
-
-
-def test_command_names_a_chapter_that_cannot_be_converted(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    assert capsys.readouterr().out == "04-four is none of 01-one, 02-two\n"
     path = root / "chapters/01-one.md"
     path.write_text(path.read_text() + "\nSee {ref}`nowhere`.\n")
     assert run(root, monkeypatch) == 1

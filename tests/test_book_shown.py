@@ -51,59 +51,30 @@ def write(root: Path, *cells: str) -> Path:
     return chapter
 
 
-def test_main_fills_a_cell_with_the_source(root: Path) -> None:
-    chapter = write(root, "# attention_lib.masks: causal")
-    main([], root)
-    expected = HEAD + CELL % f"# attention_lib.masks: causal\n{CAUSAL}"
-    assert chapter.read_text() == expected
-
-
-def test_main_replaces_what_a_cell_held(root: Path) -> None:
+def test_main_fills_cells_of_library_code_and_leaves_others(root: Path) -> None:
     old = "# attention_lib.masks: causal\ndef causal(n):\n    pass\n\n\nx = 1"
-    chapter = write(root, old, "y = 1", "# attention_lib.masks: other\nolder")
+    others = ["x = 1\n# attention_lib.masks: causal", "# attention_lib"]
+    chapter = write(root, old, *others, "# attention_lib.masks: other\nolder")
     main([], root)
-    filled = [f"# attention_lib.masks: causal\n{CAUSAL}", "y = 1"]
+    filled = [f"# attention_lib.masks: causal\n{CAUSAL}", *others]
     filled += ["# attention_lib.masks: other\ndef other():\n    return 0"]
     expected = HEAD + "\nSome text.\n\n".join(CELL % cell for cell in filled)
     assert chapter.read_text() == expected
-
-
-def test_main_leaves_a_filled_chapter_as_it_is(root: Path) -> None:
-    chapter = write(root, "# attention_lib.masks: causal, Layer")
-    main([], root)
-    once = chapter.read_text()
-    main([], root)
-    assert chapter.read_text() == once
-
-
-def test_main_leaves_other_cells_as_they_are(root: Path) -> None:
-    chapter = write(root, "x = 1\n# attention_lib.masks: causal", "# attention_lib")
-    before = chapter.read_text()
-    main([], root)
-    assert chapter.read_text() == before
-
-
-def test_check_passes_a_filled_chapter(root: Path) -> None:
-    write(root, "# attention_lib.masks: causal")
-    main([], root)
     assert main(["--check"], root) == 0
+    main([], root)
+    assert chapter.read_text() == expected
 
 
-def test_check_names_chapter_cell_and_object(
+def test_check_names_chapter_cell_and_object_and_changes_nothing(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(root, "# attention_lib.masks: other\ndef other():\n    return 1")
+    chapter = write(root, "# attention_lib.masks: other\ndef other():\n    return 1")
+    before = chapter.read_text()
     assert main(["--check"], root) == 1
     error = capsys.readouterr().err
     assert "chapters/03-masks.md:11: cell 1" in error
     assert "attention_lib.masks.other" in error
     assert "-    return 1\n+    return 0" in error
-
-
-def test_check_changes_nothing(root: Path) -> None:
-    chapter = write(root, "# attention_lib.masks: causal")
-    before = chapter.read_text()
-    main(["--check"], root)
     assert chapter.read_text() == before
 
 

@@ -1,7 +1,5 @@
 """`python -m tools.record`: see update.py."""
 
-import sys
-
 from tools.record.update import main
 
-sys.exit(main())
+raise SystemExit(main())

@@ -1,20 +1,12 @@
 """Keys of `book/references.bib` in, links and the list of references out."""
 
-from pathlib import Path
-
 from pybtex.backends.markdown import Backend
-from pybtex.database import BibliographyData, Entry, parse_file
+from pybtex.database import BibliographyData, Entry
 from pybtex.style.formatting.plain import Style
 
-from tools.record.myst import Place, escaped
+from tools.record.book import Place, escaped
 
 ADDRESSES = {"doi": "https://doi.org/", "url": "", "eprint": "https://arxiv.org/abs/"}
-
-
-def read_entries(root: Path) -> dict[str, Entry]:
-    """Read the bibliography; a book without one has no entries."""
-    path = root / "book" / "references.bib"
-    return dict(parse_file(str(path)).entries) if path.is_file() else {}
 
 
 def cite(
@@ -24,14 +16,14 @@ def cite(
     links = []
     for key in keys:
         if key not in entries:
-            error = f"unknown citation {key!r}; add it to book/references.bib"
-            raise place.error(error)
+            raise place.error(f"{key!r} is not in book/references.bib; add it")
         fields = entries[key].fields
         found = [f"{ADDRESSES[it]}{fields[it]}" for it in ADDRESSES if it in fields]
         names, year = _names(entries[key]), fields.get("year")
         if not (found and names and year):
-            error = f"{key} needs an author, a year, and a doi, url or eprint"
-            raise place.error(f"{error} in references.bib")
+            raise place.error(
+                f"{key} needs an author, a year, and a doi, url or eprint"
+            )
         label = f"{names} ({year})" if in_text else f"{names}, {year}"
         links.append(f"[{label}]({found[0]})")
     return ", ".join(links) if in_text else f"({'; '.join(links)})"

@@ -10,10 +10,16 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
 
+from tools.record.book import (
+    Book,
+    Place,
+    cells_with_places,
+    figure_options,
+    normal,
+    read_book,
+)
 from tools.record.citations import references
-from tools.record.labels import Book, cells_with_places, figure_options, read_book
 from tools.record.markdown import anchor, caption, plain_markdown
-from tools.record.myst import Place, normal
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -46,8 +52,7 @@ def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
         text = f"## References\n\n{references(book.cited, book.entries)}"
         cells.append(new_markdown_cell(text))
     _identify(cells)
-    notebook: NotebookNode = new_notebook(cells=cells, metadata=METADATA)
-    return notebook
+    return new_notebook(cells=cells, metadata=METADATA)
 
 
 def unfolded(cell: NotebookNode) -> dict[str, Any]:
@@ -58,22 +63,19 @@ def unfolded(cell: NotebookNode) -> dict[str, Any]:
 
 def _plain_cells(cell: NotebookNode, place: Place, book: Book) -> list[NotebookNode]:
     """Return what stands for one cell: none for a comment, two for a figure."""
-    if cell.cell_type == "raw":
-        raise place.error("a raw cell is not shown; write Markdown or code")
     if cell.cell_type == "markdown":
         cell.source = plain_markdown(cell.source, place, book)
         return [cell] if cell.source else []
     if "predict" in cell.metadata.get("tags", []):
         cell.metadata.update(deepcopy(FOLDED))
-    options = figure_options(cell)
-    if not options:
+    if not (options := figure_options(cell)):
         return [cell]
     if not options.get("caption"):
         raise place.error("the figure has no caption; add caption: beside its name:")
     text = plain_markdown(options["caption"], place, book)
-    under = anchor(normal(options.get("name", "")))
-    under += caption(book.figure_numbers[place], text)
-    return [cell, new_markdown_cell(under)]
+    name = anchor(normal(options.get("name", "")))
+    number = book.figure_numbers[place]
+    return [cell, new_markdown_cell(name + caption(number, text))]
 
 
 def _identify(cells: list[NotebookNode]) -> None:

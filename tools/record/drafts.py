@@ -8,9 +8,9 @@ import nbformat
 from nbformat import NotebookNode
 
 from tools.chapters import chapter_paths, code_of, notebook_path
+from tools.record.book import read_book
 from tools.record.convert import plain_notebook
 from tools.record.freshness import stale_causes
-from tools.record.labels import read_book
 
 PROSE = "its prose is not in step"
 
@@ -82,10 +82,9 @@ def store(chapter: Path, notebook: NotebookNode) -> None:
 def read_record(path: Path) -> NotebookNode | None:
     """Return a record, or None where there is none that can be read."""
     try:
-        record: NotebookNode = nbformat.read(path, as_version=4)
+        return nbformat.read(path, as_version=4)
     except (FileNotFoundError, ValueError):  # as after a merge with conflicts
         return None
-    return record
 
 
 def _serialised(notebook: NotebookNode) -> str:

@@ -2,8 +2,7 @@
 
 A record carries three fingerprints: of the chapter's code cells, of the modules of
 `attention_lib` that they reach, and of the pinned versions of what an execution can
-import: a newer linter changes no output. They are taken from the files alone; nothing
-is imported or executed.
+import: a newer linter changes no output. They are taken from the files alone.
 """
 
 import hashlib
@@ -24,10 +23,12 @@ def fingerprints(notebook: NotebookNode, root: Path) -> dict[str, str]:
     files = reached_files([str(cell["source"]) for cell in cells], root)
     # It sets the environment of every recording.
     files.add(root / LIBRARY / "reproducibility.py")
+    named = {path.relative_to(root).as_posix(): path for path in sorted(files)}
+    library = [f"{name}\n{named[name].read_text(encoding='utf-8')}" for name in named]
     return {
         "code": _hash(json.dumps(cells, sort_keys=True)),
-        "library": _hash(*(_named(path, root) for path in sorted(files))),
-        "versions": _hash(*_pins(root / "requirements.txt")),
+        "library": _hash(*library),
+        "versions": _hash(*pins(root / "requirements.txt")),
     }
 
 
@@ -37,11 +38,7 @@ def stale_causes(
     """Say why the outputs of a record no longer belong to a chapter; [] if they do."""
     if record is None:
         return ["not recorded yet"]
-    words = {
-        "code": "its code cells",
-        "library": LIBRARY,
-        "versions": "the pinned versions",
-    }
+    words = {"code": "its code cells", "library": LIBRARY, "versions": "its versions"}
     now = fingerprints(chapter, root)
     then = record.metadata.get("attention_book", {})
     causes = {name for name in words if now[name] != then.get(name)}
@@ -57,7 +54,7 @@ def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:
     return [{"source": cell.source, "metadata": unfolded(cell)} for cell in cells]
 
 
-def _pins(requirements: Path) -> list[str]:
+def pins(requirements: Path) -> list[str]:
     """Return the lines that pin what the library and a kernel need, in turn too.
 
     `uv` writes below each package what asked for it. Where nothing is said, it counts.
@@ -77,10 +74,6 @@ def _pins(requirements: Path) -> list[str]:
     }:
         needed |= new
     return sorted(pin for pin, _ in packages if pin.partition("==")[0] in needed)
-
-
-def _named(path: Path, root: Path) -> str:
-    return f"{path.relative_to(root).as_posix()}\n{path.read_text(encoding='utf-8')}"
 
 
 def _hash(*parts: str) -> str:

@@ -7,10 +7,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from tools.quiz import QuizError, plain_quiz, read_options
-from tools.record.labels import Book
-from tools.record.myst import (
+from tools.record.book import (
     PICTURES,
     Block,
+    Book,
     Place,
     directive_name,
     normal,
@@ -53,8 +53,7 @@ def _in_place(new: str, lines: list[str], first: int, last: int, place: Place) -
     """Return a block indented as its lines were, with blank lines around."""
     start = lines[first].lstrip()
     if not start.startswith(tuple("`~:$(%\\")):
-        error = "start a directive, label or formula on a line of its own"
-        raise place.below(first).error(error)
+        raise place.below(first).error("start this block on a line of its own")
     indent = lines[first].removesuffix(start)
     above = "\n" if first > 0 and lines[first - 1].strip() else ""
     below = "\n" if last < len(lines) and lines[last].strip() else ""

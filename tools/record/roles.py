@@ -1,14 +1,13 @@
 """Roles, links and pictures of a paragraph in, links that work in a notebook out."""
 
 import re
-from os.path import relpath
+from os.path import normpath, relpath
 from pathlib import Path
 
 from markdown_it.token import Token
 
+from tools.record.book import SPANS, Book, Place, escaped, normal
 from tools.record.citations import cite
-from tools.record.labels import SPANS, Book
-from tools.record.myst import Place, escaped, normal
 
 # What is passed over comes first: escapes, code, formulas.
 SPAN = re.compile(
@@ -19,7 +18,6 @@ SPAN = re.compile(
     re.DOTALL,
 )
 ROLES = ("ref", "eq", "numref", "term", "doc", "cite:p", "cite:t")
-NUMBERED = {"eq": "equation", "numref": "figure"}
 
 
 def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str:
@@ -50,7 +48,7 @@ def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str
 
 def file_link(target: str, place: Place, book: Book) -> str:
     """Return how the notebook reaches a file that the chapter names."""
-    return _path_link(_existing(target, place, book), place)
+    return _path_link(_path(target, place, book), place)
 
 
 def _plain_link(match: re.Match[str], place: Place, book: Book) -> str:
@@ -67,7 +65,7 @@ def _plain_link(match: re.Match[str], place: Place, book: Book) -> str:
 def _role(name: str, content: str, place: Place, book: Book) -> str:
     """Return a role as a link: its own text, or the title of what it names."""
     content = " ".join(content.split())
-    match = re.fullmatch(r"(?P<text>.+?)\s*<(?P<target>[^<>]+)>", content)
+    match = re.fullmatch(r"(.+?)\s*<([^<>]+)>", content)
     text, target = match.groups() if match else ("", content)
     if name not in ROLES:
         raise place.error(f"unknown role {{{name}}}; use one of {', '.join(ROLES)}")
@@ -77,11 +75,9 @@ def _role(name: str, content: str, place: Place, book: Book) -> str:
         book.cited.update(keys)
         return links
     if name == "term":
-        if target.lower() not in book.terms:
-            raise place.error(f"unknown term {target!r}; add it to book/glossary.md")
         return f"[{escaped(text or target)}](../book/glossary.md)"
     named = f"{target}.md" if name == "doc" else f"#{target}"
-    link, title, number = _link(named, place, book, NUMBERED.get(name))
+    link, title, number = _link(named, place, book)
     return _titled(escaped(text).replace("%s", number), title, link, target, place)
 
 
@@ -92,27 +88,19 @@ def _titled(text: str, title: str, link: str, target: str, place: Place) -> str:
     return f"[{text or title}]({link})"
 
 
-def _link(
-    target: str, place: Place, book: Book, kind: str | None = None
-) -> tuple[str, str, str]:
-    """Return where a link leads from the notebook, and its target's title and number.
-
-    `kind` says what it must be.
-    """
-    file, _, name = target.partition("#")
-    if file and name:  # MyST looks for a heading's slug there, not for a label
-        raise place.error(f"the site does not find {target}; write #{name}")
-    if file:
-        path = _existing(file, place, book)
+def _link(target: str, place: Place, book: Book) -> tuple[str, str, str]:
+    """Return where a link leads from the notebook, its target's title and number."""
+    if not target.startswith("#"):
+        path = _path(target, place, book)
         return _path_link(path, place), book.titles.get(path, ""), ""
+    name = target[1:]
     label = book.labels.get(normal(name))
     if label is None:
         raise place.error(f"unknown label {name!r}; correct it, or add ({name})=")
-    if kind and (label.kind != kind or not label.number):
-        raise place.error(f"{name!r} is no numbered {kind}; refer to it with {{ref}}")
-    link = "" if label.place.path == place.path else _path_link(label.place.path, place)
-    anchored = not link or link.endswith(".ipynb")
-    return f"{link}#{label.name}" if anchored else link, label.title, label.number
+    path = label.place.path
+    link = "" if path == place.path else _path_link(path, place)
+    link += "" if link.endswith(".md") else f"#{label.name}"  # a page has no anchors
+    return link, label.title, label.number
 
 
 def _path_link(path: Path, place: Place) -> str:
@@ -122,10 +110,10 @@ def _path_link(path: Path, place: Place) -> str:
     return Path(relpath(path, place.path.parent.parent / "notebooks")).as_posix()
 
 
-def _existing(target: str, place: Place, book: Book) -> Path:
+def _path(target: str, place: Place, book: Book) -> Path:
     """Return the file that a link names, from the chapter or from the book's root."""
     base = book.root if target.startswith("/") else place.path.parent
-    path = Path(relpath(base / target.lstrip("/"), book.root))
-    if not (book.root / path).is_file():
+    path = Path(normpath(base / target.lstrip("/")))
+    if not path.is_file():
         raise place.error(f"there is no file {target}; correct the link")
-    return book.root / path
+    return path

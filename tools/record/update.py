@@ -49,8 +49,8 @@ def update(drafts: list[Draft]) -> list[str]:
 def _record(draft: Draft) -> list[str]:
     """Execute one chapter and store it, unless it has faults; these are returned."""
     notebook = copy.deepcopy(draft.plain)
-    prints = fingerprints(draft.plain, draft.chapter.parent.parent)
-    notebook.metadata["attention_book"] = prints
+    root = draft.chapter.parent.parent
+    notebook.metadata["attention_book"] = fingerprints(notebook, root)
     if not (faults := execute(notebook, draft.chapter)):
         store(draft.chapter, notebook)
     return faults
@@ -61,8 +61,7 @@ def _run(options: argparse.Namespace, root: Path) -> list[str]:
     by_stem = {draft.chapter.stem: draft for draft in examine(root)}
     stems = [Path(name).stem for name in options.chapter] or list(by_stem)
     if unknown := [stem for stem in stems if stem not in by_stem]:
-        known = ", ".join(by_stem)
-        raise ValueError(f"{unknown[0]} is no chapter: choose from {known}")
+        raise ValueError(f"{unknown[0]} is none of {', '.join(by_stem)}")
     drafts = [by_stem[stem] for stem in stems]
     if options.check:
         return [

@@ -1,28 +1,112 @@
-"""All chapters and pages in, what one can refer to out: labels, numbers, titles."""
+"""Chapters and pages in; their blocks, and what one can refer to, out.
 
+Read with the site's own parser and classes. What the site refuses by itself, as a label
+given twice or a term that the glossary lacks, is not looked for here.
+"""
+
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from docutils.parsers.rst import Directive
+from docutils.parsers.rst.directives import admonitions, images
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from myst_parser.parsers.directives import parse_directive_text
+from myst_parser.parsers.mdit import create_md_parser
 from nbformat import NotebookNode
-from pybtex.database import Entry
+from pybtex.database import Entry, parse_file
+from sphinx.directives.other import SeeAlso
+from sphinx_design.dropdown import DropdownDirective
 
-from tools.chapters import ROOT, chapter_paths, read_chapter
-from tools.record.citations import read_entries
-from tools.record.myst import (
-    DIRECTIVES,
-    NESTING,
-    Place,
-    directive_name,
-    make_parser,
-    normal,
-    read_directive,
-)
+from tools.chapters import ROOT, chapter_paths, parser_config, read_chapter
+from tools.quiz import Quiz
 
+ADMONITIONS: dict[str, type[Directive]] = {
+    "admonition": admonitions.Admonition,
+    "note": admonitions.Note,
+    "tip": admonitions.Tip,
+    "warning": admonitions.Warning,
+    "important": admonitions.Important,
+    "seealso": SeeAlso,
+}
+NESTING = ADMONITIONS | {"dropdown": DropdownDirective}
+PICTURES = {"figure": images.Figure, "image": images.Image}
+DIRECTIVES: dict[str, type[Directive]] = NESTING | PICTURES | {"quiz": Quiz}
 SPANS = {"myst_role", "link_open", "image"}
+
+
+class Place(NamedTuple):
+    """A line of a page, which error messages name."""
+
+    path: Path
+    line: int
+
+    def below(self, lines: int) -> "Place":
+        """Return the place some lines further down."""
+        return self._replace(line=self.line + lines)
+
+    def error(self, message: str) -> ValueError:
+        """Return an error that starts with the place."""
+        name = f"{self.path.parent.name}/{self.path.name}"
+        return ValueError(f"{name}:{self.line}: {message}")
+
+
+class Block(NamedTuple):
+    """A directive, read; `place` is the first line of its body, `label` its name."""
+
+    name: str
+    argument: str
+    options: dict[str, Any]
+    body: str
+    place: Place
+    label: str
+
+
+def normal(name: str) -> str:
+    """Return a label as Sphinx compares it."""
+    return " ".join(name.lower().split())
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return re.sub(r"([\\`*\[\]<])", r"\\\1", text)
+
+
+def directive_name(token: Token) -> str | None:
+    """Return `note` for a fence that opens with `{note}`, else None."""
+    if token.type not in ("fence", "colon_fence"):
+        return None
+    match = re.match(r"\s*\{([^}\s]+)\}", token.info)
+    return match[1] if match else None
+
+
+def read_directive(token: Token, place: Place) -> Block:
+    """Read a directive's argument, options and body.
+
+    Raises:
+        ValueError: the directive or one of its options is not known here.
+    """
+    name = directive_name(token)
+    if name is None or name not in DIRECTIVES:
+        known = ", ".join(DIRECTIVES)
+        raise place.error(f"unknown directive {{{name}}}; use one of {known}")
+    argument = token.info.strip()[len(name) + 2 :].strip()
+    # A body that starts with a nested fence must not be taken for options.
+    shift = int(token.content.startswith(":::"))
+    content = "\n" * shift + token.content
+    parsed = parse_directive_text(DIRECTIVES[name], argument, content)
+    if parsed.warnings:
+        raise place.error(f"{{{name}}}: {parsed.warnings[0].msg}")
+    on_opening_line = argument and not parsed.arguments
+    below = 0 if on_opening_line else 1 + parsed.body_offset - shift
+    title, body = " ".join(parsed.arguments), "\n".join(parsed.body)
+    label = normal(str(parsed.options.get("name", "")))
+    return Block(name, title, parsed.options, body, place.below(below), label)
 
 
 class Label(NamedTuple):
@@ -44,14 +128,13 @@ class Book:
     labels: dict[str, Label]
     figure_numbers: dict[Place, str]
     titles: dict[Path, str]
-    terms: set[str]
     entries: dict[str, Entry]
     cited: set[str] = field(default_factory=set)  # filled as a chapter is converted
 
 
 def read_book(root: Path = ROOT) -> Book:
     """Read all chapters and pages once, and number their figures and equations."""
-    parser = make_parser(root)
+    parser = create_md_parser(parser_config(root), RendererHTML)
     every: list[Label] = []
     for path in sorted((root / "book").glob("*.md")):  # these have no numbers
         text = path.read_text(encoding="utf-8")
@@ -61,9 +144,10 @@ def read_book(root: Path = ROOT) -> Book:
     headings = [label for label in reversed(every) if label.kind == "heading"]
     titles = {label.place.path: label.title for label in headings}  # the first one
     numbers = {label.place: label.number for label in every if label.kind == "figure"}
-    terms = _terms(root / "book" / "glossary.md", parser)
-    labels = _by_name(every)
-    return Book(root, parser, labels, numbers, titles, terms, read_entries(root))
+    labels = {label.name: label for label in every if label.name}
+    bibliography = root / "book" / "references.bib"
+    entries = parse_file(str(bibliography)).entries if bibliography.is_file() else {}
+    return Book(root, parser, labels, numbers, titles, dict(entries))
 
 
 def cells_with_places(path: Path) -> Iterator[tuple[NotebookNode, Place]]:
@@ -125,23 +209,3 @@ def _chapter_labels(path: Path, parser: MarkdownIt) -> Iterator[Label]:
         titles = {"figure": f"Figure {number}", "equation": f"({number})"}
         title = titles.get(label.kind)
         yield label._replace(number=number, title=title) if title else label
-
-
-def _by_name(labels: list[Label]) -> dict[str, Label]:
-    """Return the named labels, each name once."""
-    known: dict[str, Label] = {}
-    for label in filter(lambda label: label.name, labels):
-        first = known.setdefault(label.name, label).place
-        if first != label.place:
-            taken = f"{first.path.name}:{first.line}"
-            message = f"label {label.name!r} is taken by {taken}; rename one"
-            raise label.place.error(message)
-    return known
-
-
-def _terms(glossary: Path, parser: MarkdownIt) -> set[str]:
-    """Return the terms of the glossary: its lines that are not indented."""
-    text = glossary.read_text(encoding="utf-8") if glossary.is_file() else ""
-    bodies = [t.content for t in parser.parse(text) if directive_name(t) == "glossary"]
-    lines = [line for body in bodies for line in body.splitlines()]
-    return {line.strip().lower() for line in lines if line[:1].strip(" :")}
