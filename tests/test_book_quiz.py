@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from attention_lib.predict import predict
-from tests.browsing import AXE, AXE_RULES, EXAMINE, served
+from tests.browsing import axe_faults, served
 from tools.chapters import ROOT
 from tools.record.convert import plain_notebook
 from tools.record.folded import FOLDED, fold, unfolded
@@ -494,8 +494,7 @@ def test_quiz_is_accessible(
         answer(page, "The rows")
         answer(page, "The scale.", number=1)
         answer(page, "The columns")
-        page.evaluate(AXE)
-        faults = page.evaluate(EXAMINE, AXE_RULES)
+        faults = axe_faults(page)
         assert [fault for fault in faults if "quiz" in fault or "learn" in fault] == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
         for control in page.locator(".quiz-option, .quiz button").all():
