@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 from attention_lib.predict import predict
-from tests.browsing import AXE, AXE_RULES, EXAMINE, served
+from tests.browsing import axe_faults, served
 from tools.chapters import ROOT
 from tools.quiz import QuizError, read_options
 from tools.record.convert import FOLDED, plain_notebook, unfolded
@@ -426,8 +426,7 @@ def test_quiz_is_accessible(
         answer(page, "The rows")
         answer(page, "The scale.", number=1)
         answer(page, "The columns")
-        page.evaluate(AXE)
-        faults = page.evaluate(EXAMINE, AXE_RULES)
+        faults = axe_faults(page)
         assert [fault for fault in faults if "quiz" in fault or "learn" in fault] == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
         for control in page.locator(".quiz-option, .quiz button").all():
