@@ -60,12 +60,6 @@ def test_layers_do_the_work_of_the_floor(
     assert count == floor_count
 
 
-def test_a_causal_mask_changes_what_the_floor_gives(all_layers: dict[str, Any]) -> None:
-    x, floor = torch.ones(1, 9, layers.D_MODEL).cumsum(1), all_layers[layers.FLOOR]
-    causal = layers.make_mask(layers.FLOOR, "causal", 9)
-    assert not torch.allclose(floor(x), floor(x, causal))
-
-
 @pytest.mark.parametrize("which", layers.PASSES)
 def test_a_call_passes_over_all_tokens(which: str) -> None:
     seen = []
@@ -106,11 +100,11 @@ def test_models_have_as_many_parameters_but_for_the_biases_of_qkv() -> None:
     }
 
 
-@pytest.mark.parametrize("name", steps.MODELS)
-def test_a_step_changes_the_model(name: str) -> None:
-    step = steps.make_call(name, 8)
-    first = step()
-    assert step() != first
+def test_a_step_changes_each_model() -> None:
+    for name in steps.MODELS:
+        step = steps.make_call(name, 8)
+        first = step()
+        assert step() != first, name
 
 
 def test_results_hold_every_case_once(results: dict[str, Any]) -> None:
@@ -133,21 +127,9 @@ def test_results_are_numbers_in_order(results: dict[str, Any]) -> None:
         assert row["low"] <= row["median"] <= row["high"]
 
 
-def test_results_of_the_references_are_one(results: dict[str, Any]) -> None:
-    floor = [row for row in results["layers"] if row["name"] == layers.FLOOR]
-    theirs = [row for row in results["steps"] if row["name"] == steps.REFERENCE]
-    keys = ("ratio", "median", "low", "high")
-    assert all(row[key] == 1 for row in floor + theirs for key in keys)
-
-
-def test_results_name_what_was_used_and_no_machine(results: dict[str, Any]) -> None:
-    assert set(results) == {"measured", "machine", "versions", "layers", "steps"}
-    assert set(results["machine"]) == {
-        "cpu", "cores", "threads", "timer", "instructions",
-    }  # fmt: skip
-    assert set(results["versions"]) == {
-        "python", "torch", "transformers", "pytest-benchmark",
-    }  # fmt: skip
+def test_results_name_no_machine(results: dict[str, Any]) -> None:
+    known = {"cpu", "cores", "threads", "timer", "instructions"}
+    assert set(results["machine"]) == known
 
 
 def test_page_says_what_the_results_say(results: dict[str, Any]) -> None:
@@ -156,13 +138,6 @@ def test_page_says_what_the_results_say(results: dict[str, Any]) -> None:
         "run `python -m benchmarks.report`"
     )
     assert {m[2] for m in BLANK.finditer(page)} == set(report.texts(results))
-
-
-def test_page_notices_other_results(results: dict[str, Any]) -> None:
-    other = copy.deepcopy(results)
-    other["layers"][1]["ratio"] += 1
-    page = report.PAGE.read_text(encoding="utf-8")
-    assert fill(page, report.texts(other)) != page
 
 
 def test_figures_are_those_of_the_results(results: dict[str, Any]) -> None:

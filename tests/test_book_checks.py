@@ -1,61 +1,29 @@
-"""The checks that `make test` runs beside the tests proper, and that each can fail."""
+"""The book as it stands: records fresh, shown code in step, the site built from them.
+
+What else makes each check red is tested beside it: test_book_record, test_book_shown.
+"""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tools.site.build import ROOT, is_current
-
-CHECKS = {
-    "style": "ruff check .",
-    "format": "ruff format --check .",
-    "types": "mypy",
-    "shown code": "tools.record.shown --check",
-    "records": "tools.record --check",
-}
-SOURCES = ("attention_lib", "book", "chapters", "notebooks", "tools")
-SETTINGS = ("_config.yml", "_toc.yml", "pyproject.toml", "requirements.txt")
+from tools.chapters import ROOT, notebook_path, read_chapter
+from tools.record import shown, update
+from tools.record.drafts import read_record
+from tools.record.freshness import stale_causes
+from tools.site.build import is_current
 
 
-def check(name: str, root: Path) -> subprocess.CompletedProcess[str]:
-    """Run one check on a tree."""
-    command = [sys.executable, "-m", *CHECKS[name].split()]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True)
+def test_shown_code_is_the_librarys() -> None:
+    assert shown.main(["--check"]) == 0
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A copy of everything that the checks read."""
-    ignored = shutil.ignore_patterns("__pycache__", "katex")
-    for name in SOURCES:
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
-    for name in SETTINGS:
-        shutil.copy(ROOT / name, tmp_path)
-    return tmp_path
-
-
-def edit(path: Path, old: str, new: str) -> None:
-    """Replace the first of something that must be there."""
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
-
-
-def assert_red(name: str, tree: Path, *words: str) -> None:
-    """Assert that a check fails, and says why."""
-    result = check(name, tree)
-    said = result.stdout + result.stderr
-    assert result.returncode == 1, said
-    assert [word for word in words if word not in said] == [], said
-
-
-@pytest.mark.parametrize("name", CHECKS)
-def test_check_passes(name: str) -> None:
-    result = check(name, ROOT)
-    assert result.returncode == 0, result.stdout + result.stderr
+def test_records_are_fresh(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["update", "--check"])
+    assert update.main() == 0, capsys.readouterr().out
 
 
 def test_site_is_built_without_a_warning() -> None:
@@ -69,48 +37,29 @@ def test_site_is_built_with_nothing_executed() -> None:
     assert "Executing notebook" not in log
 
 
-def test_style_goes_red(tree: Path) -> None:
-    edit(
-        tree / "tools/site/build.py", "import argparse", "import argparse\nimport math"
-    )
-    assert_red("style", tree, "build.py", "F401")
+@pytest.fixture
+def chapter(tmp_path: Path) -> Path:
+    """A copy of a chapter, of its record and of what it shows and runs."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "attention_lib", tmp_path / "attention_lib", ignore=ignored)
+    for name in ("chapters/03-masks.md", "notebooks/03-masks.ipynb"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("_config.yml", "pyproject.toml", "requirements.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path / "chapters/03-masks.md"
 
 
-def test_format_goes_red(tree: Path) -> None:
-    edit(tree / "tools/site/build.py", "import argparse", "import   argparse")
-    assert_red("format", tree, "build.py")
-
-
-def test_shown_code_goes_red_on_an_edit(tree: Path) -> None:
-    edit(tree / "attention_lib/masks.py", "def causal_mask(", "def causal_mask( ")
-    assert_red("shown code", tree, "03-masks.md", "causal_mask")
-
-
-def test_records_go_red_on_a_library_that_changed(tree: Path) -> None:
-    path = tree / "attention_lib/masks.py"
-    path.write_text(path.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
-    assert_red("records", tree, "03-masks: attention_lib changed: run `make notebooks`")
-
-
-def test_records_go_red_without_the_notebook(tree: Path) -> None:
-    (tree / "notebooks/03-masks.ipynb").unlink()
-    assert_red("records", tree, "03-masks: not recorded yet")
-
-
-def test_records_go_red_on_code_that_changed(tree: Path) -> None:
-    edit(tree / "chapters/03-masks.md", "import torch\n", "import torch\nx = 1\n")
-    assert_red("records", tree, "03-masks: its code cells changed")
-
-
-def test_records_go_red_on_prose_that_changed(tree: Path) -> None:
-    path = tree / "chapters/03-masks.md"
-    path.write_text(path.read_text(encoding="utf-8") + "\nMore.\n", encoding="utf-8")
-    assert_red("records", tree, "03-masks: its prose is not in step")
-
-
-def test_records_go_red_on_a_broken_reference(tree: Path) -> None:
-    path = tree / "chapters/03-masks.md"
-    path.write_text(
-        path.read_text(encoding="utf-8") + "\n[](#nowhere)\n", encoding="utf-8"
-    )
-    assert_red("records", tree, "03-masks.md", "nowhere")
+def test_a_changed_library_is_noticed(chapter: Path) -> None:
+    root, record = chapter.parents[1], read_record(notebook_path(chapter))
+    assert list(shown.differences(chapter)) == []
+    assert stale_causes(read_chapter(chapter), record, root) == []
+    module = root / "attention_lib/masks.py"
+    text = module.read_text(encoding="utf-8")
+    module.write_text(text.replace("def causal_mask(", "def causal_mask( ", 1))
+    (drift,) = shown.differences(chapter)
+    assert "cell" in drift
+    assert "causal_mask" in drift
+    assert stale_causes(read_chapter(chapter), record, root) == [
+        "attention_lib changed"
+    ]

@@ -151,12 +151,6 @@ def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:
         extension._fill_cache(app)
 
 
-def test_site_was_built_with_nothing_executed() -> None:
-    said = (ROOT / "_build/site.log").read_text(encoding="utf-8")
-    assert "Executing notebook" not in said
-    assert "url=book/index.html" in (ROOT / INDEX).read_text(encoding="utf-8")
-
-
 # What is built: in a copy of the book, which all of these tests share.
 
 

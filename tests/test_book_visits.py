@@ -23,7 +23,7 @@ from tests.browsing import (
     visit,
 )
 from tools.browser import find_browser
-from tools.check.pages import SITE
+from tools.chapters import SITE
 
 PAGES = source_pages()
 # One of each kind: wide pages are laid out alike.

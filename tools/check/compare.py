@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Generator, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,9 @@ PICTURES = Path("reports", "pictures")
 PROPERTY = "book_comparison"  # how a worker's findings reach the summary
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 KERNEL = "book-other-python"
+# Seconds. No cell needs half a minute on two idle cores: these limits end a hang, and
+# leave a slow or busy machine its time.
+CELL, OUTPUT, STARTUP, ITEM = 600, 60, 300, 900
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,10 +61,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set up what the kernels inherit: this Python, this tree, one thread."""
     if not config.option.nbval:
         return
+    config.option.nbval_cell_timeout = min(config.option.nbval_cell_timeout, CELL)
+    config.option.nbval_kernel_startup_timeout = STARTUP
     other = config.option.kernel_python
     config.option.nbval_current_env = other is None
     # A notebook is no test of the library: under --cov, nbval would trace its kernel.
     nbval.setup_coverage = nbval.teardown_coverage = lambda *_: None
+    if hasattr(config, "workerinput"):
+        return  # the environment is inherited
     wanted = kernel_environment(ROOT)
     path = wanted.pop("PYTHONPATH")
     if not config.option.installed_library:
@@ -70,9 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(name, value)
     if other is not None:
         config.option.nbval_kernel_name = KERNEL
-        os.environ["JUPYTER_PATH"] = str(_kernel_folder(Path(other), ROOT / "_build"))
-    if hasattr(config, "workerinput"):
-        return
+        os.environ["JUPYTER_PATH"] = str(_kernel_folder(other))
     if config.getoption("dist", "no") not in {"no", "loadscope", "loadfile"}:
         raise pytest.UsageError("cells share a kernel: run with `--dist loadscope`")
     # Pictures of an earlier run would mislead.
@@ -83,8 +88,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Have nbval's items compare by our rules, and obey our tags only."""
     if not isinstance(item, IPyNbCell):
         return
-    cell, compared = item.cell, "not-compared" not in tags(item.cell)
-    own = tolerance(cell)
+    cell = item.cell
+    compared, own = "not-compared" not in tags(cell), tolerance(cell)
     notes = {
         "place": place(item),
         "exempt": "" if compared and not skipped(cell) else reason(cell) or "no reason",
@@ -94,34 +99,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     }
     item.user_properties.append((PROPERTY, notes))
     item.options = defaultdict(bool, check=compared, skip=skipped(cell))
+    item.output_timeout = OUTPUT
+    item.add_marker(pytest.mark.timeout(ITEM))
+    item.runtest = partial(_run, item, item.runtest)
     item.compare_outputs = partial(_compare, item, notes)
     item.repr_failure = partial(_describe, item, item.repr_failure)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Fail a cell whose record breaks the rules, after running it for later cells."""
-    faults = cell_faults(item.cell) if isinstance(item, IPyNbCell) else []
-    if not faults:
-        return (yield)
-    lines = [f"- {fault}" for fault in faults]
-    try:
-        yield
-    except NbCellError as error:
-        lines += ["", str(error), error.inner_traceback or ""]
-    except pytest.skip.Exception:
-        pass
-    item.raise_cell_error(  # type: ignore[attr-defined]
-        "its record breaks the rules", "\n".join(lines)
-    )
-
-
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say how much was compared, how near it came, and what was left out, and why."""
-    reports = [report for group in terminalreporter.stats.values() for report in group]
     cells = [
         notes | {"outcome": report.outcome}
-        for report in reports
+        for group in terminalreporter.stats.values()
+        for report in group
         if getattr(report, "when", "") == "call"
         for name, notes in report.user_properties
         if name == PROPERTY
@@ -131,61 +121,55 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         Path(target).write_text(json.dumps(cells, indent=1), encoding="utf-8")
     if cells:
         terminalreporter.section("comparison with the records")
-        for line in summary(cells):
-            terminalreporter.line(line)
+        terminalreporter.write_line("\n".join(_summary(cells)))
 
 
-def summary(cells: list[dict[str, Any]]) -> list[str]:
-    """Return the lines that end a run."""
+def _summary(cells: list[dict[str, Any]]) -> list[str]:
     compared = [notes for notes in cells if notes["compared"]]
     pictures = sum(notes["picture_count"] for notes in compared)
     drawings = sum(notes["drawing_count"] for notes in compared)
-    exempt = [notes for notes in cells if notes["exempt"]]
-    own = [notes for notes in cells if notes["tolerance"]]
+    exempt = [f"  {it['place']}: {it['exempt']}" for it in cells if it["exempt"]]
+    own = [
+        f"  {it['place']}, {it['tolerance']}: {it['reason']}"
+        for it in cells
+        if it["tolerance"]
+    ]
     return [
         f"cells compared: {len(compared)} of {len(cells)}; pictures: {pictures}"
         + (f", of which {drawings} by what they draw" if drawings else ""),
         "largest difference, 1 being what is allowed: "
         f"{_largest(compared, 'numbers')}; {_largest(compared, 'pictures')}",
         f"not compared: {len(exempt)} of {len(cells)} cells",
-        *(f"  {notes['place']}: {notes['exempt']}" for notes in exempt),
+        *exempt,
         f"with a tolerance of its own: {len(own)} of {len(cells)} cells",
-        *(
-            f"  {notes['place']}, {notes['tolerance']}: {notes['reason']}"
-            for notes in own
-        ),
+        *own,
     ]
 
 
-def _kernel_folder(python: Path, folder: Path) -> Path:
+def _largest(cells: list[dict[str, Any]], kind: str) -> str:
+    worst = max(cells, key=lambda notes: float(notes[kind]), default=None)
+    if worst is None or not worst[kind]:
+        return f"{kind} 0"
+    return f"{kind} {worst[kind]:.2g} ({worst['place']})"
+
+
+def _kernel_folder(python: str) -> Path:
     """Describe a kernel that runs another interpreter, and say where it is described.
 
     Raises:
         UsageError: the interpreter is missing or has no ipykernel.
     """
-    check = [str(python), "-c", "import ipykernel"]
+    # One folder per interpreter: several runs may go on at once.
+    folder = ROOT / "_build/kernels" / hashlib.sha256(python.encode()).hexdigest()[:8]
+    command = [python, "-m", "ipykernel", "install", "--name", KERNEL, "--prefix"]
     try:
-        subprocess.run(check, check=True, capture_output=True, text=True)
+        subprocess.run([*command, folder], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        why = getattr(error, "stderr", "") or str(error)
         raise pytest.UsageError(
-            f"--kernel-python {python}: it must run and have ipykernel\n{why}"
+            f"--kernel-python {python}: it must run and have ipykernel\n"
+            + (getattr(error, "stderr", "") or str(error))
         ) from error
-    python = python.absolute()  # kernels start in the folder of their notebook
-    # One folder an interpreter: several runs may go on at once.
-    digest = hashlib.sha256(str(python).encode()).hexdigest()[:8]
-    home = folder / "kernels" / digest / "kernels" / KERNEL
-    home.mkdir(parents=True, exist_ok=True)
-    launch = ["-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f"]
-    spec = {
-        "argv": [str(python), *launch, "{connection_file}"],
-        "display_name": KERNEL,
-        "language": "python",
-    }
-    draft = home / f"kernel.json.{os.getpid()}"
-    draft.write_text(json.dumps(spec), encoding="utf-8")
-    draft.replace(home / "kernel.json")  # at once: other workers may be reading it
-    return home.parents[1]
+    return folder / "share/jupyter"
 
 
 def place(item: Any) -> str:
@@ -193,11 +177,30 @@ def place(item: Any) -> str:
     return f"{item.path.stem}, code cell {item.cell_num + 1}"
 
 
-def _largest(cells: Iterable[dict[str, Any]], kind: str) -> str:
-    worst = max(cells, key=lambda notes: float(notes[kind]), default=None)
-    if worst is None or not worst[kind]:
-        return f"{kind} 0"
-    return f"{kind} {worst[kind]:.2g} ({worst['place']})"
+def _run(item: Any, run: Callable[[], None]) -> None:
+    """Run a cell; fail it if its record breaks the rules, after running it for others.
+
+    After a cell that timed out, the others of its notebook are not run: what they need
+    may be missing, and their failures would hide the one that counts.
+    """
+    if item.parent.timed_out:
+        pytest.skip(f"not run: code cell {item.parent.timed_out} timed out")
+    faults = cell_faults(item.cell)
+    lines = [f"- {fault}" for fault in faults]
+    try:
+        run()
+    except NbCellError as error:
+        if not faults:
+            raise
+        lines += ["", str(error), error.inner_traceback or ""]
+    except pytest.skip.Exception:
+        if not faults:
+            raise
+    finally:
+        if item.parent.timed_out:
+            item.parent.timed_out = item.cell_num + 1
+    if faults:
+        item.raise_cell_error("its record breaks the rules", "\n".join(lines))
 
 
 def _compare(

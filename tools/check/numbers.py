@@ -21,12 +21,12 @@ FEWEST_DECIMALS = 2
 
 @dataclass(frozen=True)
 class Verdict:
-    """What keeps two outputs from agreeing, if anything, and how near they came.
+    """What keeps two texts from agreeing, if anything, and how near they came.
 
     `largest` is the largest difference as a fraction of its tolerance.
     """
 
-    faults: tuple[str, ...] = ()
+    fault: str = ""
     largest: float = 0.0
 
 
@@ -40,20 +40,17 @@ def compare_text(
     if reference == result:
         return Verdict()
     wanted, found = NUMBER.split(reference), NUMBER.split(result)
-    words = _compare_words(wanted, found)
-    if words:
-        return Verdict((words,))
+    if words := _compare_words(wanted, found):
+        return Verdict(words)
     pairs = list(zip(wanted[1::2], found[1::2], strict=True))
     fractions = [_fraction(*pair, tolerance) for pair in pairs]
     largest = max(fractions)
-    if largest <= 1:
-        return Verdict(largest=float(largest))
     count = sum(fraction > 1 for fraction in fractions)
     pair = pairs[fractions.index(largest)]
-    return Verdict((_describe(pair, count, tolerance),), float(largest))
+    return Verdict(_describe(pair, count, tolerance) if count else "", float(largest))
 
 
-def unit_of(number: str) -> Decimal:
+def _unit(number: str) -> Decimal:
     """Return the tolerance of a printed number: 0 for an integer, nan and inf."""
     mantissa, _, exponent = number.lower().partition("e")
     if "." not in mantissa and not exponent:
@@ -66,12 +63,11 @@ def _fraction(reference: str, result: str, tolerance: Decimal | None) -> Decimal
     """Return the difference of two numbers as a fraction of what is allowed."""
     one, two = _value(reference), _value(result)
     if one == two or (one.is_nan() and two.is_nan()):
-        same_kind = bool(unit_of(reference)) == bool(unit_of(result))
+        same_kind = bool(_unit(reference)) == bool(_unit(result))
         return Decimal(0 if same_kind else "inf")
-    allowed = unit_of(reference) and (tolerance or unit_of(reference))
-    if not (allowed and unit_of(result)):  # an integer, nan or inf on either side
+    if not (_unit(reference) and _unit(result)):  # an integer, nan or inf
         return Decimal("inf")
-    return abs(one - two) / allowed
+    return abs(one - two) / (tolerance or _unit(reference))
 
 
 def _value(number: str) -> Decimal:
@@ -81,7 +77,7 @@ def _value(number: str) -> Decimal:
 def _describe(pair: tuple[str, str], count: int, tolerance: Decimal | None) -> str:
     """Say which number is furthest off, and what was allowed."""
     reference, result = pair
-    unit = unit_of(reference)
+    unit = _unit(reference)
     allowed = f"{float(tolerance or unit):g}" if unit else "nothing"
     off = float(abs(_value(reference) - _value(result)))
     which = "1 number differs" if count == 1 else f"{count} numbers differ; the largest"

@@ -1,10 +1,9 @@
 """Compare the outputs of one cell with its record, and show where they part."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from difflib import SequenceMatcher
-from itertools import zip_longest
+from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -20,9 +19,8 @@ from tools.check.pictures import (
 )
 from tools.record.rules import is_picture, text_of
 
-COLUMN = 60  # characters
-CONTEXT = 2  # rows shown around one that differs
-ROWS = 40
+ROWS = 80  # of a message
+COLUMNS = 300
 
 
 @dataclass
@@ -55,36 +53,19 @@ def compare_outputs(
             if is_picture(mime):
                 _compare_picture(found, old, new, stem)
             else:
-                _compare_value(found, mime, (old, new), tolerance)
+                _compare_value(found, mime, old, new, tolerance)
     return found
 
 
-def side_by_side(reference: str, result: str, tolerance: Decimal | None = None) -> str:
-    """Set two texts beside each other, with a bar between lines that disagree."""
-    rows = list(_rows(reference.splitlines(), result.splitlines(), tolerance))
-    near = {
-        shown
-        for row, (_, mark, _) in enumerate(rows)
-        for shown in range(row - CONTEXT, row + CONTEXT + 1)
-        if mark == "|"
-    }
-    kept = [row for number, row in enumerate(rows) if number in near]
-    table = [("reference", " ", "result"), *kept[:ROWS]]
-    width = max(len(left) for left, _, _ in table)
-    lines = [f"  {one:<{width}} {mark} {two}".rstrip() for one, mark, two in table]
-    more = [f"  and {len(kept) - ROWS} more lines"] if len(kept) > ROWS else []
-    return "\n".join(lines + more)
-
-
 def _compare_value(
-    found: Comparison, mime: str, values: tuple[str, str], tolerance: Decimal | None
+    found: Comparison, what: str, old: str, new: str, tolerance: Decimal | None
 ) -> None:
     """Compare two texts of one kind."""
-    verdict = compare_text(*values, tolerance)
+    verdict = compare_text(old, new, tolerance)
     found.numbers = max(found.numbers, verdict.largest)
-    if verdict.faults:
-        table = side_by_side(*values, tolerance)
-        found.faults.append(f"{mime}: {'; '.join(verdict.faults)}\n{table}")
+    if verdict.fault:
+        shown = _differences(old, new, tolerance)
+        found.faults.append(f"{what}: {verdict.fault}\n{shown}")
 
 
 def _compare_picture(found: Comparison, old: str, new: str, stem: Path) -> None:
@@ -94,7 +75,7 @@ def _compare_picture(found: Comparison, old: str, new: str, stem: Path) -> None:
     if drawn and redrawn and drawer != other:
         found.drawing_count += 1
         what = f"picture {found.picture_count}, what it draws"
-        _compare_value(found, what, (drawn, redrawn), None)
+        _compare_value(found, what, drawn, redrawn, None)
         return
     one, two = decode(old), decode(new)
     stored = {"reference": one, "result": two}
@@ -108,24 +89,25 @@ def _compare_picture(found: Comparison, old: str, new: str, stem: Path) -> None:
     else:
         sizes = [f"{width} x {height}" for width, height in (one.size, two.size)]
         fault = f"has another size: {sizes[0]} became {sizes[1]}"
-    if found.picture_count > 1:
-        stem = stem.with_name(f"{stem.name}-{found.picture_count}")
+    stem = stem.with_name(f"{stem.name}-{found.picture_count}")
     paths = "".join(f"\n  {path}" for path in write(stored, stem))
     found.faults.append(f"picture {found.picture_count} {fault}{paths}")
 
 
 def _structure_fault(reference: list[NotebookNode], result: list[NotebookNode]) -> str:
     """Say that outputs appeared or vanished, and show all of them."""
-    pictures = [
-        sum(is_picture(mime) for output in outputs for mime, _ in _values(output))
-        for outputs in (reference, result)
-    ]
-    title = "the outputs differ in number or kind"
-    if pictures[0] != pictures[1]:
-        side = "result" if pictures[0] > pictures[1] else "reference"
-        title += f"; a picture is missing in the {side}"
     old, new = ("\n".join(map(_shown, outputs)) for outputs in (reference, result))
-    return f"{title}\n{side_by_side(old, new)}"
+    return f"the outputs differ in number or kind\n{_differences(old, new)}"
+
+
+def _differences(reference: str, result: str, tolerance: Decimal | None = None) -> str:
+    """Show the lines that disagree; those that agree are the reference's."""
+    old, new = reference.splitlines(), result.splitlines()
+    if len(old) == len(new):
+        pairs = zip(old, new, strict=True)
+        new = [a if not compare_text(a, b, tolerance).fault else b for a, b in pairs]
+    lines = unified_diff(old, new, "reference", "result", n=2, lineterm="")
+    return "\n".join(f"  {line[:COLUMNS]}" for line in islice(lines, ROWS))
 
 
 def _kind(output: NotebookNode) -> str:
@@ -146,23 +128,3 @@ def _values(output: NotebookNode) -> list[tuple[str, str]]:
     if output.output_type == "error":
         return [("error", f"{output.ename}: {output.evalue}")]
     return [(mime, text_of(value)) for mime, value in sorted(output.data.items())]
-
-
-def _rows(
-    reference: list[str], result: list[str], tolerance: Decimal | None
-) -> Iterator[tuple[str, str, str]]:
-    """Pair up lines, long ones in pieces: left, mark, right."""
-    matcher = SequenceMatcher(None, reference, result, autojunk=False)
-    for tag, a, b, c, d in matcher.get_opcodes():
-        for one, two in zip_longest(reference[a:b], result[c:d]):
-            left, right = one or "", two or ""
-            agree = tag == "equal" or (
-                None not in (one, two)
-                and not compare_text(left, right, tolerance).faults
-            )
-            for old, new in zip_longest(_pieces(left), _pieces(right), fillvalue=""):
-                yield old, " " if agree or (old == new and old) else "|", new
-
-
-def _pieces(line: str) -> list[str]:
-    return [line[at : at + COLUMN] for at in range(0, len(line), COLUMN)] or [""]

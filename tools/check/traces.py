@@ -3,17 +3,15 @@
 Run as `python -m tools.check.traces [FILE ...]`: the whole book by default.
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbformat import NotebookNode
-
+from tools.chapters import ROOT
 from tools.record.private import details
 from tools.record.rules import is_picture
 
-ROOT = Path(__file__).resolve().parents[2]
 READ = ("notebooks/*.ipynb", "chapters/*.md", "book/*.md", "*.md")
 
 
@@ -24,41 +22,26 @@ def book_files(root: Path = ROOT) -> list[Path]:
 
 def file_traces(path: Path) -> list[str]:
     """Return what a notebook or a page gives away, and where in it."""
+    text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
-        return notebook_traces(nbformat.read(path, as_version=4))
-    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        notebook = json.loads(text)
+        found = [f"metadata: {it}" for it in _told(notebook["metadata"])]
+        cells = enumerate(notebook["cells"], 1)
+        return found + [f"cell {n}: {it}" for n, cell in cells for it in _told(cell)]
+    lines = enumerate(text.splitlines(), 1)
     return [f"line {number}: {it}" for number, line in lines for it in details(line)]
-
-
-def notebook_traces(notebook: NotebookNode) -> list[str]:
-    """Return what a notebook gives away: in text, code, outputs or metadata."""
-    found = [f"metadata: {it}" for it in _told(notebook.metadata)]
-    for number, cell in enumerate(notebook.cells, 1):
-        outputs = [_without_pictures(output) for output in cell.get("outputs", [])]
-        parts = {**cell, "outputs": outputs}
-        found += [
-            f"cell {number}, {name}: {it}"
-            for name, value in parts.items()
-            for it in _told(value)
-        ]
-    return found
 
 
 def _told(value: Any) -> list[str]:
     """Return what the texts inside a value give away, however deep they stand."""
     if isinstance(value, str):
         return details(value)
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
+    if isinstance(value, dict):  # but the letters of a picture mean nothing
+        kept = {key: it for key, it in value.items() if not is_picture(key)}
+        value = [*kept, *kept.values()]
     if not isinstance(value, list):
         return []
     return [it for part in value for it in _told(part)]
-
-
-def _without_pictures(output: NotebookNode) -> dict[str, Any]:
-    """Return an output without its pictures, whose letters mean nothing."""
-    data = output.get("data", {})
-    return {**output, "data": {m: v for m, v in data.items() if not is_picture(m)}}
 
 
 def main() -> int:
