@@ -15,18 +15,12 @@ from urllib.parse import urlsplit
 import axe_playwright_python
 import pytest
 from PIL import Image
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    Page,
-    Playwright,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from tools.browser import FLAGS, find_browser
-from tools.chapters import SITE, site_pages
+from tools.chapters import ROOT, SITE, chapter_paths, site_pages
 
-SCREENSHOTS = Path(__file__).resolve().parents[1] / "reports" / "screenshots"
+SCREENSHOTS = ROOT / "reports" / "screenshots"
 PHONE, DESKTOP = 375, 1440
 # WCAG 1.4.10: a page of 1,280 pixels at 400 %.
 NARROWEST = 320
@@ -35,14 +29,17 @@ AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("ut
 # WCAG 2.2 at level AA holds all of these; "best-practice" is what axe adds.
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # The rules that ask for colours; what the others ask for is the same in the dark.
-AXE_COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+AXE_COLOURS = ["color-contrast", "link-in-text-block"]
 # Of more pixels than this, a browser leaves the rest of a picture white.
 TALLEST = 16_000
-# What the page shows once its fonts are there; one list for each fault.
+# What the page shows once its fonts are there; one list for each fault. Folded parts
+# are open while they are measured.
 PROBE = r"""async () => {
     await document.fonts.ready;
     const all = (css) => [...document.querySelectorAll(css)];
     const wide = (e) => e.scrollWidth > e.clientWidth + 1;
+    const right = (e) => e.getBoundingClientRect().right;
+    const tex = (e) => e.querySelector("annotation")?.textContent;
     const frames = [document.documentElement, ...all("main, .bd-article-container")];
     const bare = all(".math").filter((e) => !e.querySelector(".katex-html"));
     const silent = all(".katex").filter((e) => !e.querySelector(".katex-mathml math"));
@@ -51,18 +48,30 @@ PROBE = r"""async () => {
         e.loading = "eager";
         return e.decode().catch(() => null);
     }));
+    const sideways = frames.filter(wide).map((e) => e.tagName);
+    const folded = all("details:not([open])");
+    for (const part of folded) part.open = true;
+    const column = Math.min(...all(".bd-article-container").map(right), innerWidth);
+    const cut = all(".katex-display").filter((e) => e.scrollWidth > e.clientWidth
+        || right(e) > column || [...e.querySelectorAll(".katex-base")].some(
+            (part) => right(part) > right(e) + 1));
+    for (const part of folded) part.open = false;
     return {
-        "sideways scroll": frames.filter(wide).map((e) => e.tagName),
+        "sideways scroll": sideways,
+        "cut formula": cut.map(tex),
         "formula": [...bare, ...all(".katex-error")].map((e) => e.textContent),
         "image": all("img").filter((e) => !e.naturalWidth).map((e) => e.src),
         "screen reader": silent.map((e) => e.textContent),
     };
 }"""
-# Folded parts are opened first, so that what stands in them is examined, too. Of
-# a formula only what is read aloud: what is drawn has the colour of its sentence, and
-# thousands of parts. Of code each colour once on each ground.
-EXAMINE = """async (rules) => {
+# Folded parts are opened first, so that what stands in them is examined, too. Formulas
+# become text: they have the colour of their sentence, and thousands of parts. Of code
+# each colour stays once on each ground. The shaded edges of what scrolls go: they would
+# keep axe from knowing the ground.
+PREPARE = """() => {
     for (const part of document.querySelectorAll("details")) part.open = true;
+    for (const formula of document.querySelectorAll(".katex"))
+        formula.replaceWith(formula.textContent);
     const seen = new Set();
     for (const token of document.querySelectorAll(".highlight span")) {
         const ground = token.closest(".highlight").parentElement.className;
@@ -70,16 +79,51 @@ EXAMINE = """async (rules) => {
         if (seen.has(kind)) token.replaceWith(...token.childNodes);
         seen.add(kind);
     }
+    const style = document.createElement("style");
+    style.textContent = ".bd-article * { background-image: none !important }";
+    document.head.append(style);
+}"""
+# One element for each way in which text is coloured that is not among those `seen`:
+# axe takes a second for the colours of a page, and most pages have the same.
+PICK = """(seen) => {
+    const known = new Set(seen), fresh = [], looks = new Map();
+    const look = (e) => {
+        if (!e) return "";
+        if (!looks.has(e)) {
+            const { backgroundColor, opacity, filter } = getComputedStyle(e);
+            const own = `${backgroundColor} ${opacity} ${filter}`.replace(
+                "rgba(0, 0, 0, 0) 1 none", "");
+            looks.set(e, own + look(e.parentElement));
+        }
+        return looks.get(e);
+    };
+    for (const e of document.querySelectorAll("[data-pick]")) delete e.dataset.pick;
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const own = new Set();
+    while (texts.nextNode())
+        if (texts.currentNode.data.trim()) own.add(texts.currentNode.parentElement);
+    for (const e of own) {
+        if (!e.checkVisibility({ visibilityProperty: true })) continue;
+        const { color, fontSize, fontWeight, textDecorationLine } = getComputedStyle(e);
+        const large = parseFloat(fontSize) > 18 && fontSize + fontWeight;
+        const link = e.closest("a");
+        const around = link && textDecorationLine + getComputedStyle(link.parentElement).color;
+        const way = [color, large, around, look(e)];
+        if (known.has(way.join())) continue;
+        known.add(way.join());
+        fresh.push(way.join());
+        e.dataset.pick = "";
+    }
+    return fresh;
+}"""
+EXAMINE = """async ([where, rules]) => {
     // It would fetch style sheets again, and look for imported ones in the wrong place.
-    const asked = {runOnly: rules, resultTypes: ["violations"], preload: false};
-    const found = (await axe.run({exclude: [".katex-html"]}, asked)).violations;
+    const asked = {...rules, resultTypes: ["violations"], preload: false};
+    const found = (await axe.run(where ? { include: where } : document, asked)).violations;
     return found.flatMap((rule) => rule.nodes.map(
         (node) => `${rule.id}: ${node.target.join(" ")}: ${node.html.slice(0, 160)}`
     ));
 }"""
-LOGGED = ("console", "page error", "other host", "failed request")
-SHOWN = ("sideways scroll", "formula", "image", "screen reader", "picture", "axe")
-Faults = dict[str, list[str]]
 
 
 @contextmanager
@@ -121,6 +165,12 @@ def served(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
+def source_pages() -> list[str]:
+    """The addresses of all pages that have a source, in the site or not yet."""
+    paths = [*(ROOT / "book").rglob("*.md"), *chapter_paths()]
+    return sorted(f"{path.relative_to(ROOT).with_suffix('')}.html" for path in paths)
+
+
 def built_pages() -> list[str]:
     """The addresses of all pages, without the first, which jumps to book/index.html."""
     pages = [page.relative_to(SITE).as_posix() for page in site_pages(SITE)]
@@ -129,11 +179,12 @@ def built_pages() -> list[str]:
     return [page for page in pages if page != "index.html"]
 
 
-def listen(page: Page, faults: Faults) -> None:
-    """Write down what the page complains about and what it asks for."""
+def listen(page: Page) -> list[str]:
+    """Write down from now on what a page complains about and what it asks for."""
+    faults: list[str] = []
 
     def note(fault: str, text: str) -> None:
-        faults[fault].append(text)
+        faults.append(f"{fault}: {text}")
 
     def request(address: str) -> None:
         if urlsplit(address).hostname not in {"127.0.0.1", None}:
@@ -152,37 +203,65 @@ def listen(page: Page, faults: Faults) -> None:
             note("console", line.text) if line.type in {"error", "warning"} else None
         ),
     )
-
-
-def visit(context: BrowserContext, address: str, pictures: Path) -> Faults:
-    """Open a page, look at it light and dark; gives what is wrong, by kind."""
-    faults: Faults = {fault: [] for fault in LOGGED + SHOWN}
-    with context.new_page() as page:
-        width = page.evaluate("innerWidth")
-        listen(page, faults)
-        page.goto(address)
-        for theme in THEMES:
-            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-            page.wait_for_selector(f"html[data-theme={theme}]")
-            for fault, texts in page.evaluate(PROBE).items():
-                faults[fault] += [f"{text} ({theme})" for text in texts]
-            name = urlsplit(address).path.partition("/html/")[2].removesuffix(".html")
-            picture = f"{name.replace('/', '-')}-{width}-{theme}.jpg"
-            photograph(page, pictures / picture)
-            faults["picture"] += empty_parts(pictures / picture)
-        if width == PHONE:
-            page.set_viewport_size({"width": NARROWEST, "height": 900})
-            if page.evaluate("document.documentElement.scrollWidth") > NARROWEST:
-                faults["sideways scroll"].append(f"at {NARROWEST} pixels")
-            page.set_viewport_size({"width": PHONE, "height": 900})
-        page.evaluate(AXE)
-        for theme in THEMES:
-            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-            page.wait_for_selector(f"html[data-theme={theme}]")
-            rules = AXE_RULES if theme == THEMES[0] else AXE_COLOURS
-            texts = page.evaluate(EXAMINE, rules)
-            faults["axe"] += [f"{text} ({theme})" for text in texts]
     return faults
+
+
+def visit(
+    page: Page, heard: list[str], address: str, seen: set[str] | None = None
+) -> list[str]:
+    """Open a page and say what is wrong with it; `heard` is what `listen` gave.
+
+    With `seen`, a way to colour text that another page had is not examined again.
+    Without, the page is also measured and photographed light and dark.
+    """
+    heard.clear()
+    faults = []
+    width = page.evaluate("innerWidth")
+    page.goto(address)
+    for theme in THEMES[:1] if seen is not None else THEMES:
+        wear(page, theme)
+        for fault, texts in page.evaluate(PROBE).items():
+            faults += [f"{fault}: {text} ({theme})" for text in texts]
+        if seen is None:
+            name = urlsplit(address).path.partition("/html/")[2].removesuffix(".html")
+            picture = SCREENSHOTS / f"{name.replace('/', '-')}-{width}-{theme}.jpg"
+            photograph(page, picture)
+            faults += [f"picture: {text}" for text in empty_parts(picture)]
+    if width == PHONE:
+        page.set_viewport_size({"width": NARROWEST, "height": 900})
+        if page.evaluate("document.documentElement.scrollWidth") > NARROWEST:
+            faults.append(f"sideways scroll: at {NARROWEST} pixels")
+        page.set_viewport_size({"width": PHONE, "height": 900})
+    found = axe_faults(page, seen := set() if seen is None else seen)
+    faults += [f"axe: {text} (light)" for text in found]
+    wear(page, "dark")
+    return faults + [f"axe: {x} (dark)" for x in colour_faults(page, seen)] + heard
+
+
+def axe_faults(page: Page, seen: set[str] | None = None) -> list[str]:
+    """What axe finds wrong with a page as it is, by all rules."""
+    page.evaluate(AXE)
+    page.evaluate(PREPARE)
+    rules = {
+        "runOnly": AXE_RULES,
+        "rules": {name: {"enabled": False} for name in AXE_COLOURS},
+    }
+    faults = page.evaluate(EXAMINE, [None, rules])
+    return [*faults, *colour_faults(page, set() if seen is None else seen)]
+
+
+def colour_faults(page: Page, seen: set[str]) -> list[str]:
+    """What axe finds wrong with the colours of a page which has been prepared."""
+    fresh = page.evaluate(PICK, [*seen])
+    seen.update(fresh)
+    asked = [["[data-pick]"], {"runOnly": AXE_COLOURS}]
+    return list(page.evaluate(EXAMINE, asked)) if fresh else []
+
+
+def wear(page: Page, theme: Literal["light", "dark"]) -> None:
+    """Have a page of the site in these colours."""
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    page.wait_for_selector(f"html[data-theme={theme}]")
 
 
 def photograph(page: Page, target: Path) -> None:
@@ -236,20 +315,3 @@ def empty_parts(picture: Path, part: int = 1200) -> list[str]:
         for top, (least, most) in zip(tops, parts, strict=True)
         if most - least < 9
     ]
-
-
-def visit_all(width: int) -> dict[str, Faults]:
-    """What is wrong with each page of the book at one width."""
-    for picture in SCREENSHOTS.glob(f"*-{width}-*.jpg"):
-        picture.unlink()
-    viewport = {"width": width, "height": 900}
-    # One context for all pages, so that scripts and fonts are read once.
-    with (
-        served(SITE) as address,
-        opened_browser() as browser,
-        browser.new_context(viewport=viewport, has_touch=width == PHONE) as context,
-    ):
-        return {
-            page: visit(context, f"{address}/{page}", SCREENSHOTS)
-            for page in built_pages()
-        }

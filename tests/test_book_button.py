@@ -1,14 +1,17 @@
-"""Where the repository is, and the button on each page that depends on it."""
+"""Where the repository is, and what each page says and offers because of it."""
 
-import os
+import io
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
+from playwright.sync_api import Browser
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
 
 from tools.address import (
     colab_folder,
@@ -17,9 +20,8 @@ from tools.address import (
     repository_address,
     site_address,
 )
-from tools.site import build as site
+from tools.site.build import SETTINGS, digest
 
-ROOT = Path(__file__).resolve().parents[1]
 ADDRESS = "https://github.com/ada/book"
 COLAB = "https://colab.research.google.com/github/ada/book/blob/colab"
 
@@ -46,25 +48,13 @@ def repository(folder: Path, remote: str | None) -> Path:
 @pytest.mark.parametrize(
     ("remote", "address"),
     [
-        ("https://github.com/ada/book", ADDRESS),
-        ("https://github.com/ada/book.git", ADDRESS),
         ("https://github.com/ada/book/", ADDRESS),
         ("https://ada:ghp_secret@github.com/ada/book.git", ADDRESS),
-        ("https://x-access-token:secret@github.com/ada/book", ADDRESS),
         ("git@github.com:ada/book.git", ADDRESS),
-        ("github.com:ada/book", ADDRESS),
-        ("ssh://git@github.com/ada/book.git", ADDRESS),
-        (
-            "ssh://git@git.example.org:2222/a/b/book.git",
-            "https://git.example.org/a/b/book",
-        ),
-        (
-            "https://git.example.org:8443/ada/book",
-            "https://git.example.org:8443/ada/book",
-        ),
+        ("ssh://git@git.example.org:2222/a/book.git", "https://git.example.org/a/book"),
+        ("https://example.org:8443/a/book", "https://example.org:8443/a/book"),
         ("git://example.org/book.git", "https://example.org/book"),
         ("http://example.org/book.git", "http://example.org/book"),
-        ("/srv/git/book.git", None),
         ("../book.git", None),
         ("C:/books/book", None),
         ("file:///srv/git/book.git", None),
@@ -139,67 +129,80 @@ def test_site_address_is_that_of_the_pages(monkeypatch: pytest.MonkeyPatch) -> N
     assert site_address(None) == "https://book.example.org/"
 
 
-# The site's buttons.
+# What pages say of themselves, and what they offer.
 
-Build = Callable[..., Path]
+Build = Callable[[str], Path]
+TOOLS = ("Open in Colab", "Download notebook", "Edit this page", "Report a mistake")
+PAGES = {
+    "book/index.md": "# Welcome\n\n{pdf}`On paper`\n\n"
+    "```{toctree}\n../chapters/01-a\n```\n",
+    "chapters/01-a.md": "# A chapter\n\nA paragraph that says what the square root "
+    "$\\sqrt{D}$, in $x_i$, does.\n",
+    "notebooks/01-a.ipynb": "{}",
+}
+SETTINGS_OF_THE_SITE: dict[str, Any] = {
+    "project": "Welcome",
+    "html_title": "Welcome",
+    "extensions": ["myst_parser", "tools.site.launch", "tools.site.head"],
+    "myst_enable_extensions": ["dollarmath"],
+    "exclude_patterns": ["notebooks"],
+    "html_theme": "sphinx_book_theme",
+    "root_doc": "book/index",
+    "html_additional_pages": {"404": "404.html"},
+}
 
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Build a small site, as often as asked, with the button, theme and style."""
+    """Build a small site, as often as asked, with our templates on the theme's."""
     root = tmp_path_factory.mktemp("small-site")
-    contents = "```{toctree}\n../chapters/01-a\n```"
-    for name, text in {
-        "book/index.md": f"# Welcome\n\n{{pdf}}`On paper`\n\n{contents}\n",
-        "chapters/01-a.md": "# A chapter\n\nText.\n",
-        "notebooks/01-a.ipynb": "{}",
-    }.items():
+    for name, text in PAGES.items():
         (root / name).parent.mkdir()
         (root / name).write_text(text)
-    settings = {
-        "extensions": "myst_parser,tools.site.launch,tools.site.head",
-        "exclude_patterns": "notebooks",
-        "html_theme": "sphinx_book_theme",
-        "root_doc": "book/index",
-        "html_static_path": str(ROOT / "book/_static"),
-        "html_css_files": "book.css",
-    }
 
-    def make(**env: str) -> Path:
-        command = [sys.executable, "-m", "sphinx", "-W", "-q", "-C", "-b", "html"]
-        for name, value in settings.items():
-            command += ["-D", f"{name}={value}"]
-        known = {k: v for k, v in os.environ.items() if not k.startswith("GITHUB_")}
-        done = subprocess.run(
-            [*command, str(root), str(root / "html")],
-            cwd=root,
-            env={**known, "PYTHONPATH": str(ROOT), **env},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return root / "html"
+    def make(name: str) -> Path:
+        with pytest.MonkeyPatch.context() as patch, docutils_namespace():
+            patch.delenv("GITHUB_SERVER_URL", raising=False)
+            patch.setenv("GITHUB_REPOSITORY", name)
+            said, out = io.StringIO(), root / "html"
+            app = Sphinx(
+                *(root, None, out, root / "trees", "html", SETTINGS_OF_THE_SITE),
+                status=None,
+                warning=said,
+            )
+            app.build()
+        assert said.getvalue() == ""
+        return out
 
     return make
 
 
-TOOLS = ("Open in Colab", "Download notebook", "Edit this page", "Report a mistake")
-
-
-def buttons(page: Path) -> dict[str, set[str]]:
+def buttons(page: BeautifulSoup) -> dict[str, set[str]]:
     """What a page offers to do with it, and where each link leads."""
-    soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     found: dict[str, set[str]] = {}
-    for tag in soup.find_all("a", href=True):
+    for tag in page.find_all("a", href=True):
         if tag.get_text().strip() in TOOLS:
             found.setdefault(tag.get_text().strip(), set()).add(str(tag["href"]))
     return found
 
 
-def test_buttons_follow_the_address(build: Build) -> None:
+def read(folder: Path, name: str) -> BeautifulSoup:
+    return BeautifulSoup((folder / f"{name}.html").read_text("utf-8"), "html.parser")
+
+
+def said(page: BeautifulSoup) -> dict[str, str]:
+    """What a page's head says, by the name of what is said."""
+    tags = page.select("meta[name], meta[property]")
+    names = [str(tag.get("name") or tag.get("property")) for tag in tags]
+    assert len({*names, "theme-color"}) == len(names) - 1  # one by day, one by night
+    return dict(zip(names, (str(tag["content"]) for tag in tags), strict=True))
+
+
+def test_pages_follow_the_address(build: Build) -> None:
     for name in ("ada/book", "bob/fork", ""):
-        folder = build(GITHUB_REPOSITORY=name)
-        chapter = buttons(folder / "chapters/01-a.html")
+        folder = build(name)
+        page = read(folder, "chapters/01-a")
+        chapter = buttons(page)
         assert chapter.pop("Download notebook") == {"../notebooks/01-a.ipynb"}
         assert (folder / "notebooks/01-a.ipynb").read_text() == "{}"
         place = f"https://colab.research.google.com/github/{name}/blob/colab"
@@ -210,45 +213,65 @@ def test_buttons_follow_the_address(build: Build) -> None:
         (report,) = chapter.pop("Report a mistake", set()) or {""}
         assert ("A%20chapter" in report) == bool(name)
         assert not chapter
-        welcome = buttons(folder / "book/index.html")
-        assert {*welcome} == ({"Edit this page", "Report a mistake"} if name else set())
-        # What search engines read, too, is written only where the address is known.
+        welcome = read(folder, "book/index")
+        offered = {"Edit this page", "Report a mistake"} if name else set()
+        assert {*buttons(welcome)} == offered
+        # What search engines and messengers read is there with the address only.
         site = f"https://{name.partition('/')[0]}.github.io/{name.partition('/')[2]}/"
-        text = (folder / "chapters/01-a.html").read_text(encoding="utf-8")
-        assert (f'href="{site}chapters/01-a.html"' in text) == bool(name)
-        assert ('rel="canonical"' in text) == bool(name)
-        text = (folder / "book/index.html").read_text(encoding="utf-8")
-        assert (f'href="{site}book.pdf"' in text) == bool(name)
+        here = [f"{site}chapters/01-a.html"] if name else []
+        assert [tag["href"] for tag in page.select("link[rel=canonical]")] == here
+        head = said(page)
+        assert [head[key] for key in ("og:url",) if key in head] == here
+        picture = f"{site}_static/readme.png" if name else None
+        assert head.get("og:image") == picture
+        assert (f'href="{site}book.pdf"' in str(welcome)) == bool(name)
         for file in ("sitemap.xml", "robots.txt"):
             assert (folder / file).is_file() == bool(name)
             assert not name or site in (folder / file).read_text(encoding="utf-8")
 
 
-def test_extension_of_the_site_adds_the_button(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class App:
-        events: list[str] = []  # noqa: RUF012
+def test_head_says_each_thing_once_and_in_words(build: Build) -> None:
+    folder = build("")
+    page = read(folder, "chapters/01-a")
+    words = "A paragraph that says what the square root √D, in xi, does."
+    head = said(page)
+    assert head["description"] == head["og:description"] == words
+    assert (head["og:title"], head["og:site_name"]) == ("A chapter", "Welcome")
+    titles = [read(folder, name).select_one("title") for name in ("book/index", "404")]
+    assert [title and title.get_text() for title in titles] == [
+        "Welcome",
+        "Page not found — Welcome",
+    ]
 
-        def add_config_value(self, name: str, *_: object) -> None:
-            self.events.append(name)
 
-        def connect(self, event: str, *_: object, **__: object) -> None:
-            self.events.append(event)
+def test_absent_page_leads_on_from_any_depth(build: Build, browser: Browser) -> None:
+    folder = build("ada/book")
+    with browser.new_page() as page:
 
-    assert "parts.launch" in site.PARTS
-    monkeypatch.setattr(site, "PARTS", ["parts.launch"])
-    site.setup(App())
-    assert {"book_colab_folder", "html-page-context"} <= {*App.events}
+        def answer(route: Any) -> None:
+            path = route.request.url.removeprefix("https://ada.github.io/book/")
+            file = folder / path.partition("?")[0]
+            route.fulfill(path=file if file.is_file() else folder / "404.html")
+
+        page.route("**/*", answer)
+        page.goto("https://ada.github.io/book/chapters/old/gone.html")
+        sheets = "[...document.styleSheets].every((sheet) => sheet.cssRules.length)"
+        assert page.evaluate(sheets)
+        for words, place in (
+            ("Search", "search.html"),
+            ("first page", "book/index.html"),
+        ):
+            link = page.locator("main section a", has_text=words)
+            assert link.evaluate("(a) => a.href").endswith(f".io/book/{place}")
 
 
 def test_address_makes_the_site_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in site.SETTINGS:
+    for name in SETTINGS:
         (tmp_path / name).touch()
     monkeypatch.setenv("GITHUB_REPOSITORY", "ada/book")
-    before = site.digest(tmp_path)
-    assert site.digest(tmp_path) == before
+    before = digest(tmp_path)
+    assert digest(tmp_path) == before
     monkeypatch.setenv("GITHUB_REPOSITORY", "bob/fork")
-    assert site.digest(tmp_path) != before
+    assert digest(tmp_path) != before

@@ -161,6 +161,7 @@ def test_page_heads_say_what_each_is_about(pages: list[Path]) -> None:
         }
         text = values["description"]
         assert 15 < len(text) <= LONGEST, page
+        assert not set(text) & set("\\{}$"), f"{page} shows the source of a formula"
         assert text not in said, f"{page} and {said.get(text)} say the same"
         said[text] = page
         assert values["og:description"] == text
@@ -183,15 +184,20 @@ def test_description_is_the_first_paragraph() -> None:
     tree = publish_doctree(
         f"- A list's item, which is long enough to count.\n\n{first}\n"
     )
-    assert describe(tree, "A page", "A book") == first
-    assert describe(publish_doctree("- No paragraph"), "A page", "A book")
-    assert describe(None, "A page", "A book") == "A page · A book"
+    assert describe(tree) == first
+    assert describe(publish_doctree("- No paragraph")) == describe(None) == ""
 
 
-def test_description_is_cut_between_words() -> None:
-    assert shorten("One two. Three four five.", 12) == "One two."
-    assert shorten("One two, three", 10) == "One two…"
-    assert shorten("Short.") == "Short."
+@pytest.mark.parametrize(
+    ("text", "longest", "short"),
+    [
+        ("One two. Three four five.", 12, "One two."),
+        ("One two, three", 10, "One two…"),
+        ("Short.", 10, "Short."),
+    ],
+)
+def test_description_is_cut_between_words(text: str, longest: int, short: str) -> None:
+    assert shorten(text, longest) == short
 
 
 def test_page_without_scripts_can_be_read(browser: Browser) -> None:

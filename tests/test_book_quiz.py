@@ -13,12 +13,12 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 from attention_lib.predict import predict
-from tests.browsing import AXE, AXE_RULES, EXAMINE, served
+from tests.browsing import axe_faults, served
 from tools.chapters import ROOT
 from tools.quiz import QuizError, read_options
 from tools.record.convert import FOLDED, plain_notebook, unfolded
 from tools.record.execute import PROGRAM
-from tools.site.program import BUILT
+from tools.site.scripts import VIEWS
 
 HEAD = """---
 jupytext: {text_representation: {extension: .md, format_name: myst}}
@@ -60,7 +60,7 @@ FAULT = f"chapters/03-faulty.md:{HEAD.count(chr(10)) + 5}: "
 TEXT = f"(toy)=\n# Toy\n\n{ASKED}## Quiz\n\n{ONE}\n{SEVERAL}"
 ASK = predict("How many?", answer=24, because="Four times six.")
 CONF = """
-extensions = ["myst_nb", "tools.site.program", "tools.site.learn"]
+extensions = ["myst_nb", "tools.site.scripts", "tools.site.learn"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 exclude_patterns = ["_build", "notebooks"]
 html_theme = "sphinx_book_theme"
@@ -99,7 +99,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "book/index.md").write_text(f"# Book\n\n{toc}\n")
     (root / "conf.py").write_text(f"{CONF}root_doc = 'book/index'\n")
     shutil.copytree(ROOT / "book/_static", root / "book/_static")
-    shutil.copy(ROOT / BUILT, root / BUILT)
+    shutil.copy(ROOT / VIEWS, root / VIEWS)
     return root
 
 
@@ -348,7 +348,7 @@ def test_progress_stands_in_the_contents_of_every_page(
     page.reload()
     expect(page.get_by_text("✓ Answered")).to_be_visible()
     page.unroute(program)
-    page.add_script_tag(path=ROOT / BUILT)
+    page.add_script_tag(path=ROOT / VIEWS)
     mark = page.locator(".attention-view .attention-live").get_by_text("✓ Answered")
     expect(mark).to_be_visible()
     expect(page.get_by_text("✓ Answered")).to_have_count(1)
@@ -424,8 +424,7 @@ def test_quiz_is_accessible(
         answer(page, "The rows")
         answer(page, "The scale.", number=1)
         answer(page, "The columns")
-        page.evaluate(AXE)
-        faults = page.evaluate(EXAMINE, AXE_RULES)
+        faults = axe_faults(page)
         assert [fault for fault in faults if "quiz" in fault or "learn" in fault] == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
         for control in page.locator(".quiz-option, .quiz button").all():

@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from sphinx.errors import ExtensionError
 
 from tools.chapters import chapter_paths
 from tools.site import build as site
+from tools.site import extension
 from tools.site.build import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
 
 # Whether anything is built: the builder and the recorder are left out.
@@ -22,7 +25,8 @@ Calls = list[tuple[str, object]]
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """One file of each kind that the site is made from."""
-    for name in (*SETTINGS, *(f"{folder}/file.md" for folder in SOURCES), INDEX):
+    folders = (*SOURCES, "tools", "tools/check")
+    for name in (*SETTINGS, *(f"{folder}/file.py" for folder in folders), INDEX):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     return tmp_path
@@ -49,34 +53,28 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return made
 
 
-def test_main_records_then_builds(tree: Path, calls: Calls) -> None:
-    assert site.main(tree) == 0
-    assert calls == [("record", tree), ("build", True)]
-
-
-def test_main_prints_where_the_book_is(
+def test_main_records_then_builds_then_does_nothing(
     tree: Path, calls: Calls, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    site.main(tree)
-    assert capsys.readouterr().out.strip().endswith(str(tree / INDEX))
+    for _ in range(2):
+        assert site.main(tree) == 0
+        assert capsys.readouterr().out.strip().endswith(str(tree / INDEX))
+        assert calls == [("record", tree), ("build", True)]
 
 
-def test_main_again_does_nothing(tree: Path, calls: Calls) -> None:
-    site.main(tree)
-    calls.clear()
-    assert site.main(tree) == 0
-    assert calls == []
-
-
-@pytest.mark.parametrize("folder", SOURCES)
+@pytest.mark.parametrize("folder", [*SOURCES, "tools", "tools/check"])
 def test_main_again_after_an_edit_builds_what_changed(
     tree: Path, calls: Calls, folder: str
 ) -> None:
     site.main(tree)
     calls.clear()
-    (tree / folder / "file.md").write_text("edited")
+    code = extension.code_hash(tree)
+    (tree / folder / "file.py").write_text("edited")
     site.main(tree)
-    assert calls == [("record", tree), ("build", False)]
+    # What only checks the pages neither makes them nor has them read anew.
+    used = folder != "tools/check"
+    assert calls == ([("record", tree), ("build", False)] if used else [])
+    assert (extension.code_hash(tree) != code) == (used and "tools" in folder)
 
 
 def test_main_again_without_its_page_builds(tree: Path, calls: Calls) -> None:
@@ -91,7 +89,7 @@ def test_main_after_a_build_that_failed_builds_everything(
     tree: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.main(tree)
-    (tree / "book/file.md").write_text("edited")
+    (tree / "book/file.py").write_text("edited")
     with monkeypatch.context() as patch:
         patch.setattr(site, "_build", lambda root, everything: 1)
         assert site.main(tree) == 1
@@ -121,41 +119,36 @@ def test_check_builds_everything_and_records_nothing(
     assert not left.exists()
 
 
-def test_changed_part_of_the_extension_reads_every_page_anew(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class App:
-        asked: dict[str, tuple[object, ...]] = {}  # noqa: RUF012
-
-        def add_config_value(self, name: str, *rest: object) -> None:
-            self.asked[name] = rest
-
-        def connect(self, *_: object) -> None:
-            pass
-
-    part = tree / "tools/quiz.py"
-    part.parent.mkdir(parents=True)
-    part.write_text("before")
-    monkeypatch.setattr(site, "ROOT", tree)
-    monkeypatch.setattr(site, "PARTS", ())
-    site.setup(App())
-    before, when, _ = App.asked["book_extension"]
-    part.write_text("after")
-    site.setup(App())
-    assert App.asked["book_extension"][0] != before
-    assert when == "env"
-
-
-def test_digest_leaves_out_compiled_files(tree: Path) -> None:
+def test_digest_sees_names_but_no_compiled_files(tree: Path) -> None:
     before = digest(tree)
-    (tree / "tools/file.pyc").touch()
+    (tree / "tools/site/file.pyc").touch()
     assert digest(tree) == before
-
-
-def test_digest_sees_a_file_that_moved(tree: Path) -> None:
-    before = digest(tree)
-    (tree / "book/file.md").rename(tree / "book/other.md")
+    (tree / "book/file.py").rename(tree / "book/other.py")
     assert digest(tree) != before
+
+
+def test_changed_code_reads_every_page_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, tuple[object, ...]] = {}
+    app = SimpleNamespace(
+        add_config_value=lambda name, *rest: asked.update({name: rest}),
+        connect=lambda *_: None,
+    )
+    monkeypatch.setattr(extension, "PARTS", ())
+    extension.setup(app)
+    assert asked["book_extension"] == (extension.code_hash(), "env", [str])
+
+
+def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:
+    (tmp_path / "chapters").mkdir()
+    chapter = chapter_paths(ROOT)[0]
+    shutil.copy(chapter, tmp_path / "chapters")
+    shutil.copy(ROOT / "_config.yml", tmp_path)
+    contents = f"root: book/index.md\nchapters:\n- file: chapters/{chapter.name}\n"
+    (tmp_path / "_toc.yml").write_text(contents)
+    env = SimpleNamespace(execution_cache_path=str(tmp_path / "cache"))
+    app = SimpleNamespace(srcdir=tmp_path, env=SimpleNamespace(mystnb_config=env))
+    with pytest.raises(ExtensionError, match=f"^{chapter.stem}: .*make notebooks"):
+        extension._fill_cache(app)
 
 
 # What is built: in a copy of the book, which all of these tests share.
@@ -165,7 +158,7 @@ def test_digest_sees_a_file_that_moved(tree: Path) -> None:
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the book, built by Jupyter Book's own command."""
     root = tmp_path_factory.mktemp("book")
-    for name in SOURCES:
+    for name in ("attention_lib", "book", "chapters", "notebooks", "tools"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, root / name, ignore=ignored)
     for name in SETTINGS:
@@ -173,14 +166,15 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = Path(sys.executable).with_name("jupyter-book")
     result = run(root, command, "build", ".", "-W", "-n", "--keep-going")
     assert result.returncode == 0, result.stderr
-    (root / "by-command.log").write_text(result.stdout)
+    assert result.stdout.count("Using cached notebook") == len(chapter_paths(root))
+    assert "Executing notebook" not in result.stdout
     (root / STAMP).write_text("spare the first test to build all pages again")
     return root
 
 
 def build(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Build a copy."""
-    return run(root, sys.executable, "-m", "tools.site.build", *arguments)
+    return run(root, sys.executable, "-m", "tools.site", *arguments)
 
 
 def run(root: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -211,46 +205,28 @@ def log(root: Path) -> str:
     return (root / "_build/site.log").read_text(encoding="utf-8")
 
 
-def test_jupyter_book_command_executes_nothing(book: Path) -> None:
-    said = (book / "by-command.log").read_text()
-    assert said.count("Using cached notebook") == len(chapter_paths(book))
-    assert "Executing notebook" not in said
-
-
-def test_root_leads_to_the_first_page(book: Path) -> None:
-    assert "url=book/index.html" in (book / INDEX).read_text()
-
-
-def test_edit_of_a_style_alone_reaches_the_site(book: Path) -> None:
-    path = book / "book/_static/book.css"
-    with edited(path, path.read_text(), "/* zebra */"):
-        assert build(book).returncode == 0
-    static = book / "_build/html/_static"
-    assert (static / "book.css").read_text() == "/* zebra */"
-    (sheet,) = static.glob("all-*.css")
-    assert "/* zebra */" in sheet.read_text()
-    assert sheet.name in page(book, "chapters/03-masks")
-
-
-def test_edit_of_prose_rebuilds_page_and_notebook(book: Path) -> None:
-    with edited(book / "chapters/01-toy-attention.md", "\n\n", "\n\nZebra.\n\n"):
-        assert build(book).returncode == 0
-    assert log(book).count("Using cached notebook") == 1
-    assert "Executing notebook" not in log(book)
-    assert "Zebra." in page(book, "chapters/01-toy-attention")
-    assert "Zebra." in (book / "notebooks/01-toy-attention.ipynb").read_text()
-
-
-def test_new_record_rebuilds_its_page(book: Path) -> None:
-    path = book / "notebooks/03-masks.ipynb"
-    with edited(path, '"text/plain": [\n', '"text/plain": [\n      "Zebra",\n'):
+@pytest.mark.slow
+def test_edits_reach_the_site_and_execute_nothing(book: Path) -> None:
+    style = book / "book/_static/book.css"
+    record = book / "notebooks/03-masks.ipynb"
+    with (
+        edited(style, style.read_text(), "/* zebra */"),
+        edited(book / "chapters/01-toy-attention.md", "\n\n", "\n\nZebra.\n\n"),
+        edited(record, '"text/plain": [\n', '"text/plain": [\n      "Zebra",\n'),
+    ):
         assert build(book).returncode == 0
         assert "Zebra" in page(book, "chapters/03-masks")
+    assert (book / "_build/html/_static/book.css").read_text() == "/* zebra */"
+    assert "Zebra." in page(book, "chapters/01-toy-attention")
+    assert "Zebra." in (book / "notebooks/01-toy-attention.ipynb").read_text()
+    assert log(book).count("Using cached notebook") == 2
+    assert "Executing notebook" not in log(book)
 
 
 # What fails. A build that fails makes the next one read all pages, so these come last.
 
 
+@pytest.mark.slow
 def test_broken_references_fail_the_build(book: Path) -> None:
     faults = "[](#nowhere) ![A picture](lost.png) {cite:p}`nobody1900`"
     with edited(book / "book/how-to-use.md", "\n\n", f"\n\n{faults}\n\n"):
@@ -260,6 +236,7 @@ def test_broken_references_fail_the_build(book: Path) -> None:
     assert named == ["nowhere", "lost.png", "nobody1900"]
 
 
+@pytest.mark.slow
 def test_stale_record_stops_the_build(book: Path) -> None:
     with edited(book / "chapters/03-masks.md", "import torch\n", "import torch, os\n"):
         result = build(book, "--check")

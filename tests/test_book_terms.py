@@ -8,11 +8,12 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tools.chapters import SITE, site_pages
-from tools.check.pages import parsed
+from tools.site.scripts import meanings
 
 CHAPTER = SITE / "chapters/03-masks.html"
+GLOSSARY = SITE / "book/glossary.html"
+LINK = re.compile(r'href="[^"]*#(term-[^"]*)"[^>]*><span class="[^"]*std-term')
 MEANING = "A table of booleans for queries and keys, True where a query may attend"
-PAGES = [page for page in site_pages(SITE) if page.name != "glossary.html"]
 
 
 @pytest.fixture
@@ -41,28 +42,15 @@ def card(page: Page) -> Locator:
     return page.locator(".term-card")
 
 
-# What a page holds.
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_page_holds_what_its_terms_mean_once(path: object) -> None:
-    page = parsed(path)
-    kept = [box["data-term"] for box in page.select("[data-term]")]
-    assert len(kept) == len(set(kept))
-    links = page.select("section a:has(> .std-term)")
-    assert {a["href"].rpartition("#")[2] for a in links} == set(kept)
-    assert all(box.get_text(strip=True) for box in page.select("[data-term]"))
-    assert not page.select("#term-definitions [id]")
-    loaded = [script.get("src", "") for script in page.select("script")]
-    assert any("terms.js" in name for name in loaded) == bool(kept)
-
-
-def test_meanings_are_not_found_by_the_search() -> None:
-    index = (SITE / "searchindex.js").read_text()
-    # Two pages say this word; every page with the term holds it in a meaning.
-    found = re.search(r'"?perceptron"?: ?\[([\d, ]*)\]', index)
-    assert found is not None
-    assert len(found[1].split(",")) == 2
+def test_every_term_has_a_meaning_and_its_page_the_script() -> None:
+    known, count = meanings(GLOSSARY.read_text(encoding="utf-8")), 0
+    for path in site_pages(SITE):
+        html = path.read_text(encoding="utf-8")
+        names = set(LINK.findall(html))
+        assert names <= known.keys(), path.name
+        assert ("_static/terms.js" in html) == bool(names), path.name
+        count += len(names)
+    assert count > 50
 
 
 # By mouse.
@@ -72,37 +60,34 @@ def test_hover_shows_the_meaning_and_leaving_hides_it(page: Page) -> None:
     term(page).hover()
     expect(card(page)).to_be_visible()
     assert card(page).locator("p").inner_text().startswith(MEANING)
+    card(page).locator("p").hover()  # the pointer may move onto the card
+    page.wait_for_timeout(400)
+    expect(card(page)).to_be_visible()
     page.mouse.move(5, 5)
     expect(card(page)).to_have_count(0)
 
 
-def test_pointer_may_move_onto_the_card(page: Page) -> None:
-    term(page).hover()
-    expect(card(page)).to_be_visible()
-    card(page).locator("p").hover()
-    page.wait_for_timeout(400)
-    expect(card(page)).to_be_visible()
-    card(page).get_by_text("In the glossary").click()
-    page.wait_for_url("**/glossary.html#term-mask")
-
-
-def test_pointer_that_passes_shows_nothing(page: Page) -> None:
+def test_pointer_that_passes_shows_nothing_and_escape_hides(page: Page) -> None:
     term(page).hover()
     page.mouse.move(5, 5)
     page.wait_for_timeout(300)
     expect(card(page)).to_have_count(0)
-
-
-def test_escape_hides_under_the_pointer(page: Page) -> None:
     term(page).hover()
     expect(card(page)).to_be_visible()
     page.keyboard.press("Escape")
     expect(card(page)).to_have_count(0)
 
 
-def test_click_follows_the_link(page: Page) -> None:
-    term(page).click()
+def test_links_of_a_meaning_lead_where_the_glossarys_do(page: Page) -> None:
+    page.evaluate("bookTerms['term-mask'] += '<a href=\"#term-key\">key</a>'")
+    term(page).hover()
+    link = card(page).get_by_role("link", name="key", exact=True).last
+    assert link.evaluate("(a) => a.href") == f"{GLOSSARY.as_uri()}#term-key"
+    card(page).get_by_text("In the glossary").click()
     page.wait_for_url("**/glossary.html#term-mask")
+    # There, too, an entry's links show what they mean.
+    page.locator("dd a[href='#term-mask']").first.hover()
+    expect(card(page).locator("p")).to_contain_text(MEANING)
 
 
 # By keyboard.
@@ -145,22 +130,14 @@ def test_first_tap_shows_second_goes(phone: Page) -> None:
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 375
     assert phone.evaluate("document.documentElement.scrollWidth") <= 375
-    term(phone).tap()
-    phone.wait_for_url("**/glossary.html#term-mask")
-
-
-def test_tap_beside_hides(phone: Page) -> None:
-    term(phone).tap()
-    expect(card(phone)).to_be_visible()
-    phone.touchscreen.tap(370, 700)
-    expect(card(phone)).to_have_count(0)
-
-
-def test_link_in_the_card_is_large_enough(phone: Page) -> None:
-    term(phone).tap()
     box = card(phone).get_by_text("In the glossary").bounding_box()
     assert box is not None
     assert box["height"] >= 24
+    phone.touchscreen.tap(370, 700)  # beside it
+    expect(card(phone)).to_have_count(0)
+    term(phone).tap()
+    term(phone).tap()
+    phone.wait_for_url("**/glossary.html#term-mask")
 
 
 # The rest.
@@ -170,16 +147,8 @@ def test_terms_are_plain_links_without_scripts(browser: Browser) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(CHAPTER.as_uri())
-        expect(page.locator("#term-definitions")).to_be_hidden()
         term(page).click()
         page.wait_for_url("**/glossary.html#term-mask")
-
-
-def test_glossary_shows_its_own_entries(page: Page) -> None:
-    page.goto((SITE / "book/glossary.html").as_uri())
-    link = page.locator("dd a[href='#term-mask']").first
-    link.hover()
-    expect(card(page).locator("p")).to_contain_text(MEANING)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -195,8 +164,3 @@ def test_card_has_no_accessibility_fault(page: Page, theme: str) -> None:
         if "term" in node["html"] or "book-" in node["html"]
     ]
     assert own == []
-
-
-def test_script_and_style_are_small() -> None:
-    sizes = [(SITE / "_static" / name).stat().st_size for name in ("terms.js",)]
-    assert sum(sizes) < 4096

@@ -1,13 +1,13 @@
-// What scrolls within itself can be reached, and scrolled, by keyboard.
+// A formula that scrolls within itself is reached by keyboard; the theme's script does
+// so for code, outputs and tables.
 (() => {
-  const SCROLLERS = "pre, .cell_output > .output, .katex-display, .pst-scrollable-table-container";
   const letScroll = () => {
     // All are measured before one is changed, so that the page is laid out once.
-    const blocks = [...document.querySelectorAll(SCROLLERS)];
-    const wide = blocks.map((block) => block.scrollWidth > block.clientWidth);
-    blocks.forEach((block, n) => {
-      if (wide[n]) block.tabIndex = 0;
-      else block.removeAttribute("tabindex");
+    const formulas = [...document.querySelectorAll(".katex-display")];
+    const wide = formulas.map((formula) => formula.scrollWidth > formula.clientWidth);
+    formulas.forEach((formula, n) => {
+      if (wide[n]) formula.tabIndex = 0;
+      else formula.removeAttribute("tabindex");
     });
   };
   window.addEventListener("load", letScroll);

@@ -75,7 +75,7 @@
   Search.makeSearchSummary = (html, keywords, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
     const noise = "pre, script, style, figure, table, .headerlink, " +
-      ".book-shown, .book-library, #term-definitions, .attention-view, .cell_output";
+      ".book-shown, .book-library, .attention-view, .cell_output";
     const place = (anchor && page.getElementById(anchor.slice(1))) || null;
     const root = (place?.closest("dt")?.nextElementSibling ?? place?.closest("section"))
       ?? page.querySelector("article");

@@ -6,10 +6,13 @@
   let card, link, timer, pointer, dismissed;
 
   const meaning = (a) => {
-    const name = decodeURIComponent(a.hash.slice(1));
-    const kept = document.querySelector(`[data-term="${CSS.escape(name)}"]`);
-    const entry = document.getElementById(name); // on the glossary's own page
-    return kept || (entry && entry.closest("dt")?.nextElementSibling);
+    const html = window.bookTerms?.[decodeURIComponent(a.hash.slice(1))];
+    if (!html) return null;
+    const text = new DOMParser().parseFromString(html, "text/html").body;
+    // The glossary's own links lead from the glossary.
+    for (const part of text.querySelectorAll("[href]"))
+      part.href = new URL(part.getAttribute("href"), a.href).href;
+    return text;
   };
   const term = (node) => {
     const a = node.closest?.("a");
@@ -41,7 +44,7 @@
     card.popover = "manual";
     const body = document.createElement("span");
     body.id = "term-meaning";
-    for (const part of text.childNodes) body.append(part.cloneNode(true));
+    body.append(...text.childNodes);
     for (const part of body.querySelectorAll("[id]")) part.removeAttribute("id");
     const more = document.createElement("a");
     more.href = a.href;

@@ -65,14 +65,14 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
   };
 
   return (
-    <div class="weights-map">
+    <div class={`weights-map${keys.length <= 8 ? " weights-large" : ""}`}>
       <div class="weights-edges">
         <div class="weights-scroll" ref={box} onScroll={edges}>
           <table
             ref={table}
             role="grid"
             aria-label={`${name}: rows are queries, columns are keys`}
-            class={`weights-grid${keys.length <= 8 ? " weights-large" : ""}`}
+            class="weights-grid"
             onKeyDown={walk}
             onPointerOver={point}
             onClick={click}

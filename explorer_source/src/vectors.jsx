@@ -6,6 +6,8 @@ import style from "./vectors.css";
 
 const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 const STEP = 0.1;
+// A handle at the edge of where tokens can go is seen whole.
+const ROOM = 1.13;
 const dot = ([a, b], [c, d]) => a * c + b * d;
 // Minus signs of one width, and no "-0.000".
 const show = (number, digits = 3) => (number.toFixed(digits) * 1).toFixed(digits).replace("-", "−");
@@ -19,6 +21,7 @@ export function Vectors({ words, axes, x, query, limit }) {
   const [scaled, setScaled] = useState(true);
   const [group] = useState(() => `vectors-${Math.random().toString(36).slice(2)}`);
   const plane = useRef();
+  const reach = limit * ROOM;
   const grip = useRef(null);
 
   const temperature = TEMPERATURES[heat];
@@ -37,19 +40,24 @@ export function Vectors({ words, axes, x, query, limit }) {
   const under = (event) => {
     const { left, top, width, height } = plane.current.getBoundingClientRect();
     const [across, down] = [(event.clientX - left) / width, (event.clientY - top) / height];
-    return [(2 * across - 1) * limit, (1 - 2 * down) * limit];
+    return [(2 * across - 1) * reach, (1 - 2 * down) * reach];
   };
-  const grab = (event, i) => {
+  // Where handles lie on each other, the nearest is taken; of equals, the one in use.
+  const grab = (event) => {
     if (event.button) return;
-    event.currentTarget.setPointerCapture(event.pointerId);
     const [across, up] = under(event);
-    grip.current = [points[i][0] - across, points[i][1] - up];
+    const far = points.map(([x, y], i) => Math.hypot(x - across, y - up) - (i === active) * 1e-9);
+    const i = far.indexOf(Math.min(...far));
+    const [x, y] = points[i];
+    event.currentTarget.setPointerCapture(event.pointerId);
+    grip.current = { i, across: x - across, up: y - up };
+    plane.current.querySelectorAll(".vectors-handle")[i].focus({ preventScroll: true });
     setActive(i);
   };
-  const drag = (event, i) => {
+  const drag = (event) => {
     if (!grip.current) return;
     const [across, up] = under(event);
-    put(i, [across + grip.current[0], up + grip.current[1]]);
+    put(grip.current.i, [across + grip.current.across, up + grip.current.up]);
   };
   const drop = () => (grip.current = null);
   const press = (event, i) => {
@@ -90,14 +98,18 @@ export function Vectors({ words, axes, x, query, limit }) {
       <div class="vectors-parts">
         <div>
           <div class="vectors-plane" ref={plane} onClick={(event) => put(active, under(event))}>
-            <Picture {...{ points, mix, limit, axes }} />
+            <Picture {...{ points, mix, limit, reach, axes }} />
             {points.map((point, i) => (
               <div
                 key={i}
                 role="slider"
                 tabIndex={0}
                 class={`vectors-handle vectors-${i}${i === asking ? " vectors-query" : ""}`}
-                style={{ left: `${50 + (50 * point[0]) / limit}%`, top: `${50 - (50 * point[1]) / limit}%` }}
+                style={{
+                  left: `${50 + (50 * point[0]) / reach}%`,
+                  top: `${50 - (50 * point[1]) / reach}%`,
+                  zIndex: i === active ? 1 : 0,
+                }}
                 aria-label={`${words[i]}${i === asking ? ", the query" : ""}`}
                 aria-valuemin={-limit}
                 aria-valuemax={limit}
@@ -105,13 +117,14 @@ export function Vectors({ words, axes, x, query, limit }) {
                 aria-valuetext={point.map((at, axis) => `${axes[axis]} ${show(at, 1)}`).join(", ")}
                 onFocus={() => setActive(i)}
                 onKeyDown={(event) => press(event, i)}
-                onPointerDown={(event) => grab(event, i)}
-                onPointerMove={(event) => drag(event, i)}
+                onMouseDown={(event) => event.preventDefault()} // it would focus the one on top
+                onPointerDown={grab}
+                onPointerMove={drag}
                 onPointerUp={drop}
                 onPointerCancel={drop}
                 onClick={(event) => event.stopPropagation()}
               >
-                <span class={i % 2 ? "vectors-below" : null}>{words[i]}</span>
+                <span class={isBelow(point, i, limit) ? "vectors-below" : null} style={shift(point, limit)}>{words[i]}</span>
               </div>
             ))}
           </div>
@@ -154,20 +167,27 @@ export function Vectors({ words, axes, x, query, limit }) {
 }
 Vectors.style = style;
 
+// A word stays in the plane: at its upper edge below the handle, at the sides beside it.
+const isBelow = ([, up], i, limit) => (Math.abs(up) > 0.75 * limit ? up > 0 : i % 2);
+const shift = ([across], limit) => {
+  const far = Math.max(0, Math.abs(across) / limit - 0.7) / 0.3;
+  return { transform: `translateX(${-50 - 50 * far * Math.sign(across)}%)` };
+};
+
 // The grid, the arrows, and the mix as a dashed arrow that ends in a diamond.
-function Picture({ points, mix, limit, axes }) {
+function Picture({ points, mix, limit, reach, axes }) {
   const lines = Array.from({ length: 2 * limit + 1 }, (_, i) => i - limit);
   return (
-    <svg viewBox={`${-limit} ${-limit} ${2 * limit} ${2 * limit}`} aria-hidden="true">
+    <svg viewBox={`${-reach} ${-reach} ${2 * reach} ${2 * reach}`} aria-hidden="true">
       {lines.map((at) => (
         <g key={at} class={at ? "vectors-grid" : "vectors-axis"}>
-          <line x1={at} x2={at} y1={-limit} y2={limit} />
-          <line y1={at} y2={at} x1={-limit} x2={limit} />
+          <line x1={at} x2={at} y1={-reach} y2={reach} />
+          <line y1={at} y2={at} x1={-reach} x2={reach} />
         </g>
       ))}
       <g style={{ fontSize: `${limit / 13}px` }}>
-        <text x={limit * 0.98} y={limit * 0.08} text-anchor="end">{axes[0]} →</text>
-        <text x={-limit * 0.03} y={-limit * 0.92} text-anchor="end">{axes[1]} ↑</text>
+        <text x={reach * 0.98} y={reach * 0.08} text-anchor="end">{axes[0]} →</text>
+        <text x={-reach * 0.03} y={-reach * 0.92} text-anchor="end">{axes[1]} ↑</text>
       </g>
       {points.map(([across, up], i) => (
         <line key={i} class={`vectors-arrow vectors-${i}`} x2={across} y2={-up} />

@@ -1,8 +1,7 @@
 """Build the site from the records, with nothing executed.
 
-Run as `python -m tools.site [--check]`: records what is stale, then runs Jupyter Book.
-The module is also a Sphinx extension, so that `jupyter-book build .` finds the records
-too: it fills the cache of MyST-NB from them, and refuses to build what is stale.
+Run as `python -m tools.site [--check]`: records what is stale, then runs Jupyter Book,
+which calls `tools.site.extension`.
 """
 
 import argparse
@@ -11,30 +10,23 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from tools.address import repository_address
 
 # The heavy imports stand inside the functions: a run that has nothing to do stays fast.
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("attention_lib", "book", "chapters", "notebooks", "tools")
-INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
-# In the order in which they hook in; the last look at the pages that are written.
-PARTS: tuple[str, ...]
-PARTS = ("site.head", "site.launch", "site.program", "site.learn", "site.formulas")
-PARTS += ("site.punctuation", "site.terms", "site.search", "site.api")
-PARTS += ("site.code_links",)
-PARTS += ("site.accessible", "site.icons", "site.lightness", "site.typefaces")
-PARTS += ("site.purge", "site.bundle", "site.scrolling")
 SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
+SOURCES = ("attention_lib", "book", "chapters", "notebooks")
+# What tools/check and tools/export do begins when the pages are there.
+SOURCES += ("tools/record", "tools/site")
+INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
 
 
 def main(root: Path = ROOT) -> int:
     """Bring the site up to date, and return the command's exit status."""
-    parser = argparse.ArgumentParser(prog="tools.site.build", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tools.site", description=__doc__)
     parser.add_argument(
         "--check", action="store_true", help="build every page anew; record nothing"
     )
@@ -57,21 +49,22 @@ def main(root: Path = ROOT) -> int:
     return status
 
 
-def digest(root: Path) -> str:
-    """Return one hash of everything that the site is made from, its address too."""
-    found = hashlib.sha256(str(repository_address(root)).encode())
-    for path in _inputs(root):
-        found.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()
-
-
-def _inputs(root: Path) -> Iterator[Path]:
+def made_from(root: Path) -> Iterator[Path]:
     """Yield the files that the site is made from, in a fixed order."""
     yield from (root / name for name in SETTINGS)
+    yield from sorted((root / "tools").glob("*.py"))
     for folder in SOURCES:
         paths = sorted((root / folder).rglob("*"))
         yield from (p for p in paths if p.is_file() and p.suffix != ".pyc")
+
+
+def digest(root: Path) -> str:
+    """Return one hash of everything that the site is made from, its address too."""
+    found = hashlib.sha256(str(repository_address(root)).encode())
+    for path in made_from(root):
+        found.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def is_current(root: Path) -> bool:
@@ -113,77 +106,6 @@ def _build(root: Path, everything: bool) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-def setup(app: Any) -> dict[str, bool]:
-    """Hook into Sphinx."""
-    for part in PARTS:
-        import_module(f"tools.{part}").setup(app)
-    # "env": when a part of this extension changes, every page is read anew.
-    app.add_config_value("book_extension", _extension(), "env", [str])
-    app.connect("builder-inited", _fill_cache)
-    app.connect("source-read", _depend_on_record)
-    app.connect("env-get-outdated", _depend_on_static)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def _extension() -> str:
-    """Return one hash of the extension's code."""
-    found = hashlib.sha256()
-    for path in sorted((ROOT / "tools").rglob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
-
-
-def _fill_cache(app: Any) -> None:
-    """Put every record into the cache that MyST-NB looks into.
-
-    Raises:
-        ExtensionError: a record is stale; the build would execute its chapter.
-    """
-    from jupyter_cache import get_cache
-    from jupyter_cache.base import CacheBundleIn
-    from nbformat import NotebookNode
-    from sphinx.errors import ExtensionError
-
-    from tools.chapters import chapter_paths, notebook_path, read_chapter
-    from tools.record.convert import unfolded
-    from tools.record.drafts import read_record
-    from tools.record.freshness import stale_causes
-
-    root = Path(app.srcdir)
-    cache = get_cache(app.env.mystnb_config.execution_cache_path)
-    for chapter in chapter_paths(root):
-        path = notebook_path(chapter)
-        record = read_record(path)
-        causes = stale_causes(read_chapter(chapter), record, root)
-        if record is None or causes:
-            text = f"{chapter.stem}: {', '.join(causes)}: run `make notebooks`"
-            raise ExtensionError(text)
-        for cell in record.cells:
-            cell.metadata = NotebookNode(unfolded(cell))
-        bundle = CacheBundleIn(record, str(path))
-        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-
-
-def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:
-    """Have a page built again when its record changes, though its chapter did not."""
-    folder, _, stem = docname.rpartition("/")
-    if folder == "chapters":
-        app.env.note_dependency(str(Path(app.srcdir) / "notebooks" / f"{stem}.ipynb"))
-
-
-def _depend_on_static(app: Any, *_: Any) -> list[str]:
-    """Have one page built again when something that pages load changed.
-
-    Sphinx copies styles and pictures only when it has a page to write.
-    """
-    source, built = Path(app.srcdir) / "book/_static", Path(app.outdir) / "_static"
-    for path in (path for path in source.rglob("*") if path.is_file()):
-        copy = built / path.relative_to(source)
-        if not copy.is_file() or copy.read_bytes() != path.read_bytes():
-            return [str(app.config.root_doc)]
-    return []
 
 
 if __name__ == "__main__":

@@ -9,9 +9,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from sphinx.errors import ExtensionError
+
 from tools.address import colab_folder, page_links, repository_address
+from tools.site.hooks import when_built
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "book/_templates"
+OURS = {"404.html"}  # a page of its own, in place of none of the theme's
 NOTEBOOKS = "notebooks"
 
 
@@ -21,9 +25,10 @@ def setup(app: Any) -> None:
     app.add_config_value("book_address", None, "html", [str, type(None)])
     app.add_config_value("book_colab_folder", None, "html", [str, type(None)])
     app.connect("config-inited", _configure)
+    app.connect("builder-inited", _compare_templates)
     # Before the theme tries its templates, at 500, to leave out those that are empty.
     app.connect("html-page-context", _add_tools, priority=400)
-    app.connect("build-finished", _copy_notebooks)
+    when_built(app, _copy_notebooks)
 
 
 def _configure(app: Any, config: Any) -> None:
@@ -33,16 +38,30 @@ def _configure(app: Any, config: Any) -> None:
     config.templates_path.insert(0, str(TEMPLATES))
 
 
+def _compare_templates(app: Any) -> None:
+    """Refuse a template that no longer stands in for one of the theme's.
+
+    Raises:
+        ExtensionError: the theme has no template of this name, and would use none.
+    """
+    if app.builder.format != "html":
+        return
+    folders = [Path(folder) for folder in app.builder.theme.get_theme_dirs()]
+    for path in TEMPLATES.rglob("*.html"):
+        name = path.relative_to(TEMPLATES)
+        if path.name not in OURS and not any([*f.glob(f"**/{name}")] for f in folders):
+            raise ExtensionError(f"the theme has no {name}: mend book/_templates")
+
+
 def _add_tools(
     app: Any, pagename: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Give the templates `book_tools`: what a page's links do, and where they lead."""
     tools: dict[str, str] = {}
-    stem = _chapter(app, pagename)
-    if stem and app.config.book_colab_folder:
-        tools["colab"] = f"{app.config.book_colab_folder}/{stem}.ipynb"
-    if stem and _notebook(app, stem).is_file():
-        tools["notebook"] = context["pathto"](f"{NOTEBOOKS}/{stem}.ipynb", 1)
+    if record := _record(app, pagename):
+        tools["notebook"] = context["pathto"](f"{NOTEBOOKS}/{record.name}", 1)
+        if app.config.book_colab_folder:
+            tools["colab"] = f"{app.config.book_colab_folder}/{record.name}"
     if pagename in app.env.found_docs:
         source = str(app.env.doc2path(pagename, base=False))
         title = app.env.titles[pagename].astext()
@@ -50,24 +69,18 @@ def _add_tools(
     context["book_tools"] = tools
 
 
-def _chapter(app: Any, pagename: str) -> str | None:
-    """Return a chapter's stem, or None for another page."""
+def _record(app: Any, pagename: str) -> Path | None:
+    """Return a chapter's notebook, or None for another page."""
     folder, _, stem = pagename.rpartition("/")
-    return stem if folder == "chapters" and pagename in app.env.found_docs else None
+    path = Path(app.srcdir) / NOTEBOOKS / f"{stem}.ipynb"
+    return path if folder == "chapters" and path.is_file() else None
 
 
-def _notebook(app: Any, stem: str) -> Path:
-    return Path(app.srcdir) / NOTEBOOKS / f"{stem}.ipynb"
-
-
-def _copy_notebooks(app: Any, exception: Exception | None) -> None:
+def _copy_notebooks(app: Any) -> None:
     """Put the chapters' records beside the pages, for "Download notebook"."""
-    if exception or app.builder.format != "html":
-        return
     folder = Path(app.outdir) / NOTEBOOKS
     shutil.rmtree(folder, ignore_errors=True)  # a chapter may have gone
-    for page in sorted(app.env.found_docs):
-        stem = _chapter(app, page)
-        if stem and _notebook(app, stem).is_file():
-            folder.mkdir(exist_ok=True)
-            shutil.copyfile(_notebook(app, stem), folder / f"{stem}.ipynb")
+    folder.mkdir()
+    for page in app.env.found_docs:
+        if record := _record(app, page):
+            shutil.copyfile(record, folder / record.name)

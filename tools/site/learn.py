@@ -32,11 +32,7 @@ def _leave_quiz(translator: Any, node: QuizNode) -> None:
 
 def _visit_part(translator: Any, node: QuizPart) -> None:
     tag, right = node["tag"], node.get("right")
-    # A book on one page is for paper, where nothing unfolds.
-    shown = {"open": ""} if translator.builder.name == "singlehtml" else {}
-    options = shown if tag == "details" else {}
-    if right is not None:
-        options = {"data-right": str(right).lower()}
+    options = {} if right is None else {"data-right": str(right).lower()}
     start = str(translator.starttag(node, tag, **options))
     if tag == "details":
         start += "<summary>Answers</summary>\n"

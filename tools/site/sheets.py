@@ -1,89 +1,177 @@
-"""Joining the texts of style sheets, so that one file does what several did."""
+"""Light style sheets: without the rules that no page can need, with fonts inside.
 
-import posixpath
+A font that stands in its style sheet is there when the sheet is: nothing jumps when it
+arrives, and a page that is opened as a file needs no leave to load it. So the faces of
+text and formulas and the theme's icons are cut to the characters of the pages, and
+written into the sheets that name them. Other fonts are fetched when a page asks.
+
+The theme's sheet brings all of Bootstrap and 1,800 icons. A rule of it is left out when
+each of its selectors asks for a class or an id that no page has and no script names.
+"""
+
+import base64
+import hashlib
+import io
 import re
-from collections.abc import Iterable
+import shutil
+from html import unescape
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
-QUOTED = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
-ADDRESS = rf"url\(\s*(?:{QUOTED}|[^)'\"]*)\s*\)"
-# What stands in a comment or in a quoted text is no address.
-TOKEN = re.compile(
-    rf"(?P<comment>/\*.*?\*/)|(?P<charset>@charset[^;]*;\s*)"
-    rf"|@import\s*(?P<file>{ADDRESS}|{QUOTED})(?P<media>[^;]*);"
-    rf"|(?P<address>{ADDRESS})|(?P<text>{QUOTED})",
-    re.IGNORECASE | re.DOTALL,
-)
+from sphinx.errors import ExtensionError
 
-# A sheet: its path below the site's folder, and the media that it is for, "" for all.
-Sheet = tuple[str, str]
+from tools.chapters import ROOT, site_pages
+from tools.site.hooks import when_built
+
+HERE = Path(__file__).parent
+THEME = "styles/pydata-sphinx-theme.css"
+# The fonts that a sheet gets. A formula may ask for others, which then come as files.
+FONTS = {
+    THEME: ("fa-solid-900",),
+    "fonts.css": (
+        "source-serif-4-latin-400-normal",
+        "source-serif-4-latin-400-italic",
+        "source-serif-4-latin-600-normal",
+        "source-sans-3-latin-wght-normal",
+    ),
+    "katex.css": (
+        "KaTeX_Main-Regular",
+        "KaTeX_Math-Italic",
+        *(f"KaTeX_Size{size}-Regular" for size in (1, 2, 3, 4)),
+    ),
+}
+# Cutting takes seconds, and most edits need no new glyph.
+KEPT = ROOT / "_build/fonts"
+NAMED = re.compile(r'\b(?:class|id)="([^"]*)"')
+WORD = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+# Sphinx's index of all words holds any name; it runs no code on classes.
+UNREAD = "searchindex.js"
+# Bootstrap's script makes these of two words.
+MADE = re.compile(r"bs-tooltip-|tooltip|show|fade|collaps|modal|dropdown")
+RULE = re.compile(r"([^{};]+)\{([^{}]*)\}")
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+# Commas of a list of selectors; those in brackets are no ends of one.
+COMMA = re.compile(r",(?![^(]*\))")
+IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^]]*\]")
+CLASS_OR_ID = re.compile(r"[.#](-?[A-Za-z_][\w-]*)", re.ASCII)
+# An icon's character lies where no language has any.
+ICON = re.compile(r'content:"\\([ef][0-9a-f]{3})"')
+CODE = re.compile(r"\\([ef][0-9a-f]{3})\b|[\ue000-\uf8ff]")
 
 
-def joined(site: Path, sheets: Iterable[Sheet], folder: str) -> str:
-    """Return the text of sheets, one after the other, for a file in a folder.
+def setup(app: Any) -> None:
+    """Hook into Sphinx."""
+    app.add_css_file("katex.css", priority=400)
+    app.add_css_file("fonts.css", priority=400)
+    when_built(app, _write_sheets)
 
-    What they import stands in its place; relative addresses lead from the folder.
+
+def _write_sheets(app: Any) -> None:
+    """Write the three sheets anew from their sources."""
+    static, katex = Path(app.outdir) / "_static", HERE / "katex"
+    shutil.copytree(katex / "fonts", static / "katex/fonts", dirs_exist_ok=True)
+    shutil.copy(katex / "LICENSE", static / "katex")
+    names, characters = _shown(Path(app.outdir))
+    folders = [Path(folder) / "static" for folder in app.builder.theme.get_theme_dirs()]
+    theme = next(path for folder in folders if (path := folder / THEME).is_file())
+    formulas = (katex / "katex.min.css").read_text(encoding="utf-8")
+    sheets = {
+        THEME: with_silent_icons(purged(theme.read_text(encoding="utf-8"), names)),
+        "fonts.css": (HERE / "faces.css").read_text(encoding="utf-8"),
+        "katex.css": formulas.replace("url(fonts/", "url(katex/fonts/"),
+    }
+    others = set(static.rglob("*.css")) - {static / name for name in sheets}
+    texts = [*sheets.values(), *(path.read_text(encoding="utf-8") for path in others)]
+    for icon in (icon for text in texts for icon in CODE.finditer(text)):
+        characters.add(chr(int(icon[1], 16)) if icon[1] else icon[0])
+    for name, css in sheets.items():
+        (static / name).write_text(
+            embedded(css, static / name, FONTS[name], characters)
+        )
+
+
+def _shown(site: Path) -> tuple[set[str], set[str]]:
+    """Return the names that rules may ask for, and the characters of all pages."""
+    names, characters = set[str](), {*map(chr, range(32, 127)), "\xa0"}
+    for page in site_pages(site):
+        text = page.read_text(encoding="utf-8")
+        characters.update(unescape(text))
+        names.update(*(found.split() for found in NAMED.findall(text)))
+    for script in site.rglob("*.js"):
+        if script.name != UNREAD:
+            text = script.read_text(encoding="utf-8")
+            characters.update(text)
+            names.update(WORD.findall(text))
+    return names, characters
+
+
+def purged(css: str, names: set[str]) -> str:
+    """Return a style sheet without what needs a class or an id outside of `names`."""
+
+    def can_match(selector: str) -> bool:
+        found = CLASS_OR_ID.findall(IN_BRACKETS.sub("", selector))
+        return all(name in names or MADE.match(name) for name in found)
+
+    def replace(rule: re.Match[str]) -> str:
+        kept = ",".join(filter(can_match, COMMA.split(rule[1])))
+        return f"{kept}{{{rule[2]}}}" if kept else ""
+
+    licences = [text for text in COMMENT.findall(css) if text.startswith("/*!")]
+    return "\n".join([*licences, RULE.sub(replace, COMMENT.sub("", css))])
+
+
+def with_silent_icons(css: str) -> str:
+    """Return the theme's sheet with icons of which a screen reader says nothing.
 
     Raises:
-        ValueError: a sheet imports what is not a file of the site, or under a condition
-            that is no media query.
+        ExtensionError: the sheet shows no icon.
     """
-    return "".join(_text(site, path, media, folder) for path, media in sheets)
+    # The empty text after the slash is what is said.
+    css, count = ICON.subn(r'content:"\\\1";content:"\\\1"/""', css)
+    if not count:
+        raise ExtensionError(f"{THEME} shows no icon of a page: mend {__file__}")
+    return css
 
 
-def _text(site: Path, path: str, media: str, folder: str) -> str:
-    """Return one sheet's text, for its media only."""
-    start = posixpath.dirname(path)
+def embedded(
+    css: str, sheet: Path, fonts: tuple[str, ...], characters: set[str]
+) -> str:
+    """Return the text of a sheet with these fonts inside, cut.
 
-    def replace(match: re.Match[str]) -> str:
-        if match["charset"]:  # the joined file is UTF-8, as all of them
-            return ""
-        if match["file"]:
-            address, condition = bare(match["file"]), match["media"].strip()
-            target = posixpath.normpath(posixpath.join(start, urlsplit(address).path))
-            if is_elsewhere(address) or re.match(r"layer|supports", condition):
-                raise ValueError(f"{path} cannot be joined: {match[0]}")
-            return _text(site, target, condition, folder)
-        if match["address"]:
-            return moved(match["address"], start, folder)
-        return match[0]
-
-    css = (site / path).read_text(encoding="utf-8").removeprefix("\ufeff")
-    css = TOKEN.sub(replace, css)
-    return f"@media {media}{{{css}\n}}\n" if media else f"{css}\n"
-
-
-def moved(address: str, start: str, folder: str) -> str:
-    """Return a `url(…)` of a sheet in `start`, for a sheet in `folder`."""
-    words = bare(address)
-    if is_elsewhere(words) or words.startswith(("#", "/")) or not words:
-        return address
-    path, mark, rest = re.fullmatch(r"([^?#]*)([?#]?)(.*)", words, re.DOTALL).groups()  # type: ignore[union-attr]
-    path = posixpath.relpath(posixpath.join(start, path), folder or ".")
-    return f'url("{path}{mark}{rest}")'
-
-
-def bare(address: str) -> str:
-    """Return an address without `url()` and quotation marks."""
-    inner = re.sub(r"^url\(\s*|\s*\)$", "", address, flags=re.IGNORECASE)
-    return inner[1:-1] if inner[:1] in {'"', "'"} else inner
-
-
-def is_elsewhere(address: str) -> bool:
-    """Say whether an address names a scheme or a host: `data:` or another site."""
-    parts = urlsplit(address)
-    return bool(parts.scheme or parts.netloc)
-
-
-def below(site: Path, page: Path, address: str) -> str:
-    """Return the path below the site's folder of a file that a page links.
-
-    "" where it is none of the site's files.
+    Raises:
+        ExtensionError: it does not name one of them.
     """
-    path = unquote(urlsplit(address).path)
-    file = (page.parent / path).resolve()
-    if is_elsewhere(address) or not path or not file.is_file():
-        return ""
-    inside = file.is_relative_to(site.resolve())
-    return file.relative_to(site.resolve()).as_posix() if inside else ""
+    for font in fonts:
+        address = re.compile(rf"url\(([^)]*/{font}\.woff2)\)")
+        if not (found := address.search(css)):
+            raise ExtensionError(f"{sheet.name} names no {font}.woff2: mend {__file__}")
+        data = base64.b64encode(_cut_once(sheet.parent / found[1], characters))
+        css = address.sub(f"url(data:font/woff2;base64,{data.decode()})", css)
+    return css
+
+
+def _cut_once(font: Path, characters: set[str]) -> bytes:
+    """Return a font with these characters only, from the last build where it can be."""
+    asked = font.read_bytes() + "".join(sorted(characters)).encode()
+    path = KEPT / f"{font.stem}-{hashlib.sha256(asked).hexdigest()[:16]}.woff2"
+    if not path.is_file():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        for old in KEPT.glob(f"{font.stem}-*"):
+            old.unlink(missing_ok=True)
+        path.write_bytes(cut(font, characters))
+    return path.read_bytes()
+
+
+def cut(font: Path, characters: set[str]) -> bytes:
+    """Return a font with those of the characters that it has."""
+    from fontTools import subset  # type: ignore[import-untyped]
+    from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
+
+    options = subset.Options(flavor="woff2", hinting=False, desubroutinize=True)
+    with TTFont(font, recalcTimestamp=False) as whole:
+        cutter = subset.Subsetter(options)
+        cutter.populate(text="".join(characters))
+        cutter.subset(whole)
+        whole.flavor = "woff2"
+        whole.save(file := io.BytesIO())
+    return file.getvalue()

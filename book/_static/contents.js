@@ -1,0 +1,58 @@
+// The contents of a page: which section is being read, and the drawers of a phone.
+(() => {
+  // The section is the last whose heading is above a line a quarter down the screen.
+  // Bootstrap asks which headings are in a band, and names none where there is none.
+  document.body.removeAttribute("data-bs-spy");
+  const list = document.getElementById("pst-secondary-sidebar");
+  const links = [...document.querySelectorAll("#pst-page-toc-nav a[href^='#']")];
+  const places = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
+  let now = null;
+  let asked = false;
+  const look = () => {
+    asked = false;
+    const page = document.documentElement;
+    const atEnd = innerHeight + scrollY >= page.scrollHeight - 2;
+    const above = places.findLastIndex((place) => place?.getBoundingClientRect().top <= innerHeight / 4);
+    const link = links[atEnd ? links.length - 1 : Math.max(above, 0)];
+    if (link === now) return;
+    now = link;
+    for (const other of links) {
+      other.classList.toggle("active", other === link);
+      if (other === link) other.setAttribute("aria-current", "location");
+      else other.removeAttribute("aria-current");
+    }
+    // Only the list scrolls: scrollIntoView would also stop the page where it is going.
+    const [box, room] = [link, list].map((element) => element.getBoundingClientRect());
+    if (box.top < room.top || box.bottom > room.bottom) list.scrollTop += box.top - room.top - room.height / 3;
+  };
+  const ask = () => {
+    if (!asked) requestAnimationFrame(look);
+    asked = true;
+  };
+  if (links.length) {
+    addEventListener("scroll", ask, { passive: true });
+    addEventListener("resize", ask);
+    look();
+  }
+
+  // The theme opens a drawer, and closes it by Escape or a tap beside it. It moves the
+  // list into the dialog and back, so this button stands in the list.
+  for (const name of ["primary", "secondary"]) {
+    const sidebar = document.getElementById(`pst-${name}-sidebar`);
+    if (!sidebar?.textContent.trim()) {
+      for (const button of document.querySelectorAll(`.${name}-toggle`)) button.hidden = true;
+      continue;
+    }
+    const close = document.createElement("button");
+    close.type = "button";
+    close.className = "drawer-close";
+    close.textContent = "Close";
+    sidebar.prepend(close);
+  }
+  addEventListener("click", (event) => {
+    const dialog = event.target.closest?.("dialog");
+    const link = event.target.closest?.("a[href*='#']");
+    const here = link && link.pathname === location.pathname;
+    if (dialog && (here || event.target.closest(".drawer-close"))) dialog.close();
+  });
+})();

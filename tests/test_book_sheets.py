@@ -1,0 +1,111 @@
+"""The style sheets are light, and do what the theme's whole ones do."""
+
+from pathlib import Path
+
+import pydata_sphinx_theme
+import pytest
+from fontTools.ttLib import TTFont
+from playwright.sync_api import Browser
+from sphinx.errors import ExtensionError
+
+from tools.chapters import SITE
+from tools.check.pages import css_addresses
+from tools.site import sheets
+from tools.site.sheets import FONTS, THEME, cut, embedded, purged, with_silent_icons
+
+FONT = SITE / "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2"
+WHOLE = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
+# Where each element is, and how it looks.
+LOOK = """() => [...document.querySelectorAll("body *")].map((e) => {
+    const box = e.getBoundingClientRect(), look = getComputedStyle(e);
+    const kept = ["color", "backgroundColor", "fontFamily", "fontSize", "borderColor"];
+    return [e.tagName, e.className, box.x, box.y, box.width, box.height,
+        ...kept.map((name) => look[name])].join(" ");
+})"""
+SWAP = """(address) => new Promise((done) => {
+    const link = document.querySelector("link[href*='pydata-sphinx-theme.css']");
+    link.onload = () => requestAnimationFrame(done);
+    link.href = address;
+})"""
+
+
+@pytest.mark.parametrize("name", ["chapters/01-toy-attention", "book/index", "search"])
+def test_pages_look_as_with_the_whole_sheet(browser: Browser, name: str) -> None:
+    with browser.new_page() as page:
+        page.goto((SITE / f"{name}.html").as_uri())
+        page.wait_for_load_state("load")
+        page.evaluate("document.activeElement.blur()")
+        before = page.evaluate(LOOK)
+        page.evaluate(SWAP, (WHOLE / THEME).as_uri())
+        assert page.evaluate(LOOK) == before
+
+
+def test_icons_are_shown_and_silent(browser: Browser) -> None:
+    with browser.new_page() as page:
+        page.goto((SITE / "chapters/01-toy-attention.html").as_uri())
+        said = page.evaluate(
+            """async () => {
+                await document.fonts.ready;
+                const icons = [...document.querySelectorAll("[class*='fa-']")];
+                return icons.map((e) => getComputedStyle(e, "::before").content);
+            }"""
+        )
+    assert len(said) > 8
+    assert [text for text in said if not text.endswith(' / ""')] == []
+
+
+@pytest.mark.parametrize("name", FONTS)
+def test_sheet_holds_its_fonts_and_leads_to_the_others(name: str) -> None:
+    path = SITE / "_static" / name
+    css = path.read_text(encoding="utf-8")
+    assert css.count("url(data:font/woff2") == len(FONTS[name])
+    # Bootstrap has drawings inside; what else is named must be there.
+    named = [
+        address for address in css_addresses(css) if not address.startswith("data")
+    ]
+    assert [a for a in named if not (path.parent / a).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("css", "left"),
+    [
+        (".a{x:1}.gone{x:1}", ".a{x:1}"),
+        (".a .gone,.a>b,#gone{x:1}", ".a>b{x:1}"),
+        (".a:not(.gone,.lost){x:1}", ".a:not(.gone,.lost){x:1}"),
+        (":is(.gone,.a) b,[c=gone]{x:1}", ":is(.gone,.a) b,[c=gone]{x:1}"),
+        ("@media print{.gone{x:1}p{x:1}}b{x:1}", "@media print{p{x:1}}b{x:1}"),
+        ('@charset "UTF-8";@font-face{src:b}', '@charset "UTF-8";@font-face{src:b}'),
+        (".tooltip-arrow{x:1}/* .b */i{x:1}", ".tooltip-arrow{x:1}i{x:1}"),
+        ("/*! MIT .com */.a{x:1}", "/*! MIT .com */\n.a{x:1}"),
+    ],
+)
+def test_purged_keeps_what_a_page_can_need(css: str, left: str) -> None:
+    assert purged(css, {"a"}).strip() == left
+
+
+def test_theme_that_changed_is_refused() -> None:
+    with pytest.raises(ExtensionError, match="shows no icon"):
+        with_silent_icons('.fa-bars:before{content:var(--fa-bars)}p{content:"a"}')
+    with pytest.raises(ExtensionError, match=r"t\.css names no fa-solid-900\.woff2"):
+        embedded(
+            "@font-face{src:url(fonts/icons.woff2)}", Path("t.css"), FONTS[THEME], {"a"}
+        )
+
+
+def test_font_has_what_is_shown_and_is_cut_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts = list[set[str]]()
+
+    def counted(font: Path, characters: set[str]) -> bytes:
+        cuts.append(characters)
+        return cut(font, characters)
+
+    monkeypatch.setattr(sheets, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(sheets, "cut", counted)
+    for shown in ({"\uf0c9"}, {"\uf0c9"}, {"\uf0c9", "\uf186"}):
+        sheets._cut_once(FONT, shown)
+    assert len(cuts) == 2
+    (kept,) = (tmp_path / "kept").iterdir()
+    with TTFont(kept) as font:
+        assert set(font.getBestCmap()) == {0xF0C9, 0xF186}

@@ -1,0 +1,185 @@
+"""Every page of the built site in a browser, and that a visit finds each fault."""
+
+import io
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from tests.browsing import (
+    DESKTOP,
+    PHONE,
+    below_each_other,
+    browser_or_skip,
+    built_pages,
+    empty_parts,
+    listen,
+    served,
+    source_pages,
+    visit,
+)
+from tools.browser import find_browser
+from tools.chapters import SITE
+
+PAGES = source_pages()
+# One of each kind: wide pages are laid out alike.
+WIDE = ["book/index", "book/notation", "book/api/masks", "book/questions"]
+WIDE += ["chapters/03-masks", "chapters/04-multi-head", "chapters/08-training"]
+Window = tuple[Page, list[str]]
+# The ways to colour text that were examined on a page: the next one has most of them.
+SEEN: dict[int, set[str]] = {PHONE: set(), DESKTOP: set()}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with served(SITE) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def windows(browser: Browser) -> Iterator[dict[int, Window]]:
+    """A window of each width, for all pages: scripts and fonts are fetched once."""
+    phone = {"viewport": {"width": PHONE, "height": 900}, "has_touch": True}
+    with (
+        browser.new_page(**phone) as narrow,  # type: ignore[arg-type]
+        browser.new_page(viewport={"width": DESKTOP, "height": 900}) as wide,
+    ):
+        yield {PHONE: (narrow, listen(narrow)), DESKTOP: (wide, listen(wide))}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_has_no_fault_on_a_phone(
+    windows: dict[int, Window], address: str, page: str
+) -> None:
+    assert visit(*windows[PHONE], f"{address}/{page}", SEEN[PHONE]) == []
+
+
+def test_pages_without_a_source_have_no_fault(
+    windows: dict[int, Window], address: str
+) -> None:
+    others = {*built_pages()} - {*PAGES}
+    assert "search.html" in others
+    for page in others:
+        assert visit(*windows[PHONE], f"{address}/{page}", SEEN[PHONE]) == [], page
+
+
+@pytest.mark.parametrize("page", WIDE)
+def test_page_has_no_fault_on_a_desktop(
+    windows: dict[int, Window], address: str, page: str
+) -> None:
+    assert visit(*windows[DESKTOP], f"{address}/{page}.html", SEEN[DESKTOP]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize("page", [*PAGES, "search.html"])
+def test_page_has_no_fault_in_both_themes(
+    windows: dict[int, Window], address: str, page: str, width: int
+) -> None:
+    assert visit(*windows[width], f"{address}/{page}") == []
+
+
+@pytest.mark.parametrize("name", ["book/index", "chapters/03-masks", "search"])
+def test_page_opened_as_a_file_has_no_fault(
+    windows: dict[int, Window], name: str
+) -> None:
+    page, heard = windows[DESKTOP]
+    heard.clear()
+    page.goto((SITE / f"{name}.html").as_uri(), wait_until="load")
+    assert page.locator("main").inner_text().strip()
+    assert heard == []
+
+
+# What is added to a copied page, and what is then said of it.
+WIDE_FORMULA = (
+    '<div class="math"><span class="katex-display" style="display: block; overflow: '
+    'hidden"><span class="katex"><span class="katex-mathml"><math></math><annotation>'
+    'E = mc</annotation></span><span class="katex-html"><span class="katex-base" '
+    'style="width: 400px; display: inline-block">E</span></span></span></span></div>'
+)
+FAULTY = {
+    "console": ("<script>console.error('oops')</script>", "oops"),
+    "page error": ("<script>throw new Error('wrong')</script>", "wrong"),
+    "other host": (
+        '<script src="https://cdn.example.org/a.js"></script>',
+        "https://cdn.example.org/a.js",
+    ),
+    "failed request": ('<script src="absent.js"></script>', "/absent.js"),
+    "sideways scroll": ('<div style="width: 3000px">wide</div>', "HTML"),
+    "sideways scroll, narrow": ('<div style="width: 340px">wide</div>', "at 320"),
+    "formula": (r'<span class="math">\(\frac{1}\)</span>', r"\frac{1}"),
+    "cut formula": (WIDE_FORMULA, "E = mc"),
+    "image": ('<img src="absent.png" alt="nothing">', "/absent.png"),
+    "screen reader": ('<span class="katex">silent</span>', "silent"),
+    "axe": ('<a href="#" style="color: #777; background: #888">pale</a>', "contrast"),
+    "axe, folded": (
+        '<details><summary>Hint</summary><button id="mute"></button></details>',
+        "button-name: #mute",
+    ),
+    "axe, on a shaded ground": (
+        '<pre id="pale"><span style="color: #aaa">pale</span></pre>',
+        "color-contrast: #pale",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[str]]:
+    """What is found on a copied page that has every fault."""
+    site = tmp_path_factory.mktemp("site") / "html"
+    shutil.copytree(SITE, site)
+    page = site / "book/index.html"
+    text = page.read_text(encoding="utf-8")
+    added = "".join(html for html, _ in FAULTY.values())
+    page.write_text(text.replace("</article>", added + "</article>"), encoding="utf-8")
+    size = {"width": PHONE, "height": 900}
+    with served(site) as address, browser.new_page(viewport=size) as window:  # type: ignore[arg-type]
+        found = visit(window, listen(window), f"{address}/book/index.html", set())
+    kinds = {name.split(",")[0] for name in FAULTY}
+    return {kind: [x for x in found if x.startswith(f"{kind}: ")] for kind in kinds}
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+def test_visit_finds_fault(faulty: dict[str, list[str]], fault: str) -> None:
+    wanted = FAULTY[fault][1]
+    assert any(wanted in text for text in faulty[fault.split(",")[0]])
+
+
+def test_picture_that_stops_is_seen(tmp_path: Path) -> None:
+    lines = Image.radial_gradient("L").resize((375, 16000))
+    pieces = [lines, Image.new("L", (375, 4000), 255)]
+    data = [io.BytesIO(), io.BytesIO()]
+    for image, file in zip(pieces, data, strict=True):
+        image.save(file, "JPEG")
+    whole, cut = tmp_path / "whole.jpg", tmp_path / "cut.jpg"
+    whole.write_bytes(data[0].getvalue())
+    cut.write_bytes(below_each_other([file.getvalue() for file in data]))
+    assert empty_parts(whole) == []
+    found = empty_parts(cut)
+    assert [text.split()[3] for text in found] == ["16800", "18000", "18800"]
+
+
+def test_browser_is_the_machines_own_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = SimpleNamespace(
+        chromium=SimpleNamespace(executable_path=str(tmp_path / "own"))
+    )
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    # Without any, a test is skipped, but in CI it would look like a passed one.
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="install Debian's `chromium`"):
+        browser_or_skip(own)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="install"):
+        browser_or_skip(own)
+    (tmp_path / "own").touch()
+    assert find_browser(own) == str(tmp_path / "own")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+    assert find_browser(own) == "/bin/chromium"

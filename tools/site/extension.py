@@ -1,0 +1,96 @@
+"""The Sphinx extension that makes the site, and its parts in their order.
+
+`jupyter-book build .` finds the records by it, too: it fills the cache of MyST-NB from
+them, and refuses to build what is stale.
+"""
+
+import hashlib
+import shutil
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sphinx.errors import ExtensionError
+
+from tools.site.build import ROOT, made_from
+from tools.site.hooks import when_built
+
+# Each hooks in after the one before it, so this is also the order in which they work on
+# a page, and on the finished site: the last writes the style sheets for all of it.
+PARTS = (
+    "head",
+    "launch",
+    "learn",
+    "scripts",
+    "formulas",
+    "punctuation",
+    "api",
+    "code_links",
+    "pictures",
+    "accessible",
+    "sheets",
+)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Hook into Sphinx."""
+    when_built(app, _copy_static)
+    for part in PARTS:
+        import_module(f"tools.site.{part}").setup(app)
+    # "env": when a part of this extension changes, every page is read anew.
+    app.add_config_value("book_extension", code_hash(), "env", [str])
+    app.connect("builder-inited", _fill_cache)
+    app.connect("source-read", _depend_on_record)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def code_hash(root: Path = ROOT) -> str:
+    """Return one hash of the code that pages are made by."""
+    found = hashlib.sha256()
+    for path in made_from(root):
+        if path.suffix == ".py" and "tools" in path.relative_to(root).parts:
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _fill_cache(app: Any) -> None:
+    """Put every record into the cache that MyST-NB looks into.
+
+    Raises:
+        ExtensionError: a record is stale; the build would execute its chapter.
+    """
+    from jupyter_cache import get_cache
+    from jupyter_cache.base import CacheBundleIn
+    from nbformat import NotebookNode
+
+    from tools.chapters import chapter_paths, notebook_path, read_chapter
+    from tools.record.convert import unfolded
+    from tools.record.drafts import read_record
+    from tools.record.freshness import stale_causes
+
+    root = Path(app.srcdir)
+    cache = get_cache(app.env.mystnb_config.execution_cache_path)
+    for chapter in chapter_paths(root):
+        path = notebook_path(chapter)
+        record = read_record(path)
+        causes = stale_causes(read_chapter(chapter), record, root)
+        if record is None or causes:
+            text = f"{chapter.stem}: {', '.join(causes)}: run `make notebooks`"
+            raise ExtensionError(text)
+        for cell in record.cells:
+            cell.metadata = NotebookNode(unfolded(cell))
+        bundle = CacheBundleIn(record, str(path))
+        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+
+def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:
+    """Have a page built again when its record changes, though its chapter did not."""
+    folder, _, stem = docname.rpartition("/")
+    if folder == "chapters":
+        app.env.note_dependency(str(Path(app.srcdir) / "notebooks" / f"{stem}.ipynb"))
+
+
+def _copy_static(app: Any) -> None:
+    """Copy what pages load; Sphinx does so only when it has a page to write."""
+    target = Path(app.outdir) / "_static"
+    shutil.copytree(Path(app.srcdir) / "book/_static", target, dirs_exist_ok=True)

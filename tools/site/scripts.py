@@ -1,0 +1,70 @@
+"""The scripts of a page, each only where it has something to do.
+
+- `views.js` is the program of `attention_lib`'s views, which records leave out.
+- `terms.js` shows what a term means beside its link; without it the link stays. The
+  meanings are the glossary's entries, in `definitions.js`, one file for all pages.
+- `search.js` is what the search page adds to Sphinx's own search, before that runs.
+
+None keeps a page from being shown: all run when it is read, in their order.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from bs4 import BeautifulSoup
+
+from tools.site.hooks import when_built
+
+VIEWS, GLOSSARY = "attention_lib/explorer/views.js", "book/glossary.html"
+
+
+def setup(app: Any) -> None:
+    """Hook into Sphinx."""
+    # After all others have put theirs there.
+    app.connect("html-page-context", _load, priority=900)
+    when_built(app, _write)
+
+
+def _load(
+    app: Any, page: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Have a page load what it has a use for."""
+    body, names = str(context.get("body", "")), list[str]()
+    if 'class="attention-view"' in body:
+        names.append("views.js")
+    if 'std-term"' in body:
+        names += ["definitions.js", "terms.js"]
+        app.add_css_file("terms.css")
+    if page == "search":
+        names.append("search.js")
+    for name in names:
+        app.add_js_file(name, loading_method="defer")
+    # The page of the search has a script of its own that does not wait.
+    if template != "search.html":
+        context["script_files"] = [*map(deferred, context.get("script_files", ()))]
+
+
+def deferred(script: Any) -> Any:
+    """Return a script of a page's head that waits; one without a file, as a module."""
+    waits = {"defer": "defer"} if script.filename else {"type": "module"}
+    attributes = waits | dict(script.attributes)
+    return type(script)(script.filename, priority=script.priority, **attributes)
+
+
+def _write(app: Any) -> None:
+    """Put the program, and what each term means, beside what all pages load."""
+    static, glossary = Path(app.outdir) / "_static", Path(app.outdir) / GLOSSARY
+    shutil.copyfile(Path(app.srcdir) / VIEWS, static / "views.js")
+    if glossary.is_file():
+        found = meanings(glossary.read_text(encoding="utf-8"))
+        text = f"window.bookTerms = {json.dumps(found, ensure_ascii=False)};\n"
+        (static / "definitions.js").write_text(text, encoding="utf-8")
+
+
+def meanings(glossary: str) -> dict[str, str]:
+    """Return the HTML of each definition, by the name of its place on the page."""
+    terms = BeautifulSoup(glossary, "html.parser").select("dl.glossary > dt[id]")
+    entries = ((term, term.find_next_sibling("dd")) for term in terms)
+    return {str(t["id"]): entry.decode_contents() for t, entry in entries if entry}
