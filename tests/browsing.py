@@ -108,7 +108,8 @@ PICK = """(seen) => {
         const { color, fontSize, fontWeight, textDecorationLine } = getComputedStyle(e);
         const large = parseFloat(fontSize) > 18 && fontSize + fontWeight;
         const link = e.closest("a");
-        const around = link && textDecorationLine + getComputedStyle(link.parentElement).color;
+        const beside = link && getComputedStyle(link.parentElement).color;
+        const around = link && textDecorationLine + beside;
         const way = [color, large, around, look(e)];
         if (known.has(way.join())) continue;
         known.add(way.join());
@@ -120,7 +121,8 @@ PICK = """(seen) => {
 EXAMINE = """async ([where, rules]) => {
     // It would fetch style sheets again, and look for imported ones in the wrong place.
     const asked = {...rules, resultTypes: ["violations"], preload: false};
-    const found = (await axe.run(where ? { include: where } : document, asked)).violations;
+    const parts = where ? { include: where } : document;
+    const found = (await axe.run(parts, asked)).violations;
     return found.flatMap((rule) => rule.nodes.map(
         (node) => `${rule.id}: ${node.target.join(" ")}: ${node.html.slice(0, 160)}`
     ));

@@ -13,7 +13,8 @@ from pathlib import Path
 import yaml
 from bs4 import BeautifulSoup
 
-ROOT = Path(__file__).resolve().parents[1]
+from tools.chapters import ROOT
+
 PARTS = {
     "Inside real models": "kv-cache rotary-positions grouped-query real-weights "
     "latent-attention cross-attention flash-attention long-texts serving",
@@ -40,7 +41,7 @@ print("chapter", {number})
 
 ## Recap
 
-This is a dummy.
+A dummy.
 """
 
 
@@ -69,8 +70,8 @@ def make(folder: Path) -> list[str]:
 
 def build(folder: Path) -> list[str]:
     """Record and build the copy; gives the stops on the first page, in their order."""
-    for command in (["tools.record"], ["tools.site"]):
-        subprocess.run([sys.executable, "-m", *command], cwd=folder, check=True)
+    for tool in ("tools.record", "tools.site"):
+        subprocess.run([sys.executable, "-m", tool], cwd=folder, check=True)
     page = (folder / "_build/html/book/index.html").read_text(encoding="utf-8")
     links = BeautifulSoup(page, "html.parser").select(".road ol a")
     return [Path(str(link["href"])).stem for link in links]

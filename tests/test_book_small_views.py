@@ -13,7 +13,8 @@ from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
 from attention_lib.reproducibility import seeded
 from attention_lib.toy import attention
-from tests.views import Theme, axe_faults, opened
+from tests.browsing import axe_faults
+from tests.views import Theme, opened
 
 X = np.array([[2.0, 0.5], [1.5, 0.3], [0.4, 2.0]])
 WORDS = ["cat", "it", "tired"]

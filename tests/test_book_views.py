@@ -14,7 +14,8 @@ from attention_lib.attention import attention_weights
 from attention_lib.explorer import Interactive, explore_weights
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-from tests.views import FRONT_ENDS, Theme, add_view, axe_faults, html_of, opened
+from tests.browsing import axe_faults
+from tests.views import FRONT_ENDS, Theme, add_view, html_of, opened
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
