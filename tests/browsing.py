@@ -235,10 +235,10 @@ def visit(
         if page.evaluate("document.documentElement.scrollWidth") > NARROWEST:
             faults.append(f"sideways scroll: at {NARROWEST} pixels")
         page.set_viewport_size({"width": PHONE, "height": 900})
-    found = axe_faults(page, seen := set() if seen is None else seen)
-    faults += [f"axe: {text} (light)" for text in found]
+    known = set[str]() if seen is None else seen
+    faults += [f"axe: {text} (light)" for text in axe_faults(page, known)]
     wear(page, "dark")
-    return faults + [f"axe: {x} (dark)" for x in colour_faults(page, seen)] + heard
+    return faults + [f"axe: {x} (dark)" for x in colour_faults(page, known)] + heard
 
 
 def axe_faults(page: Page, seen: set[str] | None = None) -> list[str]:

@@ -1,7 +1,6 @@
 """A copy of the book with the chapters to come, 09 to 23, as dummies, to see it grow.
 
-`python -m tests.dummy_chapters FOLDER` makes the copy, records the dummies by running
-them, builds the site, and checks that the first page lists all stops.
+`python -m tests.dummy_chapters FOLDER` makes it, runs the dummies and builds the site.
 """
 
 import re
