@@ -39,8 +39,6 @@ print("chapter", {number})
 ```
 
 ## Recap
-
-A dummy.
 """
 
 
