@@ -133,6 +133,28 @@ def test_vectors_follow_the_mouse(browser: Browser) -> None:
             np.testing.assert_allclose(agrees(view, 1)[i], wanted, atol=0.051)
 
 
+def test_vectors_give_the_nearest_handle_and_show_it_whole(browser: Browser) -> None:
+    x = np.array([[2.0, 0.5], [2.1, 0.5], [3.0, 3.0]])
+    with opened(browser, explore_vectors(x, WORDS, query=1)) as page:
+        view = live(page)
+        left, down = middle(handle(view, 0))
+        page.mouse.move(left - 3, down)  # the second handle lies over the first
+        page.mouse.down()
+        page.mouse.move(left - 63, down, steps=2)
+        page.mouse.up()
+        moved = points_shown(view)
+        assert moved[0, 0] < 1.9
+        np.testing.assert_allclose(moved[1:], x[1:])
+        plane, edge = (
+            view.locator(css).last.bounding_box()
+            for css in (".vectors-plane", ".vectors-handle")
+        )
+        assert plane
+        assert edge
+        assert edge["x"] + edge["width"] <= plane["x"] + plane["width"]
+        assert edge["y"] >= plane["y"]
+
+
 def test_vectors_follow_a_finger(browser: Browser) -> None:
     with opened(browser, VECTORS, **PHONE) as page:
         view = live(page)
