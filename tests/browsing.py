@@ -107,7 +107,8 @@ PICK = """(seen) => {
         const { color, fontSize, fontWeight, textDecorationLine } = getComputedStyle(e);
         const large = parseFloat(fontSize) > 18 && fontSize + fontWeight;
         const link = e.closest("a");
-        const around = link && textDecorationLine + getComputedStyle(link.parentElement).color;
+        const beside = link && getComputedStyle(link.parentElement).color;
+        const around = link && textDecorationLine + beside;
         const way = [color, large, around, look(e)];
         if (known.has(way.join())) continue;
         known.add(way.join());
@@ -119,7 +120,8 @@ PICK = """(seen) => {
 EXAMINE = """async ([where, rules]) => {
     // It would fetch style sheets again, and look for imported ones in the wrong place.
     const asked = {...rules, resultTypes: ["violations"], preload: false};
-    const found = (await axe.run(where ? { include: where } : document, asked)).violations;
+    const parts = where ? { include: where } : document;
+    const found = (await axe.run(parts, asked)).violations;
     return found.flatMap((rule) => rule.nodes.map(
         (node) => `${rule.id}: ${node.target.join(" ")}: ${node.html.slice(0, 160)}`
     ));
@@ -232,10 +234,10 @@ def visit(
         if page.evaluate("document.documentElement.scrollWidth") > NARROWEST:
             faults.append(f"sideways scroll: at {NARROWEST} pixels")
         page.set_viewport_size({"width": PHONE, "height": 900})
-    found = axe_faults(page, seen := set() if seen is None else seen)
-    faults += [f"axe: {text} (light)" for text in found]
+    known = set[str]() if seen is None else seen
+    faults += [f"axe: {text} (light)" for text in axe_faults(page, known)]
     wear(page, "dark")
-    return faults + [f"axe: {x} (dark)" for x in colour_faults(page, seen)] + heard
+    return faults + [f"axe: {x} (dark)" for x in colour_faults(page, known)] + heard
 
 
 def axe_faults(page: Page, seen: set[str] | None = None) -> list[str]:

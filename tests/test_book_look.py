@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from docutils.core import publish_doctree
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from tools.chapters import SITE, site_pages
+from tools.chapters import ROOT, SITE, site_pages
 from tools.check.pages import parsed
 from tools.site.head import LONGEST, describe, shorten
 
@@ -95,20 +96,28 @@ def test_faces_are_light_enough_and_licensed() -> None:
     assert all("SIL OPEN FONT LICENSE Version 1.1" in text for text in licences)
 
 
-def test_landing_page_shows_all_on_one_screen(desktop: Page) -> None:
+def test_landing_page_shows_the_way_in_on_one_screen(desktop: Page) -> None:
     desktop.set_viewport_size({"width": 1440, "height": 900})
     open_page(desktop, "book/index")
     bottom = "(css) => document.querySelector(css).getBoundingClientRect().bottom"
-    for part in ("h1 + p", ".doors", ".road"):
+    for part in ("h1 + p", ".doors", ".road li"):
         assert desktop.evaluate(bottom, f".bd-article {part}") <= 900, part
 
 
-def test_landing_page_leads_to_each_chapter() -> None:
-    road = parsed(SITE / "book/index.html").select_one(".road")
-    assert road is not None
-    hrefs = [str(tag["href"]) for tag in road.select("ol a")]
-    chapters = sorted(path.name for path in (SITE / "chapters").glob("*.html"))
-    assert [Path(href).name for href in hrefs] == chapters
+def test_landing_page_leads_to_each_chapter_by_parts_and_numbers() -> None:
+    parts = parsed(SITE / "book/index.html").select(".road > .part")
+    titles = [part.strong.get_text() for part in parts if part.strong]
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    numbered = [part for part in toc["parts"] if part.get("numbered")]
+    numerals = ("I", "II", "III")[: len(numbered)]
+    pairs = zip(numerals, numbered, strict=True)
+    names = [f"Part {numeral}. {part['caption']}." for numeral, part in pairs]
+    assert titles[: len(names)] == names
+    for shown, part in zip(parts, numbered, strict=False):
+        stems = [Path(entry["file"]).stem for entry in part["chapters"]]
+        assert [Path(str(a["href"])).stem for a in shown.select("ol a")] == stems
+        for first in shown.select("ol"):
+            assert int(str(first.get("start", 1))) == int(stems[0][:2])
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from attention_lib.predict import predict
-from tests.browsing import built_pages
-from tests.views import FRONT_ENDS, Theme, axe_faults, html_of, opened
+from tests.browsing import axe_faults, built_pages
+from tests.views import FRONT_ENDS, Theme, html_of, opened
 from tools.chapters import ROOT, SITE, chapter_paths
 
 SHAPE = predict(

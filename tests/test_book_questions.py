@@ -10,7 +10,7 @@ from tools.chapters import ROOT, chapter_paths
 
 HEADING = re.compile(r"^\((?P<label>[a-z0-9-]+)\)=\n### (?P<title>.+)\n", re.MULTILINE)
 REFERENCE = re.compile(r"\{ref\}`(?:[^`<]*<)?([a-z0-9-]+)>?`")
-WHERE = re.compile(r"[Cc]hapter (\d)\b")
+WHERE = re.compile(r"[Cc]hapter (\d+)\b")
 
 
 class Question(NamedTuple):
@@ -121,7 +121,7 @@ def minutes(text: str) -> tuple[int, int]:
 
 def test_teachers_read_the_minutes_of_the_chapters() -> None:
     stated = re.findall(
-        r"^\| \d · \{doc\}`\.\./chapters/([\w-]+)` \| (\d+) \| (\d+) \|$",
+        r"^\| \d+ · \{doc\}`\.\./chapters/([\w-]+)` \| (\d+) \| (\d+) \|$",
         read("teach.md"),
         re.MULTILINE,
     )
@@ -142,7 +142,7 @@ def test_teachers_have_a_row_for_each_meeting(meetings: int) -> None:
 @pytest.mark.parametrize("plan", ["four", "eight", "twelve"])
 def test_teachers_set_exercises_that_exist(plan: str) -> None:
     text = read("teach.md").partition(f"(teach-{plan})=")[2].split("\n(teach-")[0]
-    named = set(re.findall(r"\b[1-8]\.[1-5]\b", text))
+    named = set(re.findall(r"\b\d+\.[1-9]\b", text))
     exercises = {name[3:].replace("-", ".") for name in sections() if name[:3] == "ex-"}
     assert named
     assert named <= exercises

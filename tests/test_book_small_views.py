@@ -13,13 +13,15 @@ from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
 from attention_lib.reproducibility import seeded
 from attention_lib.toy import attention
-from tests.views import Theme, axe_faults, opened
+from tests.browsing import axe_faults
+from tests.views import Theme, opened
 
 X = np.array([[2.0, 0.5], [1.5, 0.3], [0.4, 2.0]])
 WORDS = ["cat", "it", "tired"]
 KEYS = ["the", "cat", "slept", "pad"]
 SCORES = 2 * torch.randn(3, 4, generator=seeded(0), dtype=torch.float64)
 NUMBERED = 10 * torch.arange(1, 4)[:, None] + torch.arange(8)  # T 3, H 2, D 4
+REACH = 3 * 1.13  # how far the plane of the vectors is seen
 PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
 TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
 MASKS = {
@@ -118,7 +120,7 @@ def test_vectors_begin_with_the_library_s_numbers(browser: Browser) -> None:
 def test_vectors_follow_the_mouse(browser: Browser) -> None:
     with opened(browser, VECTORS) as page:
         view = live(page)
-        unit = view.locator("svg").bounding_box()["width"] / 6
+        unit = view.locator("svg").bounding_box()["width"] / (2 * REACH)
         for i, across, up in [(2, -1.9, -0.6), (1, 0.2, 2.0), (0, -0.3, 0.4)]:
             x, y = middle(handle(view, i))
             page.mouse.move(x + 5, y + 4)  # wherever it is taken, it does not jump
@@ -131,12 +133,34 @@ def test_vectors_follow_the_mouse(browser: Browser) -> None:
             np.testing.assert_allclose(agrees(view, 1)[i], wanted, atol=0.051)
 
 
+def test_vectors_give_the_nearest_handle_and_show_it_whole(browser: Browser) -> None:
+    x = np.array([[2.0, 0.5], [2.1, 0.5], [3.0, 3.0]])
+    with opened(browser, explore_vectors(x, WORDS, query=1)) as page:
+        view = live(page)
+        left, down = middle(handle(view, 0))
+        page.mouse.move(left - 3, down)  # the second handle lies over the first
+        page.mouse.down()
+        page.mouse.move(left - 63, down, steps=2)
+        page.mouse.up()
+        moved = points_shown(view)
+        assert moved[0, 0] < 1.9
+        np.testing.assert_allclose(moved[1:], x[1:])
+        plane, edge = (
+            view.locator(css).last.bounding_box()
+            for css in (".vectors-plane", ".vectors-handle")
+        )
+        assert plane
+        assert edge
+        assert edge["x"] + edge["width"] <= plane["x"] + plane["width"]
+        assert edge["y"] >= plane["y"]
+
+
 def test_vectors_follow_a_finger(browser: Browser) -> None:
     with opened(browser, VECTORS, **PHONE) as page:
         view = live(page)
         view.locator("svg").scroll_into_view_if_needed()
         before = page.evaluate("scrollY")
-        unit = view.locator("svg").bounding_box()["width"] / 6
+        unit = view.locator("svg").bounding_box()["width"] / (2 * REACH)
         x, y = middle(handle(view, 2))
         touch = page.context.new_cdp_session(page)
 
@@ -162,7 +186,7 @@ def test_vectors_go_where_the_plane_is_tapped(browser: Browser) -> None:
         handle(view, 0).tap()
         np.testing.assert_allclose(agrees(view, 1), X)
         width = view.locator("svg").bounding_box()["width"]
-        place = {"x": width / 3, "y": width / 3}
+        place = {"x": width * (1 - 1 / REACH) / 2, "y": width * (1 - 1 / REACH) / 2}
         view.locator(".vectors-plane").tap(position=place)
         np.testing.assert_allclose(agrees(view, 1)[0], [-1.0, 1.0], atol=0.051)
 

@@ -14,7 +14,8 @@ from attention_lib.attention import attention_weights
 from attention_lib.explorer import Interactive, explore_weights
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-from tests.views import FRONT_ENDS, Theme, add_view, axe_faults, html_of, opened
+from tests.browsing import axe_faults
+from tests.views import FRONT_ENDS, Theme, add_view, html_of, opened
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
@@ -214,6 +215,18 @@ def test_words_are_tinted_by_their_weights(browser: Browser) -> None:
         )
     alphas = [float(re.findall(r"[\d.]+", tint)[3]) for tint in tints]
     assert alphas == pytest.approx([0.65, 0, 0.325, 0.325], abs=0.01)
+
+
+@pytest.mark.parametrize("size", [4, 10])
+def test_legend_ends_with_the_colour_of_the_strongest_cell(
+    browser: Browser, size: int
+) -> None:
+    words = [f"word{i}" for i in range(size)]
+    with opened(browser, explore_weights(torch.eye(size), words)) as page:
+        strongest = "e => getComputedStyle(e).backgroundColor"
+        colour = cell(live(page), 1, 1).evaluate(strongest)
+        ramp = "e => getComputedStyle(e).backgroundImage"
+        assert colour in live(page).locator(".weights-ramp").evaluate(ramp)
 
 
 def test_two_views_of_a_page_do_not_share_their_state(browser: Browser) -> None:

@@ -27,8 +27,7 @@ from tools.chapters import SITE
 
 PAGES = source_pages()
 # One of each kind: wide pages are laid out alike.
-WIDE = ["book/index", "book/notation", "book/api/masks", "book/questions"]
-WIDE += ["chapters/03-masks", "chapters/04-multi-head", "chapters/08-training"]
+WIDE = ["book/index", "book/notation", "book/api/masks", "chapters/04-multi-head"]
 Window = tuple[Page, list[str]]
 # The ways to colour text that were examined on a page: the next one has most of them.
 SEEN: dict[int, set[str]] = {PHONE: set(), DESKTOP: set()}

@@ -1,14 +1,14 @@
 """Opening views of attention_lib.explorer in a bare page, as each front end does."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from playwright.sync_api import Browser, Page
 
-from tests.browsing import AXE, AXE_RULES, EXAMINE
-
 ADDRESS = "http://127.0.0.1/view.html"
+COUNT = itertools.count()
 Theme = Literal["light", "dark"]
 # How each front end says which colours it has: attributes of <html> and of <body>.
 FRONT_ENDS: dict[str, dict[Theme, tuple[str, str]]] = {
@@ -66,6 +66,37 @@ def bare_page(*views: Any, front_end: str = "site", theme: Theme = "light") -> s
     )
 
 
+class Window(NamedTuple):
+    """A page of a browser, what went wrong in it, and what it is to show."""
+
+    page: Page
+    faults: list[str]
+    text: list[str]
+
+
+# A new window takes longer than most tests, so the next test uses it again.
+FREE: dict[str, list[Window]] = {}
+
+
+def new_window(browser: Browser, options: dict[str, Any]) -> Window:
+    """A window that shows `text`, and notes what fails or is asked for."""
+    page = browser.new_context(**options).new_page()
+    window = Window(page, [], [""])
+    note = window.faults.append
+    page.route(
+        f"{ADDRESS}*",
+        lambda route: route.fulfill(body=window.text[0], content_type="text/html"),
+    )
+    page.on("pageerror", lambda error: note(f"error: {error}"))
+    page.on("console", lambda line: note(f"{line.type}: {line.text}"))
+    page.on(
+        "request",
+        lambda sent: note(sent.url) if not sent.url.startswith(ADDRESS) else None,
+    )
+    page.set_default_timeout(10_000)
+    return window
+
+
 @contextmanager
 def opened(
     browser: Browser,
@@ -79,30 +110,22 @@ def opened(
     `options` are those of Playwright's `new_context`: `viewport`, `has_touch`,
     `java_script_enabled`, …
     """
-    faults: list[str] = []
-    text = bare_page(*views, front_end=front_end, theme=theme)
-    with browser.new_context(**options) as context, context.new_page() as page:
-        page.route(
-            ADDRESS, lambda route: route.fulfill(body=text, content_type="text/html")
-        )
-        page.on("pageerror", lambda error: faults.append(f"error: {error}"))
-        page.on("console", lambda line: faults.append(f"{line.type}: {line.text}"))
-        page.on(
-            "request",
-            lambda sent: faults.append(sent.url) if sent.url != ADDRESS else None,
-        )
-        page.set_default_timeout(10_000)
-        page.goto(ADDRESS)
-        yield page
-        assert not faults, faults
+    free = FREE.setdefault(f"{id(browser)} {options}", [])
+    while free and free[-1].page.context.browser != browser:
+        free.pop()
+    window = free.pop() if free else new_window(browser, options)
+    page, faults, text = window
+    faults.clear()
+    text[0] = bare_page(*views, front_end=front_end, theme=theme)
+    page.mouse.move(0, 0)
+    page.emulate_media(media="screen")
+    # Another address each time: where the last page was scrolled to is not kept.
+    page.goto(f"{ADDRESS}?{next(COUNT)}")
+    yield page
+    assert not faults, faults
+    free.append(window)
 
 
 def add_view(page: Page, view: Any) -> None:
     """Show one more view in an open page, as a notebook shows an output."""
     page.evaluate(ADD, html_of(view))
-
-
-def axe_faults(page: Page) -> list[str]:
-    """What axe finds wrong with a page, by WCAG 2.2 AA and its own best practices."""
-    page.evaluate(AXE)
-    return list(page.evaluate(EXAMINE, AXE_RULES))
