@@ -18,7 +18,7 @@ from tools.address import repository_address
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
-SOURCES = ("attention_lib", "book", "chapters", "notebooks")
+SOURCES: tuple[str, ...] = ("attention_lib", "book", "chapters", "notebooks")
 # What tools/check and tools/export do begins when the pages are there.
 SOURCES += ("tools/record", "tools/site")
 INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
