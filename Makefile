@@ -79,8 +79,8 @@ test-gpu: setup ## run every notebook on this machine's GPU, and compare
 	@ATTENTION_DEVICE=cuda $(PYTEST) $(NBVAL) -p tools.check.devices -n0 \
 	  --comparison-report=reports/gpu.json notebooks
 
-lint: setup ## check style and types
-	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
+lint: setup ## check style, types and settings: the list is .pre-commit-config.yaml
+	@$(PY) -m pre_commit run --all-files
 
 format: setup ## mend style
 	@$(PY) -m ruff check --fix-only --quiet . && $(PY) -m ruff format .

@@ -38,6 +38,7 @@ SITE_LIMIT = 900  # seconds; an idle machine needs a minute
 # waits for it in the end. The site comes first, since browsers wait for it.
 FIRST = (
     "tests/test_book_checks.py",
+    "tests/test_book_lint.py",
     "notebooks/08",
     "notebooks/",
     "tests/test_book_visits.py",
