@@ -15,7 +15,7 @@ LIBRARY_TESTS = $(filter-out $(BOOK_TESTS), $(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup book serve colab pdf student notebooks test test-lib test-book test-notebooks \
-  test-all test-rest test-colab test-variations test-devices test-gpu lint format benchmarks lock \
+  test-all test-rest test-slow test-colab test-variations test-devices test-gpu lint format benchmarks lock \
   links lighthouse audit clean
 
 help: ## list the targets
@@ -51,9 +51,10 @@ endif
 
 test-all: test test-rest ## make test, and what it leaves out
 
-test-rest: setup ## what `make test` leaves out: slow tests, a simulated GPU, the PDF
+test-rest: test-slow test-devices pdf ## what `make test` leaves out
+
+test-slow: setup ## tests that take long: all widths and colours, whole chapters, copies
 	@$(PYTEST) -m slow tests
-	@$(MAKE) --no-print-directory test-devices pdf
 
 test-lib: setup ## test attention_lib only
 	@$(PYTEST) $(COVERAGE) $(FAST) $(LIBRARY_TESTS)
@@ -99,7 +100,7 @@ links: setup ## visit every link that leaves the book
 	@$(PY) -m tools.check.outside_links
 
 lighthouse: book ## ask Lighthouse what a phone gets of three pages; needs a network
-	@$(PY) -m tools.check.lighthouse $(ARGS)
+	@$(PY) -m tools.check.lighthouse
 
 audit: setup ## look for known vulnerabilities in the pinned versions
 	@mkdir -p reports && rm -f reports/audit.md
