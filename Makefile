@@ -3,6 +3,8 @@
 # make notebooks ARGS=--all        record all; or ARGS=03-masks for one
 
 PY := .venv/bin/python
+# Compiled modules are kept, also where the environment says otherwise: they save minutes.
+unexport PYTHONDONTWRITEBYTECODE
 # One session: lint, types, records, site and notebooks are tests too, so one summary names
 # what failed, and says where the time went.
 PYTEST := $(PY) -m pytest -n auto --dist loadscope --no-loadscope-reorder --junitxml=reports/junit.xml

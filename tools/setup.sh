@@ -44,6 +44,10 @@ choose() {
   fail "Python 3.11, 3.12 or 3.13 is needed, but $found: install one, or name it with \`make setup PYTHON=/path/to/python3\`"
 }
 
+pin() {
+  grep -oE "^$1==[^ ]+" requirements.txt
+}
+
 # Published builds of torch for Linux carry gigabytes of CUDA. Without an NVIDIA driver,
 # take PyTorch's own build without it, unless the reader's settings say where packages
 # come from. Only torch: where that host is barred, asking for each package takes minutes.
@@ -55,7 +59,7 @@ install_small_torch() {
   esac
   "$python" -m pip install --no-deps --retries 1 --timeout 15 \
     --index-url https://download.pytorch.org/whl/cpu \
-    "$(grep -oE '^torch==[^ ]+' requirements.txt)" >_build/setup-torch.log 2>&1 || true
+    "$(pin torch)" >_build/setup-torch.log 2>&1 || true
 }
 
 if [ "$(cat .venv/.ready 2>/dev/null)" = "$wanted" ] && "$python" -c "$probe" 2>/dev/null; then
@@ -75,7 +79,11 @@ fi
 rm -f .venv/.ready
 echo "setup: installing the pinned packages, a few minutes the first time (log: $log)"
 install_small_torch
-"$python" -m pip install -r requirements.txt >>"$log" 2>&1 || explain "$python"
+# pip knows the reader's settings, and finds torch by them; uv installs the rest in
+# seconds. Where uv cannot, as behind an index that only pip is told of, pip does it all.
+"$python" -m pip install "$(pin torch)" "$(pin uv)" >>"$log" 2>&1 &&
+  "$python" -m uv pip install --python "$python" -r requirements.txt >>"$log" 2>&1 ||
+  "$python" -m pip install -r requirements.txt >>"$log" 2>&1 || explain "$python"
 "$python" -m pip install --no-deps -e . >>"$log" 2>&1 || explain "$python"
 rm -f .venv/.unfinished
 echo "$wanted" >.venv/.ready
