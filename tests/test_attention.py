@@ -282,12 +282,14 @@ def test_self_attention_refuses_other_width(refused, method):
         getattr(layer(), method)(sequences(d_model=6))
 
 
-@pytest.mark.parametrize("name", ["d_model", "head_dim"])
-def test_self_attention_refuses_widths_below_one(refused, name):
-    with refused(ValueError, f"{name} must be at least 1; got 0"):
-        SelfAttention(**{"d_model": 7, "head_dim": 4, name: 0})
-
-
-def test_self_attention_refuses_dropout(refused):
-    with refused(ValueError, "dropout must be at least 0 and below 1; got 1.5"):
-        SelfAttention(7, 4, dropout=1.5)
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("d_model", 0, "at least 1; got 0"),
+        ("head_dim", 0, "at least 1; got 0"),
+        ("dropout", 1.5, "at least 0 and below 1; got 1.5"),
+    ],
+)
+def test_self_attention_refuses_options(refused, name, value, words):
+    with refused(ValueError, f"{name} must be {words}"):
+        SelfAttention(**{"d_model": 7, "head_dim": 4, name: value})

@@ -339,9 +339,6 @@ def test_model_refuses_another_device(refused):
     words = "token_ids must be on the device of the model, cpu; got meta: move it with"
     with refused(TypeError, words):
         made()(ids().to("meta"))
-    words = "lengths must be on the device of the token_ids, cpu; got meta: move it"
-    with refused(TypeError, words):
-        made()(ids(), LENGTHS.to("meta"))
 
 
 # The config.
