@@ -344,6 +344,11 @@ def test_model_refuses_another_device(refused):
 # The config.
 
 
+def test_config_is_frozen():
+    with pytest.raises(AttributeError, match="cannot assign"):
+        ModelConfig(**SIZES).d_model = 8
+
+
 def test_config_defaults():
     config = ModelConfig(**SIZES)
     values = config.dropout, config.tie_weights, config.norm, config.mha
