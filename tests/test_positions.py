@@ -106,7 +106,8 @@ def test_sinusoidal_positions_refuse_other_sizes(refused, name, size, error, wor
 
 def test_learned_positions_give_the_first_rows():
     positions = layer()
-    assert_same(positions(3), positions.embedding.weight[:3])
+    for length in (3, CONTEXT_LEN):
+        assert_same(positions(length), positions.embedding.weight[:length])
 
 
 def test_learned_positions_train_the_places_used_and_no_other():
