@@ -14,3 +14,10 @@ def values_and_gradients(function, *inputs):
     direction = torch.linspace(-1, 1, result.numel(), dtype=result.dtype)
     gradients = torch.autograd.grad(result, inputs, direction.view_as(result))
     return result, *gradients
+
+
+def assert_leaves_alone(function, *inputs):
+    before = [tensor.clone() for tensor in inputs]
+    function(*inputs)
+    for tensor, copy in zip(inputs, before, strict=True):
+        assert_same(tensor, copy)

@@ -17,7 +17,7 @@ from attention_lib.attention import (
 )
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_same
+from tests.tensors import assert_leaves_alone, assert_same, values_and_gradients
 
 # All of different size, so that a swapped axis shows.
 BATCH, QUERY_LEN, KEY_LEN, HEAD_DIM, VALUE_DIM = 6, 2, 3, 4, 5
@@ -67,14 +67,6 @@ def cases(draw, dtype):
     return *inputs, draw(st.sampled_from([mask, None]))
 
 
-def values_and_gradients(attend, query, key, value, mask):
-    inputs = [tensor.clone().requires_grad_() for tensor in (query, key, value)]
-    context = attend(*inputs, mask)
-    direction = torch.linspace(-1, 1, context.numel(), dtype=context.dtype)
-    gradients = torch.autograd.grad(context, inputs, direction.view_as(context))
-    return context, *gradients
-
-
 def torch_attention(query, key, value, mask, **options):
     """torch's own; as it broadcasts less than ours, every axis is spelled out."""
     leading = query.shape[:-2]
@@ -94,9 +86,11 @@ TOLERANCES = {
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @given(data=st.data())
 def test_scaled_dot_product_attention_agrees_with_torch(dtype, data):
-    case = data.draw(cases(dtype))
-    results = values_and_gradients(scaled_dot_product_attention, *case)
-    wanted = values_and_gradients(torch_attention, *case)
+    *inputs, mask = data.draw(cases(dtype))
+    results = values_and_gradients(
+        lambda *qkv: scaled_dot_product_attention(*qkv, mask), *inputs
+    )
+    wanted = values_and_gradients(lambda *qkv: torch_attention(*qkv, mask), *inputs)
     for result, reference in zip(results, wanted, strict=True):
         assert_close(result, reference, **TOLERANCES[dtype])
 
@@ -146,9 +140,11 @@ def test_scaled_dot_product_attention_empty_row_gives_zeros():
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_scaled_dot_product_attention_empty_row_keeps_anomaly_mode_silent(dtype):
-    inputs = tensors(BATCH, dtype=dtype)
     with torch.autograd.set_detect_anomaly(True, check_nan=True):
-        results = values_and_gradients(scaled_dot_product_attention, *inputs, ROW_EMPTY)
+        results = values_and_gradients(
+            lambda *qkv: scaled_dot_product_attention(*qkv, ROW_EMPTY),
+            *tensors(BATCH, dtype=dtype),
+        )
     assert all(result.isfinite().all() for result in results)
 
 
@@ -168,11 +164,8 @@ def test_attention_weights_large_scores_stay_finite(dtype):
 
 
 def test_scaled_dot_product_attention_leaves_its_inputs_alone():
-    inputs = [*tensors(BATCH), ROW_EMPTY.clone()]
-    before = [tensor.clone() for tensor in inputs]
-    scaled_dot_product_attention(*inputs)
-    for tensor, copy in zip(inputs, before, strict=True):
-        assert_same(tensor, copy)
+    inputs = *tensors(BATCH), ROW_EMPTY.clone()
+    assert_leaves_alone(scaled_dot_product_attention, *inputs)
 
 
 def test_attention_weights_nan_in_a_hidden_key_does_no_harm():
@@ -183,28 +176,19 @@ def test_attention_weights_nan_in_a_hidden_key_does_no_harm():
     assert_same(attention_weights(query, key, mask), wanted)
 
 
-def dropped_weights(dropout, draws=4000):
-    """Weights before dropout, and after it over many draws: the values are a unit."""
+def test_scaled_dot_product_attention_dropout_drops_a_share_and_enlarges_the_rest():
     query, key, _ = tensors()
-    unit = torch.eye(KEY_LEN, dtype=torch.float64)
+    unit = torch.eye(KEY_LEN, dtype=torch.float64)  # so that weights come back
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         many = scaled_dot_product_attention(
-            query.expand(draws, -1, -1), key, unit, dropout=dropout
+            query.expand(4000, -1, -1), key, unit, dropout=0.3
         )
-    return attention_weights(query, key), many
-
-
-def test_scaled_dot_product_attention_dropout_drops_the_share_asked_for():
-    _, many = dropped_weights(0.3)
-    share = (many == 0).double().mean().item()
-    assert share == pytest.approx(0.3, abs=0.015)  # five deviations
-
-
-def test_scaled_dot_product_attention_dropout_enlarges_the_rest():
-    weights, many = dropped_weights(0.3)
     kept = many != 0
-    assert_close(many[kept], (weights / 0.7).expand_as(many)[kept])
+    share = 1 - kept.double().mean().item()
+    assert share == pytest.approx(0.3, abs=0.015)  # five deviations
+    weights = attention_weights(query, key) / 0.7
+    assert_close(many[kept], weights.expand_as(many)[kept])
 
 
 def test_scaled_dot_product_attention_dropout_of_all_gives_zeros():
@@ -236,26 +220,10 @@ def test_self_attention_equals_bare_matrices(qkv_bias):
 
 
 @pytest.mark.parametrize("mask", [None, causal_mask(5)])
-def test_self_attention_agrees_with_torch(mask):
-    head, x = layer(), sequences()
-    query, key, value = head.q_proj(x), head.k_proj(x), head.v_proj(x)
-    wanted = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    assert_close(head(x, mask), wanted)
-
-
-@pytest.mark.parametrize("mask", [None, causal_mask(5)])
 def test_self_attention_weights_reproduce_forward(mask):
     head, x = layer(), sequences()
     weights = head.attention_weights(x, mask)
     assert_close(weights @ head.v_proj(x), head(x, mask))
-
-
-def test_self_attention_bias_on_all_three():
-    shapes = {
-        name: tuple(p.shape) for name, p in layer(qkv_bias=True).named_parameters()
-    }
-    wanted = {f"{name}_proj.weight": (4, 7) for name in "qkv"}
-    assert shapes == wanted | {f"{name}_proj.bias": (4,) for name in "qkv"}
 
 
 def test_self_attention_trains_every_weight():
@@ -285,22 +253,11 @@ def test_self_attention_ignores_padding():
     assert_close(head(x, mask)[0, :3], head(x[:1, :3])[0])
 
 
-def test_self_attention_key_bias_changes_nothing():
-    head, x = layer(qkv_bias=True), sequences()
-    before = head(x)
-    head.k_proj.bias.data += 100 * torch.randn(4, generator=seeded(0))
-    assert_close(head(x), before)
-
-
-def test_self_attention_drops_while_training():
+def test_self_attention_drops_while_training_only():
     head, x = layer(dropout=0.5), sequences()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        assert not head(x).allclose(head.eval()(x))
-
-
-def test_self_attention_drops_nothing_in_evaluation():
-    head, x = layer(dropout=0.5), sequences()
+        assert not head(x).allclose(layer()(x))
     assert_same(head.eval()(x), layer()(x))
 
 
@@ -325,12 +282,14 @@ def test_self_attention_refuses_other_width(refused, method):
         getattr(layer(), method)(sequences(d_model=6))
 
 
-@pytest.mark.parametrize("name", ["d_model", "head_dim"])
-def test_self_attention_refuses_widths_below_one(refused, name):
-    with refused(ValueError, f"{name} must be at least 1; got 0"):
-        SelfAttention(**{"d_model": 7, "head_dim": 4, name: 0})
-
-
-def test_self_attention_refuses_dropout(refused):
-    with refused(ValueError, "dropout must be at least 0 and below 1; got 1.5"):
-        SelfAttention(7, 4, dropout=1.5)
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("d_model", 0, "at least 1; got 0"),
+        ("head_dim", 0, "at least 1; got 0"),
+        ("dropout", 1.5, "at least 0 and below 1; got 1.5"),
+    ],
+)
+def test_self_attention_refuses_options(refused, name, value, words):
+    with refused(ValueError, f"{name} must be {words}"):
+        SelfAttention(**{"d_model": 7, "head_dim": 4, name: value})

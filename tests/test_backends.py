@@ -1,11 +1,10 @@
 """attention_lib.backends: every pair of kinds gives the same, forward and backward."""
 
 import copy
-import itertools
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -23,11 +22,9 @@ from tests.tensors import assert_same
 # All of different size, so that a swapped axis shows; 3 heads of width 4.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
 each_kind = pytest.mark.parametrize("kind", KINDS)
-each_pair = pytest.mark.parametrize(
-    ("source", "target"), list(itertools.permutations(KINDS, 2))
-)
-
-
+# What the other two refuse, the tests of their own module say.
+each_of_torch = pytest.mark.parametrize("kind", ["sdpa", "torch"])
+few = settings(max_examples=10)
 biases = pytest.mark.parametrize("qkv_bias", [False, True])
 TOLERANCES = {torch.bfloat16: 0.03, torch.float32: 1e-5, torch.float64: 1e-12}
 
@@ -101,6 +98,7 @@ def cases(draw, *, free_widths):
 
 
 @each_kind
+@few
 @given(data=st.data())
 def test_every_kind_is_equal_in_outputs_and_gradients(kind, data):
     # Equal to one, each is equal to all others.
@@ -115,6 +113,7 @@ def test_every_kind_is_equal_in_outputs_and_gradients(kind, data):
 
 
 @each_kind
+@few
 @given(data=st.data())
 def test_every_kind_is_equal_in_attention_weights(kind, data):
     options, x, mask = data.draw(cases(free_widths=kind != "torch"))
@@ -123,6 +122,7 @@ def test_every_kind_is_equal_in_attention_weights(kind, data):
 
 
 @each_kind
+@few
 @given(data=st.data())
 def test_evaluation_without_gradients_is_equal(kind, data):
     # nn.MultiheadAttention takes another path then, its fast one.
@@ -134,7 +134,7 @@ def test_evaluation_without_gradients_is_equal(kind, data):
         assert_close(other(x, mask), split(x, mask))
 
 
-@pytest.mark.parametrize("qkv_bias", [False, True])
+@biases
 def test_torch_kind_agrees_with_plain_multihead_attention(qkv_bias):
     plain = nn.MultiheadAttention(
         D_MODEL, HEADS, bias=True, batch_first=True, dtype=torch.float64
@@ -175,21 +175,15 @@ def test_all_kinds_train_alike(qkv_bias):
 @biases
 @pytest.mark.parametrize("num_heads", [2, 3])  # torch's fast path takes even numbers
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("gradients", [True, False])
-def test_empty_row_gives_the_output_s_bias(
-    kind, qkv_bias, num_heads, training, gradients
-):
+def test_empty_row_gives_the_output_s_bias(kind, qkv_bias, num_heads, training):
     made = layer(kind, num_heads=num_heads, qkv_bias=qkv_bias).train(training)
     mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
     mask[1] = False
-    with torch.set_grad_enabled(gradients):
+    with torch.set_grad_enabled(training):
         output = made(sequences(), mask)
     (bias,) = made.weights_by_head()["out_proj.bias"]
     assert_close(output[:, 1], bias.expand(BATCH, -1))
     assert (output[:, 0] - bias).abs().min() > 1e-6
-
-
-# Masks.
 
 
 # Types, devices, dropout.
@@ -256,11 +250,11 @@ def test_dropout_leaves_attention_weights_alone(kind):
 # Weights that move.
 
 
-@each_pair
+@each_kind
 @biases
-def test_weights_move_there_and_back(source, target, qkv_bias):
-    made = layer(source, qkv_bias=qkv_bias)
-    other = layer(target, seed=5, qkv_bias=qkv_bias)
+def test_weights_move_there_and_back(kind, qkv_bias):
+    made = layer(kind, qkv_bias=qkv_bias)
+    other = layer("split", seed=5, qkv_bias=qkv_bias)
     before = copy.deepcopy(made.state_dict())
     copy_weights(made, other)
     with torch.no_grad():
@@ -270,12 +264,6 @@ def test_weights_move_there_and_back(source, target, qkv_bias):
     assert_same(made.state_dict(), before)
 
 
-@each_pair
-def test_weights_without_biases_are_refused(refused, source, target):
-    with refused(ValueError, "source and target must be built alike; got source"):
-        copy_weights(layer(source), layer(target, qkv_bias=True))
-
-
 @each_kind
 @biases
 def test_all_kinds_have_as_many_parameters(kind, qkv_bias):
@@ -283,13 +271,6 @@ def test_all_kinds_have_as_many_parameters(kind, qkv_bias):
         made = make_mha(kind, 768, 12, qkv_bias=qkv_bias)
     wanted = 4 * 768**2 + 768 + 3 * 768 * qkv_bias
     assert sum(weight.numel() for weight in made.parameters()) == wanted
-
-
-@each_kind
-def test_every_weight_is_trained(kind):
-    made = layer(kind)
-    made(sequences()).square().sum().backward()
-    assert all(weight.grad.abs().max() > 1e-4 for weight in made.parameters())
 
 
 # What is made, and what is refused.
@@ -306,11 +287,10 @@ def test_make_mha_passes_widths_on(kind):
     assert made.weights_by_head()["k_proj.weight"][1].shape == (3, 5)
 
 
-@pytest.mark.parametrize("kind", ["flash", "Split", ""])
-def test_make_mha_refuses_an_unknown_kind_with_the_list(refused, kind):
-    words = f"kind must be one of wrapper, split, sdpa, torch; got {kind!r}"
+def test_make_mha_refuses_an_unknown_kind_with_the_list(refused):
+    words = "kind must be one of wrapper, split, sdpa, torch; got 'Split'"
     with refused(ValueError, words):
-        make_mha(kind, D_MODEL, HEADS)
+        make_mha("Split", D_MODEL, HEADS)
 
 
 @each_kind
@@ -332,39 +312,25 @@ def test_torch_kind_refuses_other_widths(refused, options, came):
         TorchMultiHeadAttention(D_MODEL, HEADS, **options)
 
 
-@each_kind
+@each_of_torch
 @pytest.mark.parametrize("method", ["forward", "attention_weights"])
 @pytest.mark.parametrize(
-    ("x", "error", "words"),
+    ("x", "mask", "error", "words"),
     [
-        (
-            sequences(2, 5, 4),
-            ValueError,
-            "x must be (batch, length, 12); got (2, 5",
-        ),
-        (sequences().float(), TypeError, "x must have the type of the layer"),
+        (sequences(2, 5, 4), None, ValueError, "x must be (batch, length, 12); got (2"),
+        (sequences().float(), None, TypeError, "x must have the type of the layer"),
+        (sequences(), torch.ones(4, 5).bool(), ValueError, "mask (4, "),
+        (sequences(), torch.ones(2, 2, 5, 5).bool(), ValueError, "mask (2, "),
+        (sequences(), torch.ones(5, 5), TypeError, "mask must be boolean (True: may"),
+        (sequences(), torch.ones(2, 3, 5, 5), TypeError, "mask must be boolean (True"),
     ],
-    ids=["width", "type"],
+    ids=["width", "type", "length", "heads", "float mask", "float mask with heads"],
 )
-def test_inputs_that_do_not_fit_are_refused(refused, kind, method, x, error, words):
+def test_inputs_that_do_not_fit_are_refused(
+    refused, kind, method, x, mask, error, words
+):
     with refused(error, words):
-        getattr(layer(kind), method)(x)
-
-
-@each_kind
-@pytest.mark.parametrize("method", ["forward", "attention_weights"])
-@pytest.mark.parametrize("shape", [(4, 5), (2, 2, 5, 5)])
-def test_masks_that_do_not_broadcast_are_refused(refused, kind, method, shape):
-    with refused(ValueError, f"mask ({shape[0]}, "):
-        getattr(layer(kind), method)(sequences(), torch.ones(shape, dtype=torch.bool))
-
-
-@each_kind
-@pytest.mark.parametrize("method", ["forward", "attention_weights"])
-@pytest.mark.parametrize("shape", [(5, 5), (2, 3, 5, 5)])
-def test_float_masks_are_refused(refused, kind, method, shape):
-    with refused(TypeError, "mask must be boolean (True: may attend); got"):
-        getattr(layer(kind), method)(sequences(), torch.zeros(shape))
+        getattr(layer(kind), method)(x, mask)
 
 
 def test_sdpa_kind_calls_torch_s_kernel_once(monkeypatch):

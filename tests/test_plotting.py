@@ -19,6 +19,7 @@ from attention_lib.plotting import (
     show_matrices,
     show_weights,
 )
+from attention_lib.plotting._contents import contents
 
 ROWS, COLUMNS = ["he", "sat"], ["the", "cat", "sat"]
 WEIGHTS = np.array([[0.25, 0.75, 0.0], [0.5, 0.3, 0.2]])
@@ -48,26 +49,16 @@ def bars_figure():
     return show_bars(bars, ["a", "b", 3], xlabel="word", ylabel="share")
 
 
-FIGURES = {
-    "weights": lambda: show_weights(WEIGHTS, ROWS, COLUMNS),
-    "masks": lambda: show_masks(causal_mask(2, 3), ROWS, COLUMNS),
-    "matrices": lambda: show_matrices({"x": WEIGHTS}),
-    "curves": curves_figure,
-    "bars": bars_figure,
-}
-each_figure = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 maps = pytest.mark.parametrize("show", [show_weights, show_masks])
 
 
-@each_figure
-def test_figure_is_drawn_with_the_same_bytes_twice(draw):
-    figure = draw()
-    assert isinstance(figure, BookFigure)
-    assert figure.png() == draw().png()
+@pytest.mark.parametrize("name", ["one map", "curves"])
+def test_figure_is_drawn_with_the_same_bytes_twice(name):
+    assert LAYOUTS[name]().png() == LAYOUTS[name]().png()
 
 
 def test_book_figure_bundle_states_the_width():
-    data, metadata = FIGURES["weights"]()._repr_mimebundle_()
+    data, metadata = LAYOUTS["one map"]()._repr_mimebundle_()
     picture = Image.open(io.BytesIO(data["image/png"]))
     # 1.6 dots of the picture to one of the page: sharp on dense screens too.
     assert metadata == {"image/png": {"width": round(picture.width / 1.6)}}
@@ -89,11 +80,12 @@ def test_book_figure_of_two_maps_is_small():
         lambda array: show_curves(array[0], {"y": array[1]}, xlabel="x", ylabel="y"),
         lambda array: show_bars({"y": array[0]}, COLUMNS, xlabel="x", ylabel="y"),
     ],
-    ids=FIGURES,
+    ids=["weights", "masks", "matrices", "curves", "bars"],
 )
 def test_figure_takes_torch_and_numpy_alike(draw):
     trained = torch.from_numpy(WEIGHTS).clone().requires_grad_()
-    assert draw(WEIGHTS).png() == draw(trained).png()
+    assert isinstance(draw(trained), BookFigure)
+    assert contents(draw(WEIGHTS)) == contents(draw(trained))
 
 
 @maps
@@ -127,10 +119,9 @@ def test_map_refuses_nan(refused, show):
 
 
 @maps
-@pytest.mark.parametrize(("title", "name"), [("", "a map"), ("head 1", "head 1")])
-def test_map_refuses_other_axes(refused, show, title, name):
-    with refused(ValueError, f"{name} must be (Q, K); got (1, 2, 3)"):
-        show(WEIGHTS[None], ROWS, COLUMNS, title=title)
+def test_map_refuses_other_axes(refused, show):
+    with refused(ValueError, "a map must be (Q, K); got (1, 2, 3)"):
+        show(WEIGHTS[None], ROWS, COLUMNS)
 
 
 @maps
@@ -148,10 +139,9 @@ def test_map_refuses_words_that_do_not_match(refused, show, queries, keys, words
         show(WEIGHTS > 0, queries, keys)
 
 
-@pytest.mark.parametrize(("title", "name"), [("", "the mask"), ("past", "past")])
-def test_show_masks_refuses_numbers(refused, title, name):
-    with refused(TypeError, f"{name} must be boolean; got float64"):
-        show_masks(WEIGHTS, ROWS, COLUMNS, title=title)
+def test_show_masks_refuses_numbers(refused):
+    with refused(TypeError, "past must be boolean; got float64"):
+        show_masks(WEIGHTS, ROWS, COLUMNS, title="past")
 
 
 def test_show_weights_shares_one_colour_scale():
@@ -247,7 +237,7 @@ def test_show_matrices_breaks_lines(columns, lines):
 
 def test_show_matrices_cells_are_of_one_size():
     figure = show_matrices({"a": np.ones((2, 3)), "b": np.ones((5, 1)), "c": np.eye(4)})
-    figure.png()
+    figure.draw_without_rendering()
     sizes = []
     for ax in figure.axes:
         box = ax.transData.transform([(0, 0), (1, 1)])
@@ -318,7 +308,7 @@ def test_show_bars_slants_words_that_would_touch(word, slant):
 @pytest.mark.parametrize("name", ["long names", "many words", "curves"])
 def test_names_of_series_stand_above_the_axes(name):
     figure = LAYOUTS[name]()
-    figure.png()
+    figure.draw_without_rendering()
     ax = figure.axes[0]
     box = ax.get_legend().get_window_extent()
     assert box.y0 >= ax.get_window_extent().y1
@@ -326,7 +316,7 @@ def test_names_of_series_stand_above_the_axes(name):
 
 def test_plotting_changes_no_global_style():
     before = dict(matplotlib.rcParams)
-    FIGURES["curves"]().png()
+    LAYOUTS["curves"]().png()
     assert dict(matplotlib.rcParams) == before
 
 
@@ -364,7 +354,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_figure_cuts_nothing_off_and_wastes_little(name):
     figure = LAYOUTS[name]()
-    figure.png()  # draws it, so that everything has its place
+    figure.draw_without_rendering()  # so that everything has its place
     box = figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer())
     width, height = figure.get_size_inches()
     assert min(box.x0, box.y0) >= -0.01

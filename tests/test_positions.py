@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attention_lib.attention import SelfAttention
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
-from attention_lib.reproducibility import seeded
 from tests.tensors import assert_same
 
 # Of different size, so that a swapped axis shows.
 CONTEXT_LEN, D_MODEL = 7, 5
+other_sizes = pytest.mark.parametrize(
+    ("size", "error", "words"),
+    [(0, ValueError, "at least 1; got 0"), (2.5, TypeError, "an int; got 2.5")],
+)
 
 
 def by_loops(length, d_model):
@@ -95,31 +97,17 @@ def test_sinusoidal_positions_follow_the_default_type():
     assert_close(table, by_loops(9, 4), atol=1e-13, rtol=0)
 
 
-def test_sinusoidal_positions_let_a_head_see_order():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        head = SelfAttention(6, 4)
-    x, order = torch.randn(1, 5, 6, generator=seeded(0)), torch.tensor([3, 0, 4, 1, 2])
-    assert_close(head(x[:, order]), head(x)[:, order])
-    placed = sinusoidal_positions(5, 6)
-    assert not head(x[:, order] + placed).allclose(head(x + placed)[:, order])
-
-
 @pytest.mark.parametrize("name", ["length", "d_model"])
-def test_sinusoidal_positions_refuse_sizes_below_one(refused, name):
-    with refused(ValueError, f"{name} must be at least 1; got 0"):
-        sinusoidal_positions(**{"length": 3, "d_model": 4, name: 0})
-
-
-@pytest.mark.parametrize("name", ["length", "d_model"])
-def test_sinusoidal_positions_refuse_sizes_that_are_no_ints(refused, name):
-    with refused(TypeError, f"{name} must be an int; got 2.0"):
-        sinusoidal_positions(**{"length": 3, "d_model": 4, name: 2.0})
+@other_sizes
+def test_sinusoidal_positions_refuse_other_sizes(refused, name, size, error, words):
+    with refused(error, f"{name} must be {words}"):
+        sinusoidal_positions(**{"length": 3, "d_model": 4, name: size})
 
 
 def test_learned_positions_give_the_first_rows():
     positions = layer()
-    assert_same(positions(3), positions.embedding.weight[:3])
+    for length in (3, CONTEXT_LEN):
+        assert_same(positions(length), positions.embedding.weight[:length])
 
 
 def test_learned_positions_train_the_places_used_and_no_other():
@@ -151,10 +139,7 @@ def test_learned_positions_refuse_a_text_without_tokens(refused, length):
 
 
 @pytest.mark.parametrize("name", ["context_len", "d_model"])
-@pytest.mark.parametrize(
-    ("size", "error", "words"),
-    [(0, ValueError, "at least 1; got 0"), (2.5, TypeError, "an int; got 2.5")],
-)
+@other_sizes
 def test_learned_positions_refuse_other_sizes(refused, name, size, error, words):
     with refused(error, f"{name} must be {words}"):
         LearnedPositions(**{"context_len": 7, "d_model": 5, name: size})

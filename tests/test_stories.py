@@ -154,19 +154,14 @@ PARTS = [
     (silent,),
     (tell_verse, 0),
     (tell_verse, 1),
-    (tell_animals, "ana", "ben"),
 ]
 every_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part[0].__name__)
 
 
 @every_part
-def test_enumeration_is_complete(part):
-    assert math.fsum(enumerated(*part).values()) == pytest.approx(1)
-
-
-@every_part
 def test_expected_agrees_with_all_texts(part):
     texts = enumerated(*part)
+    assert math.fsum(texts.values()) == pytest.approx(1)  # these are all
     length = math.fsum(p * len(words) for words, p in texts.items())
     entropy = -math.fsum(p * math.log(p) for p in texts.values())
     assert expected(*part) == pytest.approx((length, entropy))
@@ -175,7 +170,7 @@ def test_expected_agrees_with_all_texts(part):
 @every_part
 def test_surprises_agree_with_all_texts(part):
     mass = surprises_by_texts(enumerated(*part))
-    for seed in range(40):
+    for seed in range(20):
         teller = told(*part, seed=seed)
         words = tuple(teller.words)
         wanted = [
@@ -214,7 +209,7 @@ def next_words(story):
     return ways
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_story_surprises_are_those_of_the_next_word(seed):
     (story,) = make_stories(1, seed)
     for word, surprise, ways in zip(
@@ -223,20 +218,6 @@ def test_story_surprises_are_those_of_the_next_word(seed):
         assert surprise == pytest.approx(
             -math.log(ways[word] / sum(ways.values())), abs=1e-9
         )
-
-
-def test_story_next_words_are_as_frequent_as_their_surprise_says():
-    drawn = make_stories(500, seed=2)
-    for place in (2, 5, 6, 8):  # owner, colour, thing, friend: nothing else is drawn
-        counts = defaultdict(int)
-        for story in drawn:
-            counts[story.words[place]] += 1
-        p = 1 / len(counts)
-        if place != 8:
-            assert math.exp(-drawn[0].surprises[place]) == pytest.approx(p)
-        deviation = (p * (1 - p) / len(drawn)) ** 0.5
-        for count in counts.values():
-            assert abs(count / len(drawn) - p) < 5 * deviation
 
 
 # What holds in every story.
@@ -297,17 +278,6 @@ def test_story_brackets_close_in_order():
                 deepest = max(deepest, len(open_ones))
             assert not open_ones
     assert deepest == 3
-
-
-def test_story_uses_every_word():
-    used = {word for story in STORIES for word in story.words}
-    some = {
-        *"()[].\n",
-        *["la", "near", "meanwhile", "then", "sang", "lost", "because", "tired"],
-    }
-    lists = [NAMES, COLOURS, THINGS, *NOUNS.values(), *VERBS.values(), some]
-    for words in lists:
-        assert used >= set(words)
 
 
 def longest(part, *arguments):

@@ -101,27 +101,13 @@ def test_softmax_no_rows_gives_no_rows():
     assert softmax(np.zeros((0, 3))).shape == (0, 3)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_softmax_refuses_nan_and_infinity(refused, bad):
+def test_softmax_refuses_what_has_no_weights(refused):
     with refused(ValueError, "x holds NaN or +inf: look at what made the scores"):
-        softmax(np.array([1.0, bad]))
-
-
-@pytest.mark.parametrize("temperature", [0, -1.5, np.nan, np.inf])
-def test_softmax_refuses_temperature(refused, temperature):
-    with refused(
-        ValueError, f"temperature must be above 0 and finite; got {temperature}"
-    ):
-        softmax(np.array([1.0, 2.0]), temperature=temperature)
-
-
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((2, 0), -1), ((0, 2), 0), ((), -1), ((3,), 1)]
-)
-def test_softmax_refuses_nothing_to_share(refused, shape, axis):
-    words = f"x has nothing to share out along axis {axis}: {shape}"
-    with refused(ValueError, words):
-        softmax(np.zeros(shape), axis=axis)
+        softmax(np.array([1.0, np.nan]))
+    with refused(ValueError, "temperature must be above 0 and finite; got 0"):
+        softmax(np.array([1.0, 2.0]), temperature=0)
+    with refused(ValueError, "x has nothing to share out along axis 0: (0, 2)"):
+        softmax(np.zeros((0, 2)), axis=0)
 
 
 def test_attention_hand_worked():

@@ -6,7 +6,6 @@ from copy import deepcopy
 
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -94,15 +93,6 @@ def test_next_token_loss_without_lengths_equals_full_ones():
     assert_close(loss, loss_by_loops(scores(), ids(), full))
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 2])
-def test_next_token_loss_shifts_once(ahead):
-    """Scores that are certain of the token so many places later."""
-    token_ids = torch.tensor([[0, 1, 2, 3, 4, 5, 6]])
-    logits = 50.0 * F.one_hot(token_ids.roll(-ahead, 1), VOCAB_SIZE)
-    loss = next_token_loss(logits, token_ids).item()
-    assert loss == pytest.approx(0 if ahead == 1 else 50, abs=1e-3)
-
-
 def test_next_token_loss_refuses_scores_already_shifted(refused):
     words = (
         "logits must be (batch, length, vocabulary) for token_ids (3, 5); got (3, 4, 7)"
@@ -146,8 +136,7 @@ def step_written_out(model, optimizer, token_ids, lengths, max_grad_norm):
     return loss.item()
 
 
-@pytest.mark.parametrize("max_grad_norm", [0.1, 1.0, math.inf])
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(("max_grad_norm", "tied"), [(0.1, True), (math.inf, False)])
 def test_train_step_equals_its_steps_written_out(max_grad_norm, tied):
     models = [tiny(tie_weights=tied) for _ in range(2)]
     optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in models]
@@ -160,26 +149,12 @@ def test_train_step_equals_its_steps_written_out(max_grad_norm, tied):
         assert_close(one, other)
 
 
-def gradient_norm(model):
-    return sum(p.grad.square().sum() for p in model.parameters()).sqrt().item()
-
-
-def test_train_step_shortens_a_long_gradient():
-    model = tiny()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-    train_step(model, optimizer, ids(), max_grad_norm=math.inf)
-    whole = gradient_norm(model)
-    train_step(model, optimizer, ids(), max_grad_norm=whole / 3)
-    assert gradient_norm(model) == pytest.approx(whole / 3, rel=1e-4)
-    train_step(model, optimizer, ids(), max_grad_norm=whole * 3)
-    assert gradient_norm(model) == pytest.approx(whole)
-
-
 def test_train_step_shortens_to_one_by_default():
     model = tiny()
     model.head.weight.data *= 100
     train_step(model, torch.optim.SGD(model.parameters(), lr=0.0), ids())
-    assert gradient_norm(model) == pytest.approx(1, rel=1e-4)
+    squares = sum(p.grad.square().sum() for p in model.parameters())
+    assert squares.sqrt().item() == pytest.approx(1, rel=1e-4)
 
 
 def test_train_step_trains_with_dropout():
@@ -191,15 +166,13 @@ def test_train_step_trains_with_dropout():
     assert loss != next_token_loss(model.eval()(ids()), ids()).item()
 
 
-@pytest.mark.parametrize(("value", "said"), [(math.nan, "nan"), (math.inf, "nan")])
-def test_train_step_stops_before_a_loss_that_is_not_finite(refused, value, said):
+def test_train_step_stops_before_a_loss_that_is_not_finite(refused):
     model = tiny()
     optimizer = torch.optim.AdamW(model.parameters())
     train_step(model, optimizer, ids())
-    model.last_norm.bias.data[0] = value
+    model.last_norm.bias.data[0] = math.inf
     before, memory = state_of(model), deepcopy(optimizer.state_dict())
-    words = f"the loss is {said}: try a smaller learning rate"
-    with refused(ValueError, words):
+    with refused(ValueError, "the loss is nan: try a smaller learning rate"):
         train_step(model, optimizer, ids())
     for name, tensor in model.state_dict().items():
         torch.testing.assert_close(tensor, before[name], rtol=0, atol=0, equal_nan=True)
@@ -280,6 +253,7 @@ def started(seed=0, config=CONFIG, texts=TEXTS, **options):
 def test_training_equals_its_steps_written_out():
     run, model = started(), tiny()
     run.run()
+    assert train(tiny(), TEXTS, CONFIG) == run.losses
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98))
     for step, loss in enumerate(run.losses):
         share = warmup_cosine(step, warmup=3, steps=12)
@@ -310,12 +284,6 @@ def test_training_in_pieces_equals_one_run(stops):
         assert_same(one, other)
 
 
-def test_train_equals_a_run():
-    run = started()
-    run.run()
-    assert train(tiny(), TEXTS, CONFIG) == run.losses
-
-
 def test_training_overfits_one_batch():
     config = TrainConfig(steps=80, batch_size=2, learning_rate=0.05, warmup=5)
     texts = [torch.tensor([0, 1, 2, 3, 4, 5]), torch.tensor([6, 5, 3, 1])]
@@ -341,23 +309,13 @@ def test_training_takes_each_text_once_a_round(count):
         assert len(set(rows)) == len(rows) == 4 * a_round
 
 
-def test_training_each_round_has_another_order():
-    run = started()
-    assert batches(run, range(5)) != batches(run, range(5, 10))
-
-
 def test_training_batch_follows_from_step_and_seed():
     run, again = started(), started(seed=9)
+    assert batches(run, range(5)) != batches(run, range(5, 10))  # another order
     run.run(until=4)
     assert batches(run, range(12)) == batches(again, range(12))
     other = started(config=TrainConfig(steps=12, batch_size=4, warmup=3, seed=2))
     assert batches(other, range(12)) != batches(run, range(12))
-
-
-def test_training_batch_is_padded_on_the_right():
-    token_ids, lengths = started().batch(0)
-    assert token_ids.shape == (4, lengths.max())
-    assert (token_ids[torch.arange(token_ids.shape[1]) >= lengths[:, None]] == 0).all()
 
 
 def test_training_batch_goes_to_the_models_device():
@@ -453,11 +411,10 @@ def test_evaluate_does_not_depend_on_the_batches(batch_size):
     assert evaluate(model, texts[::-1], batch_size=2) == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 64])
-def test_evaluate_leaves_out_texts_without_target(batch_size):
+def test_evaluate_leaves_out_texts_without_target():
     model, texts = tiny(), texts_of(2, 7, 3)
     with_others = [*texts_of(1, 0), *texts, *texts_of(1)]
-    result = evaluate(model, with_others, batch_size=batch_size)
+    result = evaluate(model, with_others, batch_size=2)
     assert result == pytest.approx(evaluate(model, texts))
 
 

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 import attention_lib
 from attention_lib import causal_mask, padding_mask, softmax
 
-# What this file is about; a later chapter's checks have a file of tests of their own.
 # What readers write. Each function is named in MISTAKES with the words it must meet.
 
 
@@ -327,18 +326,6 @@ def head_by_torch(x, w_q, w_k, w_v):
     return F.scaled_dot_product_attention(x @ w_q, x @ w_k, x @ w_v)
 
 
-def causal_by_loops(query_len, key_len):
-    mask = torch.zeros(query_len, key_len, dtype=torch.bool)
-    for row in range(query_len):
-        mask[row, : max(0, key_len - query_len + row + 1)] = True
-    return mask
-
-
-def padding_by_loops(lengths, max_len):
-    rows = [[place < length for place in range(max_len)] for length in lengths.tolist()]
-    return torch.tensor(rows).unsqueeze(1)
-
-
 def finder_by_gradients(function, x):
     x = x.clone().requires_grad_()
     for t in range(x.shape[1] - 1):
@@ -396,12 +383,10 @@ RIGHT = {
     ],
     "causal_mask": [
         causal_mask,
-        causal_by_loops,
         triangle(lambda q, k: k - q),
     ],
     "padding_mask": [
         padding_mask,
-        padding_by_loops,
     ],
     "visible_pairs": [
         27,

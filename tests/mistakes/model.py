@@ -164,15 +164,6 @@ MISTAKES = {
 # What is right, in the book's way and in others.
 
 
-def windows_by_unfold(token_ids, length, stride):
-    """All at once; the last one is filled up, then cut."""
-    count = 1 + math.ceil((len(token_ids) - 1 - length) / stride)
-    padded = F.pad(token_ids, (0, length))
-    rows = padded.unfold(0, length + 1, stride)[:count]
-    kept = [len(token_ids) - i * stride for i in range(count)]
-    return [row[:left] for row, left in zip(rows, kept, strict=True)]
-
-
 def windows_as_lists(token_ids, length, stride):
     return [window.tolist() for window in windows()(token_ids, length, stride)]
 
@@ -187,11 +178,6 @@ def windows_as_arrays(token_ids, length, stride):
 
 def windows_as_tuples(token_ids, length, stride):
     return tuple(map(tuple, windows()(token_ids, length, stride)))
-
-
-def windows_by_formula(token_ids, length, stride):
-    count = 1 + math.ceil((len(token_ids) - 1 - length) / stride)
-    return [token_ids[i * stride :][: length + 1] for i in range(count)]
 
 
 def parameters_of_the_library():
@@ -211,11 +197,9 @@ RIGHT = {
     "windows": [
         windows(),
         windows_of_the_library,
-        windows_by_unfold,
         windows_as_lists,
         windows_as_arrays,
         windows_as_tuples,
-        windows_by_formula,
     ],
     "model_parameters": [
         ALL,

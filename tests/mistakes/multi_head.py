@@ -159,26 +159,10 @@ def layer_by_loops(x, w_q, w_k, w_v, w_o, num_heads):
     return torch.cat(found, dim=-1) @ w_o
 
 
-def pruned_by_sums(found, w_o, keep):
-    output = torch.zeros(len(found), found.shape[2], w_o.shape[1])
-    for head, block in enumerate(w_o.split(found.shape[-1])):
-        if keep[head]:
-            output += found[:, head] @ block
-    return output
-
-
 def pruned_by_einsum(found, w_o, keep):
     blocks = w_o.unflatten(0, (found.shape[1], -1))
     kept = torch.tensor(keep, dtype=found.dtype)
     return torch.einsum("bhtd,hdm,h->btm", found, blocks, kept)
-
-
-def windows_by_loops(length, widths):
-    mask = torch.zeros(1, len(widths), length, length, dtype=torch.bool)
-    for head, width in enumerate(widths):
-        for row in range(length):
-            mask[0, head, row, max(0, row - width + 1) : row + 1] = True
-    return mask
 
 
 RIGHT = {
@@ -197,11 +181,9 @@ RIGHT = {
     ],
     "pruned": [
         pruned,
-        pruned_by_sums,
         pruned_by_einsum,
     ],
     "head_windows": [
         windows,
-        windows_by_loops,
     ],
 }
