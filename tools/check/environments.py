@@ -26,8 +26,7 @@ class UnfitError(Exception):
 def environment(name: str, root: Path = ROOT) -> Path:
     """Return the interpreter of an environment, which is made where it is missing.
 
-    Raises:
-        UnfitError: an interpreter or a package cannot be had here.
+    Raises UnfitError where an interpreter or a package cannot be had here.
     """
     home = root / FOLDER / name
     python, ready = home / "bin/python", home / ".ready"
@@ -47,17 +46,10 @@ def environment(name: str, root: Path = ROOT) -> Path:
 
 
 def _uv(root: Path, *arguments: str) -> None:
-    """Run uv, without this project's own settings for it.
-
-    Raises:
-        UnfitError: uv failed; its words say why.
-    """
+    """Run uv without this project's settings, or raise UnfitError with its words."""
     # pyenv's stand-ins on the path answer only for the versions that it is set to.
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    path = [
-        os.environ["PATH"],
-        *map(str, sorted(pyenv.glob("versions/3.1[1-9].*/bin"))),
-    ]
+    path = [os.environ["PATH"], *map(str, pyenv.glob("versions/3.1[1-9].*/bin"))]
     done = subprocess.run(
         [sys.executable, "-m", "uv", "--quiet", "--no-config", *arguments],
         capture_output=True,
