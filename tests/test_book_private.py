@@ -7,7 +7,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbformat.v4 import writes as as_json
 
-from tools.check.traces import book_files, file_traces, main, notebook_traces
+from tools.check.traces import book_files, file_traces, told
 from tools.record import private
 from tools.record.private import details, own_names
 from tools.record.rules import record_faults
@@ -91,24 +91,21 @@ def showing(mime: str, value: object) -> object:
     return new_code_cell("x", outputs=[new_output("display_data", data={mime: value})])
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        new_markdown_cell(TRACE),
-        new_code_cell("x", metadata={"mystnb": {"image": {"alt": TRACE}}}),
-        new_code_cell("x", metadata={TRACE: 1}),
-        new_code_cell("x", outputs=[new_output("stream", text=TRACE)]),
-        showing("text/html", TRACE),
-        showing("image/svg+xml", TRACE),
-        showing("application/json", {"a": [TRACE]}),
-        new_code_cell("x", outputs=[new_output("error", traceback=[TRACE])]),
-    ],
-    ids=["text", "option", "key", "print", "html", "svg", "json", "error"],
-)
+PARTS = {
+    "text": new_markdown_cell(TRACE),
+    "option": new_code_cell("x", metadata={"mystnb": {"image": {"alt": TRACE}}}),
+    "key": new_code_cell("x", metadata={TRACE: 1}),
+    "print": new_code_cell("x", outputs=[new_output("stream", text=TRACE)]),
+    "svg": showing("image/svg+xml", TRACE),
+    "json": showing("application/json", {"a": [TRACE]}),
+    "error": new_code_cell("x", outputs=[new_output("error", traceback=[TRACE])]),
+}
+
+
+@pytest.mark.parametrize("cell", PARTS.values(), ids=PARTS)
 def test_every_part_of_a_cell_is_read(cell: object) -> None:
-    (found,) = notebook_traces(new_notebook(cells=[cell]))
-    assert found.endswith(": an absolute path: '/home/anna/x'")
-    assert notebook_traces(new_notebook(cells=[showing("image/png", TRACE)])) == []
+    assert told(cell) == ["an absolute path: '/home/anna/x'"]
+    assert told(showing("image/png", TRACE)) == []
 
 
 def test_recording_refuses_a_token_in_an_output() -> None:
@@ -117,15 +114,9 @@ def test_recording_refuses_a_token_in_an_output() -> None:
     assert "its record holds a token" in record_faults(notebook)[0]
 
 
-def test_command_names_file_and_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_traces_are_found_in_pages_and_notebooks(tmp_path: Path) -> None:
     page, notebook = tmp_path / "page.md", tmp_path / "n.ipynb"
     page.write_text("# Page\n\nmail a@lab.org\n")
     notebook.write_text(as_json(new_notebook(metadata={"authors": ["b@lab.org"]})))
-    monkeypatch.setattr("sys.argv", ["traces", str(page), str(notebook)])
-    assert main() == 1
-    assert capsys.readouterr().out.splitlines() == [
-        f"{page}: line 3: a mail address: 'a@lab.org'",
-        f"{notebook}: metadata: a mail address: 'b@lab.org'",
-    ]
+    assert file_traces(page) == ["line 3: a mail address: 'a@lab.org'"]
+    assert file_traces(notebook) == ["metadata: a mail address: 'b@lab.org'"]

@@ -4,7 +4,6 @@ import base64
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -58,17 +57,9 @@ def test_publishing_waits_for_the_tests_and_leaves_old_commits_out() -> None:
 
 @pytest.mark.parametrize(("newest", "said"), [("c0ffee", "true"), ("beef", "false")])
 def test_old_commit_is_not_the_newest(tmp_path: Path, newest: str, said: str) -> None:
-    command = tmp_path / "gh"
-    command.write_text(f"#!/bin/sh\necho {newest}\n")
-    command.chmod(0o755)
-    done = run(
-        tmp_path,
-        step("site", "newest commit")["run"],
-        PATH=f"{tmp_path}:{os.environ['PATH']}",
-        GITHUB_REPOSITORY="ada/book",
-        GITHUB_OUTPUT="output",
-    )
-    assert done.returncode == 0
+    script = f"gh() {{ echo {newest}; }}\n{step('site', 'newest commit')['run']}"
+    own = {"GITHUB_REPOSITORY": "ada/book", "GITHUB_OUTPUT": "output"}
+    assert run(tmp_path, script, **own).returncode == 0
     assert (tmp_path / "output").read_text() == f"newest={said}\n"
 
 
@@ -94,6 +85,14 @@ def test_pdf_and_reports_stand_beside_the_site_with_a_list(tmp_path: Path) -> No
 # The Colab branch.
 
 
+def git(folder: Path, *command: str) -> str:
+    """Return what git says."""
+    done = subprocess.run(
+        ["git", *command], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Copies as the tests made them, and a repository to push to."""
@@ -102,14 +101,6 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "_build/colab/01-one.ipynb").write_text("{}\n")
     git(tmp_path, "init", "--quiet", "--bare", "book")
     return tmp_path
-
-
-def git(folder: Path, *command: str) -> str:
-    """Return what git says."""
-    done = subprocess.run(
-        ["git", *command], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
 
 
 def push(tree: Path, server: str = "", **variables: str) -> Result:
@@ -121,38 +112,24 @@ def push(tree: Path, server: str = "", **variables: str) -> Result:
 
 
 def test_branch_holds_the_copies_and_no_past(tree: Path) -> None:
+    copy, remote = tree / "_build/colab/01-one.ipynb", tree / "book"
     for text in ("{}", "{ }"):
-        (tree / "_build/colab/01-one.ipynb").write_text(text)
+        copy.write_text(text)
         assert push(tree).returncode == 0
-    remote = tree / "book"
-    assert git(remote, "ls-tree", "--name-only", "colab").split() == [
-        "01-one.ipynb",
-        "README.md",
-    ]
+    names = git(remote, "ls-tree", "--name-only", "colab").split()
+    assert names == ["01-one.ipynb", "README.md"]
     assert git(remote, "show", "colab:01-one.ipynb") == "{ }"
     assert git(remote, "rev-list", "--count", "colab") == "1"
     assert git(remote, "for-each-ref", "--format=%(refname)") == "refs/heads/colab"
-
-
-def test_branch_stays_where_nothing_changed(tree: Path) -> None:
-    push(tree)
-    before = git(tree / "book", "rev-parse", "colab")
-    done = push(tree, GITHUB_SHA="another")
-    assert "nothing changed" in done.stdout
-    assert git(tree / "book", "rev-parse", "colab") == before
-
-
-def test_branch_is_not_emptied_by_a_run_without_copies(tree: Path) -> None:
-    push(tree)
-    (tree / "_build/colab/01-one.ipynb").unlink()
-    before = git(tree / "book", "rev-parse", "colab")
+    # It stays where nothing changed, and a run without copies does not empty it.
+    before = git(remote, "rev-parse", "colab")
+    assert "nothing changed" in push(tree, GITHUB_SHA="another").stdout
+    copy.unlink()
     assert push(tree).returncode != 0
-    assert git(tree / "book", "rev-parse", "colab") == before
+    assert git(remote, "rev-parse", "colab") == before
 
 
-@pytest.fixture
-def asked() -> Iterator[tuple[str, list[str | None]]]:
-    """A host that refuses, its address, and the credentials that it was shown."""
+def test_token_is_shown_to_the_host_and_written_nowhere(tree: Path) -> None:
     seen: list[str | None] = []
 
     class Host(BaseHTTPRequestHandler):
@@ -160,23 +137,11 @@ def asked() -> Iterator[tuple[str, list[str | None]]]:
             seen.append(self.headers.get("Authorization"))
             self.send_error(403)
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
     server = HTTPServer(("127.0.0.1", 0), Host)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", seen
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_token_is_shown_to_the_host_and_written_nowhere(
-    tree: Path, asked: tuple[str, list[str | None]]
-) -> None:
-    server, seen = asked
-    done = push(tree, server)
+    with server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        done = push(tree, f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
     assert done.returncode != 0
     expected = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
     assert set(seen) == {f"Basic {expected}"}
