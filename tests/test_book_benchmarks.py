@@ -12,7 +12,6 @@ from benchmarks import layers, report, steps
 from tools.check.pictures import THRESHOLD, worst_block
 from tools.check.reproduces import BLANK, fill
 
-LAYER_KEYS = ("length", "mask", "which", "name")
 NUMBERS = ("milliseconds", "ratio", "median", "low", "high", "rounds")
 
 
@@ -68,20 +67,6 @@ def test_models_compute_the_same_loss_from_the_same_weights() -> None:
     optimizer = torch.optim.AdamW(ours.parameters())
     loss = steps.train_step(ours, optimizer, ids)
     assert loss == pytest.approx(found.loss.item(), rel=1e-5)
-
-
-def test_results_hold_every_case_once(results: dict[str, Any]) -> None:
-    wanted = [
-        (length, mask, which, name)
-        for length in layers.LENGTHS
-        for mask in layers.MASKS
-        for which in layers.PASSES
-        for name in layers.measured(mask)
-    ]
-    assert [tuple(r[key] for key in LAYER_KEYS) for r in results["layers"]] == wanted
-    assert [(r["length"], r["name"]) for r in results["steps"]] == [
-        (length, name) for length in steps.LENGTHS for name in steps.MODELS
-    ]
 
 
 def test_results_are_numbers_in_order_and_name_no_machine(

@@ -85,28 +85,8 @@ ALLOWED = [
     "repr(here), f'{here[0, 0]:.1f}', here.tolist(), here.any().item()",
     "here.cpu().numpy()",
 ]
-RECURRENT = """
-def f(device):
-    torch.manual_seed(0)
-    layer = nn.{kind}(4, 3, num_layers=2, batch_first=True).double().to(device)
-    x = torch.randn(2, 5, 4, dtype=torch.double).to(device).requires_grad_()
-    layer(x)[0].square().sum().backward()
-    with torch.inference_mode():
-        again = layer(x)[0].flatten()
-    return torch.cat([again, *(p.grad.flatten() for p in [x, *layer.parameters()])])"""
 # Functions of a device that return a tensor; both devices must give the same.
 AGREE = {
-    "attention": """
-def f(device):
-    torch.manual_seed(0)
-    layer = nn.MultiheadAttention(8, 2, batch_first=True).double().to(device)
-    x = torch.randn(2, 5, 8, dtype=torch.double).to(device).requires_grad_()
-    mask = torch.ones(5, 5, dtype=torch.bool, device=device).triu(1)
-    layer(x, x, x, attn_mask=mask, need_weights=False)[0].square().sum().backward()
-    F.scaled_dot_product_attention(x, x, x, ~mask).square().sum().backward()
-    return torch.cat([p.grad.flatten() for p in [x, *layer.parameters()]])""",
-    "LSTM": RECURRENT.format(kind="LSTM"),
-    "GRU": RECURRENT.format(kind="GRU"),
     "training": """
 def f(device):
     torch.manual_seed(0)
@@ -132,14 +112,6 @@ def f(device):
     y.T[2].add_(1)
     (y * y.detach()).sum().backward()
     return torch.cat([x.grad, y.detach()])""",
-    "copies and files": """
-def f(device):
-    layer = nn.Linear(3, 2).double().to(device)
-    layer.register_buffer("scale", torch.tensor(0.5, device=device))
-    layer = copy.deepcopy(layer)
-    nn.init.constant_(layer.weight, layer.scale.item())
-    file = safetensors.torch.save(dict(w=layer.weight.detach()))
-    return safetensors.torch.load(file)["w"].to(device)""",
     "growing results": """
 def f(device):
     x = torch.arange(-6.0, 6.0, device=device)

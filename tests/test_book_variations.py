@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tools.check import environments, reproduces, variations
 from tools.check.environments import TABLE, UnfitError, environment
@@ -112,14 +111,6 @@ def test_every_variation_has_a_row_that_agrees_in_all_chapters() -> None:
     assert cells - compared < 0.05 * cells
 
 
-def test_every_supported_python_has_a_variation() -> None:
-    ci = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
-    text = json.dumps(ci)
-    for version in ("3.11", "3.12", "3.13"):
-        assert f'"{version}"' in text
-        assert TABLE[f"python-{version}"]["python"] == version
-
-
 # What a variation changes reaches the kernels.
 
 
@@ -172,12 +163,6 @@ def test_variation_that_the_machine_lacks_is_refused(
     for name, words in lacking.items():
         with pytest.raises(UnfitError, match=words):
             settings(name, tmp_path)
-
-
-def test_kernels_start_with_the_code_of_their_variation(tmp_path: Path) -> None:
-    own = settings("layout", tmp_path)
-    startup = Path(own["IPYTHONDIR"], "profile_default/startup/00-variation.py")
-    assert startup.read_text() == TABLE["layout"]["start"]
 
 
 def test_environment_is_made_once_and_again_after_a_change(

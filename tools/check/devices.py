@@ -17,7 +17,7 @@ from tools.record.rules import skipped
 INSTALL = "__import__('tools.check.pretend', fromlist=['*']).install()"
 LOOK = (
     "__import__('tools.check.placement', fromlist=['*'])"
-    ".new_faults(get_ipython().user_ns, {!r})"
+    ".misplaced(get_ipython().user_ns, {!r})"
 )
 
 
@@ -45,8 +45,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if wanted == "pretend":
         _ask(client, INSTALL)  # once; then it is there
     result = yield
-    if found := _ask(client, LOOK.format(wanted)):
-        item.raise_cell_error("its modules are not all on the device", "\n".join(found))
+    known = vars(item.parent).setdefault("misplaced", set())  # each is said once
+    if new := [it for it in _ask(client, LOOK.format(wanted)) if it not in known]:
+        known.update(new)
+        item.raise_cell_error("its modules are not all on the device", "\n".join(new))
     return result
 
 
@@ -63,7 +65,7 @@ def missing() -> str:
     import torch
 
     try:
-        torch.ones(2, 2, device="cuda").mm(torch.ones(2, 2, device="cuda")).cpu()
+        torch.ones(2, 2, device="cuda").mean().item()
     except (AssertionError, RuntimeError) as error:
         built = f"torch {torch.__version__}, built for CUDA {torch.version.cuda}"
         return f"{str(error).splitlines()[0]} ({built})"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ".environments"
 TABLE: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("variations.toml").read_text(encoding="utf-8")
 )
@@ -28,7 +27,7 @@ def environment(name: str, root: Path = ROOT) -> Path:
 
     Raises UnfitError where an interpreter or a package cannot be had here.
     """
-    home = root / FOLDER / name
+    home = root / ".environments" / name
     python, ready = home / "bin/python", home / ".ready"
     files = [root / "pyproject.toml", root / "requirements.txt"]
     wanted = "\n".join([str(TABLE[name]), *(file.read_text("utf-8") for file in files)])

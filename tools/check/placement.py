@@ -17,15 +17,6 @@ ON_PURPOSE = {
     "on_cpu": "ids are checked on the CPU only; on a GPU, reading them would wait",
 }
 
-_known: set[str] = set()
-
-
-def new_faults(names: Mapping[str, Any], wanted: str) -> list[str]:
-    """Return what `misplaced` finds and has not found before in this kernel."""
-    found = [fault for fault in misplaced(names, wanted) if fault not in _known]
-    _known.update(found)
-    return found
-
 
 def misplaced(names: Mapping[str, Any], wanted: str) -> list[str]:
     """Return a line for each module with a tensor on another device."""

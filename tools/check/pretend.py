@@ -32,7 +32,6 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 NAME, KEY = "pretend", "PrivateUse1"
 ON_CPU, HERE = 1, 12  # DLPack's numbers: kDLCPU; kDLExtDev, which is PrivateUse1
 CPU_KERNELS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-METADATA_ONLY = {"aten::set_", "aten::resize_"}  # besides views
 
 # CUDA takes CPU tensors as indices, and to fill with where they hold one number.
 INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
@@ -99,7 +98,7 @@ def _is_view(op: OpOverload) -> bool:
     """Say whether an operation reads no numbers."""
     aliases = [returned.alias_info for returned in op._schema.returns]
     views = any(alias is not None and not alias.is_write for alias in aliases)
-    return views or op._schema.name in METADATA_ONLY
+    return views or op._schema.name in {"aten::set_", "aten::resize_"}
 
 
 def _kernel(op: OpOverload) -> Callable[..., Any]:
