@@ -20,11 +20,6 @@ def results() -> dict[str, Any]:
     return json.loads(report.RESULTS.read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def all_layers() -> dict[str, Any]:
-    return layers.make_layers()
-
-
 def gradients(layer: Any, x: torch.Tensor, mask: Any) -> tuple[torch.Tensor, int]:
     x = x.clone().requires_grad_()
     layer.train()(x, mask).square().sum().backward()
@@ -32,26 +27,20 @@ def gradients(layer: Any, x: torch.Tensor, mask: Any) -> tuple[torch.Tensor, int
     return x.grad, sum(p.numel() for p in layer.parameters())
 
 
-@pytest.mark.parametrize(
-    ("mask", "name"),
-    [(mask, name) for mask in layers.MASKS for name in layers.measured(mask)],
-)
-def test_layers_do_the_work_of_the_floor(
-    all_layers: dict[str, Any], name: str, mask: str
-) -> None:
+@pytest.mark.parametrize("mask", layers.MASKS)
+def test_layers_do_the_work_of_the_floor(mask: str) -> None:
     x = torch.randn(2, 9, layers.D_MODEL, generator=torch.Generator().manual_seed(1))
-    own, floor = (
-        (all_layers[n], layers.make_mask(n, mask, 9)) for n in (name, layers.FLOOR)
-    )
-    for layer, _ in (own, floor):
+    made = layers.make_layers()
+    floor, its = made[layers.FLOOR], layers.make_mask(layers.FLOOR, mask, 9)
+    wanted, (floor_grad, floor_count) = floor(x, its), gradients(floor, x, its)
+    for name in layers.measured(mask):
+        layer, own = made[name], layers.make_mask(name, mask, 9)
+        torch.testing.assert_close(layer(x, own), wanted, msg=name)
+        torch.testing.assert_close(layer.eval()(x, own), wanted, msg=name)
         layer.zero_grad()
-    torch.testing.assert_close(own[0](x, own[1]), floor[0](x, floor[1]))
-    torch.testing.assert_close(own[0].eval()(x, own[1]), floor[0](x, floor[1]))
-    (grad, count), (floor_grad, floor_count) = (
-        gradients(layer, x, its) for layer, its in (own, floor)
-    )
-    torch.testing.assert_close(grad, floor_grad, rtol=1e-4, atol=1e-4)
-    assert count == floor_count
+        grad, count = gradients(layer, x, own)
+        torch.testing.assert_close(grad, floor_grad, rtol=1e-4, atol=1e-4, msg=name)
+        assert count == floor_count
 
 
 def test_models_compute_the_same_loss_from_the_same_weights() -> None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -225,9 +225,13 @@ def test_only_lines_that_disagree_are_shown_as_such(tmp_path: Path) -> None:
 # What a record must meet.
 
 
-def cell(source: str = "1", **metadata: object) -> NotebookNode:
-    """Return a code cell that was run and shows nothing."""
-    return new_code_cell(source, metadata=metadata, execution_count=1)
+def cell(
+    source: str = "1", outputs: Sequence[NotebookNode] = (), **metadata: object
+) -> NotebookNode:
+    """Return a code cell that was run."""
+    return new_code_cell(
+        source, metadata=metadata, execution_count=1, outputs=list(outputs)
+    )
 
 
 def faults(code: NotebookNode, output: NotebookNode) -> list[str]:
@@ -237,12 +241,14 @@ def faults(code: NotebookNode, output: NotebookNode) -> list[str]:
 
 
 SKIPPED = ["nbval-skip", "skip-execution"]
+TIMES: dict[str, Any] = {"tags": ["not-compared"], "reason": "the time of day"}
+ROUGH: dict[str, Any] = {"tags": ["tolerance-1e-2"], "reason": "a check of the check"}
 RIGHT = [
     cell(),
     new_code_cell(""),
     cell(tags=["hide-input", "exercise"]),
-    cell(tags=["not-compared"], reason="times"),
-    cell(tags=["tolerance-1e-3"], reason="trained in float32"),
+    cell(**TIMES),
+    cell(**ROUGH),
     new_code_cell("1", metadata={"tags": SKIPPED, "reason": "GPU"}),
 ]
 WRONG = [
@@ -294,33 +300,39 @@ picture = Image.new("RGB", (64, 32), "white")
 ImageDraw.Draw(picture).line((0, 5, 63, {}), "black")
 display({{"image/png": picture._repr_png_()}}, raw=True)"""
 ENVIRONMENT = "import os; print(os.environ['CUBLAS_WORKSPACE_CONFIG'])"
-CELLS: dict[str, tuple[str, list[NotebookNode]]] = {
-    "environment": (ENVIRONMENT, [stream(":4096:8\n")]),
-    "digit": ("print('ok')\n0.1234", [stream("ok\n"), result(text_plain="0.1234")]),
-    "line": (DRAW.format(11), [drawn(11)]),
-    "never": ("print(2 * 21)", [stream("42\n")]),
-    "stderr": ("print('words')", [stream("words\n")]),
-    "missing": (DRAW.format(12), [drawn(12)]),
-    "no_reason": ("import time; print(time.time())", [stream("1.5\n")]),
-    "raises": ("print('fine')", [stream("fine\n")]),
-    "skipped": ("import nothing_of_that_name", []),
-    "tolerance": ("print('0.120')", [stream("0.125\n")]),
-    "later": ("print('still here')", [stream("still here\n")]),
+CELLS: dict[str, NotebookNode] = {
+    "environment": cell(ENVIRONMENT, [stream(":4096:8\n")]),
+    "digit": cell("print('a')\n0.1234", [stream("a\n"), result(text_plain="0.1234")]),
+    "line": cell(DRAW.format(11), [drawn(11)]),
+    "never": cell("print(2 * 21)", [stream("42\n")]),
+    "stderr": cell("print('words')", [stream("words\n")]),
+    "missing": cell(DRAW.format(12), [drawn(12)]),
+    "time": cell("import time; print(time.time())", [stream("1.5\n")], **TIMES),
+    "raises": cell("print('fine')", [stream("fine\n")]),
+    "skipped": cell("import nothing_of_that_name", tags=SKIPPED, reason="needs a GPU"),
+    "own": cell("print('0.120')", [stream("0.125\n")], **ROUGH),
+    "later": cell("print('still here')", [stream("still here\n")]),
 }
-METADATA = {
-    "no_reason": {"tags": ["not-compared"], "reason": "the time of day"},
-    "skipped": {"tags": SKIPPED, "reason": "needs a GPU"},
-    "tolerance": {"tags": ["tolerance-1e-2"], "reason": "a check of the check"},
-}
-MISTAKES: dict[str, Callable[[NotebookNode], Any]] = {
-    "digit": lambda it: it.outputs[1].data.update({"text/plain": "0.1634"}),
-    "line": lambda it: it.update(outputs=[drawn(12)]),  # a pixel lower
-    "never": lambda it: it.update(execution_count=None, outputs=[]),
-    "stderr": lambda it: it.outputs.append(stream("a warning\n", "stderr")),
-    "missing": lambda it: it.outputs[0].data.pop("image/png"),
-    "no_reason": lambda it: it.metadata.pop("reason"),
-    "skipped": lambda it: it.metadata.pop("reason"),
-    "raises": lambda it: it.update(source="print('fine')\n1 / 0"),
+NO_REASON = "needs a `reason:` beside it"
+# For each cell, what is wrong with it, and what is said.
+MISTAKES: dict[str, tuple[Callable[[NotebookNode], Any], str]] = {
+    "digit": (
+        lambda it: it.outputs[1].data.update({"text/plain": "0.1634"}),
+        "0.1634 became 0.1234, allowed: 0.0001",
+    ),
+    "line": (lambda it: it.update(outputs=[drawn(12)]), "picture 1 differs by "),
+    "never": (lambda it: it.update(execution_count=None, outputs=[]), "never run"),
+    "stderr": (
+        lambda it: it.outputs.append(stream("a warning\n", "stderr")),
+        "its record holds standard error: 'a warning\\n'",
+    ),
+    "missing": (
+        lambda it: it.outputs[0].data.pop("image/png"),
+        "+[display_data: image/png]",
+    ),
+    "time": (lambda it: it.metadata.pop("reason"), f"'not-compared' {NO_REASON}"),
+    "skipped": (lambda it: it.metadata.pop("reason"), f"'nbval-skip' {NO_REASON}"),
+    "raises": (lambda it: it.update(source="1 / 0"), "ZeroDivisionError"),
 }
 
 
@@ -332,27 +344,19 @@ class Run(NamedTuple):
     failures: dict[tuple[str, int], str]
 
 
-def good() -> NotebookNode:
-    """Return an untouched record, one cell for each mistake."""
-    cells = []
-    for name, (source, outputs) in CELLS.items():
-        cells.append(cell(source, **METADATA.get(name, {})))
-        cells[-1].outputs = outputs
-    return copy.deepcopy(new_notebook(cells=cells))
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run three notebooks with coverage, as in `make test`."""
-    bad = good()
-    for name, mistake in MISTAKES.items():
-        mistake(bad.cells[list(CELLS).index(name)])
-    sources = ("import time", *["time.sleep(600)"] * 2)
-    slow = new_notebook(cells=[cell(it) for it in sources])
+    bad = copy.deepcopy(CELLS)
+    for name, (mistake, _) in MISTAKES.items():
+        mistake(bad[name])
+    slow = [cell("import time"), cell("time.sleep(600)"), cell("time.sleep(601)")]
+    notebooks = {"01-good": CELLS.values(), "03-bad": bad.values(), "05-slow": slow}
     folder = tmp_path_factory.mktemp("run")
     (folder / "notebooks").mkdir()
-    for stem, notebook in {"01-good": good(), "03-bad": bad, "05-slow": slow}.items():
-        nbformat.write(notebook, folder / "notebooks" / f"{stem}.ipynb")
+    for stem, cells in notebooks.items():
+        written = new_notebook(cells=list(cells))
+        nbformat.write(written, folder / "notebooks" / f"{stem}.ipynb")
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     command = [sys.executable, "-m", "pytest", "-p", "tools.check.compare", "--nbval"]
     command += ["-n2", "--dist=loadscope", "--cov=attention_lib", "--cov-report="]
@@ -386,28 +390,14 @@ def test_summary_of_parallel_workers(run: Run) -> None:
     assert "\x1b" not in run.printed
 
 
-def test_every_mistake_fails_its_own_cell_only(run: Run) -> None:
-    expected = {("03-bad", list(CELLS).index(name)) for name in MISTAKES}
-    assert run.failures.keys() == expected | {("05-slow", 1)}, run.printed
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("digit", ["03-bad, code cell 2 (here Cell 1): print('ok')", "+0.1234"]),
-        ("digit", ["0.1634 became 0.1234, allowed: 0.0001"]),
-        ("line", ["picture 1 differs by ", "allowed: 10"]),
-        ("never", ["it was never run"]),
-        ("stderr", ["its record holds standard error: 'a warning\\n'"]),
-        ("missing", ["+[display_data: image/png]"]),
-        ("no_reason", ["tag 'not-compared' needs a `reason:` beside it"]),
-        ("skipped", ["tag 'nbval-skip' needs a `reason:` beside it"]),
-        ("raises", ["ZeroDivisionError"]),
-    ],
-)
-def test_failure_says(name: str, words: list[str], run: Run) -> None:
-    failure = run.failures["03-bad", list(CELLS).index(name)]
-    assert [it for it in words if it not in failure] == []
+def test_every_mistake_fails_its_own_cell_only_and_is_named(run: Run) -> None:
+    places = {name: ("03-bad", list(CELLS).index(name)) for name in MISTAKES}
+    assert run.failures.keys() == {*places.values(), ("05-slow", 1)}, run.printed
+    for name, (_, words) in MISTAKES.items():
+        assert words in run.failures[places[name]]
+    shown = run.failures[places["digit"]]
+    assert "03-bad, code cell 2 (here Cell 1): print('a')" in shown
+    assert "+0.1234" in shown
 
 
 def test_failure_keeps_the_pictures(run: Run) -> None:

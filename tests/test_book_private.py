@@ -1,6 +1,5 @@
 """Nothing that people are given tells of a machine or a person."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,24 +57,15 @@ def test_details_are_found_and_what_is_harmless_passes() -> None:
     assert [it for text in HARMLESS for it in details(text)] == []
 
 
-@pytest.fixture
-def anna(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine of that name, and its user."""
-    monkeypatch.setenv("USER", "annab")
+def test_names_of_this_machine_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private.Path, "home", lambda: Path("/srv/homes/annabel"))
     monkeypatch.setattr(private.socket, "gethostname", lambda: "workhorse")
-    own_names.cache_clear()
-    yield
-    own_names.cache_clear()
-
-
-@pytest.mark.usefixtures("anna")
-def test_names_of_this_machine_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private, "own_names", own_names.__wrapped__)  # no memory
+    monkeypatch.setenv("USER", "annab")
     for name in ("annab", "annabel", "workhorse", "/srv/homes/annabel", private.ROOT):
         assert details(f"in {name}/x") == [f"a name of this machine: {str(name)!r}"]
     assert details("annabelle, workhorses, hannab") == []
     for word in ("max", "runner", "ubuntu", ""):  # tells nothing, as others have it
-        own_names.cache_clear()
         monkeypatch.setenv("USER", word)
         assert details(f"x.{word}(), the {word} of all") == []
 

@@ -171,13 +171,6 @@ def test_setup_takes_the_small_build_of_torch_where_it_may(
     assert all("torch==" in line for line in small)
 
 
-def test_make_lists_every_target(tree: Path) -> None:
-    makefile = (tree / "Makefile").read_text()
-    targets = makefile.split(".PHONY:")[1].split("\n\n")[0].replace("\\", "").split()
-    listed = [line.split()[1] for line in run(tree, "make").stdout.splitlines()]
-    assert sorted(listed) == sorted(targets)
-
-
 @pytest.mark.parametrize("installed", [True, False])
 def test_ci_installs_a_browser_where_there_is_none(tree: Path, installed: bool) -> None:
     (tree / ".ci").mkdir()

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tools.check import environments, reproduces, variations
-from tools.check.environments import TABLE, UnfitError, environment
+from tools.check import reproduces, variations
 from tools.check.reproduces import BLANK, fill
-from tools.check.variations import TITLES, by_chapter, settings
+from tools.check.variations import TABLE, TITLES, UnfitError, by_chapter, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = json.loads((ROOT / reproduces.RESULTS).read_text(encoding="utf-8"))
@@ -176,22 +175,22 @@ def test_environment_is_made_once_and_again_after_a_change(
         if "--torch-backend" in arguments:
             raise UnfitError("no such host")
 
-    monkeypatch.setattr(environments, "_uv", uv)
+    monkeypatch.setattr(variations, "_uv", uv)
     for name in ("pyproject.toml", "requirements.txt"):
         (tmp_path / name).write_text("one")
-    python = environment("oldest", tmp_path)
+    python = variations.environment("oldest", tmp_path)
     assert python == tmp_path / ".environments/oldest/bin/python"
     # Without PyTorch's own index, the large build of torch is taken.
     assert [arguments[0] for arguments in calls] == ["venv", "pip", "pip"]
     small = ["--torch-backend" in arguments for arguments in calls]
     assert small == [False, True, False]
-    environment("oldest", tmp_path)
+    variations.environment("oldest", tmp_path)
     assert len(calls) == 3
     (tmp_path / "pyproject.toml").write_text("two")
-    environment("oldest", tmp_path)
+    variations.environment("oldest", tmp_path)
     assert len(calls) == 6
 
 
 def test_environment_that_cannot_be_had_says_why(tmp_path: Path) -> None:
     with pytest.raises(UnfitError, match=r"9\.99"):
-        environments._uv(tmp_path, "venv", "--python", "9.99", "--offline", "x")
+        variations._uv(tmp_path, "venv", "--python", "9.99", "--offline", "x")

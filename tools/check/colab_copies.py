@@ -12,9 +12,8 @@ from pathlib import Path
 
 import nbformat
 
-from tools.check.environments import environment
 from tools.check.reproduces import show
-from tools.check.variations import Cells, by_chapter, compare
+from tools.check.variations import Cells, by_chapter, compare, environment
 from tools.export.copies import SOURCES, write_copies
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,15 +14,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tools.check.devices import describe, missing
-from tools.check.environments import TABLE, UnfitError, environment
 from tools.check.reproduces import COUNTS, show, summary, write
 
 ROOT = Path(__file__).resolve().parents[2]
+TABLE: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("variations.toml").read_text(encoding="utf-8")
+)
 TITLES = {name: entry["what"] for name, entry in TABLE.items() if "what" in entry}
 SAY_VERSIONS = """\
 import json, platform, importlib.metadata as m
@@ -31,11 +34,12 @@ print(json.dumps({"python": platform.python_version()} | found))"""
 Cells = list[dict[str, Any]]
 
 
-def settings(name: str, folder: Path) -> dict[str, str]:
-    """Return the environment variables of a variation; `folder` is for what they name.
+class UnfitError(Exception):
+    """This machine cannot make a variation; the text says why, in one line."""
 
-    Raises UnfitError where this machine cannot make it.
-    """
+
+def settings(name: str, folder: Path) -> dict[str, str]:
+    """Return the environment variables of a variation; `folder` is for what they name."""
     entry = {"env": {}} | TABLE[name]
     own = {key: it.format(folder=folder) for key, it in entry["env"].items()}
     if own.get("ATTENTION_DEVICE") == "cuda" and missing():
@@ -67,6 +71,42 @@ def _switched_off(needed: str, *kept: str) -> list[str]:
     return [name for name in used if not name.startswith((needed, *kept))]
 
 
+def environment(name: str, root: Path = ROOT) -> Path:
+    """Return the interpreter of an environment, which is made where it is missing."""
+    home = root / ".environments" / name
+    python, ready = home / "bin/python", home / ".ready"
+    files = [root / "pyproject.toml", root / "requirements.txt"]
+    wanted = "\n".join([str(TABLE[name]), *(file.read_text("utf-8") for file in files)])
+    if ready.is_file() and ready.read_text(encoding="utf-8") == wanted:
+        return python
+    print(f"{name}: installing, a few minutes the first time", flush=True)
+    _uv(root, "venv", "--clear", "--python", TABLE[name]["python"], str(home))
+    install = ("pip", "install", "--python", str(python), *TABLE[name]["packages"])
+    try:  # PyTorch's own builds without CUDA are smaller by gigabytes
+        _uv(root, *install, "--torch-backend", "cpu")
+    except UnfitError:
+        _uv(root, *install)
+    ready.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def _uv(root: Path, *arguments: str) -> None:
+    """Run uv without this project's settings, or raise UnfitError with its words."""
+    # pyenv's stand-ins on the path answer only for the versions that it is set to.
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    path = [os.environ["PATH"], *map(str, pyenv.glob("versions/3.1[1-9].*/bin"))]
+    done = subprocess.run(
+        [sys.executable, "-m", "uv", "--quiet", "--no-config", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env=os.environ | {"PATH": os.pathsep.join(path)},
+        timeout=3600,
+    )
+    if done.returncode:
+        raise UnfitError(" ".join(done.stderr.split()) or "uv failed")
+
+
 def compare(
     report: Path, *arguments: str, python: Path | None = None, **own: str
 ) -> tuple[int, Cells]:
@@ -88,11 +128,7 @@ def compare(
 
 
 def measure(name: str, report: Path, only: list[str]) -> dict[str, Any]:
-    """Run all notebooks once, and return the row of the table.
-
-    Raises UnfitError where this machine cannot make the variation, and RuntimeError
-    where the run broke down.
-    """
+    """Run all notebooks once, and return the row of the table."""
     entry = TABLE[name]
     options = ["-n", "auto", "--dist", "loadscope", *entry.get("options", []), *only]
     with tempfile.TemporaryDirectory() as folder:
