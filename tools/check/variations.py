@@ -39,7 +39,7 @@ class UnfitError(Exception):
 
 
 def settings(name: str, folder: Path) -> dict[str, str]:
-    """Return the environment variables of a variation; `folder` is for what they name."""
+    """Return a variation's environment variables; `folder` is for what they name."""
     entry = {"env": {}} | TABLE[name]
     own = {key: it.format(folder=folder) for key, it in entry["env"].items()}
     if own.get("ATTENTION_DEVICE") == "cuda" and missing():
