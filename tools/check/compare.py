@@ -25,15 +25,8 @@ from nbval import plugin as nbval
 from nbval.plugin import IPyNbCell, NbCellError
 
 from tools.check.outputs import compare_outputs
+from tools.record import rules
 from tools.record.execute import kernel_environment, without_program
-from tools.record.rules import (
-    cell_faults,
-    first_line,
-    reason,
-    skipped,
-    tags,
-    tolerance,
-)
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = Path("reports", "pictures")
@@ -63,8 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     config.option.nbval_cell_timeout = min(config.option.nbval_cell_timeout, CELL)
     config.option.nbval_kernel_startup_timeout = STARTUP
-    other = config.option.kernel_python
-    config.option.nbval_current_env = other is None
+    config.option.nbval_current_env = config.option.kernel_python is None
     # A notebook is no test of the library: under --cov, nbval would trace its kernel.
     nbval.setup_coverage = nbval.teardown_coverage = lambda *_: None
     if hasattr(config, "workerinput"):
@@ -76,11 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTHONPATH"] = path
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
-    if other is not None:
+    if config.option.kernel_python:
         config.option.nbval_kernel_name = KERNEL
-        os.environ["JUPYTER_PATH"] = str(_kernel_folder(other))
-    if config.getoption("dist", "no") not in {"no", "loadscope", "loadfile"}:
-        raise pytest.UsageError("cells share a kernel: run with `--dist loadscope`")
+        os.environ["JUPYTER_PATH"] = str(_kernel_folder(config.option.kernel_python))
     # Pictures of an earlier run would mislead.
     shutil.rmtree(config.rootpath / PICTURES, ignore_errors=True)
 
@@ -89,17 +79,17 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Have nbval's items compare by our rules, and obey our tags only."""
     if not isinstance(item, IPyNbCell):
         return
-    cell = item.cell
-    compared, own = "not-compared" not in tags(cell), tolerance(cell)
+    compared = "not-compared" not in rules.tags(item.cell)
+    skipped, own = rules.skipped(item.cell), rules.tolerance(item.cell)
     notes = {
         "place": place(item),
-        "exempt": "" if compared and not skipped(cell) else reason(cell) or "no reason",
-        "tolerance": str(own) if own else "",
-        "reason": reason(cell),
+        "exempt": skipped or not compared,
+        "tolerance": str(own or ""),
+        "reason": rules.reason(item.cell) or "no reason",
         "compared": False,
     }
     item.user_properties.append((PROPERTY, notes))
-    item.options = defaultdict(bool, check=compared, skip=skipped(cell))
+    item.options = defaultdict(bool, check=compared, skip=skipped)
     item.output_timeout = OUTPUT
     item.add_marker(pytest.mark.timeout(ITEM))
     item.runtest = partial(_run, item, item.runtest)
@@ -129,47 +119,31 @@ def _summary(cells: list[dict[str, Any]]) -> list[str]:
     compared = [notes for notes in cells if notes["compared"]]
     pictures = sum(notes["picture_count"] for notes in compared)
     drawings = sum(notes["drawing_count"] for notes in compared)
-    exempt = [f"  {it['place']}: {it['exempt']}" for it in cells if it["exempt"]]
-    own = [
-        f"  {it['place']}, {it['tolerance']}: {it['reason']}"
-        for it in cells
-        if it["tolerance"]
-    ]
+    exempt = [it for it in cells if it["exempt"]]
+    own = [it for it in cells if it["tolerance"]]
     return [
-        f"cells compared: {len(compared)} of {len(cells)}; pictures: {pictures}"
-        + (f", of which {drawings} by what they draw" if drawings else ""),
+        f"cells compared: {len(compared)} of {len(cells)}; pictures: {pictures}, "
+        f"of which {drawings} by what they draw",
         "largest difference, 1 being what is allowed: "
         f"{_largest(compared, 'numbers')}; {_largest(compared, 'pictures')}",
         f"not compared: {len(exempt)} of {len(cells)} cells",
-        *exempt,
+        *(f"  {it['place']}: {it['reason']}" for it in exempt),
         f"with a tolerance of its own: {len(own)} of {len(cells)} cells",
-        *own,
+        *(f"  {it['place']}, {it['tolerance']}: {it['reason']}" for it in own),
     ]
 
 
 def _largest(cells: list[dict[str, Any]], kind: str) -> str:
     worst = max(cells, key=lambda notes: float(notes[kind]), default=None)
-    if worst is None or not worst[kind]:
-        return f"{kind} 0"
-    return f"{kind} {worst[kind]:.2g} ({worst['place']})"
+    return f"{kind} {worst[kind]:.2g} ({worst['place']})" if worst else f"{kind} 0"
 
 
 def _kernel_folder(python: str) -> Path:
-    """Describe a kernel that runs another interpreter, and say where it is described.
-
-    Raises:
-        UsageError: the interpreter is missing or has no ipykernel.
-    """
+    """Describe a kernel that runs another interpreter, and say where that stands."""
     # One folder per interpreter: several runs may go on at once.
     folder = ROOT / "_build/kernels" / hashlib.sha256(python.encode()).hexdigest()[:8]
     command = [python, "-m", "ipykernel", "install", "--name", KERNEL, "--prefix"]
-    try:
-        subprocess.run([*command, folder], check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise pytest.UsageError(
-            f"--kernel-python {python}: it must run and have ipykernel\n"
-            + (getattr(error, "stderr", "") or str(error))
-        ) from error
+    subprocess.run([*command, folder], check=True, capture_output=True, text=True)
     return folder / "share/jupyter"
 
 
@@ -185,23 +159,15 @@ def _run(item: Any, run: Callable[[], None]) -> None:
     may be missing, and their failures would hide the one that counts.
     """
     if item.parent.timed_out:
-        pytest.skip(f"not run: code cell {item.parent.timed_out} timed out")
-    faults = cell_faults(item.cell)
-    lines = [f"- {fault}" for fault in faults]
+        pytest.skip("not run: a cell before it timed out")
+    faults = rules.cell_faults(item.cell)
     try:
         run()
-    except NbCellError as error:
+    except (NbCellError, pytest.skip.Exception):
         if not faults:
             raise
-        lines += ["", str(error), error.inner_traceback or ""]
-    except pytest.skip.Exception:
-        if not faults:
-            raise
-    finally:
-        if item.parent.timed_out:
-            item.parent.timed_out = item.cell_num + 1
     if faults:
-        item.raise_cell_error("its record breaks the rules", "\n".join(lines))
+        item.raise_cell_error("its record breaks the rules", "\n".join(faults))
 
 
 def _compare(
@@ -214,7 +180,7 @@ def _compare(
     name = f"{item.path.stem}-cell-{item.cell_num + 1:02d}"
     stem = item.config.rootpath / PICTURES / name
     result = without_program(result)
-    found = compare_outputs(reference, result, tolerance(item.cell), stem)
+    found = compare_outputs(reference, result, rules.tolerance(item.cell), stem)
     notes.update(vars(found), compared=True)
     item.comparison_traceback = found.faults
     return not found.faults
@@ -226,7 +192,7 @@ def _describe(item: Any, otherwise: Any, excinfo: Any) -> str:
     if not isinstance(error, NbCellError):
         return f"{place(item)}: {otherwise(excinfo)}"
     lines = [
-        f"{place(item)} (here Cell {item.cell_num}): {first_line(item.cell)}",
+        f"{place(item)} (here Cell {item.cell_num}): {rules.first_line(item.cell)}",
         str(error),
         error.inner_traceback or "",
     ]

@@ -1,18 +1,11 @@
 """Run every notebook on another device, real or pretended: a plugin for pytest.
 
-Run as `ATTENTION_DEVICE=cuda python -m pytest -p tools.check.compare
--p tools.check.devices --nbval notebooks`, or with `pretend` (`tools/check/pretend.py`).
-The records are the CPU's.
-
-`python -m tools.check.devices` says which GPU is there; without one it ends with
-status 2.
+`make test-devices` and `make test-gpu` say how. The records are the CPU's.
 """
 
 import ast
 import os
-import sys
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,14 +17,17 @@ from tools.record.rules import skipped
 INSTALL = "__import__('tools.check.pretend', fromlist=['*']).install()"
 LOOK = (
     "__import__('tools.check.placement', fromlist=['*'])"
-    ".new_faults(get_ipython().user_ns, {!r})"
+    ".misplaced(get_ipython().user_ns, {!r})"
 )
 
 
 def pytest_configure() -> None:
-    """Refuse to run as the comparison does without this plugin."""
-    if os.environ.get("ATTENTION_DEVICE", "") in ("", "cpu"):
+    """Refuse to run without a device, or with a GPU that is not there."""
+    device = os.environ.get("ATTENTION_DEVICE")
+    if device not in ("cuda", "pretend"):
         raise pytest.UsageError("set ATTENTION_DEVICE to `cuda` or `pretend`")
+    if device == "cuda" and (fault := missing()):
+        raise pytest.UsageError(f"{fault}; `make test-devices` simulates a GPU")
 
 
 def pytest_report_header() -> str:
@@ -45,12 +41,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if not isinstance(item, IPyNbCell) or skipped(item.cell):
         return (yield)
     client = item.parent.kernel.kc
-    wanted = os.environ["ATTENTION_DEVICE"].partition(":")[0]
+    wanted = os.environ["ATTENTION_DEVICE"]
     if wanted == "pretend":
         _ask(client, INSTALL)  # once; then it is there
     result = yield
-    if found := _ask(client, LOOK.format(wanted)):
-        item.raise_cell_error("its modules are not all on the device", "\n".join(found))
+    known = vars(item.parent).setdefault("misplaced", set())  # each is said once
+    if new := [it for it in _ask(client, LOOK.format(wanted)) if it not in known]:
+        known.update(new)
+        item.raise_cell_error("its modules are not all on the device", "\n".join(new))
     return result
 
 
@@ -58,10 +56,8 @@ def describe(device: str) -> str:
     """Name a device, with the versions that its numbers depend on."""
     import torch  # here: it takes seconds, and not every run of pytest needs it
 
-    if device.startswith("cuda"):
-        name = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-        return f"{device}, {name}, torch {torch.__version__}, CUDA {torch.version.cuda}"
-    return f"{device}, torch {torch.__version__}"
+    name = f"{torch.cuda.get_device_name()}, " if device == "cuda" else ""
+    return f"{device}, {name}torch {torch.__version__}, CUDA {torch.version.cuda}"
 
 
 def missing() -> str:
@@ -69,29 +65,15 @@ def missing() -> str:
     import torch
 
     try:
-        torch.ones(2, 2, device="cuda").mm(torch.ones(2, 2, device="cuda")).cpu()
+        torch.ones(2, 2, device="cuda").mean().item()
     except (AssertionError, RuntimeError) as error:
-        driver = "an" if Path("/proc/driver/nvidia/version").exists() else "no"
         built = f"torch {torch.__version__}, built for CUDA {torch.version.cuda}"
-        return f"{str(error).splitlines()[0]} ({built}; {driver} NVIDIA driver here)"
+        return f"{str(error).splitlines()[0]} ({built})"
     return ""
 
 
-def main() -> int:
-    """Describe the GPU, or say in one line why there is none."""
-    if fault := missing():
-        print(f"test-gpu: {fault}; `make test-devices` simulates one", file=sys.stderr)
-        return 2
-    print(describe("cuda"))
-    return 0
-
-
 def _ask(client: Any, question: str) -> Any:
-    """Return what an expression gives in the kernel.
-
-    Raises:
-        RuntimeError: it failed there.
-    """
+    """Return what an expression gives in the kernel."""
     reply = client.execute(
         "", silent=True, user_expressions={"it": question}, reply=True, timeout=200
     )
@@ -99,7 +81,3 @@ def _ask(client: Any, question: str) -> Any:
     if answer["status"] != "ok":
         raise RuntimeError(f"{question}: {answer['ename']}: {answer['evalue']}")
     return ast.literal_eval(answer["data"]["text/plain"])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

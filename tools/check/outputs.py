@@ -8,14 +8,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from tools.check import pictures
 from tools.check.numbers import compare_text
-from tools.check.pictures import (
-    THRESHOLD,
-    decode,
-    difference,
-    drawing,
-    worst_block,
-)
 from tools.record.rules import is_picture, text_of
 
 ROWS = 80  # of a message
@@ -39,15 +33,12 @@ def compare_outputs(
     tolerance: Decimal | None,
     stem: Path,
 ) -> Comparison:
-    """Compare all outputs of a cell, in order.
-
-    Pictures that differ are stored under names that begin with `stem`.
-    """
+    """Compare all outputs of a cell; pictures that differ are stored beside `stem`."""
     found = Comparison()
-    if list(map(_kind, reference)) != list(map(_kind, result)):
-        old, new = ("\n".join(map(_shown, it)) for it in (reference, result))
-        fault = f"the outputs differ in number or kind\n{_differences(old, new)}"
-        found.faults.append(fault)
+    kind, other = ("\n".join(map(_kind, it)) for it in (reference, result))
+    if kind != other:
+        shown = _differences(kind, other)
+        found.faults.append(f"the outputs differ in number or kind\n{shown}")
         return found
     for one, two in zip(reference, result, strict=True):
         for (mime, a), (_, b) in zip(_values(one), _values(two), strict=True):
@@ -72,24 +63,24 @@ def _compare_value(
 def _compare_picture(found: Comparison, old: str, new: str, stem: Path) -> None:
     """Compare two pictures, and store them where they differ."""
     found.picture_count += 1
-    (drawer, drawn), (other, redrawn) = drawing(old), drawing(new)
+    (drawer, drawn), (other, redrawn) = map(pictures.drawing, (old, new))
     if drawn and redrawn and drawer != other:
         found.drawing_count += 1
         what = f"picture {found.picture_count}, what it draws"
         _compare_value(found, what, drawn, redrawn, None)
         return
-    one, two = decode(old), decode(new)
+    one, two = pictures.decode(old), pictures.decode(new)
     stored = {"reference": one, "result": two}
     if one.size == two.size:
-        rms, x, y = worst_block(one, two)
-        found.pictures = max(found.pictures, rms / THRESHOLD)
-        if rms <= THRESHOLD:
+        rms, x, y = pictures.worst_block(one, two)
+        found.pictures = max(found.pictures, rms / pictures.THRESHOLD)
+        if rms <= pictures.THRESHOLD:
             return
-        stored["difference"] = difference(one, two)
-        fault = f"differs by {rms:.1f} in the block at {x}, {y}; allowed: {THRESHOLD:g}"
+        stored["difference"] = pictures.difference(one, two)
+        allowed = f"allowed: {pictures.THRESHOLD:g}"
+        fault = f"differs by {rms:.1f} in the block at {x}, {y}; {allowed}"
     else:
-        sizes = [f"{width} x {height}" for width, height in (one.size, two.size)]
-        fault = f"has another size: {sizes[0]} became {sizes[1]}"
+        fault = f"has another size: {one.size} became {two.size}"
     stem.parent.mkdir(parents=True, exist_ok=True)
     for name, picture in stored.items():
         path = stem.with_name(f"{stem.name}-{found.picture_count}-{name}.png")
@@ -112,11 +103,6 @@ def _kind(output: NotebookNode) -> str:
     """Return what must agree before values are compared."""
     name = str(output.get("name", output.output_type))
     return f"[{name}: {', '.join(mime for mime, _ in _values(output))}]"
-
-
-def _shown(output: NotebookNode) -> str:
-    texts = [value for mime, value in _values(output) if not is_picture(mime)]
-    return "\n".join([_kind(output), *texts])
 
 
 def _values(output: NotebookNode) -> list[tuple[str, str]]:

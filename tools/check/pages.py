@@ -15,9 +15,7 @@ LOADING_ATTRIBUTES = ("src", "srcset", "poster", "data", "background")
 NOT_LOADED = {"alternate", "author", "canonical", "help", "index", "license"}
 NOT_LOADED |= {"next", "prev", "search"}
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-CSS_ADDRESS = re.compile(
-    r"""(?:url\(|@import(?!\s+url))\s*["']?([^"')\s;]+)""", re.IGNORECASE
-)
+CSS_ADDRESS = re.compile(r"""(?i)(?:url\(|@import(?!\s+url))\s*["']?([^"')\s;]+)""")
 
 
 @cache
@@ -29,9 +27,8 @@ def parsed(page: Path) -> BeautifulSoup:
 @cache
 def anchors(page: Path) -> frozenset[str]:
     """All names that a fragment can lead to on a page."""
-    tags = parsed(page).find_all(lambda tag: tag.has_attr("id") or tag.name == "a")
-    names = (str(tag.get(key)) for tag in tags for key in ("id", "name"))
-    return frozenset(names)
+    tags = parsed(page).select("[id], a[name]")
+    return frozenset(str(tag.get("id") or tag["name"]) for tag in tags)
 
 
 def css_addresses(css: str) -> list[str]:
@@ -57,27 +54,6 @@ def loaded_addresses(page: Path) -> Iterator[str]:
             yield from css_addresses(tag.get_text())
 
 
-def is_remote(address: str) -> bool:
-    """Whether an address names a host; ``data:`` and relative ones do not."""
-    return bool(urlsplit(address).netloc)
-
-
-def remote_loads(page: Path) -> Iterator[str]:
-    """Complain about what comes from another host."""
-    for address in loaded_addresses(page):
-        if is_remote(address):
-            yield f"loads {address}: keep a copy in book/_static"
-
-
-def pictures(page: Path) -> Iterator[str]:
-    """Complain about pictures that a screen reader cannot tell."""
-    for image in parsed(page).find_all("img"):
-        text = str(image.get("alt") or "").strip()
-        # MyST-NB gives a figure its file's path when the cell names no text.
-        if not text or text.endswith((".png", ".svg")):
-            yield f"{image.get('src')} has no alternative text (mystnb: image: alt:)"
-
-
 def target(page: Path, address: str) -> Path:
     """The file that a relative address leads to."""
     path = unquote(urlsplit(address).path)
@@ -86,10 +62,13 @@ def target(page: Path, address: str) -> Path:
 
 
 def links(page: Path) -> Iterator[str]:
-    """Complain about relative addresses that lead to no file or no anchor."""
-    hrefs = [str(tag["href"]) for tag in parsed(page).find_all("a", href=True)]
-    for address in sorted({*hrefs, *loaded_addresses(page)}):
+    """Complain about what comes from another host, and what leads nowhere."""
+    loaded = set(loaded_addresses(page))
+    hrefs = {str(tag["href"]) for tag in parsed(page).find_all("a", href=True)}
+    for address in sorted(hrefs | loaded):
         parts = urlsplit(address)
+        if parts.netloc and address in loaded:
+            yield f"loads {address}: keep a copy in book/_static"
         if parts.scheme or parts.netloc:
             continue
         file, fragment = target(page, address), unquote(parts.fragment)
@@ -99,27 +78,29 @@ def links(page: Path) -> Iterator[str]:
             yield f"{address} leads to no anchor"
 
 
-def outputs(page: Path) -> Iterator[str]:
-    """Complain about errors and warnings that stand in a cell's output."""
+def contents(page: Path) -> Iterator[str]:
+    """Complain about pictures without words, and of errors in a cell's output."""
+    for image in parsed(page).find_all("img"):
+        text = str(image.get("alt") or "").strip()
+        # MyST-NB gives a figure its file's path when the cell names no text.
+        if not text or text.endswith((".png", ".svg")):
+            yield f"{image.get('src')} has no alternative text (mystnb: image: alt:)"
     for output in parsed(page).select(".cell_output .output"):
         kinds = {"stderr", "traceback"} & set(output.get_attribute_list("class"))
         text = output.get_text().strip()
         if kinds or "Traceback (most recent call last)" in text:
-            last = text.splitlines()[-1] if text else ""
-            yield f"an output holds an error or a warning: {last[:80]}"
+            yield f"an output holds an error or a warning: {text[-80:]}"
 
 
 def complaints(site: Path) -> list[str]:
     """Everything that is wrong with a built site, one line each."""
-    sheets = sorted(site.rglob("*.css"))
     found = [
         f"{sheet.relative_to(site)}: loads {address}"
-        for sheet in sheets
+        for sheet in sorted(site.rglob("*.css"))
         for address in css_addresses(sheet.read_text(encoding="utf-8"))
-        if is_remote(address)
+        if urlsplit(address).netloc
     ]
     for page in site_pages(site):
-        name = page.relative_to(site)
-        for check in (remote_loads, pictures, links, outputs):
-            found += [f"{name}: {line}" for line in check(page)]
+        lines = (*links(page), *contents(page))
+        found += [f"{page.relative_to(site)}: {line}" for line in lines]
     return found

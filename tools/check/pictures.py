@@ -12,9 +12,8 @@ Measured on this book's figures (root of the mean square, of 255, in the worst b
 
 The threshold stands between these groups.
 
-Where another version of matplotlib drew the picture, letters look different and stand
-some pixels to the side. There, what the picture draws is compared: every word, bar and
-point of a curve, which `attention_lib.plotting` stores beside the pixels.
+Another version of matplotlib draws letters differently. There, what the picture draws
+is compared: words, bars and points, which `attention_lib.plotting` stores beside it.
 """
 
 import base64

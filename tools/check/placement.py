@@ -1,12 +1,9 @@
 """Loaded in the kernel of a chapter: find modules that are not on the chosen device.
 
 Every module that a name of the reader's namespace leads to (itself, or in a list, tuple
-or dictionary) must have all its parameters and buffers, and whatever tensors its
-attributes hold, on that device. Excepted are modules on `meta`, which hold no numbers
-and serve to count, and those of `ON_PURPOSE`.
-
-Of tensors by themselves nothing is asked: many are on the CPU by design. Where they
-meet the device, it refuses them.
+or dictionary) must have all its tensors on that device, registered or not. Excepted are
+modules on `meta`, which serve to count, and those of `ON_PURPOSE`. Tensors by
+themselves may be on the CPU by design; the device refuses them where they meet it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,15 +17,6 @@ ON_PURPOSE = {
     "on_cpu": "ids are checked on the CPU only; on a GPU, reading them would wait",
 }
 
-_known: set[str] = set()
-
-
-def new_faults(names: Mapping[str, Any], wanted: str) -> list[str]:
-    """Return what `misplaced` finds and has not found before in this kernel."""
-    found = [fault for fault in misplaced(names, wanted) if fault not in _known]
-    _known.update(found)
-    return found
-
 
 def misplaced(names: Mapping[str, Any], wanted: str) -> list[str]:
     """Return a line for each module with a tensor on another device."""
@@ -37,14 +25,11 @@ def misplaced(names: Mapping[str, Any], wanted: str) -> list[str]:
         if name.startswith("_") or name in ON_PURPOSE:
             continue
         for place, module in _modules(name, value):
-            tensors = list(_tensors(module))
-            away = [it for it in tensors if it[1].device.type not in {wanted, "meta"}]
-            if away:
-                first, tensor = away[0]
-                faults.append(
-                    f"{place}, {len(away)} of its tensors: {first} is on "
-                    f"{tensor.device.type}, not on {wanted}"
-                )
+            for tensor_name, tensor in _tensors(module):
+                if tensor.device.type not in {wanted, "meta"}:
+                    where = f"is on {tensor.device.type}, not on {wanted}"
+                    faults.append(f"{place}.{tensor_name} {where}")
+                    break
     return faults
 
 

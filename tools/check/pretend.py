@@ -12,44 +12,37 @@ then show on a machine without a GPU as they would on CUDA:
   `torch.use_deterministic_algorithms(True)` is set.
 
 It imitates neither CUDA's sums in float32 or TF32, nor speed, memory, `torch.cuda`,
-`autocast`, compilation, and generators on the device. A module cannot move while a
-graph still holds its weights.
+`autocast`, compilation, generators on the device, and conjugate views.
 
 How: PyTorch's backend for devices in Python (`PrivateUse1`) takes the operations. A
-tensor there is CPU memory under another name: DLPack hands memory over with a header
-that names its device, which is changed on its way, and nothing is copied.
+tensor there is CPU memory that DLPack hands over under another device's name.
 """
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils import backend_registration
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 NAME, KEY = "pretend", "PrivateUse1"
 ON_CPU, HERE = 1, 12  # DLPack's numbers: kDLCPU; kDLExtDev, which is PrivateUse1
 CPU_KERNELS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-METADATA_ONLY = {"aten::set_", "aten::resize_"}  # besides views
 
 # CUDA takes CPU tensors as indices, and to fill with where they hold one number.
 INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
 FILLING = {"fill", "fill_", "masked_fill", "masked_fill_"} | INDEXING
 # What throws, once `use_deterministic_algorithms(True)` is set, by the documentation of
 # PyTorch 2.13; here by the operation that does. Layers for images and sound are left
-# out: no chapter has any. The last ones throw for some arguments only.
-REFUSED = {
-    *("histc", "put_", "median.dim_values", "nanmedian.dim_values"),
-    *("nll_loss2d_forward", "_ctc_loss_backward", "upsample_bicubic2d_backward"),
-}
+# out: no chapter has any. The last two throw for some arguments only.
+REFUSED = {"histc", "put_", "median.dim_values", "nll_loss2d_forward"}
 REFUSED_FOR: dict[str, Callable[..., bool]] = {
-    "cumsum": lambda x, *_, **__: x.is_floating_point() or x.is_complex(),
-    "cumsum_": lambda x, *_, **__: x.is_floating_point() or x.is_complex(),
+    "cumsum": lambda x, *_, **__: x.is_floating_point(),
     "bincount": lambda _, weights=None, *__: weights is not None,
-    "scatter_reduce": lambda *args, **_: "prod" in args,
-    "scatter_reduce_": lambda *args, **_: "prod" in args,
 }
 
 _libraries: list[torch.library.Library] = []  # what is registered lives as long
@@ -68,20 +61,16 @@ class _Module(backend_registration._DummyBackendModule):
 
 
 def install() -> None:
-    """Add the device to PyTorch, unless it is there.
-
-    Raises:
-        RuntimeError: another backend has taken the only place that PyTorch has.
-    """
+    """Add the device to PyTorch, unless it is there."""
     if _libraries:
         return
     backend_registration._setup_privateuseone_for_python_backend(NAME, _Module())
     library = torch.library.Library("aten", "IMPL")
     for op in _operations():
-        library.impl(op, _view(op) if _is_view(op) else _kernel(op), KEY)
+        # The CPU's own kernel makes views: it keeps device and storage.
+        view = partial(op.redispatch, CPU_KERNELS)
+        library.impl(op, view if _is_view(op) else _kernel(op), KEY)
     library.impl("_copy_from", _copy_from, KEY)
-    for flag in ("Conjugate", "Negative"):  # the copy minds these itself
-        library.impl("_copy_from", torch.library.fallthrough_kernel, flag)
     for key in (f"Autograd{KEY}", KEY):
         library.impl("_thnn_fused_lstm_cell", _lstm_cell, key)
         library.impl("_thnn_fused_gru_cell", _gru_cell, key)
@@ -97,10 +86,9 @@ def _operations() -> list[OpOverload]:
     # A GPU's optimisers take whole lists, for which the CPU has loops.
     names |= {n for n in torch._C._dispatch_get_all_op_names() if "::_foreach_" in n}
     found = []
-    for name in sorted(names - {"aten::_copy_from"}):
-        space, _, rest = name.partition("::")
-        if space == "aten":
-            name, _, overload = rest.partition(".")
+    for full in sorted(names - {"aten::_copy_from"}):
+        if full.startswith("aten::"):
+            name, _, overload = full.removeprefix("aten::").partition(".")
             packet = getattr(torch.ops.aten, name)
             found.append(getattr(packet, overload or "default"))
     return found
@@ -110,12 +98,7 @@ def _is_view(op: OpOverload) -> bool:
     """Say whether an operation reads no numbers."""
     aliases = [returned.alias_info for returned in op._schema.returns]
     views = any(alias is not None and not alias.is_write for alias in aliases)
-    return views or op._schema.name in METADATA_ONLY
-
-
-def _view(op: OpOverload) -> Callable[..., Any]:
-    """Make a view with the CPU's kernel as it is: it keeps device and storage."""
-    return lambda *args, **kwargs: op.redispatch(CPU_KERNELS, *args, **kwargs)
+    return views or op._schema.name in {"aten::set_", "aten::resize_"}
 
 
 def _kernel(op: OpOverload) -> Callable[..., Any]:
@@ -163,30 +146,21 @@ def _check(
     refused_for = REFUSED_FOR.get(name, lambda *_, **__: always)
     numbers = name in FILLING or torch.Tag.pointwise in op.tags
 
-    def look(argument: Any, place: int) -> None:
-        if isinstance(argument, Tensor):
-            number = argument.is_cpu and argument.ndim == 0 and place not in written
-            if argument.device.type != NAME and not (number and numbers):
-                raise RuntimeError(
-                    "Expected all tensors to be on the same device, but found at least "
-                    f"two devices, {NAME}:0 and {argument.device}! (in {name}, which "
-                    f"got a tensor of shape {tuple(argument.shape)} there)"
-                )
-        elif isinstance(argument, list | tuple):
-            for part in argument:
-                look(part, place)
-        elif isinstance(argument, torch.Generator) and argument.device.type != NAME:
-            raise RuntimeError(
-                f"Expected a '{NAME}' device type for generator but found "
-                f"'{argument.device.type}' (in {name})"
-            )
-
     def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        for place, argument in enumerate(args):
-            if name not in INDEXING or place != 1:
-                look(argument, place)
-        for argument in kwargs.values():
-            look(argument, -1)
+        named = [(-1, argument) for argument in kwargs.values()]
+        for place, argument in [*enumerate(args), *named]:
+            if name in INDEXING and place == 1:
+                continue
+            for part in tree_leaves(argument):
+                if not isinstance(part, Tensor | torch.Generator):
+                    continue
+                other, one = part.device.type, False
+                wanted = f"a '{NAME}' device type for generator"
+                if isinstance(part, Tensor):
+                    one = part.ndim == 0 and other == "cpu" and place not in written
+                    wanted = "all tensors to be on the same device"
+                if other != NAME and not (one and numbers):
+                    raise RuntimeError(f"Expected {wanted}, not on {other} (in {name})")
         if torch.are_deterministic_algorithms_enabled() and refused_for(
             *args, **kwargs
         ):
@@ -223,12 +197,7 @@ def _renamed(tensor: Tensor, device: int) -> Tensor:
 def _down(argument: Any) -> Any:
     """Return what the CPU's kernel gets for an argument of an operation."""
     if isinstance(argument, Tensor):
-        if argument.is_cpu:
-            return argument
-        plain = _renamed(argument, ON_CPU)
-        if argument.is_conj() or argument.is_neg():  # flags that DLPack does not carry
-            plain = plain.conj_physical() if argument.is_conj() else -plain
-        return plain
+        return argument if argument.is_cpu else _renamed(argument, ON_CPU)
     if isinstance(argument, list | tuple):
         return [_down(part) for part in argument]
     return torch.device("cpu") if isinstance(argument, torch.device) else argument
@@ -236,11 +205,7 @@ def _down(argument: Any) -> Any:
 
 def _up(result: Any) -> Any:
     """Return what the device gives for the result of the CPU's kernel."""
-    if isinstance(result, Tensor):
-        return _renamed(result, HERE)
-    if isinstance(result, list | tuple):
-        return type(result)(_up(part) for part in result)
-    return result
+    return tree_map_only(Tensor, lambda tensor: _renamed(tensor, HERE), result)
 
 
 def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Tensor:

@@ -17,16 +17,14 @@ COUNTS = ("cells", "compared", "pictures", "drawings", "failed")
 Row = dict[str, Any]
 
 
-def write(
-    rows: dict[str, Row], titles: dict[str, str], repeated: Row | None = None
-) -> None:
+def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
     """Keep new rows beside older ones, and fill the page.
 
     A row that could not be measured now does not replace one that once was. `titles`
     names all rows, in their order.
     """
     path, page = ROOT / RESULTS, ROOT / PAGE
-    kept: Row = {"rows": {}, "repeated": None}
+    kept: Row = {"rows": {}}
     if path.is_file():
         kept = json.loads(path.read_text(encoding="utf-8"))
     for name, row in rows.items():
@@ -35,23 +33,18 @@ def write(
     found = [name for name in titles if name in kept["rows"]]
     kept["rows"] = {name: kept["rows"][name] | {"what": titles[name]} for name in found}
     kept["machine"] = f"a machine with {os.cpu_count()} cores, {platform.machine()}"
-    kept["repeated"] = repeated or kept["repeated"]
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     page.write_text(fill(page.read_text("utf-8"), texts(kept)), encoding="utf-8")
 
 
 def fill(page: str, made: dict[str, str]) -> str:
-    """Return a page with its blanks filled, each by the text of its name.
-
-    Raises:
-        KeyError: a blank that nothing was made for.
-    """
+    """Return a page with its blanks filled, each by the text of its name."""
     return BLANK.sub(lambda match: f"{match[1]}\n{made[match[2]]}\n\n{match[4]}", page)
 
 
 def texts(kept: Row) -> dict[str, str]:
     """Return the text of each blank of the page."""
-    rows, repeated = kept["rows"], kept["repeated"] or {"times": 0, "failed": 0}
+    rows = kept["rows"]
     minutes = round(sum(row.get("seconds", 0) for row in rows.values()) / 60)
     date = rows["as-recorded"]["date"]
     cells, compared, *_ = _counts(rows["as-recorded"])
@@ -61,8 +54,6 @@ def texts(kept: Row) -> dict[str, str]:
         "chapters": show(rows),
         "exceptions": f"Of {cells} cells, {cells - compared} are not compared "
         f"({(cells - compared) / cells:.1%}).",
-        "repeated": f"The first line was repeated {repeated['times']} times; "
-        f"{repeated['failed']} of these runs found a difference.",
     }
 
 
@@ -73,8 +64,8 @@ def show(rows: dict[str, Row]) -> str:
     heads = " | ".join(stem[:2] for stem in stems)
     lines = [f"| chapter | {heads} |", "|---|" + "---:|" * len(stems)]
     for row in measured:
-        entries = [row["chapters"].get(stem) for stem in stems]
-        lines.append(f"| {row['what']} | {' | '.join(map(_entry, entries))} |")
+        entries = [_entry(row["chapters"].get(stem)) for stem in stems]
+        lines.append(f"| {row['what']} | {' | '.join(entries)} |")
     return "\n".join(lines)
 
 
@@ -88,10 +79,8 @@ def _entry(entry: Row | None) -> str:
 
 def summary(rows: dict[str, Row]) -> str:
     """Return a table: variations, versions, how much was compared, and when."""
-    lines = [
-        "| run | cells | figures | differ | Python, torch, NumPy, matplotlib |",
-        "|---|---:|---:|---:|---|",
-    ]
+    heads = "| run | cells | figures | differ | Python, torch, NumPy, matplotlib |"
+    lines = [heads, "|---|---:|---:|---:|---|"]
     for row in rows.values():
         if "missing" in row:
             why = f"still to be measured: {row['missing']}"

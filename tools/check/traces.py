@@ -1,14 +1,9 @@
-"""Find traces of a machine or a person in notebooks and pages, wherever they stand.
+"""Find traces of a machine or a person in notebooks and pages, wherever they stand."""
 
-Run as `python -m tools.check.traces [FILE ...]`: the whole book by default.
-"""
-
-import sys
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbformat import NotebookNode
 
 from tools.chapters import ROOT
 from tools.record.private import details
@@ -25,22 +20,16 @@ def book_files(root: Path = ROOT) -> list[Path]:
 def file_traces(path: Path) -> list[str]:
     """Return what a notebook or a page gives away, and where in it."""
     if path.suffix == ".ipynb":
-        return notebook_traces(nbformat.read(path, as_version=4))
-    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-    return [f"line {number}: {it}" for number, line in lines for it in details(line)]
+        notebook = nbformat.read(path, as_version=4)
+        cells = [(f"cell {n}", cell) for n, cell in enumerate(notebook.cells, 1)]
+        parts = [("metadata", notebook.metadata), *cells]
+    else:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        parts = [(f"line {n}", line) for n, line in enumerate(lines, 1)]
+    return [f"{place}: {it}" for place, value in parts for it in told(value)]
 
 
-def notebook_traces(notebook: NotebookNode) -> list[str]:
-    """Return what a notebook gives away: in text, code, outputs or metadata."""
-    return [f"metadata: {it}" for it in _told(notebook.metadata)] + [
-        f"cell {number}, {name}: {it}"
-        for number, cell in enumerate(notebook.cells, 1)
-        for name, value in cell.items()
-        for it in _told(value)
-    ]
-
-
-def _told(value: Any) -> list[str]:
+def told(value: Any) -> list[str]:
     """Return what the texts inside a value give away, however deep they stand."""
     if isinstance(value, str):
         return details(value)
@@ -49,16 +38,4 @@ def _told(value: Any) -> list[str]:
         value = [*kept, *kept.values()]
     if not isinstance(value, list):
         return []
-    return [it for part in value for it in _told(part)]
-
-
-def main() -> int:
-    """Name every trace, and return the command's exit status."""
-    paths = [Path(name) for name in sys.argv[1:]] or book_files()
-    found = [f"{path}: {it}" for path in paths for it in file_traces(path)]
-    print("\n".join(found) or f"{len(paths)} files give nothing away")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return [it for part in value for it in told(part)]
