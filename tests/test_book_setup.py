@@ -21,8 +21,10 @@ case "$*" in
   "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
   "-m pip config list") echo "$SETTINGS" ;;
   "-m pip install"*) echo "$PIP_SAYS"; test -z "$PIP_SAYS" ;;
+  "-m uv pip install"*) test -z "$UV_FAILS" ;;
 esac
 """
+WITH_UV = "-m uv pip install --python .venv/bin/python -r requirements.txt"
 Result = subprocess.CompletedProcess[str]
 
 
@@ -88,6 +90,12 @@ def test_setup_installs_the_pinned_versions_once(tree: Path) -> None:
     (tree / "calls").unlink()
     setup(tree)
     assert "pip" not in calls(tree)
+
+
+def test_setup_installs_with_pip_where_uv_cannot(tree: Path) -> None:
+    assert setup(tree, UV_FAILS="yes").returncode == 0
+    assert WITH_UV in calls(tree)
+    assert "-m pip install -r requirements.txt" in calls(tree)
 
 
 def changed(tree: Path) -> None:
