@@ -10,7 +10,7 @@ from nbformat.v4 import writes as as_json
 from tools.check.traces import book_files, file_traces, main, notebook_traces
 from tools.record import private
 from tools.record.private import details, own_names
-from tools.record.rules import record_faults
+from tools.record.rules import cell_faults
 
 # Put together here, so that no search for leaked keys finds them in this file.
 GITHUB = "ghp" + "_" + "a1" * 18
@@ -113,8 +113,8 @@ def test_every_part_of_a_cell_is_read(cell: object) -> None:
 
 def test_recording_refuses_a_token_in_an_output() -> None:
     made = [new_output("stream", text=GITHUB)]
-    notebook = new_notebook(cells=[new_code_cell("x", execution_count=1, outputs=made)])
-    assert "its record holds a token" in record_faults(notebook)[0]
+    cell = new_code_cell("x", execution_count=1, outputs=made)
+    assert "its record holds a token" in cell_faults(cell)[0]
 
 
 def test_command_names_file_and_line(

@@ -5,11 +5,8 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
-
-from tools import browser
 
 ROOT = Path(__file__).resolve().parents[1]
 # Stands in for an interpreter and for the pip of the environment that it makes.
@@ -243,21 +240,6 @@ def test_ci_installs_a_browser_where_there_is_none(tree: Path, installed: bool) 
     assert (wanted in calls(tree)) == (not installed)
     targets = [it for it in calls(tree).splitlines() if it.startswith("make ")]
     assert targets == [f"make {it} CI=true" for it in ("test", "test-devices", "pdf")]
-
-
-@pytest.mark.parametrize("name", browser.IN_FOLDERS)
-def test_browser_is_found_in_its_usual_place(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = tmp_path / "Applications" / name
-    place.parent.mkdir(parents=True)
-    place.touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    playwright = Mock(**{"chromium.executable_path": str(tmp_path / "none")})
-    with pytest.raises(RuntimeError, match="no browser"):
-        browser.find_browser(playwright)
-    monkeypatch.setattr(browser, "FOLDERS", (str(tmp_path / "Applications"),))
-    assert browser.find_browser(playwright) == str(place)
 
 
 def assert_one_line(result: Result, words: str) -> None:

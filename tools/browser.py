@@ -4,15 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# On macOS and Windows, browsers are on no path.
-FOLDERS = ("/Applications", "C:/Program Files", "C:/Program Files (x86)")
-IN_FOLDERS = (
-    "Google Chrome.app/Contents/MacOS/Google Chrome",
-    "Chromium.app/Contents/MacOS/Chromium",
-    "Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
-    "Google/Chrome/Application/chrome.exe",
-    "Microsoft/Edge/Application/msedge.exe",
+NAMES = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    # On macOS, browsers are on no path.
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
 NO_BROWSER = (
     "no browser: install Debian's `chromium`, or run "
@@ -32,13 +27,8 @@ FLAGS = [
 
 
 def find_browser(playwright: Any) -> str:
-    """Return where a browser is.
-
-    Raises:
-        RuntimeError: there is none; the text says what to do.
-    """
-    places = [f"{folder}/{name}" for folder in FOLDERS for name in IN_FOLDERS]
-    found = next(filter(None, map(shutil.which, [*NAMES, *places])), None)
+    """Return where a browser is."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
     own = playwright.chromium.executable_path
     if not found and not Path(own).is_file():
         raise RuntimeError(NO_BROWSER)

@@ -36,9 +36,6 @@ def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
     Code cells and their metadata equal what MyST-NB reads, since the site looks up its
     record by them; only `FOLDED` is left out there. Pass a book to convert several
     chapters of one state.
-
-    Raises:
-        ValueError: names file and line of what has no plain form or leads nowhere.
     """
     # Sphinx and nbformat speak of resolved paths; links are found by comparing them.
     chapter = chapter.resolve()

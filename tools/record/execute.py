@@ -11,7 +11,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools.chapters import code_of, read_chapter
+from tools.chapters import code_of
+from tools.record.book import cells_with_places
 from tools.record.rules import cell_faults
 
 SECONDS_PER_CELL = 600
@@ -82,12 +83,10 @@ def run_environment(root: Path) -> dict[str, str]:
 
 def _describe(chapter: Path, number: int, fault: str) -> str:
     """Say where a fault is, counting code cells from 1, and show the code."""
-    source = read_chapter(chapter)
-    lines = zip(source.metadata["source_map"], source.cells, strict=True)
-    code = [(line + 1, cell) for line, cell in lines if cell.cell_type == "code"]
-    line, cell = code[number - 1]
-    place = f"chapters/{chapter.name}:{line}, code cell {number}"
-    return f"{place}: {fault}\n{textwrap.indent(cell.source, '    ')}"
+    found = cells_with_places(chapter)
+    cell, place = [it for it in found if it[0].cell_type == "code"][number - 1]
+    said = place.error(f"code cell {number}: {fault}")
+    return f"{said}\n{textwrap.indent(cell.source, '    ')}"
 
 
 def _run(client: NotebookClient, root: Path) -> str | None:
@@ -97,10 +96,8 @@ def _run(client: NotebookClient, root: Path) -> str | None:
         asyncio.run(client.async_execute(env=kernel_environment(root)))
     except CellExecutionError as error:
         return f"{error.ename}: {error.evalue}"
-    except CellTimeoutError:
-        return f"ran longer than {SECONDS_PER_CELL} seconds"
-    except DeadKernelError:
-        return "the kernel died; it may have run out of memory"
+    except (CellTimeoutError, DeadKernelError) as error:
+        return str(error)
     return None
 
 

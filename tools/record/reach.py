@@ -35,18 +35,15 @@ def _imported(sources: Iterable[str], root: Path) -> set[Path]:
     found: set[Path] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                # Without `as`, the import binds the package that the name begins with.
-                module = alias.name if alias.asname else alias.name.split(".")[0]
-                path = _path(module, root)
-                found |= _everything(root) if module == LIBRARY else {path or root}
+            if any(alias.name.split(".")[0] == LIBRARY for alias in node.names):
+                return _everything(root)
         elif isinstance(node, ast.ImportFrom):
             if node.level:  # the library imports by full names; so this says too much
                 return _everything(root)
             for alias in node.names:
                 used = _attributes(alias.asname or alias.name, nodes)
                 found |= _name(node.module or "", alias.name, used, root)
-    return found - {root}
+    return found
 
 
 @cache

@@ -24,9 +24,6 @@ def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str
     """Return a text with its roles and links in plain Markdown, all else as it is.
 
     `parsed` is the text as the site reads it, which says what must be found.
-
-    Raises:
-        ValueError: what leads nowhere, or cannot be found.
     """
     found: list[str] = []
 

@@ -54,11 +54,7 @@ def code_hash(root: Path = ROOT) -> str:
 
 
 def _fill_cache(app: Any) -> None:
-    """Put every record into the cache that MyST-NB looks into.
-
-    Raises:
-        ExtensionError: a record is stale; the build would execute its chapter.
-    """
+    """Put every record into the cache that MyST-NB looks into."""
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
     from nbformat import NotebookNode

@@ -121,11 +121,7 @@ def purged(css: str, names: set[str]) -> str:
 
 
 def with_silent_icons(css: str) -> str:
-    """Return the theme's sheet with icons of which a screen reader says nothing.
-
-    Raises:
-        ExtensionError: the sheet shows no icon.
-    """
+    """Return the theme's sheet with icons of which a screen reader says nothing."""
     # The empty text after the slash is what is said.
     css, count = ICON.subn(r'content:"\\\1";content:"\\\1"/""', css)
     if not count:
@@ -136,11 +132,7 @@ def with_silent_icons(css: str) -> str:
 def embedded(
     css: str, sheet: Path, fonts: tuple[str, ...], characters: set[str]
 ) -> str:
-    """Return the text of a sheet with these fonts inside, cut.
-
-    Raises:
-        ExtensionError: it does not name one of them.
-    """
+    """Return the text of a sheet with these fonts inside, cut."""
     for font in fonts:
         address = re.compile(rf"url\(([^)]*/{font}\.woff2)\)")
         if not (found := address.search(css)):
