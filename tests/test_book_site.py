@@ -37,9 +37,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Collect the calls of recorder and builder, which both succeed."""
     made: Calls = []
 
-    def recorder(root: Path) -> bool:
+    def recorder(root: Path) -> int:
         made.append(("record", root))
-        return True
+        return 0
 
     def builder(root: Path, everything: bool) -> int:
         made.append(("build", everything))
@@ -47,7 +47,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         (root / INDEX).touch()
         return 0
 
-    monkeypatch.setattr(site, "_records_are_ready", recorder)
+    monkeypatch.setattr(site, "record", recorder)
     monkeypatch.setattr(site, "_build", builder)
     monkeypatch.setattr(sys, "argv", ["site"])
     return made
@@ -101,7 +101,7 @@ def test_main_after_a_build_that_failed_builds_everything(
 def test_main_without_records_builds_nothing(
     tree: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site, "_records_are_ready", lambda root: False)
+    monkeypatch.setattr(site, "record", lambda root: 1)
     assert site.main(tree) == 1
     assert calls == []
 

@@ -101,12 +101,8 @@ def _item(number: int, text: str) -> str:
     return mark + text.replace("\n", "\n" + " " * len(mark)).replace("   \n", "\n")
 
 
-class QuizNode(nodes.General, nodes.Element):
-    """The whole quiz; its children: question, options, answers."""
-
-
 class QuizPart(nodes.General, nodes.Element):
-    """A list of options or answers, or the folded part, as its `tag` says."""
+    """The quiz, a list of options or answers, one of them, or the folded part."""
 
 
 class Quiz(Directive):
@@ -125,7 +121,8 @@ class Quiz(Directive):
             reporter = self.state_machine.reporter
             line = self.lineno + self.content_offset + fault.line + 1
             return [reporter.error(f"quiz: {fault}", line=line)]
-        node = QuizNode(several=sum(option.right for option in options) > 1)
+        several = sum(option.right for option in options) > 1
+        node = QuizPart(tag="div", classes=["quiz"], several=several)
         self.add_name(node)
         question = nodes.paragraph(classes=["quiz-question"])
         question += self.state.inline_text(self.arguments[0], self.lineno)[0]

@@ -1,7 +1,7 @@
 """Mend what others' HTML does not tell a screen reader: a part of the extension.
 
-Each entry names the rule of axe that it satisfies, and who wrote the HTML. All of them
-leave a page that was mended before as it is.
+Each entry names the rule of axe that it satisfies, and who wrote the HTML. None changes
+a page that was mended before.
 """
 
 import re

@@ -34,7 +34,7 @@ def main(root: Path = ROOT) -> int:
     if not check and is_current(root):
         print(f"The book is ready. Open {root / INDEX}")
         return 0
-    if not check and not _records_are_ready(root):
+    if not check and record(root):
         return 1
     # A page with warnings is not read again by the next run, which would pass; so the
     # stamp stands for a build without any, and where it is missing, all pages are read.
@@ -50,7 +50,7 @@ def main(root: Path = ROOT) -> int:
 
 
 def made_from(root: Path) -> Iterator[Path]:
-    """Yield the files that the site is made from, in a fixed order."""
+    """Yield the files that the site is made from, always in the same order."""
     yield from (root / name for name in SETTINGS)
     yield from sorted((root / "tools").glob("*.py"))
     for folder in SOURCES:
@@ -74,18 +74,11 @@ def is_current(root: Path) -> bool:
     return (root / STAMP).read_text(encoding="utf-8") == digest(root)
 
 
-def _records_are_ready(root: Path) -> bool:
-    """Record what is stale, and report what fails."""
-    from tools.record.drafts import examine, strays
-    from tools.record.update import update
+def record(root: Path) -> int:
+    """Record what is stale; return an exit status."""
+    from tools.record.update import main
 
-    try:
-        faults = update(examine(root)) + strays(root)
-    except (ValueError, FileNotFoundError) as error:
-        faults = [str(error)]
-    for fault in faults:
-        print(fault, file=sys.stderr)
-    return not faults
+    return main(root, [])
 
 
 def _build(root: Path, everything: bool) -> int:
@@ -106,7 +99,3 @@ def _build(root: Path, everything: bool) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

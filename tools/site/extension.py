@@ -15,20 +15,11 @@ from sphinx.errors import ExtensionError
 from tools.site.build import ROOT, made_from
 from tools.site.hooks import when_built
 
-# Each hooks in after the one before it, so this is also the order in which they work on
-# a page, and on the finished site: the last writes the style sheets for all of it.
+# They work on a page, and on the finished site, in this order: the last writes the
+# style sheets for all of it.
 PARTS = (
-    "head",
-    "launch",
-    "learn",
-    "scripts",
-    "formulas",
-    "punctuation",
-    "api",
-    "code_links",
-    "pictures",
-    "accessible",
-    "sheets",
+    *("head", "launch", "learn", "scripts", "formulas", "punctuation"),
+    *("api", "code_links", "pictures", "accessible", "sheets"),
 )
 
 

@@ -1,10 +1,8 @@
 r"""What search engines, tabs and messengers read of a page: a part of the extension.
 
-Each page's description is its first paragraph, with formulas in plain letters: a
-library that does this (sphinxext-opengraph) cuts words in two, and shows `\sqrt{D}`.
-The template `layout.html` writes the tags. A canonical address, a picture, sitemap and
-the link to the PDF, which publishing puts beside the first page, come only where the
-site's address is known.
+Each page's description is its first paragraph: sphinxext-opengraph would cut words in
+two, and show `\sqrt{D}`. The template `layout.html` writes the tags. What holds an
+address of the site, as the link to the PDF, comes only where that is known.
 """
 
 import re

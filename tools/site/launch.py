@@ -1,8 +1,7 @@
 """What a reader does with a page: open in Colab, download, edit, report a mistake.
 
-A part of the Sphinx extension. It brings the templates in book/_templates, which put
-these links where the theme's buttons were: those open and hand out a page's source, a
-`.md`, which neither Colab nor a reader can run.
+The templates in book/_templates put these links where the theme's buttons were: those
+hand out a page's source, a `.md`, which neither Colab nor a reader can run.
 """
 
 import shutil

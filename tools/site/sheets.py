@@ -1,12 +1,9 @@
 """Light style sheets: without the rules that no page can need, with fonts inside.
 
-A font that stands in its style sheet is there when the sheet is: nothing jumps when it
-arrives, and a page that is opened as a file needs no leave to load it. So the faces of
-text and formulas and the theme's icons are cut to the characters of the pages, and
-written into the sheets that name them. Other fonts are fetched when a page asks.
-
-The theme's sheet brings all of Bootstrap and 1,800 icons. A rule of it is left out when
-each of its selectors asks for a class or an id that no page has and no script names.
+A font inside its style sheet lets nothing jump, and needs no leave in a page opened as
+a file. So these faces are cut to the characters of the pages; others are
+fetched when a page asks. Of the theme's sheet, which brings all of Bootstrap, a rule is
+left out when its selectors ask for what no page has and no script names.
 """
 
 import base64
