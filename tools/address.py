@@ -31,13 +31,7 @@ def repository_address(root: Path) -> str | None:
 
 
 def plain_address(remote: str) -> str | None:
-    """Return what a browser opens for one of git's addresses, or None for a folder.
-
-    Without user names and tokens, which must not be published.
-
-    >>> plain_address("git@github.com:ada/book.git")
-    'https://github.com/ada/book'
-    """
+    """Return what a browser opens for git's address, without tokens, or None."""
     short = SHORT.fullmatch(remote) if "://" not in remote else None
     parts = urlsplit(f"ssh://{short['host']}/{short['path']}" if short else remote)
     path = parts.path.strip("/").removesuffix(".git")
@@ -63,11 +57,7 @@ def colab_folder(address: str | None) -> str | None:
 
 
 def page_links(address: str | None, source: str, title: str) -> dict[str, str]:
-    """Return where a reader edits a page and reports a mistake in it, if on GitHub.
-
-    >>> page_links("https://github.com/ada/book", "book/speed.md", "Speed")["edit"]
-    'https://github.com/ada/book/edit/main/book/speed.md'
-    """
+    """Return where a reader edits a page and reports a mistake in it, if on GitHub."""
     if not github_name(address):
         return {}
     fields = {"title": f"{title}: ", "body": f"Page: {source}\n\nWhat is wrong:\n\n"}
@@ -78,11 +68,7 @@ def page_links(address: str | None, source: str, title: str) -> dict[str, str]:
 
 
 def site_address(address: str | None) -> str | None:
-    """Return where the published pages are, with a last slash, or None.
-
-    The address of GitHub Pages, where the workflow puts them; a domain of one's own is
-    said by BOOK_SITE in the environment.
-    """
+    """Return where the published pages are, with a last slash, or None."""
     if own := os.environ.get("BOOK_SITE"):
         return own.rstrip("/") + "/"
     owner, _, name = (github_name(address) or "").partition("/")

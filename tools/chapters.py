@@ -16,14 +16,10 @@ SITE = ROOT / "_build" / "html"
 
 def chapter_paths(root: Path = ROOT) -> list[Path]:
     """Return the chapters in the reading order of `_toc.yml`."""
-    paths = []
-    for entry in files(read_yaml(root / "_toc.yml")):
-        if not entry.startswith("chapters/"):
-            continue
-        path = root / f"{entry.removesuffix('.md')}.md"
-        if not path.is_file():
-            raise FileNotFoundError(f"_toc.yml names {entry}: add {path} or remove it")
-        paths.append(path)
+    names = [it.removesuffix(".md") for it in files(read_yaml(root / "_toc.yml"))]
+    paths = [root / f"{it}.md" for it in names if it.startswith("chapters/")]
+    if missing := [path for path in paths if not path.is_file()]:
+        raise FileNotFoundError(f"_toc.yml names {missing[0]}: add or remove it")
     return paths
 
 

@@ -32,8 +32,7 @@ START = "# @title"
 SET_UP = {"cellView": "form", "tags": ["not-compared"]}  # folded under its title
 SET_UP |= {"reason": "it says where attention_lib comes from, or nothing"}
 SOLUTION = re.compile(
-    r"<details>\s*<summary>Solution[^<]*</summary>.*?</details>\s*",
-    re.DOTALL | re.IGNORECASE,
+    r"(?si)<details>\s*<summary>Solution[^<]*</summary>.*?</details>\s*"
 )
 ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 # A link's target, after code and formulas, in which the same signs mean other things.
@@ -198,13 +197,9 @@ def set_up_source(address: str, commit: str, needs: list[str]) -> str:
     """Return the code of the set-up cell."""
     source = START + TEMPLATE.read_text(encoding="utf-8").partition(START)[2].rstrip()
     lines = "".join(f'    "{need}",\n' for need in needs)
-    for blank, value in (
-        ('ADDRESS = ""', f'ADDRESS = "{address}"'),
-        ('COMMIT = ""', f'COMMIT = "{commit}"'),
-        ('NEEDS = [""]', f"NEEDS = [\n{lines}]"),
-    ):
-        source = source.replace(f"\n{blank}\n", f"\n{value}\n", 1)
-    return source
+    source = source.replace('\nADDRESS = ""\n', f'\nADDRESS = "{address}"\n')
+    source = source.replace('\nCOMMIT = ""\n', f'\nCOMMIT = "{commit}"\n')
+    return source.replace('\nNEEDS = [""]\n', f"\nNEEDS = [\n{lines}]\n")
 
 
 def dependencies(root: Path) -> list[str]:

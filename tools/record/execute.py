@@ -16,12 +16,9 @@ from tools.record.book import cells_with_places
 from tools.record.rules import cell_faults
 
 SECONDS_PER_CELL = 600
-# Every view that a cell shows brings its program along, so that it works in any
-# notebook. A record leaves it out: what it shows stays the same when the program
-# changes, and a front end would not run it from a notebook that was not run there.
-PROGRAM = re.compile(
-    r'\s*<script data-attention-program="views">.*?</script>', re.DOTALL
-)
+# Every view brings its program along. A record leaves it out: so it stays the same when
+# the program changes, and no front end would run it from there.
+PROGRAM = re.compile(r'(?s)\s*<script data-attention-program="views">.*?</script>')
 
 
 def execute(notebook: NotebookNode, chapter: Path) -> list[str]:

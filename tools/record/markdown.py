@@ -17,10 +17,7 @@ KEPT = re.compile(
 
 
 def plain_markdown(text: str, place: Place, book: Book) -> str:
-    """Return a text whose directives, roles and links work without MyST.
-
-    Everything else stays as it is, to the character.
-    """
+    """Return a text whose directives, roles and links are plain, all else as it is."""
     lines = text.split("\n")
     edits: dict[tuple[int, int], str] = {}
     inline: dict[tuple[int, int], list[Token]] = {}  # the cells of a row together
@@ -105,7 +102,7 @@ def _figure(block: Block, place: Place, book: Book) -> str:
         raise place.error("the picture has no text for who cannot see it; add :alt:")
     text = plain_markdown(block.body, block.place, book)
     below = caption(book.figure_numbers[place], text)
-    return f"![{alt}]({file_link(block.argument, place, book)})\n\n{below}"
+    return f"![{alt}]({file_link(block.argument, place)})\n\n{below}"
 
 
 def anchor(name: str) -> str:

@@ -5,7 +5,6 @@ Such a cell begins with a line like `# attention_lib.masks: causal_mask`.
 
 import argparse
 import ast
-import difflib
 import re
 import sys
 from collections.abc import Iterator
@@ -54,32 +53,24 @@ def library_code(module: Path, names: list[str]) -> str:
     return code
 
 
-def differences(chapter: Path) -> Iterator[str]:
-    """Yield, for each cell that shows other code than the library's, what differs."""
-    for start, old, new in shown_cells(chapter):
-        if old != new:
-            place = f"chapters/{chapter.name}:{start + 1}"
-            diff = difflib.unified_diff(old, new, "chapter", "library", lineterm="")
-            said = "differs from the library; run `python -m tools.record.shown`"
-            yield "\n".join([f"{place} {said}", *diff])
-
-
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """Fill all chapters, or with `--check` say which cells differ."""
+    """Fill all chapters, or with `--check` only say which cells differ."""
     parser = argparse.ArgumentParser("tools.record.shown", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing")
     check = parser.parse_args(arguments).check
-    try:
-        reports = [it for path in chapter_paths(root) for it in differences(path)]
-        sys.stderr.writelines(f"{report}\n" for report in reports if check)
-        for path in () if check else chapter_paths(root):
-            lines = path.read_text(encoding="utf-8").split("\n")
-            for start, old, new in reversed(list(shown_cells(path))):
-                lines[start : start + len(old)] = new
+    status = 0
+    for path in chapter_paths(root):
+        lines = path.read_text(encoding="utf-8").split("\n")
+        for start, old, new in reversed(list(shown_cells(path))):
+            if check and old != new:
+                place = f"chapters/{path.name}:{start + 1}: {new[0]}"
+                said = "differs from the library; run `python -m tools.record.shown`"
+                print(f"{place} {said}", file=sys.stderr)
+                status = 1
+            lines[start : start + len(old)] = new
+        if not check:
             path.write_text("\n".join(lines), encoding="utf-8")
-    except (ValueError, FileNotFoundError) as error:
-        sys.exit(str(error))
-    return int(check and bool(reports))
+    return status
 
 
 if __name__ == "__main__":

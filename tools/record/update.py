@@ -18,11 +18,7 @@ from tools.record.freshness import fingerprints
 
 
 def update(drafts: list[Draft]) -> list[str]:
-    """Bring records up to date, and return the faults of those left as they were.
-
-    Each stale chapter runs in its own kernel, as many at once as there are cores. One
-    that fails does not stop the others.
-    """
+    """Bring records up to date, side by side; return the faults of those left."""
     faults: list[str] = []
     jobs = {}
     pool = ThreadPoolExecutor(os.cpu_count())

@@ -58,10 +58,12 @@ def made_from(root: Path) -> Iterator[Path]:
         yield from (p for p in paths if p.is_file() and p.suffix != ".pyc")
 
 
-def digest(root: Path) -> str:
-    """Return one hash of everything that the site is made from, its address too."""
+def digest(root: Path, within: str = "") -> str:
+    """Return one hash of what the site is made from in a folder, its address too."""
     found = hashlib.sha256(str(repository_address(root)).encode())
-    for path in made_from(root):
+    for path in (
+        path for path in made_from(root) if path.is_relative_to(root / within)
+    ):
         found.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
         found.update(path.read_bytes())
     return found.hexdigest()

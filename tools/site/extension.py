@@ -4,7 +4,6 @@
 them, and refuses to build what is stale.
 """
 
-import hashlib
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from sphinx.errors import ExtensionError
 
-from tools.site.build import ROOT, made_from
+from tools.site.build import ROOT, digest
 from tools.site.hooks import when_built
 
 # They work on a page, and on the finished site, in this order: the last writes the
@@ -29,19 +28,10 @@ def setup(app: Any) -> dict[str, bool]:
     for part in PARTS:
         import_module(f"tools.site.{part}").setup(app)
     # "env": when a part of this extension changes, every page is read anew.
-    app.add_config_value("book_extension", code_hash(), "env", [str])
+    app.add_config_value("book_extension", digest(ROOT, "tools"), "env", [str])
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def code_hash(root: Path = ROOT) -> str:
-    """Return one hash of the code that pages are made by."""
-    found = hashlib.sha256()
-    for path in made_from(root):
-        if path.suffix == ".py" and "tools" in path.relative_to(root).parts:
-            found.update(path.read_bytes())
-    return found.hexdigest()
 
 
 def _fill_cache(app: Any) -> None:

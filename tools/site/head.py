@@ -71,10 +71,7 @@ def _say(
 
 
 def describe(tree: nodes.document | None) -> str:
-    """Return a page's first paragraph, cut at a sentence or a word, or "".
-
-    Lists and boxes do not count, since they make no sense alone.
-    """
+    """Return a page's first paragraph outside of lists and boxes, cut, or ""."""
     for paragraph in tree.findall(nodes.paragraph) if tree else ():
         text = _plain(paragraph)
         kinds = (nodes.document, nodes.section)

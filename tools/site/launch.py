@@ -19,7 +19,6 @@ def setup(app: Any) -> None:
     """Hook into Sphinx."""
     # "html": when the address changes, every page is written anew.
     app.add_config_value("book_address", None, "html", [str, type(None)])
-    app.add_config_value("book_colab_folder", None, "html", [str, type(None)])
     app.connect("config-inited", _configure)
     # Before the theme tries its templates, at 500, to leave out those that are empty.
     app.connect("html-page-context", _add_tools, priority=400)
@@ -27,9 +26,8 @@ def setup(app: Any) -> None:
 
 
 def _configure(app: Any, config: Any) -> None:
-    """Keep the addresses, or None; look for templates here before the theme's."""
+    """Keep the address, or None; look for templates here before the theme's."""
     config.book_address = repository_address(Path(app.srcdir))
-    config.book_colab_folder = colab_folder(config.book_address)
     config.templates_path.insert(0, str(TEMPLATES))
 
 
@@ -40,8 +38,8 @@ def _add_tools(
     tools: dict[str, str] = {}
     if record := _record(app, pagename):
         tools["notebook"] = context["pathto"](f"{NOTEBOOKS}/{record.name}", 1)
-        if app.config.book_colab_folder:
-            tools["colab"] = f"{app.config.book_colab_folder}/{record.name}"
+        if folder := colab_folder(app.config.book_address):
+            tools["colab"] = f"{folder}/{record.name}"
     if pagename in app.env.found_docs:
         source = str(app.env.doc2path(pagename, base=False))
         title = app.env.titles[pagename].astext()

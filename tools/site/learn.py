@@ -1,7 +1,4 @@
-"""What makes a page answer its reader: quizzes, predictions, and progress.
-
-Progress is kept by `learn.js` in the reader's own browser, and nowhere else.
-"""
+"""What makes a page answer its reader: quizzes, predictions, and progress."""
 
 from typing import Any
 

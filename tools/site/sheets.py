@@ -41,8 +41,6 @@ FONTS = {
 KEPT = ROOT / "_build/fonts"
 NAMED = re.compile(r'\b(?:class|id)="([^"]*)"')
 WORD = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
-# Sphinx's index of all words holds any name; it runs no code on classes.
-UNREAD = "searchindex.js"
 # Bootstrap's script makes these of two words.
 MADE = re.compile(r"bs-tooltip-|tooltip|show|fade|collaps|modal|dropdown")
 RULE = re.compile(r"([^{};]+)\{([^{}]*)\}")
@@ -95,7 +93,7 @@ def _shown(site: Path) -> tuple[set[str], set[str]]:
         characters.update(unescape(text))
         names.update(*(found.split() for found in NAMED.findall(text)))
     for script in site.rglob("*.js"):
-        if script.name != UNREAD:
+        if script.name != "searchindex.js":  # it holds any name, and runs no code
             text = script.read_text(encoding="utf-8")
             characters.update(text)
             names.update(WORD.findall(text))
