@@ -23,7 +23,7 @@ x = 1
 y = 2
 ```
 
-:::{note}
+:::{admonition} No cell
 ```{code-cell} ipython3
 1
 ```
@@ -62,15 +62,8 @@ def test_every_chapter_of_the_book_is_in_the_contents() -> None:
 
 def test_read_chapter_keeps_code_and_takes_options_as_metadata(root: Path) -> None:
     path = root / "chapters" / "10-second.md"
-    code = read_chapter(path).cells[1]
+    _, code, _ = read_chapter(path).cells  # what stands in a note is no cell
     assert code.source == "x = 1\n\ny = 2"
     tags = ["exercise", "tolerance-1e-3"]
     assert code.metadata == {"tags": tags, "reason": "float32: it moves"}
     assert notebook_path(path) == root / "notebooks" / "10-second.ipynb"
-
-
-def test_read_chapter_takes_the_extensions_from_the_settings(root: Path) -> None:
-    path = root / "chapters" / "10-second.md"
-    assert len(read_chapter(path).cells) == 3  # what stands in a note is no cell
-    (root / "_config.yml").write_text("parse: {myst_enable_extensions: []}")
-    assert len(read_chapter(path).cells) > 3

@@ -103,27 +103,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-# How a quiz is read
-
-
-def test_read_options_gives_texts_and_their_lines() -> None:
-    body = "\n- [ ] One\n  goes on\n\n  Why.\n\n  More.\n- [X] Two\n\n  Why not."
-    one, two = read_options(body)
-    assert (one.right, one.text, one.line) == (False, "One\ngoes on", 1)
-    assert (one.why, one.why_line) == ("Why.\n\nMore.", 4)
-    assert (two.right, two.text, two.why, two.why_line) == (True, "Two", "Why not.", 9)
-
-
 FAULTS = [
     ("- [x] A\n\n  Why.", "two options at least", 0),
     ("- [ ] A\n\n  Why.\n- [ ] B\n\n  Why.", "no option is right", 0),
     ("- [x] A\n\n  Why.\n- [ ] B", "an option has no explanation", 3),
     ("- [x] A\n\n  Why.\n- [ ]\n\n  Why.", "an option is empty", 3),
-    ("- [x] A\n\n  Why.\n- B\n\n  Why.", "an option starts with a box", 3),
     ("- [x] A\n\n  Why.\n- [y] B\n\n  Why.", "an option starts with a box", 3),
-    ("Choose:\n\n- [x] A\n\n  Why.", "a quiz is one list", 0),
     ("- [x] A\n\n  Why.\n\nWhy.", "a quiz is one list", 4),
-    ("", "two options at least", 0),
 ]
 
 
@@ -135,8 +121,6 @@ def test_read_options_refuses_what_is_not_complete(
         read_options(body)
     assert caught.value.line == line
 
-
-# What a notebook holds
 
 PLAIN = """<a id="quiz-1-1"></a>
 
@@ -161,28 +145,13 @@ PLAIN = """<a id="quiz-1-1"></a>
 """
 
 
-def test_notebook_holds_question_options_and_folded_answers(root: Path) -> None:
+def test_notebook_folds_answers_and_the_code_of_a_prediction(root: Path) -> None:
     cells = plain_notebook(root / "chapters/01-toy.md").cells
     assert PLAIN in cells[-1].source
-
-
-def test_notebook_folds_the_code_of_a_prediction(root: Path) -> None:
-    cells = plain_notebook(root / "chapters/01-toy.md").cells
     predict, other = [cell for cell in cells if cell.cell_type == "code"]
     assert predict.metadata == {"tags": ["predict"], **FOLDED}
     assert unfolded(predict) == {"tags": ["predict"]}
-    assert unfolded(other) == other.metadata == {"tags": ["hide-input"]}
-
-
-def test_notebook_names_file_and_line_of_a_fault(tmp_path: Path, root: Path) -> None:
-    faulty = shutil.copytree(root, tmp_path / "book") / "chapters/03-faulty.md"
-    toc = faulty.parents[1] / "_toc.yml"
-    toc.write_text(toc.read_text().replace("02-head", "03-faulty"))
-    with pytest.raises(ValueError, match=f"^{FAULT}quiz: an option has no expl"):
-        plain_notebook(faulty)
-
-
-# What a page does
+    assert unfolded(other) == {"tags": ["hide-input"]}
 
 
 @pytest.fixture(scope="module")
@@ -249,25 +218,19 @@ def test_quiz_is_a_group_of_radio_buttons_that_explains_each_option(
 ) -> None:
     group = page.get_by_role("group", name="Which axis does padding hide?")
     assert group.get_by_role("radio").count() == 3
-    assert group.get_by_role("radio", name="Both.").is_visible()
-    assert page.locator("#quiz-1-1").count() == 1
     expect(page.get_by_text("a hidden key gets weight 0")).to_be_hidden()
     assert answer(page) == "Choose an option first."
     wrong = "✗ Not this one. Then every real token still looks at it."
     assert answer(page, "The rows") == wrong
     assert progress(page).startswith("0 of 2 answered")
     said = answer(page, "The columns")
-    assert said.startswith("✓ Right: a hidden key gets weight 0.")
-    assert said.lower().count("right") == 1
-    assert "From every query." in said
+    assert said == "✓ Right: a hidden key gets weight 0. From every query."
 
 
 @pytest.mark.slow
 def test_quiz_with_several_right_options(page: Page) -> None:
-    assert form(page, 1).get_by_role("checkbox").count() == 3
     for chosen, words in (
         (["The scale."], "One more is right."),
-        (["Adding"], "2 more are right."),
         (["The scale.", "A mask.", "Adding"], "✗ Not this one. The softmax"),
     ):
         assert words in answer(page, *chosen, number=1)
@@ -295,15 +258,11 @@ def test_quiz_without_scripts_folds_the_answers(browser: Browser, address: str) 
         page.goto(f"{address}/01-toy.html")
         assert page.locator(".quiz input, .quiz button").count() == 0
         quiz = page.locator(".quiz").first
-        expect(quiz.get_by_text("The rows")).to_be_visible()
         expect(quiz.get_by_text("still looks at it")).to_be_hidden()
         quiz.get_by_text("Answers").click()
         expect(quiz.get_by_text("still looks at it")).to_be_visible()
         marks = quiz.get_by_role("img").evaluate_all("all => all.map(e => e.ariaLabel)")
         assert marks == ["Not right", "Right", "Not right"]
-
-
-# Progress
 
 
 def test_progress_is_kept_here_alone_and_forgotten_by_one_button(page: Page) -> None:
@@ -319,12 +278,10 @@ def test_progress_is_kept_here_alone_and_forgotten_by_one_button(page: Page) -> 
     page.reload()
     assert progress(page) == "1 of 2 answered. Kept in this browser only."
     mark = page.get_by_text("✓ Answered")
-    expect(page.locator(".quiz").first.get_by_text("✓ Answered")).to_be_visible()
+    expect(mark).to_be_visible()
     answer(page, "The rows")
     expect(mark).to_have_count(0)  # beside "✗ Not this one"
     assert progress(page).startswith("1 of 2 answered.")
-    answer(page, "The columns")
-    expect(mark).to_have_count(1)
     forget.click()
     assert progress(page).startswith("0 of 2 answered.")
     assert ticks(page) == []
@@ -352,31 +309,6 @@ def test_progress_stands_in_the_contents_of_every_page(
     mark = page.locator(".attention-view .attention-live").get_by_text("✓ Answered")
     expect(mark).to_be_visible()
     expect(page.get_by_text("✓ Answered")).to_have_count(1)
-    page.get_by_role("button", name="Show the answer").click()
-    expect(mark).to_be_visible()
-    box.fill("25")
-    box.press("Enter")
-    expect(page.get_by_text("✓ Answered")).to_have_count(0)
-    assert progress(page).startswith("1 of 1 answered.")
-
-
-@pytest.mark.slow
-def test_progress_of_a_question_written_anew_or_not_readable_is_none(
-    page: Page, site: Path
-) -> None:
-    def rewritten(route: Any) -> None:
-        text = (site / "chapters/01-toy.html").read_text()
-        route.fulfill(body=text.replace("padding</em> hide", "padding</em> show"))
-
-    answer(page, "The columns")
-    page.route("**/01-toy.html", rewritten)
-    page.reload()
-    assert progress(page).startswith("0 of 2 answered.")
-    page.evaluate("localStorage.setItem('attention-book-progress', '{broken')")
-    page.reload()
-    assert progress(page).startswith("0 of 2 answered. Kept in this")
-    answer(page, "The columns")
-    assert progress(page).startswith("1 of 2 answered.")
 
 
 CLOSED = """Object.defineProperty(window, "localStorage", {
@@ -400,12 +332,7 @@ def test_progress_without_storage_lasts_as_long_as_the_page(
     assert progress(page) == (
         "1 of 2 answered. This browser keeps nothing: it is gone with the page."
     )
-    page.get_by_role("button", name="Forget all of it").click()
-    assert progress(page).startswith("0 of 2 answered.")
     assert [fault for fault in faults if "learn.js" in fault] == []
-
-
-# For everyone
 
 
 @pytest.mark.slow

@@ -17,8 +17,6 @@ from tools.site import build as site
 from tools.site import extension
 from tools.site.build import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
 
-# Whether anything is built: the builder and the recorder are left out.
-
 Calls = list[tuple[str, object]]
 
 
@@ -62,48 +60,37 @@ def test_main_records_then_builds_then_does_nothing(
         assert calls == [("record", tree), ("build", True)]
 
 
-@pytest.mark.parametrize("folder", [*SOURCES, "tools", "tools/check"])
+@pytest.mark.parametrize("folder", ["book", "tools/site", "tools", "tools/check"])
 def test_main_again_after_an_edit_builds_what_changed(
     tree: Path, calls: Calls, folder: str
 ) -> None:
     site.main(tree)
     calls.clear()
-    code = extension.code_hash(tree)
+    code = digest(tree, "tools")
     (tree / folder / "file.py").write_text("edited")
     site.main(tree)
     # What only checks the pages neither makes them nor has them read anew.
     used = folder != "tools/check"
     assert calls == ([("record", tree), ("build", False)] if used else [])
-    assert (extension.code_hash(tree) != code) == (used and "tools" in folder)
+    assert (digest(tree, "tools") != code) == (used and "tools" in folder)
 
 
-def test_main_again_without_its_page_builds(tree: Path, calls: Calls) -> None:
-    site.main(tree)
-    calls.clear()
-    (tree / INDEX).unlink()
-    site.main(tree)
-    assert ("build", False) in calls
-
-
-def test_main_after_a_build_that_failed_builds_everything(
+def test_main_after_a_step_that_failed_builds_nothing_or_everything(
     tree: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.main(tree)
     (tree / "book/file.py").write_text("edited")
+    calls.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(site, "record", lambda root: 1)
+        assert site.main(tree) == 1
+        assert calls == []
     with monkeypatch.context() as patch:
         patch.setattr(site, "_build", lambda root, everything: 1)
         assert site.main(tree) == 1
     calls.clear()
     site.main(tree)
     assert ("build", True) in calls
-
-
-def test_main_without_records_builds_nothing(
-    tree: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(site, "record", lambda root: 1)
-    assert site.main(tree) == 1
-    assert calls == []
 
 
 def test_check_builds_everything_and_records_nothing(
@@ -119,14 +106,6 @@ def test_check_builds_everything_and_records_nothing(
     assert not left.exists()
 
 
-def test_digest_sees_names_but_no_compiled_files(tree: Path) -> None:
-    before = digest(tree)
-    (tree / "tools/site/file.pyc").touch()
-    assert digest(tree) == before
-    (tree / "book/file.py").rename(tree / "book/other.py")
-    assert digest(tree) != before
-
-
 def test_changed_code_reads_every_page_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, tuple[object, ...]] = {}
     app = SimpleNamespace(
@@ -135,7 +114,7 @@ def test_changed_code_reads_every_page_anew(monkeypatch: pytest.MonkeyPatch) -> 
     )
     monkeypatch.setattr(extension, "PARTS", ())
     extension.setup(app)
-    assert asked["book_extension"] == (extension.code_hash(), "env", [str])
+    assert asked["book_extension"] == (digest(ROOT, "tools"), "env", [str])
 
 
 def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:
@@ -149,9 +128,6 @@ def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:
     app = SimpleNamespace(srcdir=tmp_path, env=SimpleNamespace(mystnb_config=env))
     with pytest.raises(ExtensionError, match=f"^{chapter.stem}: .*make notebooks"):
         extension._fill_cache(app)
-
-
-# What is built: in a copy of the book, which all of these tests share.
 
 
 @pytest.fixture(scope="module")
@@ -221,9 +197,6 @@ def test_edits_reach_the_site_and_execute_nothing(book: Path) -> None:
     assert "Zebra." in (book / "notebooks/01-toy-attention.ipynb").read_text()
     assert log(book).count("Using cached notebook") == 2
     assert "Executing notebook" not in log(book)
-
-
-# What fails. A build that fails makes the next one read all pages, so these come last.
 
 
 @pytest.mark.slow
