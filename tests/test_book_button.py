@@ -25,10 +25,10 @@ ADDRESS = "https://github.com/ada/book"
 COLAB = "https://colab.research.google.com/github/ada/book/blob/colab"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """No CI says where the repository is."""
-    for name in ("GITHUB_REPOSITORY", "GITHUB_SERVER_URL"):
+    for name in ("GITHUB_REPOSITORY", "GITHUB_SERVER_URL", "BOOK_SITE"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -58,7 +58,6 @@ def test_address_is_what_a_browser_opens(remote: str, address: str | None) -> No
     assert plain_address(remote) == address
 
 
-@pytest.mark.usefixtures("nowhere")
 def test_address_comes_from_ci_or_the_remote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +68,6 @@ def test_address_comes_from_ci_or_the_remote(
 
 
 def test_what_github_alone_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BOOK_SITE", raising=False)
     source = "chapters/03-masks.md"
     links = page_links(ADDRESS, source, "Masks & more")
     assert links["edit"] == f"{ADDRESS}/edit/main/{source}"
@@ -86,7 +84,6 @@ def test_what_github_alone_has(monkeypatch: pytest.MonkeyPatch) -> None:
     assert site_address(None) == "https://book.example.org/"
 
 
-@pytest.mark.usefixtures("nowhere")
 def test_address_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outer = repository(tmp_path / "outer", "git@github.com:bob/other.git")
     inner = outer / "a-copy-of-the-book"
@@ -128,7 +125,6 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
     def make(name: str) -> Path:
         with pytest.MonkeyPatch.context() as patch, docutils_namespace():
-            patch.delenv("GITHUB_SERVER_URL", raising=False)
             patch.setenv("GITHUB_REPOSITORY", name)
             said, out = io.StringIO(), root / "html"
             app = Sphinx(
@@ -157,7 +153,6 @@ def read(folder: Path, name: str) -> BeautifulSoup:
 
 
 def said(page: BeautifulSoup) -> dict[str, str]:
-    """What a page's head says, by the name of what is said."""
     tags = page.select("meta[name], meta[property]")
     names = [str(tag.get("name") or tag.get("property")) for tag in tags]
     assert len({*names, "theme-color"}) == len(names) - 1  # one by day, one by night
@@ -165,7 +160,7 @@ def said(page: BeautifulSoup) -> dict[str, str]:
 
 
 def test_pages_follow_the_address(build: Build) -> None:
-    for name in ("ada/book", "bob/fork", ""):
+    for name in ("ada/book", ""):
         folder = build(name)
         page = read(folder, "chapters/01-a")
         chapter = buttons(page)

@@ -113,7 +113,7 @@ Without a name
 :alt: A dot
 :name: fig-last
 
-{eq}`eq-nested`, {eq}`eq-head`, {numref}`fig-last`, {numref}`fig-head`
+Last
 ```
 """
 CONF = """
@@ -187,7 +187,6 @@ EQ = "[(11.1)](11-head.ipynb#eq-head)"
         ("{ref}`symbols`", "[Notation](../book/notation.md)"),
         ("{eq}`eq-head`", EQ),
         ("{numref}`fig-head`", "[Figure 11.1](11-head.ipynb#fig-head)"),
-        ("{term}`softmax`", "[softmax](../book/glossary.md)"),
         ("{term}`shares <attention weight>`", "[shares](../book/glossary.md)"),
         ("{doc}`signs <../book/notation>`", "[signs](../book/notation.md)"),
         ("[x](#head)", "[x](11-head.ipynb#head)"),
@@ -279,14 +278,12 @@ def test_citations_link_and_are_listed_in_full_in_their_chapter(tmp_path: Path) 
     ("text", "message", "below"),
     [
         ("{foo}`x`", "unknown role {foo}; use one of ref, eq", 0),
-        ("\n\nA line\nand {foo}`x`.", "unknown role", 3),
         ("::::{dropdown} T\n:::{admonition} T\n{foo}`x`\n:::\n::::", "unknown r", 2),
         (":::{admonition} T\n:class: tip\n\n- one\n- {foo}`x`\n:::", "unknown", 4),
         (":::{foo}\n:::", "unknown directive {foo}; use one of admonition", 0),
         (":::{dropdown} T\n:foo: 1\n:::", "{dropdown}: Unknown option", 0),
         (":::{quiz} Q\n- [x] A\n\n  Why.\n- [ ] B\n:::", "quiz: an option has no", 4),
         ("{ref}`x <foo>`", "unknown label 'foo'; correct it, or add (foo)=", 0),
-        ("[x](#foo)", "unknown label 'foo'", 0),
         ("[x](foo.md)", "there is no file foo.md; correct the link", 0),
         ("![x](../book/dot.svg)", "or a picture in a text", 0),
         ("(here)=\nText {ref}`here`", "'here' has no title; give the reference a", 1),
@@ -294,7 +291,6 @@ def test_citations_link_and_are_listed_in_full_in_their_chapter(tmp_path: Path) 
         ("{cite:p}`nowhere`", "nowhere needs an author, a year, and a doi, url or", 0),
         ("text[^1]\n\n[^1]: note", "footnote_reference_open has no plain form", 2),
         ("[x][y]\n\n[y]: https://a.org", "a link or role stands in another, or", 0),
-        ("[{eq}`eq-head`](#head)", "a link or role stands in another", 0),
         ("$$\na\n\n$$ (eq-x)\n\n$$ b %c $$", "a formula has a blank line or a comm", 5),
         ("\\begin{align}\na\n\\end{align}", "amsmath has no plain form", 0),
         ("```{figure} ../book/dot.svg\n```", "add :alt:", 0),
@@ -310,26 +306,11 @@ def test_what_has_no_plain_form_is_an_error_with_its_line(
         plain_text(text, book)
 
 
-CELL = "```{code-cell} ipython3\n:mystnb: {figure: {name: x}}\n1\n```"
-
-
-@pytest.mark.parametrize(
-    ("text", "message", "below"),
-    [(CELL, "no caption", 1), (f"# T\n\n{CELL[:24]}1\n```\n\n\n- {{x}}`x`", "role", 7)],
-)
-def test_error_in_a_cell_names_its_line(
-    tmp_path: Path, text: str, message: str, below: int
-) -> None:
-    where = rf"^chapters/01-toy\.md:{LINE + below}: .*{message}"
+def test_figure_without_a_caption_is_an_error_with_its_line(tmp_path: Path) -> None:
+    cell = "```{code-cell} ipython3\n:mystnb: {figure: {name: x}}\n1\n```"
+    where = rf"^chapters/01-toy\.md:{LINE + 1}: .*no caption"
     with pytest.raises(ValueError, match=where):
-        convert(tmp_path, text)
-
-
-def test_chapter_outside_the_contents_is_an_error(tmp_path: Path) -> None:
-    extra = make_book(tmp_path, "# Toy").with_name("03-extra.md")
-    extra.write_text(f"{HEAD}# Extra")
-    with pytest.raises(ValueError, match=r"03-extra\.md:1: not in _toc\.yml"):
-        plain_notebook(extra)
+        convert(tmp_path, cell)
 
 
 def test_site_numbers_as_the_notebook_and_finds_it_in_its_cache(tmp_path: Path) -> None:
@@ -365,8 +346,3 @@ def test_site_numbers_as_the_notebook_and_finds_it_in_its_cache(tmp_path: Path) 
     named = {name: number for name, number in on_site if not name.startswith("id")}
     assert len(named) == 7
     assert in_notebook == named
-
-    caption = re.sub("<[^>]+>", "", html[html.index('id="fig-last"') :])
-    shown = re.findall(r"\d+\.\d+", caption)[1:5]
-    links = re.findall(r"\[(?:\(|Figure )([\d.]+)", text)
-    assert links == shown == ["1.3", "11.1", "1.4", "11.1"]

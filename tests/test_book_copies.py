@@ -139,9 +139,9 @@ def rewritten(text: str, address: str = ADDRESS, *, colab: bool = True) -> str:
         ("[*b* (2.1)](02-b.ipynb#far)", f"[*b* (2.1)]({COLAB}/02-b.ipynb#scrollTo=22)"),
         ("[c](../book/c.md#d)", f"[c]({ADDRESS}/blob/c0ffee/book/c.md#d)"),
         ("![e](../book/e.svg)", f"![e]({ADDRESS}/raw/c0ffee/book/e.svg)"),
-        *2 * ("[g](https://example.org/02-b.ipynb) and `list[0](x)`",),
-        *2 * ("> ```python\n> list[0](x)\n> ```",),
-        *2 * ("$f[0](x)$ and $$g[0](x)$$",),
+        ("[g](https://example.org/02-b.ipynb) and `list[0](x)`",) * 2,
+        ("> ```python\n> list[0](x)\n> ```",) * 2,
+        ("$f[0](x)$ and $$g[0](x)$$",) * 2,
     ],
 )
 def test_link_is_rewritten(link: str, expected: str) -> None:

@@ -42,21 +42,15 @@ e &= 2
 ```{figure} https://example.org/none.png
 A caption with $h^2$
 ```
-
-```{toctree}
-other
-```
 """
-OTHER = "# Other $k^2$\n"
 
 
 def book(folder: Path, index: str = INDEX) -> tuple[Path, str]:
-    """Build a book of two pages; gives where it stands, and the warnings."""
+    """Build a book of a page; gives where it stands, and the warnings."""
     source = folder / "source"
     source.mkdir(exist_ok=True)
     (source / "conf.py").write_text(CONF)
     (source / "index.md").write_text(index)
-    (source / "other.md").write_text(OTHER)
     said = io.StringIO()
     out = folder / "html"
     app = Sphinx(
@@ -77,7 +71,7 @@ def test_formulas_of_every_kind_are_typeset(tmp_path: Path) -> None:
     html = (out / "index.html").read_text()
     assert not re.search("cannot be typeset", said), said
     found = tex(html)
-    assert {"a^2", "b^2", "c^2 = 1", "f", "g^2", "h^2", "k^2"} <= set(found)
+    assert {"a^2", "b^2", "c^2 = 1", "f", "g^2", "h^2"} <= set(found)
     assert any("align*" in source for source in found)
     assert '<span class="eqno">(1)' in html
     number = BeautifulSoup(html, "html.parser").select_one("a[href$=equation-eq-c]")
@@ -87,16 +81,13 @@ def test_formulas_of_every_kind_are_typeset(tmp_path: Path) -> None:
 
 WRONG = {
     r"$\frac{1}$": "Unexpected end of input",
-    r"$\nosuch$": "Undefined control sequence",
-    "$a — b$": "Unrecognized Unicode character",
     "$$ \\frac{1} $$": "Unexpected end of input",
     "\\begin{align} a &= \\nosuch \\end{align}": "Undefined control sequence",
 }
 
 
 def test_wrong_formula_is_a_warning_with_its_place(tmp_path: Path) -> None:
-    text = "\n\n".join(["# Title", *WRONG, "```{toctree}\nother\n```"])
-    _, said = book(tmp_path, text)
+    _, said = book(tmp_path, "\n\n".join(["# Title", *WRONG]))
     lines = [line for line in said.splitlines() if "cannot be typeset" in line]
     for number, words in enumerate(WRONG.values()):
         (line,) = [line for line in lines if f"index.md:{3 + 2 * number}: " in line]

@@ -86,7 +86,6 @@ def test_document_of_a_small_book(tmp_path: Path) -> None:
     assert links["Start"] == "#chapters-01-one"
     assert links["word"] == "#book-words--word"
     assert links["far"] == "https://example.org/a"
-    assert "all names" not in links  # no page of the book
     assert {it[1:] for it in links.values() if it.startswith("#")} <= set(ids)
     lines = [text_of(it).removesuffix(" 000") for it in found.select(".contents p")]
     assert lines == [
@@ -109,19 +108,9 @@ def test_document_of_a_small_book(tmp_path: Path) -> None:
         assert hidden not in told
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        ('class="exercise', 'class="other', "'Solution' follows no exercise"),
-        ("words.md", "a.md", r"a\.html is not there: run `make"),
-    ],
-)
-def test_site_that_is_not_as_expected_is_refused(
-    tmp_path: Path, old: str, new: str, fault: str
-) -> None:
-    root = small_book(tmp_path, CHAPTER.replace(old, new))
-    (root / "_toc.yml").write_text(TOC.replace(old, new))
-    with pytest.raises(ValueError, match=fault):
+def test_solution_without_its_exercise_is_refused(tmp_path: Path) -> None:
+    root = small_book(tmp_path, CHAPTER.replace('class="exercise', 'class="other'))
+    with pytest.raises(ValueError, match="'Solution' follows no exercise"):
         read_pages(root)
 
 
@@ -154,7 +143,6 @@ def test_pdf_is_complete_in_itself(small: Path) -> None:
         with book.open_outline() as outline:
             found = titles(outline.root)
         assert ["Build it", ["1. One", ["1.1. Same name"]]] in found
-        assert found[-1][0] == "Solutions and answers"
         # Tags are what screen readers go by.
         assert book.Root.MarkInfo.Marked
         assert len(book.Root.StructTreeRoot.K) > 0

@@ -35,17 +35,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Collect the calls of recorder and builder, which both succeed."""
     made: Calls = []
 
-    def recorder(root: Path) -> int:
-        made.append(("record", root))
-        return 0
-
     def builder(root: Path, everything: bool) -> int:
         made.append(("build", everything))
         (root / INDEX).parent.mkdir(parents=True, exist_ok=True)
         (root / INDEX).touch()
         return 0
 
-    monkeypatch.setattr(site, "record", recorder)
+    monkeypatch.setattr(site, "record", lambda root: made.append(("record", root)))
     monkeypatch.setattr(site, "_build", builder)
     monkeypatch.setattr(sys, "argv", ["site"])
     return made
@@ -104,17 +100,6 @@ def test_check_builds_everything_and_records_nothing(
     site.main(tree)
     assert calls == [("build", True)]
     assert not left.exists()
-
-
-def test_changed_code_reads_every_page_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, tuple[object, ...]] = {}
-    app = SimpleNamespace(
-        add_config_value=lambda name, *rest: asked.update({name: rest}),
-        connect=lambda *_: None,
-    )
-    monkeypatch.setattr(extension, "PARTS", ())
-    extension.setup(app)
-    assert asked["book_extension"] == (digest(ROOT, "tools"), "env", [str])
 
 
 def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:

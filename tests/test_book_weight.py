@@ -7,9 +7,9 @@ pictures that come when the reader scrolls to them.
 
 import gzip
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -18,15 +18,13 @@ from playwright.sync_api import Browser, BrowserContext, Route
 
 from tools.chapters import SITE, site_pages
 from tools.check.pages import loaded_addresses, parsed, target
-from tools.site.pictures import lighter, to_webp
+from tools.site.pictures import to_webp
 
 CHAPTERS = [page for page in site_pages(SITE) if page.parent.name == "chapters"]
 FIRST, NEXT = 400_000, 100_000
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg"}
 PICTURES = {".webp", ".png", ".svg", ".jpg"}
-# More pictures are near on a desktop than on a phone.
-SCREEN = 1440
 SHIFT = """() => new Promise((done) => {
     let shift = 0;
     const add = (list) => list.getEntries().forEach((e) => { shift += e.value; });
@@ -35,8 +33,7 @@ SHIFT = """() => new Promise((done) => {
 })"""
 
 
-@dataclass(frozen=True)
-class Weight:
+class Weight(NamedTuple):
     """What a page loads: at once, and in the end; and what was not found."""
 
     first: frozenset[Path]
@@ -52,7 +49,6 @@ def travelling(file: Path) -> int:
 
 
 def total(files: frozenset[Path]) -> int:
-    """Return the bytes of files as they travel."""
     return sum(map(travelling, files))
 
 
@@ -84,16 +80,10 @@ def weigh(context: BrowserContext, page: Path) -> Weight:
     return Weight(frozenset(found), frozenset(whole), frozenset(absent))
 
 
-def following(page: Path, weights: dict[Path, Weight]) -> int:
-    """Return what a page adds for a reader of another chapter, the worst."""
-    others = [weights[other] for other in weights if other != page]
-    return max(total(weights[page].first - other.whole) for other in others)
-
-
 @pytest.fixture(scope="module")
 def weights(browser: Browser) -> dict[Path, Weight]:
     # With nothing cached: Playwright caches no answer of its own.
-    with browser.new_context(viewport={"width": SCREEN, "height": 900}) as context:
+    with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
         return {page: weigh(context, page) for page in CHAPTERS}
 
 
@@ -104,8 +94,13 @@ def test_chapters_weigh_little(weights: dict[Path, Weight]) -> None:
 
 
 def test_next_chapter_adds_little(weights: dict[Path, Weight]) -> None:
-    heavy = {page.stem: following(page, weights) for page in weights}
-    assert {name: size for name, size in heavy.items() if size > NEXT} == {}
+    heavy = {
+        (page.stem, other.stem): added  # for a reader who has read the other one
+        for page in weights
+        for other in set(weights) - {page}
+        if (added := total(weights[page].first - weights[other].whole)) > NEXT
+    }
+    assert heavy == {}
 
 
 def test_chapters_ask_for_nothing_that_is_missing(weights: dict[Path, Weight]) -> None:
@@ -147,13 +142,3 @@ def test_webp_has_the_same_pixels(tmp_path: Path, mode: str) -> None:
     with Image.open(tmp_path / "a.webp") as made:
         difference = ImageChops.difference(made, picture.convert(made.mode))
         assert difference.getbbox() is None
-
-
-@pytest.mark.parametrize("lazy", [True, False])
-def test_lighter_changes_the_tag(tmp_path: Path, lazy: bool) -> None:
-    Image.new("RGB", (30, 20)).save(tmp_path / "a.png")
-    tag = '<img alt="A" src="../_images/a.png" style="width: 15px;" />'
-    got = lighter(tag, "../_images/a.png", tmp_path / "a.png", tmp_path, lazy)
-    assert 'src="../_images/a.webp"' in got
-    assert 'width="30" height="20"' in got
-    assert ('loading="lazy"' in got) == lazy
