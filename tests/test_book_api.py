@@ -61,7 +61,6 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter() -> None:
         ("masks.causal_mask", "made. Raises: TypeError – a length that is not an int"),
         ("training.TrainConfig", "class TrainConfig( steps: int, batch_size: int = 16"),
         ("plotting.BookFigure", "class BookFigure#"),
-        ("checkpoints.FORMAT", "FORMAT = 'attention_lib training 1'#"),
         ("stories.expected", "part: Callable[..., None]"),
     ],
 )

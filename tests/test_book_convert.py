@@ -290,7 +290,7 @@ def test_citations_link_and_are_listed_in_full_in_their_chapter(tmp_path: Path) 
         ("{cite:p}`foo`", "'foo' is not in book/references.bib; add it", 0),
         ("{cite:p}`nowhere`", "nowhere needs an author, a year, and a doi, url or", 0),
         ("text[^1]\n\n[^1]: note", "footnote_reference_open has no plain form", 2),
-        ("[x][y]\n\n[y]: https://a.org", "a link or role stands in another, or", 0),
+        ("[x][y]\n\n[y]: https://a.org", "a link or role stands in another", 0),
         ("$$\na\n\n$$ (eq-x)\n\n$$ b %c $$", "a formula has a blank line or a comm", 5),
         ("\\begin{align}\na\n\\end{align}", "amsmath has no plain form", 0),
         ("```{figure} ../book/dot.svg\n```", "add :alt:", 0),

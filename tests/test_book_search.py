@@ -84,14 +84,7 @@ def test_dialog_opens_with_focus_and_closes(
         assert field.get_attribute("aria-label")
         page.keyboard.press("Escape")
         expect(field).to_be_hidden()
-
-
-def test_dialog_leads_to_the_results(browser: Browser) -> None:
-    with browser.new_page() as page:
-        page.goto((SITE / MASKS).as_uri())
-        page.keyboard.press("Control+k")
-        page.keyboard.type("causal_mask")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/search.html?q=causal_mask")
-        page.locator("ul.search > li > a").first.click()
-        page.wait_for_url("**/book/api/masks.html*#attention_lib.masks.causal_mask")
+        if opener == "keys":
+            page.keyboard.press("Control+k")
+            page.keyboard.type("causal_mask\n")
+            page.wait_for_url("**/search.html?q=causal_mask")

@@ -19,7 +19,8 @@ def chapter_paths(root: Path = ROOT) -> list[Path]:
     names = [it.removesuffix(".md") for it in files(read_yaml(root / "_toc.yml"))]
     paths = [root / f"{it}.md" for it in names if it.startswith("chapters/")]
     if missing := [path for path in paths if not path.is_file()]:
-        raise FileNotFoundError(f"_toc.yml names {missing[0]}: add or remove it")
+        name = missing[0].relative_to(root)
+        raise FileNotFoundError(f"_toc.yml names {name}: add or remove it")
     return paths
 
 
