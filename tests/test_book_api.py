@@ -18,7 +18,6 @@ from tools.site.api import source
 
 
 def article(page: str) -> Tag:
-    """The text of a built page."""
     return parsed(SITE / f"{page}.html").select_one("article")
 
 

@@ -222,8 +222,6 @@ EQ = "[(11.1)](11-head.ipynb#eq-head)"
             "- one\n\n  :::{admonition} T\n  Text.\n  :::\n- two",
             "- one\n\n  > **T**\n  >\n  > Text.\n\n- two",
         ),
-        ("(My-Label)=\n## Heading", '<a id="my-label"></a>\n\n## Heading'),
-        ("% one\n\nA.\n% two\nB.", "A.\n\n\n\nB."),
         (
             "Before\n\n$$ a = b $$ (eq-x)\nafter {eq}`eq-x`.",
             'Before\n\n<a id="eq-x"></a>\n\n$$\na = b \\tag{1.1}\n$$\n\n'

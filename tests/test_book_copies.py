@@ -11,7 +11,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tools.chapters import NOTEBOOKS, ROOT
+from tools.chapters import NOTEBOOKS, ROOT, code_of
 from tools.export import copies as command
 from tools.export.copies import Links, take_solutions_out, write_copies
 from tools.record.private import details
@@ -46,10 +46,6 @@ def copies(
     return made
 
 
-def codes(notebook: NotebookNode) -> list[NotebookNode]:
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
-
-
 def is_exercise(cell: NotebookNode) -> bool:
     return "exercise" in cell.metadata.get("tags", [])
 
@@ -78,7 +74,7 @@ def test_copy_is_the_record(
     copies: Copies, origin: tuple[Path, str], kind: str, stem: str
 ) -> None:
     record = nbformat.read(NOTEBOOKS / f"{stem}.ipynb", as_version=4)
-    copy, cells = copies[kind][stem], codes(copies[kind][stem])
+    copy, cells = copies[kind][stem], code_of(copies[kind][stem])
     nbformat.validate(copy)
     if KINDS[kind]["colab"]:
         assert copy.metadata.colab == {"provenance": [], "toc_visible": True}
@@ -88,7 +84,7 @@ def test_copy_is_the_record(
         assert first.metadata.tags == ["not-compared"]
         assert first.metadata.reason
         assert f'COMMIT = "{origin[1]}"' in first.source
-    for made, kept in zip(cells, codes(record), strict=True):
+    for made, kept in zip(cells, code_of(record), strict=True):
         assert made.source == kept.source
         assert made.metadata.get("tags") == kept.metadata.get("tags")
         if KINDS[kind]["student"] and is_exercise(made):

@@ -108,12 +108,6 @@ def test_document_of_a_small_book(tmp_path: Path) -> None:
         assert hidden not in told
 
 
-def test_solution_without_its_exercise_is_refused(tmp_path: Path) -> None:
-    root = small_book(tmp_path, CHAPTER.replace('class="exercise', 'class="other'))
-    with pytest.raises(ValueError, match="'Solution' follows no exercise"):
-        read_pages(root)
-
-
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The PDF of a small book."""

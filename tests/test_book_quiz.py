@@ -112,17 +112,6 @@ def test_quiz_is_a_group_of_radio_buttons_that_explains_each_option(
     assert progress(page).startswith("1 of ")
 
 
-@pytest.mark.slow
-def test_quiz_with_several_right_options(page: Page) -> None:
-    right = ["The sum of each row", "A comparison with attention"]
-    assert "One more is right." in answer(page, right[0], number=4)
-    said = answer(page, *right, "The shape of the weights", number=4)
-    assert said.startswith("✗ Not this one. It is")
-    assert progress(page).startswith("0 of ")
-    assert "finds it at once" in answer(page, *right, number=4)
-    assert progress(page).startswith("1 of ")
-
-
 def test_quiz_works_by_keyboard_and_answers_on_paper(page: Page) -> None:
     form(page).get_by_role("radio").first.focus()
     page.keyboard.press("ArrowDown")
@@ -187,25 +176,6 @@ def test_progress_stands_in_the_contents_of_every_page(
     assert len(ticks(page)) == 2
     page.reload()
     expect(page.get_by_text("✓ Answered")).to_be_visible()
-
-
-CLOSED = """Object.defineProperty(window, "localStorage", {
-    get() { throw new DOMException("closed", "SecurityError"); } });"""
-
-
-@pytest.mark.slow
-def test_progress_without_storage_lasts_as_long_as_the_page(
-    context: BrowserContext,
-) -> None:
-    faults: list[str] = []
-    page = context.new_page()
-    # The theme keeps its own settings there, and does not ask first.
-    page.on("pageerror", lambda error: faults.append(error.stack or ""))
-    page.add_init_script(CLOSED)
-    page.goto((SITE / f"{PAGE}.html").as_uri())
-    assert answer(page, RIGHT).startswith("✓")
-    assert progress(page).endswith("keeps nothing: it is gone with the page.")
-    assert [fault for fault in faults if "learn.js" in fault] == []
 
 
 @pytest.mark.slow

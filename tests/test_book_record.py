@@ -52,7 +52,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def write(root: Path, stem: str, *cells: str) -> None:
-    """Write a chapter with these code cells."""
     path = root / "chapters" / f"{stem}.md"
     path.parent.mkdir(exist_ok=True)
     code = "".join(CELL.format(cell) for cell in cells)
@@ -73,7 +72,6 @@ def failures(root: Path, *cells: str) -> list[str]:
 
 
 def fake_records(root: Path) -> None:
-    """Store fresh records without executing anything."""
     for draft in examine(root):
         made = draft.plain
         for cell in code_of(made):

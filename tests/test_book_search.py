@@ -1,5 +1,6 @@
 """The search: what it finds first, how it reads, how it opens; from files too."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -63,9 +64,7 @@ def test_summary_is_a_sentence_without_code(page: Page) -> None:
         page.locator("p.context").nth(2).wait_for()
         for said in page.locator("p.context").all_inner_texts():
             assert len(said) < 220
-            assert "def " not in said
-            assert "\\" not in said
-            assert "return " not in said
+            assert not re.search(r"def |return |\\", said)
 
 
 @pytest.mark.parametrize(("width", "opener"), [(1440, "keys"), (375, "button")])

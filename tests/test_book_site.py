@@ -133,13 +133,11 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def build(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Build a copy."""
-    return run(root, sys.executable, "-m", "tools.site", *arguments)
+def build(root: Path) -> subprocess.CompletedProcess[str]:
+    return run(root, sys.executable, "-m", "tools.site")
 
 
 def run(root: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a copy."""
     env = {**os.environ, "PYTHONPATH": str(root)}
     return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True)
 

@@ -18,9 +18,8 @@ def chapter_paths(root: Path = ROOT) -> list[Path]:
     """Return the chapters in the reading order of `_toc.yml`."""
     names = [it.removesuffix(".md") for it in files(read_yaml(root / "_toc.yml"))]
     paths = [root / f"{it}.md" for it in names if it.startswith("chapters/")]
-    if missing := [path for path in paths if not path.is_file()]:
-        name = missing[0].relative_to(root)
-        raise FileNotFoundError(f"_toc.yml names {name}: add or remove it")
+    if missing := [it.relative_to(root) for it in paths if not it.is_file()]:
+        raise FileNotFoundError(f"_toc.yml names {missing[0]}: add or remove it")
     return paths
 
 
