@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
 
 from tools.chapters import SITE, site_pages
 from tools.site.formulas import display_source
@@ -52,10 +53,9 @@ def book(folder: Path, index: str = INDEX) -> tuple[Path, str]:
     (source / "index.md").write_text(index)
     said = io.StringIO()
     out = folder / "html"
-    app = Sphinx(
-        source, source, out, folder / "trees", "html", status=None, warning=said
-    )
-    app.build()
+    trees = folder / "trees"
+    with docutils_namespace():
+        Sphinx(source, source, out, trees, "html", status=None, warning=said).build()
     return out, said.getvalue()
 
 

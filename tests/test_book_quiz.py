@@ -104,7 +104,7 @@ def test_quiz_is_a_group_of_radio_buttons_that_explains_each_option(
 ) -> None:
     group = page.get_by_role("group", name="You add 5 to every score of one row.")
     assert group.get_by_role("radio").count() == 4
-    expect(page.get_by_text("only differences between scores")).to_be_hidden()
+    expect(page.get_by_text("and cancels")).to_be_hidden()
     assert answer(page) == "Choose an option first."
     assert answer(page, WRONG).startswith(WHY_NOT)
     assert progress(page).startswith("0 of ")

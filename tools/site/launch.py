@@ -28,7 +28,7 @@ def setup(app: Any) -> None:
 def _configure(app: Any, config: Any) -> None:
     """Keep the address, or None; look for templates here before the theme's."""
     config.book_address = repository_address(Path(app.srcdir))
-    config.templates_path.insert(0, str(TEMPLATES))
+    config.templates_path = [str(TEMPLATES), *config.templates_path]
 
 
 def _add_tools(
