@@ -32,7 +32,7 @@ book: setup ## record what is stale, then build the site
 serve: setup ## show the site, and rebuild and reload it on every change
 	@$(PY) -m tools.site.serve
 
-colab: setup ## copy the notebooks for Colab, with a set-up cell; ARGS=--output DIR
+colab: setup ## copy the notebooks for Colab, with a set-up cell
 	@$(PY) -m tools.export.copies --colab $(ARGS)
 
 pdf: setup ## make a PDF of the whole book, _build/book.pdf; needs Chromium

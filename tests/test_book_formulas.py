@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
 
 from tools.chapters import SITE, site_pages
-from tools.site.formulas import KATEX, _engine, display_source
+from tools.site.formulas import display_source
 
 # Code may show dollars and backslashes; a formula that stayed as text may not.
 NO_PROSE = re.compile(
@@ -42,61 +43,42 @@ e &= 2
 ```{figure} https://example.org/none.png
 A caption with $h^2$
 ```
-
-```{toctree}
-other
-```
 """
-OTHER = "# Other $k^2$\n"
 
 
 def book(folder: Path, index: str = INDEX) -> tuple[Path, str]:
-    """Build a book of two pages; gives where it stands, and the warnings."""
     source = folder / "source"
     source.mkdir(exist_ok=True)
     (source / "conf.py").write_text(CONF)
     (source / "index.md").write_text(index)
-    (source / "other.md").write_text(OTHER)
     said = io.StringIO()
     out = folder / "html"
-    app = Sphinx(
-        source, source, out, folder / "trees", "html", status=None, warning=said
-    )
-    app.build()
+    trees = folder / "trees"
+    with docutils_namespace():
+        Sphinx(source, source, out, trees, "html", status=None, warning=said).build()
     return out, said.getvalue()
-
-
-def tex(html: str) -> list[str]:
-    """The source of each formula that was typeset."""
-    found = BeautifulSoup(html, "html.parser").select(".katex-mathml annotation")
-    return [tag.get_text() for tag in found]
 
 
 def test_formulas_of_every_kind_are_typeset(tmp_path: Path) -> None:
     out, said = book(tmp_path)
-    html = (out / "index.html").read_text()
+    page = BeautifulSoup((out / "index.html").read_text(), "html.parser")
     assert not re.search("cannot be typeset", said), said
-    found = tex(html)
-    assert {"a^2", "b^2", "c^2 = 1", "f", "g^2", "h^2", "k^2"} <= set(found)
+    found = [tag.get_text() for tag in page.select(".katex-mathml annotation")]
+    assert {"a^2", "b^2", "c^2 = 1", "f", "g^2", "h^2"} <= set(found)
     assert any("align*" in source for source in found)
-    assert '<span class="eqno">(1)' in html
-    number = BeautifulSoup(html, "html.parser").select_one("a[href$=equation-eq-c]")
-    assert number is not None
-    assert number.get_text() == "(1)"
+    numbers = page.select(".eqno, a[href$=equation-eq-c]:not(.headerlink)")
+    assert [tag.get_text()[:3] for tag in numbers] == ["(1)", "(1)", "(2)"]
 
 
 WRONG = {
     r"$\frac{1}$": "Unexpected end of input",
-    r"$\nosuch$": "Undefined control sequence",
-    "$a — b$": "Unrecognized Unicode character",
     "$$ \\frac{1} $$": "Unexpected end of input",
     "\\begin{align} a &= \\nosuch \\end{align}": "Undefined control sequence",
 }
 
 
 def test_wrong_formula_is_a_warning_with_its_place(tmp_path: Path) -> None:
-    text = "\n\n".join(["# Title", *WRONG, "```{toctree}\nother\n```"])
-    _, said = book(tmp_path, text)
+    _, said = book(tmp_path, "\n\n".join(["# Title", *WRONG]))
     lines = [line for line in said.splitlines() if "cannot be typeset" in line]
     for number, words in enumerate(WRONG.values()):
         (line,) = [line for line in lines if f"index.md:{3 + 2 * number}: " in line]
@@ -114,22 +96,12 @@ MATRIX = r"\begin{pmatrix} a \\ b \end{pmatrix}"
         (r"a \\ b", False, r"\begin{split}a \\ b\end{split}"),
         (MATRIX, False, MATRIX),
         (r"\begin{align}a\end{align}", True, r"\begin{align*}a\end{align*}"),
-        (r"\begin{align*}a\end{align*}", True, r"\begin{align*}a\end{align*}"),
     ],
 )
 def test_display_source_breaks_lines_and_numbers_nothing(
     text: str, nowrap: bool, expected: str
 ) -> None:
     assert display_source(text, nowrap) == expected
-
-
-def test_katex_files_are_of_one_version() -> None:
-    css = (KATEX / "katex.min.css").read_text()
-    assert f'"{_engine().eval("katex.version")}"' in css
-    named = set(re.findall(r"url\(fonts/([\w.-]+)\)", css))
-    assert named == {font.name for font in (KATEX / "fonts").iterdir()}
-    assert all(name.endswith(".woff2") for name in named)
-    assert "MIT License" in (KATEX / "LICENSE").read_text()
 
 
 def test_no_page_shows_the_source_of_a_formula() -> None:

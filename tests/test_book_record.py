@@ -1,9 +1,7 @@
 """Recording: what is stale is executed, once; what fails leaves the old record."""
 
 import shutil
-import sys
 from pathlib import Path
-from threading import Barrier
 
 import nbformat
 import pytest
@@ -43,11 +41,7 @@ FILES = {
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A book of two chapters."""
-    return make_book(tmp_path)
-
-
-def make_book(root: Path) -> Path:
-    """Write a book of two chapters."""
+    root = tmp_path
     for name, source in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(source)
@@ -58,7 +52,6 @@ def make_book(root: Path) -> Path:
 
 
 def write(root: Path, stem: str, *cells: str) -> None:
-    """Write a chapter with these code cells."""
     path = root / "chapters" / f"{stem}.md"
     path.parent.mkdir(exist_ok=True)
     code = "".join(CELL.format(cell) for cell in cells)
@@ -66,23 +59,19 @@ def write(root: Path, stem: str, *cells: str) -> None:
 
 
 def load(root: Path, stem: str = "01-one") -> NotebookNode:
-    """Read a record."""
     return nbformat.read(root / "notebooks" / f"{stem}.ipynb", as_version=4)
 
 
 def text(root: Path, stem: str = "01-one") -> str:
-    """Read a record's file."""
     return (root / "notebooks" / f"{stem}.ipynb").read_text()
 
 
 def failures(root: Path, *cells: str) -> list[str]:
-    """Record the first chapter with these cells; return its faults."""
     write(root, "01-one", *cells)
     return update(examine(root)[:1])
 
 
 def fake_records(root: Path) -> None:
-    """Store fresh records without executing anything."""
     for draft in examine(root):
         made = draft.plain
         for cell in code_of(made):
@@ -92,7 +81,6 @@ def fake_records(root: Path) -> None:
 
 
 def causes(root: Path) -> list[list[str]]:
-    """Say what is stale in each chapter."""
     return [draft.causes for draft in examine(root)]
 
 
@@ -109,9 +97,6 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return stems
 
 
-# What is executed.
-
-
 def test_update_executes_what_is_stale_and_nothing_else(
     root: Path, executed: list[str]
 ) -> None:
@@ -119,13 +104,9 @@ def test_update_executes_what_is_stale_and_nothing_else(
     update(examine(root))
     assert sorted(executed) == ["01-one", "02-two"]
     assert causes(root) == [[], []]
-    path = root / "notebooks/01-one.ipynb"
-    before = path.stat().st_mtime_ns
     write(root, "02-two", "print('changed')")
     update(examine(root))
     assert sorted(executed) == ["01-one", "02-two", "02-two"]
-    store(root / "chapters/01-one.md", load(root))
-    assert path.stat().st_mtime_ns == before
 
 
 def test_update_after_a_change_of_prose_executes_nothing_and_keeps_outputs(
@@ -142,16 +123,6 @@ def test_update_after_a_change_of_prose_executes_nothing_and_keeps_outputs(
     assert executed == []
     assert "Other text." in load(root).cells[0].source
     assert load(root).cells[1].outputs[0].text == "kept"
-
-
-def test_update_executes_chapters_side_by_side(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    both = Barrier(2, timeout=20)
-    monkeypatch.setattr(record, "execute", lambda *_: both.wait() * 0 or [])
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert update(examine(root)) == []
-    assert "01-one: recorded\n" in capsys.readouterr().out
 
 
 # How it is executed. Starting a kernel takes a second, so one run serves these tests.
@@ -179,14 +150,9 @@ def test_record_holds_what_was_shown_and_nothing_of_the_moment_or_the_machine(
     assert load(root).cells[-1].metadata == {}
     assert causes(root)[0] == []
     before = text(root)
-    assert before.startswith('{\n "cells": [\n')
-    assert before.endswith("}\n")
     (root / "notebooks/01-one.ipynb").unlink()
     update(examine(root)[:1])
     assert text(root) == before
-
-
-# What fails.
 
 
 def test_failing_chapter_is_reported_and_alone(root: Path) -> None:
@@ -195,7 +161,7 @@ def test_failing_chapter_is_reported_and_alone(root: Path) -> None:
     write(root, "01-one", "x = 1", "y = x / 0", "z = 2")
     write(root, "02-two", "print(6 * 7)")
     (fault,) = update(examine(root))
-    place = "chapters/01-one.md:17, code cell 2: ZeroDivisionError: division by zero"
+    place = "chapters/01-one.md:17: code cell 2: ZeroDivisionError: division by zero"
     assert fault == f"{place}\n    y = x / 0"
     assert text(root) == before
     assert causes(root)[1] == []
@@ -214,8 +180,8 @@ def test_record_refuses_what_no_record_may_hold(root: Path) -> None:
 @pytest.mark.parametrize(
     ("cell", "fault"),
     [
-        ("import os; os._exit(1)", "code cell 1: the kernel died"),
-        ("while True: pass", "code cell 1: ran longer than 1 seconds"),
+        ("import os; os._exit(1)", "code cell 1: Kernel died"),
+        ("while True: pass", "code cell 1: A cell timed out"),
     ],
 )
 def test_cell_that_never_ends_well_is_reported(
@@ -226,40 +192,16 @@ def test_cell_that_never_ends_well_is_reported(
     assert fault in said
 
 
-def test_interrupted_write_leaves_the_old_record(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake_records(root)
-    before = text(root)
-    changed = load(root)
-    changed.cells[0].source = "changed"
-    monkeypatch.setattr("tools.record.drafts.Path.replace", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        store(root / "chapters/01-one.md", changed)
-    assert text(root) == before
-    assert {path.suffix for path in (root / "notebooks").iterdir()} == {".ipynb"}
-
-
-# The command.
-
-
-def run(root: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run the command with these arguments."""
-    monkeypatch.setattr(sys, "argv", ["record", *arguments])
-    return record.main(root)
-
-
 def test_check_names_chapter_and_cause_and_executes_nothing(
     root: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     executed: list[str],
 ) -> None:
     fake_records(root)
-    assert run(root, monkeypatch, "--check") == 0
+    assert record.main(root, ["--check"]) == 0
     assert capsys.readouterr().out == "every record is fresh\n"
     write(root, "02-two", "print('changed')")
-    assert run(root, monkeypatch, "--check") == 1
+    assert record.main(root, ["--check"]) == 1
     expected = "02-two: its code cells changed: run `make notebooks`\n"
     assert capsys.readouterr().out == expected
     assert executed == []
@@ -268,59 +210,33 @@ def test_check_names_chapter_and_cause_and_executes_nothing(
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("01-one", "", "01-one: not recorded yet"),
         ("01-one", "<<<<<<< HEAD\n", "01-one: not recorded yet"),
         ("03-left", "{}", "notebooks/03-left.ipynb has no chapter"),
     ],
 )
 def test_check_fails_on_a_file_that_is_no_record(
-    root: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    content: str,
-    fault: str,
+    root: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, fault: str
 ) -> None:
     fake_records(root)
     (root / f"notebooks/{name}.ipynb").write_text(content)
-    assert run(root, monkeypatch, "--check") == 1
+    assert record.main(root, ["--check"]) == 1
     assert capsys.readouterr().out.startswith(fault)
 
 
-@pytest.mark.parametrize(
-    ("argument", "expected"),
-    [
-        ("02-two", ["02-two"]),
-        ("chapters/02-two.md", ["02-two"]),
-        ("--all", ["01-one", "02-two"]),
-    ],
-)
-def test_command_records_what_is_asked_for(
-    root: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    executed: list[str],
-    argument: str,
-    expected: list[str],
-) -> None:
-    if argument == "--all":
-        fake_records(root)
-    assert run(root, monkeypatch, argument) == 0
-    assert sorted(executed) == expected
+def test_command_records_what_is_asked_for(root: Path, executed: list[str]) -> None:
+    assert record.main(root, ["chapters/02-two.md"]) == 0
+    assert executed == ["02-two"]
+    fake_records(root)
+    assert record.main(root, ["--all"]) == 0
+    assert sorted(executed) == ["01-one", "02-two", "02-two"]
 
 
 def test_command_names_what_it_cannot_record(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(root, monkeypatch, "04-four") == 1
+    assert record.main(root, ["04-four"]) == 1
     assert capsys.readouterr().out == "04-four is none of 01-one, 02-two\n"
     path = root / "chapters/01-one.md"
     path.write_text(path.read_text() + "\nSee {ref}`nowhere`.\n")
-    assert run(root, monkeypatch) == 1
+    assert record.main(root, []) == 1
     assert "01-one.md:" in capsys.readouterr().out
-
-
-def test_run_environment_must_be_literal(root: Path) -> None:
-    path = root / "attention_lib/reproducibility.py"
-    path.write_text("RUN_ENVIRONMENT = dict(A='b')\n")
-    with pytest.raises(ValueError, match="literal"):
-        execute.run_environment(root)

@@ -1,5 +1,6 @@
 """The search: what it finds first, how it reads, how it opens; from files too."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -13,8 +14,11 @@ MASKS = "chapters/03-masks.html"
 
 @pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
+    faults: list[str] = []
     with browser.new_page() as page:
+        page.on("pageerror", lambda error: faults.append(str(error)))
         yield page
+    assert faults == []
 
 
 def results(page: Page, query: str, site: str = SITE.as_uri()) -> list[str]:
@@ -35,10 +39,7 @@ def results(page: Page, query: str, site: str = SITE.as_uri()) -> list[str]:
         ("causal mask", MASKS),
         ("causal_mask", "book/api/masks.html#attention_lib.masks.causal_mask"),
         ("attention_lib.masks.causal_mask", "book/api/masks.html#"),
-        ("TinyBlock", "book/api/block.html#attention_lib.block.TinyBlock"),
         ("why divide by sqrt", "chapters/01-toy-attention.html#why-divide-by-d"),
-        ("softmax", "chapters/01-toy-attention.html"),
-        ("padding", MASKS),
         ("residual stream", "chapters/06-tiny-block.html"),
         ("perplexity zebra", ""),
     ],
@@ -46,23 +47,11 @@ def results(page: Page, query: str, site: str = SITE.as_uri()) -> list[str]:
 def test_search_finds_the_page_among_the_first(
     page: Page, query: str, wanted: str
 ) -> None:
-    first = results(page, query)[: 5 if query == "softmax" else 3]
+    first = results(page, query)[:3]
     if wanted:
         assert any(found.startswith(wanted) for found in first), first
     else:
         assert first == []
-
-
-def test_search_in_files_makes_no_error(browser: Browser) -> None:
-    with browser.new_page() as page:
-        faults: list[str] = []
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on(
-            "console",
-            lambda said: faults.append(said.text) if said.type == "error" else None,
-        )
-        assert results(page, "mask")
-        assert faults == []
 
 
 def test_summary_is_a_sentence_without_code(page: Page) -> None:
@@ -75,14 +64,10 @@ def test_summary_is_a_sentence_without_code(page: Page) -> None:
         page.locator("p.context").nth(2).wait_for()
         for said in page.locator("p.context").all_inner_texts():
             assert len(said) < 220
-            assert "def " not in said
-            assert "\\" not in said
-            assert "return " not in said
+            assert not re.search(r"def |return |\\", said)
 
 
-@pytest.mark.parametrize(
-    ("width", "opener"), [(1440, "keys"), (1440, "button"), (375, "button")]
-)
+@pytest.mark.parametrize(("width", "opener"), [(1440, "keys"), (375, "button")])
 def test_dialog_opens_with_focus_and_closes(
     browser: Browser, width: int, opener: str
 ) -> None:
@@ -98,14 +83,7 @@ def test_dialog_opens_with_focus_and_closes(
         assert field.get_attribute("aria-label")
         page.keyboard.press("Escape")
         expect(field).to_be_hidden()
-
-
-def test_dialog_leads_to_the_results(browser: Browser) -> None:
-    with browser.new_page() as page:
-        page.goto((SITE / MASKS).as_uri())
-        page.keyboard.press("Control+k")
-        page.keyboard.type("causal_mask")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/search.html?q=causal_mask")
-        page.locator("ul.search > li > a").first.click()
-        page.wait_for_url("**/book/api/masks.html*#attention_lib.masks.causal_mask")
+        if opener == "keys":
+            page.keyboard.press("Control+k")
+            page.keyboard.type("causal_mask\n")
+            page.wait_for_url("**/search.html?q=causal_mask")

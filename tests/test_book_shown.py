@@ -19,10 +19,6 @@ def causal(length):
     return length  # (K,)
 
 
-def other():
-    return 0
-
-
 class Layer:
     size = 2
 '''
@@ -51,43 +47,30 @@ def write(root: Path, *cells: str) -> Path:
     return chapter
 
 
-def test_main_fills_cells_of_library_code_and_leaves_others(root: Path) -> None:
+def test_main_fills_cells_of_library_code_and_leaves_others(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     old = "# attention_lib.masks: causal\ndef causal(n):\n    pass\n\n\nx = 1"
     others = ["x = 1\n# attention_lib.masks: causal", "# attention_lib"]
-    chapter = write(root, old, *others, "# attention_lib.masks: other\nolder")
+    chapter = write(root, old, *others, "# attention_lib.masks: Layer, LIMIT\nolder")
+    before = chapter.read_text()
+    assert main(["--check"], root) == 1
+    assert "chapters/03-masks.md:11: # attention_lib" in capsys.readouterr().err
+    assert chapter.read_text() == before
     main([], root)
     filled = [f"# attention_lib.masks: causal\n{CAUSAL}", *others]
-    filled += ["# attention_lib.masks: other\ndef other():\n    return 0"]
+    joined = "class Layer:\n    size = 2\n\n\nLIMIT: int = 3"
+    filled += [f"# attention_lib.masks: Layer, LIMIT\n{joined}"]
     expected = HEAD + "\nSome text.\n\n".join(CELL % cell for cell in filled)
     assert chapter.read_text() == expected
     assert main(["--check"], root) == 0
-    main([], root)
-    assert chapter.read_text() == expected
-
-
-def test_check_names_chapter_cell_and_object_and_changes_nothing(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chapter = write(root, "# attention_lib.masks: other\ndef other():\n    return 1")
-    before = chapter.read_text()
-    assert main(["--check"], root) == 1
-    error = capsys.readouterr().err
-    assert "chapters/03-masks.md:11: cell 1" in error
-    assert "attention_lib.masks.other" in error
-    assert "-    return 1\n+    return 0" in error
-    assert chapter.read_text() == before
 
 
 @pytest.mark.parametrize("header", ["masks: causl", "msks: causal"])
 def test_main_names_the_line_of_an_unknown_object(root: Path, header: str) -> None:
     write(root, f"# attention_lib.{header}")
-    with pytest.raises(SystemExit, match=r"chapters/03-masks\.md:11: .*(causl|msks)"):
+    with pytest.raises(ValueError, match=r"chapters/03-masks\.md:11: .*(causl|msks)"):
         main([], root)
-
-
-def test_library_code_joins_objects_as_a_module_does(root: Path) -> None:
-    code = library_code(root / "attention_lib" / "masks.py", ["Layer", "LIMIT"])
-    assert code == "class Layer:\n    size = 2\n\n\nLIMIT: int = 3"
 
 
 def test_library_code_refuses_what_would_end_the_cell(tmp_path: Path) -> None:

@@ -17,8 +17,6 @@ from tools.site import build as site
 from tools.site import extension
 from tools.site.build import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
 
-# Whether anything is built: the builder and the recorder are left out.
-
 Calls = list[tuple[str, object]]
 
 
@@ -37,17 +35,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Collect the calls of recorder and builder, which both succeed."""
     made: Calls = []
 
-    def recorder(root: Path) -> bool:
-        made.append(("record", root))
-        return True
-
     def builder(root: Path, everything: bool) -> int:
         made.append(("build", everything))
         (root / INDEX).parent.mkdir(parents=True, exist_ok=True)
         (root / INDEX).touch()
         return 0
 
-    monkeypatch.setattr(site, "_records_are_ready", recorder)
+    monkeypatch.setattr(site, "record", lambda root: made.append(("record", root)))
     monkeypatch.setattr(site, "_build", builder)
     monkeypatch.setattr(sys, "argv", ["site"])
     return made
@@ -62,48 +56,37 @@ def test_main_records_then_builds_then_does_nothing(
         assert calls == [("record", tree), ("build", True)]
 
 
-@pytest.mark.parametrize("folder", [*SOURCES, "tools", "tools/check"])
+@pytest.mark.parametrize("folder", ["book", "tools/site", "tools", "tools/check"])
 def test_main_again_after_an_edit_builds_what_changed(
     tree: Path, calls: Calls, folder: str
 ) -> None:
     site.main(tree)
     calls.clear()
-    code = extension.code_hash(tree)
+    code = digest(tree, "tools")
     (tree / folder / "file.py").write_text("edited")
     site.main(tree)
     # What only checks the pages neither makes them nor has them read anew.
     used = folder != "tools/check"
     assert calls == ([("record", tree), ("build", False)] if used else [])
-    assert (extension.code_hash(tree) != code) == (used and "tools" in folder)
+    assert (digest(tree, "tools") != code) == (used and "tools" in folder)
 
 
-def test_main_again_without_its_page_builds(tree: Path, calls: Calls) -> None:
-    site.main(tree)
-    calls.clear()
-    (tree / INDEX).unlink()
-    site.main(tree)
-    assert ("build", False) in calls
-
-
-def test_main_after_a_build_that_failed_builds_everything(
+def test_main_after_a_step_that_failed_builds_nothing_or_everything(
     tree: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.main(tree)
     (tree / "book/file.py").write_text("edited")
+    calls.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(site, "record", lambda root: 1)
+        assert site.main(tree) == 1
+        assert calls == []
     with monkeypatch.context() as patch:
         patch.setattr(site, "_build", lambda root, everything: 1)
         assert site.main(tree) == 1
     calls.clear()
     site.main(tree)
     assert ("build", True) in calls
-
-
-def test_main_without_records_builds_nothing(
-    tree: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(site, "_records_are_ready", lambda root: False)
-    assert site.main(tree) == 1
-    assert calls == []
 
 
 def test_check_builds_everything_and_records_nothing(
@@ -119,25 +102,6 @@ def test_check_builds_everything_and_records_nothing(
     assert not left.exists()
 
 
-def test_digest_sees_names_but_no_compiled_files(tree: Path) -> None:
-    before = digest(tree)
-    (tree / "tools/site/file.pyc").touch()
-    assert digest(tree) == before
-    (tree / "book/file.py").rename(tree / "book/other.py")
-    assert digest(tree) != before
-
-
-def test_changed_code_reads_every_page_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, tuple[object, ...]] = {}
-    app = SimpleNamespace(
-        add_config_value=lambda name, *rest: asked.update({name: rest}),
-        connect=lambda *_: None,
-    )
-    monkeypatch.setattr(extension, "PARTS", ())
-    extension.setup(app)
-    assert asked["book_extension"] == (extension.code_hash(), "env", [str])
-
-
 def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:
     (tmp_path / "chapters").mkdir()
     chapter = chapter_paths(ROOT)[0]
@@ -149,9 +113,6 @@ def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:
     app = SimpleNamespace(srcdir=tmp_path, env=SimpleNamespace(mystnb_config=env))
     with pytest.raises(ExtensionError, match=f"^{chapter.stem}: .*make notebooks"):
         extension._fill_cache(app)
-
-
-# What is built: in a copy of the book, which all of these tests share.
 
 
 @pytest.fixture(scope="module")
@@ -172,13 +133,11 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def build(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Build a copy."""
-    return run(root, sys.executable, "-m", "tools.site", *arguments)
+def build(root: Path) -> subprocess.CompletedProcess[str]:
+    return run(root, sys.executable, "-m", "tools.site")
 
 
 def run(root: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a copy."""
     env = {**os.environ, "PYTHONPATH": str(root)}
     return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True)
 
@@ -195,16 +154,6 @@ def edited(path: Path, old: str, new: str) -> Iterator[None]:
         path.write_text(before, encoding="utf-8")
 
 
-def page(root: Path, name: str) -> str:
-    """Read a built page."""
-    return (root / "_build/html" / f"{name}.html").read_text(encoding="utf-8")
-
-
-def log(root: Path) -> str:
-    """Read what the last build said."""
-    return (root / "_build/site.log").read_text(encoding="utf-8")
-
-
 @pytest.mark.slow
 def test_edits_reach_the_site_and_execute_nothing(book: Path) -> None:
     style = book / "book/_static/book.css"
@@ -215,15 +164,14 @@ def test_edits_reach_the_site_and_execute_nothing(book: Path) -> None:
         edited(record, '"text/plain": [\n', '"text/plain": [\n      "Zebra",\n'),
     ):
         assert build(book).returncode == 0
-        assert "Zebra" in page(book, "chapters/03-masks")
-    assert (book / "_build/html/_static/book.css").read_text() == "/* zebra */"
-    assert "Zebra." in page(book, "chapters/01-toy-attention")
+    html = book / "_build/html"
+    assert "Zebra" in (html / "chapters/03-masks.html").read_text()
+    assert (html / "_static/book.css").read_text() == "/* zebra */"
+    assert "Zebra." in (html / "chapters/01-toy-attention.html").read_text()
     assert "Zebra." in (book / "notebooks/01-toy-attention.ipynb").read_text()
-    assert log(book).count("Using cached notebook") == 2
-    assert "Executing notebook" not in log(book)
-
-
-# What fails. A build that fails makes the next one read all pages, so these come last.
+    log = (book / "_build/site.log").read_text()
+    assert log.count("Using cached notebook") == 2
+    assert "Executing notebook" not in log
 
 
 @pytest.mark.slow
@@ -234,13 +182,3 @@ def test_broken_references_fail_the_build(book: Path) -> None:
     assert result.returncode == 1
     named = [w for w in ("nowhere", "lost.png", "nobody1900") if w in result.stderr]
     assert named == ["nowhere", "lost.png", "nobody1900"]
-
-
-@pytest.mark.slow
-def test_stale_record_stops_the_build(book: Path) -> None:
-    with edited(book / "chapters/03-masks.md", "import torch\n", "import torch, os\n"):
-        result = build(book, "--check")
-    assert result.returncode == 1
-    assert "03-masks: its code cells changed: run `make notebooks`" in result.stderr
-    assert "Executing notebook" not in log(book)
-    assert not (book / STAMP).exists()

@@ -1,36 +1,30 @@
 """The pages are light: what a reader's browser fetches for each, and nothing jumps.
 
-`python -m tests.test_book_weight` prints a table. Files count as they travel: text
-packed with gzip, pictures and fonts as they are.
-
-- *first*: what Chromium asks for when the page opens, nothing cached, nothing scrolled;
-- *whole*: that, and the pictures that come when the reader scrolls to them;
-- *next*: what of *first* is left for a reader who has read another chapter, the worst.
+Files count as they travel: text packed with gzip, pictures and fonts as they are.
+*first* is what Chromium asks for when the page opens, nothing cached; *whole* adds the
+pictures that come when the reader scrolls to them.
 """
 
 import gzip
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser, BrowserContext, Route
 
-from tests.browsing import opened_browser
 from tools.chapters import SITE, site_pages
 from tools.check.pages import loaded_addresses, parsed, target
-from tools.site.pictures import lighter, to_webp
+from tools.site.pictures import to_webp
 
 CHAPTERS = [page for page in site_pages(SITE) if page.parent.name == "chapters"]
 FIRST, NEXT = 400_000, 100_000
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg"}
 PICTURES = {".webp", ".png", ".svg", ".jpg"}
-# More pictures are near on a desktop than on a phone.
-SCREEN = 1440
 SHIFT = """() => new Promise((done) => {
     let shift = 0;
     const add = (list) => list.getEntries().forEach((e) => { shift += e.value; });
@@ -39,8 +33,7 @@ SHIFT = """() => new Promise((done) => {
 })"""
 
 
-@dataclass(frozen=True)
-class Weight:
+class Weight(NamedTuple):
     """What a page loads: at once, and in the end; and what was not found."""
 
     first: frozenset[Path]
@@ -56,17 +49,16 @@ def travelling(file: Path) -> int:
 
 
 def total(files: frozenset[Path]) -> int:
-    """Return the bytes of files as they travel."""
     return sum(map(travelling, files))
 
 
-def weigh(context: BrowserContext, site: Path, page: Path) -> Weight:
+def weigh(context: BrowserContext, page: Path) -> Weight:
     """Open a page at an address of its own, in a subfolder; see what it asks for."""
     found, absent = set[Path](), set[str]()
 
     def answer(route: Route) -> None:
         parts = urlsplit(route.request.url)
-        file = site / unquote(parts.path).removeprefix("/book-of/")
+        file = SITE / unquote(parts.path).removeprefix("/book-of/")
         if f"{parts.scheme}://{parts.netloc}" != ORIGIN or not file.is_file():
             absent.add(route.request.url)
             route.abort()
@@ -76,7 +68,7 @@ def weigh(context: BrowserContext, site: Path, page: Path) -> Weight:
 
     with context.new_page() as tab:
         tab.route("**/*", answer)
-        tab.goto(f"{ORIGIN}/book-of/{page.relative_to(site).as_posix()}")
+        tab.goto(f"{ORIGIN}/book-of/{page.relative_to(SITE).as_posix()}")
         # Fonts and what scripts ask for come late.
         tab.evaluate("document.fonts.ready")
         tab.wait_for_timeout(50)
@@ -88,21 +80,11 @@ def weigh(context: BrowserContext, site: Path, page: Path) -> Weight:
     return Weight(frozenset(found), frozenset(whole), frozenset(absent))
 
 
-def weigh_pages(browser: Browser, pages: list[Path]) -> dict[Path, Weight]:
-    """Weigh pages, each with nothing cached: Playwright caches no answer of its own."""
-    with browser.new_context(viewport={"width": SCREEN, "height": 900}) as context:
-        return {page: weigh(context, SITE, page) for page in pages}
-
-
-def following(page: Path, weights: dict[Path, Weight]) -> int:
-    """Return what a page adds for a reader of another chapter, the worst."""
-    others = [weights[other] for other in weights if other != page]
-    return max(total(weights[page].first - other.whole) for other in others)
-
-
 @pytest.fixture(scope="module")
 def weights(browser: Browser) -> dict[Path, Weight]:
-    return weigh_pages(browser, CHAPTERS)
+    # With nothing cached: Playwright caches no answer of its own.
+    with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
+        return {page: weigh(context, page) for page in CHAPTERS}
 
 
 def test_chapters_weigh_little(weights: dict[Path, Weight]) -> None:
@@ -112,8 +94,13 @@ def test_chapters_weigh_little(weights: dict[Path, Weight]) -> None:
 
 
 def test_next_chapter_adds_little(weights: dict[Path, Weight]) -> None:
-    heavy = {page.stem: following(page, weights) for page in weights}
-    assert {name: size for name, size in heavy.items() if size > NEXT} == {}
+    heavy = {
+        (page.stem, other.stem): added  # for a reader who has read the other one
+        for page in weights
+        for other in set(weights) - {page}
+        if (added := total(weights[page].first - weights[other].whole)) > NEXT
+    }
+    assert heavy == {}
 
 
 def test_chapters_ask_for_nothing_that_is_missing(weights: dict[Path, Weight]) -> None:
@@ -147,27 +134,6 @@ def test_picture_says_its_size_and_waits() -> None:
             assert not str(image["src"]).endswith(".png")
 
 
-# The parts, on their own.
-
-
-def test_weigh_sees_all_that_a_page_asks_for(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "a.css").write_text("p { background: url(b.png) }" + " " * 5000)
-    (tmp_path / "b.png").write_bytes(b"0" * 3000)
-    (tmp_path / "far.png").write_bytes(b"0" * 7000)
-    (tmp_path / "page.html").write_text(
-        '<!doctype html><link rel="stylesheet" href="a.css"><p>words</p>'
-        '<img src="absent.png"><div style="height: 90000px"></div>'
-        '<img src="far.png" loading="lazy">'
-    )
-    with browser.new_context() as context:
-        weight = weigh(context, tmp_path, tmp_path / "page.html")
-    assert {file.name for file in weight.first} == {"page.html", "a.css", "b.png"}
-    assert {file.name for file in weight.whole - weight.first} == {"far.png"}
-    assert {address.rpartition("/")[2] for address in weight.absent} == {"absent.png"}
-    assert travelling(tmp_path / "a.css") < 200
-    assert travelling(tmp_path / "b.png") == 3000
-
-
 @pytest.mark.parametrize("mode", ["P", "RGB", "RGBA"])
 def test_webp_has_the_same_pixels(tmp_path: Path, mode: str) -> None:
     picture = Image.linear_gradient("L").convert(mode)
@@ -176,30 +142,3 @@ def test_webp_has_the_same_pixels(tmp_path: Path, mode: str) -> None:
     with Image.open(tmp_path / "a.webp") as made:
         difference = ImageChops.difference(made, picture.convert(made.mode))
         assert difference.getbbox() is None
-
-
-@pytest.mark.parametrize("lazy", [True, False])
-def test_lighter_changes_the_tag(tmp_path: Path, lazy: bool) -> None:
-    Image.new("RGB", (30, 20)).save(tmp_path / "a.png")
-    tag = '<img alt="A" src="../_images/a.png" style="width: 15px;" />'
-    got = lighter(tag, "../_images/a.png", tmp_path / "a.png", tmp_path, lazy)
-    assert 'src="../_images/a.webp"' in got
-    assert 'width="30" height="20"' in got
-    assert ('loading="lazy"' in got) == lazy
-
-
-def main() -> None:
-    """Print the weight of each chapter, and the heaviest files."""
-    with opened_browser() as browser:
-        weights = weigh_pages(browser, CHAPTERS)
-    print(f"{'page':32}{'first':>8}{'whole':>8}{'next':>8}   KB")
-    for page, weight in weights.items():
-        numbers = (total(weight.first), total(weight.whole), following(page, weights))
-        print(f"{page.stem:32}" + "".join(f"{n / 1000:8.0f}" for n in numbers))
-    files = sorted(frozenset().union(*(w.whole for w in weights.values())))
-    for file in sorted(files, key=travelling)[-20:]:
-        print(f"{travelling(file) / 1000:8.1f}  {file.relative_to(SITE)}")
-
-
-if __name__ == "__main__":
-    main()

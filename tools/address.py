@@ -31,13 +31,7 @@ def repository_address(root: Path) -> str | None:
 
 
 def plain_address(remote: str) -> str | None:
-    """Return what a browser opens for one of git's addresses, or None for a folder.
-
-    Without user names and tokens, which must not be published.
-
-    >>> plain_address("git@github.com:ada/book.git")
-    'https://github.com/ada/book'
-    """
+    """Return what a browser opens for git's address, without tokens, or None."""
     short = SHORT.fullmatch(remote) if "://" not in remote else None
     parts = urlsplit(f"ssh://{short['host']}/{short['path']}" if short else remote)
     path = parts.path.strip("/").removesuffix(".git")
@@ -49,63 +43,43 @@ def plain_address(remote: str) -> str | None:
     return f"{parts.scheme if web else 'https'}://{host}/{path}"
 
 
+def github_name(address: str | None) -> str | None:
+    """Return `owner/name` of a repository on GitHub, or None."""
+    parts = urlsplit(address or "")
+    name = parts.path.strip("/")
+    return name if parts.hostname == "github.com" and name.count("/") == 1 else None
+
+
 def colab_folder(address: str | None) -> str | None:
     """Return where Colab opens the copies, or None: it opens those of GitHub only."""
-    parts = urlsplit(address or "")
-    if parts.hostname != "github.com" or parts.path.count("/") != 2:
-        return None
-    return f"{COLAB}{parts.path}/blob/{BRANCH}"
+    name = github_name(address)
+    return f"{COLAB}/{name}/blob/{BRANCH}" if name else None
 
 
 def page_links(address: str | None, source: str, title: str) -> dict[str, str]:
-    """Return where a reader edits a page and reports a mistake in it.
-
-    None of them where the address is unknown, or its host is neither a GitHub nor a
-    GitLab: others have other paths.
-
-    >>> page_links("https://github.com/ada/book", "book/speed.md", "Speed")["edit"]
-    'https://github.com/ada/book/edit/main/book/speed.md'
-    """
-    host = urlsplit(address or "").hostname or ""
-    heading, body = f"{title}: ", f"Page: {source}\n\nWhat is wrong:\n\n"
-    if "github" in host:
-        words = urlencode({"title": heading, "body": body}, quote_via=quote)
-        edit, report = "edit", f"issues/new?{words}"
-    elif "gitlab" in host:
-        fields = {"issue[title]": heading, "issue[description]": body}
-        words = urlencode(fields, quote_via=quote)
-        edit, report = "-/edit", f"-/issues/new?{words}"
-    else:
+    """Return where a reader edits a page and reports a mistake in it, if on GitHub."""
+    if not github_name(address):
         return {}
+    fields = {"title": f"{title}: ", "body": f"Page: {source}\n\nWhat is wrong:\n\n"}
     return {
-        "edit": f"{address}/{edit}/main/{quote(source)}",
-        "report": f"{address}/{report}",
+        "edit": f"{address}/edit/main/{quote(source)}",
+        "report": f"{address}/issues/new?{urlencode(fields, quote_via=quote)}",
     }
 
 
 def site_address(address: str | None) -> str | None:
-    """Return where the published pages are, with a last slash, or None.
-
-    The address of GitHub Pages, where the workflow puts them; a domain of one's own is
-    said by BOOK_SITE in the environment.
-    """
+    """Return where the published pages are, with a last slash, or None."""
     if own := os.environ.get("BOOK_SITE"):
         return own.rstrip("/") + "/"
-    parts = urlsplit(address or "")
-    owner, _, name = parts.path.strip("/").partition("/")
-    if parts.hostname != "github.com" or not name or "/" in name:
+    owner, _, name = (github_name(address) or "").partition("/")
+    if not name:
         return None
     host = f"https://{owner.lower()}.github.io/"
     return host if name.lower() == f"{owner.lower()}.github.io" else f"{host}{name}/"
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Return what git prints, without the last newline.
-
-    Raises:
-        OSError: git is not there.
-        SubprocessError: git refused, or is stuck; what it said is in `stderr`.
-    """
+    """Return what git prints, without the last newline."""
     done = subprocess.run(
         ["git", *arguments],
         cwd=root,

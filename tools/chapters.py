@@ -15,19 +15,11 @@ SITE = ROOT / "_build" / "html"
 
 
 def chapter_paths(root: Path = ROOT) -> list[Path]:
-    """Return the chapters in the reading order of `_toc.yml`.
-
-    Raises:
-        FileNotFoundError: `_toc.yml` names a chapter that is not there.
-    """
-    paths = []
-    for entry in files(read_yaml(root / "_toc.yml")):
-        if not entry.startswith("chapters/"):
-            continue
-        path = root / f"{entry.removesuffix('.md')}.md"
-        if not path.is_file():
-            raise FileNotFoundError(f"_toc.yml names {entry}: add {path} or remove it")
-        paths.append(path)
+    """Return the chapters in the reading order of `_toc.yml`."""
+    names = [it.removesuffix(".md") for it in files(read_yaml(root / "_toc.yml"))]
+    paths = [root / f"{it}.md" for it in names if it.startswith("chapters/")]
+    if missing := [it.relative_to(root) for it in paths if not it.is_file()]:
+        raise FileNotFoundError(f"_toc.yml names {missing[0]}: add or remove it")
     return paths
 
 

@@ -15,6 +15,7 @@ The page holds the options as a list and the explanations in a folded part. A sc
 """
 
 import re
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 from docutils import nodes
@@ -45,23 +46,17 @@ class QuizError(ValueError):
 
 
 def read_options(body: str) -> list[Option]:
-    """Return the options of a quiz.
-
-    Raises:
-        QuizError: fewer than two options, none of them right, or one that is not
-            explained; something beside the list.
-    """
+    """Return the options of a quiz."""
     lines = body.split("\n")
-    tokens = MarkdownIt().parse(body)
+    tokens: list[Any] = MarkdownIt().parse(body)
     outside = [t for t in tokens if t.level == 0 and t.nesting >= 0]
     if strange := [t for t in outside if t.type != "bullet_list_open"]:
-        raise QuizError(f"a quiz is one list: {HELP}", _first(strange[0]))
-    items = [
-        (n, t)
-        for n, t in enumerate(tokens)
-        if t.type == "list_item_open" and t.level == 1
+        raise QuizError(f"a quiz is one list: {HELP}", strange[0].map[0])
+    options = [
+        _option(lines, item.map, head.map)
+        for item, head in pairwise(tokens)
+        if item.type == "list_item_open" and item.level == 1
     ]
-    options = [_option(lines, _rows(item), _rows(tokens[n + 1])) for n, item in items]
     if len(options) < 2:
         raise QuizError(f"a quiz has two options at least: {HELP}")
     if not any(option.right for option in options):
@@ -69,7 +64,7 @@ def read_options(body: str) -> list[Option]:
     return options
 
 
-def _option(lines: list[str], item: tuple[int, int], head: tuple[int, int]) -> Option:
+def _option(lines: list[str], item: list[int], head: list[int]) -> Option:
     """Read one item of the list, whose first paragraph is the option itself."""
     first, last = item
     width = len(lines[first]) - len(lines[first].lstrip(" ")) + 2
@@ -87,22 +82,8 @@ def _option(lines: list[str], item: tuple[int, int], head: tuple[int, int]) -> O
     return Option(box[1] != " ", text, first, why, head[1] + blank)
 
 
-def _rows(token: Any) -> tuple[int, int]:
-    first, last = token.map
-    return first, last
-
-
-def _first(token: Any) -> int:
-    return _rows(token)[0] if token.map else 0
-
-
 def plain_quiz(question: str, options: list[tuple[bool, str, str]]) -> str:
-    """Return a quiz as Markdown: the options numbered, the explanations folded.
-
-    Args:
-        question: plain Markdown.
-        options: for each, whether it is right, its text and why, as plain Markdown.
-    """
+    """Return a quiz as Markdown: the options numbered, the explanations folded."""
     several = sum(right for right, _, _ in options) > 1
     title = f"**{question}**" + (" (Choose all that are right.)" if several else "")
     asked = [_item(n, text) for n, (_, text, _) in enumerate(options, 1)]
@@ -120,12 +101,8 @@ def _item(number: int, text: str) -> str:
     return mark + text.replace("\n", "\n" + " " * len(mark)).replace("   \n", "\n")
 
 
-class QuizNode(nodes.General, nodes.Element):
-    """The whole quiz; its children: question, options, answers."""
-
-
 class QuizPart(nodes.General, nodes.Element):
-    """A list of options or answers, or the folded part, as its `tag` says."""
+    """The quiz, a list of options or answers, one of them, or the folded part."""
 
 
 class Quiz(Directive):
@@ -144,7 +121,8 @@ class Quiz(Directive):
             reporter = self.state_machine.reporter
             line = self.lineno + self.content_offset + fault.line + 1
             return [reporter.error(f"quiz: {fault}", line=line)]
-        node = QuizNode(several=sum(option.right for option in options) > 1)
+        several = sum(option.right for option in options) > 1
+        node = QuizPart(tag="div", classes=["quiz"], several=several)
         self.add_name(node)
         question = nodes.paragraph(classes=["quiz-question"])
         question += self.state.inline_text(self.arguments[0], self.lineno)[0]

@@ -28,15 +28,7 @@ APPENDIX = "Solutions and answers"
 
 @dataclass(frozen=True)
 class Page:
-    """One page of the site, ready for paper.
-
-    Attributes:
-        name: where Sphinx has it, such as `chapters/03-masks`.
-        part: the caption of the part that begins with it, or "".
-        body: its content; headings are one level lower than on the site.
-        samples: what the site has in paragraphs and listings without formulas.
-        moved: of each solution and answer the anchor of its exercise, title and HTML.
-    """
+    """One page of the site, ready for paper."""
 
     name: str
     part: str

@@ -29,7 +29,6 @@ WIDTH = 628  # CSS pixels between the margins of paper.css: 166 mm
 PRINTS = 4  # two, unless filling in a number moved a line
 LIMIT = 900  # seconds: it must tell a hang from a slow machine
 LARGEST = 10_000_000  # bytes: what mail still takes
-MOST = 400  # sheets of paper: more, and something repeats itself
 
 
 def main(root: Path = ROOT) -> int:
@@ -143,7 +142,7 @@ def faults(path: Path, pages: list[Page], solved: list[str]) -> list[str]:
         if lead.removeprefix("/") not in numbers and not re.match("https?:", lead):
             found.append(f"a link leads nowhere: {lead}")
     size = path.stat().st_size
-    if size > LARGEST or len(sheets) > MOST:
+    if size > LARGEST:
         found.append(f"{size} bytes on {len(sheets)} pages are too many")
     return found
 

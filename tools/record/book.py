@@ -20,23 +20,18 @@ from myst_parser.parsers.directives import parse_directive_text
 from myst_parser.parsers.mdit import create_md_parser
 from nbformat import NotebookNode
 from pybtex.database import Entry, parse_file
-from sphinx.directives.other import SeeAlso
 from sphinx_design.dropdown import DropdownDirective
 
 from tools.chapters import ROOT, chapter_paths, parser_config, read_chapter
 from tools.quiz import Quiz
 
-ADMONITIONS: dict[str, type[Directive]] = {
+DIRECTIVES: dict[str, type[Directive]] = {
     "admonition": admonitions.Admonition,
-    "note": admonitions.Note,
-    "tip": admonitions.Tip,
-    "warning": admonitions.Warning,
-    "important": admonitions.Important,
-    "seealso": SeeAlso,
+    "dropdown": DropdownDirective,
+    "figure": images.Figure,
+    "quiz": Quiz,
 }
-NESTING = ADMONITIONS | {"dropdown": DropdownDirective}
-PICTURES = {"figure": images.Figure, "image": images.Image}
-DIRECTIVES: dict[str, type[Directive]] = NESTING | PICTURES | {"quiz": Quiz}
+NESTING = ("admonition", "dropdown")
 SPANS = {"myst_role", "link_open", "image"}
 
 
@@ -86,11 +81,7 @@ def directive_name(token: Token) -> str | None:
 
 
 def read_directive(token: Token, place: Place) -> Block:
-    """Read a directive's argument, options and body.
-
-    Raises:
-        ValueError: the directive or one of its options is not known here.
-    """
+    """Read a directive's argument, options and body."""
     name = directive_name(token)
     if name is None or name not in DIRECTIVES:
         known = ", ".join(DIRECTIVES)
@@ -102,8 +93,7 @@ def read_directive(token: Token, place: Place) -> Block:
     parsed = parse_directive_text(DIRECTIVES[name], argument, content)
     if parsed.warnings:
         raise place.error(f"{{{name}}}: {parsed.warnings[0].msg}")
-    on_opening_line = argument and not parsed.arguments
-    below = 0 if on_opening_line else 1 + parsed.body_offset - shift
+    below = 1 + parsed.body_offset - shift
     title, body = " ".join(parsed.arguments), "\n".join(parsed.body)
     label = normal(str(parsed.options.get("name", "")))
     return Block(name, title, parsed.options, body, place.below(below), label)
@@ -186,9 +176,8 @@ def find_labels(text: str, place: Place, parser: MarkdownIt) -> Iterator[Label]:
             yield Label(normal(token.info), "equation", "", here)
         if directive_name(token) in DIRECTIVES:
             block = read_directive(token, here)
-            is_figure = block.name == "figure" and bool(block.body.strip())
-            if block.label or is_figure:
-                kind = "figure" if is_figure else "block"
+            kind = "figure" if block.name == "figure" else "block"
+            if block.label or kind == "figure":
                 yield Label(block.label, kind, "", here)
             if block.name in NESTING:
                 yield from find_labels(block.body, block.place, parser)

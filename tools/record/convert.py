@@ -31,15 +31,7 @@ FOLDED: dict[str, Any] = {"jupyter": {"source_hidden": True}, "cellView": "form"
 
 
 def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
-    """Return the notebook of a chapter, not executed.
-
-    Code cells and their metadata equal what MyST-NB reads, since the site looks up its
-    record by them; only `FOLDED` is left out there. Pass a book to convert several
-    chapters of one state.
-
-    Raises:
-        ValueError: names file and line of what has no plain form or leads nowhere.
-    """
+    """Return the notebook of a chapter, not executed."""
     # Sphinx and nbformat speak of resolved paths; links are found by comparing them.
     chapter = chapter.resolve()
     book = replace(book or read_book(chapter.parent.parent), cited=set())

@@ -26,11 +26,7 @@ class Draft:
 
 
 def examine(root: Path) -> list[Draft]:
-    """Compare every chapter with its record, in reading order.
-
-    Raises:
-        ValueError: a chapter cannot be converted; names file and line.
-    """
+    """Compare every chapter with its record, in reading order."""
     book = read_book(root)
     drafts = []
     for chapter in chapter_paths(root):
@@ -72,11 +68,8 @@ def store(chapter: Path, notebook: NotebookNode) -> None:
         return  # the site reads a page again when its record is newer
     path.parent.mkdir(exist_ok=True)
     partial = path.with_suffix(".partial")
-    try:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    partial.replace(path)
 
 
 def read_record(path: Path) -> NotebookNode | None:

@@ -11,16 +11,14 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools.chapters import code_of, read_chapter
+from tools.chapters import code_of
+from tools.record.book import cells_with_places
 from tools.record.rules import cell_faults
 
 SECONDS_PER_CELL = 600
-# Every view that a cell shows brings its program along, so that it works in any
-# notebook. A record leaves it out: what it shows stays the same when the program
-# changes, and a front end would not run it from a notebook that was not run there.
-PROGRAM = re.compile(
-    r'\s*<script data-attention-program="views">.*?</script>', re.DOTALL
-)
+# Every view brings its program along. A record leaves it out: so it stays the same when
+# the program changes, and no front end would run it from there.
+PROGRAM = re.compile(r'(?s)\s*<script data-attention-program="views">.*?</script>')
 
 
 def execute(notebook: NotebookNode, chapter: Path) -> list[str]:
@@ -82,12 +80,10 @@ def run_environment(root: Path) -> dict[str, str]:
 
 def _describe(chapter: Path, number: int, fault: str) -> str:
     """Say where a fault is, counting code cells from 1, and show the code."""
-    source = read_chapter(chapter)
-    lines = zip(source.metadata["source_map"], source.cells, strict=True)
-    code = [(line + 1, cell) for line, cell in lines if cell.cell_type == "code"]
-    line, cell = code[number - 1]
-    place = f"chapters/{chapter.name}:{line}, code cell {number}"
-    return f"{place}: {fault}\n{textwrap.indent(cell.source, '    ')}"
+    found = cells_with_places(chapter)
+    cell, place = [it for it in found if it[0].cell_type == "code"][number - 1]
+    said = place.error(f"code cell {number}: {fault}")
+    return f"{said}\n{textwrap.indent(cell.source, '    ')}"
 
 
 def _run(client: NotebookClient, root: Path) -> str | None:
@@ -97,10 +93,8 @@ def _run(client: NotebookClient, root: Path) -> str | None:
         asyncio.run(client.async_execute(env=kernel_environment(root)))
     except CellExecutionError as error:
         return f"{error.ename}: {error.evalue}"
-    except CellTimeoutError:
-        return f"ran longer than {SECONDS_PER_CELL} seconds"
-    except DeadKernelError:
-        return "the kernel died; it may have run out of memory"
+    except (CellTimeoutError, DeadKernelError) as error:
+        return str(error)
     return None
 
 

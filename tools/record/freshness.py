@@ -1,8 +1,7 @@
 """A chapter and its record in; why the record is stale out.
 
-A record carries three fingerprints: of the chapter's code cells, of the modules of
-`attention_lib` that they reach, and of the pinned versions of what an execution can
-import: a newer linter changes no output. They are taken from the files alone.
+A record carries three fingerprints: of the chapter's code cells, of what they reach of
+`attention_lib`, and of the pinned versions of what an execution can import.
 """
 
 import hashlib

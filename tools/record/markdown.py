@@ -7,15 +7,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from tools.quiz import QuizError, plain_quiz, read_options
-from tools.record.book import (
-    PICTURES,
-    Block,
-    Book,
-    Place,
-    directive_name,
-    normal,
-    read_directive,
-)
+from tools.record.book import Block, Book, Place, directive_name, normal, read_directive
 from tools.record.roles import SPAN, file_link, plain_spans
 
 KEPT = re.compile(
@@ -25,13 +17,7 @@ KEPT = re.compile(
 
 
 def plain_markdown(text: str, place: Place, book: Book) -> str:
-    """Return a text whose directives, roles and links work without MyST.
-
-    Everything else stays as it is, to the character.
-
-    Raises:
-        ValueError: something that has no plain form, or refers to nothing.
-    """
+    """Return a text whose directives, roles and links are plain, all else as it is."""
     lines = text.split("\n")
     edits: dict[tuple[int, int], str] = {}
     inline: dict[tuple[int, int], list[Token]] = {}  # the cells of a row together
@@ -81,18 +67,15 @@ def _plain_block(token: Token, place: Place, book: Book) -> str | None:
 def _directive(block: Block, place: Place, book: Book) -> str:
     """Return a directive as plain Markdown, under its name."""
     name = anchor(block.label)
-    if block.name in PICTURES:
+    if block.name == "figure":
         return name + _figure(block, place, book)
     title = plain_markdown(block.argument, place, book)
     if block.name == "quiz":
         return name + _quiz(title, block, book)
     body = plain_markdown(block.body, block.place, book)
-    if block.name != "dropdown":
-        kind = block.name.replace("seealso", "see also").capitalize()
-        return name + _quoted(title or kind, body)
     if not title:
-        raise place.error("a dropdown needs a title; write it beside {dropdown}")
-    return name + _folded(title, body)
+        raise place.error(f"{block.name} needs a title; write it beside its name")
+    return name + (_folded if block.name == "dropdown" else _quoted)(title, body)
 
 
 def _quiz(question: str, block: Block, book: Book) -> str:
@@ -113,15 +96,13 @@ def _quiz(question: str, block: Block, book: Book) -> str:
 
 
 def _figure(block: Block, place: Place, book: Book) -> str:
-    """Return a figure or an image."""
+    """Return a figure."""
     alt = str(block.options.get("alt", "")).strip()
     if not alt:
         raise place.error("the picture has no text for who cannot see it; add :alt:")
-    shown = f"![{alt}]({file_link(block.argument, place, book)})"
-    if not block.body.strip():
-        return shown
     text = plain_markdown(block.body, block.place, book)
-    return f"{shown}\n\n{caption(book.figure_numbers[place], text)}"
+    below = caption(book.figure_numbers[place], text)
+    return f"![{alt}]({file_link(block.argument, place)})\n\n{below}"
 
 
 def anchor(name: str) -> str:
@@ -144,11 +125,7 @@ def _folded(title: str, body: str) -> str:
 
 
 def _equation(formula: str, number: str, place: Place) -> str:
-    """Return a displayed formula, with its number where it has one.
-
-    Raises:
-        ValueError: a blank line or a comment in it, which Jupyter does not typeset.
-    """
+    """Return a displayed formula as Jupyter typesets it, with its number, if any."""
     formula = formula.strip()
     if re.search(r"\n\s*\n|(?<!\\)%", formula):
         raise place.error("a formula has a blank line or a comment; remove it")

@@ -1,7 +1,6 @@
 """A text in; what it tells of the machine and the person behind it out.
 
-Code and formulas must pass, so each pattern asks for a little more than its bare form:
-a matrix product looks like a mail address.
+Code and formulas must pass: a matrix product looks like a mail address.
 """
 
 import os

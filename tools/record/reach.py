@@ -1,7 +1,6 @@
 """Code in, the files of `attention_lib` that it reaches through its imports out.
 
-Read from the syntax alone, so nothing is executed. Where that cannot tell, it says too
-much rather than too little.
+Read from the syntax alone. Where that cannot tell, it says too much, not too little.
 """
 
 import ast
@@ -13,10 +12,7 @@ LIBRARY = "attention_lib"
 
 
 def reached_files(sources: Iterable[str], root: Path) -> set[Path]:
-    """Return the files that code reaches, and that these reach in turn.
-
-    Several sources share their names, as the cells of a notebook do.
-    """
+    """Return the files that a notebook's cells reach, and that these reach in turn."""
     found: set[Path] = set()
     todo = _imported(sources, root)
     while todo:
@@ -35,35 +31,26 @@ def _imported(sources: Iterable[str], root: Path) -> set[Path]:
     found: set[Path] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                # Without `as`, the import binds the package that the name begins with.
-                module = alias.name if alias.asname else alias.name.split(".")[0]
-                path = _path(module, root)
-                found |= _everything(root) if module == LIBRARY else {path or root}
+            if any(alias.name.split(".")[0] == LIBRARY for alias in node.names):
+                return _everything(root)
         elif isinstance(node, ast.ImportFrom):
             if node.level:  # the library imports by full names; so this says too much
                 return _everything(root)
             for alias in node.names:
                 used = _attributes(alias.asname or alias.name, nodes)
                 found |= _name(node.module or "", alias.name, used, root)
-    return found - {root}
+    return found
 
 
 @cache
 def _nodes(source: str) -> tuple[ast.AST, ...]:
-    """Return what reach asks about in a piece of code: its imports and its names.
-
-    Every chapter reaches much the same files, so each is read once.
-    """
+    """Return a code's imports and names, read once: many chapters reach one file."""
     kinds = (ast.Import, ast.ImportFrom, ast.Name, ast.Attribute)
     return tuple(n for n in ast.walk(ast.parse(source)) if isinstance(n, kinds))
 
 
 def _name(module: str, name: str, used: set[str], root: Path) -> set[Path]:
-    """Return the files behind `from module import name`.
-
-    Where the name is a package, its attributes in use say which of its files count.
-    """
+    """Return the files behind `from module import name`; of a package, those in use."""
     package = _path(module, root)
     if package is None:
         return set()

@@ -14,7 +14,7 @@ SPAN = re.compile(
     r"\\.|(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
     r"|(?P<math>\$\$?(?:\\.|[^$\\\n]|\n(?![\n|]))+\$\$?)"
     r"|\{(?P<role>[\w:]+)\}`(?P<content>[^`]+)`"
-    r"|(?P<image>!?)\[(?P<text>(?:`[^`]*`|[^][`]|\[[^][]*\])*)\]\((?P<target>\S*?)\)",
+    r"|(?<!!)\[(?P<text>(?:`[^`]*`|[^][`]|\[[^][]*\])*)\]\((?P<target>\S*?)\)",
     re.DOTALL,
 )
 ROLES = ("ref", "eq", "numref", "term", "doc", "cite:p", "cite:t")
@@ -24,9 +24,6 @@ def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str
     """Return a text with its roles and links in plain Markdown, all else as it is.
 
     `parsed` is the text as the site reads it, which says what must be found.
-
-    Raises:
-        ValueError: what leads nowhere, or cannot be found.
     """
     found: list[str] = []
 
@@ -37,28 +34,26 @@ def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str
             return _role(match["role"], match["content"], here, book)
         if match["target"] is None:
             return match[0]
-        found.append("image" if match["image"] else "link_open")
+        found.append("link_open")
         return _plain_link(match, here, book)
 
     result = SPAN.sub(plain, text)
     if found != [t.type for t in parsed if t.type in SPANS and t.info != "auto"]:
-        raise place.error("a link or role stands in another, or is cut; part the two")
+        raise place.error("a link or role stands in another; or a picture in a text")
     return result
 
 
-def file_link(target: str, place: Place, book: Book) -> str:
+def file_link(target: str, place: Place) -> str:
     """Return how the notebook reaches a file that the chapter names."""
-    return _path_link(_path(target, place, book), place)
+    return _path_link(_path(target, place), place)
 
 
 def _plain_link(match: re.Match[str], place: Place, book: Book) -> str:
-    """Return a link or a picture; an empty text becomes the target's own title."""
+    """Return a link; an empty text becomes the target's own title."""
     text, target = match["text"], match["target"]
     if re.match(r"[a-z]+:", target):
         return match[0]
-    if match["image"]:
-        return f"![{text}]({file_link(target, place, book)})"
-    link, title, _ = _link(target, place, book)
+    link, title = _link(target, place, book)
     return _titled(text, title, link, target, place)
 
 
@@ -77,8 +72,8 @@ def _role(name: str, content: str, place: Place, book: Book) -> str:
     if name == "term":
         return f"[{escaped(text or target)}](../book/glossary.md)"
     named = f"{target}.md" if name == "doc" else f"#{target}"
-    link, title, number = _link(named, place, book)
-    return _titled(escaped(text).replace("%s", number), title, link, target, place)
+    link, title = _link(named, place, book)
+    return _titled(escaped(text), title, link, target, place)
 
 
 def _titled(text: str, title: str, link: str, target: str, place: Place) -> str:
@@ -88,11 +83,11 @@ def _titled(text: str, title: str, link: str, target: str, place: Place) -> str:
     return f"[{text or title}]({link})"
 
 
-def _link(target: str, place: Place, book: Book) -> tuple[str, str, str]:
-    """Return where a link leads from the notebook, its target's title and number."""
+def _link(target: str, place: Place, book: Book) -> tuple[str, str]:
+    """Return where a link leads from the notebook, and its target's title."""
     if not target.startswith("#"):
-        path = _path(target, place, book)
-        return _path_link(path, place), book.titles.get(path, ""), ""
+        path = _path(target, place)
+        return _path_link(path, place), book.titles.get(path, "")
     name = target[1:]
     label = book.labels.get(normal(name))
     if label is None:
@@ -100,7 +95,7 @@ def _link(target: str, place: Place, book: Book) -> tuple[str, str, str]:
     path = label.place.path
     link = "" if path == place.path else _path_link(path, place)
     link += "" if link.endswith(".md") else f"#{label.name}"  # a page has no anchors
-    return link, label.title, label.number
+    return link, label.title
 
 
 def _path_link(path: Path, place: Place) -> str:
@@ -110,10 +105,9 @@ def _path_link(path: Path, place: Place) -> str:
     return Path(relpath(path, place.path.parent.parent / "notebooks")).as_posix()
 
 
-def _path(target: str, place: Place, book: Book) -> Path:
-    """Return the file that a link names, from the chapter or from the book's root."""
-    base = book.root if target.startswith("/") else place.path.parent
-    path = Path(normpath(base / target.lstrip("/")))
+def _path(target: str, place: Place) -> Path:
+    """Return the file that a link names."""
+    path = Path(normpath(place.path.parent / target))
     if not path.is_file():
         raise place.error(f"there is no file {target}; correct the link")
     return path

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from nbformat import NotebookNode
 
-from tools.chapters import code_of
 from tools.record.private import details
 
 TOLERANCE = re.compile(r"tolerance-(\d+(?:\.\d+)?(?:e-?\d+)?)")
@@ -18,15 +17,6 @@ PASSING = {
     "an address": re.compile(r"\b0x[0-9a-fA-F]{9,}\b|0x7f[0-9a-fA-F]*|\bat 0x"),
     "a progress bar's timing": re.compile(r"\d ?(?:it/s|s/it)|\d\d:\d\d<(?:\d\d:|\?)"),
 }
-
-
-def record_faults(notebook: NotebookNode) -> list[str]:
-    """Return what is wrong with a record, naming code cells from 1."""
-    return [
-        f"code cell {number} ({first_line(cell)}): {fault}"
-        for number, cell in enumerate(code_of(notebook), 1)
-        for fault in cell_faults(cell)
-    ]
 
 
 def cell_faults(cell: NotebookNode) -> list[str]:

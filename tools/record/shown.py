@@ -5,7 +5,6 @@ Such a cell begins with a line like `# attention_lib.masks: causal_mask`.
 
 import argparse
 import ast
-import difflib
 import re
 import sys
 from collections.abc import Iterator
@@ -16,20 +15,8 @@ from tools.chapters import ROOT, chapter_paths, read_chapter
 HEADER = re.compile(r"# attention_lib\.(\w+): (\w+(?:, \w+)*)")
 
 
-def filled(chapter: Path) -> str:
-    """Return a chapter's text with every cell that shows library code as it is now."""
-    lines = chapter.read_text(encoding="utf-8").split("\n")
-    for _, start, old, new in reversed(list(shown_cells(chapter))):
-        lines[start : start + len(old)] = new
-    return "\n".join(lines)
-
-
-def shown_cells(chapter: Path) -> Iterator[tuple[int, int, list[str], list[str]]]:
-    """Yield each such cell's number, first line in the file, code, and the library's.
-
-    Raises:
-        ValueError: the library has no such module or object.
-    """
+def shown_cells(chapter: Path) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Yield each such cell's first line, from 0, its code, and the library's code."""
     notebook = read_chapter(chapter)
     lines = chapter.read_text(encoding="utf-8").split("\n")
     library = chapter.parent.parent / "attention_lib"
@@ -44,15 +31,11 @@ def shown_cells(chapter: Path) -> Iterator[tuple[int, int, list[str], list[str]]
         except (ValueError, FileNotFoundError) as error:
             where = f"chapters/{chapter.name}:{start + 1}"
             raise ValueError(f"{where}: {error}; correct the cell's header") from error
-        yield number, start, old, [match[0], *code.split("\n")]
+        yield start, old, [match[0], *code.split("\n")]
 
 
 def library_code(module: Path, names: list[str]) -> str:
-    """Return the source of a module's objects, decorators included, without importing.
-
-    Raises:
-        ValueError: the module does not define one of them.
-    """
+    """Return the source of a module's objects, decorators included."""
     text = module.read_text(encoding="utf-8")
     lines = text.split("\n")
     found = {}
@@ -70,32 +53,24 @@ def library_code(module: Path, names: list[str]) -> str:
     return code
 
 
-def differences(chapter: Path) -> Iterator[str]:
-    """Yield, for each cell that shows other code than the library's, what differs."""
-    for number, start, old, new in shown_cells(chapter):
-        if old != new:
-            place = f"chapters/{chapter.name}:{start + 1}: cell {number}"
-            shown = new[0].removeprefix("# ").replace(": ", ".", 1)
-            said = f"{place} differs from the library's {shown}; run `python -m"
-            diff = difflib.unified_diff(old, new, "chapter", "library", lineterm="")
-            yield "\n".join([f"{said} tools.record.shown`", *diff])
-
-
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """Fill all chapters, or with `--check` say which cells differ."""
+    """Fill all chapters, or with `--check` only say which cells differ."""
     parser = argparse.ArgumentParser("tools.record.shown", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing")
     check = parser.parse_args(arguments).check
-    try:
-        reports = [it for path in chapter_paths(root) for it in differences(path)]
-        sys.stderr.writelines(f"{report}\n" for report in reports if check)
-        for path in () if check else chapter_paths(root):
-            if (text := filled(path)) != path.read_text(encoding="utf-8"):
-                path.write_text(text, encoding="utf-8")
-                print(f"filled chapters/{path.name}")
-    except (ValueError, FileNotFoundError) as error:
-        sys.exit(str(error))
-    return int(check and bool(reports))
+    status = 0
+    for path in chapter_paths(root):
+        lines = path.read_text(encoding="utf-8").split("\n")
+        for start, old, new in reversed(list(shown_cells(path))):
+            if check and old != new:
+                place = f"chapters/{path.name}:{start + 1}: {new[0]}"
+                said = "differs from the library; run `python -m tools.record.shown`"
+                print(f"{place} {said}", file=sys.stderr)
+                status = 1
+            lines[start : start + len(old)] = new
+        if not check:
+            path.write_text("\n".join(lines), encoding="utf-8")
+    return status
 
 
 if __name__ == "__main__":

@@ -18,11 +18,7 @@ from tools.record.freshness import fingerprints
 
 
 def update(drafts: list[Draft]) -> list[str]:
-    """Bring records up to date, and return the faults of those left as they were.
-
-    Each stale chapter runs in its own kernel, as many at once as there are cores. One
-    that fails does not stop the others.
-    """
+    """Bring records up to date, side by side; return the faults of those left."""
     faults: list[str] = []
     jobs = {}
     pool = ThreadPoolExecutor(os.cpu_count())
@@ -74,14 +70,14 @@ def _run(options: argparse.Namespace, root: Path) -> list[str]:
     return update(drafts) + strays(root)
 
 
-def main(root: Path = ROOT) -> int:
+def main(root: Path = ROOT, arguments: list[str] | None = None) -> int:
     """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(prog="tools.record", description=__doc__)
     parser.add_argument("--all", action="store_true", help="record fresh ones too")
     parser.add_argument("--check", action="store_true", help="only say what is stale")
     parser.add_argument("chapter", nargs="*", help="a path or a stem; all by default")
     try:
-        faults = _run(parser.parse_args(), root)
+        faults = _run(parser.parse_args(arguments), root)
     except (ValueError, FileNotFoundError) as error:
         faults = [str(error)]
     print("\n".join(faults) or "every record is fresh")

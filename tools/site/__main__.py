@@ -1,7 +1,5 @@
 """`python -m tools.site`: see build.py."""
 
-import sys
-
 from tools.site.build import main
 
-sys.exit(main())
+raise SystemExit(main())

@@ -1,8 +1,6 @@
 """The pages of the library: what Sphinx's autodoc lacks. A part of the extension.
 
-A page asks autodoc for its module, by the settings of `_config.yml`. Here stand the
-chapter that shows a module, the table of all, the lines of the source on the
-repository's pages, and the names in other projects' documentation.
+The chapter that shows a module, the table of all, and links to source and to others.
 """
 
 import ast

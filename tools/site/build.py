@@ -34,7 +34,7 @@ def main(root: Path = ROOT) -> int:
     if not check and is_current(root):
         print(f"The book is ready. Open {root / INDEX}")
         return 0
-    if not check and not _records_are_ready(root):
+    if not check and record(root):
         return 1
     # A page with warnings is not read again by the next run, which would pass; so the
     # stamp stands for a build without any, and where it is missing, all pages are read.
@@ -50,7 +50,7 @@ def main(root: Path = ROOT) -> int:
 
 
 def made_from(root: Path) -> Iterator[Path]:
-    """Yield the files that the site is made from, in a fixed order."""
+    """Yield the files that the site is made from, always in the same order."""
     yield from (root / name for name in SETTINGS)
     yield from sorted((root / "tools").glob("*.py"))
     for folder in SOURCES:
@@ -58,10 +58,12 @@ def made_from(root: Path) -> Iterator[Path]:
         yield from (p for p in paths if p.is_file() and p.suffix != ".pyc")
 
 
-def digest(root: Path) -> str:
-    """Return one hash of everything that the site is made from, its address too."""
+def digest(root: Path, within: str = "") -> str:
+    """Return one hash of what the site is made from in a folder, its address too."""
     found = hashlib.sha256(str(repository_address(root)).encode())
-    for path in made_from(root):
+    for path in (
+        path for path in made_from(root) if path.is_relative_to(root / within)
+    ):
         found.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
         found.update(path.read_bytes())
     return found.hexdigest()
@@ -74,18 +76,11 @@ def is_current(root: Path) -> bool:
     return (root / STAMP).read_text(encoding="utf-8") == digest(root)
 
 
-def _records_are_ready(root: Path) -> bool:
-    """Record what is stale, and report what fails."""
-    from tools.record.drafts import examine, strays
-    from tools.record.update import update
+def record(root: Path) -> int:
+    """Record what is stale; return an exit status."""
+    from tools.record.update import main
 
-    try:
-        faults = update(examine(root)) + strays(root)
-    except (ValueError, FileNotFoundError) as error:
-        faults = [str(error)]
-    for fault in faults:
-        print(fault, file=sys.stderr)
-    return not faults
+    return main(root, [])
 
 
 def _build(root: Path, everything: bool) -> int:
@@ -106,7 +101,3 @@ def _build(root: Path, everything: bool) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,6 @@
 """Links from names in code to what documents them: a part of the Sphinx extension.
 
-Names in a sentence, `causal_mask` or `nn.Linear`; the modules that a chapter shows, at
-its top; the cells that show library code. On the site only: a notebook stays plain.
+In sentences, at a chapter's top, and under cells that show library code.
 """
 
 import re

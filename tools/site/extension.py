@@ -4,7 +4,6 @@
 them, and refuses to build what is stale.
 """
 
-import hashlib
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -12,23 +11,14 @@ from typing import Any
 
 from sphinx.errors import ExtensionError
 
-from tools.site.build import ROOT, made_from
+from tools.site.build import ROOT, digest
 from tools.site.hooks import when_built
 
-# Each hooks in after the one before it, so this is also the order in which they work on
-# a page, and on the finished site: the last writes the style sheets for all of it.
+# They work on a page, and on the finished site, in this order: the last writes the
+# style sheets for all of it.
 PARTS = (
-    "head",
-    "launch",
-    "learn",
-    "scripts",
-    "formulas",
-    "punctuation",
-    "api",
-    "code_links",
-    "pictures",
-    "accessible",
-    "sheets",
+    *("head", "launch", "learn", "scripts", "formulas", "punctuation"),
+    *("api", "code_links", "pictures", "accessible", "sheets"),
 )
 
 
@@ -38,27 +28,14 @@ def setup(app: Any) -> dict[str, bool]:
     for part in PARTS:
         import_module(f"tools.site.{part}").setup(app)
     # "env": when a part of this extension changes, every page is read anew.
-    app.add_config_value("book_extension", code_hash(), "env", [str])
+    app.add_config_value("book_extension", digest(ROOT, "tools"), "env", [str])
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def code_hash(root: Path = ROOT) -> str:
-    """Return one hash of the code that pages are made by."""
-    found = hashlib.sha256()
-    for path in made_from(root):
-        if path.suffix == ".py" and "tools" in path.relative_to(root).parts:
-            found.update(path.read_bytes())
-    return found.hexdigest()
-
-
 def _fill_cache(app: Any) -> None:
-    """Put every record into the cache that MyST-NB looks into.
-
-    Raises:
-        ExtensionError: a record is stale; the build would execute its chapter.
-    """
+    """Put every record into the cache that MyST-NB looks into."""
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
     from nbformat import NotebookNode

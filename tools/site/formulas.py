@@ -1,9 +1,8 @@
 """Formulas, typeset by KaTeX when the site is built: HTML for eyes, MathML for ears.
 
-`katex`, beside this file, holds KaTeX's script, style sheet and fonts, all of one
-version, as its package on npm has them; the style sheet names woff2 fonts only. The
-script runs here, in V8 (mini-racer), never in a page. A formula that KaTeX cannot read
-is a warning with its place, so it fails the build.
+`katex`, beside this file, is KaTeX's package on npm, its style sheet with woff2 fonts
+only. Its script runs here, in V8 (mini-racer), never in a page. A formula that it
+cannot read is a warning with its place, so it fails the build.
 """
 
 import atexit

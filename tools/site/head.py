@@ -1,10 +1,8 @@
 r"""What search engines, tabs and messengers read of a page: a part of the extension.
 
-Each page's description is its first paragraph, with formulas in plain letters: a
-library that does this (sphinxext-opengraph) cuts words in two, and shows `\sqrt{D}`.
-The template `layout.html` writes the tags. A canonical address, a picture, sitemap and
-robots.txt come only where the site's address is known; so does the link to the PDF,
-which publishing puts beside the first page.
+Each page's description is its first paragraph: sphinxext-opengraph would cut words in
+two, and show `\sqrt{D}`. The template `layout.html` writes the tags. What holds an
+address of the site, as the link to the PDF, comes only where that is known.
 """
 
 import re
@@ -27,7 +25,6 @@ SITEMAP = """\
 {}
 </urlset>
 """
-ROBOTS = "User-agent: *\nAllow: /\nSitemap: {}sitemap.xml\n"
 
 
 def setup(app: Any) -> None:
@@ -74,10 +71,7 @@ def _say(
 
 
 def describe(tree: nodes.document | None) -> str:
-    """Return a page's first paragraph, cut at a sentence or a word, or "".
-
-    Lists and boxes do not count, since they make no sense alone.
-    """
+    """Return a page's first paragraph outside of lists and boxes, cut, or ""."""
     for paragraph in tree.findall(nodes.paragraph) if tree else ():
         text = _plain(paragraph)
         kinds = (nodes.document, nodes.section)
@@ -96,13 +90,7 @@ def _plain(paragraph: nodes.paragraph) -> str:
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
-    """Return the sentences that fit, or as many words as do, then an ellipsis.
-
-    >>> shorten("One two. Three four five.", 12)
-    'One two.'
-    >>> shorten("One two three", 9)
-    'One two…'
-    """
+    """Return the sentences that fit, or as many words as do, then an ellipsis."""
     if len(text) <= longest:
         return text
     end = text.rfind(". ", 0, longest)
@@ -112,12 +100,10 @@ def shorten(text: str, longest: int = LONGEST) -> str:
 
 
 def _write_sitemap(app: Any) -> None:
-    """Write sitemap.xml and robots.txt where the site's address is known."""
-    folder, site = Path(app.outdir), app.config.book_site
-    for name in ("sitemap.xml", "robots.txt"):
-        (folder / name).unlink(missing_ok=True)
+    """Write a map of the site where its address is known."""
+    path, site = Path(app.outdir, "sitemap.xml"), app.config.book_site
+    path.unlink(missing_ok=True)
     if site:
         pages = sorted(app.builder.get_target_uri(page) for page in app.env.found_docs)
         urls = "\n".join(f"<url><loc>{escape(site + p)}</loc></url>" for p in pages)
-        (folder / "sitemap.xml").write_text(SITEMAP.format(urls), encoding="utf-8")
-        (folder / "robots.txt").write_text(ROBOTS.format(site), encoding="utf-8")
+        path.write_text(SITEMAP.format(urls), encoding="utf-8")

@@ -1,21 +1,17 @@
 """What a reader does with a page: open in Colab, download, edit, report a mistake.
 
-A part of the Sphinx extension. It brings the templates in book/_templates, which put
-these links where the theme's buttons were: those open and hand out a page's source, a
-`.md`, which neither Colab nor a reader can run.
+The templates in book/_templates put these links where the theme's buttons were: those
+hand out a page's source, a `.md`, which neither Colab nor a reader can run.
 """
 
 import shutil
 from pathlib import Path
 from typing import Any
 
-from sphinx.errors import ExtensionError
-
 from tools.address import colab_folder, page_links, repository_address
 from tools.site.hooks import when_built
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "book/_templates"
-OURS = {"404.html"}  # a page of its own, in place of none of the theme's
 NOTEBOOKS = "notebooks"
 
 
@@ -23,34 +19,16 @@ def setup(app: Any) -> None:
     """Hook into Sphinx."""
     # "html": when the address changes, every page is written anew.
     app.add_config_value("book_address", None, "html", [str, type(None)])
-    app.add_config_value("book_colab_folder", None, "html", [str, type(None)])
     app.connect("config-inited", _configure)
-    app.connect("builder-inited", _compare_templates)
     # Before the theme tries its templates, at 500, to leave out those that are empty.
     app.connect("html-page-context", _add_tools, priority=400)
     when_built(app, _copy_notebooks)
 
 
 def _configure(app: Any, config: Any) -> None:
-    """Keep the addresses, or None; look for templates here before the theme's."""
+    """Keep the address, or None; look for templates here before the theme's."""
     config.book_address = repository_address(Path(app.srcdir))
-    config.book_colab_folder = colab_folder(config.book_address)
-    config.templates_path.insert(0, str(TEMPLATES))
-
-
-def _compare_templates(app: Any) -> None:
-    """Refuse a template that no longer stands in for one of the theme's.
-
-    Raises:
-        ExtensionError: the theme has no template of this name, and would use none.
-    """
-    if app.builder.format != "html":
-        return
-    folders = [Path(folder) for folder in app.builder.theme.get_theme_dirs()]
-    for path in TEMPLATES.rglob("*.html"):
-        name = path.relative_to(TEMPLATES)
-        if path.name not in OURS and not any([*f.glob(f"**/{name}")] for f in folders):
-            raise ExtensionError(f"the theme has no {name}: mend book/_templates")
+    config.templates_path = [str(TEMPLATES), *config.templates_path]
 
 
 def _add_tools(
@@ -60,8 +38,8 @@ def _add_tools(
     tools: dict[str, str] = {}
     if record := _record(app, pagename):
         tools["notebook"] = context["pathto"](f"{NOTEBOOKS}/{record.name}", 1)
-        if app.config.book_colab_folder:
-            tools["colab"] = f"{app.config.book_colab_folder}/{record.name}"
+        if folder := colab_folder(app.config.book_address):
+            tools["colab"] = f"{folder}/{record.name}"
     if pagename in app.env.found_docs:
         source = str(app.env.doc2path(pagename, base=False))
         title = app.env.titles[pagename].astext()

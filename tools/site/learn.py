@@ -1,18 +1,14 @@
-"""What makes a page answer its reader: quizzes, predictions, and progress.
-
-Progress is kept by `learn.js` in the reader's own browser, and nowhere else.
-"""
+"""What makes a page answer its reader: quizzes, predictions, and progress."""
 
 from typing import Any
 
 from docutils import nodes
 
-from tools.quiz import Quiz, QuizNode, QuizPart
+from tools.quiz import Quiz, QuizPart
 
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    app.add_node(QuizNode, html=(_visit_quiz, _leave_quiz))
     app.add_node(QuizPart, html=(_visit_part, _leave_part))
     app.add_directive("quiz", Quiz)
     app.add_css_file("learn.css")
@@ -21,18 +17,10 @@ def setup(app: Any) -> None:
     app.connect("doctree-resolved", _ask_before_code)
 
 
-def _visit_quiz(translator: Any, node: QuizNode) -> None:
-    several = {"data-several": ""} if node["several"] else {}
-    translator.body.append(translator.starttag(node, "div", CLASS="quiz", **several))
-
-
-def _leave_quiz(translator: Any, node: QuizNode) -> None:
-    translator.body.append("</div>\n")
-
-
 def _visit_part(translator: Any, node: QuizPart) -> None:
     tag, right = node["tag"], node.get("right")
     options = {} if right is None else {"data-right": str(right).lower()}
+    options |= {"data-several": ""} if node.get("several") else {}
     start = str(translator.starttag(node, tag, **options))
     if tag == "details":
         start += "<summary>Answers</summary>\n"

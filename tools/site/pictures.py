@@ -42,10 +42,7 @@ def _lighten(
 
 
 def lighter(tag: str, address: str, source: Path, folder: Path, lazy: bool) -> str:
-    """Return an image's tag with its size, and a lighter picture where there is one.
-
-    `source` is the picture, `folder` where pages find theirs.
-    """
+    """Return an image's tag with its size, and a lighter picture put into a folder."""
     size: tuple[float, float] | None = None
     if source.suffix == ".png":
         name = f"{Path(address).stem}.webp"

@@ -1,8 +1,7 @@
 """Keep a formula and the punctuation at its sides on one line.
 
-A browser takes a formula for a row of boxes, and may break the line at either side of
-each, even before a comma. So formula and signs stand in one element in which lines
-break nowhere but between the boxes.
+A browser may break the line at either side of a formula, even before a comma. So both
+stand in one element in which lines break nowhere but between the formula's boxes.
 """
 
 import re

@@ -1,11 +1,8 @@
 """The scripts of a page, each only where it has something to do.
 
-- `views.js` is the program of `attention_lib`'s views, which records leave out.
-- `terms.js` shows what a term means beside its link; without it the link stays. The
-  meanings are the glossary's entries, in `definitions.js`, one file for all pages.
-- `search.js` is what the search page adds to Sphinx's own search, before that runs.
-
-None keeps a page from being shown: all run when it is read, in their order.
+`views.js` is the program of `attention_lib`'s views. `terms.js` shows what a term means
+beside its link, by the glossary's entries in `definitions.js`.
+`search.js` adds to Sphinx's own search. None keeps a page from being shown.
 """
 
 import json

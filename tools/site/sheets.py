@@ -1,12 +1,9 @@
 """Light style sheets: without the rules that no page can need, with fonts inside.
 
-A font that stands in its style sheet is there when the sheet is: nothing jumps when it
-arrives, and a page that is opened as a file needs no leave to load it. So the faces of
-text and formulas and the theme's icons are cut to the characters of the pages, and
-written into the sheets that name them. Other fonts are fetched when a page asks.
-
-The theme's sheet brings all of Bootstrap and 1,800 icons. A rule of it is left out when
-each of its selectors asks for a class or an id that no page has and no script names.
+A font inside its style sheet lets nothing jump, and needs no leave in a page opened as
+a file. So these faces are cut to the characters of the pages; others are
+fetched when a page asks. Of the theme's sheet, which brings all of Bootstrap, a rule is
+left out when its selectors ask for what no page has and no script names.
 """
 
 import base64
@@ -44,8 +41,6 @@ FONTS = {
 KEPT = ROOT / "_build/fonts"
 NAMED = re.compile(r'\b(?:class|id)="([^"]*)"')
 WORD = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
-# Sphinx's index of all words holds any name; it runs no code on classes.
-UNREAD = "searchindex.js"
 # Bootstrap's script makes these of two words.
 MADE = re.compile(r"bs-tooltip-|tooltip|show|fade|collaps|modal|dropdown")
 RULE = re.compile(r"([^{};]+)\{([^{}]*)\}")
@@ -98,7 +93,7 @@ def _shown(site: Path) -> tuple[set[str], set[str]]:
         characters.update(unescape(text))
         names.update(*(found.split() for found in NAMED.findall(text)))
     for script in site.rglob("*.js"):
-        if script.name != UNREAD:
+        if script.name != "searchindex.js":  # it holds any name, and runs no code
             text = script.read_text(encoding="utf-8")
             characters.update(text)
             names.update(WORD.findall(text))
@@ -121,11 +116,7 @@ def purged(css: str, names: set[str]) -> str:
 
 
 def with_silent_icons(css: str) -> str:
-    """Return the theme's sheet with icons of which a screen reader says nothing.
-
-    Raises:
-        ExtensionError: the sheet shows no icon.
-    """
+    """Return the theme's sheet with icons of which a screen reader says nothing."""
     # The empty text after the slash is what is said.
     css, count = ICON.subn(r'content:"\\\1";content:"\\\1"/""', css)
     if not count:
@@ -136,11 +127,7 @@ def with_silent_icons(css: str) -> str:
 def embedded(
     css: str, sheet: Path, fonts: tuple[str, ...], characters: set[str]
 ) -> str:
-    """Return the text of a sheet with these fonts inside, cut.
-
-    Raises:
-        ExtensionError: it does not name one of them.
-    """
+    """Return the text of a sheet with these fonts inside, cut."""
     for font in fonts:
         address = re.compile(rf"url\(([^)]*/{font}\.woff2)\)")
         if not (found := address.search(css)):
