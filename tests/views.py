@@ -11,20 +11,12 @@ ADDRESS = "http://127.0.0.1/view.html"
 COUNT = itertools.count()
 Theme = Literal["light", "dark"]
 # How each front end says which colours it has: attributes of <html> and of <body>.
+LAB = 'data-jp-theme-light="{}" data-jp-theme-name="JupyterLab {}"'
 FRONT_ENDS: dict[str, dict[Theme, tuple[str, str]]] = {
-    "site": {
-        "light": ('data-theme="light"', ""),
-        "dark": ('data-theme="dark"', ""),
-    },
+    "site": {"light": ('data-theme="light"', ""), "dark": ('data-theme="dark"', "")},
     "JupyterLab": {
-        "light": (
-            "",
-            'data-jp-theme-light="true" data-jp-theme-name="JupyterLab Light"',
-        ),
-        "dark": (
-            "",
-            'data-jp-theme-light="false" data-jp-theme-name="JupyterLab Dark"',
-        ),
+        "light": ("", LAB.format("true", "Light")),
+        "dark": ("", LAB.format("false", "Dark")),
     },
     "VS Code": {
         "light": ("", 'class="vscode-light"'),
@@ -47,6 +39,24 @@ ADD = """(html) => {
         script.replaceWith(copy);
     }
     document.querySelector("main").append(output);
+}"""
+
+# Types each text into the field of a prediction, sends it, and gives what is said.
+PREDICT = """async (asked) => {
+    const forms = document.querySelectorAll("form.predict");
+    const drawn = () => new Promise((done) => setTimeout(done));
+    const said = [];
+    for (const [number, text] of asked) {
+        const input = forms[number].querySelector("input");
+        input.value = text;
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+        await drawn();
+        forms[number].requestSubmit();
+        await drawn();
+        const verdict = forms[number].querySelector("[role=status]");
+        said.push([verdict.dataset.right, verdict.innerText]);
+    }
+    return said;
 }"""
 
 
@@ -129,3 +139,8 @@ def opened(
 def add_view(page: Page, view: Any) -> None:
     """Show one more view in an open page, as a notebook shows an output."""
     page.evaluate(ADD, html_of(view))
+
+
+def predicted(page: Page, asked: list[tuple[int, str]]) -> list[tuple[str, str]]:
+    """Type into predictions, named by their place; gives if it is right, and words."""
+    return [(right, said) for right, said in page.evaluate(PREDICT, asked)]
