@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 ADDRESS = "http://127.0.0.1/view.html"
 COUNT = itertools.count()
+PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
+TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
 Theme = Literal["light", "dark"]
 # How each front end says which colours it has: attributes of <html> and of <body>.
 LAB = 'data-jp-theme-light="{}" data-jp-theme-name="JupyterLab {}"'
@@ -134,6 +136,20 @@ def opened(
     yield page
     assert not faults, faults
     free.append(window)
+
+
+def live(page: Page, index: int = 0) -> Locator:
+    """One of the page's views, once its program runs."""
+    view = page.locator(".attention-live").nth(index)
+    view.wait_for()
+    return view
+
+
+def set_temperature(view: Locator, temperature: float) -> None:
+    """Move the slider of a view, and see what it says."""
+    slider = view.get_by_role("slider", name="temperature")
+    slider.fill(str(TEMPERATURES.index(temperature)))
+    assert view.locator("output").inner_text() == f"{temperature:g}"
 
 
 def add_view(page: Page, view: Any) -> None:
