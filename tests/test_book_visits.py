@@ -25,6 +25,7 @@ from tests.browsing import (
 from tools.browser import find_browser
 from tools.chapters import SITE
 
+pytestmark = pytest.mark.usefixtures("site")
 PAGES = source_pages()
 # One of each kind: wide pages are laid out alike.
 WIDE = ["book/index", "book/notation", "book/api/masks", "chapters/04-multi-head"]
@@ -82,15 +83,13 @@ def test_page_has_no_fault_in_both_themes(
     assert visit(*windows[width], f"{address}/{page}") == []
 
 
-@pytest.mark.parametrize("name", ["book/index", "chapters/03-masks", "search"])
-def test_page_opened_as_a_file_has_no_fault(
-    windows: dict[int, Window], name: str
-) -> None:
+def test_page_opened_as_a_file_has_no_fault(windows: dict[int, Window]) -> None:
     page, heard = windows[DESKTOP]
     heard.clear()
-    page.goto((SITE / f"{name}.html").as_uri(), wait_until="load")
-    assert page.locator("main").inner_text().strip()
-    assert heard == []
+    for name in ("book/index", "chapters/03-masks", "search"):
+        page.goto((SITE / f"{name}.html").as_uri(), wait_until="load")
+        assert page.locator("main").inner_text().strip()
+        assert heard == [], name
 
 
 # What is added to a copied page, and what is then said of it.
@@ -126,12 +125,8 @@ FAULTY = {
 }
 
 
-@pytest.fixture(scope="module")
-def faulty(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[str]]:
-    """What is found on a copied page that has every fault."""
-    site = tmp_path_factory.mktemp("site") / "html"
+def test_visit_finds_each_fault(browser: Browser, tmp_path: Path) -> None:
+    site = tmp_path / "html"
     shutil.copytree(SITE, site)
     page = site / "book/index.html"
     text = page.read_text(encoding="utf-8")
@@ -140,14 +135,10 @@ def faulty(
     size = {"width": PHONE, "height": 900}
     with served(site) as address, browser.new_page(viewport=size) as window:  # type: ignore[arg-type]
         found = visit(window, listen(window), f"{address}/book/index.html", set())
-    kinds = {name.split(",")[0] for name in FAULTY}
-    return {kind: [x for x in found if x.startswith(f"{kind}: ")] for kind in kinds}
-
-
-@pytest.mark.parametrize("fault", FAULTY)
-def test_visit_finds_fault(faulty: dict[str, list[str]], fault: str) -> None:
-    wanted = FAULTY[fault][1]
-    assert any(wanted in text for text in faulty[fault.split(",")[0]])
+    for fault, (_, wanted) in FAULTY.items():
+        kind = fault.split(",")[0]
+        own = [text for text in found if text.startswith(f"{kind}: ")]
+        assert any(wanted in text for text in own), fault
 
 
 def test_picture_that_stops_is_seen(tmp_path: Path) -> None:
