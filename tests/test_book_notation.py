@@ -74,9 +74,6 @@ def complaints(text: str, labels: dict[str, int], used: dict[str, int]) -> list[
 
 def test_notation_holds_every_symbol() -> None:
     assert complaints(NOTATION, chapters_of_labels(), used()) == []
-
-
-def test_notation_finds_the_symbols_of_chapters() -> None:
     assert {"D", "H", "K", "Q", "V", "W", "\\gamma", "\\tau"} <= used().keys()
 
 
@@ -92,13 +89,10 @@ def test_notation_finds_the_symbols_of_chapters() -> None:
 def test_notation_complains(formulas: str, words: str) -> None:
     text = "| $D$ | width | {ref}`one` |\n| $W$, $K$ | others | {ref}`two` |"
     labels = {"one": 1, "two": 2}
+    assert symbols("$\\mathrm{head}_h \\begin{pmatrix} x \\end{pmatrix}$") == {"h", "x"}
     assert complaints(text, labels, {"D": 1, "W": 2}) == []
     found = complaints(text, labels, dict.fromkeys(symbols(formulas), 1))
     assert words in "\n".join(found)
-
-
-def test_symbols_are_no_words() -> None:
-    assert symbols("$\\mathrm{head}_h \\begin{pmatrix} x \\end{pmatrix}$") == {"h", "x"}
 
 
 def test_notation_leads_to_the_chapters_that_it_names() -> None:
