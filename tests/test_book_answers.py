@@ -1,8 +1,10 @@
 """Every quiz and every prediction of every chapter, answered on its page."""
 
 import json
+from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from playwright.sync_api import Browser
 
 from tests.views import predicted
@@ -33,6 +35,13 @@ ASK_QUIZZES = """() => [...document.querySelectorAll(".quiz")].map((quiz) => {
 })"""
 
 
+def typed(answer: Any) -> str:
+    """A number as people type it: three digits of what is not whole."""
+    if isinstance(answer, list):
+        return str(tuple(answer))
+    return f"{answer:.3g}" if answer % 1 else f"{answer:.0f}"
+
+
 @pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
 def test_quizzes_and_predictions_of_a_chapter_answer(
     browser: Browser, stem: str
@@ -41,20 +50,23 @@ def test_quizzes_and_predictions_of_a_chapter_answer(
     views = parsed(page).select('.attention-view[data-kind="predict"]')
     data = [json.loads(view.select_one("script").text) for view in views]  # type: ignore[union-attr]
     assert len(data) >= 2
-    asked = [
-        (number, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
-        for number, view in enumerate(data)
-        for value in [*(wrong for wrong, _ in view["mistakes"]), view["answer"]]
-    ]
-    last = dict(asked)
-    wanted = ["true" if last[number] == text else "false" for number, text in asked]
+    asked, wanted = [], []
+    for number, view in enumerate(data):
+        for wrong, words in view["mistakes"]:
+            asked.append((number, typed(wrong)))
+            wanted.append(("false", f"✗ Not yet. {words}"))
+        asked.append((number, typed(view["answer"])))
+        wanted.append(("true", f"✓ Right. {view['because']}"))
     with browser.new_page() as tab:
         tab.goto(page.as_uri())
         quizzes = tab.evaluate(ASK_QUIZZES)
         assert len(quizzes) >= 4
         assert [quiz for quiz in quizzes if quiz[1:] != [True, True]] == []
-        told = predicted(tab, asked)
-        assert [right for right, _ in told] == wanted, [*zip(asked, told, strict=True)]
+        for question, told, (right, html) in zip(
+            asked, predicted(tab, asked), wanted, strict=True
+        ):
+            said = " ".join(BeautifulSoup(html, "html.parser").get_text().split())
+            assert (told[0], " ".join(told[1].split())) == (right, said), question
         total = len(quizzes) + len(data)
         line = tab.locator(".learn-progress").inner_text()
         assert line.startswith(f"{total} of {total} answered."), line

@@ -16,6 +16,8 @@ from tools.chapters import ROOT, SITE, chapter_paths
 from tools.check.pages import parsed
 from tools.site.api import source
 
+pytestmark = pytest.mark.usefixtures("site")
+
 
 def article(page: str) -> Tag:
     """The text of a built page."""

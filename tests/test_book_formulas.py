@@ -12,6 +12,7 @@ from sphinx.application import Sphinx
 from tools.chapters import SITE, site_pages
 from tools.site.formulas import KATEX, _engine, display_source
 
+pytestmark = pytest.mark.usefixtures("site")
 # Code may show dollars and backslashes; a formula that stayed as text may not.
 NO_PROSE = re.compile(
     r"<(annotation|pre|code|script|style)\b.*?</\1>|<head>.*?</head>", re.DOTALL

@@ -160,14 +160,6 @@ def test_page_heads_say_what_each_is_about() -> None:
         assert {Path(icon).suffix for icon in icons} == {".svg", ".png"}
 
 
-def test_theme_colour_is_the_papers() -> None:
-    css = (STATIC / "book.css").read_text(encoding="utf-8")
-    tags = parsed(SITE / "book/index.html").select("meta[name=theme-color]")
-    colours = [str(tag["content"]) for tag in tags]
-    assert len(colours) == 2
-    assert all(f"--book-paper: {colour};" in css for colour in colours)
-
-
 def test_description_is_the_first_paragraph_cut_between_words() -> None:
     first = "The first paragraph, which says what the page is about."
     tree = publish_doctree(

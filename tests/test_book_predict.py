@@ -1,9 +1,7 @@
 """Predictions in a browser: typed by hand, in every front end's colours."""
 
-import json
 import math
 import re
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -11,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from attention_lib.predict import predict
 from tests.browsing import axe_faults
 from tests.views import Theme, opened, predicted
-from tools.chapters import ROOT, SITE, chapter_paths
+from tools.chapters import SITE, chapter_paths
 
 SHAPE = predict(
     "Which shape have the weights of `x`?",
@@ -111,52 +109,6 @@ def test_predict_judges_what_is_typed(browser: Browser) -> None:
     calculates = " A calculation such as 4*768**2 will do."
     shapes = [view in (SHAPE, NO_AXIS) for view in VIEWS]
     assert [not hint.endswith(calculates) for hint in hints] == shapes
-
-
-def chapter_predictions() -> list[dict[str, Any]]:
-    """What every prediction of the records sends to its page."""
-    found = []
-    for path in chapter_paths():
-        record = (ROOT / "notebooks" / f"{path.stem}.ipynb").read_text(encoding="utf-8")
-        for cell in json.loads(record)["cells"]:
-            for output in cell.get("outputs", []):
-                text = "".join(output.get("data", {}).get("text/html", ""))
-                if 'data-kind="predict"' in text:
-                    sent = text.split('type="application/json">')[1]
-                    found.append(json.loads(sent.split("</script>")[0]))
-    return found
-
-
-def as_typed(value: Any) -> str:
-    """A number as people type it: three digits of what is not whole."""
-    if isinstance(value, list):
-        return str(tuple(value))
-    return f"{value:.3g}" if value % 1 else f"{value:.0f}"
-
-
-JUDGE_PARTS = ["calculate.js", "answer.js"]
-# The judge itself, bundled with nothing: what it imports stands before it.
-JUDGE = """(all) => all.map(([typed, data]) => {
-    const { value, unread } = read(typed, data);
-    return unread ?? judge(value, data).html;
-})"""
-
-
-def test_each_mistake_of_the_chapters_gets_its_own_words(browser: Browser) -> None:
-    source = ROOT / "explorer_source/src"
-    parts = [(source / name).read_text("utf-8") for name in JUDGE_PARTS]
-    program = re.sub(r"^(export |import .*$)", "", "\n".join(parts), flags=re.MULTILINE)
-    asked, wanted = [], []
-    for data in chapter_predictions():
-        for value, words in [[data["answer"], data["because"]], *data["mistakes"]]:
-            asked.append([as_typed(value), data])
-            wanted.append(words)
-    assert len(wanted) > 60
-    with opened(browser) as page:
-        told = page.evaluate(
-            f"(all) => {{ {program}\n return ({JUDGE})(all); }}", asked
-        )
-    assert told == wanted
 
 
 def test_predict_works_by_keyboard_and_tells_the_page(browser: Browser) -> None:
