@@ -409,15 +409,3 @@ def test_phone_has_room_for_all_and_what_is_touched_is_large(browser: Browser) -
             ".map(({ width, height }) => Math.min(width, height))"
         )
         assert min(sizes) >= 24
-
-
-def test_without_scripts_tables_say_the_same(browser: Browser) -> None:
-    views = VECTORS, MASK, SPLIT
-    with opened(browser, *views, java_script_enabled=False) as page:
-        assert page.locator(".attention-live").count() == 0
-        static = page.locator(".attention-static")
-        tables = [view.locator("table").count() for view in static.all()]
-        assert tables == [1, 4, 5]
-        assert static.nth(0).get_by_text("Its mix is").is_visible()
-        assert static.nth(1).get_by_text("There are four answers").is_visible()
-        assert static.nth(2).get_by_text("The mistake").is_visible()
