@@ -128,6 +128,7 @@ def steps_of(solution: str) -> set[str]:
 @pytest.mark.parametrize("name", SOLUTIONS)
 def test_verdict_holds_no_line_of_the_solution(name: str) -> None:
     steps = steps_of(SOLUTIONS[name])
+    assert steps
     rights = [answer for called, answer in RIGHT if called == name]
     rights = [answer for answer in rights if isinstance(answer, int | float)]
     numbers = {form for right in rights for form in (f"{right:g}", f"{right:,}")}

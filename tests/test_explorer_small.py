@@ -15,12 +15,7 @@ from attention_lib.attention import attention_weights, scaled_dot_product_attent
 from attention_lib.explorer import explore_mask, explore_split, explore_vectors
 from attention_lib.explorer.mask import ANSWERS, NOTE, empty_row
 from attention_lib.masks import causal_mask
-from attention_lib.multi_head import (
-    MultiHeadAttention,
-    MultiHeadAttentionWrapper,
-    copy_weights,
-    split_heads,
-)
+from attention_lib.multi_head import split_heads
 from attention_lib.reproducibility import seeded
 from attention_lib.toy import attention
 
@@ -232,24 +227,12 @@ def test_explore_split_sends_what_split_heads_gives():
     data = sent(explore_split(NUMBERED, 2))
     assert data["cells"] == NUMBERED.tolist()
     assert data["viewed"] == NUMBERED.view(3, 2, 4).tolist()
+    # A wrapper's heads hold the same: tests/test_multi_head.py.
+    assert data["wrapper"] == data["split"]
     assert data["split"] == split_heads(NUMBERED[None].double(), 2)[0].long().tolist()
     assert data["split"][1] == [[14, 15, 16, 17], [24, 25, 26, 27], [34, 35, 36, 37]]
     assert data["mistake"] == NUMBERED.view(2, 3, 4).tolist()
     assert data["mistake"][0] == [[10, 11, 12, 13], [14, 15, 16, 17], [20, 21, 22, 23]]
-
-
-def test_explore_split_sends_what_a_wrapper_s_heads_hold():
-    # Tokens that are the identity: a projection gives the numbers of its weights.
-    split = MultiHeadAttention(3, 2, head_dim=4).double()
-    with torch.no_grad():
-        split.q_proj.weight.copy_(NUMBERED.T)
-    wrapper = MultiHeadAttentionWrapper(3, 2, head_dim=4).double()
-    copy_weights(split, wrapper)
-    x = torch.eye(3, dtype=torch.float64)[None]
-    held = [head.q_proj(x)[0].long().tolist() for head in wrapper.heads]
-    data = sent(explore_split(NUMBERED, 2))
-    assert data["wrapper"] == held == data["split"]
-    assert data["cells"] == split.q_proj(x)[0].long().tolist()
 
 
 def test_explore_split_says_its_steps_without_a_script():
