@@ -3,7 +3,6 @@
 import base64
 import functools
 import http.server
-import io
 import os
 import threading
 from collections.abc import Iterator
@@ -226,9 +225,9 @@ def visit(
             faults += [f"{fault}: {text} ({theme})" for text in texts]
         if seen is None:
             name = urlsplit(address).path.partition("/html/")[2].removesuffix(".html")
-            picture = SCREENSHOTS / f"{name.replace('/', '-')}-{width}-{theme}.jpg"
-            photograph(page, picture)
-            faults += [f"picture: {text}" for text in empty_parts(picture)]
+            name = f"{name.replace('/', '-')}-{width}-{theme}"
+            for picture in photograph(page, SCREENSHOTS / name):
+                faults += [f"picture: {text}" for text in empty_parts(picture)]
     if width == PHONE:
         page.set_viewport_size({"width": NARROWEST, "height": 900})
         if page.evaluate("document.documentElement.scrollWidth") > NARROWEST:
@@ -266,14 +265,16 @@ def wear(page: Page, theme: Literal["light", "dark"]) -> None:
     page.wait_for_selector(f"html[data-theme={theme}]")
 
 
-def photograph(page: Page, target: Path) -> None:
-    """Keep a picture of a whole page; a wide one at half its size, in half the time."""
+def photograph(page: Page, target: Path) -> list[Path]:
+    """Keep pictures of a whole page; a wide one at half its size, in half the time."""
     width, height = page.evaluate("[innerWidth, document.body.scrollHeight]")
     scale = 1 if width == PHONE else 1 / 2
+    step = int(TALLEST / scale)
     session = page.context.new_cdp_session(page)
-    pieces = []
-    for top in range(0, height, int(TALLEST / scale)):
-        size = {"width": width, "height": min(int(TALLEST / scale), height - top)}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pictures = []
+    for top in range(0, height, step):
+        clip = {"x": 0, "y": top, "width": width, "height": min(step, height - top)}
         taken = session.send(
             "Page.captureScreenshot",
             {
@@ -281,26 +282,13 @@ def photograph(page: Page, target: Path) -> None:
                 "quality": 70,
                 "optimizeForSpeed": True,
                 "captureBeyondViewport": True,
-                "clip": {"x": 0, "y": top, **size, "scale": scale},
+                "clip": {**clip, "scale": scale},
             },
         )
-        pieces.append(base64.b64decode(taken["data"]))
+        pictures.append(target.with_name(f"{target.name}-{top // step + 1}.jpg"))
+        pictures[-1].write_bytes(base64.b64decode(taken["data"]))
     session.detach()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(pieces[0] if len(pieces) == 1 else below_each_other(pieces))
-
-
-def below_each_other(pieces: list[bytes]) -> bytes:
-    """Make one picture of several of the same width."""
-    images = [Image.open(io.BytesIO(piece)) for piece in pieces]
-    whole = Image.new("RGB", (images[0].width, sum(image.height for image in images)))
-    top = 0
-    for image in images:
-        whole.paste(image, (0, top))
-        top += image.height
-    file = io.BytesIO()
-    whole.save(file, "JPEG", quality=70)
-    return file.getvalue()
+    return pictures
 
 
 def empty_parts(picture: Path, part: int = 1200) -> list[str]:

@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator
+from bs4 import BeautifulSoup
+from playwright.sync_api import Browser
 
-from tests.browsing import built_pages
-from tools.chapters import SITE
+from tests.views import predicted
+from tools.chapters import SITE, chapter_paths
 from tools.check.pages import parsed
 
-CHAPTERS = [page for page in built_pages() if page.startswith("chapters/")]
+pytestmark = pytest.mark.usefixtures("site")
 # A quiz is answered at once for each option, then with all that is right.
 ASK_QUIZZES = """() => [...document.querySelectorAll(".quiz")].map((quiz) => {
     const inputs = [...quiz.querySelectorAll("input")];
@@ -35,37 +36,37 @@ ASK_QUIZZES = """() => [...document.querySelectorAll(".quiz")].map((quiz) => {
 
 
 def typed(answer: Any) -> str:
-    """A number or a shape as a reader types it."""
-    return ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
+    """A number as people type it: three digits of what is not whole."""
+    if isinstance(answer, list):
+        return str(tuple(answer))
+    return f"{answer:.3g}" if answer % 1 else f"{answer:.0f}"
 
 
-def verdict(view: Locator, answer: Any) -> tuple[str | None, str]:
-    """Whether an answer is right, and what is said of it."""
-    view.locator("input").fill(typed(answer))
-    view.locator("input").press("Enter")
-    said = view.locator(".predict-verdict")
-    return said.get_attribute("data-right"), said.inner_text()
-
-
-@pytest.mark.parametrize("page", CHAPTERS)
+@pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
 def test_quizzes_and_predictions_of_a_chapter_answer(
-    browser: Browser, page: str
+    browser: Browser, stem: str
 ) -> None:
-    views = parsed(SITE / page).select('.attention-view[data-kind="predict"]')
+    page = SITE / f"chapters/{stem}.html"
+    views = parsed(page).select('.attention-view[data-kind="predict"]')
     data = [json.loads(view.select_one("script").text) for view in views]  # type: ignore[union-attr]
     assert len(data) >= 2
+    asked, wanted = [], []
+    for number, view in enumerate(data):
+        for wrong, words in view["mistakes"]:
+            asked.append((number, typed(wrong)))
+            wanted.append(("false", f"✗ Not yet. {words}"))
+        asked.append((number, typed(view["answer"])))
+        wanted.append(("true", f"✓ Right. {view['because']}"))
     with browser.new_page() as tab:
-        tab.goto((SITE / page).as_uri())
+        tab.goto(page.as_uri())
         quizzes = tab.evaluate(ASK_QUIZZES)
         assert len(quizzes) >= 4
         assert [quiz for quiz in quizzes if quiz[1:] != [True, True]] == []
-        for number, asked in enumerate(data):
-            view = tab.locator('.attention-view[data-kind="predict"]').nth(number)
-            for wrong, _ in asked["mistakes"]:
-                right, said = verdict(view, wrong)
-                assert right == "false", f"{asked['question']} {wrong}: {said}"
-            right, said = verdict(view, asked["answer"])
-            assert right == "true", f"{asked['question']}: {said}"
+        for question, told, (right, html) in zip(
+            asked, predicted(tab, asked), wanted, strict=True
+        ):
+            said = " ".join(BeautifulSoup(html, "html.parser").get_text().split())
+            assert (told[0], " ".join(told[1].split())) == (right, said), question
         total = len(quizzes) + len(data)
         line = tab.locator(".learn-progress").inner_text()
         assert line.startswith(f"{total} of {total} answered."), line

@@ -16,6 +16,8 @@ from tools.chapters import ROOT, SITE, chapter_paths
 from tools.check.pages import parsed
 from tools.site.api import source
 
+pytestmark = pytest.mark.usefixtures("site")
+
 
 def article(page: str) -> Tag:
     return parsed(SITE / f"{page}.html").select_one("article")

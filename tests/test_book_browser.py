@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browsing import PHONE, served
 from tools.chapters import SITE
 
+pytestmark = pytest.mark.usefixtures("site")
 CHAPTER = "chapters/03-masks.html"
 # For places all over a page: the entries of its contents that are marked.
 MARKED = """async () => {
@@ -50,42 +51,32 @@ def phone(window: Page, address: str) -> Page:
     return window
 
 
-@pytest.mark.parametrize("by", ["key", "button"])
 @pytest.mark.parametrize("name", ["primary", "secondary"])
-def test_drawer_opens_and_closes_on_a_phone(phone: Page, name: str, by: str) -> None:
+def test_drawer_opens_and_closes_on_a_phone(phone: Page, name: str) -> None:
     link = phone.locator(f".bd-sidebar-{name} nav a").first
     expect(link).to_be_hidden()
-    phone.locator(f"button.{name}-toggle:visible").first.tap()
-    expect(link).to_be_visible()
-    if by == "key":
-        phone.keyboard.press("Escape")
-    else:
-        phone.get_by_role("button", name="Close").tap()
-    expect(link).to_be_hidden()
+    for by in ("key", "button"):
+        phone.locator(f"button.{name}-toggle:visible").first.tap()
+        expect(link).to_be_visible()
+        if by == "key":
+            phone.keyboard.press("Escape")
+        else:
+            phone.get_by_role("button", name="Close").tap()
+        expect(link).to_be_hidden()
 
 
 def test_tap_in_the_contents_leads_there_and_closes_them(phone: Page) -> None:
     phone.locator("button.secondary-toggle:visible").first.tap()
     phone.locator("#pst-page-toc-nav a:visible").nth(5).tap()
     expect(phone.locator("dialog[open]")).to_have_count(0)
-    top = phone.evaluate(
-        "document.querySelector(':target').getBoundingClientRect().top"
-    )
-    assert 0 <= top < 150
+    place = "document.querySelector(':target').getBoundingClientRect().top"
+    assert 0 <= phone.evaluate(place) < 150
 
 
 def test_sidebar_leads_to_another_chapter_on_a_phone(phone: Page) -> None:
     phone.locator("button.primary-toggle:visible").first.tap()
     phone.locator(".bd-sidebar-primary nav a", has_text="Several heads").tap()
     phone.wait_for_url("**/04-multi-head.html")
-
-
-def test_first_page_has_no_button_for_contents_that_it_lacks(
-    window: Page, address: str
-) -> None:
-    window.goto(f"{address}/book/index.html")
-    expect(window.locator("button.primary-toggle:visible")).to_have_count(1)
-    expect(window.locator("button.secondary-toggle:visible")).to_have_count(0)
 
 
 def test_contents_mark_the_section_that_is_read(phone: Page) -> None:
@@ -104,19 +95,20 @@ def test_what_goes_on_sideways_has_a_shaded_edge(phone: Page) -> None:
 
 
 def test_theme_switch_is_remembered(phone: Page) -> None:
-    def theme() -> str:
-        return str(phone.evaluate("document.documentElement.dataset.theme"))
-
+    theme = "document.documentElement.dataset.theme"
     seen = set()
     for _ in range(3):  # light, dark, and as the system has it
         phone.locator("button.theme-switch-button:visible").first.click()
-        seen.add(theme())
-        kept = theme()
+        seen.add(kept := phone.evaluate(theme))
         phone.reload()
-        assert theme() == kept
+        assert phone.evaluate(theme) == kept
     assert seen == {"light", "dark"}
 
 
-def test_jump_leads_to_the_first_page(window: Page, address: str) -> None:
+def test_jump_leads_to_the_first_page_which_has_no_contents(
+    window: Page, address: str
+) -> None:
     window.goto(address)
     window.wait_for_url("**/book/index.html")
+    expect(window.locator("button.primary-toggle:visible")).to_have_count(1)
+    expect(window.locator("button.secondary-toggle:visible")).to_have_count(0)

@@ -13,6 +13,7 @@ from sphinx.util.docutils import docutils_namespace
 from tools.chapters import SITE, site_pages
 from tools.site.formulas import display_source
 
+pytestmark = pytest.mark.usefixtures("site")
 # Code may show dollars and backslashes; a formula that stayed as text may not.
 NO_PROSE = re.compile(
     r"<(annotation|pre|code|script|style)\b.*?</\1>|<head>.*?</head>", re.DOTALL

@@ -1,6 +1,7 @@
 """How the pages look and what their heads say: measured on the built site."""
 
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import yaml
 from docutils.core import publish_doctree
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from tools.chapters import ROOT, SITE, site_pages
+from tests.browsing import built_pages
+from tools.chapters import ROOT, SITE, chapter_paths
 from tools.check.pages import parsed
 from tools.site.head import LONGEST, describe, shorten
 
+pytestmark = pytest.mark.usefixtures("site")
 STATIC = Path(__file__).resolve().parents[1] / "book/_static"
 CHAPTERS = ("01-toy-attention", "03-masks", "08-training")
 # Average number of characters in the full lines of paragraphs: all lines but the last.
@@ -47,45 +50,30 @@ def desktop(browser: Browser) -> Iterator[Page]:
         yield page
 
 
-@pytest.fixture(scope="module")
-def pages() -> list[Path]:
-    pages = [page for page in site_pages(SITE) if page != SITE / "index.html"]
-    assert pages, f"{SITE} holds no page: run `make book` first"
-    return pages
-
-
 def open_page(page: Page, name: str) -> None:
     page.goto((SITE / f"{name}.html").as_uri(), wait_until="load")
     page.evaluate("document.fonts.ready")
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_lines_have_sixty_to_seventy_five_characters(desktop: Page, name: str) -> None:
-    desktop.set_viewport_size({"width": 1440, "height": 900})
+def test_lines_of_text_and_of_code_are_as_wide_as_is_read_well(
+    desktop: Page, name: str
+) -> None:
     open_page(desktop, f"chapters/{name}")
-    number, median, longest = desktop.evaluate(LINES)
-    assert number > 20
-    assert 60 <= median <= 75
-    assert longest <= 85
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_code_is_no_wider_than_its_box(desktop: Page, name: str) -> None:
-    open_page(desktop, f"chapters/{name}")
-    # What is folded has no width; there it is open.
-    folded = "document.querySelectorAll('details').forEach((d) => (d.open = true))"
-    desktop.evaluate(folded)
-    for width in (1440, 1280):
-        desktop.set_viewport_size({"width": width, "height": 900})
-        assert desktop.evaluate(WIDE_CODE) == [], width
-
-
-def test_text_is_set_in_the_books_own_faces(desktop: Page) -> None:
-    open_page(desktop, "chapters/03-masks")
     loaded = (
         "[...document.fonts].filter((f) => f.status == 'loaded').map((f) => f.family)"
     )
     assert {"Source Serif 4", "Source Sans 3"} <= {*desktop.evaluate(loaded)}
+    number, median, longest = desktop.evaluate(LINES)
+    assert number > 20
+    assert 60 <= median <= 75
+    assert longest <= 85
+    # What is folded has no width; there it is open.
+    folded = "document.querySelectorAll('details').forEach((d) => (d.open = true))"
+    desktop.evaluate(folded)
+    for width in (1280, 1440):
+        desktop.set_viewport_size({"width": width, "height": 900})
+        assert desktop.evaluate(WIDE_CODE) == [], width
 
 
 def test_faces_are_light_enough_and_licensed() -> None:
@@ -97,7 +85,6 @@ def test_faces_are_light_enough_and_licensed() -> None:
 
 
 def test_landing_page_shows_the_way_in_on_one_screen(desktop: Page) -> None:
-    desktop.set_viewport_size({"width": 1440, "height": 900})
     open_page(desktop, "book/index")
     bottom = "(css) => document.querySelector(css).getBoundingClientRect().bottom"
     for part in ("h1 + p", ".doors", ".road li"):
@@ -120,9 +107,7 @@ def test_landing_page_leads_to_each_chapter_by_parts_and_numbers() -> None:
             assert int(str(first.get("start", 1))) == int(stems[0][:2])
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pages_heading_links_show_on_focus(desktop: Page, theme: str) -> None:
-    desktop.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+def test_pages_heading_links_show_on_focus(desktop: Page) -> None:
     open_page(desktop, "chapters/03-masks")
     link = desktop.locator(".bd-article h2 a.headerlink").first
     desktop.mouse.move(0, 0)
@@ -133,25 +118,18 @@ def test_pages_heading_links_show_on_focus(desktop: Page, theme: str) -> None:
     assert link.evaluate(opacity) == "1"
 
 
-def test_chapter_says_its_time_at_the_top(pages: list[Path]) -> None:
-    chapters = [page for page in pages if page.parent.name == "chapters"]
-    assert chapters
-    for page in chapters:
-        _, time = itertools.islice(parsed(page).select(".bd-article h1 ~ p"), 2)
-        assert time.get_text().startswith("Time:"), page.name
-        assert "minutes" in time.get_text(), page.name
-
-
-def test_chapter_offers_its_notebook(pages: list[Path]) -> None:
-    for page in (page for page in pages if page.parent.name == "chapters"):
-        links = parsed(page).select("a[download]")
-        assert {str(tag["href"]) for tag in links} == {
-            f"../notebooks/{page.stem}.ipynb"
+def test_chapter_says_its_time_and_offers_its_notebook() -> None:
+    for path in chapter_paths():
+        page = parsed(SITE / f"chapters/{path.stem}.html")
+        _, time = itertools.islice(page.select(".bd-article h1 ~ p"), 2)
+        assert re.match(r"Time:.*minutes", time.get_text()), path.name
+        links = {
+            (tag["href"], tag.get_text().strip()) for tag in page.select("a[download]")
         }
-        assert {tag.get_text().strip() for tag in links} == {"Download notebook"}
+        assert links == {(f"../notebooks/{path.stem}.ipynb", "Download notebook")}
 
 
-def test_page_turns_name_where_they_lead(pages: list[Path]) -> None:
+def test_page_turns_name_where_they_lead() -> None:
     turns = parsed(SITE / "chapters/03-masks.html").select(".book-turn a")
     assert [tag.get_attribute_list("rel") for tag in turns] == [["prev"], ["next"]]
     texts = [" ".join(tag.get_text().split()) for tag in turns]
@@ -159,10 +137,13 @@ def test_page_turns_name_where_they_lead(pages: list[Path]) -> None:
     assert texts[1].startswith("Next 4 ")
 
 
-def test_page_heads_say_what_each_is_about(pages: list[Path]) -> None:
-    said: dict[str, Path] = {}
-    for page in pages:
-        head = parsed(page).head
+def test_page_heads_say_what_each_is_about() -> None:
+    said: dict[str, str] = {}
+    for page in built_pages():
+        html = parsed(SITE / page).html
+        assert html is not None
+        assert html.get("lang") == "en"
+        head = html.head
         assert head is not None
         values = {
             str(tag.get("name") or tag.get("property")): str(tag.get("content"))
@@ -177,36 +158,18 @@ def test_page_heads_say_what_each_is_about(pages: list[Path]) -> None:
         assert values["og:title"]
         icons = [str(tag["href"]) for tag in head.select("link[rel~=icon]")]
         assert {Path(icon).suffix for icon in icons} == {".svg", ".png"}
-        assert parsed(page).html.get("lang") == "en"  # type: ignore[union-attr]
 
 
-def test_theme_colour_is_the_papers() -> None:
-    css = (STATIC / "book.css").read_text(encoding="utf-8")
-    tags = parsed(SITE / "book/index.html").select("meta[name=theme-color]")
-    colours = [str(tag["content"]) for tag in tags]
-    assert len(colours) == 2
-    assert all(f"--book-paper: {colour};" in css for colour in colours)
-
-
-def test_description_is_the_first_paragraph() -> None:
+def test_description_is_the_first_paragraph_cut_between_words() -> None:
     first = "The first paragraph, which says what the page is about."
     tree = publish_doctree(
         f"- A list's item, which is long enough to count.\n\n{first}\n"
     )
     assert describe(tree) == first
     assert describe(publish_doctree("- No paragraph")) == describe(None) == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "longest", "short"),
-    [
-        ("One two. Three four five.", 12, "One two."),
-        ("One two, three", 10, "One two…"),
-        ("Short.", 10, "Short."),
-    ],
-)
-def test_description_is_cut_between_words(text: str, longest: int, short: str) -> None:
-    assert shorten(text, longest) == short
+    assert shorten("One two. Three four five.", 12) == "One two."
+    assert shorten("One two, three", 10) == "One two…"
+    assert shorten("Short.", 10) == "Short."
 
 
 def test_page_without_scripts_can_be_read(browser: Browser) -> None:

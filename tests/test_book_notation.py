@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from tools.chapters import ROOT, chapter_paths
 
 NOTATION = (ROOT / "book/notation.md").read_text(encoding="utf-8")
@@ -60,45 +58,15 @@ def explained(text: str, labels: dict[str, int]) -> dict[str, int]:
     return found
 
 
-def complaints(text: str, labels: dict[str, int], used: dict[str, int]) -> list[str]:
-    """What the notation lacks, or says too late."""
-    known = explained(text, labels)
-    lacking = [f"{name}: not in the notation" for name in used if name not in known]
-    late = [
-        f"{name}: used in chapter {used[name]}, explained in chapter {known[name]}"
-        for name in used
-        if known.get(name, 0) > used[name]
-    ]
-    return sorted(lacking + late)
-
-
-def test_notation_holds_every_symbol() -> None:
-    assert complaints(NOTATION, chapters_of_labels(), used()) == []
-
-
-def test_notation_finds_the_symbols_of_chapters() -> None:
-    assert {"D", "H", "K", "Q", "V", "W", "\\gamma", "\\tau"} <= used().keys()
-
-
-@pytest.mark.parametrize(
-    ("formulas", "words"),
-    [
-        ("$D$ and $Z$", "Z: not in"),
-        ("$$\\frac{\\lambda}{D}$$ (eq-a)", "lambda: not in"),
-        ("a line, $W_Z$", "Z: not in"),
-        ("$K$", "K: used in chapter 1, explained in chapter 2"),
-    ],
-)
-def test_notation_complains(formulas: str, words: str) -> None:
+def test_notation_holds_every_symbol_at_its_first_use() -> None:
+    assert symbols("$\\mathrm{head}_h$, $$\\frac{\\tau}{D}$$") == {"h", "\\tau", "D"}
     text = "| $D$ | width | {ref}`one` |\n| $W$, $K$ | others | {ref}`two` |"
-    labels = {"one": 1, "two": 2}
-    assert complaints(text, labels, {"D": 1, "W": 2}) == []
-    found = complaints(text, labels, dict.fromkeys(symbols(formulas), 1))
-    assert words in "\n".join(found)
-
-
-def test_symbols_are_no_words() -> None:
-    assert symbols("$\\mathrm{head}_h \\begin{pmatrix} x \\end{pmatrix}$") == {"h", "x"}
+    assert explained(text, {"one": 1, "two": 2}) == {"D": 1, "W": 2, "K": 2}
+    known, first = explained(NOTATION, chapters_of_labels()), used()
+    assert {"D", "H", "K", "Q", "V", "W", "\\gamma", "\\tau"} <= first.keys()
+    lacking = [name for name in first if name not in known]
+    assert lacking == []
+    assert [name for name in first if known[name] > first[name]] == []
 
 
 def test_notation_leads_to_the_chapters_that_it_names() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from bs4 import BeautifulSoup
 
-from tools.chapters import ROOT, chapter_paths, notebook_path
+from tools.chapters import SITE, chapter_paths, notebook_path
+from tools.check.pages import parsed
 
+pytestmark = pytest.mark.usefixtures("site")
 IN_NOTEBOOK = re.compile(
     r'<a id="([\w-]+)"></a>\s+'
     r"(?:\$\$(?:(?!\$\$).)*?\\tag\{([\d.]+)\}|(?:!\[[^\n]*\n\s+)?\*Figure ([\d.]+):)",
@@ -17,11 +18,9 @@ IN_NOTEBOOK = re.compile(
 
 
 def site_numbers(chapter: Path) -> dict[str, str]:
-    page = ROOT / f"_build/html/chapters/{chapter.stem}.html"
-    assert page.is_file(), "the site is not built: run `make book`"
-    soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+    page = SITE / f"chapters/{chapter.stem}.html"
     found = {}
-    for number in soup.select(".eqno, .caption-number"):
+    for number in parsed(page).select(".eqno, .caption-number"):
         parent = number.find_parent(["div", "figure"], id=True)
         label = str(parent["id"]).removeprefix("equation-")
         found[label] = re.findall(r"\d+\.\d+", number.get_text())[0]

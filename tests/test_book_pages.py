@@ -7,6 +7,7 @@ import pytest
 from tools.chapters import SITE, site_pages
 from tools.check.pages import complaints
 
+pytestmark = pytest.mark.usefixtures("site")
 OUTPUT = '<div class="cell_output"><div class="output {}">{}</div></div>'
 
 

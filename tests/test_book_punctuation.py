@@ -1,11 +1,13 @@
 """A formula and the comma, or the bracket, that belongs to it stand on one line."""
 
+import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser
 
 from tools.chapters import SITE, chapter_paths
 from tools.site.punctuation import CLASS
 
+pytestmark = pytest.mark.usefixtures("site")
 # How many formulas are followed by punctuation, and those whose punctuation is a line
 # further down or up.
 APART = r"""() => {

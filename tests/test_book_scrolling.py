@@ -1,9 +1,11 @@
 """What scrolls within itself is reached by keyboard."""
 
+import pytest
 from playwright.sync_api import Browser
 
 from tools.chapters import SITE
 
+pytestmark = pytest.mark.usefixtures("site")
 # Each block of the article that has a bar to scroll: what it is, and its tabindex.
 SCROLLED = r"""() => [...document.querySelectorAll(".bd-article *")]
     .filter((e) => /auto|scroll/.test(getComputedStyle(e).overflowX)

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browsing import served
 from tools.chapters import SITE
 
+pytestmark = pytest.mark.usefixtures("site")
 MASKS = "chapters/03-masks.html"
 
 

@@ -13,6 +13,7 @@ from tools.check.pages import css_addresses
 from tools.site import sheets
 from tools.site.sheets import FONTS, THEME, embedded, purged, with_silent_icons
 
+pytestmark = pytest.mark.usefixtures("site")
 FONT = SITE / "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2"
 WHOLE = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
 # Where each element is, and how it looks.

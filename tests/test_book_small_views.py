@@ -1,5 +1,7 @@
 """The small views in a browser: by mouse, finger and keys, attention_lib's numbers."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from attention_lib.multi_head import split_heads
 from attention_lib.reproducibility import seeded
 from attention_lib.toy import attention
 from tests.browsing import axe_faults
-from tests.views import Theme, opened
+from tests.views import PHONE, Theme, live, opened, set_temperature
 
 X = np.array([[2.0, 0.5], [1.5, 0.3], [0.4, 2.0]])
 WORDS = ["cat", "it", "tired"]
@@ -22,8 +24,6 @@ KEYS = ["the", "cat", "slept", "pad"]
 SCORES = 2 * torch.randn(3, 4, generator=seeded(0), dtype=torch.float64)
 NUMBERED = 10 * torch.arange(1, 4)[:, None] + torch.arange(8)  # T 3, H 2, D 4
 REACH = 3 * 1.13  # how far the plane of the vectors is seen
-PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
-TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
 MASKS = {
     "none": torch.ones(3, 4, dtype=torch.bool),
     "causal": causal_mask(3, 4),
@@ -32,12 +32,6 @@ MASKS = {
 VECTORS = explore_vectors(X, WORDS, query=1, axes=("thing", "state"))
 MASK = explore_mask(SCORES, WORDS, KEYS, masks=MASKS)
 SPLIT = explore_split(NUMBERED, 2)
-
-
-def live(page: Page) -> Locator:
-    view = page.locator(".attention-live").first
-    view.wait_for()
-    return view
 
 
 def cells_of(table: Locator) -> list[list[str]]:
@@ -109,17 +103,12 @@ def middle(place: Locator) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_vectors_begin_with_the_library_s_numbers(browser: Browser) -> None:
+def test_vectors_follow_the_mouse(browser: Browser) -> None:
     with opened(browser, VECTORS) as page:
         view = live(page)
         np.testing.assert_allclose(agrees(view, 1), X)
         said = view.locator(".vectors-said").inner_text()
         assert said.startswith("“it” looks most at “cat”, 0.55.")
-
-
-def test_vectors_follow_the_mouse(browser: Browser) -> None:
-    with opened(browser, VECTORS) as page:
-        view = live(page)
         unit = view.locator("svg").bounding_box()["width"] / (2 * REACH)
         for i, across, up in [(2, -1.9, -0.6), (1, 0.2, 2.0), (0, -0.3, 0.4)]:
             x, y = middle(handle(view, i))
@@ -175,19 +164,13 @@ def test_vectors_follow_a_finger(browser: Browser) -> None:
         for part in (0.3, 0.7, 1.0):
             finger("Move", (x - part * unit, y + 2 * part * unit))
         finger("End")
-        moved = agrees(view, 1)
-        np.testing.assert_allclose(moved[2], [-0.6, 0.0], atol=0.051)
+        np.testing.assert_allclose(agrees(view, 1)[2], [-0.6, 0.0], atol=0.051)
         assert page.evaluate("scrollY") == before
-
-
-def test_vectors_go_where_the_plane_is_tapped(browser: Browser) -> None:
-    with opened(browser, VECTORS, **PHONE) as page:
-        view = live(page)
+        # A handle that is tapped stays, and goes where the plane is tapped then.
         handle(view, 0).tap()
-        np.testing.assert_allclose(agrees(view, 1), X)
-        width = view.locator("svg").bounding_box()["width"]
-        place = {"x": width * (1 - 1 / REACH) / 2, "y": width * (1 - 1 / REACH) / 2}
-        view.locator(".vectors-plane").tap(position=place)
+        np.testing.assert_allclose(agrees(view, 1)[:2], X[:2])
+        place = REACH * unit * (1 - 1 / REACH)
+        view.locator(".vectors-plane").tap(position={"x": place, "y": place})
         np.testing.assert_allclose(agrees(view, 1)[0], [-1.0, 1.0], atol=0.051)
 
 
@@ -212,19 +195,14 @@ def test_vectors_follow_the_keyboard(browser: Browser) -> None:
         np.testing.assert_allclose(agrees(view, 1), X)
 
 
-@pytest.mark.parametrize("scaled", [True, False])
-def test_vectors_know_query_temperature_and_scale(
-    browser: Browser, scaled: bool
-) -> None:
+def test_vectors_know_query_temperature_and_scale(browser: Browser) -> None:
     with opened(browser, VECTORS) as page:
         view = live(page)
-        view.get_by_role("checkbox", name="divide by √2").set_checked(scaled)
-        slider = view.get_by_role("slider", name="temperature")
-        for query, word in enumerate(WORDS):
+        for scaled, (query, word) in product((True, False), enumerate(WORDS)):
+            view.get_by_role("checkbox", name="divide by √2").set_checked(scaled)
             view.get_by_role("radio", name=word).check()
             for temperature in (0.1, 1, 3):
-                slider.fill(str(TEMPERATURES.index(temperature)))
-                assert view.locator("output").inner_text() == f"{temperature}"
+                set_temperature(view, temperature)
                 agrees(view, query, temperature, scaled)
 
 
@@ -271,16 +249,26 @@ def cell(view: Locator, row: int, column: int) -> Locator:
 def test_mask_is_clicked_together(browser: Browser, by: str) -> None:
     with opened(browser, MASK, **(PHONE if by == "finger" else {})) as page:
         view = live(page)
+        press = Locator.tap if by == "finger" else Locator.click
         mask = MASKS["none"].clone()
         agrees_with_mask(view, mask)
         for row, column in [(0, 1), (2, 3), (0, 3), (0, 1), (0, 0), (0, 1), (0, 2)]:
-            place = cell(view, row, column)
-            place.tap() if by == "finger" else place.click()
+            press(cell(view, row, column))
             mask[row, column] ^= True
             agrees_with_mask(view, mask)
         answers_agree(view, 0)
         said = view.locator(".mask-said").inner_text()
         assert said == "“cat” may look at nothing."
+        for name, preset in MASKS.items():
+            press(view.get_by_role("button", name=name, exact=True))
+            agrees_with_mask(view, preset)
+            pressed = view.locator('.mask-presets [aria-pressed="true"]')
+            assert pressed.all_inner_texts() == [name]
+        answers_agree(view, 1)
+        press(cell(view, 0, 0))
+        press(cell(view, 0, 1))
+        assert pressed.count() == 0
+        answers_agree(view, 0)  # the row that was touched last
 
 
 def test_mask_is_walked_with_the_keyboard(browser: Browser) -> None:
@@ -305,22 +293,6 @@ def test_mask_is_walked_with_the_keyboard(browser: Browser) -> None:
         assert page.evaluate(label) == "it may look at slept"
 
 
-def test_mask_has_presets(browser: Browser) -> None:
-    with opened(browser, MASK) as page:
-        view = live(page)
-        for name, mask in MASKS.items():
-            button = view.get_by_role("button", name=name, exact=True)
-            button.click()
-            agrees_with_mask(view, mask)
-            pressed = view.locator('.mask-presets [aria-pressed="true"]')
-            assert pressed.all_inner_texts() == [name]
-        answers_agree(view, 1)
-        cell(view, 0, 0).click()
-        cell(view, 0, 1).click()
-        assert pressed.count() == 0
-        answers_agree(view, 0)  # the row that was touched last
-
-
 # Split
 
 STEPS = [
@@ -332,49 +304,41 @@ MISTAKE = list(NUMBERED.view(2, 3, 4))
 WRAPPER = list(NUMBERED.chunk(2, dim=-1))
 
 
-def blocks_shown(view: Locator) -> list[Tensor]:
-    tables = view.locator("table").all()
-    return [
-        torch.tensor([[int(n) for n in row] for row in cells_of(t)]) for t in tables
-    ]
-
-
 def shows(view: Locator, *steps: list[Tensor]) -> None:
-    shown, wanted = blocks_shown(view), [block for step in steps for block in step]
-    assert len(shown) == len(wanted)
-    for ours, theirs in zip(shown, wanted, strict=True):
-        assert torch.equal(ours, theirs)
+    """The tables of the view are these blocks."""
+    tables = [cells_of(table) for table in view.locator("table").all()]
+    shown = [[[int(number) for number in row] for row in table] for table in tables]
+    assert shown == [block.tolist() for step in steps for block in step]
 
 
-def followed(view: Locator) -> list[str]:
-    return view.locator(".split-here").all_inner_texts()
-
-
-def test_split_goes_step_by_step(browser: Browser) -> None:
-    with opened(browser, SPLIT) as page:
+@pytest.mark.parametrize("by", ["mouse", "finger", "keyboard"])
+def test_split_goes_step_by_step(browser: Browser, by: str) -> None:
+    with opened(browser, SPLIT, **(PHONE if by == "finger" else {})) as page:
         view = live(page)
+
+        def press(button: Locator) -> None:
+            if by == "mouse":
+                button.click()
+            elif by == "finger":
+                button.tap()
+            else:
+                button.press("Enter")
+
         onward = view.get_by_role("button", name="Next")
         shows(view, STEPS[0])
-        onward.click()
+        press(onward)
         shows(view, *STEPS[:2])
-        onward.press("Enter")
+        press(view.get_by_role("button", name="Back"))
+        shows(view, STEPS[0])
+        for _ in range(2):
+            press(onward)
+        onward.click(force=True)  # there is no fourth
         shows(view, *STEPS, WRAPPER)
         assert "✓" in view.locator(".split-verdict").inner_text()
         assert view.locator(".split-foreign").count() == 0
         assert "x.view(1, 3, 2, 4).transpose(1, 2)" in view.inner_text()
         assert "transpose: (1, 2, 3, 4)" in view.inner_text()
-        onward.click(force=True)  # there is no fourth
-        shows(view, *STEPS, WRAPPER)
-        view.get_by_role("button", name="Back").click()
-        shows(view, *STEPS[:2])
-
-
-@pytest.mark.parametrize("by", ["mouse", "finger", "keyboard"])
-def test_split_frames_one_number_in_every_step(browser: Browser, by: str) -> None:
-    with opened(browser, SPLIT, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
-        for _ in range(2):
-            view.get_by_role("button", name="Next").click()
+        # One number is framed in every step.
         first = view.locator("table").first.locator("td")
         if by == "mouse":
             first.nth(13).hover()
@@ -384,22 +348,22 @@ def test_split_frames_one_number_in_every_step(browser: Browser, by: str) -> Non
             first.first.focus()
             for key in ["ArrowDown", *["ArrowRight"] * 5]:
                 page.keyboard.press(key)
-        assert followed(view) == ["25"] * 4
+        assert view.locator(".split-here").all_inner_texts() == ["25"] * 4
         said = view.locator(".split-said").inner_text()
         assert said == "25 (token 2, head 1) now stands in head 1, token 2."
 
 
 def test_split_shows_the_mistake(browser: Browser) -> None:
+    strangers = [
+        set(ours.flatten().tolist()) - set(theirs.flatten().tolist())
+        for ours, theirs in zip(MISTAKE, WRAPPER, strict=True)
+    ]
     with opened(browser, SPLIT) as page:
         view = live(page)
         view.get_by_role("radio", name="view alone").check()
         shows(view, STEPS[0], MISTAKE, WRAPPER)
         assert "✗" in view.locator(".split-verdict").inner_text()
         wrong = sorted(map(int, view.locator(".split-foreign").all_inner_texts()))
-        strangers = [
-            set(ours.flatten().tolist()) - set(theirs.flatten().tolist())
-            for ours, theirs in zip(MISTAKE, WRAPPER, strict=True)
-        ]
         assert wrong == sorted(set().union(*strangers))
         for head, strange in enumerate(strangers):
             words = f"{len(strange)} of the 12 numbers in head {head}"
@@ -424,42 +388,24 @@ def touch_all(page: Page) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, theme: Theme) -> None:
     with opened(browser, VECTORS, MASK, SPLIT, theme=theme) as page:
-        assert axe_faults(page) == []
         touch_all(page)
         assert axe_faults(page) == []
 
 
-def test_nothing_is_wider_than_a_phone(browser: Browser) -> None:
+def test_phone_has_room_for_all_and_what_is_touched_is_large(browser: Browser) -> None:
     x = np.array([[1.0, -2.0], [-1.5, 0.3], [0.4, -2.0], [2, 1], [0, 1], [1, 1]])
     many = explore_vectors(x, ["the", "cat", "slept", "because", "it", "tired"])
     five = [torch.zeros(5, 5), ["pad", "pad", "the", "cat", "slept"]]
     mask = explore_mask(*five, masks={"none": ~torch.ones(5, 5, dtype=torch.bool)})
+    parts = ".attention-live :is(button, input, td[tabindex], .vectors-handle)"
     with opened(browser, many, mask, SPLIT, **PHONE) as page:
         touch_all(page)
         for view in page.locator(".attention-live").all():
             wide, room = view.evaluate("e => [e.scrollWidth, e.clientWidth]")
             assert wide <= room
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
-
-
-def test_what_can_be_touched_is_large_enough(browser: Browser) -> None:
-    parts = "button, input, td[tabindex], .vectors-handle"
-    with opened(browser, VECTORS, MASK, SPLIT, **PHONE) as page:
-        touch_all(page)
         sizes = page.locator(parts).evaluate_all(
             "parts => parts.map(p => (p.closest('label') ?? p).getBoundingClientRect())"
             ".map(({ width, height }) => Math.min(width, height))"
         )
         assert min(sizes) >= 24
-
-
-def test_without_scripts_tables_say_the_same(browser: Browser) -> None:
-    views = VECTORS, MASK, SPLIT
-    with opened(browser, *views, java_script_enabled=False) as page:
-        assert page.locator(".attention-live").count() == 0
-        static = page.locator(".attention-static")
-        tables = [view.locator("table").count() for view in static.all()]
-        assert tables == [1, 4, 5]
-        assert static.nth(0).get_by_text("Its mix is").is_visible()
-        assert static.nth(1).get_by_text("There are four answers").is_visible()
-        assert static.nth(2).get_by_text("The mistake").is_visible()

@@ -11,17 +11,9 @@ LABEL = re.compile(
     re.MULTILINE,
 )
 LINK = re.compile(r"\{(?:ref|eq|numref)\}`(?:[^`<]*<)?([a-z0-9-]+)>?`")
-EVERY_ID = {
-    f"{letter}{number}"
-    for letter, numbers in {
-        "A": range(1, 10),
-        "B": range(1, 7),
-        "C": range(1, 7),
-        "D": range(16),
-        "E": range(1, 11),
-    }.items()
-    for number in numbers
-}
+LAST = {"A": 9, "B": 6, "C": 6, "D": 15, "E": 10}
+EVERY_ID = {f"{letter}{n}" for letter in LAST for n in range(1, LAST[letter] + 1)}
+EVERY_ID.add("D0")
 
 
 def rows() -> list[list[str]]:

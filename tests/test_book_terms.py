@@ -7,9 +7,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browsing import THEMES, wear
 from tools.chapters import SITE, site_pages
 from tools.site.scripts import meanings
 
+pytestmark = pytest.mark.usefixtures("site")
 CHAPTER = SITE / "chapters/03-masks.html"
 GLOSSARY = SITE / "book/glossary.html"
 LINK = re.compile(r'href="[^"]*#(term-[^"]*)"[^>]*><span class="[^"]*std-term')
@@ -53,10 +55,11 @@ def test_every_term_has_a_meaning_and_its_page_the_script() -> None:
     assert count > 50
 
 
-# By mouse.
-
-
 def test_hover_shows_the_meaning_and_leaving_hides_it(page: Page) -> None:
+    term(page).hover()  # a pointer that only passes shows nothing
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(300)
+    expect(card(page)).to_have_count(0)
     term(page).hover()
     expect(card(page)).to_be_visible()
     assert card(page).locator("p").inner_text().startswith(MEANING)
@@ -64,13 +67,6 @@ def test_hover_shows_the_meaning_and_leaving_hides_it(page: Page) -> None:
     page.wait_for_timeout(400)
     expect(card(page)).to_be_visible()
     page.mouse.move(5, 5)
-    expect(card(page)).to_have_count(0)
-
-
-def test_pointer_that_passes_shows_nothing_and_escape_hides(page: Page) -> None:
-    term(page).hover()
-    page.mouse.move(5, 5)
-    page.wait_for_timeout(300)
     expect(card(page)).to_have_count(0)
     term(page).hover()
     expect(card(page)).to_be_visible()
@@ -90,35 +86,21 @@ def test_links_of_a_meaning_lead_where_the_glossarys_do(page: Page) -> None:
     expect(card(page).locator("p")).to_contain_text(MEANING)
 
 
-# By keyboard.
-
-
-def test_focus_shows_escape_hides(page: Page) -> None:
+def test_focus_shows_tab_goes_in_and_escape_hides(page: Page) -> None:
     page.keyboard.press("Tab")  # from here on a focus is the keyboard's
     term(page).focus()
     expect(card(page)).to_be_visible()
     assert term(page).get_attribute("aria-describedby") == "term-meaning"
-    page.keyboard.press("Escape")
-    expect(card(page)).to_have_count(0)
-    expect(term(page)).to_be_focused()
-    assert term(page).get_attribute("aria-describedby") is None
-
-
-def test_tab_goes_into_the_card_and_on(page: Page) -> None:
-    page.keyboard.press("Tab")
-    term(page).focus()
     page.keyboard.press("Tab")
     expect(card(page).get_by_role("link").first).to_be_focused()
     page.keyboard.press("Escape")
     expect(card(page)).to_have_count(0)
     expect(term(page)).to_be_focused()
+    assert term(page).get_attribute("aria-describedby") is None
     term(page, "causal-mask").focus()
     expect(card(page)).to_have_count(1)
     page.locator("#pst-skip-link a").first.focus()
     expect(card(page)).to_have_count(0)
-
-
-# By touch.
 
 
 def test_first_tap_shows_second_goes(phone: Page) -> None:
@@ -140,9 +122,6 @@ def test_first_tap_shows_second_goes(phone: Page) -> None:
     phone.wait_for_url("**/glossary.html#term-mask")
 
 
-# The rest.
-
-
 def test_terms_are_plain_links_without_scripts(browser: Browser) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
@@ -151,16 +130,16 @@ def test_terms_are_plain_links_without_scripts(browser: Browser) -> None:
         page.wait_for_url("**/glossary.html#term-mask")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_card_has_no_accessibility_fault(page: Page, theme: str) -> None:
-    page.emulate_media(color_scheme=theme)
+def test_card_has_no_accessibility_fault(page: Page) -> None:
     term(page).hover()
     expect(card(page)).to_be_visible()
-    found = Axe().run(page, context="p:has(.term-card)")
-    own = [
-        f"{fault['id']}: {node['html'][:200]}"
-        for fault in found.response["violations"]
-        for node in fault["nodes"]
-        if "term" in node["html"] or "book-" in node["html"]
-    ]
-    assert own == []
+    for theme in THEMES:
+        wear(page, theme)
+        found = Axe().run(page, context="p:has(.term-card)")
+        own = [
+            f"{fault['id']}: {node['html'][:200]}"
+            for fault in found.response["violations"]
+            for node in fault["nodes"]
+            if "term" in node["html"] or "book-" in node["html"]
+        ]
+        assert own == [], theme

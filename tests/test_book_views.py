@@ -1,13 +1,14 @@
 """The view of attention weights in a browser: it shows attention_lib's numbers."""
 
 import hashlib
+import itertools
 import json
 import re
 from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 from torch import Tensor
 
 from attention_lib.attention import attention_weights
@@ -15,7 +16,16 @@ from attention_lib.explorer import Interactive, explore_weights
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
-from tests.views import FRONT_ENDS, Theme, add_view, html_of, opened
+from tests.views import (
+    FRONT_ENDS,
+    PHONE,
+    Theme,
+    add_view,
+    html_of,
+    live,
+    opened,
+    set_temperature,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
@@ -25,8 +35,6 @@ COLOURS: dict[Theme, tuple[str, str]] = {  # of the ground and of the words
     "light": ("rgb(255, 255, 255)", "rgb(31, 36, 48)"),
     "dark": ("rgb(23, 26, 32)", "rgb(232, 234, 240)"),
 }
-PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
-TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
 
 
 def some_scores(*shape: int) -> Tensor:
@@ -46,12 +54,6 @@ def empty_row_mask() -> Tensor:
     mask = causal_mask(7).clone()
     mask[2] = False
     return mask
-
-
-def live(page: Page, index: int = 0) -> Locator:
-    view = page.locator(".attention-live").nth(index)
-    view.wait_for()
-    return view
 
 
 def row_shown(view: Locator) -> Tensor:
@@ -78,12 +80,6 @@ def close(shown: Tensor, wanted: Tensor) -> None:
     torch.testing.assert_close(shown, wanted.float(), rtol=0, atol=1e-3)
 
 
-def set_temperature(view: Locator, temperature: float) -> None:
-    slider = view.get_by_role("slider", name="temperature")
-    slider.fill(str(TEMPERATURES.index(temperature)))
-    assert view.locator("output").inner_text() == f"{temperature:g}"
-
-
 def test_mouse_shows_each_row_of_each_head(browser: Browser) -> None:
     weights = weights_of(some_scores(2, 3))
     with opened(browser, explore_weights(weights, WORDS)) as page:
@@ -96,9 +92,14 @@ def test_mouse_shows_each_row_of_each_head(browser: Browser) -> None:
                     cell(view, row, 3).hover()
                     close(row_shown(view), weights[layer, head, row])
                 said = view.locator("[aria-live]").inner_text()
-                assert said.startswith(
-                    f"Layer {layer + 1}, head {head + 1}. Query “it”"
-                )
+                assert said.startswith(f"Layer {layer + 1}, head {head + 1}. Query")
+        # A click holds a row, and Escape lets it go.
+        cell(view, 1, 1).click()
+        cell(view, 5, 1).hover()
+        close(row_shown(view), weights[1, 2, 1])
+        page.keyboard.press("Escape")
+        cell(view, 4, 1).hover()
+        close(row_shown(view), weights[1, 2, 4])
 
 
 def test_finger_shows_each_row(browser: Browser) -> None:
@@ -136,16 +137,13 @@ def test_keyboard_shows_each_row(browser: Browser) -> None:
             close(torch.tensor(float(shown)), label)
 
 
-@pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0, 2.0])
-def test_mask_and_temperature_give_the_library_s_numbers(
-    browser: Browser, temperature: float
-) -> None:
+def test_mask_and_temperature_give_the_library_s_numbers(browser: Browser) -> None:
     scores, mask = some_scores(2), empty_row_mask()
     view_of = explore_weights(None, WORDS, scores=scores, mask=mask)
     with opened(browser, view_of) as page:
         view = live(page)
-        set_temperature(view, temperature)
-        for on in (True, False):
+        for temperature, on in itertools.product((0.1, 1, 2), (True, False)):
+            set_temperature(view, temperature)
             view.get_by_role("checkbox", name="mask").set_checked(on)
             wanted = weights_of(scores, mask if on else None, temperature)
             for head in range(2):
@@ -191,64 +189,39 @@ def test_sentences_layers_and_heads_are_chosen_from_lists(browser: Browser) -> N
         close(row_shown(view), maps["two"][3, 2])
 
 
-def test_click_holds_a_row_and_escape_lets_go(browser: Browser) -> None:
-    weights = weights_of(some_scores())
-    with opened(browser, explore_weights(weights, WORDS)) as page:
-        view = live(page)
-        cell(view, 1, 1).click()
-        cell(view, 5, 1).hover()
-        close(row_shown(view), weights[1])
-        page.keyboard.press("Escape")
-        cell(view, 4, 1).hover()
-        close(row_shown(view), weights[4])
-
-
 def test_words_are_tinted_by_their_weights(browser: Browser) -> None:
     weights = torch.tensor([[0.5, 0.0, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4]])
     with opened(browser, explore_weights(weights, WORDS[:2], WORDS[:4])) as page:
-        tints = (
-            live(page)
-            .locator(".weights-words span")
-            .evaluate_all(
-                "words => words.map(w => getComputedStyle(w).backgroundColor)"
-            )
-        )
+        words = live(page).locator(".weights-words span")
+        tint = "all => all.map(word => getComputedStyle(word).backgroundColor)"
+        tints = words.evaluate_all(tint)
     alphas = [float(re.findall(r"[\d.]+", tint)[3]) for tint in tints]
     assert alphas == pytest.approx([0.65, 0, 0.325, 0.325], abs=0.01)
 
 
-@pytest.mark.parametrize("size", [4, 10])
-def test_legend_ends_with_the_colour_of_the_strongest_cell(
-    browser: Browser, size: int
-) -> None:
-    words = [f"word{i}" for i in range(size)]
-    with opened(browser, explore_weights(torch.eye(size), words)) as page:
-        strongest = "e => getComputedStyle(e).backgroundColor"
-        colour = cell(live(page), 1, 1).evaluate(strongest)
-        ramp = "e => getComputedStyle(e).backgroundImage"
-        assert colour in live(page).locator(".weights-ramp").evaluate(ramp)
+def test_legend_ends_with_the_colour_of_the_strongest_cell(browser: Browser) -> None:
+    words = [f"word{i}" for i in range(10)]
+    views = [explore_weights(torch.eye(n), words[:n]) for n in (4, 10)]
+    with opened(browser, *views) as page:
+        for view in (live(page, 0), live(page, 1)):
+            strongest = "e => getComputedStyle(e).backgroundColor"
+            colour = cell(view, 1, 1).evaluate(strongest)
+            ramp = "e => getComputedStyle(e).backgroundImage"
+            assert colour in view.locator(".weights-ramp").evaluate(ramp)
 
 
-def test_two_views_of_a_page_do_not_share_their_state(browser: Browser) -> None:
-    weights = weights_of(some_scores(2))
+def test_views_of_a_page_do_not_share_their_state(browser: Browser) -> None:
+    weights, later = weights_of(some_scores(2)), weights_of(some_scores(5))
     view_of = explore_weights(weights, WORDS)
     with opened(browser, view_of, view_of) as page:
         one, two = live(page, 0), live(page, 1)
         one.get_by_role("radio", name="head 2").check(force=True)
+        add_view(page, explore_weights(later, WORDS))
+        close(map_shown(live(page, 2)), later[0])
         close(map_shown(one), weights[1])
         close(map_shown(two), weights[0])
-        assert two.get_by_role("radio", name="head 1").is_checked()
+        assert page.locator(".attention-live").count() == 3
         assert page.locator("head style").count() == 1
-
-
-def test_view_added_later_comes_alive(browser: Browser) -> None:
-    first, second = (weights_of(some_scores(n)) for n in (1, 2))
-    with opened(browser, explore_weights(first, WORDS)) as page:
-        live(page)
-        add_view(page, explore_weights(second, WORDS))
-        close(map_shown(live(page, 1)), second[0])
-        close(map_shown(live(page, 0)), first[0])
-        assert page.locator(".attention-live").count() == 2
 
 
 def test_without_scripts_the_table_says_the_same(browser: Browser) -> None:
@@ -290,17 +263,13 @@ def test_axe_finds_nothing(browser: Browser, theme: Theme) -> None:
         assert axe_faults(page) == []
 
 
-@pytest.mark.parametrize("theme", COLOURS)
-@pytest.mark.parametrize("front_end", FRONT_ENDS)
-def test_every_front_end_gets_the_colours_that_axe_saw(
-    browser: Browser, front_end: str, theme: Theme
-) -> None:
+def test_every_front_end_gets_the_colours_that_axe_saw(browser: Browser) -> None:
     view_of = explore_weights(weights_of(some_scores()), WORDS)
-    with opened(browser, view_of, front_end=front_end, theme=theme) as page:
-        colours = live(page).evaluate(
-            "view => [getComputedStyle(view)].map(s => [s.backgroundColor, s.color])[0]"
-        )
-    assert tuple(colours) == COLOURS[theme]
+    colours = "v => [getComputedStyle(v)].flatMap(s => [s.backgroundColor, s.color])"
+    for front_end, theme in itertools.product(FRONT_ENDS, COLOURS):
+        with opened(browser, view_of, front_end=front_end, theme=theme) as page:
+            found = tuple(live(page).evaluate(colours))
+            assert found == COLOURS[theme], (front_end, theme)
 
 
 def test_forty_words_scroll_inside_the_view_on_a_phone(browser: Browser) -> None:
@@ -337,54 +306,39 @@ def in_sight(view: Locator, row: int, column: int) -> bool:
     )
 
 
-def test_view_begins_where_it_is_told(browser: Browser) -> None:
-    weights = peaked(10, 30, row=3, column=20)
-    words = [f"word{i}" for i in range(30)]
-    view_of = explore_weights(weights, words[:10], words, layer=1, head=0, query=3)
-    with opened(browser, view_of, **PHONE) as page:
-        view = live(page)
-        said = view.locator("[aria-live]").inner_text()
-        assert said.startswith("Layer 2, head 1. Query “word3” looks at word20 0.90")
-        page.wait_for_function("document.querySelector('.weights-scroll').scrollLeft")
-        assert in_sight(view, 3, 20)
-        assert page.evaluate("scrollX + scrollY") == 0
-
-
-def test_row_that_is_tapped_by_its_word_shows_its_strongest_cell(
+def test_view_begins_where_it_is_told_and_fades_where_it_goes_on(
     browser: Browser,
 ) -> None:
     weights = peaked(10, 30, row=3, column=20)
     words = [f"word{i}" for i in range(30)]
-    view_of = explore_weights(weights, words[:10], words, layer=1)
-    with opened(browser, view_of, **PHONE) as page:
-        view = live(page)
+    given = (weights, words[:10], words)
+    told = explore_weights(*given, layer=1, head=0, query=3)
+    left = explore_weights(*given, layer=1)
+    small = explore_weights(torch.eye(3), WORDS[:3])
+    fade = "e => getComputedStyle(e, '::after').content"
+    with opened(browser, told, left, small, **PHONE) as page:
+        said = live(page).locator("[aria-live]").inner_text()
+        assert said.startswith("Layer 2, head 1. Query “word3” looks at word20 0.90")
+        page.wait_for_function("document.querySelector('.weights-scroll').scrollLeft")
+        assert in_sight(live(page), 3, 20)
+        assert page.evaluate("scrollX + scrollY") == 0
+        view = live(page, 1)
+        edges = view.locator(".weights-edges")
+        expect(edges).to_have_attribute("data-more", "right")
+        assert edges.evaluate(fade) == '""'
+        # A row that is tapped by its word shows its strongest cell.
         assert not in_sight(view, 3, 20)
         view.get_by_role("rowheader", name="word3").tap()
         assert in_sight(view, 3, 20)
-
-
-def test_map_fades_where_it_goes_on(browser: Browser) -> None:
-    words = [f"word{i}" for i in range(30)]
-    weights = torch.full((10, 30), 1 / 30)
-    small = explore_weights(torch.eye(3), WORDS[:3])
-    view_of = explore_weights(weights, words[:10], words)
-    with opened(browser, view_of, small, **PHONE) as page:
-        edges = live(page).locator(".weights-edges")
-        fade = "e => getComputedStyle(e, '::after').content"
-        expect(edges).to_have_attribute("data-more", "right")
-        assert edges.evaluate(fade) == '""'
-        scroll = live(page).locator(".weights-scroll")
-        scroll.evaluate("e => e.scrollLeft = 100")
         expect(edges).to_have_attribute("data-more", "left right")
-        scroll.evaluate("e => e.scrollLeft = 9999")
+        view.locator(".weights-scroll").evaluate("e => e.scrollLeft = 9999")
         expect(edges).to_have_attribute("data-more", "left")
         assert edges.evaluate(fade) == "none"
-        expect(live(page, 1).locator(".weights-edges")).to_have_attribute(
-            "data-more", ""
-        )
+        edges = live(page, 2).locator(".weights-edges")
+        expect(edges).to_have_attribute("data-more", "")
 
 
-def test_map_keeps_its_size_whichever_row_is_chosen(browser: Browser) -> None:
+def test_map_keeps_its_size_and_takes_the_font_of_the_book(browser: Browser) -> None:
     words = ["a", "b", "longest-word", "c"]
     size = "e => [e.offsetWidth, e.offsetHeight, e.scrollWidth].join()"
     many = [*words, *(f"word{i}" for i in range(26))]
@@ -396,15 +350,11 @@ def test_map_keeps_its_size_whichever_row_is_chosen(browser: Browser) -> None:
             cell(view, row, row).hover()
             expect(view.locator(".weights-chosen th")).to_have_text(words[row])
             sizes.add(view.locator(".weights-grid").evaluate(size))
-    assert len(sizes) == 1
-
-
-def test_view_takes_the_font_of_the_book(browser: Browser) -> None:
-    with opened(browser, explore_weights(torch.eye(3), WORDS[:3])) as page:
+        assert len(sizes) == 1
         font = "view => getComputedStyle(view).fontFamily"
-        assert live(page).evaluate(font).startswith("system-ui")
+        assert view.evaluate(font).startswith("system-ui")
         page.add_style_tag(content=":root { --book-sans: 'Source Sans 3', serif }")
-        assert live(page).evaluate(font) == '"Source Sans 3", serif'
+        assert view.evaluate(font) == '"Source Sans 3", serif'
 
 
 def test_words_are_shown_as_text(browser: Browser) -> None:

@@ -1,6 +1,5 @@
 """Every page of the built site in a browser, and that a visit finds each fault."""
 
-import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from playwright.sync_api import Browser, Page
 from tests.browsing import (
     DESKTOP,
     PHONE,
-    below_each_other,
     browser_or_skip,
     built_pages,
     empty_parts,
@@ -25,6 +23,7 @@ from tests.browsing import (
 from tools.browser import find_browser
 from tools.chapters import SITE
 
+pytestmark = pytest.mark.usefixtures("site")
 PAGES = source_pages()
 # One of each kind: wide pages are laid out alike.
 WIDE = ["book/index", "book/notation", "book/api/masks", "chapters/04-multi-head"]
@@ -82,15 +81,13 @@ def test_page_has_no_fault_in_both_themes(
     assert visit(*windows[width], f"{address}/{page}") == []
 
 
-@pytest.mark.parametrize("name", ["book/index", "chapters/03-masks", "search"])
-def test_page_opened_as_a_file_has_no_fault(
-    windows: dict[int, Window], name: str
-) -> None:
+def test_page_opened_as_a_file_has_no_fault(windows: dict[int, Window]) -> None:
     page, heard = windows[DESKTOP]
     heard.clear()
-    page.goto((SITE / f"{name}.html").as_uri(), wait_until="load")
-    assert page.locator("main").inner_text().strip()
-    assert heard == []
+    for name in ("book/index", "chapters/03-masks", "search"):
+        page.goto((SITE / f"{name}.html").as_uri(), wait_until="load")
+        assert page.locator("main").inner_text().strip()
+        assert heard == [], name
 
 
 # What is added to a copied page, and what is then said of it.
@@ -126,12 +123,8 @@ FAULTY = {
 }
 
 
-@pytest.fixture(scope="module")
-def faulty(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[str]]:
-    """What is found on a copied page that has every fault."""
-    site = tmp_path_factory.mktemp("site") / "html"
+def test_visit_finds_each_fault(browser: Browser, tmp_path: Path) -> None:
+    site = tmp_path / "html"
     shutil.copytree(SITE, site)
     page = site / "book/index.html"
     text = page.read_text(encoding="utf-8")
@@ -140,28 +133,20 @@ def faulty(
     size = {"width": PHONE, "height": 900}
     with served(site) as address, browser.new_page(viewport=size) as window:  # type: ignore[arg-type]
         found = visit(window, listen(window), f"{address}/book/index.html", set())
-    kinds = {name.split(",")[0] for name in FAULTY}
-    return {kind: [x for x in found if x.startswith(f"{kind}: ")] for kind in kinds}
-
-
-@pytest.mark.parametrize("fault", FAULTY)
-def test_visit_finds_fault(faulty: dict[str, list[str]], fault: str) -> None:
-    wanted = FAULTY[fault][1]
-    assert any(wanted in text for text in faulty[fault.split(",")[0]])
+    for fault, (_, wanted) in FAULTY.items():
+        kind = fault.split(",")[0]
+        own = [text for text in found if text.startswith(f"{kind}: ")]
+        assert any(wanted in text for text in own), fault
 
 
 def test_picture_that_stops_is_seen(tmp_path: Path) -> None:
-    lines = Image.radial_gradient("L").resize((375, 16000))
-    pieces = [lines, Image.new("L", (375, 4000), 255)]
-    data = [io.BytesIO(), io.BytesIO()]
-    for image, file in zip(pieces, data, strict=True):
-        image.save(file, "JPEG")
-    whole, cut = tmp_path / "whole.jpg", tmp_path / "cut.jpg"
-    whole.write_bytes(data[0].getvalue())
-    cut.write_bytes(below_each_other([file.getvalue() for file in data]))
-    assert empty_parts(whole) == []
-    found = empty_parts(cut)
-    assert [text.split()[3] for text in found] == ["16800", "18000", "18800"]
+    picture = Image.radial_gradient("L").resize((375, 15_000))
+    picture.save(tmp_path / "whole.jpg")
+    picture.paste(255, (0, 11_000, 375, 15_000))
+    picture.save(tmp_path / "cut.jpg")
+    assert empty_parts(tmp_path / "whole.jpg") == []
+    found = empty_parts(tmp_path / "cut.jpg")
+    assert [text.split()[3] for text in found] == ["12000", "13200", "13800"]
 
 
 def test_browser_is_the_machines_own_first(

@@ -16,11 +16,12 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser, BrowserContext, Route
 
-from tools.chapters import SITE, site_pages
+from tools.chapters import SITE, chapter_paths
 from tools.check.pages import loaded_addresses, parsed, target
 from tools.site.pictures import to_webp
 
-CHAPTERS = [page for page in site_pages(SITE) if page.parent.name == "chapters"]
+pytestmark = pytest.mark.usefixtures("site")
+CHAPTERS = [SITE / f"chapters/{path.stem}.html" for path in chapter_paths()]
 FIRST, NEXT = 400_000, 100_000
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg"}

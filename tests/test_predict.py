@@ -10,6 +10,7 @@ import torch
 from attention_lib.predict import predict
 
 WHY = "So it is."
+TOO_NEAR = {"mistakes": {22: "b"}, "within": "10%"}
 
 
 def bundle(**options):
@@ -31,17 +32,13 @@ def static(**options):
     ("answer", "held", "shown"),
     [
         (147648, 147648, "147,648"),
-        (np.int64(7), 7, "7"),
-        (-3, -3, "-3"),
+        (np.int64(-3), -3, "-3"),
         (0.0, 0.0, "0.0"),
         (168.0, 168.0, "168"),
         (1.7917594692, 1.7918, "1.792"),
         (1234567.891, 1234567.891, "1,234,568"),
-        (0.97543219, 0.9754, "0.9754"),
-        (0.001234567, 0.001235, "0.001235"),
         (0.0000123456, 0.00001235, "1.235e-05"),
         (np.float32(0.5), 0.5, "0.5"),
-        ((2, 3, 4), [2, 3, 4], "(2, 3, 4)"),
         (torch.zeros(2, 0).shape, [2, 0], "(2, 0)"),
         ((5,), [5], "(5,)"),
         ((), [], "()"),
@@ -74,16 +71,10 @@ def test_predict_says_how_exact_it_must_be(options, tolerance, hint):
 
 def test_predict_holds_mistakes_in_order():
     mistakes = {12: "Half of it.", 0.5: "`x` is missing."}
-    assert data(mistakes=mistakes)["mistakes"] == [
-        [12, "Half of it."],
-        [0.5, "<code>x</code> is missing."],
-    ]
-
-
-def test_predict_holds_shapes_as_mistakes():
-    assert data(answer=(2, 3), mistakes={(3, 2): "Flipped."})["mistakes"] == [
-        [[3, 2], "Flipped."]
-    ]
+    held = [[12, "Half of it."], [0.5, "<code>x</code> is missing."]]
+    assert data(mistakes=mistakes)["mistakes"] == held
+    shapes = data(answer=(2, 3), mistakes={(3, 2): "Flipped."})["mistakes"]
+    assert shapes == [[[3, 2], "Flipped."]]
 
 
 @pytest.mark.parametrize(
@@ -102,13 +93,6 @@ def test_predict_escapes_words(words, html):
     assert html in static(question=words)
 
 
-def test_predict_without_scripts_folds_the_answer():
-    question, folded = static(answer=(2, 3)).split("<details>")
-    assert "How many?" in question
-    assert "(2, 3)" not in question
-    assert f"<p>(2, 3). {WHY}</p>" in folded
-
-
 def test_predict_as_text_is_one_line():
     assert repr(bundle()) == "Predict: How many? Answer: 24."
 
@@ -119,30 +103,19 @@ def test_predict_as_text_is_one_line():
         ({"answer": "24"}, TypeError, "answer is a str: give an int, a float or"),
         ({"answer": True}, TypeError, "answer is a bool"),
         ({"answer": torch.tensor(3)}, TypeError, "answer is a Tensor"),
-        ({"answer": [2, 3]}, TypeError, "answer is a list"),
         ({"answer": (2, 3.0)}, TypeError, "answer is (2, 3.0): a shape holds whole"),
         ({"answer": (2, True)}, TypeError, "answer is (2, True): a shape"),
         ({"answer": (2, -1)}, ValueError, "answer is (2, -1): a size is 0 or more"),
         ({"answer": float("nan")}, ValueError, "answer is nan: give a finite"),
-        ({"answer": float("inf")}, ValueError, "answer is inf: give a finite"),
         ({"question": " "}, ValueError, "question is empty: give a text"),
         ({"because": 3}, TypeError, "because is a int: give a text"),
         ({"mistakes": {3: ""}}, ValueError, "mistakes[3] is empty"),
         ({"mistakes": {"a": "b"}}, TypeError, "a mistake is a str"),
-        ({"mistakes": {24: "b"}}, ValueError, "a mistake is 24, which is right"),
         ({"mistakes": {24.0: "b"}}, ValueError, "a mistake is 24.0, which is right"),
-        (
-            {"mistakes": {22: "b"}, "within": "10%"},
-            ValueError,
-            "a mistake is 22, which is right: take it out",
-        ),
+        ({"answer": (2,), "mistakes": {(2,): "b"}}, ValueError, "a mistake is (2,), w"),
+        (TOO_NEAR, ValueError, "a mistake is 22, which is right: take it out"),
         ({"mistakes": {(24,): "b"}}, TypeError, "a mistake is (24,), but the answer"),
         ({"answer": (24,), "mistakes": {24: "b"}}, TypeError, "a mistake is 24, but"),
-        (
-            {"answer": (2, 3), "mistakes": {(2, 3): "b"}},
-            ValueError,
-            "a mistake is (2, 3), which is right",
-        ),
         ({"answer": (2, 3), "within": 1}, TypeError, "within is for numbers"),
         ({"within": "a bit"}, ValueError, "within is 'a bit': give a number, or a"),
         ({"within": (1,)}, TypeError, "within is a tuple: give a number"),

@@ -5,26 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 ADDRESS = "http://127.0.0.1/view.html"
 COUNT = itertools.count()
+PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
+TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
 Theme = Literal["light", "dark"]
 # How each front end says which colours it has: attributes of <html> and of <body>.
+LAB = 'data-jp-theme-light="{}" data-jp-theme-name="JupyterLab {}"'
 FRONT_ENDS: dict[str, dict[Theme, tuple[str, str]]] = {
-    "site": {
-        "light": ('data-theme="light"', ""),
-        "dark": ('data-theme="dark"', ""),
-    },
+    "site": {"light": ('data-theme="light"', ""), "dark": ('data-theme="dark"', "")},
     "JupyterLab": {
-        "light": (
-            "",
-            'data-jp-theme-light="true" data-jp-theme-name="JupyterLab Light"',
-        ),
-        "dark": (
-            "",
-            'data-jp-theme-light="false" data-jp-theme-name="JupyterLab Dark"',
-        ),
+        "light": ("", LAB.format("true", "Light")),
+        "dark": ("", LAB.format("false", "Dark")),
     },
     "VS Code": {
         "light": ("", 'class="vscode-light"'),
@@ -47,6 +41,24 @@ ADD = """(html) => {
         script.replaceWith(copy);
     }
     document.querySelector("main").append(output);
+}"""
+
+# Types each text into the field of a prediction, sends it, and gives what is said.
+PREDICT = """async (asked) => {
+    const forms = document.querySelectorAll("form.predict");
+    const drawn = () => new Promise((done) => setTimeout(done));
+    const said = [];
+    for (const [number, text] of asked) {
+        const input = forms[number].querySelector("input");
+        input.value = text;
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+        await drawn();
+        forms[number].requestSubmit();
+        await drawn();
+        const verdict = forms[number].querySelector("[role=status]");
+        said.push([verdict.dataset.right, verdict.innerText]);
+    }
+    return said;
 }"""
 
 
@@ -126,6 +138,25 @@ def opened(
     free.append(window)
 
 
+def live(page: Page, index: int = 0) -> Locator:
+    """One of the page's views, once its program runs."""
+    view = page.locator(".attention-live").nth(index)
+    view.wait_for()
+    return view
+
+
+def set_temperature(view: Locator, temperature: float) -> None:
+    """Move the slider of a view, and see what it says."""
+    slider = view.get_by_role("slider", name="temperature")
+    slider.fill(str(TEMPERATURES.index(temperature)))
+    assert view.locator("output").inner_text() == f"{temperature:g}"
+
+
 def add_view(page: Page, view: Any) -> None:
     """Show one more view in an open page, as a notebook shows an output."""
     page.evaluate(ADD, html_of(view))
+
+
+def predicted(page: Page, asked: list[tuple[int, str]]) -> list[tuple[str, str]]:
+    """Type into predictions, named by their place; gives if it is right, and words."""
+    return [(right, said) for right, said in page.evaluate(PREDICT, asked)]
