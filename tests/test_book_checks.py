@@ -26,14 +26,12 @@ def test_records_are_fresh(
     assert update.main() == 0, capsys.readouterr().out
 
 
-def test_site_is_built_without_a_warning() -> None:
+def test_site_is_built_without_a_warning(site: Path) -> None:
     assert is_current(ROOT), "the last build failed: run `python -m tools.site --check`"
 
 
-def test_site_is_built_with_nothing_executed() -> None:
+def test_site_is_built_with_nothing_executed(site: Path) -> None:
     log = (ROOT / "_build/site.log").read_text(encoding="utf-8")
-    chapters = len(list((ROOT / "chapters").glob("*.md")))
-    assert log.count("Using cached notebook") == chapters
     assert "Executing notebook" not in log
 
 

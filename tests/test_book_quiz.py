@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.browsing import axe_faults, served
-from tools.chapters import CHAPTERS, SITE, code_of
+from tools.chapters import CHAPTERS, code_of
 from tools.quiz import QuizError, read_options
 from tools.record.convert import FOLDED, plain_notebook, unfolded
 
@@ -53,8 +54,8 @@ def test_notebook_folds_answers_and_the_code_of_a_prediction() -> None:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served(SITE) as address:
+def address(site: Path) -> Iterator[str]:
+    with served(site) as address:
         yield address
 
 
