@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from bs4 import Tag
 from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
 from sphinx.util.inventory import InventoryFile
 
 import attention_lib
@@ -113,7 +114,8 @@ def test_unknown_name_and_module_without_page_are_faults(tmp_path: Path) -> None
     parts += ["tools.site.api", "tools.site.code_links"]
     settings = {"extensions": parts, "root_doc": "book/api/index", "nitpicky": True}
     folders, said = [tmp_path / name for name in ("html", "trees")], io.StringIO()
-    Sphinx(tmp_path, None, *folders, "html", settings, None, said).build()
+    with docutils_namespace():
+        Sphinx(tmp_path, None, *folders, "html", settings, None, said).build()
     assert "torch.nn.No is in no list of book/elsewhere" in said.getvalue()
     assert "reference target not found: attention_lib.new" in said.getvalue()
     page = (tmp_path / "html/book/api/index.html").read_text()

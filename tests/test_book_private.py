@@ -60,10 +60,11 @@ def test_details_are_found_and_what_is_harmless_passes() -> None:
 
 def test_names_of_this_machine_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private.Path, "home", lambda: Path("/srv/homes/annabel"))
+    monkeypatch.setattr(private, "ROOT", Path("/srv/book"))
     monkeypatch.setattr(private.socket, "gethostname", lambda: "workhorse")
     monkeypatch.setattr(private, "own_names", own_names.__wrapped__)  # no memory
     monkeypatch.setenv("USER", "annab")
-    for name in ("annab", "annabel", "workhorse", "/srv/homes/annabel", private.ROOT):
+    for name in ("annab", "annabel", "workhorse", "/srv/homes/annabel", "/srv/book"):
         assert details(f"in {name}/x") == [f"a name of this machine: {str(name)!r}"]
     assert details("annabelle, workhorses, hannab") == []
     for word in ("max", "runner", "ubuntu", ""):  # tells nothing, as others have it

@@ -5,8 +5,11 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+
+from tools import browser
 
 ROOT = Path(__file__).resolve().parents[1]
 # Stands in for an interpreter and for the pip of the environment that it makes.

@@ -8,11 +8,13 @@ import ast
 import builtins
 import re
 import symtable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+import torch
 from nbformat import NotebookNode
 
 from tools.chapters import chapter_paths, notebook_path
@@ -76,7 +78,16 @@ def verdict(cell: str, before: list[str]) -> str:
     return str(eval(compile(ast.Expression(last.value), "check", "eval"), names, names))
 
 
+@pytest.fixture
+def usual_type() -> Iterator[None]:
+    """Chapter 8 computes in float64, and the next test must not."""
+    usual = torch.get_default_dtype()
+    yield
+    torch.set_default_dtype(usual)
+
+
 @each_chapter
+@pytest.mark.usefixtures("usual_type")
 def test_solutions_pass_their_checks(chapter: Path) -> None:
     notebook, exercises = solved(chapter)
     codes = [cell for cell in notebook.cells if cell.cell_type == "code"]

@@ -8,11 +8,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from sphinx.errors import ExtensionError
+
 from tools.address import colab_folder, page_links, repository_address
 from tools.site.hooks import when_built
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "book/_templates"
 NOTEBOOKS = "notebooks"
+OURS = {"404.html"}  # a page of its own, in place of none of the theme's
 
 
 def setup(app: Any) -> None:
@@ -20,6 +23,7 @@ def setup(app: Any) -> None:
     # "html": when the address changes, every page is written anew.
     app.add_config_value("book_address", None, "html", [str, type(None)])
     app.connect("config-inited", _configure)
+    app.connect("builder-inited", _compare_templates)
     # Before the theme tries its templates, at 500, to leave out those that are empty.
     app.connect("html-page-context", _add_tools, priority=400)
     when_built(app, _copy_notebooks)
@@ -29,6 +33,17 @@ def _configure(app: Any, config: Any) -> None:
     """Keep the address, or None; look for templates here before the theme's."""
     config.book_address = repository_address(Path(app.srcdir))
     config.templates_path = [str(TEMPLATES), *config.templates_path]
+
+
+def _compare_templates(app: Any) -> None:
+    """Refuse a template that no longer stands in for one of the theme's."""
+    if app.builder.format != "html":
+        return
+    folders = [Path(folder) for folder in app.builder.theme.get_theme_dirs()]
+    for path in TEMPLATES.rglob("*.html"):
+        name = path.relative_to(TEMPLATES)
+        if path.name not in OURS and not any([*f.glob(f"**/{name}")] for f in folders):
+            raise ExtensionError(f"the theme has no {name}: mend book/_templates")
 
 
 def _add_tools(
