@@ -376,6 +376,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(folder, printed, failures)
 
 
+@pytest.mark.slow
 def test_summary_of_parallel_workers(run: Run) -> None:
     for line in (
         "cells compared: 17 of 25; pictures: 3",

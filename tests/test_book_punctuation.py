@@ -26,6 +26,7 @@ APART = r"""() => {
 }"""
 
 
+@pytest.mark.slow
 def test_punctuation_stays_with_its_formula(browser: Browser) -> None:
     count, apart = 0, []
     with browser.new_page() as page:

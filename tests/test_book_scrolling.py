@@ -15,6 +15,7 @@ REACHED = ".bd-article :is(pre, .katex-display)[tabindex='0']"
 WIDE = '<span class="katex-display"><span style="display:block;width:900px">x</span>'
 
 
+@pytest.mark.slow
 def test_what_scrolls_is_reached_by_keyboard(browser: Browser) -> None:
     with browser.new_page(viewport={"width": 375, "height": 800}) as page:
         page.goto((SITE / "chapters/04-multi-head.html").as_uri())

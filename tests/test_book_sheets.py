@@ -30,6 +30,7 @@ SWAP = """(address) => new Promise((done) => {
 })"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["chapters/01-toy-attention", "book/index", "search"])
 def test_pages_look_as_with_the_whole_sheet(browser: Browser, name: str) -> None:
     with browser.new_page() as page:

@@ -130,6 +130,7 @@ def test_terms_are_plain_links_without_scripts(browser: Browser) -> None:
         page.wait_for_url("**/glossary.html#term-mask")
 
 
+@pytest.mark.slow
 def test_card_has_no_accessibility_fault(page: Page) -> None:
     term(page).hover()
     expect(card(page)).to_be_visible()
