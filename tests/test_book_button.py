@@ -108,6 +108,8 @@ SETTINGS_OF_THE_SITE: dict[str, Any] = {
     "html_title": "Welcome",
     "extensions": ["myst_parser", "tools.site.launch", "tools.site.head"],
     "myst_enable_extensions": ["dollarmath"],
+    # Else myst_parser writes into Sphinx's own default, for every later build here.
+    "source_suffix": {".md": "markdown"},
     "exclude_patterns": ["notebooks"],
     "html_theme": "sphinx_book_theme",
     "root_doc": "book/index",

@@ -25,6 +25,8 @@ extensions = ["myst_parser", "tools.site.formulas"]
 myst_enable_extensions = ["amsmath", "dollarmath"]
 html_math_renderer = "katex"
 html_theme = "basic"
+# Else myst_parser writes into Sphinx's own default, for every later build of this process.
+source_suffix = {".md": "markdown"}
 """
 INDEX = r"""# On $a^2$
 
