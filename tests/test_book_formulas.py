@@ -25,7 +25,7 @@ extensions = ["myst_parser", "tools.site.formulas"]
 myst_enable_extensions = ["amsmath", "dollarmath"]
 html_math_renderer = "katex"
 html_theme = "basic"
-# Else myst_parser writes into Sphinx's own default, for every later build of this process.
+# Else myst_parser writes into Sphinx's own default, for every later build here.
 source_suffix = {".md": "markdown"}
 """
 INDEX = r"""# On $a^2$
