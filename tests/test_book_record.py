@@ -125,6 +125,22 @@ def test_update_after_a_change_of_prose_executes_nothing_and_keeps_outputs(
     assert load(root).cells[1].outputs[0].text == "kept"
 
 
+def test_interrupted_write_leaves_the_old_record(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_records(root)
+    before, kept = text(root), load(root)
+    kept.cells[0].source = "new"
+
+    def killed(self: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store(root / "chapters/01-one.md", kept)
+    assert text(root) == before
+
+
 # How it is executed. Starting a kernel takes a second, so one run serves these tests.
 
 CELLS = {

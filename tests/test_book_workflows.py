@@ -66,6 +66,17 @@ def test_parts_hold_every_notebook_once() -> None:
         assert sorted(seen.split()) == sorted(notebooks)
 
 
+@pytest.mark.parametrize(("flow", "name"), JOBS)
+def test_job_ends_after_the_limits_of_its_steps(flow: str, name: str) -> None:
+    job = WORKFLOWS[flow]["jobs"][name]
+    if "uses" in job:  # another workflow, whose jobs have their limits
+        return
+    limits = [step.get("timeout-minutes", 0) for step in job["steps"]]
+    for row in job.get("strategy", {}).get("matrix", {}).get("include", [{}]):
+        known = [row["minutes"] if "matrix.minutes" in str(it) else it for it in limits]
+        assert sum(known) < job["timeout-minutes"] <= 110
+
+
 def test_gpu_runs_code_of_main_only_and_before_it_is_published() -> None:
     flow = WORKFLOWS["gpu"]
     assert set(flow[True]) == {"workflow_call", "schedule", "workflow_dispatch"}
