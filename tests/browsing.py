@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import axe_playwright_python
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, Request, sync_playwright
 
 from tools.browser import FLAGS, find_browser
 from tools.chapters import ROOT, SITE, chapter_paths, site_pages
@@ -193,7 +193,12 @@ def listen(page: Page) -> list[str]:
 
     page.on("pageerror", lambda error: note("page error", str(error)))
     page.on("request", lambda sent: request(sent.url))
-    page.on("requestfailed", lambda sent: note("failed request", sent.url))
+
+    def failed(sent: Request) -> None:
+        if sent.failure != "net::ERR_ABORTED":  # the test went on to the next page
+            note("failed request", sent.url)
+
+    page.on("requestfailed", failed)
     page.on(
         "response",
         lambda got: note("failed request", got.url) if got.status >= 400 else None,
