@@ -18,9 +18,12 @@ from torch.utils.data import DataLoader, Dataset
 from attention_lib.reproducibility import seeded
 from attention_lib.validation import (
     check_ids,
+    check_not_negative,
+    check_path,
     check_positive,
     check_text,
     check_texts,
+    check_token_texts,
     check_window_sizes,
 )
 
@@ -148,14 +151,16 @@ def read_text(path: str | Path, *, encoding: str = "utf-8") -> str:
     """Reads a text file of your own.
 
     Raises:
+        TypeError: a path that is neither a str nor a Path.
         ValueError: an empty file; bytes that the encoding does not know.
     """
-    content = Path(path).read_bytes()
+    path = check_path(path)
+    content = path.read_bytes()
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{Path(path).name} is not {encoding}: byte {content[error.start]:#04x} at "
+            f"{path.name} is not {encoding}: byte {content[error.start]:#04x} at "
             f'{error.start}; try encoding="cp1252", or save it as UTF-8'
         ) from error
     check_texts([text])
@@ -200,13 +205,18 @@ class SlidingWindowDataset(Dataset[Tensor]):
 
 
 def pad_texts(
-    texts: list[Int[Tensor, " _"]],
+    texts: Sequence[Int[Tensor, " _"]],
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, " B"]]:
     """Puts texts of different lengths into one batch, padded on the right.
 
     Returns:
         Ids, 0 where there is no token, and how many tokens each text has.
+
+    Raises:
+        TypeError: texts that are not tensors of whole numbers.
+        ValueError: no text; a text with another number of axes than one.
     """
+    texts = check_token_texts(texts)
     lengths = torch.tensor([len(text) for text in texts], device=texts[0].device)
     return torch.nn.utils.rnn.pad_sequence(texts, batch_first=True), lengths
 
@@ -225,10 +235,14 @@ def make_loader(
         seed: shuffles, the same way for the same seed; in order when left out.
 
     Raises:
-        TypeError: a batch size that is not an int.
-        ValueError: a batch size below 1.
+        TypeError: a batch size or a seed that is not an int; texts that are not
+            tensors of whole numbers.
+        ValueError: a batch size below 1; no text.
     """
     check_positive(batch_size=batch_size)
+    check_not_negative(seed=0 if seed is None else seed)
+    if not isinstance(texts, Dataset):  # each batch of one is checked when it comes
+        check_token_texts(texts)
     return DataLoader(
         texts,  # type: ignore[arg-type]  # a list has all that is asked of it
         batch_size,

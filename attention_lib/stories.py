@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from attention_lib.validation import check_positive
+from attention_lib.validation import check_not_negative, check_positive
 
 NAMES = ("ana", "ben", "eva", "ida", "leo", "max", "mia", "tom")
 COLOURS = ("black", "blue", "green", "grey", "red", "white")
@@ -164,10 +164,11 @@ def make_stories(count: int, seed: int) -> list[Story]:
     """Draws stories, the same ones for the same seed on every machine.
 
     Raises:
-        TypeError: a count that is not an int.
-        ValueError: a count below 1.
+        TypeError: a count or a seed that is not an int.
+        ValueError: a count below 1; a seed below 0.
     """
     check_positive(count=count)
+    check_not_negative(seed=seed)
     rng = random.Random(seed)
     stories = []
     for _ in range(count):
