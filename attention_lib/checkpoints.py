@@ -126,7 +126,7 @@ def _checksum(state: dict[str, Tensor], settings: str) -> str:
 def _check_settings(training: Training, saved: dict[str, Any]) -> None:
     """Refuses a file that was saved with other settings, and says which."""
     now = _settings(training)
-    _check_groups(saved.pop("groups"), now.pop("groups"))
+    groups = saved.pop("groups"), now.pop("groups")
     if unknown := sorted(saved.keys() - now.keys()):
         raise ValueError(
             f"the run was saved with {unknown[0]}={saved[unknown[0]]}, which this "
@@ -138,6 +138,7 @@ def _check_settings(training: Training, saved: dict[str, Any]) -> None:
             f"the run was saved with {', '.join(f'{n}={saved.get(n)}' for n in other)};"
             f" this one has {', '.join(f'{n}={now[n]}' for n in other)}"
         )
+    _check_groups(*groups)
 
 
 def _check_groups(saved: dict[str, Any], now: dict[str, Any]) -> None:
