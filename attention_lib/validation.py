@@ -283,6 +283,8 @@ def check_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
     """
     check_instance("model", model, nn.Module)
     _check_batch(token_ids, lengths)
+    weight = next(model.parameters(), None)
+    _check_same_device("token_ids", token_ids, "the model", weight)
     check_fits(model, token_ids, token_ids.shape[1])
     longest = token_ids.shape[1]
     if lengths is not None and not lengths.is_meta:

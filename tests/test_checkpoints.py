@@ -311,11 +311,12 @@ import os, random, signal, sys, time
 from pathlib import Path
 import torch
 from tests.test_checkpoints import TEXTS, CONFIG
-from attention_lib import Training, load_checkpoint, save_checkpoint
+from attention_lib.checkpoints import load_checkpoint, save_checkpoint
+from attention_lib.training import Training
 
 folder, moments, left = Path(sys.argv[1]), random.Random(0), 0
 model = torch.nn.Embedding(7, 7)
-model.wide = torch.nn.Parameter(torch.zeros(100_000))
+model.wide = torch.nn.Parameter(torch.zeros(2_000_000))
 training = Training(model, TEXTS, CONFIG)
 save_checkpoint(training, folder / "run")
 for number in range(1, 51):
@@ -324,7 +325,7 @@ for number in range(1, 51):
         training.losses = [float(number)]
         while True:
             save_checkpoint(training, folder / "run")
-    time.sleep(0.01 * moments.random())
+    time.sleep(0.03 * moments.random())
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     left += len(list(folder.iterdir())) - 1
