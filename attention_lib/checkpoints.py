@@ -119,7 +119,7 @@ def _checksum(state: dict[str, Tensor], settings: str) -> str:
     for name, tensor in sorted(state.items()):
         total = zlib.crc32(f"{name} {tensor.dtype} {[*tensor.shape]}".encode(), total)
         plain = tensor.cpu().contiguous().flatten().view(torch.uint8)
-        total = zlib.crc32(plain.numpy(), total)
+        total = zlib.crc32(plain.numpy().data, total)
     return str(total)
 
 
@@ -198,7 +198,7 @@ def _settings(training: Training) -> dict[str, Any]:
     ends = str([len(text) for text in training.texts])
     checksum = zlib.crc32(ends.encode(), zlib.crc32(ids.tobytes()))
     names = {parameter: name for name, parameter in _learning(training).items()}
-    groups = {}
+    groups: dict[str, dict[str, Any]] = {}
     for group in training.optimizer.param_groups:
         # Each step sets the learning rate anew.
         options = {k: v for k, v in group.items() if k not in ("params", "lr")}
@@ -209,7 +209,7 @@ def _settings(training: Training) -> dict[str, Any]:
         "optimizer": type(training.optimizer).__name__,
         "groups": groups,
     }
-    return json.loads(json.dumps(settings, default=str))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(settings, default=str))
 
 
 def _fields(training: Training, *, defaults: bool = False) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A tokenizer turns a text into ids and back. Shapes: B batch, T length.
 import math
 from collections import Counter
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from statistics import fmean
 
@@ -198,6 +199,8 @@ class SlidingWindowDataset(Dataset[Tensor]):
         return 1 + math.ceil((len(self.token_ids) - 1 - step) / self.stride)
 
     def __getitem__(self, index: int) -> Int[Tensor, " T"]:
+        if not isinstance(index, Integral):
+            raise TypeError(f"index must be an int; got {index!r}")
         if not -len(self) <= index < len(self):
             raise IndexError(f"window {index} of {len(self)}")
         start = index % len(self) * self.stride
@@ -274,8 +277,8 @@ def ngram_surprises(
         ValueError: a size below 1; an id outside the vocabulary.
     """
     check_positive(vocab_size=vocab_size, orders=orders)
-    check_ids(token_ids, vocab_size)
-    check_ids(held_out, vocab_size)
+    check_ids(token_ids, vocab_size, "token_ids")
+    check_ids(held_out, vocab_size, "held_out")
     probabilities = [1 / vocab_size] * len(held_out)
     surprises = [[math.log(vocab_size)] * len(held_out)]
     for order in range(1, orders + 1):
@@ -297,9 +300,9 @@ def ngram_losses(
         TypeError: see ``ngram_surprises``.
         ValueError: likewise, and where ``held_out`` is empty.
     """
+    surprises = ngram_surprises(token_ids, held_out, vocab_size, orders)
     if len(held_out) == 0:
         raise ValueError("held_out is empty: there is nothing to predict")
-    surprises = ngram_surprises(token_ids, held_out, vocab_size, orders)
     return [fmean(each) for each in surprises]
 
 

@@ -48,7 +48,7 @@ def pick_token(
     """
     check_sampling(temperature, top_k, top_p)
     check_generator(generator)
-    check_next_scores(logits)
+    check_next_scores(logits, temperature)
     if temperature == 0:
         return logits.argmax(dim=-1)
     scores = logits.cpu().double()

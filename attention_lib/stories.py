@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from attention_lib.validation import check_not_negative, check_positive
+from attention_lib.validation import check_instance, check_not_negative, check_positive
 
 NAMES = ("ana", "ben", "eva", "ida", "leo", "max", "mia", "tom")
 COLOURS = ("black", "blue", "green", "grey", "red", "white")
@@ -58,6 +58,7 @@ class Teller:
     """
 
     def __init__(self, rng: random.Random) -> None:
+        check_instance("rng", rng, random.Random)
         self.rng = rng
         self.words: list[str] = []
         self.surprises: list[float] = []
@@ -187,6 +188,8 @@ def expected(part: Callable[..., None], *arguments: Any) -> tuple[float, float]:
     Returns:
         Words a story, and nats a story.
     """
+    if not callable(part):
+        raise TypeError(f"part must be a function that tells; got {part!r}")
     length = entropy = 0.0
     ahead: list[list[int]] = [[]]
     while ahead:

@@ -26,8 +26,8 @@ from attention_lib.validation import (
     check_not_negative,
     check_positive,
     check_run,
-    check_schedule,
     check_token_texts,
+    check_warmup,
 )
 
 
@@ -108,7 +108,8 @@ def train_step(
         optimizer.zero_grad()
         raise ValueError(
             f"the gradient has the length {norm.item()}, though the loss is "
-            f"{loss.item():.3g}: look for a root of 0, a division by 0 or a half type"
+            f"{loss.item():.3g}: look for the square root of 0, for a division by 0, "
+            "and for numbers that float16 cannot hold"
         )
     optimizer.step()
     return loss.item()
@@ -126,7 +127,7 @@ def warmup_cosine(step: int, *, warmup: int, steps: int) -> float:
         TypeError: a number that is not an int.
         ValueError: a step below 0; a warm-up that is longer than the run.
     """
-    check_schedule(step, warmup, steps)
+    check_warmup(step, warmup, steps)
     if step < warmup:
         return (step + 1) / warmup
     done = min(1.0, (step - warmup) / (steps - warmup))
@@ -210,7 +211,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98)
         )
-        self._order: tuple[int, list[int]] = -1, []  # an epoch, and its texts
+        self._order = -1, torch.empty(0)  # an epoch, and the order of its texts
 
     def run(self, until: int | None = None) -> None:
         """Makes the steps that are missing, with a progress bar.
@@ -254,10 +255,10 @@ class Training:
         if self._order[0] != epoch:
             generator = seeded(self.config.seed + epoch)
             order = torch.randperm(len(self.texts), generator=generator)
-            self._order = epoch, order.tolist()
-        chosen = self._order[1][place * size :][:size]
+            self._order = epoch, order
+        chosen = self._order[1][place * size :][:size].tolist()
         token_ids, lengths = pad_texts([self.texts[i] for i in chosen])
-        device = device_of(self.model)
+        device = _device_of(self.model)
         return token_ids.to(device), lengths.to(device)
 
 
@@ -307,7 +308,7 @@ def evaluate(
     if not texts:
         raise ValueError("no text has two tokens: there is no next token to predict")
     check_fits(model, torch.cat(texts), max(len(text) for text in texts))
-    device = device_of(model)
+    device = _device_of(model)
     total, targets = 0.0, 0
     with evaluation_mode(model):
         for start in range(0, len(texts), batch_size):
@@ -319,6 +320,6 @@ def evaluate(
     return total / targets
 
 
-def device_of(model: nn.Module) -> torch.device:
+def _device_of(model: nn.Module) -> torch.device:
     """Gives the device of a model's first weight; the CPU where it has none."""
     return next(model.parameters(), torch.empty(0)).device

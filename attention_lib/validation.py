@@ -381,13 +381,13 @@ def check_run(config: Any) -> None:
         ValueError: a number below its least; a warm-up that is longer than the run.
     """
     check_positive(steps=config.steps, batch_size=config.batch_size)
-    check_schedule(0, config.warmup, config.steps)
+    check_warmup(0, config.warmup, config.steps)
     check_above_zero(learning_rate=config.learning_rate)
     check_max_grad_norm(config.max_grad_norm)
     check_not_negative(seed=config.seed)
 
 
-def check_schedule(step: int, warmup: int, steps: int) -> None:
+def check_warmup(step: int, warmup: int, steps: int) -> None:
     """Checks the numbers that a schedule of the learning rate is made from.
 
     Raises:
@@ -455,20 +455,25 @@ def check_path(path: Any) -> Path:
     return Path(path)
 
 
-def check_ids(ids: Any, vocab_size: int) -> list[int]:
+def check_ids(ids: Any, vocab_size: int, name: str = "ids") -> list[int]:
     """Checks that a tokenizer knows these ids, and gives them as plain numbers.
+
+    Args:
+        ids: whole numbers in one row.
+        vocab_size: how many ids there are.
+        name: what the caller's argument is called.
 
     Raises:
         TypeError: not whole numbers in one row.
         ValueError: an id below 0, or of ``vocab_size`` and more.
     """
-    _check_row("ids", ids)
+    _check_row(name, ids)
     plain = [int(i) for i in ids]
     wrong = [i for i in plain if not 0 <= i < vocab_size]
     if wrong:
         raise ValueError(
-            f"ids must lie between 0 and {vocab_size - 1}; got {wrong[0]}: were they "
-            "made by another tokenizer?"
+            f"{name} must lie between 0 and {vocab_size - 1}; got {wrong[0]}: were "
+            "they made by another tokenizer?"
         )
     return plain
 
@@ -585,12 +590,13 @@ def check_generator(generator: Any) -> None:
         raise TypeError(f"generator must be on the cpu; got {generator.device}")
 
 
-def check_next_scores(logits: Any) -> None:
+def check_next_scores(logits: Any, temperature: float) -> None:
     """Checks the scores that a token is picked from, values too, except on ``meta``.
 
     Raises:
         TypeError: no tensor of floats.
-        ValueError: not (B, V), or an empty axis; nan or inf, or no finite score.
+        ValueError: not (B, V), or an empty axis; nan or inf, or no finite score; no
+            numbers to draw by, on ``meta``.
     """
     _check_floats("logits", logits)
     if logits.ndim != 2 or 0 in logits.shape:
@@ -598,6 +604,8 @@ def check_next_scores(logits: Any) -> None:
             f"logits must be (batch, vocabulary); got {tuple(logits.shape)}: write the "
             "scores of a single text as one row, `logits[None, :]`"
         )
+    if temperature and logits.is_meta:
+        raise ValueError("logits on meta have no numbers: only temperature 0 works")
     # A row's largest score is nan where it holds nan, and -inf where nothing is finite.
     if not logits.is_meta and not logits.amax(dim=-1).isfinite().all():
         raise ValueError("logits hold nan or inf: no token can be picked from them")
