@@ -1,32 +1,51 @@
 """Stop a training run, and resume it as if it had never stopped.
 
-One file holds all that the next step depends on: the weights, the optimiser's memory,
-the losses so far and the state of torch's generator on the CPU.
+One file holds all that the next step depends on: the weights and buffers, the
+optimizer's memory, the losses so far and the state of torch's generator on the CPU.
 """
 
+import dataclasses
 import json
 import os
 import zlib
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from attention_lib.training import Training
+from attention_lib.validation import check_instance, check_path
 
-FORMAT = "attention_lib training 1"
+FORMAT = "attention_lib training 2"
 
 
 def save_checkpoint(training: Training, path: str | Path) -> None:
-    """Writes a run to a file; what stood there stays until the new one is complete."""
-    path = Path(path)
-    metadata = {"format": FORMAT, "settings": json.dumps(_settings(training))}
+    """Writes a run to a file; what stood there stays until the new one is complete.
+
+    It writes to ``NAME.unfinished`` beside the file, and renames that when all is on
+    the disk. A process that is killed in between leaves it there; the next save to the
+    same path replaces it.
+
+    Raises:
+        TypeError: no ``Training``; a path that is neither a str nor a Path; an
+            optimizer that remembers something else than tensors.
+        ValueError: an optimizer with a weight that is not the model's.
+        OSError: the file cannot be written; the last one stays.
+    """
+    check_instance("training", training, Training)
+    path = check_path(path)
+    state, settings = _state(training), json.dumps(_settings(training))
+    metadata = {"format": FORMAT, "settings": settings}
+    content = save(state, metadata | {"checksum": _checksum(state, settings)})
     unfinished = path.with_name(path.name + ".unfinished")
     try:
-        save_file(_state(training), unfinished, metadata)
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # else the new name could reach the disk first
         os.replace(unfinished, path)  # at once, or not at all
     finally:
         unfinished.unlink(missing_ok=True)
@@ -35,60 +54,104 @@ def save_checkpoint(training: Training, path: str | Path) -> None:
 def load_checkpoint(training: Training, path: str | Path) -> None:
     """Takes a run up where a file left it; on any error nothing is changed.
 
+    A setting that the file does not know, since it is newer, must have its default.
+
     Args:
-        training: made like the one that was saved: same model, texts and settings.
+        training: made like the one that was saved: same model, texts, settings and
+            parameter groups.
         path: the file.
 
     Raises:
+        TypeError: no ``Training``; a path that is neither a str nor a Path.
         FileNotFoundError: there is no such file.
-        ValueError: a file that is half written, or from elsewhere; another model,
-            other texts or settings.
+        ValueError: a file that is half written, damaged or from elsewhere; another
+            model, other texts, settings or parameter groups.
     """
-    metadata, state = _read(Path(path))
-    saved, now = json.loads(metadata.get("settings", "{}")), _settings(training)
-    other = [name for name in now if saved.get(name) != now[name]]
-    if other:
-        raise ValueError(
-            f"the run was saved with {', '.join(f'{n}={saved.get(n)}' for n in other)};"
-            f" this one has {', '.join(f'{n}={now[n]}' for n in other)}"
-        )
-    own = {f"model.{name}": p for name, p in training.model.named_parameters()}
+    check_instance("training", training, Training)
+    settings, state = _read(check_path(path))
+    _check_settings(training, settings)
+    own = _tensors(training.model)
     kept = {n: (t.shape, t.dtype) for n, t in state.items() if n.startswith("model.")}
-    if kept != {name: (p.shape, p.dtype) for name, p in own.items()}:
+    if kept != {name: (t.shape, t.dtype) for name, t in own.items()}:
         raise ValueError(
             "the run was saved with another model: build it from the same ModelConfig"
         )
-    with torch.no_grad():
-        for name, parameter in own.items():
-            parameter.copy_(state[name])
     memory: dict[int, dict[str, Tensor]] = {}
-    for number, name in enumerate(own):
+    for number, name in enumerate(_learning(training)):
         prefix = f"optimizer.{name}:"
         found = {n: t for n, t in state.items() if n.startswith(prefix)}
         if found:
             memory[number] = {n.removeprefix(prefix): t for n, t in found.items()}
     groups = training.optimizer.state_dict()["param_groups"]
+    torch.Generator().set_state(state["random"])  # refuses what is no state of one
+    # From here on there is nothing left to refuse.
     training.optimizer.load_state_dict({"state": memory, "param_groups": groups})
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(state[name])
     training.losses = state["losses"].tolist()
     torch.set_rng_state(state["random"])
 
 
-def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Gives the settings and tensors of a file whose checksum is right."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {path.name}")
+    damaged = f"{path.name} is half written or damaged ({{}}): take an earlier one"
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise ValueError(
-            f"{path.name} is half written or damaged ({error}): take an earlier one"
-        ) from error
-    if metadata.get("format") != FORMAT or not {"losses", "random"} <= state.keys():
+        raise ValueError(damaged.format(error)) from error
+    if metadata.get("format") != FORMAT:
         raise ValueError(
             f"{path.name} is no checkpoint of this book: it does not say {FORMAT!r}"
         )
-    return metadata, state
+    settings = metadata.get("settings", "")
+    if metadata.get("checksum") != _checksum(state, settings):
+        raise ValueError(damaged.format("its checksum differs"))
+    return json.loads(settings), state
+
+
+def _checksum(state: dict[str, Tensor], settings: str) -> str:
+    total = zlib.crc32(settings.encode())
+    for name, tensor in sorted(state.items()):
+        total = zlib.crc32(f"{name} {tensor.dtype} {[*tensor.shape]}".encode(), total)
+        plain = tensor.cpu().contiguous().flatten().view(torch.uint8)
+        total = zlib.crc32(plain.numpy().data, total)
+    return str(total)
+
+
+def _check_settings(training: Training, saved: dict[str, Any]) -> None:
+    """Refuses a file that was saved with other settings, and says which."""
+    now = _settings(training)
+    groups = saved.pop("groups"), now.pop("groups")
+    if unknown := sorted(saved.keys() - now.keys()):
+        raise ValueError(
+            f"the run was saved with {unknown[0]}={saved[unknown[0]]}, which this "
+            "version does not know: load it with the version that saved it"
+        )
+    saved = _fields(training, defaults=True) | saved
+    if other := [name for name in now if saved.get(name) != now[name]]:
+        raise ValueError(
+            f"the run was saved with {', '.join(f'{n}={saved.get(n)}' for n in other)};"
+            f" this one has {', '.join(f'{n}={now[n]}' for n in other)}"
+        )
+    _check_groups(*groups)
+
+
+def _check_groups(saved: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuses another choice of weights that learn, or other options for one."""
+    for name in sorted(saved.keys() | now.keys()):
+        was, has = saved.get(name, {"learns": False}), now.get(name, {"learns": False})
+        # An option that only one version of PyTorch knows says nothing.
+        for key in sorted(was.keys() & has.keys()):
+            if was[key] != has[key]:
+                raise ValueError(
+                    f"the run was saved with {key}={was[key]} for {name}; this one has "
+                    f"{has[key]}: make the same parameter groups"
+                )
 
 
 def _state(training: Training) -> dict[str, Tensor]:
@@ -97,17 +160,69 @@ def _state(training: Training) -> dict[str, Tensor]:
         "losses": torch.tensor(training.losses, dtype=torch.float64),
         "random": torch.get_rng_state(),
     }
-    for name, parameter in training.model.named_parameters():
-        state[f"model.{name}"] = parameter.detach()
-        for key, value in training.optimizer.state[parameter].items():
-            state[f"optimizer.model.{name}:{key}"] = value
-    return state
+    # Copies, since a file holds no two tensors that share their numbers.
+    state |= {n: t.detach().clone() for n, t in _tensors(training.model).items()}
+    for name, parameter in _learning(training).items():
+        for key, value in training.optimizer.state.get(parameter, {}).items():
+            if value is None:  # momentum that has not begun
+                continue
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"the optimizer remembers {key}={value!r} for {name}: a checkpoint "
+                    "holds tensors only"
+                )
+            state[f"optimizer.{name}:{key}"] = value.clone()
+    return {name: tensor.contiguous() for name, tensor in state.items()}
 
 
-def _settings(training: Training) -> dict[str, int | float | str]:
-    """Gives what must be the same when the run goes on."""
-    ids = torch.cat(list(training.texts)).cpu().numpy()
-    return asdict(training.config) | {
-        "model": str(getattr(training.model, "config", "")),
-        "texts": f"{len(training.texts)} (checksum {zlib.crc32(ids.tobytes())})",
+def _tensors(model: torch.nn.Module) -> dict[str, Tensor]:
+    """Gives weights and buffers by name, each once; not those that are not kept."""
+    kept = model.state_dict().keys()
+    named = [*model.named_parameters(), *model.named_buffers()]
+    return {f"model.{name}": tensor for name, tensor in named if name in kept}
+
+
+def _learning(training: Training) -> dict[str, Tensor]:
+    """Gives the optimizer's weights by name, in its own order."""
+    names = {p: f"model.{name}" for name, p in training.model.named_parameters()}
+    groups = training.optimizer.param_groups
+    learning = [p for group in groups for p in group["params"]]
+    if not names.keys() >= {*learning}:
+        raise ValueError("the optimizer holds a weight that is not the model's")
+    return {names[parameter]: parameter for parameter in learning}
+
+
+def _settings(training: Training) -> dict[str, Any]:
+    """Gives what must be the same when the run goes on, as JSON knows it."""
+    ids = torch.cat(training.texts).cpu().numpy()
+    ends = str([len(text) for text in training.texts])
+    checksum = zlib.crc32(ends.encode(), zlib.crc32(ids.tobytes()))
+    names = {parameter: name for name, parameter in _learning(training).items()}
+    groups: dict[str, dict[str, Any]] = {}
+    for group in training.optimizer.param_groups:
+        # Each step sets the learning rate anew.
+        options = {k: v for k, v in group.items() if k not in ("params", "lr")}
+        groups |= {names[p]: {"learns": True} | options for p in group["params"]}
+    settings = {
+        **_fields(training),
+        "texts": f"{len(training.texts)} (checksum {checksum})",
+        "optimizer": type(training.optimizer).__name__,
+        "groups": groups,
     }
+    return json.loads(json.dumps(settings, default=str))
+
+
+def _fields(training: Training, *, defaults: bool = False) -> dict[str, Any]:
+    """Gives the fields of the run's config and of the model's, or their defaults."""
+    found: dict[str, Any] = {}
+    model = getattr(training.model, "config", "")
+    for owner, config in [("", training.config), ("model.", model)]:
+        if not dataclasses.is_dataclass(config):
+            found["model"] = str(config)
+            continue
+        for field in dataclasses.fields(config):
+            if not defaults:
+                found[owner + field.name] = getattr(config, field.name)
+            elif field.default is not dataclasses.MISSING:
+                found[owner + field.name] = field.default
+    return found

@@ -6,6 +6,7 @@ A tokenizer turns a text into ids and back. Shapes: B batch, T length.
 import math
 from collections import Counter
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from statistics import fmean
 
@@ -18,9 +19,12 @@ from torch.utils.data import DataLoader, Dataset
 from attention_lib.reproducibility import seeded
 from attention_lib.validation import (
     check_ids,
+    check_not_negative,
+    check_path,
     check_positive,
     check_text,
     check_texts,
+    check_token_texts,
     check_window_sizes,
 )
 
@@ -148,14 +152,16 @@ def read_text(path: str | Path, *, encoding: str = "utf-8") -> str:
     """Reads a text file of your own.
 
     Raises:
+        TypeError: a path that is neither a str nor a Path.
         ValueError: an empty file; bytes that the encoding does not know.
     """
-    content = Path(path).read_bytes()
+    path = check_path(path)
+    content = path.read_bytes()
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{Path(path).name} is not {encoding}: byte {content[error.start]:#04x} at "
+            f"{path.name} is not {encoding}: byte {content[error.start]:#04x} at "
             f'{error.start}; try encoding="cp1252", or save it as UTF-8'
         ) from error
     check_texts([text])
@@ -193,6 +199,8 @@ class SlidingWindowDataset(Dataset[Tensor]):
         return 1 + math.ceil((len(self.token_ids) - 1 - step) / self.stride)
 
     def __getitem__(self, index: int) -> Int[Tensor, " T"]:
+        if not isinstance(index, Integral):
+            raise TypeError(f"index must be an int; got {index!r}")
         if not -len(self) <= index < len(self):
             raise IndexError(f"window {index} of {len(self)}")
         start = index % len(self) * self.stride
@@ -200,13 +208,18 @@ class SlidingWindowDataset(Dataset[Tensor]):
 
 
 def pad_texts(
-    texts: list[Int[Tensor, " _"]],
+    texts: Sequence[Int[Tensor, " _"]],
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, " B"]]:
     """Puts texts of different lengths into one batch, padded on the right.
 
     Returns:
         Ids, 0 where there is no token, and how many tokens each text has.
+
+    Raises:
+        TypeError: texts that are not tensors of whole numbers.
+        ValueError: no text; a text with another number of axes than one.
     """
+    texts = check_token_texts(texts)
     lengths = torch.tensor([len(text) for text in texts], device=texts[0].device)
     return torch.nn.utils.rnn.pad_sequence(texts, batch_first=True), lengths
 
@@ -225,10 +238,14 @@ def make_loader(
         seed: shuffles, the same way for the same seed; in order when left out.
 
     Raises:
-        TypeError: a batch size that is not an int.
-        ValueError: a batch size below 1.
+        TypeError: a batch size or a seed that is not an int; texts that are not
+            tensors of whole numbers.
+        ValueError: a batch size below 1; no text.
     """
     check_positive(batch_size=batch_size)
+    check_not_negative(seed=0 if seed is None else seed)
+    if not isinstance(texts, Dataset):  # each batch of one is checked when it comes
+        check_token_texts(texts)
     return DataLoader(
         texts,  # type: ignore[arg-type]  # a list has all that is asked of it
         batch_size,
@@ -260,8 +277,8 @@ def ngram_surprises(
         ValueError: a size below 1; an id outside the vocabulary.
     """
     check_positive(vocab_size=vocab_size, orders=orders)
-    check_ids(token_ids, vocab_size)
-    check_ids(held_out, vocab_size)
+    check_ids(token_ids, vocab_size, "token_ids")
+    check_ids(held_out, vocab_size, "held_out")
     probabilities = [1 / vocab_size] * len(held_out)
     surprises = [[math.log(vocab_size)] * len(held_out)]
     for order in range(1, orders + 1):
@@ -283,9 +300,9 @@ def ngram_losses(
         TypeError: see ``ngram_surprises``.
         ValueError: likewise, and where ``held_out`` is empty.
     """
+    surprises = ngram_surprises(token_ids, held_out, vocab_size, orders)
     if len(held_out) == 0:
         raise ValueError("held_out is empty: there is nothing to predict")
-    surprises = ngram_surprises(token_ids, held_out, vocab_size, orders)
     return [fmean(each) for each in surprises]
 
 

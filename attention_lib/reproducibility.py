@@ -9,6 +9,8 @@ import os
 import numpy as np
 import torch
 
+from attention_lib.validation import check_not_negative
+
 # Read once, when a process starts, so whoever starts the process sets it: the recorder,
 # the comparison, CI. cuBLAS needs the first to repeat itself; a second thread would
 # change the order in which sums are taken, and so their last digits. A progress bar
@@ -25,7 +27,12 @@ def seeded(seed: int) -> torch.Generator:
 
     >>> torch.randn(2, generator=seeded(0)).equal(torch.randn(2, generator=seeded(0)))
     True
+
+    Raises:
+        TypeError: a seed that is not an int.
+        ValueError: a seed below 0, or of 2⁶³ and more.
     """
+    check_not_negative(seed=seed)
     return torch.Generator(device="cpu").manual_seed(seed)
 
 
@@ -53,7 +60,12 @@ def make_repeatable(seed: int = 0) -> torch.device:
 
     Seeds torch, asks for kernels that repeat, turns TF32 off (it rounds to ten bits),
     and prints few digits. NumPy is seeded where it is used, by ``default_rng(seed)``.
+
+    Raises:
+        TypeError: a seed that is not an int.
+        ValueError: a seed below 0, or of 2⁶³ and more.
     """
+    check_not_negative(seed=seed)
     # A notebook's own kernel may not have been started with it; it is early enough
     # until the first product on a GPU.
     cublas = "CUBLAS_WORKSPACE_CONFIG"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from attention_lib.validation import check_positive
+from attention_lib.validation import check_instance, check_not_negative, check_positive
 
 NAMES = ("ana", "ben", "eva", "ida", "leo", "max", "mia", "tom")
 COLOURS = ("black", "blue", "green", "grey", "red", "white")
@@ -58,6 +58,7 @@ class Teller:
     """
 
     def __init__(self, rng: random.Random) -> None:
+        check_instance("rng", rng, random.Random)
         self.rng = rng
         self.words: list[str] = []
         self.surprises: list[float] = []
@@ -164,10 +165,11 @@ def make_stories(count: int, seed: int) -> list[Story]:
     """Draws stories, the same ones for the same seed on every machine.
 
     Raises:
-        TypeError: a count that is not an int.
-        ValueError: a count below 1.
+        TypeError: a count or a seed that is not an int.
+        ValueError: a count below 1; a seed below 0.
     """
     check_positive(count=count)
+    check_not_negative(seed=seed)
     rng = random.Random(seed)
     stories = []
     for _ in range(count):
@@ -186,6 +188,8 @@ def expected(part: Callable[..., None], *arguments: Any) -> tuple[float, float]:
     Returns:
         Words a story, and nats a story.
     """
+    if not callable(part):
+        raise TypeError(f"part must be a function that tells; got {part!r}")
     length = entropy = 0.0
     ahead: list[list[int]] = [[]]
     while ahead:

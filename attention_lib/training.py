@@ -4,19 +4,31 @@ Shapes: B batch, T length, V vocabulary. Losses are in nats a token.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from attention_lib.data import pad_texts
-from attention_lib.masks import padding_mask
 from attention_lib.reproducibility import seeded
-from attention_lib.validation import check_logits, check_positive, check_run
+from attention_lib.validation import (
+    check_batch,
+    check_fits,
+    check_instance,
+    check_logits,
+    check_max_grad_norm,
+    check_not_negative,
+    check_positive,
+    check_run,
+    check_token_texts,
+    check_warmup,
+)
 
 
 def next_token_loss(
@@ -27,7 +39,9 @@ def next_token_loss(
     """Says how surprised a model is, on average, by the next token: cross-entropy.
 
     The target of a token is the one after it. This shift happens here and nowhere else:
-    ``token_ids`` are those that the model got.
+    ``token_ids`` are those that the model got. Logits in half precision are summed in
+    float32, as PyTorch's autocast does it. No value is read here, so that the loss can
+    be compiled and vectorised; ``train_step`` and ``evaluate`` check values.
 
     Args:
         logits: the model's scores.
@@ -35,17 +49,21 @@ def next_token_loss(
         lengths: how many tokens of each text are real; all when left out.
 
     Returns:
-        The mean of -ln p(target) over all targets that are no padding, in nats.
+        The mean of -ln p(target) over all targets that are no padding, in nats; nan
+        where all are padding. It is at least float32.
 
     Raises:
-        TypeError: ids or lengths that are not whole numbers.
-        ValueError: shapes that do not fit together; no target in the whole batch.
+        TypeError: logits that are not floats; ids or lengths that are not whole
+            numbers.
+        ValueError: shapes that do not fit together; texts of a single token.
     """
     check_logits(logits, token_ids, lengths)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     targets = token_ids.long()
     if lengths is not None:
-        real = padding_mask(lengths, token_ids.shape[1])[:, 0]  # (B, T)
-        targets = targets.masked_fill(~real, -100)  # what cross_entropy skips
+        places = torch.arange(token_ids.shape[1], device=token_ids.device)
+        padding = places >= lengths[:, None]  # (B, T)
+        targets = targets.masked_fill(padding, -100)  # what cross_entropy skips
     targets = F.pad(targets[:, 1:], (0, 1), value=-100)  # the last has no next one
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
@@ -62,21 +80,37 @@ def train_step(
 
     Args:
         model: gives logits (B, T, V) for ids and lengths.
-        optimizer: holds the model's parameters.
+        optimizer: holds the weights that shall learn.
         token_ids: the texts, padded on the right where they are shorter.
         lengths: how many tokens of each text are real; all when left out.
         max_grad_norm: a longer gradient is shortened to this; ``math.inf`` never is.
 
     Raises:
-        ValueError: a loss that is not finite; nothing was changed then.
+        TypeError: no model or optimizer; ids or lengths that are not whole numbers.
+        ValueError: ids, lengths or a norm that cannot be; a loss or a gradient that is
+            not finite. The weights and the optimizer are as before then.
     """
-    model.train()
+    check_batch(model, token_ids, lengths)
+    check_instance("optimizer", optimizer, torch.optim.Optimizer)
+    check_max_grad_norm(max_grad_norm)
+    if not model.training:  # else its frozen parts would wake up
+        model.train()
     loss = next_token_loss(model(token_ids, lengths), token_ids, lengths)
     if not loss.isfinite():
         raise ValueError(f"the loss is {loss.item()}: try a smaller learning rate")
+    if not loss.requires_grad:
+        raise ValueError("no weight can learn: look for requires_grad=False or no_grad")
     optimizer.zero_grad()
     loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
+    learning = [p for group in optimizer.param_groups for p in group["params"]]
+    norm = nn.utils.clip_grad_norm_(learning, max_grad_norm)
+    if not norm.isfinite():
+        optimizer.zero_grad()
+        raise ValueError(
+            f"the gradient has the length {norm.item()}, though the loss is "
+            f"{loss.item():.3g}: look for the square root of 0, for a division by 0, "
+            "and for numbers that float16 cannot hold"
+        )
     optimizer.step()
     return loss.item()
 
@@ -86,10 +120,18 @@ def warmup_cosine(step: int, *, warmup: int, steps: int) -> float:
 
     >>> [round(warmup_cosine(step, warmup=2, steps=6), 2) for step in range(6)]
     [0.5, 1.0, 1.0, 0.85, 0.5, 0.15]
+
+    From the step ``steps`` on it stays 0.
+
+    Raises:
+        TypeError: a number that is not an int.
+        ValueError: a step below 0; a warm-up that is longer than the run.
     """
+    check_warmup(step, warmup, steps)
     if step < warmup:
         return (step + 1) / warmup
-    return 0.5 + 0.5 * math.cos(math.pi * (step - warmup) / (steps - warmup))
+    done = min(1.0, (step - warmup) / (steps - warmup))
+    return 0.5 + 0.5 * math.cos(math.pi * done)
 
 
 @dataclass(frozen=True)
@@ -100,24 +142,28 @@ class TrainConfig:
         steps: batches in the whole run.
         batch_size: texts in a batch.
         learning_rate: the largest one, after the warm-up.
-        warmup: steps until then.
+        warmup: steps until then; when left out 50, or half of a shorter run.
         max_grad_norm: a longer gradient is shortened to this.
         seed: says in which order the texts come.
 
     Raises:
-        TypeError: a number of steps or texts that is not an int.
-        ValueError: one below 1; a warm-up that is longer than the run; a
-            ``max_grad_norm`` that is not above 0.
+        TypeError: a number of steps or texts or a seed that is not an int; a rate or
+            a norm that is no number.
+        ValueError: steps or texts below 1; a warm-up that is longer than the run; a
+            ``learning_rate`` or a ``max_grad_norm`` that is not above 0.
     """
 
     steps: int
     batch_size: int = 16
     learning_rate: float = 6e-3
-    warmup: int = 50
+    warmup: int | None = None
     max_grad_norm: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_positive(steps=self.steps)
+        if self.warmup is None:  # a frozen class has no other way to fill it in
+            object.__setattr__(self, "warmup", min(50, self.steps // 2))
         check_run(self)
 
 
@@ -128,19 +174,31 @@ class Training:
 
     Args:
         model: what to train; it is changed.
-        texts: ids, one tensor a text.
+        texts: ids, one tensor a text; windows of one long text will do as well.
         config: how.
 
     Attributes:
         losses: of each step so far.
+        optimizer: AdamW for all weights. Before the first step another one may take
+            its place, with groups for instance. Each step sets the learning rate of
+            all groups.
 
     Raises:
-        ValueError: fewer texts than a batch holds.
+        TypeError: texts that are not tensors of whole numbers.
+        ValueError: fewer texts than a batch holds; a text that the model's context or
+            vocabulary does not hold.
     """
 
     def __init__(
-        self, model: nn.Module, texts: Sequence[Tensor], config: TrainConfig
+        self,
+        model: nn.Module,
+        texts: Sequence[Tensor] | Dataset[Tensor],
+        config: TrainConfig,
     ) -> None:
+        check_instance("model", model, nn.Module)
+        check_instance("config", config, TrainConfig)
+        texts = check_token_texts(texts)
+        check_fits(model, torch.cat(texts), max(len(text) for text in texts))
         if len(texts) < config.batch_size:
             raise ValueError(
                 f"there are {len(texts)} texts for batches of {config.batch_size}: "
@@ -153,19 +211,26 @@ class Training:
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98)
         )
+        self._order = -1, torch.empty(0)  # an epoch, and the order of its texts
 
     def run(self, until: int | None = None) -> None:
         """Makes the steps that are missing, with a progress bar.
 
         Args:
             until: the step to stop before; the end when left out.
+
+        Raises:
+            TypeError: a step that is not an int.
+            ValueError: a step below 0; what ``train_step`` refuses.
         """
-        config = self.config
-        until = config.steps if until is None else min(until, config.steps)
+        config, warmup = self.config, self.config.warmup or 0
+        until = config.steps if until is None else until
+        check_not_negative(until=until)
+        until = min(until, config.steps)
         steps = range(len(self.losses), until)
         bar = tqdm(steps, desc="training", unit="step", leave=False)
         for step in bar:
-            rate = warmup_cosine(step, warmup=config.warmup, steps=config.steps)
+            rate = warmup_cosine(step, warmup=warmup, steps=config.steps)
             for group in self.optimizer.param_groups:
                 group["lr"] = config.learning_rate * rate
             token_ids, lengths = self.batch(step)
@@ -182,20 +247,23 @@ class Training:
     def batch(self, step: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, " B"]]:
         """Gives the batch of a step, on the model's device.
 
-        Each round takes the texts in a new order; those that fill no batch wait.
+        Each epoch takes the texts in a new order; those that fill no batch wait.
         """
+        check_not_negative(step=step)
         size = self.config.batch_size
-        a_round = len(self.texts) // size  # steps
-        generator = seeded(self.config.seed + step // a_round)
-        order = torch.randperm(len(self.texts), generator=generator)
-        chosen = order[step % a_round * size :][:size].tolist()
+        epoch, place = divmod(step, len(self.texts) // size)
+        if self._order[0] != epoch:
+            generator = seeded(self.config.seed + epoch)
+            order = torch.randperm(len(self.texts), generator=generator)
+            self._order = epoch, order
+        chosen = self._order[1][place * size :][:size].tolist()
         token_ids, lengths = pad_texts([self.texts[i] for i in chosen])
-        device = next(self.model.parameters()).device
+        device = _device_of(self.model)
         return token_ids.to(device), lengths.to(device)
 
 
 def train(
-    model: nn.Module, texts: Sequence[Tensor], config: TrainConfig
+    model: nn.Module, texts: Sequence[Tensor] | Dataset[Tensor], config: TrainConfig
 ) -> list[float]:
     """Trains a model from its start to its end, and gives the loss of each step."""
     training = Training(model, texts, config)
@@ -203,31 +271,55 @@ def train(
     return training.losses
 
 
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Puts a model into evaluation mode; at the end each part is as it was before.
+
+    So parts that are frozen in evaluation mode stay so; ``model.train()`` wakes them.
+    """
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, texts: Sequence[Tensor], *, batch_size: int = 64
+    model: nn.Module,
+    texts: Sequence[Tensor] | Dataset[Tensor],
+    *,
+    batch_size: int = 64,
 ) -> float:
     """Gives the mean loss over all targets of all texts, without dropout.
 
     Raises:
-        TypeError: a batch size that is not an int.
-        ValueError: a batch size below 1; no target in any text.
+        TypeError: no model; texts that are not tensors of whole numbers; a batch size
+            that is not an int.
+        ValueError: a batch size below 1; no target in any text; a text that the
+            model's context or vocabulary does not hold.
     """
+    check_instance("model", model, nn.Module)
     check_positive(batch_size=batch_size)
-    texts = [text for text in texts if len(text) > 1]  # others have no target
+    # The others have no target.
+    texts = [text for text in check_token_texts(texts) if len(text) > 1]
     if not texts:
         raise ValueError("no text has two tokens: there is no next token to predict")
-    was_training = model.training
-    model.eval()
-    device = next(model.parameters()).device
+    check_fits(model, torch.cat(texts), max(len(text) for text in texts))
+    device = _device_of(model)
     total, targets = 0.0, 0
-    try:
+    with evaluation_mode(model):
         for start in range(0, len(texts), batch_size):
             token_ids, lengths = pad_texts(texts[start : start + batch_size])
             token_ids, lengths = token_ids.to(device), lengths.to(device)
             count = int((lengths - 1).sum())  # the first token of a text is no target
             loss = next_token_loss(model(token_ids, lengths), token_ids, lengths)
             total, targets = total + loss.item() * count, targets + count
-    finally:
-        model.train(was_training)
     return total / targets
+
+
+def _device_of(model: nn.Module) -> torch.device:
+    """Gives the device of a model's first weight; the CPU where it has none."""
+    return next(model.parameters(), torch.empty(0)).device

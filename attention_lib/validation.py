@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 INTS = int, torch.SymInt  # the second while a compiler looks at a layer
 
@@ -294,22 +295,108 @@ def check_token_values(token_ids: Tensor, vocab_size: int) -> None:
 
 
 def check_logits(logits: Any, token_ids: Any, lengths: Any = None) -> None:
-    """Checks that scores belong to these ids, and that there is a target at all.
+    """Checks that scores belong to these ids; shapes and types only, no values.
 
     Raises:
-        TypeError: ids or lengths that are not whole numbers.
+        TypeError: logits that are not floats; ids or lengths that are not whole
+            numbers; tensors on different devices.
         ValueError: shapes that do not fit together; no token that has a next one.
     """
-    check_token_ids(token_ids, lengths, max_len=sys.maxsize)
+    _check_floats("logits", logits)
+    _check_batch(token_ids, lengths)
     if logits.ndim != 3 or logits.shape[:2] != token_ids.shape:
         raise ValueError(
             f"logits must be (batch, length, vocabulary) for token_ids "
             f"{tuple(token_ids.shape)}; got {tuple(logits.shape)}"
         )
-    unknown = lengths is None or lengths.is_meta
-    longest = token_ids.shape[1] if unknown else lengths.max()
+    _check_same_device("token_ids", token_ids, "the logits", logits)
+    if token_ids.shape[1] < 2:
+        raise ValueError("no text has two tokens: there is no next token to predict")
+
+
+def check_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
+    """Checks a batch, values too, before a model gets it to learn from.
+
+    Raises:
+        TypeError: no model; ids or lengths that are not whole numbers in a tensor.
+        ValueError: shapes that do not fit together; what ``check_fits`` refuses;
+            lengths outside 0 to T; no text that has two tokens.
+    """
+    check_instance("model", model, nn.Module)
+    _check_batch(token_ids, lengths)
+    weight = next(model.parameters(), None)
+    _check_same_device("token_ids", token_ids, "the model", weight)
+    check_fits(model, token_ids, token_ids.shape[1])
+    longest = token_ids.shape[1]
+    if lengths is not None and not lengths.is_meta:
+        if lengths.min() < 0 or lengths.max() > longest:
+            raise ValueError(
+                f"lengths must lie between 0 and {longest}, the length of the batch; "
+                f"got {lengths.tolist()}"
+            )
+        longest = int(lengths.max())
     if longest < 2:
         raise ValueError("no text has two tokens: there is no next token to predict")
+
+
+def check_fits(model: Any, token_ids: Tensor, longest: int) -> None:
+    """Checks ids, and a number of tokens, by what the model's ``config`` says of both.
+
+    A model without a ``config`` that has ``vocab_size`` and ``context_len`` is not
+    asked; it may still refuse by itself.
+
+    Raises:
+        ValueError: an id outside the vocabulary; more tokens than the context has.
+    """
+    config = getattr(model, "config", None)
+    vocab_size = getattr(config, "vocab_size", sys.maxsize)
+    context_len = getattr(config, "context_len", sys.maxsize)
+    if longest > context_len:
+        raise ValueError(
+            f"token_ids hold {longest} tokens; the context has {context_len}: cut the "
+            "text, or build a model with a longer context_len"
+        )
+    check_token_values(token_ids, vocab_size)
+
+
+def check_token_texts(texts: Any) -> list[Tensor]:
+    """Checks that there are texts, each one a row of ids, and gives them as a list.
+
+    Raises:
+        TypeError: no list or data set; a text that is no tensor of whole numbers.
+        ValueError: no text at all; a text with another number of axes than one; texts
+            on different devices.
+    """
+    if not (hasattr(texts, "__len__") and hasattr(texts, "__getitem__")) or isinstance(
+        texts, str | dict
+    ):
+        raise TypeError(
+            "texts must be a list of tensors, one tensor of token ids per text; got "
+            f"{type(texts).__name__}"
+        )
+    if len(texts) == 0:
+        raise ValueError("texts is empty: give at least one text")
+    found = [texts[i] for i in range(len(texts))]
+    for number, text in enumerate(found):
+        _check_ids_type(f"texts[{number}]", text)
+        if text.ndim != 1:
+            raise ValueError(
+                f"texts[{number}] must have one axis, its tokens; got "
+                f"{tuple(text.shape)}: texts is a list with one tensor per text"
+            )
+        _check_same_device(f"texts[{number}]", text, "texts[0]", found[0])
+    return found
+
+
+def check_instance(name: str, thing: Any, kind: type) -> None:
+    """Checks that a thing is of a kind, such as a model of ``nn.Module``.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not isinstance(thing, kind):
+        came = repr(thing) if isinstance(thing, type) else type(thing).__name__
+        raise TypeError(f"{name} must be a {kind.__name__}; got {came}")
 
 
 def check_config(config: Any) -> None:
@@ -331,39 +418,104 @@ def check_run(config: Any) -> None:
     """Checks how a model shall be trained.
 
     Raises:
-        TypeError: a number of steps or texts that is not an int.
-        ValueError: one below 1; a warm-up that is longer than the run; a
-            ``max_grad_norm`` that is not above 0.
+        TypeError: a number of steps or texts or a seed that is not an int; a rate or
+            a norm that is no number.
+        ValueError: a number below its least; a warm-up that is longer than the run.
     """
     check_positive(steps=config.steps, batch_size=config.batch_size)
-    if isinstance(config.warmup, bool) or not isinstance(config.warmup, int):
-        raise TypeError(f"warmup must be an int; got {config.warmup!r}")
-    if not 0 <= config.warmup < config.steps:
+    check_warmup(0, config.warmup, config.steps)
+    check_above_zero(learning_rate=config.learning_rate)
+    check_max_grad_norm(config.max_grad_norm)
+    check_not_negative(seed=config.seed)
+
+
+def check_warmup(step: int, warmup: int, steps: int) -> None:
+    """Checks the numbers that a schedule of the learning rate is made from.
+
+    Raises:
+        TypeError: one that is not an int.
+        ValueError: a step below 0; a warm-up that is longer than the run.
+    """
+    check_positive(steps=steps)
+    check_not_negative(step=step)
+    _check_int("warmup", warmup)
+    if not 0 <= warmup < steps:
         raise ValueError(
-            f"warmup must lie between 0 and steps - 1, {config.steps - 1}; got "
-            f"{config.warmup}"
+            f"warmup must lie between 0 and steps - 1, {steps - 1}; got {warmup}"
         )
-    if not config.max_grad_norm > 0:
+
+
+def check_max_grad_norm(max_grad_norm: float) -> None:
+    """Checks the length that a gradient may have; it may be infinite.
+
+    Raises:
+        TypeError: no number.
+        ValueError: not above 0.
+    """
+    _check_real("max_grad_norm", max_grad_norm)
+    if not max_grad_norm > 0:
         raise ValueError(
-            f"max_grad_norm must be above 0; got {config.max_grad_norm}: math.inf "
+            f"max_grad_norm must be above 0; got {max_grad_norm}: math.inf "
             "never shortens a gradient"
         )
 
 
-def check_ids(ids: Any, vocab_size: int) -> list[int]:
+def check_above_zero(**numbers: float) -> None:
+    """Checks that each named number is above 0 and finite.
+
+    Raises:
+        TypeError: no number.
+        ValueError: 0 or below, inf or nan.
+    """
+    for name, number in numbers.items():
+        _check_real(name, number)
+        if not 0 < number < float("inf"):
+            raise ValueError(f"{name} must be above 0 and finite; got {number}")
+
+
+def check_not_negative(**numbers: int) -> None:
+    """Checks that each named number is a whole one of at least 0, below 2⁶³.
+
+    Raises:
+        TypeError: not an ``int``.
+        ValueError: below 0, or more than a seed or a step may be.
+    """
+    for name, number in numbers.items():
+        _check_int(name, number)
+        if not 0 <= number < 2**63:
+            raise ValueError(f"{name} must lie between 0 and 2**63 - 1; got {number}")
+
+
+def check_path(path: Any) -> Path:
+    """Checks that a path is one, and gives it as a ``Path``.
+
+    Raises:
+        TypeError: neither a text nor a ``Path``.
+    """
+    if not isinstance(path, str | Path):
+        raise TypeError(f"path must be a str or a Path; got {type(path).__name__}")
+    return Path(path)
+
+
+def check_ids(ids: Any, vocab_size: int, name: str = "ids") -> list[int]:
     """Checks that a tokenizer knows these ids, and gives them as plain numbers.
+
+    Args:
+        ids: whole numbers in one row.
+        vocab_size: how many ids there are.
+        name: what the caller's argument is called.
 
     Raises:
         TypeError: not whole numbers in one row.
         ValueError: an id below 0, or of ``vocab_size`` and more.
     """
-    _check_row("ids", ids)
+    _check_row(name, ids)
     plain = [int(i) for i in ids]
     wrong = [i for i in plain if not 0 <= i < vocab_size]
     if wrong:
         raise ValueError(
-            f"ids must lie between 0 and {vocab_size - 1}; got {wrong[0]}: were they "
-            "made by another tokenizer?"
+            f"{name} must lie between 0 and {vocab_size - 1}; got {wrong[0]}: were "
+            "they made by another tokenizer?"
         )
     return plain
 
@@ -419,17 +571,86 @@ def check_texts(texts: Any) -> None:
         raise ValueError("the text is empty: there is nothing to learn from")
 
 
-def check_sampling(temperature: float, top_k: int | None) -> None:
+def check_sampling(
+    temperature: float, top_k: int | None, top_p: float | None = None
+) -> None:
     """Checks how the next token shall be picked.
 
     Raises:
-        TypeError: a ``top_k`` that is not an int.
-        ValueError: a temperature below 0 or not finite; a ``top_k`` below 1.
+        TypeError: a ``top_k`` that is not an int; a temperature or a ``top_p`` that is
+            no number.
+        ValueError: a temperature below 0 or not finite; a ``top_k`` below 1; a
+            ``top_p`` that is not above 0, or above 1.
     """
+    _check_real("temperature", temperature)
     if not 0 <= temperature < float("inf"):
         raise ValueError(f"temperature must be 0 or more, finite; got {temperature}")
     if top_k is not None:
         check_positive(top_k=top_k)
+    if top_p is not None:
+        _check_real("top_p", top_p)
+        if not 0 < top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1; got {top_p}")
+
+
+def check_prompt(model: Any, token_ids: Any, max_new_tokens: int) -> None:
+    """Checks the beginnings of texts, values too, before a model adds tokens to them.
+
+    Raises:
+        TypeError: ids that are not whole numbers in a tensor; another device.
+        ValueError: not (B, T), or an empty axis; an id outside the vocabulary; a text
+            that does not fit the context with its new tokens. The last of these is not
+            read again, so it needs no place.
+    """
+    _check_batch(token_ids, None)
+    weight = next(model.parameters(), None)
+    _check_same_device("token_ids", token_ids, "the model", weight)
+    length = token_ids.shape[1]
+    context_len = getattr(getattr(model, "config", None), "context_len", sys.maxsize)
+    if length + max_new_tokens - 1 > context_len:
+        raise ValueError(
+            f"max_new_tokens must be at most {max(0, context_len + 1 - length)} after "
+            f"{length} tokens in a context of {context_len}; got {max_new_tokens}"
+        )
+    check_fits(model, token_ids, length)
+
+
+def check_generator(generator: Any) -> None:
+    """Checks that random numbers come from a generator on the CPU, or the global one.
+
+    Raises:
+        TypeError: no generator, or one of another device.
+    """
+    if generator is None:
+        return
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator; got {generator!r}: write "
+            "`seeded(0)` for the seed 0"
+        )
+    if generator.device.type != "cpu":
+        raise TypeError(f"generator must be on the cpu; got {generator.device}")
+
+
+def check_next_scores(logits: Any, temperature: float) -> None:
+    """Checks the scores that a token is picked from, values too, except on ``meta``.
+
+    Raises:
+        TypeError: no tensor of floats.
+        ValueError: not (B, V), or an empty axis; nan or inf, or no finite score; no
+            numbers to draw by, on ``meta``.
+    """
+    _check_floats("logits", logits)
+    if logits.ndim != 2 or 0 in logits.shape:
+        raise ValueError(
+            f"logits must be (batch, vocabulary); got {tuple(logits.shape)}: write the "
+            "scores of a single text as one row, `logits[None, :]`"
+        )
+    if temperature and logits.is_meta:
+        raise ValueError("logits on meta have no numbers: only temperature 0 works")
+    # A row's largest score is nan where it holds nan, and -inf where nothing is finite.
+    if not logits.is_meta and not logits.amax(dim=-1).isfinite().all():
+        raise ValueError("logits hold nan or inf: no token can be picked from them")
 
 
 def check_positive(**sizes: int) -> None:
@@ -538,6 +759,47 @@ def as_floats(name: str, array: Any) -> np.ndarray:
     return array
 
 
+def _check_batch(token_ids: Any, lengths: Any) -> None:
+    _check_ids_type("token_ids", token_ids)
+    if token_ids.ndim != 2 or 0 in token_ids.shape:
+        raise ValueError(
+            f"token_ids must be (batch, length); got {tuple(token_ids.shape)}: write a "
+            "single text as one row, `token_ids[None, :]`"
+        )
+    if lengths is None:
+        return
+    _check_ids_type("lengths", lengths)
+    _check_same_device("lengths", lengths, "the token_ids", token_ids)
+    if lengths.shape != token_ids.shape[:1]:
+        came = len(lengths) if lengths.ndim == 1 else tuple(lengths.shape)
+        raise ValueError(
+            f"lengths must hold one number per text; got {came} for {len(token_ids)} "
+            "texts"
+        )
+
+
+def _check_ids_type(name: str, ids: Any) -> None:
+    came = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
+    if came not in (torch.int32, torch.int64):
+        raise TypeError(f"{name} must be a tensor of int64; got {came}")
+
+
+def _check_floats(name: str, scores: Any) -> None:
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        came = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
+        raise TypeError(f"{name} must be a tensor of floats; got {came}")
+
+
+def _check_int(name: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"{name} must be an int; got {number!r}")
+
+
+def _check_real(name: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise TypeError(f"{name} must be a number; got {number!r}")
+
+
 def _check_row(name: str, ids: Any) -> None:
     if isinstance(ids, Tensor):
         came = f"{ids.dtype} of shape {tuple(ids.shape)}"
@@ -578,11 +840,6 @@ def _holds_floats(array: Any) -> bool:
     if isinstance(array, Tensor):
         return array.dtype.is_floating_point
     return bool(array.dtype.kind == "f")
-
-
-def _check_real(name: str, number: Any) -> None:
-    if isinstance(number, bool) or not isinstance(number, Real):
-        raise TypeError(f"{name} must be a number; got {number!r}")
 
 
 def _check_boolean(name: str, mask: Any) -> None:

@@ -1,7 +1,10 @@
 """attention_lib.checkpoints: resumed to the bit; nothing is lost where it fails."""
 
 import dataclasses
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,9 @@ TEXTS = [
 SIZES = {
     "vocab_size": 7, "context_len": 8, "d_model": 4, "num_heads": 2, "num_layers": 1,
 }  # fmt: skip
+
+
+DAMAGED = "run.safetensors is half written or damaged (its checksum differs): take an"
 
 
 def started(seed=0, config=CONFIG, texts=TEXTS, dtype=torch.float32, **options):
@@ -175,6 +181,92 @@ def test_save_works_for_any_module(path):
     assert runs[0].losses == runs[1].losses
 
 
+class Counting(nn.Module):
+    """A buffer that every step changes, one that is not kept, and rare memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(7, 7)
+        self.register_buffer("steps", torch.tensor(0))
+        self.register_buffer("rows", torch.arange(4).view(2, 2).T)  # not contiguous
+        self.register_buffer("passing", torch.tensor(0), persistent=False)
+
+    def forward(self, token_ids, lengths=None):
+        self.steps += 1
+        return self.table(token_ids) * (1 + 0.1 * self.steps)
+
+
+def test_resumed_run_has_its_buffers(path):
+    runs = []
+    for _ in range(3):
+        torch.manual_seed(len(runs))
+        runs.append(Training(Counting(), TEXTS, CONFIG))
+    whole, first, resumed = runs
+    whole.model.load_state_dict(first.model.state_dict())
+    whole.run()
+    first.run(until=5)
+    save_checkpoint(first, path)
+    resumed.model.rows.zero_()
+    load_checkpoint(resumed, path)
+    assert resumed.model.steps == 5
+    assert resumed.model.rows.equal(first.model.rows)
+    resumed.run()
+    assert resumed.losses == whole.losses
+
+
+def grouped(run, decay=0.1, kind=torch.optim.AdamW):
+    """No decay on norms and biases: another order than that of the model."""
+    weights = list(run.model.parameters())
+    groups = [
+        {"params": [p for p in weights if p.ndim < 2], "weight_decay": 0.0},
+        {"params": [p for p in weights if p.ndim > 1], "weight_decay": decay},
+    ]
+    run.optimizer = kind(groups, lr=0.0)
+    return run
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.Adafactor])
+def test_resumed_run_has_the_memory_of_each_group(path, kind):
+    torch.manual_seed(5)
+    whole = grouped(started(), kind=kind)
+    whole.run()
+    torch.manual_seed(5)
+    first = grouped(started(), kind=kind)
+    first.run(until=5)
+    save_checkpoint(first, path)
+    resumed = grouped(started(seed=7), kind=kind)
+    load_checkpoint(resumed, path)
+    wanted = everything(first)
+    assert_equal(everything(resumed) | {"rate": wanted["rate"]}, wanted)
+    resumed.run()
+    assert resumed.losses == whole.losses
+
+
+def test_load_refuses_other_groups(refused, path):
+    save_checkpoint(grouped(at(2)), path)
+    weight = "model.blocks.0.attention.k_proj.weight"
+    words = "the run was saved with weight_decay=0.1 for "
+    assert_refused(refused, grouped(started(), decay=0.2), path, words + weight)
+    run = started()
+    run.optimizer = torch.optim.AdamW([run.model.head.weight], weight_decay=0.1)
+    words = "the run was saved with learns=True for model.blocks.0"
+    assert_refused(refused, run, path, words)
+    words = "the run was saved with optimizer=AdamW; this one has optimizer=Adam"
+    assert_refused(refused, grouped(started(), kind=torch.optim.Adam), path, words)
+
+
+def test_save_refuses_what_it_could_not_give_back(refused, path):
+    run = started()
+    run.optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(2))])
+    with refused(ValueError, "the optimizer holds a weight that is not the model's"):
+        save_checkpoint(run, path)
+    run = at(1)
+    run.optimizer.state[run.model.head.weight]["story"] = "once"
+    with refused(TypeError, "the optimizer remembers story='once' for model."):
+        save_checkpoint(run, path)
+    assert not path.exists()
+
+
 # What goes wrong while writing.
 
 
@@ -184,12 +276,12 @@ def test_save_that_fails_leaves_the_last_good_one(path, monkeypatch, written):
     save_checkpoint(run, path)
     good = path.read_bytes()
 
-    def fail(state, file, metadata):
+    def fail(number):
         if written is not None:
-            Path(file).write_bytes(good[:written])
+            Path(f"{path}.unfinished").write_bytes(good[:written])
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(checkpoints, "save_file", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     run.run(until=4)
     with pytest.raises(OSError, match="no space left"):
         save_checkpoint(run, path)
@@ -210,6 +302,53 @@ def test_save_that_is_interrupted_leaves_the_last_good_one(path, monkeypatch):
         save_checkpoint(run, path)
     assert path.read_bytes() == good
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+# A process of its own forks, so that 50 of them start in no time. Each saves a state
+# of its own, over and over, until it is killed.
+KILLS = """
+import os, random, signal, sys, time
+from pathlib import Path
+import torch
+from tests.test_checkpoints import TEXTS, CONFIG
+from attention_lib.checkpoints import load_checkpoint, save_checkpoint
+from attention_lib.training import Training
+
+folder, moments, left = Path(sys.argv[1]), random.Random(0), 0
+model = torch.nn.Embedding(7, 7)
+model.wide = torch.nn.Parameter(torch.zeros(2_000_000))
+training = Training(model, TEXTS, CONFIG)
+save_checkpoint(training, folder / "run")
+for number in range(1, 51):
+    if not (child := os.fork()):
+        torch.nn.init.constant_(model.wide, number)
+        training.losses = [float(number)]
+        while True:
+            save_checkpoint(training, folder / "run")
+    time.sleep(0.03 * moments.random())
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    left += len(list(folder.iterdir())) - 1
+    load_checkpoint(training, folder / "run")
+    (saved,) = training.losses or [0.0]
+    assert saved <= number and bool((model.wide == saved).all())
+save_checkpoint(training, folder / "run")
+print([file.name for file in folder.iterdir()], left)
+"""
+
+
+def test_save_that_is_killed_leaves_a_whole_file(tmp_path):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", KILLS, str(tmp_path)],
+        cwd=Path(__file__).parents[1],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("['run'] "), run.stdout
 
 
 # What is refused, with nothing changed.
@@ -254,7 +393,12 @@ def test_load_refuses_other_files(refused, path, content):
 def test_load_refuses_foreign_safetensors(refused, path, metadata):
     run = at(1)
     save_file({"weight": torch.zeros(3)}, path, metadata)
-    words = "run.safetensors is no checkpoint of this book: it does not say 'attention"
+    words = {
+        FORMAT: "run.safetensors is half written or damaged (its checksum differs): ta"
+    }.get(
+        (metadata or {}).get("format"),
+        "run.safetensors is no checkpoint of this book: it does not say 'attention",
+    )
     assert_refused(refused, run, path, words)
 
 
@@ -267,8 +411,46 @@ def test_load_refuses_files_that_lack_a_part(refused, path, missing):
     state = load_file(path)
     del state[missing]
     save_file(state, path, metadata)
-    words = "run.safetensors is no checkpoint of this book: it does not say"
-    assert_refused(refused, run, path, words)
+    assert_refused(refused, run, path, DAMAGED)
+
+
+def test_load_refuses_a_file_with_one_other_bit(refused, path):
+    save_checkpoint(at(2), path)
+    whole, run = path.read_bytes(), at(1, seed=3)
+    first = 8 + int.from_bytes(whole[:8], "little")  # what stands before are words
+    for place in range(first, len(whole), (len(whole) - first) // 20):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert_refused(refused, run, path, DAMAGED)
+
+
+def rewritten(path, **changed):
+    """The same file as another version would write it, with other settings."""
+    with safe_open(path, framework="pt") as file:
+        settings = json.loads(file.metadata()["settings"]) | changed
+    kept = json.dumps({k: v for k, v in settings.items() if v is not None})
+    state = load_file(path)
+    checksum = checkpoints._checksum(state, kept)
+    metadata = {"format": FORMAT, "settings": kept, "checksum": checksum}
+    save_file(state, path, metadata)
+
+
+def test_load_takes_a_file_from_before_a_setting_was_there(refused, path):
+    run = at(2)
+    save_checkpoint(run, path)
+    rewritten(path, **{"max_grad_norm": None, "model.norm": None})
+    resumed = started()
+    load_checkpoint(resumed, path)
+    assert_equal(everything(resumed), everything(run))
+    other = started(config=dataclasses.replace(CONFIG, max_grad_norm=2.0))
+    words = "the run was saved with max_grad_norm=1.0; this one has max_grad_norm=2.0"
+    assert_refused(refused, other, path, words)
+
+
+def test_load_refuses_a_setting_that_it_does_not_know(refused, path):
+    save_checkpoint(at(2), path)
+    rewritten(path, **{"model.rope": True})
+    words = "the run was saved with model.rope=True, which this version does not know"
+    assert_refused(refused, at(1), path, words)
 
 
 def test_load_refuses_a_path_without_file(refused, path):
@@ -289,8 +471,13 @@ def test_load_refuses_other_settings(refused, path, name, value):
 
 @pytest.mark.parametrize(
     "texts",
-    [TEXTS[:-1], TEXTS[::-1], [*TEXTS[:-1], 6 - TEXTS[-1]]],
-    ids=["fewer", "another order", "other words"],
+    [
+        TEXTS[:-1],
+        TEXTS[::-1],
+        [*TEXTS[:-1], 6 - TEXTS[-1]],
+        [*TEXTS[:-2], torch.cat(TEXTS[-2:])[:8], torch.cat(TEXTS[-2:])[8:]],
+    ],
+    ids=["fewer", "another order", "other words", "other ends"],
 )
 def test_load_refuses_other_texts(refused, path, texts):
     save_checkpoint(at(2), path)
@@ -303,8 +490,10 @@ def test_load_refuses_other_texts(refused, path, texts):
 )
 def test_load_refuses_another_model(refused, path, option):
     save_checkpoint(at(2), path)
-    words = "the run was saved with model=ModelConfig(vocab_size=7, context_len=8,"
-    assert_refused(refused, started(**option), path, words)
+    ((name, value),) = option.items()
+    was = SIZES.get(name, "split")
+    words = f"the run was saved with model.{name}={was}; this one has model.{name}="
+    assert_refused(refused, started(**option), path, f"{words}{value}")
 
 
 def test_load_refuses_another_dtype(refused, path):

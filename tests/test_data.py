@@ -344,10 +344,11 @@ def test_ngram_losses_refuse_sizes(refused, name):
 
 @pytest.mark.parametrize("wrong", [3, -1])
 def test_ngram_losses_refuse_ids_outside(refused, wrong):
-    words = f"ids must lie between 0 and 2; got {wrong}"
-    for seen, held_out in (([0, wrong], [0]), ([0], [0, wrong])):
-        with refused(ValueError, words):
-            ngram_losses(seen, held_out, 3, 2)
+    words = f"must lie between 0 and 2; got {wrong}"
+    with refused(ValueError, f"token_ids {words}"):
+        ngram_losses([0, wrong], [0], 3, 2)
+    with refused(ValueError, f"held_out {words}"):
+        ngram_losses([0], [0, wrong], 3, 2)
 
 
 def test_ngram_losses_refuse_nothing_to_predict(refused):

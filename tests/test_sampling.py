@@ -81,6 +81,42 @@ def test_pick_token_keeps_what_ties_with_the_last():
     assert_shares(found, exps / exps.sum())
 
 
+def by_nucleus(probabilities, top_p):
+    """Which tokens the nucleus holds, by a loop over the sorted ones."""
+    total, lowest, held = 0.0, 1.0, set()
+    for i in sorted(range(len(probabilities)), key=lambda i: -probabilities[i]):
+        if total >= top_p and probabilities[i] < lowest:
+            break
+        total, lowest = total + probabilities[i], probabilities[i]
+        held.add(i)
+    return held
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.5])
+@pytest.mark.parametrize("top_p", [1e-9, 0.5, 0.8, 0.95, 1.0])
+def test_pick_token_draws_from_the_nucleus_only(top_p, temperature):
+    probabilities = (LOGITS.double() / temperature).softmax(-1)
+    held = by_nucleus(probabilities.tolist(), top_p)
+    wanted = probabilities * torch.tensor([i in held for i in range(5)])
+    found = shares(LOGITS, temperature=temperature, top_p=top_p)
+    assert_shares(found, wanted / wanted.sum())
+    assert {i for i, share in enumerate(found) if share} == held
+
+
+def test_pick_token_nucleus_hand_worked():
+    # Probabilities 1/2, 1/4, 1/8, 1/8: 0.5 needs one, 0.6 two, 0.8 the two that tie.
+    logits = torch.tensor([4.0, 2.0, 1.0, 1.0]).log()
+    for top_p, held in [(0.4, 1), (0.5, 1), (0.6, 2), (0.75, 2), (0.8, 4)]:
+        assert sum(share > 0 for share in shares(logits, 500, top_p=top_p)) == held
+
+
+def test_pick_token_nucleus_is_taken_of_the_best_k():
+    logits = torch.tensor([4.0, 3.0, 2.0, 1.0]).log()
+    # Of the best two the first has 4/7: enough for 0.5, where 4/10 of all is not.
+    assert shares(logits, 500, top_k=2, top_p=0.5) == [1, 0, 0, 0]
+    assert shares(logits, 500, top_p=0.5)[1] > 0
+
+
 @pytest.mark.parametrize("temperature", [1e-3, 1e-30, 5e-324])
 def test_pick_token_cold_is_greedy(temperature):
     logits = torch.randn(50, 6, generator=seeded(1))
@@ -145,7 +181,7 @@ def test_continue_text_greedy_equals_a_loop():
 
 def test_continue_text_draws_token_by_token():
     model, token_ids, generator = tiny(), beginnings(), seeded(4)
-    options = {"temperature": 0.8, "top_k": 3}
+    options = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
     wanted = token_ids
     for _ in range(4):
         picked = pick_token(model(wanted)[:, -1], generator=generator, **options)
@@ -159,9 +195,14 @@ def test_continue_text_draws_token_by_token():
 @pytest.mark.parametrize("mode", [True, False])
 def test_continue_text_restores_the_mode_after_an_error(refused, mode):
     model = tiny().train(mode)
-    with refused(ValueError, "token_ids hold 10 tokens; the context has 9"):
-        continue_text(model, beginnings(), max_new_tokens=9)
-    assert model.training == mode
+    model.blocks[0].eval()
+    before = [part.training for part in model.modules()]
+    continue_text(model, beginnings(), max_new_tokens=2)
+    assert [part.training for part in model.modules()] == before
+    model.head.weight.data[0, 0] = math.nan
+    with refused(ValueError, "logits hold nan or inf"):
+        continue_text(model, beginnings(), max_new_tokens=2)
+    assert [part.training for part in model.modules()] == before
 
 
 def test_continue_text_needs_no_gradient():
@@ -178,8 +219,27 @@ def test_continue_text_needs_no_gradient():
 def test_continue_text_fills_the_context_and_no_more(refused):
     assert continue_text(tiny(), beginnings(), max_new_tokens=7).shape == (3, 9)
     assert continue_text(tiny(), beginnings(), max_new_tokens=8).shape == (3, 10)
-    with refused(ValueError, "token_ids hold 10 tokens; the context has 9: cut"):
-        continue_text(tiny(), beginnings(), max_new_tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("length", "more", "words"),
+    [
+        (2, 9, "max_new_tokens must be at most 8 after 2 tokens in a context of 9; go"),
+        (9, 2, "max_new_tokens must be at most 1 after 9 tokens in a context of 9; go"),
+        (11, 1, "max_new_tokens must be at most 0 after 11 tokens in a context of 9;"),
+    ],
+)
+def test_continue_text_refuses_a_small_context_before_the_first_token(
+    refused, monkeypatch, length, more, words
+):
+    monkeypatch.setattr(TinyLM, "forward", None)
+    with refused(ValueError, words):
+        continue_text(tiny(), beginnings(length=length), max_new_tokens=more)
+
+
+def test_continue_text_refuses_ids_outside(refused):
+    with refused(ValueError, "token_ids must lie between 0 and 6; got 7"):
+        continue_text(tiny(), torch.tensor([[1, 7]]), max_new_tokens=1)
 
 
 def test_continue_text_refuses_max_new_tokens(refused):
@@ -189,10 +249,12 @@ def test_continue_text_refuses_max_new_tokens(refused):
         continue_text(tiny(), beginnings(), max_new_tokens=2.0)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_pick_token_refuses_scores_that_are_not_finite(refused, value):
-    logits = torch.zeros(2, 3)
-    logits[1, 1] = value
-    words = "logits hold nan or inf: no token can be drawn from them"
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "row", [[0, math.nan, 0], [0, math.inf, 0], [-math.inf] * 3], ids=str
+)
+def test_pick_token_refuses_scores_that_are_not_finite(refused, row, temperature):
+    logits = torch.stack([torch.zeros(3), torch.tensor(row)])
+    words = "logits hold nan or inf: no token can be picked from them"
     with refused(ValueError, words):
-        pick_token(logits, temperature=1.0, generator=seeded(0))
+        pick_token(logits, temperature=temperature, generator=seeded(0))

@@ -244,7 +244,7 @@ STORY = re.compile(
 )
 
 
-@given(st.integers(-(10**9), 10**9))
+@given(st.integers(0, 10**9))
 def test_story_has_its_form(seed):
     (story,) = make_stories(1, seed)
     match = STORY.fullmatch(story.text)
@@ -317,7 +317,8 @@ WITHOUT_TORCH = """
 import runpy, sys, types
 sys.modules["attention_lib"] = types.ModuleType("attention_lib")
 validation = types.ModuleType("attention_lib.validation")
-validation.check_positive = lambda **sizes: None
+for name in "check_positive", "check_not_negative", "check_instance":
+    setattr(validation, name, lambda *given, **named: None)
 sys.modules["attention_lib.validation"] = validation
 found = runpy.run_path(sys.argv[1])
 texts = "".join(story.text for story in found["make_stories"](20, 0))

@@ -12,6 +12,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from attention_lib import training
+from attention_lib.data import SlidingWindowDataset
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
 from attention_lib.training import (
@@ -113,11 +114,38 @@ def test_next_token_loss_ignores_the_scores_of_padding():
     [(torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.float16, 0.01)],
     ids=str,
 )
-def test_next_token_loss_keeps_dtype(dtype, tolerance):
-    loss = next_token_loss(scores().to(dtype), ids(), LENGTHS)
-    assert loss.dtype == dtype
+def test_next_token_loss_is_computed_in_float32_at_least(dtype, tolerance):
+    logits = scores().to(dtype).requires_grad_()
+    loss = next_token_loss(logits, ids(), LENGTHS)
+    assert loss.dtype == torch.float32
+    assert_same(loss, next_token_loss(logits.float(), ids(), LENGTHS))
     exact = next_token_loss(scores(), ids(), LENGTHS)
+    assert exact.dtype == torch.float64
     assert loss.item() == pytest.approx(exact.item(), rel=tolerance)
+    loss.backward()
+    assert logits.grad.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_next_token_loss_adds_many_tokens_up_in_float32(dtype):
+    logits = torch.zeros(64, 257, 100, dtype=dtype)
+    loss = next_token_loss(logits, torch.zeros(64, 257, dtype=torch.int64))
+    assert loss.item() == pytest.approx(math.log(100), abs=1e-5)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")  # which would be compiled, too
+def test_next_token_loss_reads_no_values():
+    def loss(logits, text, length):
+        return next_token_loss(logits[None], text[None], length[None])
+
+    each = torch.func.vmap(torch.func.grad(loss))(scores(), ids(), LENGTHS)
+    for row in range(BATCH):
+        alone = scores()[row].requires_grad_()
+        loss(alone, ids()[row], LENGTHS[row]).backward()
+        assert_close(each[row], alone.grad)
+    compiled = torch.compile(next_token_loss, backend="eager", fullgraph=True)
+    given = scores(), ids(), LENGTHS
+    assert_same(compiled(*given), next_token_loss(*given))
 
 
 # One step.
@@ -199,6 +227,85 @@ def test_train_step_stops_before_an_infinite_loss(refused):
     assert_same(model.bias.data, torch.zeros(VOCAB_SIZE))
 
 
+class Rooted(nn.Module):
+    """Scores from a root of 0: the loss is finite, the gradient of `root` is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.root = nn.Parameter(torch.zeros(VOCAB_SIZE))
+        self.other = nn.Parameter(torch.ones(VOCAB_SIZE))
+
+    def forward(self, token_ids, lengths=None):
+        return (self.root.sqrt() + self.other).expand(*token_ids.shape, -1)
+
+
+@pytest.mark.parametrize("max_grad_norm", [1.0, math.inf])
+def test_train_step_stops_before_a_gradient_that_is_not_finite(refused, max_grad_norm):
+    model = Rooted()
+    optimizer = torch.optim.AdamW(model.parameters())
+    before = state_of(model)
+    for _ in range(2):  # nothing is left of the gradient, either
+        with refused(ValueError, "the gradient has the length inf, though the loss is"):
+            train_step(model, optimizer, ids(), max_grad_norm=max_grad_norm)
+        assert_same(model.state_dict(), before)
+        assert optimizer.state_dict()["state"] == {}
+        assert model.root.grad is None
+
+
+@pytest.mark.parametrize("wrong", [0, -1, math.nan])
+def test_train_step_refuses_norms_that_climb(refused, wrong):
+    model = tiny()
+    before = state_of(model)
+    with refused(ValueError, f"max_grad_norm must be above 0; got {wrong}"):
+        train_step(
+            model, torch.optim.SGD(model.parameters()), ids(), max_grad_norm=wrong
+        )
+    assert_same(model.state_dict(), before)
+
+
+def test_train_step_shortens_what_the_optimizer_holds():
+    model = tiny()
+    optimizer = torch.optim.SGD([model.head.weight], lr=1.0)
+    norms = []
+    for _ in range(3):
+        before = model.head.weight.detach().clone()
+        train_step(model, optimizer, ids(), max_grad_norm=1e-3)
+        norms.append((model.head.weight - before).norm().item())
+    assert norms == pytest.approx([1e-3] * 3, rel=1e-2)
+
+
+@pytest.mark.parametrize("length", [-1, 6])
+def test_train_step_refuses_lengths_outside(refused, length):
+    model = tiny()
+    with refused(ValueError, "lengths must lie between 0 and 5, the length of the bat"):
+        lengths = torch.tensor([5, length, 4])
+        train_step(model, torch.optim.SGD(model.parameters()), ids(), lengths)
+
+
+# Modes.
+
+
+def frozen(model):
+    """Some parts in training mode, some frozen; and which."""
+    model.train()
+    model.blocks[0].eval()
+    model.blocks[0].feed_forward_norm.train()
+    return {name: part.training for name, part in model.named_modules()}
+
+
+def modes_of(model):
+    return {name: part.training for name, part in model.named_modules()}
+
+
+def test_evaluate_and_train_step_leave_frozen_parts_frozen():
+    model = tiny()
+    before = frozen(model)
+    evaluate(model, TEXTS)
+    assert modes_of(model) == before
+    train_step(model, torch.optim.SGD(model.parameters()), ids())
+    assert modes_of(model) == before
+
+
 # The schedule.
 
 
@@ -222,6 +329,11 @@ def test_warmup_cosine_rises_then_falls(warmup, whole):
     assert shares[warmup:] == sorted(shares[warmup:], reverse=True)
 
 
+@pytest.mark.parametrize("step", [6, 7, 8, 10**9])
+def test_warmup_cosine_stays_at_its_floor(step):
+    assert warmup_cosine(step, warmup=2, steps=6) == 0
+
+
 # The config.
 
 
@@ -230,6 +342,11 @@ def test_train_config_defaults():
     values = config.batch_size, config.learning_rate, config.warmup, config.seed
     assert values == (16, 6e-3, 50, 0)
     assert config.max_grad_norm == 1.0
+
+
+@pytest.mark.parametrize(("steps", "wanted"), [(1, 0), (50, 25), (99, 49), (1000, 50)])
+def test_train_config_warms_up_no_longer_than_half_a_run(steps, wanted):
+    assert TrainConfig(steps=steps).warmup == wanted
 
 
 @pytest.mark.parametrize("warmup", [10, 11, -1])
@@ -316,6 +433,50 @@ def test_training_batch_follows_from_step_and_seed():
     assert batches(run, range(12)) == batches(again, range(12))
     other = started(config=TrainConfig(steps=12, batch_size=4, warmup=3, seed=2))
     assert batches(other, range(12)) != batches(run, range(12))
+
+
+def test_training_draws_an_order_once_an_epoch(monkeypatch):
+    drawn = []
+    draw = torch.randperm
+    monkeypatch.setattr(
+        torch, "randperm", lambda *a, **k: drawn.append(a) or draw(*a, **k)
+    )
+    started().run()  # 12 steps of 4 out of 20 texts: three epochs
+    assert drawn == [(20,)] * 3
+
+
+def test_training_takes_groups_and_gives_all_of_them_the_rate():
+    run = started()
+    matrices = [p for p in run.model.parameters() if p.ndim > 1]
+    others = [p for p in run.model.parameters() if p.ndim < 2]
+    run.optimizer = torch.optim.AdamW(
+        [{"params": matrices}, {"params": others, "weight_decay": 0.0}], lr=9.0
+    )
+    run.run(until=4)
+    share = warmup_cosine(3, warmup=3, steps=12)
+    assert [group["lr"] for group in run.optimizer.param_groups] == [0.02 * share] * 2
+
+
+def test_training_and_evaluate_take_windows():
+    windows = SlidingWindowDataset(ids(1, 90)[0], CONTEXT_LEN - 1, 5)
+    run = started(texts=windows)
+    run.run()
+    assert run.losses == train(tiny(), list(windows), CONFIG)
+    assert evaluate(run.model, windows) == evaluate(run.model, list(windows))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ([0, 7], "token_ids must lie between 0 and 6; got 7"),
+        ([0] * 9, "token_ids hold 9 tokens; the context has 8: cut the text"),
+    ],
+)
+def test_training_refuses_texts_before_the_first_step(refused, text, words):
+    texts = [*TEXTS, torch.tensor(text)]
+    for read in (lambda: started(texts=texts), lambda: evaluate(tiny(), texts)):
+        with refused(ValueError, words):
+            read()
 
 
 def test_training_batch_goes_to_the_models_device():
@@ -448,7 +609,6 @@ def test_evaluate_needs_no_gradient():
     assert model.enabled == [False]
 
 
-@pytest.mark.parametrize("lengths", [[], [1, 0]])
-def test_evaluate_refuses_texts_without_target(refused, lengths):
+def test_evaluate_refuses_texts_without_target(refused):
     with refused(ValueError, "no text has two tokens: there is no next token to pre"):
-        evaluate(tiny(), texts_of(*lengths))
+        evaluate(tiny(), texts_of(1, 0))
