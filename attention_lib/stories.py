@@ -1,8 +1,9 @@
-"""Short stories from a grammar whose entropy is known, so that a loss has a floor.
+"""Texts to learn from: stories from a grammar of known entropy, and one real book.
 
-Every choice shows in the very next word. So a text can have come about in one way only,
-and a word's surprise, -ln of its probability given all words before it, is the sum over
-the choices that it shows. Surprise and entropy are in nats.
+The stories give a loss its floor. Each random choice decides exactly the next word. So
+a text can have come about in one way only, and a word's surprise, -ln of its
+probability given all words before it, is the sum over the choices that it shows.
+Surprise and entropy are in nats.
 """
 
 import math
@@ -10,6 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from attention_lib.validation import check_positive
@@ -175,6 +177,16 @@ def make_stories(count: int, seed: int) -> list[Story]:
         tell_story(teller)
         stories.append(Story(tuple(teller.words), tuple(teller.surprises)))
     return stories
+
+
+def load_alice() -> str:
+    """Gives *Alice's Adventures in Wonderland* by Lewis Carroll (1865), as one string.
+
+    It is in the public domain; ``texts/README.md`` beside this file says where the file
+    comes from. All its characters are ASCII.
+    """
+    path = Path(__file__).parent / "texts" / "alice.txt"
+    return path.read_text(encoding="utf-8")
 
 
 @cache

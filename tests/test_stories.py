@@ -1,5 +1,6 @@
 """attention_lib.stories: its probabilities against an enumeration of every text."""
 
+import hashlib
 import math
 import os
 import random
@@ -25,6 +26,7 @@ from attention_lib.stories import (
     VERBS,
     Teller,
     expected,
+    load_alice,
     make_stories,
     tell_animals,
     tell_song,
@@ -342,6 +344,17 @@ def test_make_stories_leaves_the_global_generator_alone():
     make_stories(3, seed=0)
     expected(tell_animals, "eva", "tom")
     assert random.getstate() == state
+
+
+# The real book.
+
+
+def test_load_alice_gives_the_cleaned_file():
+    text = load_alice()
+    assert (len(text), len(set(text))) == (148_480, 72)
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    origin = Path(stories.__file__).parent / "texts" / "README.md"
+    assert checksum in origin.read_text(encoding="utf-8")
 
 
 # The teller.
