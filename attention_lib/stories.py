@@ -1,8 +1,9 @@
-"""Short stories from a grammar whose entropy is known, so that a loss has a floor.
+"""Texts to learn from: stories from a grammar of known entropy, and one real book.
 
-Every choice shows in the very next word. So a text can have come about in one way only,
-and a word's surprise, -ln of its probability given all words before it, is the sum over
-the choices that it shows. Surprise and entropy are in nats.
+The stories give a loss its floor. Each random choice decides exactly the next word. So
+a text can have come about in one way only, and a word's surprise, -ln of its
+probability given all words before it, is the sum over the choices that it shows.
+Surprise and entropy are in nats.
 """
 
 import math
@@ -10,6 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from attention_lib.validation import check_instance, check_not_negative, check_positive
@@ -71,9 +73,11 @@ class Teller:
         self._drawn = 0.0
 
     def pick(self, words: Sequence[str]) -> str:
-        """Draws one of several words that are all alike, and equally probable."""
+        """Says one of several words, all equally probable, and returns it."""
         self._drawn += math.log(len(words))
-        return words[int(self.rng.random() * len(words))]
+        word = words[int(self.rng.random() * len(words))]
+        self.say(word)
+        return word
 
     def choose(self, ways: Mapping[str, float]) -> str:
         """Draws one of several ways to go on, from their probabilities."""
@@ -97,31 +101,34 @@ class Teller:
 def tell_story(teller: Teller) -> None:
     """Two people and a thing; something happens; the people and the thing come back."""
     teller.say("one", "day")
-    owner = teller.pick(NAMES)
-    teller.say(owner, "had", "a")
-    colour = teller.pick(COLOURS)
-    teller.say(colour)
-    thing = teller.pick(THINGS)
-    teller.say(thing, "and")
+    owner = teller.pick(NAMES)  # says one of eight names
+    teller.say("had", "a")
+    colour, thing = teller.pick(COLOURS), teller.pick(THINGS)
+    teller.say("and")
     friend = teller.pick([name for name in NAMES if name != owner])
-    teller.say(friend, "wanted", "it", ".")
-    for chance in (1.0, 0.5):  # once or twice
-        if teller.choose({"meanwhile": chance, "then": 1 - chance}) == "then":
-            break
-        teller.say("meanwhile")
-        tell = {"animals": tell_animals, "song": tell_song}
-        teller.tell(tell[teller.choose(dict.fromkeys(tell, 0.5))], owner, friend)
+    teller.say("wanted", "it", ".")
+    tell_meanwhile(teller, owner, friend)
     teller.say("then")
     loser = teller.choose({owner: 0.5, friend: 0.5})
     teller.say(loser, "lost", "that", colour, thing, "because")
     teller.say(friend if loser == owner else owner, "was", "tired", ".", "\n")
 
 
+def tell_meanwhile(teller: Teller, owner: str, friend: str) -> None:
+    """Once or twice: animals do something, or one of the two people sings."""
+    for chance in (1.0, 0.5):
+        if teller.choose({"meanwhile": chance, "then": 1 - chance}) == "then":
+            break
+        teller.say("meanwhile")
+        tell = {"animals": tell_animals, "song": tell_song}
+        teller.tell(tell[teller.choose(dict.fromkeys(tell, 0.5))], owner, friend)
+
+
 def tell_animals(teller: Teller, owner: str, friend: str) -> None:
     """The verb agrees with the first noun, whatever stands between the two."""
     teller.say("the")
     number = teller.choose({"one": 0.5, "many": 0.5})
-    teller.say(teller.pick(NOUNS[number]))
+    teller.pick(NOUNS[number])
     for chance in (0.6, 0.4):
         if teller.choose({"near": chance, "verb": 1 - chance}) == "verb":
             break
@@ -130,8 +137,9 @@ def tell_animals(teller: Teller, owner: str, friend: str) -> None:
         teller.say(other)
         if other == "the":
             any_number = teller.choose({"one": 0.5, "many": 0.5})
-            teller.say(teller.pick(NOUNS[any_number]))
-    teller.say(teller.pick(VERBS[number]), ".")
+            teller.pick(NOUNS[any_number])
+    teller.pick(VERBS[number])
+    teller.say(".")
 
 
 def tell_song(teller: Teller, owner: str, friend: str) -> None:
@@ -177,6 +185,16 @@ def make_stories(count: int, seed: int) -> list[Story]:
         tell_story(teller)
         stories.append(Story(tuple(teller.words), tuple(teller.surprises)))
     return stories
+
+
+def load_alice() -> str:
+    """Gives *Alice's Adventures in Wonderland* by Lewis Carroll (1865), as one string.
+
+    It is in the public domain; ``texts/README.md`` beside this file says where the file
+    comes from. All its characters are ASCII.
+    """
+    path = Path(__file__).parent / "texts" / "alice.txt"
+    return path.read_text(encoding="utf-8")
 
 
 @cache

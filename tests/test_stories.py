@@ -1,5 +1,6 @@
 """attention_lib.stories: its probabilities against an enumeration of every text."""
 
+import hashlib
 import math
 import os
 import random
@@ -25,6 +26,7 @@ from attention_lib.stories import (
     VERBS,
     Teller,
     expected,
+    load_alice,
     make_stories,
     tell_animals,
     tell_song,
@@ -65,7 +67,9 @@ class Walker(Teller):
                 raise LeftError
 
     def pick(self, words):
-        return self.choose(dict.fromkeys(words, 1 / len(words)))
+        word = self.choose(dict.fromkeys(words, 1 / len(words)))
+        self.say(word)
+        return word
 
     def choose(self, ways):
         ways = {way: p for way, p in ways.items() if p}
@@ -118,9 +122,10 @@ def told(part, *arguments, seed=0):
 
 
 def tiny(teller):
-    teller.say(teller.pick("abcd"))
+    teller.pick("abcd")
     if teller.choose({"more": 0.25, "stop": 0.75}) == "more":
-        teller.say(teller.pick("xy"), "and")
+        teller.pick("xy")
+        teller.say("and")
     teller.say(".")
 
 
@@ -129,7 +134,7 @@ def uneven(teller, first, other):
     way = teller.choose({"left": 0.1, "right": 0.2, "never": 0.0, "up": 0.7})
     teller.say(way)
     for _ in range({"left": 2, "right": 1, "up": 0}[way]):
-        teller.say(teller.pick([first, other, "z"]))
+        teller.pick([first, other, "z"])
 
 
 def nested(teller, depth):
@@ -138,7 +143,7 @@ def nested(teller, depth):
         if teller.choose({"in": 0.3, "out": 0.7}) == "in":
             teller.tell(nested, depth - 1)
         else:
-            teller.say(teller.pick("ab"))
+            teller.pick("ab")
     teller.say(")")
 
 
@@ -288,6 +293,7 @@ def longest(part, *arguments):
             self.words += ["word"] * longest(inner, *given)
 
         def pick(self, words):  # whichever: all are one word long
+            self.say(words[0])
             return words[0]
 
     most, ahead = 0, [[]]
@@ -345,6 +351,17 @@ def test_make_stories_leaves_the_global_generator_alone():
     assert random.getstate() == state
 
 
+# The real book.
+
+
+def test_load_alice_gives_the_cleaned_file():
+    text = load_alice()
+    assert (len(text), len(set(text))) == (148_480, 72)
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    origin = Path(stories.__file__).parent / "texts" / "README.md"
+    assert checksum in origin.read_text(encoding="utf-8")
+
+
 # The teller.
 
 
@@ -366,7 +383,9 @@ ALMOST_ONE = 1 - 2**-53
     ("number", "word"), [(0.0, "a"), (0.24, "a"), (0.25, "b"), (ALMOST_ONE, "d")]
 )
 def test_teller_picks_each_word_from_its_share(number, word):
-    assert Teller(Fixed(number)).pick("abcd") == word
+    teller = Teller(Fixed(number))
+    assert teller.pick("abcd") == word
+    assert teller.words == [word]
 
 
 @pytest.mark.parametrize(
@@ -386,11 +405,12 @@ def test_teller_chooses_the_last_way_where_rounding_left_a_gap():
 def test_teller_first_word_shows_what_was_drawn():
     teller = Teller(random.Random(0))
     teller.say("one", "day")
-    words = teller.pick("abcd"), teller.choose({"x": 0.5, "y": 0.5})
-    teller.say(*words)
+    ways = [teller.choose({"a": 0.5, "b": 0.5}), teller.choose({"x": 0.5, "y": 0.5})]
+    teller.say(*ways)
+    word = teller.pick("abcd")
     teller.say("end")
-    assert teller.surprises == pytest.approx([0, 0, math.log(8), 0, 0])
-    assert teller.words == ["one", "day", *words, "end"]
+    assert teller.surprises == pytest.approx([0, 0, math.log(4), 0, math.log(4), 0])
+    assert teller.words == ["one", "day", *ways, word, "end"]
 
 
 def test_teller_tells_a_part_as_if_it_stood_there():

@@ -25,6 +25,7 @@ from attention_lib.exercises.masks import (
 )
 from attention_lib.exercises.model import (
     check_entropy,
+    check_language_model,
     check_model_parameters,
     check_windows,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "check_head",
     "check_head_width",
     "check_head_windows",
+    "check_language_model",
     "check_layer_norm",
     "check_leak_finder",
     "check_linear",

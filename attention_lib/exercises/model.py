@@ -1,4 +1,4 @@
-"""Checks of chapter 7: windows of a text, a model's parameters, a grammar's entropy."""
+"""Checks of chapter 7: windows, a model and its parameters, a grammar's entropy."""
 
 import math
 import operator
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attention_lib.block import TinyBlock
 from attention_lib.exercises.verdict import (
     NOT_YET,
     Mistakes,
@@ -16,10 +17,12 @@ from attention_lib.exercises.verdict import (
     judge_number,
     run,
 )
+from attention_lib.positions import sinusoidal_positions
+from attention_lib.reproducibility import seeded
 
 Windows = list[list[int]]
 
-# No id is its own place, so that the two are told apart.
+# No id is its own position, so that the two are told apart.
 _TEXT = [31, 41, 59, 26, 53, 58, 97, 93, 23, 84, 62, 64, 33]
 
 
@@ -41,7 +44,10 @@ def check_windows(answer: object) -> Verdict:
             nothing = "your code gives nothing back."
             message = nothing if came is NOT_YET else came.message
         else:
-            message = _wrong_windows(came, right, mistakes(token_ids))
+            # Windows may start as long as there is a target, or stop at the last token.
+            starts = range(0, count - 1, stride)
+            more = [token_ids[start : start + length + 1] for start in starts]
+            message = _wrong_windows(came, [right, more], mistakes(token_ids))
         if message:
             return Verdict(False, f"{so_far} {message}".strip())
         if given.tolist() != token_ids:
@@ -53,16 +59,16 @@ def check_windows(answer: object) -> Verdict:
 
 def check_model_parameters(answer: object) -> Verdict:
     """Checks how many parameters a model of two blocks, 32 wide, has."""
-    words, places, last = 1000 * 32, 64 * 32, 2 * 32
+    words, positions, last = 1000 * 32, 64 * 32, 2 * 32
     attention, mlp, norms = 4 * 32**2 + 32, 2 * 32 * 128 + 128 + 32, 2 * 2 * 32
     block = attention + mlp + norms
-    right = 2 * words + places + 2 * block + last
+    right = 2 * words + positions + 2 * block + last
     mistakes = [
         (right - words, "One table of 1,000 words is missing: by default the embedding "
          "and the head have one each."),
-        (right - places, "The places are missing: each of 64 has a vector."),
-        (right - words - places, "The places and one of the two tables of words are "
-         "missing."),
+        (right - positions, "The positions are missing: each of 64 has a vector."),
+        (right - words - positions, "The positions and one of the two tables of words "
+         "are missing."),
         (right - last, "64 are missing: the last norm, or the bias of each attention's "
          "output."),
         (right - 2 * last, "The last norm and the biases of the attentions' outputs "
@@ -81,17 +87,158 @@ def check_model_parameters(answer: object) -> Verdict:
         (right + 18 * 32**2, "Four heads share out the width: together they are as "
          "large as one."),
         (right - 2 * (mlp - 2 * 32**2 - 64), "The MLP is four times as wide within."),
-        (2 * words, "Those are the words alone: add places, blocks and the last norm."),
+        (2 * words, "Those are the words alone: add positions, blocks, the last norm."),
         (2 * block, "Those are the blocks alone: what stands before and after them?"),
         (block, "That is one block: what else is there?"),
     ]  # fmt: skip
     return judge_number(
         answer,
         right,
-        "Words 2 · 32,000, places 2,048, blocks 2 · 12,608, last norm 64.",
+        "Words 2 · 32,000, positions 2,048, blocks 2 · 12,608, last norm 64.",
         mistakes,
         "Not that many: list the parts from the ids to the scores, and count each.",
     )
+
+
+def check_language_model(answer: object) -> Verdict:
+    """Checks a model built as ``MyLM(vocab_size, d_model, num_heads, num_layers)``."""
+    vocab_size, d_model, num_heads, num_layers = 11, 8, 2, 3
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = run(answer, vocab_size, d_model, num_heads, num_layers)
+    if isinstance(model, Verdict):
+        return model
+    if not isinstance(model, nn.Module):
+        came = type(model).__name__
+        return Verdict(False, f"Your function returns a {came}: it must be a module.")
+    ids = torch.randint(vocab_size - 1, (2, 7), generator=seeded(0))
+    longer = torch.full((1, 40), 3)  # one token, again and again
+    for given, so_far in [(ids, ""), (longer, "Right for 7 tokens. For 40 of them: ")]:
+        logits = run(model.forward, given)
+        if logits is NOT_YET:
+            return NOT_YET
+        if isinstance(logits, Verdict):
+            return Verdict(False, f"{so_far}{logits.message}")
+        if message := _wrong_logits(logits, (*given.shape, vocab_size)):
+            return Verdict(False, f"{so_far}{message}")
+    blocks = [part for part in model.modules() if isinstance(part, TinyBlock)]
+    message = (
+        _wrong_blocks(model, blocks, ids, num_layers)
+        or _wrong_sight(model, ids)
+        or _wrong_positions(model, _order(model, blocks, ids)[0], longer)
+        or _wrong_ends(model, blocks, ids)
+        or _wrong_parameters(model, blocks[0], vocab_size, d_model, num_layers)
+    )
+    if message:
+        return Verdict(False, message)
+    return Verdict(True, "A causal language model, whose parameters are all in use.")
+
+
+def _wrong_logits(logits: Any, shape: tuple[int, ...]) -> str:
+    if not isinstance(logits, Tensor):
+        return f"Your forward returns a {type(logits).__name__}, not a tensor."
+    if logits.shape != shape:
+        came = tuple(logits.shape)
+        return f"The logits must have the shape {shape} here; yours have {came}."
+    return ""
+
+
+def _wrong_blocks(
+    model: nn.Module, blocks: list[TinyBlock], ids: Tensor, wanted: int
+) -> str:
+    if not blocks:
+        return (
+            "PyTorch finds no TinyBlock in the model: a plain list hides its blocks, "
+            "an nn.ModuleList does not."
+        )
+    if len(blocks) != wanted:
+        found = f"{wanted} blocks are wanted here, PyTorch finds {len(blocks)}: "
+        return found + "each must be built on its own, and is kept in the model."
+    order = _order(model, blocks, ids)
+    once = len(order) == wanted and set(order) == set(blocks)
+    return "" if once else "Each block must run once in a forward pass."
+
+
+def _order(model: nn.Module, blocks: list[TinyBlock], ids: Tensor) -> list[TinyBlock]:
+    """Gives the blocks as a forward pass runs them."""
+    order: list[TinyBlock] = []
+    hooks = [
+        block.register_forward_hook(lambda block, *_: order.append(block))
+        for block in blocks
+    ]
+    model(ids)
+    for hook in hooks:
+        hook.remove()
+    return order
+
+
+def _wrong_sight(model: nn.Module, ids: Tensor) -> str:
+    """Changes the last token, then the first."""
+    before = model(ids)
+    other = ids.clone()
+    other[:, -1] = (other[:, -1] + 1) % 10
+    if not torch.allclose(model(other)[:, :-1], before[:, :-1], atol=1e-5):
+        return "A position sees the future: are all blocks causal?"
+    other = ids.clone()
+    other[:, 0] = (other[:, 0] + 1) % 10
+    if torch.allclose(model(other)[:, -1], before[:, -1], atol=1e-5):
+        return "The last position does not see the first: what do the blocks attend to?"
+    return ""
+
+
+def _wrong_positions(model: nn.Module, first: TinyBlock, repeated: Tensor) -> str:
+    """Looks at what the first block reads where all tokens are the same."""
+    read: list[Tensor] = []
+    hook = first.register_forward_pre_hook(
+        lambda _, given, named: read.append([*given, *named.values()][0]),
+        with_kwargs=True,
+    )
+    model(repeated)
+    hook.remove()
+    stream = read[0][0] - read[0][0, :1]  # (T, M), without the token
+    right = sinusoidal_positions(*stream.shape).to(stream)
+    if torch.allclose(stream, right - right[0], atol=1e-4):
+        return ""
+    if torch.allclose(stream, torch.zeros(()), atol=1e-6):
+        return "The first block reads the same vector at each position: add positions."
+    return "The positions are not the sinusoids, added to the tokens before any block."
+
+
+def _wrong_ends(model: nn.Module, blocks: list[TinyBlock], ids: Tensor) -> str:
+    """Makes what leaves the last block a thousand times larger; then the head."""
+    before, last = model(ids), _order(model, blocks, ids)[-1]
+    hook = last.register_forward_hook(lambda *came: 1000 * came[-1])
+    after = model(ids)
+    hook.remove()
+    if float(after.detach().abs().max()) > 30 * float(before.detach().abs().max()):
+        return "The last norm is missing, or does not stand between blocks and head."
+    tables = [weight for weight in model.parameters() if tuple(weight.shape) == (11, 8)]
+    gradients = torch.autograd.grad(before[..., 10].sum(), tables, allow_unused=True)
+    # Token 10 is not read: only a head can use its vector.
+    if not any(grad is not None and bool(grad[10].any()) for grad in gradients):
+        return "Nothing that a gradient reaches serves as the head's matrix."
+    return ""
+
+
+def _wrong_parameters(
+    model: nn.Module, block: TinyBlock, vocab_size: int, d_model: int, layers: int
+) -> str:
+    table = vocab_size * d_model
+    inside = sum(weight.numel() for weight in block.parameters())
+    more = sum(weight.numel() for weight in model.parameters())
+    more -= table + layers * inside + 2 * d_model
+    if more in (table, table + vocab_size):
+        return "The head has a matrix of its own: tie it to the embedding."
+    if more == vocab_size:
+        return "The head has a bias: one matrix is asked for, and nothing else."
+    if more:
+        beside = "than the embedding, the blocks and one last norm have."
+        return f"There are {abs(more)} parameters {_more_or_less(more)} {beside}"
+    return ""
+
+
+def _more_or_less(difference: int) -> str:
+    return "more" if difference > 0 else "fewer"
 
 
 def check_entropy(answer: object) -> Verdict:
@@ -99,11 +246,12 @@ def check_entropy(answer: object) -> Verdict:
     name, choice, verb = math.log(8), math.log(2), math.log(6)
     right = name + choice + verb / 2
     mistakes = [
-        (right / math.log(2), "These are bits: nats are asked for, so take ln."),
+        (right / math.log(2), "These are bits: the question asks for nats, so take "
+         "ln."),
         (name + verb / 2, "Whether there is a verb is a choice, too: it has an entropy "
          "of its own."),
-        (name + choice + verb, "Only half of the texts have a verb: its entropy counts "
-         "with the probability that it is drawn."),
+        (name + choice + verb, "Only half of the texts have a verb: multiply its "
+         "entropy by the probability that there is one."),
         (name + verb, "That is a text that always has a verb: here only half of them "
          "do, and whether is a choice of its own."),
         (name + choice / 2 + verb / 2, "The choice has two outcomes: −p ln p of both."),
@@ -113,9 +261,9 @@ def check_entropy(answer: object) -> Verdict:
         (choice + verb / 2, "Is the name left out, or the logarithm one of base 10?"),
         (name + choice, "Which verb it is must be drawn, too, in half of the texts."),
         (name, "That is the name alone."),
-        (math.exp(right), "That is e to the entropy: as many equally probable texts "
-         "would be as hard to guess."),
-        (right / 1.5, "That is the entropy a word: a whole text is asked for."),
+        (math.exp(right), "That is e to the entropy: the number of equally probable "
+         "texts that would be as hard to guess."),
+        (right / 1.5, "That is the entropy per word: the question asks for a text."),
     ]  # fmt: skip
     return judge_number(
         answer,
@@ -136,8 +284,11 @@ def _cut(token_ids: Sequence[int], size: int, stride: int, start: int = 0) -> Wi
     return windows
 
 
-def _wrong_windows(came: Any, right: Windows, mistakes: Mistakes) -> str:
-    """Says what is wrong with the windows that came; nothing where all is right."""
+def _wrong_windows(came: Any, right: list[Windows], mistakes: Mistakes) -> str:
+    """Says what is wrong with the windows that came; nothing where all is right.
+
+    Windows are right in one way or in another; the first way is told to the reader.
+    """
     if not isinstance(came, list | tuple | Tensor | np.ndarray):
         return f"Your function returns a {type(came).__name__}, not a list of windows."
     try:
@@ -147,10 +298,10 @@ def _wrong_windows(came: Any, right: Windows, mistakes: Mistakes) -> str:
             "A window is one row of ids. Inputs and targets are cut out of it later, "
             "in the loss."
         )
-    if windows == right:
+    if windows in right:
         return ""
     fits = (message for mistaken, message in mistakes if windows == mistaken)
-    return next(fits, None) or _first_difference(windows, right)
+    return next(fits, None) or _first_difference(windows, right[0])
 
 
 def _first_difference(windows: Windows, right: Windows) -> str:
@@ -184,7 +335,7 @@ def _full_mistakes(token_ids: Sequence[int]) -> Mistakes:
         ([*right, list(token_ids[-1:])], "The last window holds one token: it has no "
          "target."),
         (right[:-1], "The last window is missing, though it is full."),
-        (_cut(places, 5, 4), "These are the places of the tokens: their ids are "
+        (_cut(places, 5, 4), "These are the positions of the tokens: their ids are "
          "wanted."),
     ]  # fmt: skip
 
@@ -209,7 +360,7 @@ def _stride_mistakes(token_ids: Sequence[int]) -> Mistakes:
         (_cut(token_ids, 4, 3), "the stride is not used: the next window starts 3 "
          "tokens later."),
         (_cut(token_ids, 5, 2), "the length is not used: these windows hold 5 tokens."),
-        ([*right, list(token_ids[8:])], "all that the last window holds stands in the "
-         "one before it: stop once the last token is in."),
+        ([*right, list(token_ids[8:]), list(token_ids[10:])], "the last window is "
+         "empty."),
         (right[:-1], "the last window is missing."),
     ]  # fmt: skip
