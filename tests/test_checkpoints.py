@@ -388,17 +388,22 @@ def test_load_refuses_other_files(refused, path, content):
 
 
 @pytest.mark.parametrize(
-    "metadata", [None, {"format": "pt"}, {"format": FORMAT}, {"settings": "{}"}]
+    "metadata",
+    [
+        None,
+        {"format": "attention_lib training 1"},
+        {"format": FORMAT},
+        {"settings": "{}"},
+    ],
 )
 def test_load_refuses_foreign_safetensors(refused, path, metadata):
     run = at(1)
     save_file({"weight": torch.zeros(3)}, path, metadata)
-    words = {
-        FORMAT: "run.safetensors is half written or damaged (its checksum differs): ta"
-    }.get(
-        (metadata or {}).get("format"),
-        "run.safetensors is no checkpoint of this book: it does not say 'attention",
-    )
+    came = (metadata or {}).get("format")
+    words = "run.safetensors is no checkpoint that this version reads: its format is "
+    words += f"{came!r}, not {FORMAT!r}"
+    if came == FORMAT:
+        words = DAMAGED
     assert_refused(refused, run, path, words)
 
 

@@ -274,6 +274,12 @@ def test_train_step_shortens_what_the_optimizer_holds():
     assert norms == pytest.approx([1e-3] * 3, rel=1e-2)
 
 
+def test_train_step_refuses_a_model_that_cannot_learn(refused):
+    model = tiny().requires_grad_(False)
+    with refused(ValueError, "no weight can learn: look for requires_grad=False or no"):
+        train_step(model, torch.optim.SGD(model.parameters()), ids())
+
+
 @pytest.mark.parametrize("length", [-1, 6])
 def test_train_step_refuses_lengths_outside(refused, length):
     model = tiny()
