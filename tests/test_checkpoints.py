@@ -407,18 +407,6 @@ def test_load_refuses_foreign_safetensors(refused, path, metadata):
     assert_refused(refused, run, path, words)
 
 
-@pytest.mark.parametrize("missing", ["losses", "random"])
-def test_load_refuses_files_that_lack_a_part(refused, path, missing):
-    run = at(2)
-    save_checkpoint(run, path)
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-    state = load_file(path)
-    del state[missing]
-    save_file(state, path, metadata)
-    assert_refused(refused, run, path, DAMAGED)
-
-
 def test_load_refuses_a_file_with_one_other_bit(refused, path):
     save_checkpoint(at(2), path)
     whole, run = path.read_bytes(), at(1, seed=3)
