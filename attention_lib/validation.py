@@ -237,6 +237,22 @@ def check_token_ids(
             )
 
 
+def check_token_values(token_ids: Tensor, vocab_size: int) -> None:
+    """Checks that all ids lie in the vocabulary. It reads values, except on ``meta``.
+
+    Raises:
+        ValueError: an id below 0, or of ``vocab_size`` and more.
+    """
+    if token_ids.is_meta or token_ids.numel() == 0:
+        return
+    low, high = (int(end) for end in token_ids.aminmax())
+    if low < 0 or high >= vocab_size:
+        raise ValueError(
+            f"token_ids must lie between 0 and {vocab_size - 1}; got "
+            f"{low if low < 0 else high}: were they made by another tokenizer?"
+        )
+
+
 def check_logits(logits: Any, token_ids: Any, lengths: Any = None) -> None:
     """Checks that scores belong to these ids; shapes and types only, no values.
 
@@ -255,22 +271,6 @@ def check_logits(logits: Any, token_ids: Any, lengths: Any = None) -> None:
     _check_same_device("token_ids", token_ids, "the logits", logits)
     if token_ids.shape[1] < 2:
         raise ValueError("no text has two tokens: there is no next token to predict")
-
-
-def check_token_values(token_ids: Tensor, vocab_size: int) -> None:
-    """Checks that all ids lie in the vocabulary. It reads values, except on ``meta``.
-
-    Raises:
-        ValueError: an id below 0, or of ``vocab_size`` and more.
-    """
-    if token_ids.is_meta or token_ids.numel() == 0:
-        return
-    low, high = (int(end) for end in token_ids.aminmax())
-    if low < 0 or high >= vocab_size:
-        raise ValueError(
-            f"token_ids must lie between 0 and {vocab_size - 1}; got "
-            f"{low if low < 0 else high}: were they made by another tokenizer?"
-        )
 
 
 def check_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
@@ -318,7 +318,7 @@ def check_fits(model: Any, token_ids: Tensor, longest: int) -> None:
     check_token_values(token_ids, vocab_size)
 
 
-def check_token_texts(texts: Any) -> list[Tensor]:
+def check_token_texts(texts: Any) -> list[Any]:
     """Checks that there are texts, each one a row of ids, and gives them as a list.
 
     Raises:
