@@ -95,6 +95,14 @@ def _show_previous(x: Tensor) -> Tensor:
     return torch.cat([0 * x[:, :1], x[:, :-1]], 1)
 
 
+def _show_next_secretly(x: Tensor) -> Tensor:
+    return x + _show_next(x.detach())
+
+
+def _show_next_centred(x: Tensor) -> Tensor:
+    return _show_next(x - x.mean(-1, keepdim=True))
+
+
 def _peek(position: int, at: int) -> Callable[[Tensor], Tensor]:
     """Gives a function in which one position looks ahead, at one other only."""
 
@@ -117,6 +125,8 @@ _SUSPECTS: Suspects = [
     ("a function in which only position 0 sees 1", _peek(0, 1), True),
     ("a function in which only position 0 sees 3", _peek(0, 3), True),
     ("a function in which only position 2 sees 3", _peek(2, 3), True),
+    ("one that adds the next token without a gradient", _show_next_secretly, True),
+    ("one that shows the next token less its mean", _show_next_centred, True),
 ]
 
 # What the usual mistakes say of these eight (1: it leaks), and what to say then.
