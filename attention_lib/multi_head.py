@@ -148,7 +148,8 @@ class MultiHeadLayer(nn.Module):
             memory: where keys and values come from; S takes the place of K then.
         """
         query, key, value = self._project(x, memory)  # (B, H, T, D) each
-        context = self._attend(query, key, value, add_head_axis(mask), causal)
+        mask = add_head_axis(mask)
+        context = self._attend(query, key, value, mask, causal, alone=memory is None)
         return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
 
     def attention_weights(
@@ -189,8 +190,10 @@ class MultiHeadLayer(nn.Module):
         value: Tensor,
         mask: Tensor | None,
         causal: bool,
+        *,
+        alone: bool,
     ) -> Tensor:
-        """Gives what each head finds: (B, H, T, D)."""
+        """Gives what each head finds: (B, H, T, D); ``alone``: without a memory."""
         return scaled_dot_product_attention(
             query,
             key,
