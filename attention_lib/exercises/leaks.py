@@ -95,6 +95,14 @@ def _show_previous(x: Tensor) -> Tensor:
     return torch.cat([0 * x[:, :1], x[:, :-1]], 1)
 
 
+def _show_next_secretly(x: Tensor) -> Tensor:
+    return x + _show_next(x.detach())
+
+
+def _show_next_centred(x: Tensor) -> Tensor:
+    return _show_next(x - x.mean(-1, keepdim=True))
+
+
 def _peek(position: int, at: int) -> Callable[[Tensor], Tensor]:
     """Gives a function in which one position looks ahead, at one other only."""
 
@@ -117,10 +125,12 @@ _SUSPECTS: Suspects = [
     ("a function in which only position 0 sees 1", _peek(0, 1), True),
     ("a function in which only position 0 sees 3", _peek(0, 3), True),
     ("a function in which only position 2 sees 3", _peek(2, 3), True),
+    ("one that adds the next token without a gradient", _show_next_secretly, True),
+    ("one that shows the next token less its mean", _show_next_centred, True),
 ]
 
-# What the usual mistakes say of these eight (1: it leaks), and what to say then.
-_PATTERNS = {
+# What the usual mistakes say of the first eight (1: it leaks), and what to say then.
+_USUAL = {
     "11111111": "You say that everything leaks: which outputs may not change?",
     "00000000": "You say that nothing leaks: is x changed, and the past compared?",
     "01011000": "Every judgement is the wrong way round: True must mean a leak.",
@@ -130,4 +140,11 @@ _PATTERNS = {
     "10100101": "A leak from 3 to 0 is missed: compare more than the neighbour.",
     "10100110": "A leak from 3 to 2 is missed: compare more than position 0.",
     "10100100": "A leak from 3 is missed: change more than position 1.",
+}
+_LAST = ["00", "01", "10", "11"]
+_PATTERNS = {eight + two: words for eight, words in _USUAL.items() for two in _LAST} | {
+    "1010011101": "A leak that passes no gradient is missed: change x, too.",
+    "1010011110": "A leak of the next token less its mean is missed: do not change all "
+    "features alike.",
+    "1010011100": "The last two leaks are missed: a gradient alone does not show them.",
 }

@@ -25,22 +25,30 @@ def check_causal_mask(answer: object) -> Verdict:
 
 
 def check_padding_mask(answer: object) -> Verdict:
-    """Checks a right padding mask (B, 1, K) made from lengths."""
-    lengths = torch.tensor([2, 5, 3])
-    right = padding_mask(lengths, 6)
-    mistakes = [*_wrong_axes(right), *_wrong_keys(lengths, 6)]
-    return judge(answer, (lengths, 6), right, mistakes) or Verdict(
-        True, "Padding is hidden from every query, and broadcasts over them."
-    )
+    """Checks a right padding mask made from lengths: (B, 1, K), or (B, K, K)."""
+    first, full = torch.tensor([2, 5, 3]), torch.tensor([4, 1, 0])
+    mistakes = [*_wrong_axes(padding_mask(first, 6)), *_wrong_keys(first, 6)]
+    for inputs, known, so_far in [
+        ((first, 6), mistakes, ""),
+        ((full, 4), [], "Right up to here. For lengths of 4, 1 and 0 in 4 columns:"),
+    ]:
+        right = padding_mask(*inputs)
+        wrong = judge(answer, inputs, right, known, so_far=so_far)
+        # A row for each query says the same as one row for all.
+        if wrong and judge(answer, inputs, right.expand(-1, right.shape[-1], -1)):
+            return wrong
+    return Verdict(True, "Padding is hidden from every query, as a key.")
 
 
 def check_from_additive(answer: object) -> Verdict:
     """Checks the translation of an additive mask, biases included, into booleans."""
-    infinite = torch.tensor([[0.0, -math.inf, -math.inf], [0.0, 0.0, -math.inf]])
-    lowest = torch.finfo(torch.float32).min
-    finite = torch.tensor([[0.0, -1e9, lowest], [0.0, 0.0, -1e4]])
-    biased = torch.tensor([[0.0, -1e4, -1e9], [-0.5, 0.0, lowest], [-20.0, -1.0, 0.0]])
+    # The last row of each is forbidden as a whole.
+    none, lowest = -math.inf, torch.finfo(torch.float32).min
+    infinite = torch.tensor([[0.0, none, none], [0.0, 0.0, none], [none] * 3])
+    finite = torch.tensor([[0.0, -1e9, lowest], [0.0, 0.0, -1e4], [lowest] * 3])
+    biased = torch.tensor([[0.0, -1e4, -1e9], [-20.0, -0.5, 0.0], [-1e4] * 3])
     right = infinite == 0
+    empty = "The last row is forbidden as a whole: it stays False."
     mistakes = [
         (~right, "True marks what is blocked: it must mean 'may attend'."),
         (infinite, "This is still the additive mask: ask a question of each number."),
@@ -52,6 +60,7 @@ def check_from_additive(answer: object) -> Verdict:
             answer,
             (finite,),
             right,
+            [(finite.softmax(-1) > 0, empty)],
             so_far="Right for -inf. For -1e9, -10,000 and the lowest finite number:",
         )
         or judge(
@@ -120,15 +129,14 @@ def _tall_mistakes(query_len: int, key_len: int) -> Mistakes:
 
 
 def _wrong_axes(right: Tensor) -> Mistakes:
-    columns, square = right[:, 0], right.expand(-1, right.shape[-1], -1)
+    columns = right[:, 0]
     return [
         (columns[:, :, None], "The queries are masked: padding is hidden as a key."),
         (columns, "(B, K) would broadcast the batch along the queries: which axis is "
          "missing?"),
         (columns[None], "The new axis stands before the batch: where are the queries?"),
         (right[:, None], "There is an axis too many: a mask says nothing of heads."),
-        (square, "All rows are alike: one row a sequence is enough, and broadcasts."),
-        (square & square.mT, "Padding's own rows see nothing: hide it as a key only."),
+        (right & right.mT, "Padding's own rows see nothing: hide it as a key only."),
     ]  # fmt: skip
 
 

@@ -68,13 +68,21 @@ def real(lengths, max_len, dtype=torch.bool):
     return (torch.arange(max_len) < lengths[:, None])[:, None].to(dtype)
 
 
-def finder(changed, compared, leaks=True):
+def real_by_slices(lengths, max_len):
+    """Hides the last columns, and where there are none of them, all."""
+    mask = torch.ones(len(lengths), 1, max_len, dtype=torch.bool)
+    for row, length in zip(mask, lengths.tolist(), strict=True):
+        row[:, length - max_len :] = False
+    return mask
+
+
+def finder(changed, compared, leaks=True, by=1):
     """Looks for leaks: which positions are changed, which outputs then compared."""
 
     def answer(function, x):
         for t in range(4):
             nudged = x.clone()
-            nudged[:, t] += 1
+            nudged[:, t] += by
             moved = (function(nudged) - function(x)).abs()[0].amax(-1) > 1e-6
             if t in changed and moved[compared(t)].any():
                 return leaks
@@ -93,6 +101,17 @@ def finder_in_place(function, x):
     return not torch.allclose(function(x)[:, :2], old[:, :2])
 
 
+def finder_by_slopes(of, leaks):
+    """Looks for leaks by gradients alone: of each feature, or of their sum."""
+
+    def answer(function, x):
+        slopes = torch.autograd.functional.jacobian(lambda x: of(function(x)[0]), x)
+        past = [slopes[t, ..., t + 1 :, :].any() for t in range(3)]
+        return leaks in past
+
+    return answer
+
+
 def finder_without_return(function, x):
     if finder(range(4), before)(function, x):
         return True
@@ -101,7 +120,7 @@ def finder_without_return(function, x):
 
 def finder_silent_at(place):
     """Says nothing of one of the functions that it is asked about."""
-    asked = iter(range(8))
+    asked = iter(range(10))
     return lambda function, x: None if next(asked) == place else True
 
 
@@ -254,7 +273,6 @@ MISTAKES = {
         (lambda n, k: real(n, k)[:, 0], "batch along the queries"),
         (lambda n, k: real(n, k)[:, 0][None], "stands before the batch"),
         (lambda n, k: real(n, k)[:, None], "an axis too many"),
-        (lambda n, k: real(n, k).expand(-1, k, -1), "All rows are alike"),
         (lambda n, k: real(n, k) & real(n, k).mT, "own rows see nothing"),
         (lambda n, k: ~real(n, k), "True marks the padding"),
         (lambda n, k: padding_mask(n, k, side="left"), "on the left here"),
@@ -265,6 +283,7 @@ MISTAKES = {
         (lambda n, k: real(n, k) | True, "Nothing is hidden"),
         (lambda n, k: real(n, k, torch.int), "must hold True and False"),
         (lambda n, k: real(n.add_(1) - 1, k), "changes its input"),
+        (real_by_slices, "For lengths of 4, 1 and 0 in 4 columns:"),
     ],
     "visible_pairs": [
         (21, "real queries only"),
@@ -287,6 +306,10 @@ MISTAKES = {
         (lambda m: m > -10, "Right without biases. With them:"),
         (lambda m: m.exp(), "must hold True and False"),
         (lambda m: m.exp_().bool(), "changes its input"),
+        (lambda m: m.softmax(-1) > 0, "forbidden as a whole"),
+        (lambda m: m - m.amax(-1, keepdim=True) > -1000, "Right for -inf"),
+        (lambda m: m > m.min(), "Right for -inf"),
+        (lambda m: m > -1e-6, "A small bias is no ban"),
     ],
     "leak_finder": [
         (lambda f, x: True, "everything leaks"),
@@ -304,6 +327,9 @@ MISTAKES = {
         (finder_without_return, "is a return missing"),
         (lambda f, x: 0.5, "attention without a mask came a float"),
         (lambda f, x: f(x) > 0, "came a Tensor"),
+        (finder(range(4), before), "do not change all features alike"),
+        (finder_by_slopes(lambda y: y, True), "passes no gradient"),
+        (finder_by_slopes(lambda y: y.sum(-1), True), "a gradient alone"),
     ],
 }
 
@@ -326,13 +352,28 @@ def head_by_torch(x, w_q, w_k, w_v):
     return F.scaled_dot_product_attention(x @ w_q, x @ w_k, x @ w_v)
 
 
-def finder_by_gradients(function, x):
-    x = x.clone().requires_grad_()
-    for t in range(x.shape[1] - 1):
-        (slope,) = torch.autograd.grad(function(x)[:, t].sum(), x)
-        if slope[:, t + 1 :].any():
-            return True
-    return False
+APART = torch.tensor([1.0, -2.0, 4.0])  # a change of each feature by another number
+
+
+def finder_by_both(function, x):
+    if finder_by_slopes(lambda y: y, True)(function, x):
+        return True
+    return finder(range(4), before)(function, x)
+
+
+def finder_by(change, at=range(1, 4)):
+    """Looks for leaks: gives some positions other content, and compares the past."""
+
+    def answer(function, x):
+        old = function(x)
+        for t in at:
+            new = x.clone()
+            new[:, t:] = change(x[:, t:])
+            if (function(new)[:, :t] - old[:, :t]).abs().max() > 1e-6:
+                return True
+        return False
+
+    return answer
 
 
 def finder_by_prefixes(function, x):
@@ -344,7 +385,7 @@ def finder_by_prefixes(function, x):
 
 
 def finder_as_tensor(function, x):
-    return torch.tensor(finder(range(4), before)(function, x))
+    return torch.tensor(finder(range(4), before, by=APART)(function, x))
 
 
 RIGHT = {
@@ -384,22 +425,64 @@ RIGHT = {
     "causal_mask": [
         causal_mask,
         triangle(lambda q, k: k - q),
+        lambda q, k: ~torch.ones(q, k, dtype=torch.bool).triu(k - q + 1),
+        lambda q, k: torch.ones(q, k).tril(k - q) == 1,
+        lambda q, k: torch.ones(q, k).tril(k - q).bool(),
+        lambda q, k: torch.arange(k) <= torch.arange(q)[:, None] + k - q,
+        lambda q, k: torch.arange(q)[:, None] - q >= torch.arange(k)[None] - k,
+        lambda q, k: torch.tensor(
+            [[j <= i + k - q for j in range(k)] for i in range(q)]
+        ),
+        lambda q, k: torch.from_numpy(np.tri(q, k, k - q, dtype=bool)),
+        lambda q, k: (
+            torch.ones(max(q, k), k).tril()[-q:].bool()
+            if q <= k
+            else torch.cat([torch.zeros(q - k, k), torch.ones(k, k).tril()]).bool()
+        ),
+        lambda q, k: torch.full((q, k), -math.inf).triu(k - q + 1) == 0,
     ],
     "padding_mask": [
         padding_mask,
+        real,
+        lambda n, k: real(n, k).expand(-1, k, -1),
+        lambda n, k: real(n, k).repeat(1, k, 1),
+        lambda n, k: torch.arange(k)[None, None] < n[:, None, None],
+        lambda n, k: torch.arange(k).expand(len(n), 1, k) < n.view(-1, 1, 1),
+        lambda n, k: ~(torch.arange(k) >= n[:, None]).unsqueeze(1),
+        lambda n, k: torch.stack([torch.arange(k)[None] < one for one in n]),
+        lambda n, k: torch.tensor(
+            [[[j < one for j in range(k)]] for one in n.tolist()]
+        ),
+        lambda n, k: torch.ones(k + 1, k).tril(-1).bool()[n][:, None],
+        lambda n, k: torch.einsum("bk->bk", real(n, k)[:, 0].int()).bool()[:, None],
     ],
     "visible_pairs": [
-        27,
-        np.int64(27),
+        *(27, 27.0, 12 + 15, np.int64(27), np.float32(27), np.array(27)),
+        *(torch.tensor(27), torch.tensor(27.0), 50 - 23, 30 - 3),
     ],
     "from_additive": [
         lambda mask: mask > -1000,
         lambda mask: mask.exp().bool(),
+        lambda mask: mask.exp() > 0,
+        lambda mask: mask >= -20,
+        lambda mask: ~(mask < -100),
+        lambda mask: mask.abs() < 1000,
+        lambda mask: mask.clamp(min=-50) > -50,
+        lambda mask: torch.where(mask > -1e3, 1, 0).bool(),
+        lambda mask: torch.tensor([[x > -99 for x in row] for row in mask.tolist()]),
+        lambda mask: torch.from_numpy(mask.numpy() > -500),
+        lambda mask: mask.masked_fill(mask < -999, -math.inf).isfinite(),
     ],
     "leak_finder": [
-        finder(range(4), before),
-        finder_by_gradients,
+        finder(range(4), before, by=APART),
+        finder_by_both,
         finder_by_prefixes,
         finder_as_tensor,
+        finder_by(lambda x: -x),
+        finder_by(lambda x: 0 * x),
+        finder_by(lambda x: 2 * x),
+        finder_by(lambda x: x.flip(-1)),
+        finder_by(lambda x: 9 * x.cos(), at=[3, 2, 1]),
+        finder_by(lambda x: torch.linspace(-1, 1, 3).to(x).expand_as(x)),
     ],
 }
