@@ -95,15 +95,6 @@ def built(answer=None, *, bias=False, width=None, **steps):
     return Built
 
 
-class Empty(nn.Module):
-    def __init__(self, d_model, num_heads):
-        super().__init__()
-        ...
-
-    def forward(self, x, mask=None):
-        return ...
-
-
 class PlainList(nn.Module):
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -133,8 +124,10 @@ def without_gradient(x, w_q, *rest):
     return layer()(x, w_q.detach(), *rest)
 
 
-def hide_after(scores, mask):
-    return (scores.softmax(dim=-1) * mask).log()
+def masked_late(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    shown = 1 if mask is None else with_axis(mask)
+    late = layer(soft=lambda scores: scores.softmax(dim=-1) * shown)
+    return late(x, w_q, w_k, w_v, w_o, num_heads)
 
 
 def for_padding_only(mask):
@@ -195,7 +188,7 @@ MISTAKES = {
         (built(hide=lambda s, m: hide(s, ~m, -1e9)), "(Q, K): True means blocked"),
         (built(axis=lambda mask: mask), "(B, 1, K): The texts stand where the heads"),
         (built(axis=for_padding_only), "(B, Q, K): The texts stand where the heads"),
-        (built(hide=hide_after, soft=torch.exp), "The mask acts after the softmax"),
+        (built(masked_late), "The mask acts after the softmax"),
         (Detached, "no gradient reaches"),
         (built(without_gradient), "no gradient reaches q_proj.weight"),
     ],
@@ -370,6 +363,11 @@ def pruned_rows(found, w_o, keep):
     return merge_heads(found[:, keep]) @ w_o[rows]
 
 
+def pruned_by_matrices(found, w_o, keep):
+    chosen = torch.diag(torch.tensor(keep, dtype=found.dtype))
+    return merge_heads((chosen @ found.transpose(1, 2)).transpose(1, 2)) @ w_o
+
+
 def window(length, width):
     ones = torch.ones(length, length, dtype=torch.bool)
     return ones.tril() & ones.triu(1 - width)
@@ -414,9 +412,7 @@ RIGHT = {
         pruned_rows,
         lambda f, w, keep: (f @ w.unflatten(0, (len(keep), -1)))[:, keep].sum(dim=1),
         lambda f, w, keep: merge_heads(f) @ w - pruned(f, w, [not k for k in keep]),
-        lambda f, w, keep: F.linear(
-            cat_back(f.mT.mul(torch.tensor(keep)[:, None, None]).mT), w.T
-        ),
+        pruned_by_matrices,
     ],
     "head_windows": [
         *(windows, by_distance, by_lists, by_numpy),
