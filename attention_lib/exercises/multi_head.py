@@ -27,6 +27,7 @@ from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
 
 _PROJECTIONS = ("q", "k", "v", "out")
+_UNMIXED = "What the heads found stands side by side: what mixes it?"
 
 
 def check_multi_head_count(answer: object) -> Verdict:
@@ -163,11 +164,12 @@ def check_head_windows(answer: object) -> Verdict:
 
 def _wrong_parameters(layer: nn.Module, d_model: int) -> Verdict | None:
     """Says which parameter is missing, too many, or of a wrong shape."""
-    wanted = {f"{name}_proj.weight": (d_model, d_model) for name in _PROJECTIONS}
-    wanted["out_proj.bias"] = (d_model,)
+    wanted: dict[str, tuple[int, ...]] = {
+        **{f"{name}_proj.weight": (d_model, d_model) for name in _PROJECTIONS},
+        "out_proj.bias": (d_model,),
+    }
     found = {name: tuple(own.shape) for name, own in layer.named_parameters()}
-    if not found and run(layer.forward, torch.randn(2, 5, d_model, generator=seeded(0))
-                         ) is NOT_YET:  # fmt: skip
+    if not found and run(layer.forward, torch.zeros(2, 5, d_model)) is NOT_YET:
         return NOT_YET
     for name in [*wanted, *found]:
         if name not in found:
@@ -192,39 +194,17 @@ def _wrong_results(layer: nn.Module, num_heads: int) -> Verdict | None:
     bias = own["out_proj.bias"].detach()
     x = torch.randn(4, 5, len(bias), generator=rng)
     given: Any = (x, *weights, num_heads)
+    unmixed: Any = (*given[:4], torch.eye(len(bias)), num_heads)
     mistakes = [
         *((found + bias, message) for found, message in _wrong_layers(*given)),
         (_layer(*given), "The bias of the output projection is missing."),
-        (_layer(*given[:4], torch.eye(len(bias)), num_heads), "What the heads found "
-         "stands side by side: what mixes it?"),
-    ]  # fmt: skip
+        (_layer(*unmixed), _UNMIXED),
+    ]
     if wrong := judge(layer.forward, (x,), _layer(*given) + bias, mistakes):
         return wrong
     # As many texts as heads: a mask without an axis for the heads broadcasts.
-    given = (x[:num_heads], *weights, num_heads)
-    padding = padding_mask(torch.tensor([2, 5, 4])[:num_heads], 5)
-    causal = causal_mask(5)
-    for words, mask in [
-        ("(Q, K)", causal),
-        ("(B, 1, K)", padding),
-        ("(B, Q, K)", combine_masks(causal, padding)),
-    ]:
-        per_head = mask if mask.ndim == 2 else mask[:, None]
-        right = _layer(*given, mask=per_head) + bias
-        inverted = "True means blocked here: it must mean 'may attend'."
-        mistakes = [
-            (_layer(*given) + bias, "The mask changes nothing."),
-            *((_layer(*given, mask=~per_head, low=low) + bias, inverted)
-              for low in (-math.inf, -1e9)),
-            (_layer(*given, mask=mask) + bias, "The texts stand where the heads are: "
-             "which axis does the mask lack?"),
-            (_layer(*given, mask=per_head, after=True) + bias, "The mask acts after "
-             "the softmax: the weights that are left do not sum to 1."),
-        ]  # fmt: skip
-        so_far = f"Right without a mask. With a mask {words}:"
-        inputs = (given[0], mask)
-        if wrong := judge(layer.forward, inputs, right, mistakes, so_far=so_far):
-            return wrong
+    if wrong := _wrong_with_masks(layer, bias, x[:num_heads], *weights, num_heads):
+        return wrong
     output = layer.forward(x)
     if output.requires_grad:
         output.sum().backward()
@@ -232,6 +212,33 @@ def _wrong_results(layer: nn.Module, num_heads: int) -> Verdict | None:
         if weight.grad is None:
             return Verdict(False, f"The numbers are right, but no gradient reaches "
                            f"{name}: it would never learn.")  # fmt: skip
+    return None
+
+
+def _wrong_with_masks(layer: nn.Module, bias: Tensor, *given: Any) -> Verdict | None:
+    """Compares the outputs under masks of each shape that the exercise names."""
+    x = given[0]
+    padding, causal = padding_mask(torch.tensor([2, 5, 4])[: len(x)], 5), causal_mask(5)
+    inverted = "True means blocked here: it must mean 'may attend'."
+    for shape, mask in [
+        ("(Q, K)", causal),
+        ("(B, 1, K)", padding),
+        ("(B, Q, K)", combine_masks(causal, padding)),
+    ]:
+        own = mask if mask.ndim == 2 else mask[:, None]
+        mistakes = [
+            (_layer(*given) + bias, "The mask changes nothing."),
+            (_layer(*given, mask=~own) + bias, inverted),
+            (_layer(*given, mask=~own, low=-1e9) + bias, inverted),
+            (_layer(*given, mask=mask) + bias, "The texts stand where the heads are: "
+             "which axis does the mask lack?"),
+            (_layer(*given, mask=own, after=True) + bias, "The mask acts after the "
+             "softmax: the weights that are left do not sum to 1."),
+        ]  # fmt: skip
+        right = _layer(*given, mask=own) + bias
+        so_far = f"Right without a mask. With a mask {shape}:"
+        if wrong := judge(layer.forward, (x, mask), right, mistakes, so_far=so_far):
+            return wrong
     return None
 
 
@@ -291,8 +298,7 @@ def _wrong_layers(*given: Any) -> Mistakes:
     return [
         *((_layer(*given, **way), message) for way, message in ways),
         (_layer(x, *weights, w_o, 1), "This is one wide head, not several."),
-        (_layer(x, *weights, identity, num_heads), "What the heads found stands side "
-         "by side: what mixes it?"),
+        (_layer(x, *weights, identity, num_heads), _UNMIXED),
         (_layer(x, w_k, w_q, w_v, w_o, num_heads), "Queries and keys have changed "
          "places."),
     ]  # fmt: skip
