@@ -33,8 +33,8 @@ from attention_lib.exercises.multi_head import (
     check_head_windows,
     check_multi_head,
     check_multi_head_count,
+    check_multi_head_layer,
     check_pruned,
-    check_split_heads,
 )
 from attention_lib.exercises.positions import (
     check_order_finder,
@@ -74,6 +74,7 @@ __all__ = [
     "check_model_parameters",
     "check_multi_head",
     "check_multi_head_count",
+    "check_multi_head_layer",
     "check_next_token_loss",
     "check_order_finder",
     "check_padding_mask",
@@ -85,7 +86,6 @@ __all__ = [
     "check_pruned",
     "check_schedule",
     "check_softmax",
-    "check_split_heads",
     "check_temperature",
     "check_top_k",
     "check_trained_positions",
