@@ -123,27 +123,22 @@ def _judge_both(
     query, key, value = given
     context, weights = attention(query, key, value)
     scores = query @ key.swapaxes(-2, -1)
-    mistakes = [
-        (weights, "The weights come first: the context should."),
-        (softmax(scores, axis=-2) @ value, "The softmax runs over the queries or the "
-         "batch: which axis are the keys?"),
-    ]  # fmt: skip
-    for axis in range(query.ndim):
-        name = "D" if axis == query.ndim - 1 else "another axis"
-        by = query.shape[axis] ** -0.5
-        over = softmax(scores / math.sqrt(6), axis=axis)
-        if axis < query.ndim - 1:
-            mistakes += [
-                (softmax(scores * by) @ value, f"The scale counts {name}: which is D?"),
-                (over @ value, mistakes[1][1]),
-            ]
+    scaled = scores / math.sqrt(query.shape[-1])
+    mistakes = [(weights, "The weights come first: the context should.")]
+    for axis in range(query.ndim - 1):
+        by = 1 / math.sqrt(query.shape[axis])
+        mistakes += [
+            (softmax(scaled, axis=axis) @ value, "The softmax runs over the queries or "
+             "over the batch: which axis are the keys?"),
+            (softmax(scores * by) @ value, "The scale counts another axis than D."),
+        ]  # fmt: skip
     if query.ndim == 2:
         mistakes += _wrong_scales(query, key, value) + _wrong_steps(query, key, value)
     if wrong := judge(part(0), given, context, mistakes, so_far=so_far):
         return wrong
     others = [
         (scores, "The second thing is the raw scores, not the weights."),
-        (scores / math.sqrt(6), "The second thing is the scores, not the weights."),
+        (scaled, "The second thing is the scores, not the weights."),
         (weights.swapaxes(-2, -1), "The weights are transposed: a row is a query."),
     ]
     so_far = f"{so_far} The context is right. The weights:".strip()
