@@ -1,7 +1,8 @@
 """Scaled dot-product attention and one trainable head, in torch.
 
-Shapes: B batch, T length, Q and K query and key length, M d_model, D head_dim, V value
-width. Masks are boolean, True means "may attend", and an empty row gives zeros.
+Shapes: B batch, T length, S length of a memory, Q and K query and key length, M
+d_model, D head_dim, V value width. Masks are boolean, True means "may attend", and an
+empty row gives zeros.
 """
 
 import torch
@@ -9,60 +10,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lib.masks import with_causal
 from attention_lib.validation import (
     check_dropout,
+    check_flags,
     check_inputs,
     check_positive,
-    check_tokens,
+    check_source,
+    check_value,
 )
-
-
-def softmax_weights(
-    query: Float[Tensor, "*B Q D"],
-    key: Float[Tensor, "*#B K D"],
-    mask: Bool[Tensor, "..."] | None = None,
-    *,
-    scale: float | None = None,
-) -> Float[Tensor, "*B Q K"]:
-    """Says how much each query takes from each key: softmax(query keyᵀ · scale).
-
-    Args:
-        query: what each row looks for.
-        key: what each entry is found by.
-        mask: True where a query may attend to a key; broadcasts to (..., Q, K).
-        scale: multiplies the scores; 1/√D when left out.
-
-    Returns:
-        Rows that sum to 1 over what the mask allows. Where it allows nothing, a row
-        holds 1/K everywhere, and ``zero_empty_rows`` sets it to zero. NaN in a query
-        spoils its own row only; NaN in a key spoils every row that may see it.
-
-    Raises:
-        TypeError: a mask that is not boolean; types or devices that differ.
-        ValueError: shapes that do not fit together; an axis of length zero.
-    """
-    check_inputs(query, key, mask=mask)
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    # Scaling the query is Q·D products; scaling the scores would be Q·K.
-    scores = query * scale @ key.transpose(-2, -1)  # (..., Q, K)
-    if mask is not None:
-        # The lowest finite number, not -inf: an empty row stays finite, backward too.
-        scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(dim=-1)
-
-
-def zero_empty_rows(
-    rows: Float[Tensor, "*B Q N"], mask: Bool[Tensor, "..."] | None
-) -> Float[Tensor, "*B Q N"]:
-    """Sets to zero the rows of queries that may attend to nothing.
-
-    Args:
-        rows: one row for each query: its weights (N = K), or its mix (N = V).
-        mask: True where a query may attend to a key; broadcasts to (..., Q, K).
-    """
-    if mask is None:
-        return rows
-    return rows.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
 
 def attention_weights(
@@ -72,11 +28,38 @@ def attention_weights(
     *,
     scale: float | None = None,
 ) -> Float[Tensor, "*B Q K"]:
-    """Gives the weights of ``softmax_weights``, with zeros in empty rows.
+    """Says how much each query takes from each key: softmax(query keyᵀ · scale).
 
-    Arguments and errors are those of ``softmax_weights``.
+    Half precision is computed in float32, as PyTorch's own kernel does.
+
+    Args:
+        query: what each row looks for.
+        key: what each entry is found by.
+        mask: True where a query may attend to a key; broadcasts to (..., Q, K).
+        scale: multiplies the scores; 1/√D when left out.
+
+    Returns:
+        Rows that sum to 1 over what the mask allows, and are zeros where it allows
+        nothing. NaN in a query spoils its own row only; NaN in a key spoils every row
+        that may see it.
+
+    Raises:
+        TypeError: a mask that is not boolean; types or devices that differ.
+        ValueError: shapes that do not fit together; an axis of length zero.
     """
-    return zero_empty_rows(softmax_weights(query, key, mask, scale=scale), mask)
+    check_inputs(query, key, mask=mask, scale=scale)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    at_least_float32 = torch.promote_types(query.dtype, torch.float32)
+    # Scaling the query is Q·D products; scaling the scores would be Q·K.
+    query_scaled = query.to(at_least_float32) * scale
+    scores = query_scaled @ key.to(at_least_float32).transpose(-2, -1)  # (..., Q, K)
+    if mask is None:
+        return scores.softmax(dim=-1).to(query.dtype)
+    # The lowest finite number, not -inf: an empty row stays finite, backward too.
+    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1)
+    # An empty row shares its weight among hidden keys, so do scores of -inf: to zero.
+    return weights.masked_fill(~mask, 0.0).to(query.dtype)
 
 
 def scaled_dot_product_attention(
@@ -101,18 +84,21 @@ def scaled_dot_product_attention(
 
     Raises:
         TypeError: a mask that is not boolean; types or devices that differ.
-        ValueError: shapes that do not fit together; an axis of length zero.
+        ValueError: shapes that do not fit together; an axis of length zero; a dropout
+            below 0, or of 1 and more.
     """
-    check_inputs(query, key, value)
-    weights = softmax_weights(query, key, mask, scale=scale)  # (..., Q, K)
+    check_dropout(dropout)
+    weights = attention_weights(query, key, mask, scale=scale)  # (..., Q, K)
+    check_value(query, key, value)
     if dropout:
         weights = F.dropout(weights, dropout)
-    # Empty rows are zeroed in the mix: it is smaller than the table of weights.
-    return zero_empty_rows(weights @ value, mask)  # (..., Q, V)
+    return weights @ value  # (..., Q, V)
 
 
 class SelfAttention(nn.Module):
     """One trainable head: every position asks every position of the same sequence.
+
+    With a memory, it asks the positions of another sequence instead.
 
     Args:
         d_model: width of the input.
@@ -136,6 +122,7 @@ class SelfAttention(nn.Module):
     ) -> None:
         super().__init__()
         check_positive(d_model=d_model, head_dim=head_dim)
+        check_flags(qkv_bias=qkv_bias)
         check_dropout(dropout)
         self.q_proj = nn.Linear(d_model, head_dim, bias=qkv_bias)
         self.k_proj = nn.Linear(d_model, head_dim, bias=qkv_bias)
@@ -143,21 +130,40 @@ class SelfAttention(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Gives each position its mix of all values that the mask lets it see."""
-        check_tokens(x, self.q_proj.weight)
+        """Gives each position its mix of all values that it may see.
+
+        Args:
+            x: what looks, and what is looked at unless there is a memory.
+            mask: True where a query may attend to a key; broadcasts to (B, T, T).
+            causal: hides the future as well; see ``causal_mask``.
+            memory: where keys and values come from; S takes the place of T then.
+        """
+        source = check_source(x, memory, self.q_proj.weight)
+        query, key = self.q_proj(x), self.k_proj(source)
         return scaled_dot_product_attention(
-            self.q_proj(x),
-            self.k_proj(x),
-            self.v_proj(x),
-            mask,
+            query,
+            key,
+            self.v_proj(source),
+            with_causal(mask, causal, query, key),
             dropout=self.dropout if self.training else 0.0,
         )
 
     def attention_weights(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
-    ) -> Float[Tensor, "B T T"]:
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
+    ) -> Float[Tensor, "B T K"]:
         """Gives the weights that ``forward`` uses, before dropout."""
-        check_tokens(x, self.q_proj.weight)
-        return attention_weights(self.q_proj(x), self.k_proj(x), mask)
+        source = check_source(x, memory, self.q_proj.weight)
+        query, key = self.q_proj(x), self.k_proj(source)
+        return attention_weights(query, key, with_causal(mask, causal, query, key))

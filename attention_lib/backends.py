@@ -4,153 +4,130 @@
 own kernels. Shapes, masks and empty rows are those of ``multi_head``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.attention import attention_weights
+from attention_lib.masks import with_causal
 from attention_lib.multi_head import (
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
     MultiHeadLayer,
     add_head_axis,
-    merge_heads,
     split_heads,
 )
 from attention_lib.validation import (
-    check_dropout,
-    check_heads,
+    check_choice,
+    check_flags,
     check_mask,
-    check_tokens,
+    check_source,
 )
 
 
-class FusedMultiHeadAttention(nn.Module):
+class FusedMultiHeadAttention(MultiHeadLayer):
     """One projection for queries, keys and values together, then PyTorch's kernel.
 
-    Arguments and errors are those of ``MultiHeadAttention``.
+    Its options and its call are those of ``MultiHeadLayer``. ``causal=True`` alone is
+    told to the kernel, which then skips the future instead of reading a mask.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        num_heads: int,
-        *,
-        head_dim: int | None = None,
-        d_out: int | None = None,
-        qkv_bias: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        width = num_heads * check_heads(d_model, num_heads, head_dim, d_out)
-        check_dropout(dropout)
+    def _build(self, d_model: int, head_dim: int, d_out: int, qkv_bias: bool) -> None:
+        width = self.num_heads * head_dim
         self.qkv_proj = nn.Linear(d_model, 3 * width, bias=qkv_bias)
-        self.out_proj = nn.Linear(width, d_out or d_model)
-        self.num_heads = num_heads
-        self.dropout = dropout
+        self.out_proj = nn.Linear(width, d_out)
 
-    def forward(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
-    ) -> Float[Tensor, "B T O"]:
-        """Attends in all heads at once, then mixes what they found."""
-        query, key, value = self._project(x)
-        mask = add_head_axis(mask)
+    def _project(
+        self, x: Tensor, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return _project_packed(
+            x, memory, self.qkv_proj.weight, self.qkv_proj.bias, self.num_heads
+        )
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+    ) -> Tensor:
+        check_flags(causal=causal)
+        told = causal and mask is None and query.shape[-2] == key.shape[-2]
+        if not told:
+            mask = with_causal(mask, causal, query, key)
         if mask is not None:
-            check_mask(mask, (*query.shape[:-1], key.shape[-2]), like=x)
+            check_mask(mask, (*query.shape[:-1], key.shape[-2]), like=query)
             if mask.ndim < 2:
                 mask = mask.view(1, -1)  # the kernel wants both axes, (Q, K)
-        context = F.scaled_dot_product_attention(
+        return F.scaled_dot_product_attention(
             query,
             key,
             value,
             attn_mask=mask,
+            is_causal=told,
             dropout_p=self.dropout if self.training else 0.0,
-        )  # (B, H, T, D)
-        return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
-
-    def attention_weights(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
-    ) -> Float[Tensor, "B H T T"]:
-        """Gives the weights of every head, before dropout."""
-        query, key, _ = self._project(x)
-        return attention_weights(query, key, add_head_axis(mask))
+        )
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, as ``MultiHeadAttention`` does."""
         packed = self.qkv_proj.weight, self.qkv_proj.bias
         return _unpacked(*packed, self.out_proj, self.num_heads)
 
-    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        check_tokens(x, self.qkv_proj.weight)
-        # Cut along the width first: backward then joins three gradients without a copy.
-        query, key, value = self.qkv_proj(x).chunk(3, dim=-1)  # (B, T, H·D) each
-        return (
-            split_heads(query, self.num_heads),
-            split_heads(key, self.num_heads),
-            split_heads(value, self.num_heads),
-        )
 
-
-class TorchMultiHeadAttention(nn.Module):
+class TorchMultiHeadAttention(MultiHeadLayer):
     """``nn.MultiheadAttention`` behind this book's signature and meaning of masks.
 
     Its heads share out ``d_model``, and its output is as wide as its input, so other
-    widths are refused. Arguments and other errors are those of ``MultiHeadAttention``.
+    widths are refused. Its options and its call are those of ``MultiHeadLayer``.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        num_heads: int,
-        *,
-        head_dim: int | None = None,
-        d_out: int | None = None,
-        qkv_bias: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        head_dim = check_heads(d_model, num_heads, head_dim, d_out)
-        check_dropout(dropout)
-        if (num_heads * head_dim, d_out or d_model) != (d_model, d_model):
+    def _build(self, d_model: int, head_dim: int, d_out: int, qkv_bias: bool) -> None:
+        if (self.num_heads * head_dim, d_out) != (d_model, d_model):
             raise ValueError(
                 'the kind "torch" needs num_heads · head_dim = d_out = d_model; got '
-                f"{num_heads} · {head_dim}, {d_out or d_model} and {d_model}: take "
-                'the kind "sdpa"'
+                f"{self.num_heads} · {head_dim}, {d_out} and {d_model}: take the kind "
+                '"sdpa"'
             )
         self.attention = nn.MultiheadAttention(
-            d_model, num_heads, dropout=dropout, batch_first=True
+            d_model, self.num_heads, dropout=self.dropout, batch_first=True
         )
         if not qkv_bias:  # its own flag would take the output's bias away as well
             self.attention.register_parameter("in_proj_bias", None)
-        self.num_heads = num_heads
 
     def forward(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Attends in all heads at once, then mixes what they found."""
-        blocked = self._blocked(x, mask)
+        source = check_source(x, memory, self.attention.in_proj_weight)
+        mask = with_causal(add_head_axis(mask), causal, x, source)
+        if mask is not None:
+            # There True means "blocked", and heads join the batch: (B·H, T, K).
+            full = (x.shape[0], self.num_heads, x.shape[1], source.shape[1])
+            check_mask(mask, full, like=x)
+            mask = ~mask.expand(full).flatten(end_dim=1)
         # Where all three are one tensor, evaluation takes a path of its own, on which
         # an empty row gives nan: so a mask comes with a second view of x.
-        other = x if blocked is None else x.view_as(x)
+        if mask is not None and memory is None:
+            source = x.view_as(x)
         context, _ = self.attention(
-            x, other, other, attn_mask=blocked, need_weights=False
+            x, source, source, attn_mask=mask, need_weights=False
         )
         return context
 
-    def attention_weights(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
-    ) -> Float[Tensor, "B H T T"]:
-        """Gives the weights of every head, before dropout."""
-        self._blocked(x, mask)
-        query, key, _ = F.linear(
-            x, self.attention.in_proj_weight, self.attention.in_proj_bias
-        ).chunk(3, dim=-1)
-        return attention_weights(
-            split_heads(query, self.num_heads),
-            split_heads(key, self.num_heads),
-            add_head_axis(mask),
+    def _project(
+        self, x: Tensor, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        own = self.attention
+        return _project_packed(
+            x, memory, own.in_proj_weight, own.in_proj_bias, self.num_heads
         )
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
@@ -159,19 +136,8 @@ class TorchMultiHeadAttention(nn.Module):
         packed = own.in_proj_weight, own.in_proj_bias
         return _unpacked(*packed, own.out_proj, self.num_heads)
 
-    def _blocked(self, x: Tensor, mask: Tensor | None) -> Tensor | None:
-        """Translates a mask: True means "blocked" there, and heads join the batch."""
-        check_tokens(x, self.attention.in_proj_weight)
-        batch, length, _ = x.shape
-        full = (batch, self.num_heads, length, length)
-        mask = add_head_axis(mask)
-        if mask is None:
-            return None
-        check_mask(mask, full, like=x)
-        return ~mask.expand(full).flatten(end_dim=1)  # (B·H, T, T)
 
-
-KINDS: dict[str, Callable[..., MultiHeadLayer]] = {
+KINDS: dict[str, type[MultiHeadLayer]] = {
     "wrapper": MultiHeadAttentionWrapper,
     "split": MultiHeadAttention,
     "sdpa": FusedMultiHeadAttention,
@@ -179,16 +145,7 @@ KINDS: dict[str, Callable[..., MultiHeadLayer]] = {
 }
 
 
-def make_mha(
-    kind: str,
-    d_model: int,
-    num_heads: int,
-    *,
-    head_dim: int | None = None,
-    d_out: int | None = None,
-    qkv_bias: bool = False,
-    dropout: float = 0.0,
-) -> MultiHeadLayer:
+def make_mha(kind: str, d_model: int, num_heads: int, **options: Any) -> MultiHeadLayer:
     """Makes a multi-head layer of the kind that is named.
 
     Args:
@@ -196,25 +153,39 @@ def make_mha(
             which is ``nn.MultiheadAttention``.
         d_model: width of the input.
         num_heads: heads side by side.
-        head_dim: width of each; d_model / num_heads when left out.
-        d_out: width of the output; d_model when left out.
-        qkv_bias: whether queries, keys and values get a bias. The output has one.
-        dropout: the probability that a weight is dropped while training.
+        options: those of ``MultiHeadLayer``.
 
     Raises:
-        TypeError: a width that is not an int.
+        TypeError: a width that is not an int; an option that no kind has.
         ValueError: an unknown kind; widths that do not fit together, or that the kind
             cannot have; a dropout below 0, or of 1 and more.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
-    return KINDS[kind](
-        d_model,
-        num_heads,
-        head_dim=head_dim,
-        d_out=d_out,
-        qkv_bias=qkv_bias,
-        dropout=dropout,
+    check_choice("kind", kind, KINDS)
+    return KINDS[kind](d_model, num_heads, **options)
+
+
+def _project_packed(
+    x: Tensor,
+    memory: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    num_heads: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gives the queries, keys and values of all heads, from one packed projection."""
+    source = check_source(x, memory, weight)
+    if memory is None:
+        # Cut along the width first: backward joins three gradients without a copy.
+        query, key, value = F.linear(x, weight, bias).chunk(3, dim=-1)  # (B, T, H·D)
+    else:
+        sizes = weight.shape[0] // 3, weight.shape[0] // 3 * 2
+        of_query, of_source = weight.split(sizes)
+        bias_query, bias_source = (None, None) if bias is None else bias.split(sizes)
+        query = F.linear(x, of_query, bias_query)
+        key, value = F.linear(source, of_source, bias_source).chunk(2, dim=-1)
+    return (
+        split_heads(query, num_heads),
+        split_heads(key, num_heads),
+        split_heads(value, num_heads),
     )
 
 

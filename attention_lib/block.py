@@ -6,12 +6,18 @@ attend". The stream is what flows from block to block, one vector a token.
 
 from typing import Literal, get_args
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.backends import make_mha
-from attention_lib.validation import check_features, check_positive, check_tokens
+from attention_lib.validation import (
+    check_choice,
+    check_features,
+    check_positive,
+    check_tokens,
+)
 
 Norm = Literal["pre", "post", "none"]
 
@@ -25,7 +31,8 @@ def layer_norm(
 ) -> Float[Tensor, "... M"]:
     """Brings each token to mean 0 and variance 1, then scales and shifts it.
 
-    Ba, Kiros and Hinton (2016). What ``nn.LayerNorm`` computes, written out.
+    Ba, Kiros and Hinton (2016). What ``nn.LayerNorm`` computes, written out: half
+    precision in float32.
 
     Args:
         x: each token on its own is normalised.
@@ -38,9 +45,11 @@ def layer_norm(
         ValueError: a weight or bias that is not as long as a token is wide.
     """
     check_features(x, weight=weight, bias=bias)
-    centred = x - x.mean(dim=-1, keepdim=True)
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))  # at least float32
+    centred = wide - wide.mean(dim=-1, keepdim=True)
     variance = centred.square().mean(dim=-1, keepdim=True)  # divided by M, not M - 1
-    return centred / (variance + eps).sqrt() * weight + bias
+    normed = centred / (variance + eps).sqrt()
+    return (normed * weight + bias).to(x.dtype)
 
 
 class FeedForward(nn.Module):
@@ -60,8 +69,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, hidden_dim: int | None = None) -> None:
         super().__init__()
+        check_positive(d_model=d_model)
         hidden_dim = 4 * d_model if hidden_dim is None else hidden_dim
-        check_positive(d_model=d_model, hidden_dim=hidden_dim)
+        check_positive(hidden_dim=hidden_dim)
         self.up_proj = nn.Linear(d_model, hidden_dim)
         self.down_proj = nn.Linear(hidden_dim, d_model)
 
@@ -100,8 +110,7 @@ class TinyBlock(nn.Module):
         mha: str = "split",
     ) -> None:
         super().__init__()
-        if norm not in get_args(Norm):
-            raise ValueError(f"norm must be one of {get_args(Norm)}; got {norm!r}")
+        check_choice("norm", norm, get_args(Norm))
         self.attention = make_mha(mha, d_model, num_heads, dropout=dropout)
         self.feed_forward = FeedForward(d_model)
         make_norm = nn.Identity if norm == "none" else nn.LayerNorm
@@ -111,20 +120,36 @@ class TinyBlock(nn.Module):
         self.norm = norm
 
     def forward(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
     ) -> Float[Tensor, "B T M"]:
-        """Lets tokens look at each other, then think on their own."""
+        """Lets tokens look at each other, then think on their own.
+
+        Args:
+            x: the stream.
+            mask: True where a query may attend to a key; broadcasts to (B, T, T).
+            causal: hides the future as well; see ``causal_mask``.
+        """
         check_tokens(x, self.feed_forward.up_proj.weight)
         if self.norm == "post":
-            x = self.attention_norm(x + self.dropout(self.attention(x, mask)))
+            found = self.attention(x, mask, causal=causal)
+            x = self.attention_norm(x + self.dropout(found))
             return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
-        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
+        found = self.attention(self.attention_norm(x), mask, causal=causal)
+        x = x + self.dropout(found)
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
     def attention_weights(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
     ) -> Float[Tensor, "B H T T"]:
         """Gives the weights of every head, before dropout."""
         check_tokens(x, self.feed_forward.up_proj.weight)
         seen = x if self.norm == "post" else self.attention_norm(x)
-        return self.attention.attention_weights(seen, mask)
+        return self.attention.attention_weights(seen, mask, causal=causal)

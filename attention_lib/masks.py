@@ -10,7 +10,12 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attention_lib.validation import check_lengths, check_masks, check_positive
+from attention_lib.validation import (
+    check_flags,
+    check_lengths,
+    check_masks,
+    check_positive,
+)
 
 
 def causal_mask(
@@ -76,6 +81,9 @@ def padding_mask(
 ) -> Bool[Tensor, "B 1 K"]:
     """Hides the padding of a batch from every query: its keys, so its columns.
 
+    It does not read the lengths' values, so a compiler and a GPU can go on. One above
+    ``max_len`` counts as ``max_len``, and one below 0 as 0.
+
     Args:
         lengths: how many real tokens each sequence has, 0 to ``max_len``.
         max_len: the length that all were padded to.
@@ -83,8 +91,7 @@ def padding_mask(
 
     Raises:
         TypeError: lengths that are not whole numbers in a tensor.
-        ValueError: lengths with another number of axes, or outside 0 to ``max_len``;
-            another side.
+        ValueError: lengths with another number of axes; another side.
     """
     check_lengths(lengths, max_len, side)
     place = torch.arange(max_len, device=lengths.device)
@@ -108,3 +115,25 @@ def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
     for mask in masks[1:]:
         combined = combined & mask
     return combined
+
+
+def with_causal(
+    mask: Bool[Tensor, "..."] | None, causal: bool, query: Tensor, key: Tensor
+) -> Bool[Tensor, "..."] | None:
+    """Gives the mask of a layer's call: the causal one is added where it is asked for.
+
+    Args:
+        mask: what the layer got.
+        causal: whether no query may see a key after its own place.
+        query: (..., Q, D), what the mask has rows for.
+        key: (..., K, D), what the mask has columns for.
+
+    Raises:
+        TypeError: a choice that is not True or False; a mask that is not boolean.
+        ValueError: a mask that does not fit to (Q, K).
+    """
+    check_flags(causal=causal)
+    if not causal:
+        return mask
+    future_hidden = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
+    return future_hidden if mask is None else combine_masks(mask, future_hidden)

@@ -4,15 +4,18 @@ Shapes: B batch, T length, M d_model, V vocabulary.
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attention_lib.backends import KINDS
 from attention_lib.block import Norm, TinyBlock
-from attention_lib.masks import causal_mask, combine_masks, padding_mask
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
-from attention_lib.validation import check_config, check_token_ids
+from attention_lib.validation import check_choice, check_config, check_token_ids
+
+Positions = Literal["learned", "none"]
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,13 @@ class ModelConfig:
         tie_weights: whether the head uses the token embedding's weights.
         norm: where the blocks normalise: ``pre``, ``post`` or ``none``.
         mha: the kind of attention, as ``make_mha`` names it.
+        positions: ``learned``, or ``none``, so that the causal mask alone tells
+            earlier from later.
 
     Raises:
-        TypeError: a size that is not an int.
+        TypeError: a size that is not an int; a choice that is not True or False.
         ValueError: a size below 1; a width that the heads do not divide; a dropout
-            below 0, or of 1 and more.
+            below 0, or of 1 and more; an unknown norm, kind or positions.
     """
 
     vocab_size: int
@@ -45,9 +50,13 @@ class ModelConfig:
     tie_weights: bool = False
     norm: Norm = "pre"
     mha: str = "split"
+    positions: Positions = "learned"
 
     def __post_init__(self) -> None:
         check_config(self)
+        check_choice("norm", self.norm, get_args(Norm))
+        check_choice("mha", self.mha, KINDS)
+        check_choice("positions", self.positions, get_args(Positions))
 
 
 class TinyLM(nn.Module):
@@ -55,21 +64,24 @@ class TinyLM(nn.Module):
 
     The road of GPT-2 (Radford et al., 2019, section 2.3): learned positions, pre-norm
     blocks, a last norm, and smaller first weights where a layer adds to the stream.
+    No place sees a later one, so padding on the right needs no mask: it stands after
+    the real tokens, and what a model says there is not used.
 
     Args:
         config: the sizes and choices.
 
     Raises:
         TypeError: ids that are not whole numbers; another device.
-        ValueError: an id outside the vocabulary; a text longer than the context;
-            lengths that are not one a text.
+        ValueError: a text longer than the context; lengths that are not one per text.
+            The ids themselves are checked where texts come in: ``check_token_values``.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
-        self.positions = LearnedPositions(config.context_len, config.d_model)
+        if config.positions == "learned":
+            self.positions = LearnedPositions(config.context_len, config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             TinyBlock(
@@ -96,7 +108,8 @@ class TinyLM(nn.Module):
 
         Args:
             token_ids: texts, padded on the right where they are shorter.
-            lengths: how many tokens of each text are real; all when left out.
+            lengths: how many tokens of each text are real. The scores of these are the
+                same with and without it.
         """
         return self.head(self.last_norm(self.stream(token_ids, lengths)[-1]))
 
@@ -104,12 +117,16 @@ class TinyLM(nn.Module):
         self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
     ) -> list[Float[Tensor, "B T M"]]:
         """Gives the residual stream before the first block, and after each."""
-        mask = self._mask(token_ids, lengths)
+        config = self.config
+        weight = self.token_embedding.weight
+        check_token_ids(token_ids, lengths, max_len=config.context_len, like=weight)
         # Times √M, so that words are as large as places: Vaswani et al., section 3.4.
-        words = self.token_embedding(token_ids) * self.config.d_model**0.5  # (B, T, M)
-        states = [self.dropout(words + self.positions(token_ids.shape[1]))]
+        start = self.token_embedding(token_ids) * config.d_model**0.5  # (B, T, M)
+        if config.positions == "learned":
+            start = start + self.positions(token_ids.shape[1])
+        states = [self.dropout(start)]
         for block in self.blocks:
-            states.append(block(states[-1], mask))
+            states.append(block(states[-1], causal=True))
         return states
 
     def attention_weights(
@@ -117,26 +134,10 @@ class TinyLM(nn.Module):
     ) -> list[Float[Tensor, "B H T T"]]:
         """Gives the weights of every head, block by block, before dropout."""
         states = self.stream(token_ids, lengths)
-        mask = self._mask(token_ids, lengths)
         return [
-            block.attention_weights(state, mask)  # type: ignore[operator]
+            block.attention_weights(state, causal=True)  # type: ignore[operator]
             for block, state in zip(self.blocks, states[:-1], strict=True)
         ]
-
-    def _mask(self, token_ids: Tensor, lengths: Tensor | None) -> Bool[Tensor, "..."]:
-        config = self.config
-        check_token_ids(
-            token_ids,
-            config.vocab_size,
-            lengths,
-            max_len=config.context_len,
-            like=self.token_embedding.weight,
-        )
-        length = token_ids.shape[1]
-        causal = causal_mask(length, device=token_ids.device)
-        if lengths is None:
-            return causal
-        return combine_masks(causal, padding_mask(lengths, length))  # (B, T, T)
 
     def _draw_weights(self) -> None:
         config = self.config
@@ -151,6 +152,7 @@ class TinyLM(nn.Module):
                 deviation *= 0.1  # all words about as likely: a first loss near ln V
             nn.init.normal_(weight, std=deviation)
         # A place starts as its sinusoids: neighbours are alike before any training.
-        places = sinusoidal_positions(config.context_len, config.d_model)
-        with torch.no_grad():
-            self.positions.embedding.weight.copy_(places)
+        if config.positions == "learned":
+            places = sinusoidal_positions(config.context_len, config.d_model)
+            with torch.no_grad():
+                self.positions.embedding.weight.copy_(places)

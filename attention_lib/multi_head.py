@@ -1,11 +1,11 @@
 """Several heads side by side, built twice: as a wrapper of heads, and as one split.
 
-Shapes: B batch, T length, M d_model, H heads, D head_dim, O the width of the output.
-Masks are boolean, True means "may attend"; one that says nothing of heads is for all.
+Shapes: B batch, T length, S length of a memory, Q and K query and key length, M
+d_model, H heads, D head_dim, O the width of the output. Masks are boolean, True means
+"may attend"; one that says nothing of heads is for all.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,10 +16,15 @@ from attention_lib.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
+from attention_lib.masks import with_causal
 from attention_lib.validation import (
     check_dropout,
+    check_flags,
     check_heads,
+    check_layout,
     check_mask,
+    check_positive,
+    check_source,
     check_tokens,
 )
 
@@ -32,17 +37,24 @@ def split_heads(x: Float[Tensor, "B T HD"], num_heads: int) -> Float[Tensor, "B 
         num_heads: how many heads the width holds.
 
     Raises:
-        TypeError: a number of heads that is not an int.
-        ValueError: a width that the heads do not divide.
+        TypeError: no tensor; a number of heads that is not an int.
+        ValueError: another number of axes; a width that the heads do not divide.
     """
-    check_heads(x.shape[-1], num_heads)
-    batch, length, width = x.shape
-    x = x.view(batch, length, num_heads, width // num_heads)  # (B, T, H, D)
+    check_layout(x, "batch", "length", "width")
+    head_dim = check_heads(x.shape[-1], num_heads)
+    batch, length, _ = x.shape
+    x = x.view(batch, length, num_heads, head_dim)  # (B, T, H, D)
     return x.transpose(1, 2)  # (B, H, T, D)
 
 
 def merge_heads(x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T HD"]:
-    """Puts the heads side by side again: undoes ``split_heads``."""
+    """Puts the heads side by side again: undoes ``split_heads``.
+
+    Raises:
+        TypeError: no tensor.
+        ValueError: another number of axes.
+    """
+    check_layout(x, "batch", "heads", "length", "head_dim")
     return x.transpose(1, 2).flatten(start_dim=2)  # (B, T, H, D) -> (B, T, H·D)
 
 
@@ -62,21 +74,27 @@ def split_mask(
 
     Args:
         mask: what the layer got.
-        x: what it got it with.
+        x: what it got it with; each head compares the mask with its own keys.
         num_heads: how many heads want one.
 
     Raises:
-        ValueError: a mask of four axes that does not broadcast to (B, H, T, T).
+        TypeError: a number of heads that is not an int.
+        ValueError: a number of heads below 1; a mask of four axes that does not
+            broadcast to (B, H, T, K).
     """
+    check_positive(num_heads=num_heads)
     if not isinstance(mask, Tensor) or mask.ndim != 4:
         return [mask] * num_heads
     batch, length, _ = x.shape
-    check_mask(mask, (batch, num_heads, length, length), like=x)
+    check_mask(mask, (batch, num_heads, length, mask.shape[-1]), like=x)
     return list(mask.expand(-1, num_heads, -1, -1).unbind(dim=1))  # H of (B, Q, K)
 
 
-class MultiHeadAttentionWrapper(nn.Module):
-    """A list of separate heads, concatenated and projected: equal to the split kind.
+class MultiHeadLayer(nn.Module):
+    """What every kind of multi-head attention shares: its options and its call.
+
+    A kind adds what it is made of (``_build``), how queries, keys and values come from
+    it (``_project``), and how they meet (``_attend``).
 
     Args:
         d_model: width of the input.
@@ -92,6 +110,8 @@ class MultiHeadAttentionWrapper(nn.Module):
             0, or of 1 and more; an input of another width, or with an empty axis.
     """
 
+    out_proj: nn.Linear
+
     def __init__(
         self,
         d_model: int,
@@ -104,33 +124,45 @@ class MultiHeadAttentionWrapper(nn.Module):
     ) -> None:
         super().__init__()
         head_dim = check_heads(d_model, num_heads, head_dim, d_out)
+        check_flags(qkv_bias=qkv_bias)
+        check_dropout(dropout)
         self.num_heads = num_heads
-        self.heads = nn.ModuleList(
-            SelfAttention(d_model, head_dim, qkv_bias=qkv_bias, dropout=dropout)
-            for _ in range(num_heads)
-        )
-        self.out_proj = nn.Linear(num_heads * head_dim, d_out or d_model)
+        self.dropout = dropout
+        self._build(d_model, head_dim, d_out or d_model, qkv_bias)
 
     def forward(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T O"]:
-        """Lets each head look on its own, then mixes what they found."""
-        check_tokens(x, next(self.parameters()))  # a query projection: (D, M)
-        masks = split_mask(mask, x, self.num_heads)
-        found = [head(x, m) for head, m in zip(self.heads, masks, strict=True)]
-        return self.out_proj(torch.cat(found, dim=-1))  # (B, T, H·D) -> (B, T, O)
+        """Attends in all heads at once, then mixes what they found.
+
+        Args:
+            x: what looks, and what is looked at unless there is a memory.
+            mask: True where a query may attend to a key; broadcasts to (B, T, T), the
+                same for all heads, or is (B, H, T, T).
+            causal: hides the future as well; see ``causal_mask``.
+            memory: where keys and values come from; S takes the place of K then.
+        """
+        query, key, value = self._project(x, memory)  # (B, H, T, D) each
+        context = self._attend(query, key, value, add_head_axis(mask), causal)
+        return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
 
     def attention_weights(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
-    ) -> Float[Tensor, "B H T T"]:
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
+    ) -> Float[Tensor, "B H T K"]:
         """Gives the weights of every head, before dropout."""
-        check_tokens(x, next(self.parameters()))  # a query projection: (D, M)
-        masks = split_mask(mask, x, self.num_heads)
-        maps = [
-            head.attention_weights(x, m)  # type: ignore[operator]
-            for head, m in zip(self.heads, masks, strict=True)
-        ]
-        return torch.stack(maps, dim=1)  # H of (B, T, T) -> (B, H, T, T)
+        query, key, _ = self._project(x, memory)
+        mask = with_causal(add_head_axis(mask), causal, query, key)
+        return attention_weights(query, key, mask)
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, cut into heads as far as they belong to one.
@@ -138,6 +170,85 @@ class MultiHeadAttentionWrapper(nn.Module):
         The weight of a projection comes as H of (D, M), its bias as H of (D,); those of
         the output projection, which is for all heads, as one piece each.
         """
+        raise NotImplementedError
+
+    def _build(self, d_model: int, head_dim: int, d_out: int, qkv_bias: bool) -> None:
+        """Makes the parameters."""
+        raise NotImplementedError
+
+    def _project(
+        self, x: Tensor, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Gives queries (B, H, T, D), and keys and values (B, H, K, D)."""
+        raise NotImplementedError
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+    ) -> Tensor:
+        """Gives what each head finds: (B, H, T, D)."""
+        return scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            with_causal(mask, causal, query, key),
+            dropout=self.dropout if self.training else 0.0,
+        )
+
+
+class MultiHeadAttentionWrapper(MultiHeadLayer):
+    """A list of separate heads, concatenated and projected: equal to the split kind.
+
+    Its options and its call are those of ``MultiHeadLayer``.
+    """
+
+    def _build(self, d_model: int, head_dim: int, d_out: int, qkv_bias: bool) -> None:
+        self.heads = nn.ModuleList(
+            SelfAttention(d_model, head_dim, qkv_bias=qkv_bias, dropout=self.dropout)
+            for _ in range(self.num_heads)
+        )
+        self.out_proj = nn.Linear(self.num_heads * head_dim, d_out)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
+    ) -> Float[Tensor, "B T O"]:
+        """Lets each head look on its own, then mixes what they found."""
+        check_tokens(x, next(self.parameters()))  # a query projection: (D, M)
+        masks = split_mask(mask, x, self.num_heads)
+        found = [
+            head(x, own, causal=causal, memory=memory)
+            for head, own in zip(self.heads, masks, strict=True)
+        ]
+        return self.out_proj(torch.cat(found, dim=-1))  # (B, T, H·D) -> (B, T, O)
+
+    def attention_weights(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
+    ) -> Float[Tensor, "B H T K"]:
+        """Gives the weights of every head, before dropout."""
+        check_tokens(x, next(self.parameters()))  # a query projection: (D, M)
+        masks = split_mask(mask, x, self.num_heads)
+        maps = [
+            head.attention_weights(x, own, causal=causal, memory=memory)  # type: ignore[operator]
+            for head, own in zip(self.heads, masks, strict=True)
+        ]
+        return torch.stack(maps, dim=1)  # H of (B, T, K) -> (B, H, T, K)
+
+    def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
+        """Gives the parameters themselves: they are those of heads already."""
         own = self.out_proj.named_parameters(prefix="out_proj")
         parts: dict[str, Sequence[Tensor]] = {name: [whole] for name, whole in own}
         for name, _ in self.heads[0].named_parameters():  # such as q_proj.weight
@@ -145,55 +256,29 @@ class MultiHeadAttentionWrapper(nn.Module):
         return parts
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(MultiHeadLayer):
     """One projection each for all queries, keys and values, then split into heads.
 
-    Vaswani et al. (2017), section 3.2.2. Arguments and errors are those of
-    ``MultiHeadAttentionWrapper``.
+    Vaswani et al. (2017), section 3.2.2. Its options and its call are those of
+    ``MultiHeadLayer``.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        num_heads: int,
-        *,
-        head_dim: int | None = None,
-        d_out: int | None = None,
-        qkv_bias: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        width = num_heads * check_heads(d_model, num_heads, head_dim, d_out)
-        check_dropout(dropout)
+    def _build(self, d_model: int, head_dim: int, d_out: int, qkv_bias: bool) -> None:
+        width = self.num_heads * head_dim
         self.q_proj = nn.Linear(d_model, width, bias=qkv_bias)
         self.k_proj = nn.Linear(d_model, width, bias=qkv_bias)
         self.v_proj = nn.Linear(d_model, width, bias=qkv_bias)
-        self.out_proj = nn.Linear(width, d_out or d_model)
-        self.num_heads = num_heads
-        self.dropout = dropout
+        self.out_proj = nn.Linear(width, d_out)
 
-    def forward(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
-    ) -> Float[Tensor, "B T O"]:
-        """Attends in all heads at once, then mixes what they found."""
-        check_tokens(x, self.q_proj.weight)
-        context = scaled_dot_product_attention(
+    def _project(
+        self, x: Tensor, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        source = check_source(x, memory, self.q_proj.weight)
+        return (
             split_heads(self.q_proj(x), self.num_heads),
-            split_heads(self.k_proj(x), self.num_heads),
-            split_heads(self.v_proj(x), self.num_heads),
-            add_head_axis(mask),
-            dropout=self.dropout if self.training else 0.0,
-        )  # (B, H, T, D)
-        return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
-
-    def attention_weights(
-        self, x: Float[Tensor, "B T M"], mask: Bool[Tensor, "..."] | None = None
-    ) -> Float[Tensor, "B H T T"]:
-        """Gives the weights of every head, before dropout."""
-        check_tokens(x, self.q_proj.weight)
-        query = split_heads(self.q_proj(x), self.num_heads)
-        key = split_heads(self.k_proj(x), self.num_heads)
-        return attention_weights(query, key, add_head_axis(mask))
+            split_heads(self.k_proj(source), self.num_heads),
+            split_heads(self.v_proj(source), self.num_heads),
+        )
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters: head 0 is the first D rows, and so on."""
@@ -201,22 +286,6 @@ class MultiHeadAttention(nn.Module):
             name: [own] if name.startswith("out_proj") else own.chunk(self.num_heads)
             for name, own in self.named_parameters()
         }
-
-
-@runtime_checkable
-class MultiHeadLayer(Protocol):
-    """What every kind of multi-head attention can do, so that weights can move."""
-
-    num_heads: int
-
-    def __call__(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attends in all heads, then mixes what they found."""
-
-    def attention_weights(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Gives the weights of every head, before dropout."""
-
-    def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives views of all parameters, cut into heads where they belong to one."""
 
 
 def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:

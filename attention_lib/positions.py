@@ -7,11 +7,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attention_lib.validation import check_positive
+from attention_lib.validation import check_offset, check_positive
 
 
 def sinusoidal_positions(
-    length: int, d_model: int, *, device: torch.device | str | None = None
+    length: int,
+    d_model: int,
+    *,
+    offset: int = 0,
+    device: torch.device | str | None = None,
 ) -> Float[Tensor, "T M"]:
     """Gives each place a fixed vector of sines and cosines, slow and fast.
 
@@ -19,8 +23,9 @@ def sinusoidal_positions(
     cosine of one angle, place / 10,000^(2i / d_model). An odd width ends with a sine.
 
     Args:
-        length: how many places, counted from 0.
+        length: how many places.
         d_model: width of the vectors.
+        offset: the first place.
         device: where they are made.
 
     Returns:
@@ -28,11 +33,12 @@ def sinusoidal_positions(
 
     Raises:
         TypeError: a size that is not an int.
-        ValueError: a size below 1.
+        ValueError: a size below 1; an offset below 0.
     """
     check_positive(length=length, d_model=d_model)
+    check_offset(offset)
     # In float32 the angle of place 100,000 would be wrong in the third decimal.
-    place = torch.arange(length, dtype=torch.float64)
+    place = torch.arange(offset, offset + length, dtype=torch.float64)
     pair = torch.arange(0, d_model, 2, dtype=torch.float64)
     angles = place[:, None] / 10_000 ** (pair / d_model)  # (T, M / 2, rounded up)
     waves = torch.stack([angles.sin(), angles.cos()], dim=-1)  # (T, M / 2, 2)
@@ -49,7 +55,8 @@ class LearnedPositions(nn.Module):
 
     Raises:
         TypeError: a size that is not an int.
-        ValueError: a size below 1; a text longer than ``context_len``.
+        ValueError: a size below 1; an offset below 0; a text that goes beyond
+            ``context_len``.
     """
 
     def __init__(self, context_len: int, d_model: int) -> None:
@@ -57,13 +64,14 @@ class LearnedPositions(nn.Module):
         check_positive(context_len=context_len, d_model=d_model)
         self.embedding = nn.Embedding(context_len, d_model)
 
-    def forward(self, length: int) -> Float[Tensor, "T M"]:
-        """Gives the vectors of the first ``length`` places."""
+    def forward(self, length: int, offset: int = 0) -> Float[Tensor, "T M"]:
+        """Gives the vectors of ``length`` places, from the place ``offset`` on."""
         check_positive(length=length)
-        context_len = self.embedding.num_embeddings
-        if length > context_len:
+        check_offset(offset)
+        context_len, end = self.embedding.num_embeddings, offset + length
+        if end > context_len:
             raise ValueError(
-                f"the text has {length} tokens, but only {context_len} places were "
-                f"learned: cut it, or build with context_len={length}"
+                f"the text has {end} tokens, but only {context_len} places were "
+                f"learned: cut it, or build with context_len={end}"
             )
-        return self.embedding.weight[:length]
+        return self.embedding.weight[offset:end]

@@ -1,7 +1,8 @@
 """Attention without parameters, in NumPy: look up, score, normalise, mix.
 
 Convention: the last axis of scores and weights is the key axis. Masks are boolean, and
-True means "may attend". A query that may attend to nothing gets zeros.
+True means "may attend". A query that may attend to nothing gets zeros. Whole numbers
+are computed as float64; booleans are refused, except in a mask.
 """
 
 import math
@@ -9,7 +10,7 @@ import math
 import numpy as np
 from jaxtyping import Bool, Float
 
-from attention_lib.validation import check_inputs, check_scores
+from attention_lib.validation import as_floats, check_inputs, check_scores
 
 
 def softmax(
@@ -26,9 +27,10 @@ def softmax(
         temperature: divides the scores; above 0.
 
     Raises:
+        TypeError: booleans, or no numbers.
         ValueError: temperature not above 0 or not finite; no such axis; NaN or +inf.
     """
-    x = np.asarray(x)
+    x = as_floats("x", x)
     check_scores(x, axis, temperature)
     peak = x.max(axis=axis, keepdims=True)
     # exp never sees a number above 0, so it cannot overflow.
@@ -61,11 +63,12 @@ def attention(
         The context (..., Q, V) and the weights (..., Q, K).
 
     Raises:
-        TypeError: a mask that is not boolean; types that differ.
+        TypeError: a mask that is not boolean; types that differ; booleans elsewhere.
         ValueError: shapes that do not fit together; NaN or +inf among the scores.
     """
-    query, key, value = np.asarray(query), np.asarray(key), np.asarray(value)
-    check_inputs(query, key, value, mask, kind=np.ndarray)
+    query, key = as_floats("query", query), as_floats("key", key)
+    value = as_floats("value", value)
+    check_inputs(query, key, value, mask, scale=scale, kind=np.ndarray)
     # math.sqrt, not np.sqrt: a Python float leaves float32 arrays float32.
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
     scores = query @ key.swapaxes(-2, -1) * scale  # (..., Q, K)

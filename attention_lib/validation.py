@@ -1,12 +1,16 @@
 """Refuse bad input early, in words: which argument, what came, what was wanted.
 
 What layers check on each call reads shapes, types and devices only, never values: it
-costs nothing on a GPU and holds on ``meta``. NumPy arrays and tensors are served alike.
+is plain Python, stops neither a compiler nor a GPU, and holds on ``meta``. Values are
+checked where data comes in, by ``check_token_values``.
 """
 
+import math
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,13 @@ from torch import Tensor
 
 
 def check_inputs(
-    query: Any, key: Any, value: Any = None, mask: Any = None, *, kind: type = Tensor
+    query: Any,
+    key: Any,
+    value: Any = None,
+    mask: Any = None,
+    *,
+    scale: Any = None,
+    kind: type = Tensor,
 ) -> None:
     """Checks what attention gets, before anything is computed.
 
@@ -24,30 +34,45 @@ def check_inputs(
         key: (..., K, D); its leading axes broadcast to the query's.
         value: (..., K, V), where there is one; likewise.
         mask: boolean, broadcasts to (..., Q, K), where there is one.
-        kind: what all of them must be, ``Tensor`` or ``np.ndarray``.
+        scale: a number, where there is one.
+        kind: what the arrays must be, ``Tensor`` or ``np.ndarray``.
 
     Raises:
         TypeError: an argument of another kind, type or device than wanted.
-        ValueError: shapes that do not fit together, or an axis of length zero.
+        ValueError: shapes that do not fit together, or an axis of length zero; a scale
+            that is not finite.
     """
-    named = {"query": query, "key": key} | ({} if value is None else {"value": value})
-    for name, array in named.items():
-        _check_kind(name, array, kind)
-        _check_same_type(name, array, "the query", query)
-        _check_axes(name, array)
-        _check_broadcasts(name, array.shape[:-2], query.shape[:-2])
+    _check_floats("query", query, kind)
+    _check_axes("query", query)
+    _check_beside("key", key, query, kind)
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
             f"query and key must have the same width; got query {tuple(query.shape)} "
             f"and key {tuple(key.shape)}: project both to one head_dim"
         )
-    if value is not None and value.shape[-2] != key.shape[-2]:
+    if value is not None:
+        check_value(query, key, value, kind=kind)
+    if mask is not None:
+        check_mask(mask, (*query.shape[:-1], key.shape[-2]), like=query)
+    if scale is not None:
+        _check_number("scale", scale)
+        if not math.isfinite(scale):
+            raise ValueError(f"scale must be finite; got {scale}")
+
+
+def check_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> None:
+    """Checks that values go with a query and a key that fit together.
+
+    Raises:
+        TypeError: values of another kind, type or device.
+        ValueError: not one value for each key; leading axes that do not broadcast.
+    """
+    _check_beside("value", value, query, kind)
+    if value.shape[-2] != key.shape[-2]:
         raise ValueError(
             f"key and value must have the same length; got key {tuple(key.shape)} and "
             f"value {tuple(value.shape)}: each key needs exactly one value"
         )
-    if mask is not None:
-        check_mask(mask, (*query.shape[:-1], key.shape[-2]), like=query)
 
 
 def check_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
@@ -62,18 +87,13 @@ def check_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
         TypeError: not boolean, or of another kind or device than ``like``.
         ValueError: a shape that does not broadcast to ``scores_shape``.
     """
-    if str(getattr(mask, "dtype", "")) not in ("bool", "torch.bool"):
-        came = getattr(mask, "dtype", type(mask).__name__)
-        raise TypeError(
-            f"mask must be boolean (True: may attend); got {came}: turn an additive "
-            "mask of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
-        )
+    _check_boolean("mask", mask)
     _check_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
     _check_same_device("mask", mask, "the query", like)
     if not _broadcasts(mask.shape, scores_shape):
         raise ValueError(
             f"mask {tuple(mask.shape)} does not broadcast to the scores "
-            f"{scores_shape}: rows are queries, columns are keys"
+            f"{tuple(scores_shape)}: rows are queries, columns are keys"
         )
 
 
@@ -87,24 +107,23 @@ def check_masks(masks: Sequence[Any]) -> None:
     if not masks:
         raise ValueError("combine_masks needs at least one mask")
     for mask in masks:
-        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            came = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-            raise TypeError(f"masks must be boolean (True: may attend); got {came}")
+        _check_boolean("masks", mask)
+        _check_kind("each mask", mask, Tensor)
         _check_same_device("each mask", mask, "the first", masks[0])
-    try:
-        np.broadcast_shapes(*(tuple(mask.shape) for mask in masks))
-    except ValueError:
-        shapes = " and ".join(str(tuple(mask.shape)) for mask in masks)
-        raise ValueError(f"masks do not broadcast: {shapes}") from None
+    for one, other in combinations(masks, 2):
+        sizes = zip(reversed(one.shape), reversed(other.shape), strict=False)
+        if not all(a == b or a == 1 or b == 1 for a, b in sizes):
+            shapes = " and ".join(str(tuple(mask.shape)) for mask in masks)
+            raise ValueError(f"masks do not broadcast: {shapes}")
 
 
-def check_lengths(lengths: Any, max_len: int, side: str) -> None:
-    """Checks what a padding mask is made from; its values too, except on ``meta``.
+def check_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
+    """Checks what a padding mask is made from, but not the values of the lengths.
 
     Raises:
         TypeError: lengths that are not whole numbers in a tensor.
-        ValueError: lengths with another number of axes, or outside 0 to ``max_len``;
-            a side that is neither left nor right.
+        ValueError: lengths with another number of axes; a side that is neither left
+            nor right.
     """
     check_positive(max_len=max_len)
     came = lengths.dtype if isinstance(lengths, Tensor) else type(lengths).__name__
@@ -114,14 +133,10 @@ def check_lengths(lengths: Any, max_len: int, side: str) -> None:
         )
     if lengths.ndim != 1 or len(lengths) == 0:
         raise ValueError(
-            f"lengths must be (batch,), one a sequence; got {tuple(lengths.shape)}"
+            f"lengths must be (batch,), one per sequence; got {tuple(lengths.shape)}"
         )
     if side not in ("left", "right"):
         raise ValueError(f'side must be "left" or "right"; got {side!r}')
-    if not lengths.is_meta and ((lengths < 0) | (lengths > max_len)).any():
-        raise ValueError(
-            f"lengths must lie between 0 and max_len {max_len}; got {lengths.tolist()}"
-        )
 
 
 def check_scores(x: np.ndarray, axis: int, temperature: float) -> None:
@@ -139,21 +154,58 @@ def check_scores(x: np.ndarray, axis: int, temperature: float) -> None:
         raise ValueError("x holds NaN or +inf: look at what made the scores")
 
 
-def check_tokens(x: Any, weight: Tensor) -> None:
+def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
     """Checks that ``x`` is (B, T, M), ready for a layer with this (out, M) weight.
 
     Raises:
         TypeError: no tensor, or of another type or device than the weight.
         ValueError: another number of axes, another width, or an empty axis.
     """
-    _check_kind("x", x, Tensor)
-    _check_same_type("x", x, "the layer", weight)
-    if x.ndim != 3 or x.shape[-1] != weight.shape[-1]:
+    _check_kind(name, x, Tensor)
+    _check_same_type(name, x, "the layer", weight)
+    shape, width = x.shape, weight.shape[-1]
+    if len(shape) != 3 or shape[-1] != width:
         raise ValueError(
-            f"x must be (batch, length, {weight.shape[-1]}); got {tuple(x.shape)}: "
-            f"this layer was built for d_model={weight.shape[-1]}"
+            f"{name} must be (batch, length, {width}); got {tuple(shape)}: "
+            f"this layer was built for d_model={width}"
         )
-    _check_axes("x", x)
+    _check_axes(name, x)
+
+
+def check_source(x: Any, memory: Any, weight: Tensor) -> Tensor:
+    """Checks what a layer gets, and gives what its keys and values are made of.
+
+    Args:
+        x: (B, T, M), see ``check_tokens``.
+        memory: (B, S, M), where keys and values come from elsewhere.
+        weight: one of the layer's, (out, M).
+
+    Raises:
+        TypeError: no tensor, or of another type or device than the weight.
+        ValueError: other axes or another width; a memory for other texts.
+    """
+    check_tokens(x, weight)
+    if memory is None:
+        return x  # type: ignore[no-any-return]
+    check_tokens(memory, weight, name="memory")
+    if memory.shape[0] != x.shape[0]:
+        raise ValueError(
+            f"memory must hold as many texts as x; got memory {tuple(memory.shape)} "
+            f"and x {tuple(x.shape)}"
+        )
+    return memory  # type: ignore[no-any-return]
+
+
+def check_layout(x: Any, *axes: str) -> None:
+    """Checks that ``x`` is a tensor with these axes.
+
+    Raises:
+        TypeError: no tensor.
+        ValueError: another number of axes.
+    """
+    _check_kind("x", x, Tensor)
+    if x.ndim != len(axes):
+        raise ValueError(f"x must be ({', '.join(axes)}); got {tuple(x.shape)}")
 
 
 def check_features(x: Any, **vectors: Any) -> None:
@@ -167,30 +219,24 @@ def check_features(x: Any, **vectors: Any) -> None:
         TypeError: no tensor of floats; types or devices that differ.
         ValueError: a vector of another shape.
     """
-    _check_kind("x", x, Tensor)
+    _check_floats("x", x, Tensor)
     for name, vector in vectors.items():
-        _check_kind(name, vector, Tensor)
+        _check_floats(name, vector, Tensor)
         _check_same_type(name, vector, "x", x)
-        if vector.shape != x.shape[-1:]:
+        if x.ndim == 0 or vector.shape != x.shape[-1:]:
             raise ValueError(
-                f"{name} must be {tuple(x.shape[-1:])}, one number for each of a "
-                f"token; got {tuple(vector.shape)} for x {tuple(x.shape)}"
+                f"{name} must be {tuple(x.shape[-1:])}, one number for each number of "
+                f"a token; got {tuple(vector.shape)} for x {tuple(x.shape)}"
             )
 
 
 def check_token_ids(
-    token_ids: Any,
-    vocab_size: int,
-    lengths: Any = None,
-    *,
-    max_len: int,
-    like: Tensor | None = None,
+    token_ids: Any, lengths: Any = None, *, max_len: int, like: Tensor | None = None
 ) -> None:
-    """Checks that ids are (B, T) and inside the vocabulary and the context.
+    """Checks that ids are (B, T) and fit the context; reads none of their values.
 
     Args:
         token_ids: what came.
-        vocab_size: how many ids there are.
         lengths: how many tokens of each text are real, where that was said.
         max_len: how many tokens a text may have.
         like: one of the model's weights, whose device the ids must share.
@@ -198,8 +244,7 @@ def check_token_ids(
     Raises:
         TypeError: no tensor of whole numbers; another device.
         ValueError: another number of axes, or an empty one; a text longer than
-            ``max_len``; an id below 0, or of ``vocab_size`` and more; lengths that
-            are not one a text, or outside 0 to T.
+            ``max_len``; lengths that are not one per text.
     """
     is_tensor = isinstance(token_ids, Tensor)
     came = token_ids.dtype if is_tensor else type(token_ids).__name__
@@ -216,23 +261,46 @@ def check_token_ids(
             f"token_ids hold {token_ids.shape[1]} tokens; the context has {max_len}: "
             "cut the text, or build a model with a longer context_len"
         )
-    # Reading values would make a GPU wait, and there are none on meta.
-    if token_ids.device.type == "cpu":
-        low, high = token_ids.min().item(), token_ids.max().item()
-        if low < 0 or high >= vocab_size:
-            wrong = low if low < 0 else high
-            raise ValueError(
-                f"token_ids must lie between 0 and {vocab_size - 1}; got {wrong}: were "
-                "they made by another tokenizer?"
-            )
     if lengths is not None:
-        check_lengths(lengths, token_ids.shape[1], "right")
+        check_lengths(lengths, token_ids.shape[1])
         _check_same_device("lengths", lengths, "the token_ids", token_ids)
-        if len(lengths) != len(token_ids):
+        if lengths.shape[0] != token_ids.shape[0]:
             raise ValueError(
-                f"lengths must hold one number a text; got {len(lengths)} for "
-                f"{len(token_ids)} texts"
+                f"lengths must hold one number per text; got {lengths.shape[0]} for "
+                f"{token_ids.shape[0]} texts"
             )
+
+
+def check_token_values(
+    token_ids: Tensor, vocab_size: int, lengths: Tensor | None = None
+) -> None:
+    """Checks the values themselves, where texts come in: before training, and so on.
+
+    It waits for a GPU, and a compiler stops at it, so no ``forward`` calls it.
+
+    Args:
+        token_ids: (B, T), as ``check_token_ids`` wants them.
+        vocab_size: how many ids there are.
+        lengths: how many tokens of each text are real, where that was said.
+
+    Raises:
+        ValueError: an id below 0, or of ``vocab_size`` and more; a length outside 0
+            to T.
+    """
+    if token_ids.is_meta:  # there are no values
+        return
+    low, high = token_ids.min().item(), token_ids.max().item()
+    if low < 0 or high >= vocab_size:
+        raise ValueError(
+            f"token_ids must lie between 0 and {vocab_size - 1}; got "
+            f"{low if low < 0 else high}: were they made by another tokenizer?"
+        )
+    max_len = token_ids.shape[-1]
+    if lengths is not None and ((lengths < 0) | (lengths > max_len)).any():
+        raise ValueError(
+            f"lengths must lie between 0 and {max_len}, the length of token_ids; got "
+            f"{lengths.tolist()}"
+        )
 
 
 def check_logits(logits: Any, token_ids: Any, lengths: Any = None) -> None:
@@ -242,7 +310,7 @@ def check_logits(logits: Any, token_ids: Any, lengths: Any = None) -> None:
         TypeError: ids or lengths that are not whole numbers.
         ValueError: shapes that do not fit together; no token that has a next one.
     """
-    check_token_ids(token_ids, logits.shape[-1], lengths, max_len=sys.maxsize)
+    check_token_ids(token_ids, lengths, max_len=sys.maxsize)
     if logits.ndim != 3 or logits.shape[:2] != token_ids.shape:
         raise ValueError(
             f"logits must be (batch, length, vocabulary) for token_ids "
@@ -258,7 +326,7 @@ def check_config(config: Any) -> None:
     """Checks the sizes that a model is built from.
 
     Raises:
-        TypeError: a size that is not an int.
+        TypeError: a size that is not an int; a choice that is not True or False.
         ValueError: a size below 1; a width that the heads do not divide; a dropout
             below 0, or of 1 and more.
     """
@@ -266,6 +334,7 @@ def check_config(config: Any) -> None:
     check_positive(**{name: getattr(config, name) for name in names})
     check_heads(config.d_model, config.num_heads)
     check_dropout(config.dropout)
+    check_flags(tie_weights=config.tie_weights)
 
 
 def check_run(config: Any) -> None:
@@ -381,10 +450,24 @@ def check_positive(**sizes: int) -> None:
         ValueError: below 1.
     """
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int):
+        # A size is a SymInt while torch.export looks at a layer.
+        if isinstance(size, bool) or not isinstance(size, int | torch.SymInt):
             raise TypeError(f"{name} must be an int; got {size!r}")
         if size < 1:
             raise ValueError(f"{name} must be at least 1; got {size}")
+
+
+def check_offset(offset: int) -> None:
+    """Checks that a text begins at a place that there is.
+
+    Raises:
+        TypeError: not an ``int``.
+        ValueError: below 0.
+    """
+    if isinstance(offset, bool) or not isinstance(offset, int | torch.SymInt):
+        raise TypeError(f"offset must be an int; got {offset!r}")
+    if offset < 0:
+        raise ValueError(f"offset must be at least 0; got {offset}")
 
 
 def check_heads(
@@ -402,9 +485,11 @@ def check_heads(
         TypeError: a size that is not an int.
         ValueError: a size below 1; a width that the heads do not divide.
     """
-    sizes = dict(d_model=d_model, num_heads=num_heads, head_dim=head_dim, d_out=d_out)
-    check_positive(**{name: size for name, size in sizes.items() if size is not None})
+    check_positive(d_model=d_model, num_heads=num_heads)
+    if d_out is not None:
+        check_positive(d_out=d_out)
     if head_dim is not None:
+        check_positive(head_dim=head_dim)
         return head_dim
     if d_model % num_heads:
         raise ValueError(
@@ -418,10 +503,50 @@ def check_dropout(dropout: float) -> None:
     """Checks that a probability to drop lies from 0 to below 1.
 
     Raises:
+        TypeError: no number.
         ValueError: it does not.
     """
+    _check_number("dropout", dropout)
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout must be at least 0 and below 1; got {dropout}")
+
+
+def check_flags(**flags: bool) -> None:
+    """Checks that each named choice is True or False.
+
+    Raises:
+        TypeError: anything else, such as "no", which Python takes for true.
+    """
+    for name, flag in flags.items():
+        if flag is not True and flag is not False:
+            raise TypeError(f"{name} must be True or False; got {flag!r}")
+
+
+def check_choice(name: str, choice: Any, choices: Iterable[str]) -> None:
+    """Checks that a choice is one of those that there are.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if choice not in tuple(choices):
+        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {choice!r}")
+
+
+def as_floats(name: str, array: Any) -> np.ndarray:
+    """Gives an array of floats: whole numbers become float64, floats stay as they are.
+
+    Raises:
+        TypeError: booleans, which NumPy would multiply as in logic; no numbers.
+    """
+    array = np.asarray(array)
+    if array.dtype.kind in "iu":
+        return array.astype(np.float64)
+    if array.dtype.kind != "f":
+        raise TypeError(
+            f"{name} must hold numbers; got {array.dtype}: convert booleans with "
+            "`.astype(float)`"
+        )
+    return array
 
 
 def _check_row(name: str, ids: Any) -> None:
@@ -450,21 +575,63 @@ def _check_kind(name: str, array: Any, kind: type[Any]) -> None:
             f"{name} must be a {kind.__module__}.{kind.__name__}; "
             f"got {type(array).__name__}"
         )
-    if isinstance(array, Tensor) and not (
-        array.is_floating_point() or array.dtype == torch.bool
-    ):
+
+
+def _check_floats(name: str, array: Any, kind: type[Any]) -> None:
+    _check_kind(name, array, kind)
+    if not _holds_floats(array):
         raise TypeError(
             f"{name} must hold floats; got {array.dtype}: convert it with `.float()`"
         )
 
 
+def _holds_floats(array: Any) -> bool:
+    if isinstance(array, Tensor):
+        return array.dtype.is_floating_point
+    return bool(array.dtype.kind == "f")
+
+
+def _check_number(name: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise TypeError(f"{name} must be a number; got {number!r}")
+
+
+def _check_boolean(name: str, mask: Any) -> None:
+    came = getattr(mask, "dtype", f"{type(mask).__name__}, no tensor")
+    if came is not torch.bool and came != np.bool_:
+        raise TypeError(
+            f"{name} must be boolean (True: may attend); got {came}: turn an additive "
+            "mask of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
+        )
+
+
+def _check_beside(name: str, array: Any, query: Any, kind: type[Any]) -> None:
+    """Checks a key or a value, beside a query that is in order."""
+    _check_kind(name, array, kind)
+    _check_same_type(name, array, "the query", query)
+    _check_axes(name, array)
+    leading, wanted = array.shape[:-2], query.shape[:-2]
+    if leading != wanted and not _broadcasts(leading, wanted):
+        raise ValueError(
+            f"the leading axes of {name}, {tuple(leading)}, do not broadcast to the "
+            f"query's, {tuple(wanted)}: expand the query first"
+        )
+
+
 def _check_same_type(name: str, array: Any, of: str, like: Any) -> None:
     if array.dtype != like.dtype:
-        raise TypeError(
-            f"{name} must have the type of {of}, {like.dtype}; got {array.dtype}: "
-            "convert one to the other's type"
-        )
+        _check_floats(name, array, type(array))
+        # Under autocast, PyTorch itself brings the types together.
+        if not (isinstance(array, Tensor) and _is_autocast(array.device.type)):
+            raise TypeError(
+                f"{name} must have the type of {of}, {like.dtype}; got {array.dtype}: "
+                "convert one to the other's type"
+            )
     _check_same_device(name, array, of, like)
+
+
+def _is_autocast(device: str) -> bool:
+    return device != "meta" and torch.is_autocast_enabled(device)
 
 
 def _check_same_device(name: str, array: Any, of: str, like: Any) -> None:
@@ -476,28 +643,22 @@ def _check_same_device(name: str, array: Any, of: str, like: Any) -> None:
 
 
 def _check_axes(name: str, array: Any) -> None:
-    if array.ndim < 2:
+    shape = array.shape
+    if len(shape) < 2:
         raise ValueError(
             f"{name} must have at least two axes, (length, width); got "
-            f"{tuple(array.shape)}: write a single vector as one row, `{name}[None, :]`"
+            f"{tuple(shape)}: write a single vector as one row, `{name}[None, :]`"
         )
-    if 0 in array.shape:
+    if 0 in shape:
         raise ValueError(
-            f"{name} has an axis of length zero, {tuple(array.shape)}: "
+            f"{name} has an axis of length zero, {tuple(shape)}: "
             "leave empty batches and sequences out"
         )
 
 
-def _check_broadcasts(name: str, leading: Any, wanted: Any) -> None:
-    if not _broadcasts(leading, wanted):
-        raise ValueError(
-            f"the leading axes of {name}, {tuple(leading)}, do not broadcast to the "
-            f"query's, {tuple(wanted)}: expand the query first"
-        )
-
-
-def _broadcasts(shape: Any, wanted: Any) -> bool:
-    try:
-        return np.broadcast_shapes(tuple(shape), tuple(wanted)) == tuple(wanted)
-    except ValueError:
+def _broadcasts(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Says whether a shape can be stretched to the one that is wanted."""
+    if len(shape) > len(wanted):
         return False
+    sizes = zip(reversed(shape), reversed(wanted), strict=False)
+    return all(own == full or own == 1 for own, full in sizes)

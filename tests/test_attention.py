@@ -1,5 +1,6 @@
 """attention_lib.attention, against torch's own, loops and finite differences."""
 
+import itertools
 import math
 
 import pytest
@@ -191,9 +192,20 @@ def test_scaled_dot_product_attention_dropout_drops_a_share_and_enlarges_the_res
     assert_close(many[kept], weights.expand_as(many)[kept])
 
 
-def test_scaled_dot_product_attention_dropout_of_all_gives_zeros():
-    context = scaled_dot_product_attention(*tensors(), dropout=1.0)
-    assert_same(context, torch.zeros_like(context))
+def test_scaled_dot_product_attention_drops_weights_and_not_the_mix():
+    # Values that are no identity: the mix of what is left tells which keys were left.
+    query, key, value = tensors(500, seed=3)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        dropped = scaled_dot_product_attention(query, key, value, dropout=0.5)
+    weights = attention_weights(query, key) / 0.5
+    kept = torch.tensor(list(itertools.product([0.0, 1.0], repeat=KEY_LEN))).double()
+    possible = torch.einsum("sk, bqk, bkv -> bqsv", kept, weights, value)
+    distance = (possible - dropped[:, :, None]).abs().amax(-1)  # (B, Q, subsets)
+    assert_close(distance.amin(-1), torch.zeros(500, QUERY_LEN).double())
+    # Each subset of three keys is left equally often.
+    shares = distance.argmin(-1).flatten().bincount(minlength=8) / (500 * QUERY_LEN)
+    assert ((shares - 1 / 8).abs() < 0.04).all()
 
 
 def test_attention_weights_refuses_float_mask(refused):

@@ -114,7 +114,8 @@ def test_layer_norm_leaves_its_inputs_alone():
 def test_layer_norm_refuses_vectors_of_another_shape(refused, name, shape):
     vectors = {"weight": torch.ones(4), "bias": torch.ones(4), name: torch.ones(shape)}
     words = (
-        f"{name} must be (4,), one number for each of a token; got {shape} for x (2, 4)"
+        f"{name} must be (4,), one number for each number of a token; got {shape} for "
+        "x (2, 4)"
     )
     with refused(ValueError, words):
         layer_norm(torch.ones(2, 4), **vectors)
@@ -250,7 +251,10 @@ def test_tiny_block_attention_weights_are_those_of_forward(norm, mask):
     made, x = block(norm=norm), tokens()
     seen = []
     hook = made.attention.register_forward_pre_hook(
-        lambda _, given: seen.append(made.attention.attention_weights(*given))
+        lambda _, given, options: seen.append(
+            made.attention.attention_weights(*given, **options)
+        ),
+        with_kwargs=True,
     )
     made(x, mask)
     hook.remove()
@@ -299,7 +303,7 @@ def test_tiny_block_keeps_dtype(norm, dtype):
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ({"norm": "Pre"}, "norm must be one of ('pre', 'post', 'none'); got 'Pre'"),
+        ({"norm": "Pre"}, "norm must be one of pre, post, none; got 'Pre'"),
         ({"mha": "flash"}, "kind must be one of wrapper, split, sdpa, torch; got"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1; got 1.0"),
     ],

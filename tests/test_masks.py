@@ -98,8 +98,8 @@ def test_combine_masks_leaves_its_inputs_alone():
         ("window must be at least 1; got 0", lambda: sliding_window_mask(3, 0)),
         ("key_len must be at least 1; got 0", lambda: sliding_window_mask(3, 2, 0)),
         (
-            "lengths must lie between 0 and max_len 5; got [6, 2]",
-            lambda: padding_mask(torch.tensor([6, 2]), 5),
+            "masks do not broadcast: (2, 3) and (3, 3)",
+            lambda: combine_masks(causal_mask(2, 3), causal_mask(3)),
         ),
         ("combine_masks needs at least one mask", combine_masks),
     ],

@@ -131,8 +131,8 @@ def test_split_mask_gives_each_head_its_own(batch):
         assert_same(own, mask[:, head])
 
 
-@pytest.mark.parametrize("shape", [(2, 2, 5, 5), (3, 3, 5, 5), (2, 3, 5, 4)])
-def test_split_mask_refuses_other_heads_texts_or_keys(refused, shape):
+@pytest.mark.parametrize("shape", [(2, 2, 5, 5), (3, 3, 5, 5), (2, 3, 4, 5)])
+def test_split_mask_refuses_other_heads_texts_or_queries(refused, shape):
     words = f"mask {shape} does not broadcast to the scores (2, 3, 5, 5)"
     with refused(ValueError, words):
         split_mask(torch.ones(shape, dtype=torch.bool), sequences(), HEADS)
@@ -355,7 +355,7 @@ def test_input_of_another_width_is_refused(refused, kind, method):
 
 
 @each_kind
-@pytest.mark.parametrize("shape", [(4, 5), (1, 2, 3, 5, 5)])
+@pytest.mark.parametrize("shape", [(4, 5), (2, 3, 5, 4), (1, 2, 3, 5, 5)])
 def test_masks_that_do_not_broadcast_are_refused(refused, kind, shape):
     with refused(ValueError, f"mask ({shape[0]}, "):
         layer(kind)(sequences(), torch.ones(shape, dtype=torch.bool))
