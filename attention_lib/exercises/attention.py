@@ -110,8 +110,10 @@ def _of_module(head: Any, x: Tensor) -> Any:
 
 def _judge_module(dropping: nn.Module, head: nn.Module, x: Tensor) -> Verdict:
     """Judges two layers of the reader: one that drops half of the weights, one none."""
-    weights = [p.detach() for p in head.parameters()]
-    query, key, value = (x @ weight.mT for weight in weights)
+    named = dict(head.named_parameters())
+    query, key, value = (
+        x @ named[f"{name}_proj.weight"].detach().mT for name in ["q", "k", "v"]
+    )
     right = scaled_dot_product_attention(query, key, value)
     mistakes = [
         *_wrong_scales(x, query, key, value),

@@ -105,8 +105,9 @@ def check_batched_attention(answer: object) -> Verdict:
             words = f"{so_far} {came.message}".strip()
             return Verdict(False, words) if so_far else came
         if not isinstance(came, tuple | list) or len(came) != 2:
-            return Verdict(False, f"Your function returns a {type(came).__name__}: two "
-                           "things are asked for, the context and the weights.")  # fmt: skip
+            kind = type(came).__name__
+            wanted = "two things are asked for, the context and the weights."
+            return Verdict(False, f"Your function returns a {kind}: {wanted}")
         if wrong := _judge_both(answer, given, so_far):
             return wrong
     return Verdict(True, "Context and weights are right, with any axes in front.")
