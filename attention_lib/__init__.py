@@ -1,9 +1,13 @@
 """Attention, built step by step: one idea a module, each shown by a chapter.
 
-What people build with can be imported from here. The rest is reached by its module:
-``toy``, ``validation``, ``exercises``, ``plotting``, ``explorer``, ``stories``,
-``predict`` and others, as in ``from attention_lib.toy import attention``.
+What people build with can be imported from here. The rest is reached by its module, as
+in ``from attention_lib.toy import attention``: ``toy``, ``validation``, ``exercises``,
+``plotting``, ``explorer``, ``stories``, ``predict`` and what chapters take apart.
 """
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 
 from attention_lib.attention import (
     SelfAttention,
@@ -92,3 +96,11 @@ __all__ = [
     "train_step",
     "warmup_cosine",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Imports a module when it is first asked for, as in ``attention_lib.toy``."""
+    path = f"{__name__}.{name}"
+    if name.startswith("_") or find_spec(path) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(path)

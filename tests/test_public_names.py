@@ -3,6 +3,8 @@
 import ast
 import importlib
 import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 
 import jaxtyping
@@ -15,7 +17,8 @@ import attention_lib
 # the chapters in their order, then what looks back at all of them.
 ROAD = [
     *("validation", "reproducibility", "plotting"),
-    *("toy", "attention", "masks", "multi_head", "backends", "positions", "block"),
+    # A layer can be told `causal`, so masks come before attention.
+    *("toy", "masks", "attention", "multi_head", "backends", "positions", "block"),
     *("stories", "data", "model", "training", "sampling", "checkpoints"),
     *("kv_cache", "rope", "grouped_query", "latent_attention"),
     *("cross_attention", "flash_attention", "checks", "bugs"),
@@ -61,16 +64,50 @@ def imported_modules(module):
     return {name[1] if name[1:] else "attention_lib itself" for name in ours} - {module}
 
 
-def test_attention_lib_exports_every_public_name():
-    wanted = set().union(*(public_names(module) for module in MODULES))
-    assert set(attention_lib.__all__) == wanted
+# What people build with: the names at the top, by module.
+TOP = {
+    "attention": "SelfAttention attention_weights scaled_dot_product_attention",
+    "masks": "causal_mask combine_masks padding_mask sliding_window_mask",
+    "multi_head": "MultiHeadAttention MultiHeadAttentionWrapper copy_weights "
+    "merge_heads split_heads",
+    "backends": "make_mha",
+    "positions": "LearnedPositions sinusoidal_positions",
+    "block": "FeedForward TinyBlock layer_norm",
+    "model": "ModelConfig TinyLM",
+    "data": "BPETokenizer ByteTokenizer CharTokenizer SlidingWindowDataset make_loader "
+    "pad_texts read_text",
+    "training": "TrainConfig Training evaluate next_token_loss train train_step "
+    "warmup_cosine",
+    "checkpoints": "load_checkpoint save_checkpoint",
+    "sampling": "continue_text pick_token",
+    "reproducibility": "choose_device make_repeatable seeded",
+}
+
+
+def test_attention_lib_exports_what_people_build_with():
+    names = [name for part in TOP.values() for name in part.split()]
+    assert attention_lib.__all__ == sorted(names, key=lambda n: (n.islower(), n))
+    for module, part in TOP.items():
+        source = importlib.import_module(f"attention_lib.{module}")
+        for name in part.split():
+            assert getattr(attention_lib, name) is getattr(source, name)
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_attention_lib_exports_the_module_s_own_objects(module):
-    source = importlib.import_module(f"attention_lib.{module}")
-    for name in public_names(module):
-        assert getattr(attention_lib, name) is getattr(source, name)
+def test_module_is_an_attribute_and_no_other_thing(module):
+    # In a process of its own, where nobody has imported the module yet.
+    code = (
+        "import attention_lib, types; "
+        f"assert type(attention_lib.{module}) is types.ModuleType; "
+        f"import attention_lib.{module} as found; "
+        f"assert found is attention_lib.{module}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_attention_lib_has_no_other_attribute():
+    with pytest.raises(AttributeError, match="'attention_lib' has no attribute 'tow'"):
+        attention_lib.tow  # noqa: B018
 
 
 def test_attention_lib_names_one_thing_once():
@@ -86,4 +123,6 @@ def test_module_imports_only_earlier_ones(module):
 
 def test_shapes_are_checked_while_tests_run():
     with pytest.raises(jaxtyping.TypeCheckError, match="parameters"):
-        attention_lib.attention(np.zeros((2, 4)), np.zeros((3, 5)), np.zeros((3, 6)))
+        attention_lib.toy.attention(
+            np.zeros((2, 4)), np.zeros((3, 5)), np.zeros((3, 6))
+        )

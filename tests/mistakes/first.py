@@ -5,9 +5,16 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-import attention_lib
-from attention_lib import causal_mask, padding_mask, softmax
+from attention_lib import (
+    SelfAttention,
+    attention_weights,
+    causal_mask,
+    padding_mask,
+    scaled_dot_product_attention,
+)
+from attention_lib.toy import attention, softmax
 
 # What readers write. Each function is named in MISTAKES with the words it must meet.
 
@@ -216,7 +223,7 @@ MISTAKES = {
         (attend(mixed="key"), "keys are mixed"),
         (lambda q, k, v: softmax(q @ k.T / 6**0.5), "These are the weights"),
         (lambda q, k, v: q @ k.T / 6**0.5, "These are the scores"),
-        (attention_lib.attention, "returns 2 things"),
+        (attention, "returns 2 things"),
         (attention_in_place, "changes its input"),
         (lambda q, k, v: q @ k, "raised ValueError in `"),
         (lambda q, k: q @ k.T, "raised TypeError: "),
@@ -239,9 +246,9 @@ MISTAKES = {
         (both(mixed="key"), "keys are mixed"),
         (lambda q, k, v: (softmax(q @ k.T / 6**0.5) @ v, 0), "weights: Your function"),
         (
-            lambda q, k, v: both()(q, k.T.swapaxes(0, -1), v)
-            if q.ndim < 3
-            else q @ k.T,
+            lambda q, k, v: (
+                both()(q, k.T.swapaxes(0, -1), v) if q.ndim < 3 else q @ k.T
+            ),
             "For a batch of two: Your code raised ValueError",
         ),
     ],
@@ -511,8 +518,11 @@ RIGHT = {
         lambda x: np.apply_along_axis(softmax, -1, x),
         lambda x: np.stack([stable(row) for row in x]),
         lambda x: torch.from_numpy(x).softmax(-1).numpy(),
-        lambda x: np.exp2(np.log2(np.e) * (x - x.max(1)[:, None])) @ np.eye(x.shape[1])
-        / np.exp(x - x.max(1)[:, None]).sum(1)[:, None],
+        lambda x: (
+            np.exp2(np.log2(np.e) * (x - x.max(1)[:, None]))
+            @ np.eye(x.shape[1])
+            / np.exp(x - x.max(1)[:, None]).sum(1)[:, None]
+        ),
         lambda x: 1 / np.exp(x[:, None, :] - x[:, :, None]).sum(-1),
         lambda x: (lambda e: (e / e.sum(0)).T)(np.exp(x.T - x.max(1))),
     ],
@@ -560,8 +570,12 @@ RIGHT = {
         lambda x, w, b: torch.inner(x, w) + b,
         lambda x, w, b: torch.stack([x @ row for row in w], dim=-1) + b,
     ],
-    "parameter_count": [*as_numbers(147648), 3 * (768 * 64 + 64), 3 * 769 * 64,
-        sum(p.numel() for p in SelfAttention(768, 64, qkv_bias=True).parameters())],
+    "parameter_count": [
+        *as_numbers(147648),
+        3 * (768 * 64 + 64),
+        3 * 769 * 64,
+        sum(p.numel() for p in SelfAttention(768, 64, qkv_bias=True).parameters()),
+    ],
     "head": [
         head(),
         head_by_torch,
