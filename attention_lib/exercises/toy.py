@@ -134,7 +134,8 @@ def _judge_both(
             (softmax(scores * by) @ value, "The scale counts another axis than D."),
         ]  # fmt: skip
     if query.ndim == 2:
-        mistakes += _wrong_scales(query, key, value) + _wrong_steps(query, key, value)
+        mistakes += _wrong_scales(query, key, value)
+        mistakes += _wrong_steps(query, key, value)
     if wrong := judge(part(0), given, context, mistakes, so_far=so_far):
         return wrong
     others = [
