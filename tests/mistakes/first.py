@@ -151,7 +151,8 @@ def module(by=lambda x, q, v: q.shape[-1], drop="weights", bias=False, **options
             context = weights @ (x if options.get("mixed") else value)
             if options.get("cut"):
                 context = context.detach() + 0 * context.sum()
-            return self.drop(context) if drop == "mix" else context
+            context = self.drop(context) if drop == "mix" else context
+            return (context, weights) if options.get("two") else context
 
     return Head
 
@@ -336,6 +337,7 @@ MISTAKES = {
         (lambda d, h, p: nn.Identity(), "It owns: nothing"),
         (lambda d, h, p: 3, "returns a int: give the class itself"),
         (module(cut=True), "no gradient reaches"),
+        (module(two=True), "returns 2 things"),
         (module(drop="always"), "In evaluation it still drops"),
         (module(drop=None), "each row of weights still sums to 1"),
         (module(drop="scores"), "each row of weights still sums to 1"),
