@@ -142,6 +142,8 @@ def module(by=lambda x, q, v: q.shape[-1], drop="weights", bias=False, **options
             weights = scores.softmax(options.get("dim", -1))
             if drop == "weights":
                 weights = self.drop(weights)
+            if drop == "function":
+                weights = F.dropout(weights, self.drop.p, self.training)
             if drop == "always":
                 weights = F.dropout(weights, self.drop.p)
             if drop == "kept":  # what is kept is not enlarged
@@ -499,11 +501,6 @@ class HeadByHand(module()):
         return torch.einsum("bts,bsd->btd", weights, self.v_proj(x))
 
 
-def rebuilt(change):
-    """A right class, another way: a method of it changed after it was made."""
-    return lambda d, h, p=0.0: change(module()(d, h, p))
-
-
 def as_numbers(right):
     kinds = [int, float, np.int64, np.float32, np.float64, np.array, torch.tensor]
     return [kind(right) for kind in kinds]
@@ -523,11 +520,7 @@ RIGHT = {
         lambda x: np.apply_along_axis(softmax, -1, x),
         lambda x: np.stack([stable(row) for row in x]),
         lambda x: torch.from_numpy(x).softmax(-1).numpy(),
-        lambda x: (
-            np.exp2(np.log2(np.e) * (x - x.max(1)[:, None]))
-            @ np.eye(x.shape[1])
-            / np.exp(x - x.max(1)[:, None]).sum(1)[:, None]
-        ),
+        lambda x: shares(np.exp2(np.log2(np.e) * (x - x.max(1, keepdims=True)))),
         lambda x: 1 / np.exp(x[:, None, :] - x[:, :, None]).sum(-1),
         lambda x: (lambda e: (e / e.sum(0)).T)(np.exp(x.T - x.max(1))),
     ],
@@ -541,9 +534,7 @@ RIGHT = {
         lambda q, k, v: softmax(np.inner(q, k), temperature=6**0.5).dot(v),
         lambda q, k, v: (v.T @ softmax(k @ q.T / 6**0.5, axis=0)).T,
         lambda q, k, v: np.tensordot(stable(q @ k.T / np.sqrt(6)), v, axes=1),
-        lambda q, k, v: np.einsum(
-            "qk,kv->qv", naive(np.einsum("qd,kd->qk", q, k) * 6**-0.5), v
-        ),
+        lambda q, k, v: naive(np.einsum("qd,kd->qk", q, k) * 6**-0.5) @ v,
     ],
     "batched_attention": [
         attention,
@@ -591,19 +582,17 @@ RIGHT = {
         lambda x, q, k, v: head(by=5**-0.25)(x, q, k * 5**-0.25, v),
         lambda x, q, k, v: scaled_dot_product_attention(x @ q, x @ k, x @ v),
         lambda x, q, k, v: attention_weights(x @ q, x @ k) @ x @ v,
-        lambda x, q, k, v: torch.einsum(
-            "bts,bsd->btd", (x @ q @ k.T @ x.mT / 5**0.5).softmax(2), x @ v
-        ),
+        lambda x, q, k, v: (x @ q @ k.T @ x.mT / 5**0.5).softmax(2) @ (x @ v),
     ],
     "self_attention": [
         module(),
         HeadBySDPA,
         HeadByLibrary,
         HeadByHand,
-        rebuilt(lambda m: m.train()),
-        module(drop="weights", dim=2),
-        rebuilt(lambda m: m.requires_grad_(True)),
-        rebuilt(lambda m: (m.register_buffer("unused", torch.ones(1)), m)[1]),
+        module(drop="function"),
+        module(dim=2),
+        module(by=lambda x, q, v: float(q.size(2))),
+        module(drop="function", dim=2),
         lambda *sizes: HeadBySDPA(*sizes),
         lambda d_model, head_dim, dropout=0.0: HeadByHand(d_model, head_dim, dropout),
     ],
