@@ -8,6 +8,7 @@ from attention_lib.exercises.attention import (
     check_head,
     check_linear,
     check_parameter_count,
+    check_self_attention,
 )
 from attention_lib.exercises.block import (
     check_block_parameters,
@@ -45,6 +46,7 @@ from attention_lib.exercises.positions import (
 )
 from attention_lib.exercises.toy import (
     check_attention,
+    check_batched_attention,
     check_head_width,
     check_softmax,
     check_temperature,
@@ -59,6 +61,7 @@ from attention_lib.exercises.verdict import Verdict
 __all__ = [
     "Verdict",
     "check_attention",
+    "check_batched_attention",
     "check_block_parameters",
     "check_causal_mask",
     "check_entropy",
@@ -85,6 +88,7 @@ __all__ = [
     "check_pre_norm",
     "check_pruned",
     "check_schedule",
+    "check_self_attention",
     "check_softmax",
     "check_temperature",
     "check_top_k",
