@@ -1,10 +1,15 @@
 """The checks of chapter 6: each usual mistake is made, and must be named."""
 
 import math
+from functools import partial
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from attention_lib.block import TinyBlock
+from attention_lib.masks import causal_mask
 
 ATTENTION, MLP, NORMS = 1_049_088, 2_099_712, 2_048
 BLOCK = ATTENTION + MLP + NORMS
@@ -81,10 +86,49 @@ def sizes(
     return answer
 
 
+def sizes_with_one_norm(blocks, x, mask):
+    for each in blocks:
+        each.feed_forward_norm = each.attention_norm
+    return sizes()(blocks, x, mask)
+
+
 def sizes_in_place(blocks, x, mask):
     result = sizes()(blocks, x, mask)
     x += 1
     return result
+
+
+def tiny(pre, post=None):
+    """A block whose ``forward`` is a formula of attend, think, norms, drop and x."""
+
+    class Block(TinyBlock):
+        def forward(self, x, mask=None, *, causal=False):
+            def attend(h, mask=mask, causal=causal):
+                return self.attention(h, mask, causal=causal)
+
+            parts = attend, self.feed_forward, self.attention_norm
+            formula = pre if self.norm == "pre" else post or right_post
+            return formula(*parts, self.feed_forward_norm, self.dropout, x)
+
+    return Block
+
+
+def right_pre(a, t, n, m, d, x):
+    x = x + d(a(n(x)))
+    return x + d(t(m(x)))
+
+
+def right_post(a, t, n, m, d, x):
+    x = n(x + d(a(x)))
+    return m(x + d(t(x)))
+
+
+def tiny_post(formula):
+    return tiny(right_pre, formula)
+
+
+def always_dropped(a, t, n, m, d, x):
+    return right_pre(a, t, n, m, lambda h: F.dropout(h, d.p), x)
 
 
 MISTAKES = {
@@ -129,18 +173,6 @@ MISTAKES = {
         (norm_for_three_axes, "For a single token, (4,): Your code raised"),
         (norm_in_place, "changes its input"),
     ],
-    "gelu": [
-        (lambda x: F.gelu(x, approximate="tanh"), "approximation by tanh"),
-        (lambda x: x * (1.702 * x).sigmoid(), "approximation by a sigmoid"),
-        (F.silu, "called SiLU"),
-        (F.relu, "That is ReLU"),
-        (lambda x: x / 2 * (1 + x.erf()), "What is x divided by, inside erf"),
-        (lambda x: x / 2 * (1 + (x / 2).erf()), "divided by the root of 2"),
-        (lambda x: x / 2 * (x / 2**0.5).erf(), "The 1 is missing"),
-        (lambda x: x * (x / 2**0.5).erf(), "erf lies between -1 and 1"),
-        (lambda x: x * (1 + (x / 2**0.5).erf()), "Twice too large"),
-        (lambda x: torch.special.ndtr(x), "what does it multiply"),
-    ],
     "pre_norm": [
         (
             block(
@@ -171,8 +203,48 @@ MISTAKES = {
             "changes its input",
         ),
     ],
+    "tiny_block": [
+        (tiny(right_post), "That is post-norm"),
+        (tiny_post(right_pre), "For post-norm: That is pre-norm"),
+        (tiny(lambda a, *rest: right_pre(lambda h: a(h, None), *rest)), "The mask is"),
+        (
+            tiny(lambda a, *rest: right_pre(lambda h: a(h, causal=False), *rest)),
+            "`causal` is not passed on",
+        ),
+        (
+            tiny_post(lambda a, *rest: right_post(lambda h: a(h, None), *rest)),
+            "For post-norm: The mask is not",
+        ),
+        (tiny(lambda a, t, n, m, d, x: x + n(a(x)) + m(t(x + n(a(x))))), "on what is"),
+        (tiny(lambda a, t, n, m, d, x: x + a(n(x)) + t(m(x))), "attention has written"),
+        (tiny(lambda a, t, n, m, d, x: right_pre(a, t, n, n, d, x)), "used twice"),
+        (tiny_post(lambda a, t, n, m, d, x: (y := x + a(x)) + t(y)), "no norm left"),
+        (tiny_post(lambda a, t, n, m, d, x: (y := n(x + a(x))) + t(y)), "second norm"),
+        (tiny_post(lambda a, t, n, m, d, x: m((y := x + a(x)) + t(y))), "first norm"),
+        (tiny_post(lambda a, t, n, m, d, x: right_post(a, t, n, n, d, x)), "same norm"),
+        (tiny_post(lambda a, t, n, m, d, x: m(n(x + a(x)) + t(x))), "must read what"),
+        (tiny_post(lambda a, t, n, m, d, x: m(t(n(x + a(x))))), "second plus sign"),
+        (tiny_post(lambda a, t, n, m, d, x: n(x + a(x))), "The MLP is missing"),
+        (
+            tiny(lambda a, t, n, m, d, x: right_pre(a, t, n, m, lambda h: h, x)),
+            "should pass unchanged; yours: 0.00",
+        ),
+        (
+            tiny(lambda a, t, n, m, d, x: (y := x + d(a(n(x)))) + t(m(y))),
+            "should pass unchanged; yours: 0.00",
+        ),
+        (
+            tiny(lambda a, t, n, m, d, x: right_pre(a, t, n, m, lambda h: d(d(h)), x)),
+            "what each layer adds, once",
+        ),
+        (tiny(lambda a, t, n, m, d, x: d((y := d(x + a(n(x)))) + t(m(y)))), "itself"),
+        (tiny(always_dropped), "In evaluation nothing may be dropped"),
+        (tiny_post(lambda *given: None), "your code gives nothing back"),
+        (lambda d_model, num_heads: nn.Linear, "Your function returns a type"),
+    ],
     "write_sizes": [
         (sizes(mask_used=False), "The mask is not used"),
+        (sizes_with_one_norm, "look at [0, 1] first"),
         (sizes(norms=False), "reads the normalised stream"),
         (sizes(mlp_first=True), "after attention has written to it"),
         (sizes(add=False), "the stream must grow"),
@@ -196,10 +268,6 @@ def norm_by_torch(x, weight, bias):
     return F.layer_norm(x, x.shape[-1:], weight, bias)
 
 
-def gelu_by_distribution(x):
-    return x * torch.distributions.Normal(0, 1).cdf(x)
-
-
 def block_by_module(attend, think, norm_1, norm_2, x):
     for norm, layer in [(norm_1, attend), (norm_2, think)]:
         x = x + layer(norm(x))
@@ -216,26 +284,258 @@ def sizes_by_hooks(blocks, x, mask):
     return torch.stack([h.square().sum(-1).sqrt().mean() for h in written]).view(-1, 2)
 
 
+def norm_by_moments(x, weight, bias):
+    variance = (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2
+    return (x - x.mean(-1, keepdim=True)) * (variance + 1e-5).rsqrt() * weight + bias
+
+
+def norm_by_var_mean(x, weight, bias):
+    variance, mean = torch.var_mean(x, dim=-1, unbiased=False, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + 1e-5) * weight + bias
+
+
+def norm_by_einsum(x, weight, bias):
+    y = centred(x)
+    variance = torch.einsum("...m,...m->...", y, y) / x.shape[-1]
+    return torch.addcmul(bias, y / (variance + 1e-5).sqrt()[..., None], weight)
+
+
+def norm_by_rows(x, weight, bias):
+    rows = [norm()(row, weight, bias) for row in x.reshape(-1, x.shape[-1])]
+    return torch.stack(rows).view_as(x)
+
+
+def norm_by_length(x, weight, bias):
+    y = centred(x)
+    length = (y.norm(dim=-1, keepdim=True) ** 2 / y.size(-1) + 1e-5) ** 0.5
+    return y.div(length).mul(weight).add(bias)
+
+
+def norm_in_double(x, weight, bias):
+    return norm()(x.double(), weight.double(), bias.double()).to(x.dtype)
+
+
+def block_in_steps(attend, think, norm_1, norm_2, x):
+    found = attend(norm_1(x))
+    stream = torch.add(x, found)
+    return torch.add(stream, think(norm_2(stream)))
+
+
+def block_by_sum(attend, think, norm_1, norm_2, x):
+    parts = [x, attend(norm_1(x))]
+    return sum([*parts, think(norm_2(sum(parts)))])
+
+
+def block_in_place(attend, think, norm_1, norm_2, x):
+    x = x.clone()
+    x += attend(norm_1(x))
+    x += think(norm_2(x))
+    return x
+
+
+def block_of_functions(attend, think, norm_1, norm_2, x):
+    def layer(f, n):
+        return lambda y: f(n(y)) + y
+
+    return layer(think, norm_2)(layer(attend, norm_1)(x))
+
+
+class ByLoop(TinyBlock):
+    def forward(self, x, mask=None, *, causal=False):
+        layers = [
+            (lambda h: self.attention(h, mask, causal=causal), self.attention_norm),
+            (self.feed_forward, self.feed_forward_norm),
+        ]
+        for layer, norm in layers:
+            if self.norm == "pre":
+                x = x + self.dropout(layer(norm(x)))
+            else:
+                x = norm(x + self.dropout(layer(x)))
+        return x
+
+
+class ByMask(TinyBlock):
+    """Makes a mask of ``causal`` itself, and calls the dropout by its function."""
+
+    def forward(self, x, mask=None, *, causal=False):
+        if causal:
+            past = causal_mask(x.shape[1])
+            mask = past if mask is None else mask & past
+        before = [self.attention_norm, self.feed_forward_norm]
+        after = [nn.Identity(), nn.Identity()]
+        if self.norm == "post":
+            before, after = after, before
+        x = after[0](x + self.drop(self.attention(before[0](x), mask)))
+        return after[1](x + self.drop(self.feed_forward(before[1](x))))
+
+    def drop(self, x):
+        return F.dropout(x, self.dropout.p, training=self.training)
+
+
+class ByKeywords(TinyBlock):
+    def forward(self, x, mask=None, *, causal=False):
+        found = self.attention(self.read(0, x), mask=mask, causal=causal)
+        x = self.write(0, x, found)
+        return self.write(1, x, self.feed_forward(self.read(1, x)))
+
+    def norms(self, i):
+        return [self.attention_norm, self.feed_forward_norm][i]
+
+    def read(self, i, x):
+        return self.norms(i)(x) if self.norm == "pre" else x
+
+    def write(self, i, x, added):
+        x = x + self.dropout(added)
+        return self.norms(i)(x) if self.norm == "post" else x
+
+
+class ByParts(TinyBlock):
+    def forward(self, x, mask=None, *, causal=False):
+        first, second = self.attention_norm, self.feed_forward_norm
+        attend = partial(self.attention, mask=mask, causal=causal)
+        if self.norm == "pre":
+            h = self.dropout(attend(first(x)))
+            return x + h + self.dropout(self.feed_forward(second(x + h)))
+        h = first(self.dropout(attend(x)).add(x))
+        return second(self.dropout(self.feed_forward(h)).add(h))
+
+
+class ByBernoulli(TinyBlock):
+    """Draws its own zeros."""
+
+    def forward(self, x, mask=None, *, causal=False):
+        def drop(h):
+            keep = 1 - self.dropout.p * self.training
+            return h * (torch.rand_like(h) < keep) / keep
+
+        def attend(h):
+            return self.attention(h, mask, causal=causal)
+
+        formula = right_pre if self.norm == "pre" else right_post
+        norms = self.attention_norm, self.feed_forward_norm
+        return formula(attend, self.feed_forward, *norms, drop, x)
+
+
+class ByLibrary(TinyBlock):
+    def forward(self, x, mask=None, *, causal=False):
+        return super().forward(x, mask, causal=causal)
+
+
+class InPlace(TinyBlock):
+    def forward(self, x, mask=None, *, causal=False):
+        x = x.clone()
+        pre = self.norm == "pre"
+        x += self.dropout(
+            self.attention(self.attention_norm(x) if pre else x, mask, causal=causal)
+        )
+        x = x if pre else self.attention_norm(x)
+        x += self.dropout(self.feed_forward(self.feed_forward_norm(x) if pre else x))
+        return x if pre else self.feed_forward_norm(x)
+
+
+class Positional(TinyBlock):
+    def forward(self, stream=None, mask=None, causal=False):
+        return super().forward(stream, mask=mask, causal=causal)
+
+
+def sizes_as_numbers(dtype):
+    return lambda *given: torch.tensor(sizes()(*given).tolist(), dtype=dtype)
+
+
+def sizes_by_difference(blocks, x, mask):
+    rows = []
+    for each in blocks:
+        half = x + each.attention(each.attention_norm(x), mask)
+        whole = each(x, mask)
+        parts = [half - x, whole - half]
+        rows.append([part.norm(dim=2).mean() for part in parts])
+        x = whole
+    return torch.tensor(rows)
+
+
+def sizes_by_columns(blocks, x, mask):
+    columns = [], []
+    for each in blocks:
+        found = each.attention(each.attention_norm(x), mask)
+        columns[0].append(torch.linalg.vector_norm(found, dim=-1).mean(dim=(0, 1)))
+        x = x + found
+        thought = each.feed_forward(each.feed_forward_norm(x))
+        columns[1].append(thought.pow(2).sum(-1).sqrt().flatten().mean())
+        x = x + thought
+    return torch.stack([torch.stack(column) for column in columns], dim=1)
+
+
+def sizes_in_a_table(blocks, x, mask):
+    table = torch.zeros(len(blocks), 2)
+    for row, each in zip(table, blocks, strict=True):
+        added = each.attention(each.attention_norm(x), mask)
+        row[0] = added.norm(dim=-1).mean()
+        x = x + added
+        added = each.feed_forward(each.feed_forward_norm(x))
+        row[1] = added.norm(dim=-1).mean()
+        x = x + added
+    return table
+
+
 RIGHT = {
     "block_parameters": [
         BLOCK,
+        float(BLOCK),
+        np.int64(BLOCK),
+        np.array(BLOCK),
         torch.tensor(BLOCK),
+        torch.tensor(float(BLOCK), dtype=torch.float64),
+        12 * 512**2 + 10 * 512,
+        sum(p.numel() for p in TinyBlock(512, 8).parameters()),
+        int(nn.utils.parameters_to_vector(TinyBlock(512, 8).parameters()).shape[0]),
+        sum(math.prod(p.shape) for p in TinyBlock(512, 8).state_dict().values()),
     ],
     "layer_norm": [
         norm(),
         norm_by_torch,
-    ],
-    "gelu": [
-        F.gelu,
-        nn.GELU(),
-        gelu_by_distribution,
+        lambda x, w, b: F.layer_norm(x, w.shape, w, b, 1e-5),
+        norm_by_moments,
+        norm_by_var_mean,
+        norm_by_einsum,
+        norm_by_rows,
+        norm_by_length,
+        norm_in_double,
+        lambda x, w, b: torch.layer_norm(x, w.shape) * w + b,
     ],
     "pre_norm": [
         pre,
         block_by_module,
+        block_in_steps,
+        block_by_sum,
+        block_in_place,
+        block_of_functions,
+        lambda a, t, n, m, x: x + a(n(x)) + t(m(x + a(n(x)))),
+        lambda a, t, n, m, x: (y := a(n(x)) + x) + t(m(y)),
+        lambda *parts: pre(*parts[:4], x=parts[4].clone()),
+        lambda a, t, n, m, x: torch.stack([y := x + a(n(x)), t(m(y))]).sum(0),
+    ],
+    "tiny_block": [
+        tiny(right_pre),
+        ByLoop,
+        ByMask,
+        ByKeywords,
+        ByParts,
+        ByBernoulli,
+        ByLibrary,
+        InPlace,
+        Positional,
+        TinyBlock,
     ],
     "write_sizes": [
         sizes(),
         sizes_by_hooks,
+        sizes_by_difference,
+        sizes_by_columns,
+        sizes_in_a_table,
+        sizes_as_numbers(torch.float32),
+        sizes_as_numbers(torch.float64),
+        sizes(length=lambda h: h.square().sum(dim=2).sqrt().mean()),
+        sizes(length=lambda h: h.flatten(0, 1).norm(dim=1).mean()),
+        sizes(length=lambda h: sum(row.norm() for text in h for row in text) / 8),
     ],
 }
