@@ -62,8 +62,10 @@ def check_layer_norm(answer: object) -> Verdict:
     """Checks ``layer_norm(x, weight, bias)``, with an eps of 1e-5."""
     rng = seeded(0)
     x = 3 * torch.randn(2, 3, 4, generator=rng) + 1
-    weight, bias = torch.rand(2, 4, generator=rng) + 0.5
+    weight, bias = torch.randn(2, 4, generator=rng)
     given = (x, weight, bias)
+    wider = torch.randn(1, 2, 3, 5, generator=rng)
+    vectors = torch.randn(2, 5, generator=rng).unbind()
     flat = torch.full_like(x, 7.0)
     small = x / 1000  # here eps counts
     return (
@@ -87,6 +89,12 @@ def check_layer_norm(answer: object) -> Verdict:
             (x[0, 0], weight, bias),
             layer_norm(x[0, 0], weight, bias),
             so_far="Right for (2, 3, 4). For a single token, (4,):",
+        )
+        or judge(
+            answer,
+            (wider, *vectors),
+            layer_norm(wider, *vectors),
+            so_far="Right for (2, 3, 4). For (1, 2, 3, 5):",
         )
         or Verdict(True, "Equal to nn.LayerNorm, eps included, for any axes in front.")
     )
@@ -119,7 +127,7 @@ def check_tiny_block(answer: object) -> Verdict:
             return made
         if not isinstance(made, nn.Module):
             return judge(lambda made=made: made, (), x) or NOT_YET
-        block.norm = made.norm = norm
+        vars(block)["norm"] = vars(made)["norm"] = norm
         for seen, causal in [(None, False), (mask, False), (None, True), (mask, True)]:
             forward = partial(made.forward, mask=seen, causal=causal)
             right = block(x, seen, causal=causal)
@@ -252,7 +260,17 @@ def _block_mistakes(
         (replaced + think(norm_2(replaced)), "The first plus sign is missing."),
         (think(norm_2(first)), "The second plus sign is missing."),
         (first, "The MLP is missing."),
+        (_pre(x, attend, think, norm_2, norm_1), "The norms have changed places."),
+        (_pre(x, think, attend, norm_2, norm_1), "Attention comes first, then the "
+         "MLP."),
     ]  # fmt: skip
+
+
+def _pre(
+    x: Tensor, attend: Layer, think: Layer, norm_1: Layer, norm_2: Layer
+) -> Tensor:
+    x = x + attend(norm_1(x))
+    return x + think(norm_2(x))
 
 
 def _made(answer: object) -> Any:
@@ -269,7 +287,7 @@ def _unsettle(module: nn.Module) -> None:
     """Moves all weights, so that no norm is the neutral one, or like another."""
     rng = seeded(1)
     for parameter in module.double().eval().requires_grad_(False).parameters():
-        parameter += 0.3 * torch.randn(parameter.shape, generator=rng)
+        parameter.add_(0.3 * torch.randn(parameter.shape, generator=rng))
 
 
 def _forward_mistakes(

@@ -38,6 +38,11 @@ def deviation(x):
     return x.std(-1, correction=0, keepdim=True)
 
 
+def norm_of_four(x, weight, bias):
+    y = x - x.sum(-1, keepdim=True) / 4
+    return y / (y.square().sum(-1, keepdim=True) / 4 + 1e-5).sqrt() * weight + bias
+
+
 def norm_in_place(x, weight, bias):
     x -= x.mean(-1, keepdim=True)
     return norm()(x, weight, bias)
@@ -127,8 +132,12 @@ def tiny_post(formula):
     return tiny(right_pre, formula)
 
 
-def always_dropped(a, t, n, m, d, x):
-    return right_pre(a, t, n, m, lambda h: F.dropout(h, d.p), x)
+def tiny_with(drop):
+    """A right block, with another way to drop: ``drop(h, d)``."""
+    return tiny(
+        lambda a, t, n, m, d, x: right_pre(a, t, n, m, lambda h: drop(h, d), x),
+        lambda a, t, n, m, d, x: right_post(a, t, n, m, lambda h: drop(h, d), x),
+    )
 
 
 MISTAKES = {
@@ -172,6 +181,8 @@ MISTAKES = {
         ),
         (norm_for_three_axes, "For a single token, (4,): Your code raised"),
         (norm_in_place, "changes its input"),
+        (lambda x, w, b: norm()(x, w.abs(), b), "look at [0, 0, "),
+        (norm_of_four, "For (1, 2, 3, 5): The shape is right"),
     ],
     "pre_norm": [
         (
@@ -198,6 +209,8 @@ MISTAKES = {
         (block(lambda a, t, n, m, x: second(a(n(x)), t, m)), "The first plus sign is"),
         (block(lambda a, t, n, m, x: t(m(x + a(n(x))))), "second plus sign is missing"),
         (block(lambda a, t, n, m, x: x + a(n(x))), "The MLP is missing"),
+        (block(lambda a, t, n, m, x: pre(a, t, m, n, x)), "norms have changed places"),
+        (block(lambda a, t, n, m, x: pre(t, a, m, n, x)), "Attention comes first"),
         (
             block(lambda a, t, n, m, x: pre(a, t, n, m, x.mul_(1)) + x.add_(1) * 0),
             "changes its input",
@@ -225,20 +238,17 @@ MISTAKES = {
         (tiny_post(lambda a, t, n, m, d, x: m(n(x + a(x)) + t(x))), "must read what"),
         (tiny_post(lambda a, t, n, m, d, x: m(t(n(x + a(x))))), "second plus sign"),
         (tiny_post(lambda a, t, n, m, d, x: n(x + a(x))), "The MLP is missing"),
-        (
-            tiny(lambda a, t, n, m, d, x: right_pre(a, t, n, m, lambda h: h, x)),
-            "should pass unchanged; yours: 0.00",
-        ),
+        (tiny_with(lambda h, d: h), "should pass unchanged; yours: 0.00"),
         (
             tiny(lambda a, t, n, m, d, x: (y := x + d(a(n(x)))) + t(m(y))),
             "should pass unchanged; yours: 0.00",
         ),
-        (
-            tiny(lambda a, t, n, m, d, x: right_pre(a, t, n, m, lambda h: d(d(h)), x)),
-            "what each layer adds, once",
-        ),
+        (tiny_with(lambda h, d: d(d(h))), "what each layer adds, once"),
         (tiny(lambda a, t, n, m, d, x: d((y := d(x + a(n(x)))) + t(m(y)))), "itself"),
-        (tiny(always_dropped), "In evaluation nothing may be dropped"),
+        (
+            tiny_with(lambda h, d: F.dropout(h, d.p)),
+            "In evaluation nothing",
+        ),
         (tiny_post(lambda *given: None), "your code gives nothing back"),
         (lambda d_model, num_heads: nn.Linear, "Your function returns a type"),
     ],
@@ -264,14 +274,68 @@ MISTAKES = {
 # What is right, in the book's way and in others.
 
 
-def norm_by_torch(x, weight, bias):
-    return F.layer_norm(x, x.shape[-1:], weight, bias)
+def moments(x):
+    return (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2
+
+
+def mean_square(y):
+    return torch.einsum("...m,...m->...", y, y)[..., None] / y.shape[-1]
+
+
+def norm_by_var_mean(x, weight, bias):
+    variance, mean = torch.var_mean(x, dim=-1, unbiased=False, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + 1e-5) * weight + bias
+
+
+def norm_by_rows(x, weight, bias):
+    rows = [norm()(row, weight, bias) for row in x.reshape(-1, x.shape[-1])]
+    return torch.stack(rows).view_as(x)
 
 
 def block_by_module(attend, think, norm_1, norm_2, x):
     for norm, layer in [(norm_1, attend), (norm_2, think)]:
         x = x + layer(norm(x))
     return x
+
+
+def block_in_place(attend, think, norm_1, norm_2, x):
+    x = x.clone()
+    x += attend(norm_1(x))
+    x += think(norm_2(x))
+    return x
+
+
+class ByLoop(TinyBlock):
+    def forward(self, x, mask=None, *, causal=False):
+        attend = partial(self.attention, mask=mask, causal=causal)
+        layers = [attend, self.feed_forward]
+        norms = [self.attention_norm, self.feed_forward_norm]
+        for layer, norm in zip(layers, norms, strict=True):
+            if self.norm == "pre":
+                x = x + self.dropout(layer(norm(x)))
+            else:
+                x = norm(x + self.dropout(layer(x)))
+        return x
+
+
+class ByMask(TinyBlock):
+    """Makes a mask of ``causal`` itself."""
+
+    def forward(self, x, mask=None, *, causal=False):
+        if causal:
+            past = causal_mask(x.shape[1])
+            mask = past if mask is None else mask & past
+        before = [self.attention_norm, self.feed_forward_norm]
+        after = [nn.Identity(), nn.Identity()]
+        if self.norm == "post":
+            before, after = after, before
+        x = after[0](x + self.dropout(self.attention(before[0](x), mask)))
+        return after[1](x + self.dropout(self.feed_forward(before[1](x))))
+
+
+class Positional(TinyBlock):
+    def forward(self, stream=None, mask=None, causal=False):
+        return super().forward(stream, mask=mask, causal=causal)
 
 
 def sizes_by_hooks(blocks, x, mask):
@@ -284,196 +348,28 @@ def sizes_by_hooks(blocks, x, mask):
     return torch.stack([h.square().sum(-1).sqrt().mean() for h in written]).view(-1, 2)
 
 
-def norm_by_moments(x, weight, bias):
-    variance = (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2
-    return (x - x.mean(-1, keepdim=True)) * (variance + 1e-5).rsqrt() * weight + bias
-
-
-def norm_by_var_mean(x, weight, bias):
-    variance, mean = torch.var_mean(x, dim=-1, unbiased=False, keepdim=True)
-    return (x - mean) / torch.sqrt(variance + 1e-5) * weight + bias
-
-
-def norm_by_einsum(x, weight, bias):
-    y = centred(x)
-    variance = torch.einsum("...m,...m->...", y, y) / x.shape[-1]
-    return torch.addcmul(bias, y / (variance + 1e-5).sqrt()[..., None], weight)
-
-
-def norm_by_rows(x, weight, bias):
-    rows = [norm()(row, weight, bias) for row in x.reshape(-1, x.shape[-1])]
-    return torch.stack(rows).view_as(x)
-
-
-def norm_by_length(x, weight, bias):
-    y = centred(x)
-    length = (y.norm(dim=-1, keepdim=True) ** 2 / y.size(-1) + 1e-5) ** 0.5
-    return y.div(length).mul(weight).add(bias)
-
-
-def norm_in_double(x, weight, bias):
-    return norm()(x.double(), weight.double(), bias.double()).to(x.dtype)
-
-
-def block_in_steps(attend, think, norm_1, norm_2, x):
-    found = attend(norm_1(x))
-    stream = torch.add(x, found)
-    return torch.add(stream, think(norm_2(stream)))
-
-
-def block_by_sum(attend, think, norm_1, norm_2, x):
-    parts = [x, attend(norm_1(x))]
-    return sum([*parts, think(norm_2(sum(parts)))])
-
-
-def block_in_place(attend, think, norm_1, norm_2, x):
-    x = x.clone()
-    x += attend(norm_1(x))
-    x += think(norm_2(x))
-    return x
-
-
-def block_of_functions(attend, think, norm_1, norm_2, x):
-    def layer(f, n):
-        return lambda y: f(n(y)) + y
-
-    return layer(think, norm_2)(layer(attend, norm_1)(x))
-
-
-class ByLoop(TinyBlock):
-    def forward(self, x, mask=None, *, causal=False):
-        layers = [
-            (lambda h: self.attention(h, mask, causal=causal), self.attention_norm),
-            (self.feed_forward, self.feed_forward_norm),
-        ]
-        for layer, norm in layers:
-            if self.norm == "pre":
-                x = x + self.dropout(layer(norm(x)))
-            else:
-                x = norm(x + self.dropout(layer(x)))
-        return x
-
-
-class ByMask(TinyBlock):
-    """Makes a mask of ``causal`` itself, and calls the dropout by its function."""
-
-    def forward(self, x, mask=None, *, causal=False):
-        if causal:
-            past = causal_mask(x.shape[1])
-            mask = past if mask is None else mask & past
-        before = [self.attention_norm, self.feed_forward_norm]
-        after = [nn.Identity(), nn.Identity()]
-        if self.norm == "post":
-            before, after = after, before
-        x = after[0](x + self.drop(self.attention(before[0](x), mask)))
-        return after[1](x + self.drop(self.feed_forward(before[1](x))))
-
-    def drop(self, x):
-        return F.dropout(x, self.dropout.p, training=self.training)
-
-
-class ByKeywords(TinyBlock):
-    def forward(self, x, mask=None, *, causal=False):
-        found = self.attention(self.read(0, x), mask=mask, causal=causal)
-        x = self.write(0, x, found)
-        return self.write(1, x, self.feed_forward(self.read(1, x)))
-
-    def norms(self, i):
-        return [self.attention_norm, self.feed_forward_norm][i]
-
-    def read(self, i, x):
-        return self.norms(i)(x) if self.norm == "pre" else x
-
-    def write(self, i, x, added):
-        x = x + self.dropout(added)
-        return self.norms(i)(x) if self.norm == "post" else x
-
-
-class ByParts(TinyBlock):
-    def forward(self, x, mask=None, *, causal=False):
-        first, second = self.attention_norm, self.feed_forward_norm
-        attend = partial(self.attention, mask=mask, causal=causal)
-        if self.norm == "pre":
-            h = self.dropout(attend(first(x)))
-            return x + h + self.dropout(self.feed_forward(second(x + h)))
-        h = first(self.dropout(attend(x)).add(x))
-        return second(self.dropout(self.feed_forward(h)).add(h))
-
-
-class ByBernoulli(TinyBlock):
-    """Draws its own zeros."""
-
-    def forward(self, x, mask=None, *, causal=False):
-        def drop(h):
-            keep = 1 - self.dropout.p * self.training
-            return h * (torch.rand_like(h) < keep) / keep
-
-        def attend(h):
-            return self.attention(h, mask, causal=causal)
-
-        formula = right_pre if self.norm == "pre" else right_post
-        norms = self.attention_norm, self.feed_forward_norm
-        return formula(attend, self.feed_forward, *norms, drop, x)
-
-
-class ByLibrary(TinyBlock):
-    def forward(self, x, mask=None, *, causal=False):
-        return super().forward(x, mask, causal=causal)
-
-
-class InPlace(TinyBlock):
-    def forward(self, x, mask=None, *, causal=False):
-        x = x.clone()
-        pre = self.norm == "pre"
-        x += self.dropout(
-            self.attention(self.attention_norm(x) if pre else x, mask, causal=causal)
-        )
-        x = x if pre else self.attention_norm(x)
-        x += self.dropout(self.feed_forward(self.feed_forward_norm(x) if pre else x))
-        return x if pre else self.feed_forward_norm(x)
-
-
-class Positional(TinyBlock):
-    def forward(self, stream=None, mask=None, causal=False):
-        return super().forward(stream, mask=mask, causal=causal)
-
-
-def sizes_as_numbers(dtype):
-    return lambda *given: torch.tensor(sizes()(*given).tolist(), dtype=dtype)
-
-
 def sizes_by_difference(blocks, x, mask):
     rows = []
     for each in blocks:
         half = x + each.attention(each.attention_norm(x), mask)
         whole = each(x, mask)
-        parts = [half - x, whole - half]
-        rows.append([part.norm(dim=2).mean() for part in parts])
+        rows.append([part.norm(dim=2).mean() for part in (half - x, whole - half)])
         x = whole
     return torch.tensor(rows)
-
-
-def sizes_by_columns(blocks, x, mask):
-    columns = [], []
-    for each in blocks:
-        found = each.attention(each.attention_norm(x), mask)
-        columns[0].append(torch.linalg.vector_norm(found, dim=-1).mean(dim=(0, 1)))
-        x = x + found
-        thought = each.feed_forward(each.feed_forward_norm(x))
-        columns[1].append(thought.pow(2).sum(-1).sqrt().flatten().mean())
-        x = x + thought
-    return torch.stack([torch.stack(column) for column in columns], dim=1)
 
 
 def sizes_in_a_table(blocks, x, mask):
     table = torch.zeros(len(blocks), 2)
     for row, each in zip(table, blocks, strict=True):
-        added = each.attention(each.attention_norm(x), mask)
-        row[0] = added.norm(dim=-1).mean()
-        x = x + added
-        added = each.feed_forward(each.feed_forward_norm(x))
-        row[1] = added.norm(dim=-1).mean()
-        x = x + added
+        for i, (norm, layer) in enumerate(
+            [
+                (each.attention_norm, partial(each.attention, mask=mask)),
+                (each.feed_forward_norm, each.feed_forward),
+            ]
+        ):
+            added = layer(norm(x))
+            row[i] = added.norm(dim=-1).mean()
+            x = x + added
     return table
 
 
@@ -487,55 +383,57 @@ RIGHT = {
         torch.tensor(float(BLOCK), dtype=torch.float64),
         12 * 512**2 + 10 * 512,
         sum(p.numel() for p in TinyBlock(512, 8).parameters()),
-        int(nn.utils.parameters_to_vector(TinyBlock(512, 8).parameters()).shape[0]),
+        len(nn.utils.parameters_to_vector(TinyBlock(512, 8).parameters())),
         sum(math.prod(p.shape) for p in TinyBlock(512, 8).state_dict().values()),
     ],
     "layer_norm": [
         norm(),
-        norm_by_torch,
-        lambda x, w, b: F.layer_norm(x, w.shape, w, b, 1e-5),
-        norm_by_moments,
         norm_by_var_mean,
-        norm_by_einsum,
         norm_by_rows,
-        norm_by_length,
-        norm_in_double,
+        lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
         lambda x, w, b: torch.layer_norm(x, w.shape) * w + b,
+        lambda x, w, b: centred(x) * (moments(x) + 1e-5).rsqrt() * w + b,
+        lambda x, w, b: centred(x) / (mean_square(centred(x)) + 1e-5).sqrt() * w + b,
+        lambda x, w, b: b.addcmul(centred(x) / (deviation(x) ** 2 + 1e-5) ** 0.5, w),
+        lambda x, w, b: norm()(x.double(), w.double(), b.double()).to(x.dtype),
+        lambda x, w, b: torch.nn.functional.rms_norm(centred(x), w.shape, w, 1e-5) + b,
     ],
     "pre_norm": [
         pre,
         block_by_module,
-        block_in_steps,
-        block_by_sum,
         block_in_place,
-        block_of_functions,
+        lambda a, t, n, m, x: second(x.add(a(n(x))), t, m),
         lambda a, t, n, m, x: x + a(n(x)) + t(m(x + a(n(x)))),
         lambda a, t, n, m, x: (y := a(n(x)) + x) + t(m(y)),
-        lambda *parts: pre(*parts[:4], x=parts[4].clone()),
         lambda a, t, n, m, x: torch.stack([y := x + a(n(x)), t(m(y))]).sum(0),
+        lambda a, t, n, m, x: sum([x, f := a(n(x)), t(m(x + f))]),
+        lambda a, t, n, m, x: torch.add(y := torch.add(x, a(n(x))), t(m(y))),
+        lambda *parts: pre(*parts[:4], x=parts[4].clone()),
     ],
     "tiny_block": [
+        TinyBlock,
         tiny(right_pre),
+        tiny(lambda a, t, n, m, d, x: x + (h := d(a(n(x)))) + d(t(m(x + h)))),
+        tiny_post(lambda a, t, n, m, d, x: m((h := n(d(a(x)) + x)) + d(t(h)))),
+        tiny(lambda a, t, n, m, d, x: block_by_module(
+            lambda h: d(a(h)), lambda h: d(t(h)), n, m, x)),
+        tiny_with(lambda h, d: F.dropout(h, d.p, d.training)),
+        tiny_with(lambda h, d: h * ((d.p < torch.rand_like(h)) / (1 - d.p) if d.training
+                                    else 1)),
         ByLoop,
         ByMask,
-        ByKeywords,
-        ByParts,
-        ByBernoulli,
-        ByLibrary,
-        InPlace,
         Positional,
-        TinyBlock,
     ],
     "write_sizes": [
         sizes(),
         sizes_by_hooks,
         sizes_by_difference,
-        sizes_by_columns,
         sizes_in_a_table,
-        sizes_as_numbers(torch.float32),
-        sizes_as_numbers(torch.float64),
+        lambda *given: torch.tensor(sizes()(*given).tolist()),
+        lambda *given: sizes()(*given).float(),
+        lambda *given: sizes_by_difference(*given).T.contiguous().T,
         sizes(length=lambda h: h.square().sum(dim=2).sqrt().mean()),
         sizes(length=lambda h: h.flatten(0, 1).norm(dim=1).mean()),
         sizes(length=lambda h: sum(row.norm() for text in h for row in text) / 8),
     ],
-}
+}  # fmt: skip
