@@ -87,10 +87,10 @@ def scaled_dot_product_attention(
         ValueError: shapes that do not fit together; an axis of length zero; a dropout
             below 0, or of 1 and more.
     """
-    check_dropout(dropout)
     weights = attention_weights(query, key, mask, scale=scale)  # (..., Q, K)
     check_value(query, key, value)
-    if dropout:
+    if dropout != 0:
+        check_dropout(dropout)
         weights = F.dropout(weights, dropout)
     return weights @ value  # (..., Q, V)
 

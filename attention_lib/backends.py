@@ -53,9 +53,11 @@ class FusedMultiHeadAttention(MultiHeadLayer):
         value: Tensor,
         mask: Tensor | None,
         causal: bool,
+        *,
+        alone: bool,
     ) -> Tensor:
         check_flags(causal=causal)
-        told = causal and mask is None and query.shape[-2] == key.shape[-2]
+        told = causal and mask is None and alone
         if not told:
             mask = with_causal(mask, causal, query, key)
         if mask is not None:

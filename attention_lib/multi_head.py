@@ -25,7 +25,6 @@ from attention_lib.validation import (
     check_mask,
     check_positive,
     check_source,
-    check_tokens,
 )
 
 
@@ -85,6 +84,7 @@ def split_mask(
     check_positive(num_heads=num_heads)
     if not isinstance(mask, Tensor) or mask.ndim != 4:
         return [mask] * num_heads
+    check_layout(x, "batch", "length", "width")
     batch, length, _ = x.shape
     check_mask(mask, (batch, num_heads, length, mask.shape[-1]), like=x)
     return list(mask.expand(-1, num_heads, -1, -1).unbind(dim=1))  # H of (B, Q, K)
@@ -148,7 +148,8 @@ class MultiHeadLayer(nn.Module):
             memory: where keys and values come from; S takes the place of K then.
         """
         query, key, value = self._project(x, memory)  # (B, H, T, D) each
-        context = self._attend(query, key, value, add_head_axis(mask), causal)
+        mask = add_head_axis(mask)
+        context = self._attend(query, key, value, mask, causal, alone=memory is None)
         return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
 
     def attention_weights(
@@ -189,8 +190,10 @@ class MultiHeadLayer(nn.Module):
         value: Tensor,
         mask: Tensor | None,
         causal: bool,
+        *,
+        alone: bool,
     ) -> Tensor:
-        """Gives what each head finds: (B, H, T, D)."""
+        """Gives what each head finds: (B, H, T, D); ``alone``: without a memory."""
         return scaled_dot_product_attention(
             query,
             key,
@@ -222,7 +225,6 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T O"]:
         """Lets each head look on its own, then mixes what they found."""
-        check_tokens(x, next(self.parameters()))  # a query projection: (D, M)
         masks = split_mask(mask, x, self.num_heads)
         found = [
             head(x, own, causal=causal, memory=memory)
@@ -239,7 +241,6 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Gives the weights of every head, before dropout."""
-        check_tokens(x, next(self.parameters()))  # a query projection: (D, M)
         masks = split_mask(mask, x, self.num_heads)
         maps = [
             head.attention_weights(x, own, causal=causal, memory=memory)  # type: ignore[operator]

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+INTS = int, torch.SymInt  # the second while a compiler looks at a layer
+
 
 def check_inputs(
     query: Any,
@@ -43,9 +45,14 @@ def check_inputs(
             that is not finite.
     """
     _check_float_array("query", query, kind)
-    _check_axes("query", query)
-    _check_beside("key", key, query, kind)
-    if query.shape[-1] != key.shape[-1]:
+    shape = query.shape
+    if len(shape) < 2 or 0 in shape:
+        _refuse_axes("query", query)
+    _check_kind("key", key, kind)
+    _check_same_type("key", key, "the query", query)
+    _check_leading("key", key, query)
+    key_shape = key.shape
+    if shape[-1] != key_shape[-1]:
         raise ValueError(
             f"query and key must have the same width; got query {tuple(query.shape)} "
             f"and key {tuple(key.shape)}: project both to one head_dim"
@@ -53,7 +60,7 @@ def check_inputs(
     if value is not None:
         check_value(query, key, value, kind=kind)
     if mask is not None:
-        check_mask(mask, (*query.shape[:-1], key.shape[-2]), like=query)
+        check_mask(mask, (*shape[:-1], key_shape[-2]), like=query)
     if scale is not None:
         _check_real("scale", scale)
         if not math.isfinite(scale):
@@ -67,7 +74,11 @@ def check_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> Non
         TypeError: values of another kind, type or device.
         ValueError: not one value for each key; leading axes that do not broadcast.
     """
-    _check_beside("value", value, query, kind)
+    _check_kind("value", value, kind)
+    _check_same_type("value", value, "the query", query)
+    if value.shape == key.shape:  # and the key fits the query
+        return
+    _check_leading("value", value, query)
     if value.shape[-2] != key.shape[-2]:
         raise ValueError(
             f"key and value must have the same length; got key {tuple(key.shape)} and "
@@ -169,7 +180,8 @@ def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
             f"{name} must be (batch, length, {width}); got {tuple(shape)}: "
             f"this layer was built for d_model={width}"
         )
-    _check_axes(name, x)
+    if 0 in shape:
+        _refuse_axes(name, x)
 
 
 def check_source(x: Any, memory: Any, weight: Tensor) -> Tensor:
@@ -434,8 +446,7 @@ def check_positive(**sizes: int) -> None:
         ValueError: below 1.
     """
     for name, size in sizes.items():
-        # A size is a SymInt while torch.export looks at a layer.
-        if isinstance(size, bool) or not isinstance(size, int | torch.SymInt):
+        if isinstance(size, bool) or not isinstance(size, INTS):
             raise TypeError(f"{name} must be an int; got {size!r}")
         if size < 1:
             raise ValueError(f"{name} must be at least 1; got {size}")
@@ -448,7 +459,7 @@ def check_offset(offset: int) -> None:
         TypeError: not an ``int``.
         ValueError: below 0.
     """
-    if isinstance(offset, bool) or not isinstance(offset, int | torch.SymInt):
+    if isinstance(offset, bool) or not isinstance(offset, INTS):
         raise TypeError(f"offset must be an int; got {offset!r}")
     if offset < 0:
         raise ValueError(f"offset must be at least 0; got {offset}")
@@ -581,20 +592,20 @@ def _check_real(name: str, number: Any) -> None:
 
 
 def _check_boolean(name: str, mask: Any) -> None:
-    came = getattr(mask, "dtype", f"{type(mask).__name__}, no tensor")
-    if came is not torch.bool and came != np.bool_:
+    dtype = getattr(mask, "dtype", None)
+    if dtype is not torch.bool and (dtype is None or dtype != np.bool_):
+        came = f"{type(mask).__name__}, no tensor" if dtype is None else dtype
         raise TypeError(
             f"{name} must be boolean (True: may attend); got {came}: turn an additive "
             "mask of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
         )
 
 
-def _check_beside(name: str, array: Any, query: Any, kind: type[Any]) -> None:
-    """Checks a key or a value, beside a query that is in order."""
-    _check_kind(name, array, kind)
-    _check_same_type(name, array, "the query", query)
-    _check_axes(name, array)
-    leading, wanted = array.shape[:-2], query.shape[:-2]
+def _check_leading(name: str, array: Any, query: Any) -> None:
+    shape = array.shape
+    if len(shape) < 2 or 0 in shape:
+        _refuse_axes(name, array)
+    leading, wanted = shape[:-2], query.shape[:-2]
     if leading != wanted and not _broadcasts(leading, wanted):
         raise ValueError(
             f"the leading axes of {name}, {tuple(leading)}, do not broadcast to the "
@@ -611,7 +622,8 @@ def _check_same_type(name: str, array: Any, of: str, like: Any) -> None:
                 f"{name} must have the type of {of}, {like.dtype}; got {array.dtype}: "
                 "convert one to the other's type"
             )
-    _check_same_device(name, array, of, like)
+    if isinstance(like, Tensor) and array.device != like.device:
+        _check_same_device(name, array, of, like)
 
 
 def _is_autocast(device: str) -> bool:
@@ -626,23 +638,24 @@ def _check_same_device(name: str, array: Any, of: str, like: Any) -> None:
         )
 
 
-def _check_axes(name: str, array: Any) -> None:
-    shape = array.shape
+def _refuse_axes(name: str, array: Any) -> None:
+    shape = tuple(array.shape)
     if len(shape) < 2:
         raise ValueError(
-            f"{name} must have at least two axes, (length, width); got "
-            f"{tuple(shape)}: write a single vector as one row, `{name}[None, :]`"
+            f"{name} must have at least two axes, (length, width); got {shape}: write "
+            f"a single vector as one row, `{name}[None, :]`"
         )
-    if 0 in shape:
-        raise ValueError(
-            f"{name} has an axis of length zero, {tuple(shape)}: "
-            "leave empty batches and sequences out"
-        )
+    raise ValueError(
+        f"{name} has an axis of length zero, {shape}: leave empty batches and "
+        "sequences out"
+    )
 
 
 def _broadcasts(shape: Sequence[int], wanted: Sequence[int]) -> bool:
     """Says whether a shape can be stretched to the one that is wanted."""
     if len(shape) > len(wanted):
         return False
-    sizes = zip(reversed(shape), reversed(wanted), strict=False)
-    return all(own == full or own == 1 for own, full in sizes)
+    for axis in range(-len(shape), 0):
+        if shape[axis] != wanted[axis] and shape[axis] != 1:
+            return False
+    return True
