@@ -12,9 +12,9 @@ from attention_lib.exercises.attention import (
 )
 from attention_lib.exercises.block import (
     check_block_parameters,
-    check_gelu,
     check_layer_norm,
     check_pre_norm,
+    check_tiny_block,
     check_write_sizes,
 )
 from attention_lib.exercises.leaks import check_leak_finder
@@ -66,7 +66,6 @@ __all__ = [
     "check_causal_mask",
     "check_entropy",
     "check_from_additive",
-    "check_gelu",
     "check_head",
     "check_head_width",
     "check_head_windows",
@@ -91,6 +90,7 @@ __all__ = [
     "check_self_attention",
     "check_softmax",
     "check_temperature",
+    "check_tiny_block",
     "check_top_k",
     "check_trained_positions",
     "check_visible_pairs",
