@@ -240,18 +240,6 @@ def test_scaled_dot_product_attention_drops_weights_and_not_the_mix():
     assert ((shares - 1 / 8).abs() < 0.04).all()
 
 
-def test_attention_weights_refuses_float_mask(refused):
-    query, key, _ = tensors()
-    with refused(TypeError, "mask must be boolean (True: may attend)"):
-        attention_weights(query, key, torch.zeros(QUERY_LEN, KEY_LEN))
-
-
-def test_scaled_dot_product_attention_refuses_lengths_that_differ(refused):
-    query, key, value = tensors()
-    with refused(ValueError, "key and value must have the same length"):
-        scaled_dot_product_attention(query, key, value[:2])
-
-
 @pytest.mark.parametrize("qkv_bias", [False, True])
 def test_self_attention_equals_bare_matrices(qkv_bias):
     head, x = layer(qkv_bias=qkv_bias), sequences()
@@ -336,33 +324,6 @@ def test_self_attention_weights_are_those_before_dropout():
 def test_self_attention_follows_its_weights_dtype(dtype):
     head = layer().to(dtype)
     assert head(sequences().to(dtype), causal_mask(5)).dtype == dtype
-
-
-@pytest.mark.parametrize("method", ["forward", "attention_weights"])
-def test_self_attention_refuses_other_width(refused, method):
-    words = (
-        "x must be (batch, length, 7); got (2, 5, 6): this layer was built for "
-        "d_model=7"
-    )
-    with refused(ValueError, words):
-        getattr(layer(), method)(sequences(d_model=6))
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("d_model", 0, "at least 1; got 0"),
-        ("head_dim", 0, "at least 1; got 0"),
-        ("dropout", 1.5, "at least 0 and below 1; got 1.5"),
-        ("dropout", None, "a number; got None"),
-        ("dropout", "x", "a number; got 'x'"),
-        ("qkv_bias", "no", "True or False; got 'no'"),
-    ],
-)
-def test_self_attention_refuses_options(refused, name, value, words):
-    number = isinstance(value, int | float)
-    with refused(ValueError if number else TypeError, f"{name} must be {words}"):
-        SelfAttention(**{"d_model": 7, "head_dim": 4, name: value})
 
 
 @pytest.mark.parametrize(

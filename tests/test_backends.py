@@ -22,8 +22,6 @@ from tests.tensors import assert_same
 # All of different size, so that a swapped axis shows; 3 heads of width 4.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
 each_kind = pytest.mark.parametrize("kind", KINDS)
-# What the other two refuse, the tests of their own module say.
-each_of_torch = pytest.mark.parametrize("kind", ["sdpa", "torch"])
 few = settings(max_examples=10)
 biases = pytest.mark.parametrize("qkv_bias", [False, True])
 TOLERANCES = {
@@ -286,7 +284,7 @@ def test_all_kinds_have_as_many_parameters(kind, qkv_bias):
     assert sum(weight.numel() for weight in made.parameters()) == wanted
 
 
-# What is made, and what is refused.
+# What is made.
 
 
 def test_make_mha_gives_the_kind_that_is_named():
@@ -300,29 +298,6 @@ def test_make_mha_passes_widths_on(kind):
     assert made.weights_by_head()["k_proj.weight"][1].shape == (3, 5)
 
 
-def test_make_mha_refuses_an_unknown_kind_with_the_list(refused):
-    words = "kind must be one of wrapper, split, sdpa, torch; got 'Split'"
-    with refused(ValueError, words):
-        make_mha("Split", D_MODEL, HEADS)
-
-
-@each_kind
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"dropout": 1.0}, ValueError, "dropout must be at least 0 and below 1; got 1"),
-        ({"dropout": None}, TypeError, "dropout must be a number; got None"),
-        ({"num_heads": None}, TypeError, "num_heads must be an int; got None"),
-        ({"num_heads": "x"}, TypeError, "num_heads must be an int; got 'x'"),
-        ({"qkv_bias": "no"}, TypeError, "qkv_bias must be True or False; got 'no'"),
-    ],
-    ids=str,
-)
-def test_make_mha_refuses_options(refused, kind, options, error, words):
-    with refused(error, words):
-        make_mha(**{"kind": kind, "d_model": D_MODEL, "num_heads": HEADS} | options)
-
-
 @pytest.mark.parametrize(
     ("options", "came"),
     [
@@ -334,27 +309,6 @@ def test_torch_kind_refuses_other_widths(refused, options, came):
     words = f'the kind "torch" needs num_heads · head_dim = d_out = d_model; {came}'
     with refused(ValueError, words):
         TorchMultiHeadAttention(D_MODEL, HEADS, **options)
-
-
-@each_of_torch
-@pytest.mark.parametrize("method", ["forward", "attention_weights"])
-@pytest.mark.parametrize(
-    ("x", "mask", "error", "words"),
-    [
-        (sequences(2, 5, 4), None, ValueError, "x must be (batch, length, 12); got (2"),
-        (sequences().float(), None, TypeError, "x must have the type of the layer"),
-        (sequences(), torch.ones(4, 5).bool(), ValueError, "mask (4, "),
-        (sequences(), torch.ones(2, 2, 5, 5).bool(), ValueError, "mask (2, "),
-        (sequences(), torch.ones(5, 5), TypeError, "mask must be boolean (True: may"),
-        (sequences(), torch.ones(2, 3, 5, 5), TypeError, "mask must be boolean (True"),
-    ],
-    ids=["width", "type", "length", "heads", "float mask", "float mask with heads"],
-)
-def test_inputs_that_do_not_fit_are_refused(
-    refused, kind, method, x, mask, error, words
-):
-    with refused(error, words):
-        getattr(layer(kind), method)(x, mask)
 
 
 def test_sdpa_kind_calls_torch_s_kernel_once(monkeypatch):

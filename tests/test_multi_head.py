@@ -97,53 +97,6 @@ def test_split_heads_puts_every_number_where_merge_heads_finds_it(sizes):
     assert_same(merge_heads(heads), x)
 
 
-def test_split_heads_refuses_a_width_that_heads_do_not_divide(refused):
-    words = "num_heads must divide d_model; got 4 heads for a width of 10"
-    with refused(ValueError, words):
-        split_heads(sequences(2, 5, 10), 4)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (
-            lambda: merge_heads(sequences(2, 3, 4)),
-            ValueError,
-            "x must be (batch, heads, length, head_dim); got (2, 3, 4)",
-        ),
-        (
-            lambda: merge_heads(sequences(1, 2, 3, 4, 5)),
-            ValueError,
-            "x must be (batch, heads, length, head_dim); got (1, 2, 3, 4, 5)",
-        ),
-        (lambda: merge_heads([[]]), TypeError, "x must be a torch.Tensor; got list"),
-        (
-            lambda: split_heads(sequences(3, 4), 2),
-            ValueError,
-            "x must be (batch, length, width); got (3, 4)",
-        ),
-        (
-            lambda: split_heads(sequences(), None),
-            TypeError,
-            "num_heads must be an int; got None",
-        ),
-        (
-            lambda: copy_weights(layer(MultiHeadAttention), torch.nn.Linear(2, 2)),
-            TypeError,
-            "target must be a multi-head layer; got Linear",
-        ),
-        (
-            lambda: split_mask(None, sequences(), -1),
-            ValueError,
-            "num_heads must be at least 1; got -1",
-        ),
-    ],
-)
-def test_heads_of_other_axes_or_numbers_are_refused(refused, call, error, words):
-    with refused(error, words):
-        call()
-
-
 # Masks: which head gets which.
 
 
@@ -376,31 +329,6 @@ def test_widths_left_out_follow_from_d_model(kind):
     attend = layer(kind, 6, 3, head_dim=None, d_out=None)
     assert attend.weights_by_head()["v_proj.weight"][2].shape == (2, 6)
     assert attend(sequences()).shape == (BATCH, LENGTH, 6)
-
-
-@each_kind
-@pytest.mark.parametrize("name", ["d_model", "num_heads", "head_dim", "d_out"])
-def test_sizes_below_one_are_refused(refused, kind, name):
-    sizes = {"d_model": 6, "num_heads": 3, "head_dim": 4, "d_out": 7}
-    with refused(ValueError, f"{name} must be at least 1; got 0"):
-        kind(**sizes | {name: 0})
-    with refused(TypeError, f"{name} must be an int; got 2.0"):
-        kind(**sizes | {name: 2.0})
-
-
-@each_kind
-@pytest.mark.parametrize("method", ["forward", "attention_weights"])
-def test_input_of_another_width_is_refused(refused, kind, method):
-    words = "x must be (batch, length, 6); got (2, 5, 4): this layer was built for"
-    with refused(ValueError, words):
-        getattr(layer(kind), method)(sequences(2, 5, 4))
-
-
-@each_kind
-@pytest.mark.parametrize("shape", [(4, 5), (2, 3, 5, 4), (1, 2, 3, 5, 5)])
-def test_masks_that_do_not_broadcast_are_refused(refused, kind, shape):
-    with refused(ValueError, f"mask ({shape[0]}, "):
-        layer(kind)(sequences(), torch.ones(shape, dtype=torch.bool))
 
 
 # Weights that move.
