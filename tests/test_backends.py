@@ -1,9 +1,11 @@
 """attention_lib.backends: every pair of kinds gives the same, forward and backward."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -15,7 +17,7 @@ from attention_lib.backends import (
     make_mha,
 )
 from attention_lib.masks import causal_mask, combine_masks, padding_mask
-from attention_lib.multi_head import copy_weights
+from attention_lib.multi_head import copy_weights, merge_heads, split_heads
 from attention_lib.reproducibility import seeded
 from tests.tensors import assert_same
 
@@ -24,12 +26,6 @@ BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
 each_kind = pytest.mark.parametrize("kind", KINDS)
 few = settings(max_examples=10)
 biases = pytest.mark.parametrize("qkv_bias", [False, True])
-TOLERANCES = {
-    torch.float16: 0.01,
-    torch.bfloat16: 0.03,
-    torch.float32: 1e-5,
-    torch.float64: 1e-12,
-}
 
 
 def sequences(*shape, seed=1):
@@ -62,10 +58,34 @@ def assert_close(result, wanted, tolerance=1e-10):
     torch.testing.assert_close(result, wanted, rtol=tolerance, atol=tolerance)
 
 
-def outputs_and_gradients(layer, x, mask, **options):
+def one_head_after_the_other(layer, x, mask=None, *, causal=False, memory=None):
+    """The formula, from weights cut into heads, in torch's own parts."""
+    parts = layer.weights_by_head()
+    source = x if memory is None else memory
+    batch, (length, key_len) = x.shape[0], (x.shape[1], source.shape[1])
+    full = (batch, layer.num_heads, length, key_len)
+    if mask is not None and mask.ndim == 3:
+        mask = mask.unsqueeze(1)
+    mask = torch.ones(full, dtype=torch.bool) if mask is None else mask.expand(full)
+    if causal:
+        mask = mask & causal_mask(length, key_len)
+    found = []
+    for head in range(layer.num_heads):
+        query, key, value = (
+            F.linear(x if role == "q" else source, parts[f"{role}_proj.weight"][head],
+                     parts[f"{role}_proj.bias"][head]
+                     if f"{role}_proj.bias" in parts else None)
+            for role in "qkv"
+        )  # fmt: skip
+        found.append(F.scaled_dot_product_attention(query, key, value, mask[:, head]))
+    (weight,), (bias,) = parts["out_proj.weight"], parts["out_proj.bias"]
+    return F.linear(torch.cat(found, dim=-1), weight, bias)
+
+
+def outputs_and_gradients(layer, x, mask, forward=None, **options):
     """The output, and the gradients of x and of each head's weights."""
     x = x.clone().requires_grad_()
-    output = layer(x, mask, **options)
+    output = (forward or layer)(x, mask, **options)
     direction = torch.linspace(-1, 1, output.numel(), dtype=output.dtype)
     gradients = torch.autograd.grad(
         output, [x, *layer.parameters()], direction.view_as(output)
@@ -117,9 +137,12 @@ def test_every_kind_is_equal_in_outputs_and_gradients(kind, data):
     given, other = alike(source, kind, **options)
     results = outputs_and_gradients(other, x, mask, **call)
     wanted = outputs_and_gradients(given, x, mask, **call)
-    assert results.keys() == wanted.keys()
+    by_heads = partial(one_head_after_the_other, other)
+    third = outputs_and_gradients(other, x, mask, by_heads, **call)
+    assert results.keys() == wanted.keys() == third.keys()
     for name, result in results.items():
         assert_close(result, wanted[name])
+        assert_close(result, third[name])
 
 
 @each_kind
@@ -130,6 +153,8 @@ def test_every_kind_is_equal_in_attention_weights(kind, data):
     split, other = alike("split", kind, **options)
     wanted = split.attention_weights(x, mask, **call)
     assert_close(other.attention_weights(x, mask, **call), wanted)
+    value = split_heads(split.v_proj(call.get("memory", x)), split.num_heads)
+    assert_close(split.out_proj(merge_heads(wanted @ value)), split(x, mask, **call))
 
 
 @each_kind
@@ -201,36 +226,6 @@ def test_empty_row_gives_the_output_s_bias(kind, qkv_bias, num_heads, training):
 
 
 @each_kind
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-def test_result_has_the_type_of_the_weights(kind, dtype):
-    made, mask = layer(kind, qkv_bias=True), causal_mask(LENGTH)
-    wanted = made(sequences(), mask)
-    output = made.to(dtype)(sequences().to(dtype), mask)
-    assert output.dtype == dtype
-    tolerance = TOLERANCES[dtype]
-    torch.testing.assert_close(output.double(), wanted, rtol=tolerance, atol=tolerance)
-
-
-@each_kind
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-def test_empty_row_stays_finite_in_any_type(kind, dtype):
-    made = layer(kind).to(dtype)
-    mask = torch.zeros(LENGTH, LENGTH, dtype=torch.bool).tril(-1)
-    results = outputs_and_gradients(made, sequences().to(dtype), mask)
-    assert all(result.isfinite().all() for result in results.values())
-
-
-@each_kind
-@pytest.mark.parametrize("gradients", [True, False])
-def test_dropout_acts_while_training_only(kind, gradients):
-    made, without = alike(kind, kind, dropout=0.5)[0], layer(kind)
-    with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(gradients):
-        torch.manual_seed(0)
-        assert not torch.allclose(made(sequences()), without(sequences()))
-        assert_close(made.eval()(sequences()), without(sequences()))
-
-
-@each_kind
 def test_dropout_drops_the_share_asked_for(kind):
     # Each head's values are one-hot of the token, so the output shows the weights.
     made = layer(kind, d_model=4, num_heads=1, dropout=0.3)
@@ -249,13 +244,6 @@ def test_dropout_drops_the_share_asked_for(kind):
     assert dropped.double().mean().item() == pytest.approx(0.3, abs=0.015)
     kept = weights[~dropped]
     assert_close(kept, torch.full_like(kept, 0.25 / 0.7))
-
-
-@each_kind
-def test_dropout_leaves_attention_weights_alone(kind):
-    x = sequences()
-    wanted = layer(kind).attention_weights(x)
-    assert_same(layer(kind, dropout=0.9).attention_weights(x), wanted)
 
 
 # Weights that move.
