@@ -281,11 +281,7 @@ def test_self_attention_takes_keys_and_values_from_a_memory(key_len, causal, see
     ("options", "error", "words"),
     [
         ({"causal": "no"}, TypeError, "causal must be True or False; got 'no'"),
-        (
-            {"mask": True},
-            TypeError,
-            "mask must be boolean (True: may attend); got",
-        ),
+        ({"mask": True}, TypeError, "mask must be boolean (True: may attend); got"),
         (
             {"mask": causal_mask(4), "causal": True},
             ValueError,

@@ -288,10 +288,7 @@ def test_make_mha_passes_widths_on(kind):
 
 @pytest.mark.parametrize(
     ("options", "came"),
-    [
-        ({"head_dim": 5}, "got 3 · 5, 12 and 12"),
-        ({"d_out": 7}, "got 3 · 4, 7 and 12"),
-    ],
+    [({"head_dim": 5}, "got 3 · 5, 12 and 12"), ({"d_out": 7}, "got 3 · 4, 7 and 12")],
 )
 def test_torch_kind_refuses_other_widths(refused, options, came):
     words = f'the kind "torch" needs num_heads · head_dim = d_out = d_model; {came}'

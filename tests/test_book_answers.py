@@ -1,11 +1,9 @@
 """Every quiz and every prediction of every chapter, answered on its page."""
 
 import json
-from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
-from playwright.sync_api import Browser
 
 from tests.views import predicted
 from tools.chapters import SITE, chapter_paths
@@ -35,7 +33,7 @@ ASK_QUIZZES = """() => [...document.querySelectorAll(".quiz")].map((quiz) => {
 })"""
 
 
-def typed(answer: Any) -> str:
+def typed(answer):
     """A number as people type it: three digits of what is not whole."""
     if isinstance(answer, list):
         return str(tuple(answer))
@@ -43,12 +41,10 @@ def typed(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
-def test_quizzes_and_predictions_of_a_chapter_answer(
-    browser: Browser, stem: str
-) -> None:
+def test_quizzes_and_predictions_of_a_chapter_answer(browser, stem):
     page = SITE / f"chapters/{stem}.html"
     views = parsed(page).select('.attention-view[data-kind="predict"]')
-    data = [json.loads(view.select_one("script").text) for view in views]  # type: ignore[union-attr]
+    data = [json.loads(view.select_one("script").text) for view in views]
     assert len(data) >= 2
     asked, wanted = [], []
     for number, view in enumerate(data):

@@ -2,7 +2,6 @@
 
 import pytest
 from bs4 import BeautifulSoup
-from playwright.sync_api import Browser
 
 from tools.chapters import SITE, chapter_paths
 from tools.site.punctuation import CLASS
@@ -27,7 +26,7 @@ APART = r"""() => {
 
 
 @pytest.mark.slow
-def test_punctuation_stays_with_its_formula(browser: Browser) -> None:
+def test_punctuation_stays_with_its_formula(browser):
     count, apart = 0, []
     with browser.new_page() as page:
         for chapter in chapter_paths():
@@ -41,7 +40,7 @@ def test_punctuation_stays_with_its_formula(browser: Browser) -> None:
     assert apart == []
 
 
-def test_long_formula_still_breaks() -> None:
+def test_long_formula_still_breaks():
     html = (SITE / "chapters/04-multi-head.html").read_text(encoding="utf-8")
     joined = BeautifulSoup(html, "lxml").select(f"span.{CLASS}")
     boxes = [len(span.select(".katex-base")) for span in joined]
