@@ -34,7 +34,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 @pytest.fixture(scope="module")
 def copies(origin, tmp_path_factory):
     """All copies of all chapters."""
-    made: Copies = {}
+    made = {}
     for kind, how in KINDS.items():
         folder = tmp_path_factory.mktemp(kind)
         paths = write_copies(origin[0], folder, ADDRESS, origin[1], **how)

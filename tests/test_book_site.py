@@ -30,7 +30,7 @@ def tree(tmp_path):
 @pytest.fixture
 def calls(monkeypatch):
     """Collect the calls of recorder and builder, which both succeed."""
-    made: Calls = []
+    made = []
 
     def builder(root, everything):
         made.append(("build", everything))
