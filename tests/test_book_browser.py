@@ -4,25 +4,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browsing import PHONE, served
+from tests.running import sample
 from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
 CHAPTER = "chapters/03-masks.html"
 # For places all over a page: the entries of its contents that are marked.
-MARKED = """async () => {
-    const marked = [], last = document.documentElement.scrollHeight - innerHeight;
-    for (let n = 0; n <= 24; n++) {
-        scrollTo(0, last * n / 24);
-        await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-        const active = document.querySelectorAll("#pst-page-toc-nav .active");
-        const heads = [...document.querySelectorAll(".bd-article h2")];
-        const quarter = innerHeight / 4;
-        const read = heads.filter((h) => h.getBoundingClientRect().top <= quarter);
-        marked.push([[...active].map((link) => link.hash.slice(1)),
-                     (read.at(-1) ?? heads[0]).parentElement.id, n]);
-    }
-    return marked;
-}"""
+MARKED = sample("marked.js")
 # How many shades and grounds a box has.
 SHADE = "(e) => getComputedStyle(e).backgroundImage.split('linear-gradient').length"
 

@@ -2,31 +2,10 @@
 
 import pytest
 
+from tests.running import sample
 from tools.chapters import ROOT, chapter_paths, notebook_path, read_chapter
 
-CHAPTER = """---
-jupytext: {text_representation: {extension: .md, format_name: myst}}
-kernelspec: {display_name: Python 3, language: python, name: python3}
----
-
-# Heading
-
-```{code-cell} ipython3
----
-tags: [exercise, tolerance-1e-3]
-reason: "float32: it moves"
----
-x = 1
-
-y = 2
-```
-
-:::{admonition} No cell
-```{code-cell} ipython3
-1
-```
-:::
-"""
+CHAPTER = sample("chapter.md")
 
 
 @pytest.fixture

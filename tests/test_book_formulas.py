@@ -9,6 +9,7 @@ from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+from tests.running import sample
 from tools.chapters import SITE, site_pages
 from tools.site.formulas import display_source
 
@@ -27,25 +28,7 @@ html_theme = "basic"
 # Else myst_parser writes into Sphinx's own default, for every later build here.
 source_suffix = {".md": "markdown"}
 """
-INDEX = r"""# On $a^2$
-
-In a line $b^2$, see {eq}`eq-c`.
-
-$$c^2 = 1$$ (eq-c)
-
-\begin{align}
-d &= 1 \\
-e &= 2
-\end{align}
-
-| $f$ |
-|---|
-| $g^2$ |
-
-```{figure} https://example.org/none.png
-A caption with $h^2$
-```
-"""
+INDEX = sample("formulas.md")
 
 
 def book(folder, index=INDEX):

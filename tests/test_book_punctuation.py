@@ -3,26 +3,14 @@
 import pytest
 from bs4 import BeautifulSoup
 
+from tests.running import sample
 from tools.chapters import SITE, chapter_paths
 from tools.site.punctuation import CLASS
 
 pytestmark = pytest.mark.usefixtures("site")
 # How many formulas are followed by punctuation, and those whose punctuation is a line
 # further down or up.
-APART = r"""() => {
-    const formulas = [...document.querySelectorAll(".bd-article span.math")];
-    const followed = formulas.filter((formula) =>
-        /^[.,;:!?)]/.test(formula.nextSibling?.data ?? ""));
-    const apart = followed.filter((formula) => {
-        const range = document.createRange();
-        range.setStart(formula.nextSibling, 0);
-        range.setEnd(formula.nextSibling, 1);
-        const box = [...formula.querySelectorAll(".katex-base")].pop();
-        const [sign, last] = [range, box].map((e) => e.getBoundingClientRect());
-        return sign.width && sign.left < last.left;
-    });
-    return [followed.length, apart.map((formula) => formula.textContent)];
-}"""
+APART = sample("apart.js")
 
 
 @pytest.mark.slow

@@ -35,22 +35,7 @@ GROUND = {
 ADD = sample("add.js")
 
 # Types each text into the field of a prediction, sends it, and gives what is said.
-PREDICT = """async (asked) => {
-    const forms = document.querySelectorAll("form.predict");
-    const drawn = () => new Promise((done) => setTimeout(done));
-    const said = [];
-    for (const [number, text] of asked) {
-        const input = forms[number].querySelector("input");
-        input.value = text;
-        input.dispatchEvent(new Event("input", { bubbles: true }));
-        await drawn();
-        forms[number].requestSubmit();
-        await drawn();
-        const verdict = forms[number].querySelector("[role=status]");
-        said.push([verdict.dataset.right, verdict.innerText]);
-    }
-    return said;
-}"""
+PREDICT = sample("predict.js")
 
 
 def html_of(view):
