@@ -143,6 +143,10 @@ VALUES = [
        v.check_logits, floats(*shape), whole(2, 3))
       for shape in ((2, 2, 7), (3, 3, 7), (2, 7), (1, 2, 3, 7))),
     ("no text has two tokens", v.check_logits, floats(2, 1, 7), whole(2, 1)),
+    *(("no text has two tokens: there is no next token to predict", v.check_batch,
+       torch.nn.Linear(1, 1), whole(2, 3), real) for real in (ids(1, 1), ids(0, 1))),
+    ("lengths must lie between 0 and 3, the length of the batch; got [4, 1]",
+     v.check_batch, torch.nn.Linear(1, 1), whole(2, 3), ids(4, 1)),
     *((f"ids must lie between 0 and 6; got {wrong}: were they made by another",
        v.check_ids, row, 7) for row, wrong in [([0, 7], 7), ([-1], -1), ([9, -2], 9)]),
     ("the text has 3 tokens, a window of length 3 needs 4: take a longer text or a "
