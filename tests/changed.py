@@ -16,7 +16,7 @@ from tools.record.reach import reached_files
 # A change of these can touch anything.
 EVERYTHING = re.compile(
     r"(_config|_toc)\.yml|pyproject\.toml|requirements\.txt|Makefile"
-    r"|tests/(conftest|changed)\.py"
+    r"|tests/((conftest|changed|running)\.py|samples/.*)"
 )
 PROSE = re.compile(r"(chapters|book)/.*\.md|notebooks/.*|book/.*\.(bib|svg|png)")
 # What the site's pages are made by; their style sheets and scripts, too.
