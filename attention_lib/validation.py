@@ -49,7 +49,9 @@ def check_inputs(
     shape = query.shape
     if len(shape) < 2 or 0 in shape:
         _refuse_axes("query", query)
-    _check_beside("key", key, query, query, kind)
+    _check_kind("key", key, kind)
+    _check_same_type("key", key, "the query", query)
+    _check_leading("key", key, query)
     key_shape = key.shape
     if shape[-1] != key_shape[-1]:
         raise ValueError(
@@ -73,7 +75,11 @@ def check_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> Non
         TypeError: values of another kind, type or device.
         ValueError: not one value for each key; leading axes that do not broadcast.
     """
-    _check_beside("value", value, key, query, kind)
+    _check_kind("value", value, kind)
+    _check_same_type("value", value, "the query", query)
+    if value.shape == key.shape:  # and the key fits the query
+        return
+    _check_leading("value", value, query)
     if value.shape[-2] != key.shape[-2]:
         raise ValueError(
             f"key and value must have the same length; got key {tuple(key.shape)} and "
@@ -852,18 +858,12 @@ def _check_boolean(name: str, mask: Any) -> None:
         )
 
 
-def _check_beside(
-    name: str, array: Any, other: Any, query: Any, kind: type[Any]
-) -> None:
-    """Checks a key or a value, beside a query and another that are in order."""
-    _check_kind(name, array, kind)
-    _check_same_type(name, array, "the query", query)
-    if array.shape == other.shape:  # the usual case, and the quickest
-        return
-    if array.ndim < 2 or 0 in array.shape:
+def _check_leading(name: str, array: Any, query: Any) -> None:
+    shape = array.shape
+    if len(shape) < 2 or 0 in shape:
         _refuse_axes(name, array)
-    leading, wanted = array.shape[:-2], query.shape[:-2]
-    if not _broadcasts(leading, wanted):
+    leading, wanted = shape[:-2], query.shape[:-2]
+    if leading != wanted and not _broadcasts(leading, wanted):
         raise ValueError(
             f"the leading axes of {name}, {tuple(leading)}, do not broadcast to the "
             f"query's, {tuple(wanted)}: expand the query first"

@@ -81,6 +81,7 @@ TOLERANCES = {
     torch.float64: {"rtol": 1e-9, "atol": 1e-11},
     torch.float32: {"rtol": 1e-4, "atol": 1e-5},
     torch.bfloat16: {"rtol": 0.05, "atol": 0.05},  # 8 bits: steps of 1/256
+    torch.float16: {"rtol": 0.01, "atol": 0.01},
 }
 
 
@@ -156,12 +157,43 @@ def test_scaled_dot_product_attention_gradient_is_the_derivative(check, mask):
     assert check(lambda *qkv: scaled_dot_product_attention(*qkv, mask), inputs)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, *TOLERANCES], ids=str)
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_attention_weights_large_scores_stay_finite(dtype):
     query, key = torch.eye(2, dtype=dtype), torch.eye(2, dtype=dtype)[[0, 1, 1]]
     weights = attention_weights(query, key, causal_mask(2, 3), scale=1e4)
     wanted = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]], dtype=dtype)
     assert_close(weights, wanted)
+
+
+def test_attention_weights_hide_the_future_where_half_precision_overflows():
+    # The scores are -80,000, below what float16 holds; the kernel sees them in float32.
+    query = torch.full((4, 64), 100.0, dtype=torch.float16)
+    mask, value = causal_mask(4), torch.eye(4, dtype=torch.float16)
+    weights = attention_weights(query, -query, mask)
+    assert_close(weights, F.scaled_dot_product_attention(query, -query, value, mask))
+    assert_close(weights.float(), mask / mask.sum(-1, keepdim=True), atol=1e-3, rtol=0)
+    results = values_and_gradients(
+        lambda *qkv: scaled_dot_product_attention(*qkv, mask), query, -query, value
+    )
+    assert all(result.isfinite().all() for result in results)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("visible", [-1.0, 0.0])
+def test_attention_weights_a_hidden_score_takes_nothing(dtype, visible):
+    # The fill must lie below all that is seen, and replace what lies far above.
+    size = torch.finfo(dtype).max / 2
+    key = torch.tensor([[visible * size], [size], [visible * size]], dtype=dtype)
+    mask = torch.tensor([True, False, True])
+    weights = attention_weights(torch.ones(1, 1, dtype=dtype), key, mask)
+    assert_same(weights, torch.tensor([[0.5, 0.0, 0.5]], dtype=dtype))
+
+
+def test_attention_weights_of_many_masks_by_vmap():
+    query, key, _ = tensors()
+    masks = torch.rand(6, QUERY_LEN, KEY_LEN, generator=seeded(0)) < 0.5
+    found = torch.vmap(lambda mask: attention_weights(query, key, mask))(masks)
+    assert_close(found, torch.stack([attention_weights(query, key, m) for m in masks]))
 
 
 def test_scaled_dot_product_attention_leaves_its_inputs_alone():
@@ -259,6 +291,28 @@ def test_self_attention_causal_keeps_the_past(place, seed):
     assert_close(after[:, : place + 1], before[:, : place + 1])
 
 
+@pytest.mark.parametrize("mask", [None, padding_mask(torch.tensor([3, 5]), 5)])
+def test_self_attention_told_causal_equals_the_mask(mask):
+    head, x = layer(), sequences()
+    both = causal_mask(5) if mask is None else mask & causal_mask(5)
+    assert_same(head(x, mask, causal=True), head(x, both))
+    weights = head.attention_weights(x, mask, causal=True)
+    assert_same(weights, head.attention_weights(x, both))
+
+
+@given(key_len=st.integers(1, 7), causal=st.booleans(), seed=st.integers(0, 99))
+def test_self_attention_takes_keys_and_values_from_a_memory(key_len, causal, seed):
+    head, x = layer(), sequences()
+    memory = sequences(length=key_len, seed=seed)
+    mask = torch.rand(2, 5, key_len, generator=seeded(seed)) < 0.7
+    query, key, value = head.q_proj(x), head.k_proj(memory), head.v_proj(memory)
+    both = mask & causal_mask(5, key_len) if causal else mask
+    wanted = F.scaled_dot_product_attention(query, key, value, both)
+    assert_close(head(x, mask, causal=causal, memory=memory), wanted)
+    weights = head.attention_weights(x, mask, causal=causal, memory=memory)
+    assert_close(weights @ value, wanted)
+
+
 def test_self_attention_ignores_padding():
     head, x = layer(), sequences()
     mask = padding_mask(torch.tensor([3, 5]), 5)
@@ -300,8 +354,60 @@ def test_self_attention_refuses_other_width(refused, method):
         ("d_model", 0, "at least 1; got 0"),
         ("head_dim", 0, "at least 1; got 0"),
         ("dropout", 1.5, "at least 0 and below 1; got 1.5"),
+        ("dropout", None, "a number; got None"),
+        ("dropout", "x", "a number; got 'x'"),
+        ("qkv_bias", "no", "True or False; got 'no'"),
     ],
 )
 def test_self_attention_refuses_options(refused, name, value, words):
-    with refused(ValueError, f"{name} must be {words}"):
+    number = isinstance(value, int | float)
+    with refused(ValueError if number else TypeError, f"{name} must be {words}"):
         SelfAttention(**{"d_model": 7, "head_dim": 4, name: value})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"causal": "no"}, TypeError, "causal must be True or False; got 'no'"),
+        (
+            {"mask": True},
+            TypeError,
+            "mask must be boolean (True: may attend); got",
+        ),
+        (
+            {"mask": causal_mask(4), "causal": True},
+            ValueError,
+            "masks do not broadcast: (4, 4) and (5, 5)",
+        ),
+        (
+            {"memory": sequences(batch=3)},
+            ValueError,
+            "memory must hold as many texts as x; got memory (3, 5, 7) and x (2, 5, 7)",
+        ),
+        (
+            {"memory": sequences(d_model=6)},
+            ValueError,
+            "memory must be (batch, length, 7); got (2, 5, 6)",
+        ),
+        ({"memory": [1.0]}, TypeError, "memory must be a torch.Tensor; got list"),
+    ],
+    ids=str,
+)
+def test_self_attention_refuses_calls(refused, options, error, words):
+    with refused(error, words):
+        layer()(sequences(), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"dropout": 1.0}, ValueError, "dropout must be at least 0 and below 1; got 1"),
+        ({"dropout": None}, TypeError, "dropout must be a number; got None"),
+        ({"scale": "x"}, TypeError, "scale must be a number; got 'x'"),
+        ({"scale": math.nan}, ValueError, "scale must be finite; got nan"),
+    ],
+    ids=str,
+)
+def test_scaled_dot_product_attention_refuses_options(refused, options, error, words):
+    with refused(error, words):
+        scaled_dot_product_attention(*tensors(), **options)

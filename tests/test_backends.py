@@ -26,7 +26,12 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 each_of_torch = pytest.mark.parametrize("kind", ["sdpa", "torch"])
 few = settings(max_examples=10)
 biases = pytest.mark.parametrize("qkv_bias", [False, True])
-TOLERANCES = {torch.bfloat16: 0.03, torch.float32: 1e-5, torch.float64: 1e-12}
+TOLERANCES = {
+    torch.float16: 0.01,
+    torch.bfloat16: 0.03,
+    torch.float32: 1e-5,
+    torch.float64: 1e-12,
+}
 
 
 def sequences(*shape, seed=1):
@@ -59,10 +64,10 @@ def assert_close(result, wanted, tolerance=1e-10):
     torch.testing.assert_close(result, wanted, rtol=tolerance, atol=tolerance)
 
 
-def outputs_and_gradients(layer, x, mask):
+def outputs_and_gradients(layer, x, mask, **options):
     """The output, and the gradients of x and of each head's weights."""
     x = x.clone().requires_grad_()
-    output = layer(x, mask)
+    output = layer(x, mask, **options)
     direction = torch.linspace(-1, 1, output.numel(), dtype=output.dtype)
     gradients = torch.autograd.grad(
         output, [x, *layer.parameters()], direction.view_as(output)
@@ -78,7 +83,7 @@ def outputs_and_gradients(layer, x, mask):
 
 @st.composite
 def cases(draw, *, free_widths):
-    """Draws the arguments of a layer, an input and a mask of any shape."""
+    """Draws the arguments of a layer, an input, a mask of any shape and a call."""
     batch, length, num_heads, head_dim, d_model = draw(
         st.tuples(*[st.integers(1, 4)] * 5)
     )
@@ -88,13 +93,20 @@ def cases(draw, *, free_widths):
         options |= {"head_dim": head_dim, "d_out": d_out}
     else:
         d_model = num_heads * head_dim
-    axes = draw(st.integers(0, 4))
-    full = (batch, num_heads, length, length) if axes == 4 else (batch, length, length)
-    shape = [size if draw(st.booleans()) else 1 for size in full[len(full) - axes :]]
     seed = draw(st.integers(0, 999))
+    call = {"causal": draw(st.booleans())}
+    key_len = length
+    if draw(st.booleans()):
+        key_len = draw(st.integers(1, 4))
+        call["memory"] = sequences(batch, key_len, d_model, seed=seed + 1)
+    axes = draw(st.integers(0, 4))
+    full = (batch, num_heads, length, key_len)
+    full = full if axes == 4 else (batch, length, key_len)
+    shape = [size if draw(st.booleans()) else 1 for size in full[len(full) - axes :]]
     mask = torch.rand(shape, generator=seeded(seed)) < 0.6  # some rows are empty
     x = sequences(batch, length, d_model, seed=seed)
-    return options | {"d_model": d_model}, x, draw(st.sampled_from([mask, mask, None]))
+    mask = draw(st.sampled_from([mask, mask, None]))
+    return options | {"d_model": d_model}, x, mask, call
 
 
 @each_kind
@@ -103,10 +115,10 @@ def cases(draw, *, free_widths):
 def test_every_kind_is_equal_in_outputs_and_gradients(kind, data):
     # Equal to one, each is equal to all others.
     source = "split" if kind != "split" else "wrapper"
-    options, x, mask = data.draw(cases(free_widths=kind != "torch"))
+    options, x, mask, call = data.draw(cases(free_widths=kind != "torch"))
     given, other = alike(source, kind, **options)
-    results = outputs_and_gradients(other, x, mask)
-    wanted = outputs_and_gradients(given, x, mask)
+    results = outputs_and_gradients(other, x, mask, **call)
+    wanted = outputs_and_gradients(given, x, mask, **call)
     assert results.keys() == wanted.keys()
     for name, result in results.items():
         assert_close(result, wanted[name])
@@ -116,9 +128,10 @@ def test_every_kind_is_equal_in_outputs_and_gradients(kind, data):
 @few
 @given(data=st.data())
 def test_every_kind_is_equal_in_attention_weights(kind, data):
-    options, x, mask = data.draw(cases(free_widths=kind != "torch"))
+    options, x, mask, call = data.draw(cases(free_widths=kind != "torch"))
     split, other = alike("split", kind, **options)
-    assert_close(other.attention_weights(x, mask), split.attention_weights(x, mask))
+    wanted = split.attention_weights(x, mask, **call)
+    assert_close(other.attention_weights(x, mask, **call), wanted)
 
 
 @each_kind
@@ -126,12 +139,12 @@ def test_every_kind_is_equal_in_attention_weights(kind, data):
 @given(data=st.data())
 def test_evaluation_without_gradients_is_equal(kind, data):
     # nn.MultiheadAttention takes another path then, its fast one.
-    options, x, mask = data.draw(cases(free_widths=kind != "torch"))
+    options, x, mask, call = data.draw(cases(free_widths=kind != "torch"))
     split, other = alike("split", kind, **options)
     with torch.no_grad():
-        assert_close(other.eval()(x, mask), split(x, mask))
+        assert_close(other.eval()(x, mask, **call), split(x, mask, **call))
     with torch.inference_mode():
-        assert_close(other(x, mask), split(x, mask))
+        assert_close(other(x, mask, **call), split(x, mask, **call))
 
 
 @biases
@@ -294,9 +307,20 @@ def test_make_mha_refuses_an_unknown_kind_with_the_list(refused):
 
 
 @each_kind
-def test_make_mha_refuses_dropout(refused, kind):
-    with refused(ValueError, "dropout must be at least 0 and below 1; got 1.0"):
-        make_mha(kind, D_MODEL, HEADS, dropout=1.0)
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"dropout": 1.0}, ValueError, "dropout must be at least 0 and below 1; got 1"),
+        ({"dropout": None}, TypeError, "dropout must be a number; got None"),
+        ({"num_heads": None}, TypeError, "num_heads must be an int; got None"),
+        ({"num_heads": "x"}, TypeError, "num_heads must be an int; got 'x'"),
+        ({"qkv_bias": "no"}, TypeError, "qkv_bias must be True or False; got 'no'"),
+    ],
+    ids=str,
+)
+def test_make_mha_refuses_options(refused, kind, options, error, words):
+    with refused(error, words):
+        make_mha(**{"kind": kind, "d_model": D_MODEL, "num_heads": HEADS} | options)
 
 
 @pytest.mark.parametrize(
@@ -347,3 +371,20 @@ def test_sdpa_kind_calls_torch_s_kernel_once(monkeypatch):
     made(sequences())
     made.eval()(sequences())
     assert [call["dropout_p"] for call in calls] == [0.25, 0.0]
+
+
+def test_sdpa_kind_tells_the_kernel_causal_where_nothing_else_is_hidden(monkeypatch):
+    told = []
+    kernel = torch.nn.functional.scaled_dot_product_attention
+
+    def noted(*given, attn_mask, is_causal, **options):
+        told.append((attn_mask is None, is_causal))
+        return kernel(*given, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", noted)
+    made, x = layer("sdpa"), sequences()
+    made(x, causal=True)
+    made(x)
+    made(x, causal_mask(LENGTH), causal=True)
+    made(x, causal=True, memory=x)
+    assert told == [(True, True), (True, False), (False, False), (False, False)]

@@ -25,6 +25,7 @@ TOLERANCES = {
     torch.float64: {"rtol": 1e-9, "atol": 1e-11},
     torch.float32: {"rtol": 1e-4, "atol": 1e-5},
     torch.bfloat16: {"rtol": 0.1, "atol": 0.5},  # 8 bits, and sums of rounded numbers
+    torch.float16: {"rtol": 0.02, "atol": 0.05},
 }
 
 
@@ -84,6 +85,13 @@ def test_layer_norm_agrees_with_torch(dtype, data):
     for result, reference in zip(results, wanted, strict=True):
         assert result.dtype == dtype
         assert_close(result, reference, **TOLERANCES[dtype])
+
+
+def test_layer_norm_of_large_numbers_in_half_precision():
+    # Their squares, 90,000, are more than float16 holds.
+    x = torch.tensor([300.0, -300.0], dtype=torch.float16)
+    ones = torch.ones(2, dtype=torch.float16)
+    assert_same(layer_norm(x, ones, 0 * ones), torch.tensor([1.0, -1.0]).half())
 
 
 def test_layer_norm_has_torch_s_eps_by_default():
@@ -166,7 +174,9 @@ def test_feed_forward_is_four_times_as_wide_within():
     }
 
 
-def test_feed_forward_refuses_widths_below_1(refused):
+def test_feed_forward_refuses_widths(refused):
+    with refused(TypeError, "d_model must be an int; got None"):
+        FeedForward(None)
     with refused(ValueError, "d_model must be at least 1; got 0"):
         FeedForward(0)
     with refused(ValueError, "hidden_dim must be at least 1; got 0"):
@@ -225,6 +235,15 @@ def test_tiny_block_is_the_same_with_every_kind(norm, kind):
         strict=True,
     ):
         assert_close(result, wanted)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_tiny_block_told_causal_equals_the_mask(norm):
+    made, x, mask = block(norm=norm), tokens(), padding_mask(torch.tensor([3, 5]), 5)
+    assert_same(made(x, causal=True), made(x, MASKS["causal"]))
+    assert_same(made(x, mask, causal=True), made(x, mask & MASKS["causal"]))
+    weights = made.attention_weights(x, mask, causal=True)
+    assert_same(weights, made.attention_weights(x, mask & MASKS["causal"]))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -135,6 +135,21 @@ def test_model_takes_texts_as_long_as_its_context():
     assert made()(ids(length=1)).shape == (BATCH, 1, VOCAB_SIZE)
 
 
+@each_kind
+def test_model_says_the_same_of_real_tokens_whatever_it_is_told_of_padding(mha):
+    model, token_ids = made(mha=mha), ids()
+    assert_same(model(token_ids, LENGTHS), model(token_ids))
+
+
+def test_model_without_positions_has_no_table_and_still_no_future():
+    model, token_ids = made(positions="none"), ids()
+    with_places = made()
+    with_places.positions.embedding.weight.data.zero_()
+    state = {n: p for n, p in with_places.state_dict().items() if "positions" not in n}
+    model.load_state_dict(state)  # has all that the model has
+    assert_close(model(token_ids), with_places(token_ids))
+
+
 # What it is made of.
 
 
@@ -342,6 +357,23 @@ def test_config_defaults():
     values = config.dropout, config.tie_weights, config.norm, config.mha
     assert values == (0.0, False, "pre", "split")
     assert TinyLM(config).config is config
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"tie_weights": "no"}, TypeError, "tie_weights must be True or False; got"),
+        ({"dropout": None}, TypeError, "dropout must be a number; got None"),
+        ({"num_heads": None}, TypeError, "num_heads must be an int; got None"),
+        ({"norm": "x"}, ValueError, "norm must be one of pre, post, none; got 'x'"),
+        ({"mha": ["sdpa"]}, ValueError, "mha must be one of wrapper, split, sdpa, to"),
+        ({"positions": None}, ValueError, "positions must be one of learned, none; g"),
+    ],
+    ids=str,
+)
+def test_config_refuses_other_choices(refused, options, error, words):
+    with refused(error, words):
+        ModelConfig(**(SIZES | options))
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -1,6 +1,7 @@
 """attention_lib.multi_head: reshapes cell by cell, two kinds against a third way."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -47,18 +48,21 @@ def assert_close(result, wanted):
     torch.testing.assert_close(result, wanted, rtol=1e-10, atol=1e-12)
 
 
-def one_head_after_the_other(layer, x, mask=None):
+def one_head_after_the_other(layer, x, mask=None, *, causal=False, memory=None):
     """The formula, from weights cut into heads, in torch's own parts."""
     parts = layer.weights_by_head()
-    batch, length, _ = x.shape
-    full = (batch, layer.num_heads, length, length)
+    source = x if memory is None else memory
+    batch, (length, key_len) = x.shape[0], (x.shape[1], source.shape[1])
+    full = (batch, layer.num_heads, length, key_len)
     if mask is not None and mask.ndim == 3:
         mask = mask.unsqueeze(1)
     mask = torch.ones(full, dtype=torch.bool) if mask is None else mask.expand(full)
+    if causal:
+        mask = mask & causal_mask(length, key_len)
     found = []
     for head in range(layer.num_heads):
         query, key, value = (
-            F.linear(x, parts[f"{role}_proj.weight"][head],
+            F.linear(x if role == "q" else source, parts[f"{role}_proj.weight"][head],
                      parts[f"{role}_proj.bias"][head]
                      if f"{role}_proj.bias" in parts else None)
             for role in "qkv"
@@ -97,6 +101,42 @@ def test_split_heads_refuses_a_width_that_heads_do_not_divide(refused):
     words = "num_heads must divide d_model; got 4 heads for a width of 10"
     with refused(ValueError, words):
         split_heads(sequences(2, 5, 10), 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda: merge_heads(sequences(2, 3, 4)),
+            ValueError,
+            "x must be (batch, heads, length, head_dim); got (2, 3, 4)",
+        ),
+        (
+            lambda: merge_heads(sequences(1, 2, 3, 4, 5)),
+            ValueError,
+            "x must be (batch, heads, length, head_dim); got (1, 2, 3, 4, 5)",
+        ),
+        (lambda: merge_heads([[]]), TypeError, "x must be a torch.Tensor; got list"),
+        (
+            lambda: split_heads(sequences(3, 4), 2),
+            ValueError,
+            "x must be (batch, length, width); got (3, 4)",
+        ),
+        (
+            lambda: split_heads(sequences(), None),
+            TypeError,
+            "num_heads must be an int; got None",
+        ),
+        (
+            lambda: split_mask(None, sequences(), -1),
+            ValueError,
+            "num_heads must be at least 1; got -1",
+        ),
+    ],
+)
+def test_heads_of_other_axes_or_numbers_are_refused(refused, call, error, words):
+    with refused(error, words):
+        call()
 
 
 # Masks: which head gets which.
@@ -142,19 +182,25 @@ def test_split_mask_refuses_other_heads_texts_or_queries(refused, shape):
 
 
 @st.composite
-def masks(draw, batch, num_heads, length):
-    """Draws a mask of any shape that broadcasts; its rows may be empty."""
+def calls(draw, batch, num_heads, length, d_model):
+    """Draws a mask of any shape that broadcasts, and the options of a call."""
+    options = {"causal": draw(st.booleans())}
+    key_len, generator = length, seeded(draw(st.integers(0, 999)))
+    if draw(st.booleans()):
+        key_len = draw(st.integers(1, 4))
+        options["memory"] = sequences(batch, key_len, d_model, seed=key_len)
     axes = draw(st.integers(0, 4))
-    full = (batch, num_heads, length, length) if axes == 4 else (batch, length, length)
+    full = (batch, num_heads, length, key_len)
+    full = full if axes == 4 else (batch, length, key_len)
     sizes = full[len(full) - axes :]
     shape = [size if draw(st.booleans()) else 1 for size in sizes]
-    generator = seeded(draw(st.integers(0, 999)))
-    return draw(st.sampled_from([None, torch.rand(shape, generator=generator) < 0.6]))
+    mask = torch.rand(shape, generator=generator) < 0.6  # some rows are empty
+    return {"mask": draw(st.sampled_from([None, mask]))} | options
 
 
 @st.composite
 def cases(draw):
-    """Draws a wrapper and a split of the same widths, an input and a mask."""
+    """Draws a wrapper and a split of the same widths, an input and a call."""
     batch, length, d_model, num_heads, head_dim = draw(
         st.tuples(*[st.integers(1, 4)] * 5)
     )
@@ -169,13 +215,13 @@ def cases(draw):
     seed = draw(st.integers(0, 999))
     pair = [layer(kind, d_model, num_heads, seed, **options) for kind in KINDS]
     x = sequences(batch, length, d_model, seed=seed)
-    return *pair, x, draw(masks(batch, num_heads, length))
+    return *pair, x, draw(calls(batch, num_heads, length, d_model))
 
 
-def outputs_and_gradients(layer, x, mask, forward=None):
+def outputs_and_gradients(layer, x, call, forward=None):
     """The output, and the gradients of x and of each head's weights."""
     x = x.clone().requires_grad_()
-    output = (forward or layer)(x, mask)
+    output = (forward or layer)(x, **call)
     parts = layer.weights_by_head()
     direction = torch.linspace(-1, 1, output.numel(), dtype=output.dtype)
     parameters = list(layer.parameters())
@@ -202,40 +248,40 @@ def assert_all_close(results, wanted):
 @few
 @given(cases())
 def test_wrapper_equals_split_in_outputs_and_gradients(case):
-    wrapper, split, x, mask = case
+    wrapper, split, x, call = case
     copy_weights(wrapper, split)
     assert_all_close(
-        outputs_and_gradients(split, x, mask), outputs_and_gradients(wrapper, x, mask)
+        outputs_and_gradients(split, x, call), outputs_and_gradients(wrapper, x, call)
     )
 
 
 @few
 @given(cases())
 def test_split_equals_one_head_after_the_other(case):
-    _, split, x, mask = case
+    _, split, x, call = case
     assert_all_close(
-        outputs_and_gradients(split, x, mask),
-        outputs_and_gradients(
-            split, x, mask, lambda x, mask: one_head_after_the_other(split, x, mask)
-        ),
+        outputs_and_gradients(split, x, call),
+        outputs_and_gradients(split, x, call, partial(one_head_after_the_other, split)),
     )
 
 
 @few
 @given(cases())
 def test_wrapper_equals_split_in_attention_weights(case):
-    wrapper, split, x, mask = case
+    wrapper, split, x, call = case
     copy_weights(wrapper, split)
-    assert_close(wrapper.attention_weights(x, mask), split.attention_weights(x, mask))
+    wanted = split.attention_weights(x, **call)
+    assert_close(wrapper.attention_weights(x, **call), wanted)
 
 
 @few
 @given(cases())
 def test_attention_weights_reproduce_forward(case):
-    _, split, x, mask = case
-    weights = split.attention_weights(x, mask)
-    context = weights @ split_heads(split.v_proj(x), split.num_heads)
-    assert_close(split.out_proj(merge_heads(context)), split(x, mask))
+    _, split, x, call = case
+    weights = split.attention_weights(x, **call)
+    value = split.v_proj(call.get("memory", x))
+    context = weights @ split_heads(value, split.num_heads)
+    assert_close(split.out_proj(merge_heads(context)), split(x, **call))
 
 
 def test_split_hand_worked():
@@ -304,7 +350,7 @@ def test_empty_row_gives_the_output_s_bias(kind):
 def test_empty_rows_have_finite_gradients(kind):
     attend, x = layer(kind, qkv_bias=True), sequences()
     for mask in (ROW_EMPTY, torch.tensor(False)):
-        for parts in outputs_and_gradients(attend, x, mask).values():
+        for parts in outputs_and_gradients(attend, x, {"mask": mask}).values():
             assert all(part.isfinite().all() for part in parts)
 
 

@@ -110,6 +110,14 @@ def test_learned_positions_give_the_first_rows():
         assert_same(positions(length), positions.embedding.weight[:length])
 
 
+@given(offset=st.integers(0, 20), length=st.integers(1, 9))
+def test_positions_from_an_offset_on_are_rows_of_the_whole_table(offset, length):
+    whole = sinusoidal_positions(offset + length, D_MODEL)
+    assert_same(sinusoidal_positions(length, D_MODEL, offset=offset), whole[offset:])
+    learned = layer(context_len=offset + length)
+    assert_same(learned(length, offset), learned.embedding.weight[offset:])
+
+
 def test_learned_positions_train_the_places_used_and_no_other():
     positions = layer()
     positions(3).sum().backward()
@@ -130,6 +138,16 @@ def test_learned_positions_refuse_a_text_that_is_too_long(refused):
     )
     with refused(ValueError, words):
         layer()(CONTEXT_LEN + 1)
+
+
+def test_positions_refuse_other_offsets(refused):
+    for give in (layer(), lambda n, offset: sinusoidal_positions(n, 4, offset=offset)):
+        with refused(ValueError, "offset must be at least 0; got -1"):
+            give(3, -1)
+        with refused(TypeError, "offset must be an int; got 1.0"):
+            give(3, 1.0)
+    with refused(ValueError, "the text has 8 tokens, but only 7 places were learned"):
+        layer()(3, 5)
 
 
 @pytest.mark.parametrize("length", [0, -1])

@@ -97,6 +97,29 @@ def test_softmax_takes_lists_of_whole_numbers():
     assert_close(softmax([[5, 4], [2, 2]], axis=0, temperature=3), wanted)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])
+def test_whole_numbers_are_computed_as_float64(dtype):
+    # In whole numbers 0 - 200 wraps around, and so does 100 · 3.
+    scores = np.array([100, 3, 0], dtype=dtype)
+    assert_close(softmax(scores), softmax(scores.astype(float)))
+    arrays = scores[:, None], scores[:2, None], scores[1:, None]
+    wanted = attention(*[array.astype(float) for array in arrays])
+    for result, reference in zip(attention(*arrays), wanted, strict=True):
+        assert_close(result, reference)
+
+
+def test_booleans_and_what_is_no_number_are_refused(refused):
+    words = "x must hold numbers; got bool: convert booleans with `.astype(float)`"
+    with refused(TypeError, words):
+        softmax(np.array([True, False]))
+    query, key, value = arrays()
+    for name, wrong in [("query", query > 0), ("key", "text"), ("value", None)]:
+        given = {"query": query, "key": key, "value": value} | {name: wrong}
+        with refused(TypeError, f"{name} must hold numbers; got "):
+            attention(**given)
+
+
 def test_softmax_no_rows_gives_no_rows():
     assert softmax(np.zeros((0, 3))).shape == (0, 3)
 

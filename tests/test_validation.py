@@ -436,6 +436,12 @@ WRONG_TYPES = {
     "lengths must be on the device of the token_ids, cpu; got meta": lambda: (
         check_token_ids(whole(2, 3), whole(2, device="meta"), max_len=9)
     ),
+    "query must hold floats; got torch.bool": lambda: inputs(
+        query=trues("torch", 2, 4)
+    ),
+    "scale must be a number; got True": lambda: check_inputs(
+        like((2, 4)), like((3, 4)), scale=True
+    ),
     "steps must be an int; got 5.0": lambda: training(steps=5.0),
     "warmup must be an int; got 4.0": lambda: training(warmup=4.0),
     "warmup must be an int; got False": lambda: training(warmup=False),

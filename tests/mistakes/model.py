@@ -386,7 +386,7 @@ RIGHT = {
         built(head=lambda self, x: F.linear(x, self.table)),
         built(head=lambda self, x: torch.einsum("btm,vm->btv", x, self.table)),
         built(embed=lambda self, ids: self.table[ids]),
-        built(embed=lambda self, ids: F.one_hot(ids, 11).float() @ self.table),
+        built(embed=lambda self, ids: F.one_hot(ids, 11).to(self.table) @ self.table),
         built(embed=lambda self, ids: self.table[ids] * 8**0.5),
         built(run=lambda block, x: block(x, causal_mask(x.shape[1]))),
         built(run=lambda block, x: block(x, mask=causal_mask(x.shape[1])[None])),

@@ -1,0 +1,140 @@
+"""Every layer and the model under PyTorch's tools that know no tensor's values."""
+
+import pytest
+import torch
+from torch.export import Dim, export
+from torch.func import functional_call, grad, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from attention_lib.attention import SelfAttention
+from attention_lib.backends import KINDS, make_mha
+from attention_lib.block import FeedForward, TinyBlock
+from attention_lib.masks import padding_mask
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.reproducibility import seeded
+
+# jaxtyping's checks are no part of what users compile.
+pytestmark = [
+    pytest.mark.usefixtures("shapes_unchecked"),
+    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
+]
+D_MODEL, HEADS, VOCAB_SIZE, CONTEXT_LEN = 12, 3, 11, 16
+SIZES = VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 2
+LAYERS = {
+    "SelfAttention": lambda: SelfAttention(D_MODEL, 4),
+    "FeedForward": lambda: FeedForward(D_MODEL),
+    **{kind: lambda kind=kind: make_mha(kind, D_MODEL, HEADS) for kind in KINDS},
+    "TinyBlock": lambda: TinyBlock(D_MODEL, HEADS, norm="post"),
+    "TinyLM, split": lambda: TinyLM(ModelConfig(*SIZES, tie_weights=True)),
+    "TinyLM, sdpa": lambda: TinyLM(ModelConfig(*SIZES, mha="sdpa")),
+}
+each_layer = pytest.mark.parametrize("name", LAYERS)
+
+
+def made(name):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return LAYERS[name]()
+
+
+def called(name):
+    return {} if name == "FeedForward" or "LM" in name else {"causal": True}
+
+
+def inputs(name, batch=3, length=7):
+    if "LM" in name:
+        return torch.randint(VOCAB_SIZE, (batch, length), generator=seeded(batch))
+    return torch.randn(batch, length, D_MODEL, generator=seeded(batch))
+
+
+def assert_equal_at_other_sizes(run, layer, name):
+    x = inputs(name, batch=5, length=13)
+    torch.testing.assert_close(run(x), layer(x, **called(name)))
+
+
+@each_layer
+def test_layer_exports_with_any_batch_and_length(name):
+    layer, options = made(name), called(name)
+    first = "token_ids" if "LM" in name else "x"
+    free = {0: Dim("batch"), 1: Dim("length", max=CONTEXT_LEN)}
+    shapes = {first: free, **dict.fromkeys(options)}
+    program = export(layer, (inputs(name),), options, dynamic_shapes=shapes).module()
+    assert_equal_at_other_sizes(lambda x: program(x, **options), layer, name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layer_exports_with_a_memory_of_any_length(kind):
+    layer = make_mha(kind, D_MODEL, HEADS)
+    batch, length, other = Dim("batch"), Dim("length"), Dim("other")
+    shapes = {"x": {0: batch, 1: length}, "memory": {0: batch, 1: other}}
+    options = {"causal": True, "memory": inputs(kind, length=4)}
+    shapes["causal"] = None
+    program = export(layer, (inputs(kind),), options, dynamic_shapes=shapes).module()
+    for length in (2, 7):
+        x = inputs(kind, batch=5)
+        options["memory"] = inputs(kind, batch=5, length=length)
+        torch.testing.assert_close(program(x, **options), layer(x, **options))
+
+
+@each_layer
+def test_layer_compiles_without_a_graph_break(name):
+    layer, options = made(name), called(name)
+    torch.compiler.reset()
+    fast = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=True)
+    fast(inputs(name), **options).sum().backward()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+    assert_equal_at_other_sizes(lambda x: fast(x, **options), layer, name)
+
+
+def test_masks_compile_with_a_layer():
+    layer, x = made("split"), inputs("split")
+
+    def attend(x, lengths):
+        return layer(x, padding_mask(lengths, x.shape[1]), causal=True)
+
+    torch.compiler.reset()
+    fast = torch.compile(attend, fullgraph=True, backend="aot_eager")
+    lengths = torch.tensor([7, 3, 1])
+    torch.testing.assert_close(fast(x, lengths), attend(x, lengths))
+
+
+@each_layer
+def test_layer_is_traced_at_any_size(name):
+    layer = made(name)
+    traced = make_fx(
+        lambda x: layer(x, **called(name)),
+        tracing_mode="symbolic",
+        _allow_non_fake_inputs=True,
+    )(inputs(name))
+    assert_equal_at_other_sizes(traced, layer, name)
+
+
+@each_layer
+def test_gradients_of_each_text_are_those_of_it_alone(name):
+    layer, texts = made(name), inputs(name)
+    weights = dict(layer.named_parameters())
+
+    def loss(weights, text):
+        result = functional_call(layer, weights, (text[None],), called(name))
+        return result.square().sum()
+
+    found = vmap(grad(loss), in_dims=(None, 0))(weights, texts)
+    for row, text in enumerate(texts):
+        wanted = torch.autograd.grad(loss(weights, text), weights.values())
+        for name_, gradient in zip(weights, wanted, strict=True):
+            torch.testing.assert_close(
+                found[name_][row], gradient, rtol=1e-3, atol=1e-4
+            )
+
+
+@each_layer
+def test_layer_runs_under_autocast(name):
+    layer, x, options = made(name), inputs(name), called(name)
+    wanted = layer(x, **options)
+    with torch.autocast("cpu", torch.bfloat16):
+        result = layer(x, **options)
+        if result.shape == x.shape:  # as the next layer gets it
+            assert layer(result, **options).isfinite().all()
+    torch.testing.assert_close(result.float(), wanted, rtol=0.05, atol=0.05)
+    result.float().sum().backward()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
