@@ -44,7 +44,7 @@ def layer_norm(
         TypeError: no float tensors; types or devices that differ.
         ValueError: a weight or bias that is not as long as a token is wide.
     """
-    check_features(x, weight=weight, bias=bias)
+    check_features(x, eps=eps, weight=weight, bias=bias)
     wide = x.to(torch.promote_types(x.dtype, torch.float32))  # at least float32
     centred = wide - wide.mean(dim=-1, keepdim=True)
     variance = centred.square().mean(dim=-1, keepdim=True)  # divided by M, not M - 1

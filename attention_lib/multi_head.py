@@ -293,8 +293,13 @@ def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
     """Gives ``target`` the weights of ``source``, whatever kinds the two are.
 
     Raises:
+        TypeError: no multi-head layer.
         ValueError: layers built for other widths, heads or biases.
     """
+    for name, layer in (("source", source), ("target", target)):
+        if not hasattr(layer, "weights_by_head"):
+            came = type(layer).__name__
+            raise TypeError(f"{name} must be a multi-head layer; got {came}")
     given, wanted = source.weights_by_head(), target.weights_by_head()
     built = [
         {name: f"{len(parts)} of {tuple(parts[0].shape)}" for name, parts in of.items()}

@@ -155,9 +155,13 @@ def check_scores(x: np.ndarray, axis: int, temperature: float) -> None:
     """Checks what a softmax in NumPy gets, its values too.
 
     Raises:
+        TypeError: a temperature that is no number; an axis that is not an int.
         ValueError: temperature not above 0 and finite; no such axis, or an empty one;
             NaN or +inf among the scores.
     """
+    _check_real("temperature", temperature)
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise TypeError(f"axis must be an int; got {axis!r}")
     if not 0 < temperature < float("inf"):
         raise ValueError(f"temperature must be above 0 and finite; got {temperature}")
     if not -x.ndim <= axis < x.ndim or x.shape[axis] == 0:
@@ -221,18 +225,22 @@ def check_layout(x: Any, *axes: str) -> None:
         raise ValueError(f"x must be ({', '.join(axes)}); got {tuple(x.shape)}")
 
 
-def check_features(x: Any, **vectors: Any) -> None:
+def check_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
     """Checks that each named vector has one number for each number of a token.
 
     Args:
         x: (..., M), a tensor of floats.
+        eps: what is added to the variance.
         vectors: each (M,), of the type and on the device of ``x``.
 
     Raises:
         TypeError: no tensor of floats; types or devices that differ.
-        ValueError: a vector of another shape.
+        ValueError: a vector of another shape; an eps below 0, or not finite.
     """
     _check_float_array("x", x, Tensor)
+    _check_real("eps", eps)
+    if not 0 <= eps < math.inf:
+        raise ValueError(f"eps must be at least 0 and finite; got {eps}")
     for name, vector in vectors.items():
         _check_float_array(name, vector, Tensor)
         _check_same_type(name, vector, "x", x)

@@ -128,6 +128,11 @@ def test_split_heads_refuses_a_width_that_heads_do_not_divide(refused):
             "num_heads must be an int; got None",
         ),
         (
+            lambda: copy_weights(layer(MultiHeadAttention), torch.nn.Linear(2, 2)),
+            TypeError,
+            "target must be a multi-head layer; got Linear",
+        ),
+        (
             lambda: split_mask(None, sequences(), -1),
             ValueError,
             "num_heads must be at least 1; got -1",
@@ -263,15 +268,6 @@ def test_split_equals_one_head_after_the_other(case):
         outputs_and_gradients(split, x, call),
         outputs_and_gradients(split, x, call, partial(one_head_after_the_other, split)),
     )
-
-
-@few
-@given(cases())
-def test_wrapper_equals_split_in_attention_weights(case):
-    wrapper, split, x, call = case
-    copy_weights(wrapper, split)
-    wanted = split.attention_weights(x, **call)
-    assert_close(wrapper.attention_weights(x, **call), wanted)
 
 
 @few

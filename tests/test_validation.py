@@ -10,6 +10,7 @@ import torch
 from attention_lib.validation import (
     check_config,
     check_dropout,
+    check_features,
     check_heads,
     check_ids,
     check_inputs,
@@ -298,6 +299,9 @@ WRONG_VALUES = {
     "x has an axis of length zero, (2, 0, 4)": lambda: check_tokens(
         like((2, 0, 4)), like((3, 4))
     ),
+    "eps must be at least 0 and finite; got -1": lambda: check_features(
+        like((2, 4)), eps=-1
+    ),
     "head_dim must be at least 1; got 0": lambda: check_positive(d_model=4, head_dim=0),
     **{
         "dropout must be at least 0 and below 1; got "
@@ -439,6 +443,9 @@ WRONG_TYPES = {
     "query must hold floats; got torch.bool": lambda: inputs(
         query=trues("torch", 2, 4)
     ),
+    "temperature must be a number; got 'x'": lambda: check_scores(np.ones(3), 0, "x"),
+    "axis must be an int; got 1.5": lambda: check_scores(np.ones(3), 1.5, 1.0),
+    "eps must be a number; got None": lambda: check_features(like((2, 4)), eps=None),
     "scale must be a number; got True": lambda: check_inputs(
         like((2, 4)), like((3, 4)), scale=True
     ),
