@@ -104,9 +104,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(damaged.format(error)) from error
-    if metadata.get("format") != FORMAT:
+    if (came := metadata.get("format")) != FORMAT:
         raise ValueError(
-            f"{path.name} is no checkpoint of this book: it does not say {FORMAT!r}"
+            f"{path.name} is no checkpoint that this version reads: its format is "
+            f"{came!r}, not {FORMAT!r}"
         )
     settings = metadata.get("settings", "")
     if metadata.get("checksum") != _checksum(state, settings):

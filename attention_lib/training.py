@@ -50,7 +50,7 @@ def next_token_loss(
 
     Returns:
         The mean of -ln p(target) over all targets that are no padding, in nats; nan
-        where all are padding. It is at least float32.
+        where all are padding. Its type is float32, or that of the logits if wider.
 
     Raises:
         TypeError: logits that are not floats; ids or lengths that are not whole
@@ -87,8 +87,9 @@ def train_step(
 
     Raises:
         TypeError: no model or optimizer; ids or lengths that are not whole numbers.
-        ValueError: ids, lengths or a norm that cannot be; a loss or a gradient that is
-            not finite. The weights and the optimizer are as before then.
+        ValueError: ids or lengths outside their range; a norm that is not above 0; no
+            weight that can learn; a loss or a gradient that is not finite. Then the
+            weights and the optimizer are as they were before.
     """
     check_batch(model, token_ids, lengths)
     check_instance("optimizer", optimizer, torch.optim.Optimizer)

@@ -373,7 +373,7 @@ def check_fits(model: Any, token_ids: Tensor, longest: int) -> None:
     check_token_values(token_ids, vocab_size)
 
 
-def check_token_texts(texts: Any) -> list[Tensor]:
+def check_token_texts(texts: Any) -> list[Any]:
     """Checks that there are texts, each one a row of ids, and gives them as a list.
 
     Raises:

@@ -94,14 +94,6 @@ def test_next_token_loss_without_lengths_equals_full_ones():
     assert_close(loss, loss_by_loops(scores(), ids(), full))
 
 
-def test_next_token_loss_refuses_scores_already_shifted(refused):
-    words = (
-        "logits must be (batch, length, vocabulary) for token_ids (3, 5); got (3, 4, 7)"
-    )
-    with refused(ValueError, words):
-        next_token_loss(scores()[:, :-1], ids())
-
-
 def test_next_token_loss_ignores_the_scores_of_padding():
     logits = scores()
     before = next_token_loss(logits, ids(), LENGTHS)
@@ -252,17 +244,6 @@ def test_train_step_stops_before_a_gradient_that_is_not_finite(refused, max_grad
         assert model.root.grad is None
 
 
-@pytest.mark.parametrize("wrong", [0, -1, math.nan])
-def test_train_step_refuses_norms_that_climb(refused, wrong):
-    model = tiny()
-    before = state_of(model)
-    with refused(ValueError, f"max_grad_norm must be above 0; got {wrong}"):
-        train_step(
-            model, torch.optim.SGD(model.parameters()), ids(), max_grad_norm=wrong
-        )
-    assert_same(model.state_dict(), before)
-
-
 def test_train_step_shortens_what_the_optimizer_holds():
     model = tiny()
     optimizer = torch.optim.SGD([model.head.weight], lr=1.0)
@@ -274,36 +255,24 @@ def test_train_step_shortens_what_the_optimizer_holds():
     assert norms == pytest.approx([1e-3] * 3, rel=1e-2)
 
 
-@pytest.mark.parametrize("length", [-1, 6])
-def test_train_step_refuses_lengths_outside(refused, length):
-    model = tiny()
-    with refused(ValueError, "lengths must lie between 0 and 5, the length of the bat"):
-        lengths = torch.tensor([5, length, 4])
-        train_step(model, torch.optim.SGD(model.parameters()), ids(), lengths)
+def test_train_step_refuses_a_model_that_cannot_learn(refused):
+    model = tiny().requires_grad_(False)
+    with refused(ValueError, "no weight can learn: look for requires_grad=False or no"):
+        train_step(model, torch.optim.SGD(model.parameters()), ids())
 
 
 # Modes.
 
 
-def frozen(model):
-    """Some parts in training mode, some frozen; and which."""
-    model.train()
+def test_evaluate_and_train_step_leave_frozen_parts_frozen():
+    model = tiny().train()
     model.blocks[0].eval()
     model.blocks[0].feed_forward_norm.train()
-    return {name: part.training for name, part in model.named_modules()}
-
-
-def modes_of(model):
-    return {name: part.training for name, part in model.named_modules()}
-
-
-def test_evaluate_and_train_step_leave_frozen_parts_frozen():
-    model = tiny()
-    before = frozen(model)
+    before = [part.training for part in model.modules()]
     evaluate(model, TEXTS)
-    assert modes_of(model) == before
+    assert [part.training for part in model.modules()] == before
     train_step(model, torch.optim.SGD(model.parameters()), ids())
-    assert modes_of(model) == before
+    assert [part.training for part in model.modules()] == before
 
 
 # The schedule.
@@ -347,13 +316,6 @@ def test_train_config_defaults():
 @pytest.mark.parametrize(("steps", "wanted"), [(1, 0), (50, 25), (99, 49), (1000, 50)])
 def test_train_config_warms_up_no_longer_than_half_a_run(steps, wanted):
     assert TrainConfig(steps=steps).warmup == wanted
-
-
-@pytest.mark.parametrize("warmup", [10, 11, -1])
-def test_train_config_refuses_long_warmups(refused, warmup):
-    words = f"warmup must lie between 0 and steps - 1, 9; got {warmup}"
-    with refused(ValueError, words):
-        TrainConfig(steps=10, warmup=warmup)
 
 
 # A run.
@@ -463,20 +425,6 @@ def test_training_and_evaluate_take_windows():
     run.run()
     assert run.losses == train(tiny(), list(windows), CONFIG)
     assert evaluate(run.model, windows) == evaluate(run.model, list(windows))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ([0, 7], "token_ids must lie between 0 and 6; got 7"),
-        ([0] * 9, "token_ids hold 9 tokens; the context has 8: cut the text"),
-    ],
-)
-def test_training_refuses_texts_before_the_first_step(refused, text, words):
-    texts = [*TEXTS, torch.tensor(text)]
-    for read in (lambda: started(texts=texts), lambda: evaluate(tiny(), texts)):
-        with refused(ValueError, words):
-            read()
 
 
 def test_training_batch_goes_to_the_models_device():
@@ -607,8 +555,3 @@ def test_evaluate_needs_no_gradient():
     model = Watched()
     assert evaluate(model, TEXTS) == pytest.approx(math.log(VOCAB_SIZE))
     assert model.enabled == [False]
-
-
-def test_evaluate_refuses_texts_without_target(refused):
-    with refused(ValueError, "no text has two tokens: there is no next token to pre"):
-        evaluate(tiny(), texts_of(1, 0))

@@ -74,7 +74,7 @@ CALLS = [
       "warmup": [*NO_INT[1:], -1, 100], "max_grad_norm": NO_RATE, "seed": NO_SEED}),
     *((each, {"model": MODEL, "texts": TEXTS, "config": CONFIG},
        {"model": NO_MODEL, "config": NO_CONFIG,
-        "texts": [*NO_TEXTS, TEXTS[:1], [LENGTHS + 9] * 4, [-LENGTHS] * 4]})
+        "texts": [*NO_TEXTS, TEXTS[:1], [LENGTHS + 9] * 4, [-LENGTHS] * 4, [*LONG]]})
       for each in (t.Training, t.train)),
     (RUN.run, {}, {"until": [*NO_INT[1:], -1]}),
     (RUN.batch, {"step": 0}, {"step": [*NO_INT, -1]}),
