@@ -171,7 +171,7 @@ MISTAKES = {
         (loss(dim=1), "The softmax runs over the places"),
         (loss(dim=0), "The softmax runs over the texts"),
         (reshaped, "The reshape mixes places and vocabulary"),
-        (zero_skipped, "The shape is right, the content is not"),
+        (zero_skipped, "The id 0 is skipped"),
         (loss(lambda x, *_: x.mean()), "padding is counted: use"),
         (loss(lambda x, _, n: x[torch.arange(4) < n[:, None]].mean()), "the mask must"),
         (
