@@ -63,7 +63,9 @@ def check_schedule(answer: object) -> Verdict:
     """Checks ``share(step, warmup, steps)``: up in a line, down in a cosine."""
     for warmup, steps, so_far in [(4, 12, ""), (0, 5, "Right so far. For warmup = 0:")]:
         step = np.arange(steps)
-        right = np.array([warmup_cosine(n, warmup=warmup, steps=steps) for n in step])
+        right = np.array(
+            [warmup_cosine(n, warmup=warmup, steps=steps) for n in range(steps)]
+        )
         later = np.where(step < warmup, (step + 1) / (warmup + 1), right)
         came = _shares(answer, warmup, steps)
         if came is NOT_YET:
@@ -176,8 +178,8 @@ def _shift_mistakes(logits: Tensor, token_ids: Tensor) -> Mistakes:
          "places: it must run over the vocabulary."),
         (-over[0].gather(-1, targets[..., None]).mean(), "The softmax runs over the "
          "texts: it must run over the vocabulary."),
-        (losses[targets != 0].mean(), "The id 0 is skipped, but it is a real token, too: "
-         "ask the lengths, not the ids."),
+        (losses[targets != 0].mean(), "The id 0 is skipped, but it is a real token, "
+         "too: ask the lengths, not the ids."),
         (F.cross_entropy(mixed, targets.flatten()), "The reshape mixes places and "
          "vocabulary: see which axis comes last."),
     ]  # fmt: skip
@@ -491,7 +493,8 @@ def _generation_mistakes(token_ids: Tensor, count: int, context_len: int) -> Mis
          "the text anew after each one."),
         (_continued(*given, place=0), "These logits belong to the first token read: "
          "what comes after the last one?"),
-        (_continued(*given, lowest=True), "The tokens with the lowest logits are taken."),
+        (_continued(*given, lowest=True), "The tokens with the lowest logits are "
+         "taken."),
         (_continued(*given, first=True), "The model reads the first tokens: give it "
          "the last ones."),
         (_continued(*given, shortest=1), "The model reads one token less than it can."),
