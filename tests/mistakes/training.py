@@ -372,7 +372,7 @@ MISTAKES = {
         (generation(lambda ids, n: ids[:, -1:]), "The model reads the last token only"),
         (generation(whole), "Beyond it: Your code raised ValueError"),
         (generation(pick=drawn), "The shape is right, the content is not"),
-        (generate_in_place, "Your code changes token_ids"),
+        (generate_in_place, "Your code changes the text that"),
         (silent_beyond, "Beyond it: your code gives nothing back"),
         (lambda *given: generation()(*given).tolist(), "returns a list; it must be"),
     ],
