@@ -133,8 +133,8 @@ def test_learned_positions_follow_their_weights_dtype(dtype):
 
 def test_learned_positions_refuse_a_text_that_is_too_long(refused):
     words = (
-        "the text has 8 tokens, but only 7 places were learned: cut it, or build with "
-        "context_len=8"
+        "the text has 8 tokens, but only 7 positions were learned: cut it, or build "
+        "with context_len=8"
     )
     with refused(ValueError, words):
         layer()(CONTEXT_LEN + 1)
@@ -146,7 +146,9 @@ def test_positions_refuse_other_offsets(refused):
             give(3, -1)
         with refused(TypeError, "offset must be an int; got 1.0"):
             give(3, 1.0)
-    with refused(ValueError, "the text has 8 tokens, but only 7 places were learned"):
+    with refused(
+        ValueError, "the text has 8 tokens, but only 7 positions were learned"
+    ):
         layer()(3, 5)
 
 
