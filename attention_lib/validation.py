@@ -143,7 +143,7 @@ def check_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
         raise TypeError(
             f"lengths must be a tensor of int64; got {came}: `torch.tensor([3, 5])`"
         )
-    if lengths.ndim != 1 or len(lengths) == 0:
+    if lengths.ndim != 1 or lengths.shape[0] == 0:  # len would fix it under export
         raise ValueError(
             f"lengths must be (batch,), one per sequence; got {tuple(lengths.shape)}"
         )
