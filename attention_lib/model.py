@@ -62,9 +62,12 @@ class ModelConfig:
 class TinyLM(nn.Module):
     """Gives, for each token of a text, a score for every token that may come next.
 
-    The road of GPT-2 (Radford et al., 2019, section 2.3): learned positions, pre-norm
-    blocks, a last norm, and smaller first weights where a layer adds to the stream.
-    No place sees a later one, so padding on the right needs no mask: it stands after
+    After GPT-2 (Radford et al., 2019, section 2.3): learned positions, pre-norm blocks,
+    a last norm, and smaller first weights where a layer adds to the stream. Four things
+    differ from GPT-2: positions start as sinusoids, embeddings are multiplied by √M,
+    the head starts ten times smaller, and queries, keys and values have no bias.
+
+    No position sees a later one, so padding on the right needs no mask: it stands after
     the real tokens, and what a model says there is not used.
 
     Args:
@@ -104,7 +107,7 @@ class TinyLM(nn.Module):
     def forward(
         self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
     ) -> Float[Tensor, "B T V"]:
-        """Scores the next token at every place; no place sees a later one.
+        """Scores the next token at every position; no position sees a later one.
 
         Args:
             token_ids: texts, padded on the right where they are shorter.
@@ -120,7 +123,7 @@ class TinyLM(nn.Module):
         config = self.config
         weight = self.token_embedding.weight
         check_token_ids(token_ids, lengths, max_len=config.context_len, like=weight)
-        # Times √M, so that words are as large as places: Vaswani et al., section 3.4.
+        # Times √M, so that words and positions are alike in size: Vaswani et al., 3.4.
         start = self.token_embedding(token_ids) * config.d_model**0.5  # (B, T, M)
         if config.positions == "learned":
             start = start + self.positions(token_ids.shape[1])
@@ -144,15 +147,15 @@ class TinyLM(nn.Module):
         for name, weight in self.named_parameters():
             if weight.ndim < 2:  # biases and norms keep PyTorch's start
                 continue
-            deviation = config.d_model**-0.5  # keeps the size of what is multiplied
+            std = config.d_model**-0.5  # keeps the size of what is multiplied
             if name.endswith(("out_proj.weight", "down_proj.weight")):
                 # Two layers a block add to the stream: together they add about 1.
-                deviation *= (2 * config.num_layers) ** -0.5
+                std *= (2 * config.num_layers) ** -0.5
             if name == "head.weight":
-                deviation *= 0.1  # all words about as likely: a first loss near ln V
-            nn.init.normal_(weight, std=deviation)
-        # A place starts as its sinusoids: neighbours are alike before any training.
+                std *= 0.1  # all words about as likely: a first loss near ln V
+            nn.init.normal_(weight, std=std)
+        # A position starts as its sinusoids: neighbours are alike before any training.
         if config.positions == "learned":
-            places = sinusoidal_positions(config.context_len, config.d_model)
+            positions = sinusoidal_positions(config.context_len, config.d_model)
             with torch.no_grad():
-                self.positions.embedding.weight.copy_(places)
+                self.positions.embedding.weight.copy_(positions)

@@ -77,9 +77,12 @@ def test_teachers_read_the_minutes_of_the_chapters() -> None:
     assert stated.keys() == {path.stem for path in chapter_paths()}
     for path in chapter_paths():
         text = path.read_text(encoding="utf-8")
-        own = re.findall(r"^\*\*Time:\*\* (\d+) minutes", text, re.MULTILINE)
+        times = re.search(r"Reading: (\d+) minutes\. Exercises: (\d+) minutes\.", text)
+        assert times, path.stem
+        own, exercises = map(int, times.groups())
         each = re.findall(r"\} Exercise .*?(\d+) minutes\)$", text, re.MULTILINE)
-        assert stated[path.stem] == (int(own[0]), sum(map(int, each)))
+        assert stated[path.stem] == (own, exercises)
+        assert exercises == sum(map(int, each)), path.stem
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ from attention_lib.exercises.attention import (
     check_head,
     check_linear,
     check_parameter_count,
+    check_self_attention,
 )
 from attention_lib.exercises.block import (
     check_block_parameters,
-    check_gelu,
     check_layer_norm,
     check_pre_norm,
+    check_tiny_block,
     check_write_sizes,
 )
 from attention_lib.exercises.leaks import check_leak_finder
@@ -33,8 +34,8 @@ from attention_lib.exercises.multi_head import (
     check_head_windows,
     check_multi_head,
     check_multi_head_count,
+    check_multi_head_layer,
     check_pruned,
-    check_split_heads,
 )
 from attention_lib.exercises.positions import (
     check_order_finder,
@@ -45,6 +46,7 @@ from attention_lib.exercises.positions import (
 )
 from attention_lib.exercises.toy import (
     check_attention,
+    check_batched_attention,
     check_head_width,
     check_softmax,
     check_temperature,
@@ -59,11 +61,11 @@ from attention_lib.exercises.verdict import Verdict
 __all__ = [
     "Verdict",
     "check_attention",
+    "check_batched_attention",
     "check_block_parameters",
     "check_causal_mask",
     "check_entropy",
     "check_from_additive",
-    "check_gelu",
     "check_head",
     "check_head_width",
     "check_head_windows",
@@ -74,6 +76,7 @@ __all__ = [
     "check_model_parameters",
     "check_multi_head",
     "check_multi_head_count",
+    "check_multi_head_layer",
     "check_next_token_loss",
     "check_order_finder",
     "check_padding_mask",
@@ -84,9 +87,10 @@ __all__ = [
     "check_pre_norm",
     "check_pruned",
     "check_schedule",
+    "check_self_attention",
     "check_softmax",
-    "check_split_heads",
     "check_temperature",
+    "check_tiny_block",
     "check_top_k",
     "check_trained_positions",
     "check_visible_pairs",

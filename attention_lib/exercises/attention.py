@@ -1,10 +1,18 @@
 """Checks of chapter 2: a projection, its parameters, and a trainable head."""
 
-import torch
-from torch import Tensor
+from typing import Any
 
-from attention_lib.attention import scaled_dot_product_attention
-from attention_lib.exercises.verdict import Mistakes, Verdict, judge, judge_number
+import torch
+from torch import Tensor, nn
+
+from attention_lib.attention import SelfAttention, scaled_dot_product_attention
+from attention_lib.exercises.verdict import (
+    Mistakes,
+    Verdict,
+    judge,
+    judge_number,
+    run,
+)
 from attention_lib.reproducibility import seeded
 
 
@@ -56,8 +64,9 @@ def check_head(answer: object) -> Verdict:
     """Checks a head, ``head(x, w_q, w_k, w_v)``, its weights stored as (in, out)."""
     rng = seeded(0)
     x = torch.randn(2, 3, 6, generator=rng)
-    # No length or width is the root of another, so that no wrong scale is right.
-    w_q, w_k, w_v = torch.randn(3, 6, 5, generator=rng)
+    # All lengths and widths differ, so that no wrong scale is right.
+    w_q, w_k = torch.randn(2, 6, 5, generator=rng)
+    w_v = torch.randn(6, 7, generator=rng)
     query, key, value = x @ w_q, x @ w_k, x @ w_v
     right = scaled_dot_product_attention(query, key, value)
     mistakes = [
@@ -66,8 +75,81 @@ def check_head(answer: object) -> Verdict:
         *_wrong_weights(query, key, value),
     ]
     return judge(answer, (x, w_q, w_k, w_v), right, mistakes) or Verdict(
-        True, "Equal to the library's attention."
+        True, "Equal to the library's attention, for values of another width too."
     )
+
+
+def check_self_attention(answer: object) -> Verdict:
+    """Checks the reader's class of a head, ``MyHead(d_model, head_dim, dropout)``."""
+    x = torch.randn(2, 3, 6, generator=seeded(0))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = [run(answer, 6, 5, 0.5), run(answer, 6, 5, 0.0)]
+        for head in made:
+            came = head if isinstance(head, Verdict) else _of_module(head, x)
+            if isinstance(came, Verdict):
+                return came
+        return _judge_module(made[0], made[1], x)
+
+
+def _of_module(head: Any, x: Tensor) -> Any:
+    """Gives what the reader's layer makes of x; a verdict where it is no such layer."""
+    if not isinstance(head, nn.Module):
+        came = type(head).__name__
+        return Verdict(False, f"Your function returns a {came}: give the class itself.")
+    came = run(head.forward, x)
+    right = {name: p.shape for name, p in SelfAttention(6, 5).named_parameters()}
+    yours = {name: p.shape for name, p in head.named_parameters()}
+    if isinstance(came, Verdict) or yours == right:
+        return came
+    owned = ", ".join(f"{name} {tuple(shape)}" for name, shape in yours.items())
+    message = "The head should own three linear layers, q_proj, k_proj and v_proj, "
+    message += f"from 6 to 5 here, without biases. It owns: {owned or 'nothing'}."
+    return Verdict(False, message)
+
+
+def _judge_module(dropping: nn.Module, head: nn.Module, x: Tensor) -> Verdict:
+    """Judges two layers of the reader: one that drops half of the weights, one none."""
+    named = dict(head.named_parameters())
+    query, key, value = (
+        x @ named[f"{name}_proj.weight"].detach().mT for name in ["q", "k", "v"]
+    )
+    right = scaled_dot_product_attention(query, key, value)
+    mistakes = [
+        *_wrong_scales(x, query, key, value),
+        *_wrong_inputs(x, query, key, value),
+        *_wrong_weights(query, key, value),
+    ]
+    if wrong := judge(head.forward, (x,), right, mistakes):
+        return wrong
+    head(x).square().sum().backward()
+    if any(p.grad is None or not p.grad.any() for p in head.parameters()):
+        return Verdict(False, "Right, but no gradient reaches all three projections.")
+    dropping.load_state_dict(head.state_dict())
+    dropping.eval()
+    if not torch.allclose(dropping(x), right, atol=1e-5):
+        return Verdict(False, "Right without dropout. In evaluation it still drops.")
+    return _judge_dropout(dropping.train())
+
+
+def _judge_dropout(head: nn.Module) -> Verdict:
+    """Judges what a layer drops: all its values are 1, so it gives sums of weights."""
+    x = torch.randn(8, 40, 6, generator=seeded(1))
+    x[..., 0] = 1
+    with torch.no_grad():
+        head.get_parameter("v_proj.weight").copy_(torch.eye(6)[:1].expand(5, 6))
+        sums = head(x)
+    still = "Right in evaluation. While training"
+    if torch.allclose(sums, torch.ones_like(sums), atol=1e-5):
+        message = f"{still}, each row of weights still sums to 1: what is dropped?"
+        return Verdict(False, message)
+    if not torch.allclose(sums, sums[..., :1].expand_as(sums), atol=1e-5):
+        message = f"{still}, numbers of the values or of the mix are dropped, not "
+        return Verdict(False, f"{message}weights.")
+    if abs(sums.mean() - 1) > 0.1:
+        message = f"{still}, rows sum to {sums.mean():.1f} on average, not to 1: what "
+        return Verdict(False, f"{message}is kept should be enlarged.")
+    return Verdict(True, "Equal to the library's head, and it drops weights only.")
 
 
 def _linear_mistakes(x: Tensor, w: Tensor, b: Tensor) -> Mistakes:
@@ -99,6 +181,8 @@ def _wrong_scales(x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Mista
         (scaled(1.0), "The scores are not scaled at all."),
         (scaled(1 / head_dim), "The scale is the width: it is its root that counts."),
         (scaled(head_dim**0.5), "The scores are multiplied by the root: divide them."),
+        (scaled(value.shape[-1] ** -0.5), "The scale takes the width of the values: a "
+         "score has nothing to do with them."),
         (scaled(length**-0.5), "The scale takes the length, not a width."),
     ]  # fmt: skip
 

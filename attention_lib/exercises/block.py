@@ -1,4 +1,4 @@
-"""Checks of chapter 6: layer norm, GELU, and what a block adds to the stream."""
+"""Checks of chapter 6: layer norm, blocks, and what they add to the stream."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock, layer_norm
-from attention_lib.exercises.verdict import Mistakes, Verdict, judge, judge_number
+from attention_lib.exercises.verdict import (
+    NOT_YET,
+    Mistakes,
+    Verdict,
+    judge,
+    judge_number,
+    run,
+)
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
@@ -55,8 +62,10 @@ def check_layer_norm(answer: object) -> Verdict:
     """Checks ``layer_norm(x, weight, bias)``, with an eps of 1e-5."""
     rng = seeded(0)
     x = 3 * torch.randn(2, 3, 4, generator=rng) + 1
-    weight, bias = torch.rand(2, 4, generator=rng) + 0.5
+    weight, bias = torch.randn(2, 4, generator=rng)
     given = (x, weight, bias)
+    wider = torch.randn(1, 2, 3, 5, generator=rng)
+    vectors = torch.randn(2, 5, generator=rng).unbind()
     flat = torch.full_like(x, 7.0)
     small = x / 1000  # here eps counts
     return (
@@ -81,32 +90,13 @@ def check_layer_norm(answer: object) -> Verdict:
             layer_norm(x[0, 0], weight, bias),
             so_far="Right for (2, 3, 4). For a single token, (4,):",
         )
+        or judge(
+            answer,
+            (wider, *vectors),
+            layer_norm(wider, *vectors),
+            so_far="Right for (2, 3, 4). For (1, 2, 3, 5):",
+        )
         or Verdict(True, "Equal to nn.LayerNorm, eps included, for any axes in front.")
-    )
-
-
-def check_gelu(answer: object) -> Verdict:
-    """Checks GELU in its exact form."""
-    x = torch.linspace(-4, 4, 34, dtype=torch.float64)
-    half = x / 2
-    mistakes = [
-        (F.gelu(x, approximate="tanh"), "That is the approximation by tanh: close, and "
-         "another function."),
-        (x * torch.sigmoid(1.702 * x), "That is the approximation by a sigmoid: close, "
-         "and another function."),
-        (F.silu(x), "That is x · sigmoid(x), called SiLU: another bend."),
-        (F.relu(x), "That is ReLU: it has a corner."),
-        (half * (1 + torch.erf(x)), "What is x divided by, inside erf?"),
-        (half * (1 + torch.erf(half)), "Inside erf, x is divided by the root of 2."),
-        (half * torch.erf(x / math.sqrt(2)), "The 1 is missing: a probability lies "
-         "between 0 and 1, erf between -1 and 1."),
-        (x * torch.erf(x / math.sqrt(2)), "erf lies between -1 and 1, a probability "
-         "between 0 and 1."),
-        (2 * F.gelu(x), "Twice too large: Φ is at most 1."),
-        (F.gelu(x) / x, "That is Φ(x) alone: what does it multiply?"),
-    ]  # fmt: skip
-    return judge(answer, (x,), F.gelu(x), mistakes) or Verdict(
-        True, "The exact form, from the far left to the far right."
     )
 
 
@@ -126,16 +116,38 @@ def check_pre_norm(answer: object) -> Verdict:
     )
 
 
+def check_tiny_block(answer: object) -> Verdict:
+    """Checks a ``TinyBlock`` whose ``forward`` the reader wrote, pre- and post-norm."""
+    x = torch.randn(2, 4, 6, generator=seeded(2), dtype=torch.float64)
+    mask = torch.ones(4, 4, dtype=torch.bool)
+    mask[3, 1] = mask[1, 0] = False
+    for norm, so_far in [("pre", ""), ("post", "Pre-norm is right. For post-norm:")]:
+        block, made = _made(TinyBlock), _made(answer)
+        if isinstance(made, Verdict):
+            return made
+        if not isinstance(made, nn.Module):
+            return judge(lambda made=made: made, (), x) or NOT_YET
+        vars(block)["norm"] = vars(made)["norm"] = norm
+        for seen, causal in [(None, False), (mask, False), (None, True), (mask, True)]:
+            forward = partial(made.forward, mask=seen, causal=causal)
+            right = block(x, seen, causal=causal)
+            mistakes = _forward_mistakes(block, x, seen, causal)
+            if wrong := judge(forward, (x,), right, mistakes, so_far=so_far):
+                return wrong
+        if words := _dropped(made, block, x):
+            return Verdict(False, f"{so_far} {words}".strip())
+    return Verdict(True, "Equal to the library's: both norms, masks and dropout.")
+
+
 def check_write_sizes(answer: object) -> Verdict:
     """Checks ``write_sizes(blocks, x, mask)``, for a stack of pre-norm blocks."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        blocks = nn.ModuleList(TinyBlock(6, 2) for _ in range(3)).double().eval()
-    for parameter in blocks.parameters():  # nobody's norm is the neutral one
-        parameter.data += 0.3 * torch.randn(parameter.shape, generator=seeded(1))
-        parameter.requires_grad_(False)
+        blocks = nn.ModuleList(TinyBlock(6, 2) for _ in range(3))
+    _unsettle(blocks)
     x = torch.randn(2, 4, 6, generator=seeded(2), dtype=torch.float64)
     mask = causal_mask(4)
+    mask[3, 1] = False  # not what a layer calls causal
     right = _sizes(blocks, x, mask)
     mistakes = [
         (_sizes(blocks, x, None), "The mask is not used: every block wants it."),
@@ -248,7 +260,105 @@ def _block_mistakes(
         (replaced + think(norm_2(replaced)), "The first plus sign is missing."),
         (think(norm_2(first)), "The second plus sign is missing."),
         (first, "The MLP is missing."),
+        (_pre(x, attend, think, norm_2, norm_1), "The norms have changed places."),
+        (_pre(x, think, attend, norm_2, norm_1), "Attention comes first, then the "
+         "MLP."),
     ]  # fmt: skip
+
+
+def _pre(
+    x: Tensor, attend: Layer, think: Layer, norm_1: Layer, norm_2: Layer
+) -> Tensor:
+    x = x + attend(norm_1(x))
+    return x + think(norm_2(x))
+
+
+def _made(answer: object) -> Any:
+    """Makes a block whose norms are not neutral, or gives what came instead."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = run(answer, 6, 2)
+    if isinstance(made, nn.Module):
+        _unsettle(made)
+    return made
+
+
+def _unsettle(module: nn.Module) -> None:
+    """Moves all weights, so that no norm is the neutral one, or like another."""
+    rng = seeded(1)
+    for parameter in module.double().eval().requires_grad_(False).parameters():
+        parameter.add_(0.3 * torch.randn(parameter.shape, generator=rng))
+
+
+def _forward_mistakes(
+    block: TinyBlock, x: Tensor, mask: Tensor | None, causal: bool
+) -> Mistakes:
+    think, norms = block.feed_forward, (block.attention_norm, block.feed_forward_norm)
+
+    def attend(h: Tensor) -> Tensor:
+        return block.attention(h, mask, causal=causal)
+
+    def without(mask: Tensor | None, causal: bool) -> Tensor:
+        return block(x, mask, causal=causal)
+
+    pre = x + attend(norms[0](x))
+    first = norms[0](x + attend(x))
+    kinds = {"pre": pre + think(norms[1](pre)), "post": norms[1](first + think(first))}
+    del kinds[block.norm]
+    ((other, swapped),) = kinds.items()
+    common = [
+        (swapped, f"That is {other}-norm: what does `self.norm` say?"),
+        *([(without(None, causal), "The mask is not passed on to attention.")]
+          if mask is not None else []),
+        *([(without(mask, False), "`causal` is not passed on to attention.")]
+          if causal else []),
+        (_sandwiched(x, attend, think, *norms), "The norms stand on what is added: "
+         "that is neither pre-norm nor post-norm."),
+    ]  # fmt: skip
+    if block.norm == "pre":
+        return [*common, *_block_mistakes(x, attend, think, *norms)]
+    plain = x + attend(x)
+    return [
+        *common,
+        (plain + think(plain), "There is no norm left."),
+        (first + think(first), "The second norm is missing."),
+        (norms[1](plain + think(plain)), "The first norm is missing."),
+        (norms[0](first + think(first)), "The same norm is used twice."),
+        (norms[1](first + think(x)), "The MLP must read what the first norm gave."),
+        (norms[1](think(first)), "The second plus sign is missing."),
+        (first, "The MLP is missing."),
+    ]
+
+
+def _sandwiched(
+    x: Tensor, attend: Layer, think: Layer, norm_1: Layer, norm_2: Layer
+) -> Tensor:
+    x = x + norm_1(attend(x))
+    return x + norm_2(think(x))
+
+
+def _dropped(made: nn.Module, block: TinyBlock, x: Tensor) -> str:
+    """Says what is wrong with a block's dropout; nothing where it is right."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for part in made.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = 0.5
+        if not torch.allclose(made.forward(x), block(x)):
+            return "In evaluation nothing may be dropped."
+        made.train()
+        made.attention_norm = made.feed_forward_norm = nn.Identity()
+        many = torch.randn(60, 20, 6, dtype=x.dtype)
+        result = made.forward(many)
+    unchanged = (result == many).double().mean().item()
+    if abs(unchanged - 0.25) < 0.04:
+        return ""
+    if (result == 0).double().mean() > 0.1:
+        return "While training, the stream itself is dropped: drop what is added to it."
+    return (
+        "While training with a dropout of 0.5, a quarter of the numbers should pass "
+        f"unchanged; yours: {unchanged:.2f}. Drop what each layer adds, once."
+    )
 
 
 def _sizes(

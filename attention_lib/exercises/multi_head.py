@@ -1,24 +1,33 @@
-"""Checks of chapter 4: heads split, joined, left out, masked and counted."""
+"""Checks of chapter 4: heads counted, built, mended, left out and masked."""
 
+import math
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.exercises.verdict import (
+    NOT_YET,
     Mistakes,
     Verdict,
     judge,
     judge_number,
     run,
 )
-from attention_lib.masks import causal_mask, sliding_window_mask
+from attention_lib.masks import (
+    causal_mask,
+    combine_masks,
+    padding_mask,
+    sliding_window_mask,
+)
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
+
+_PROJECTIONS = ("q", "k", "v", "out")
+_UNMIXED = "What the heads found stands side by side: what mixes it?"
 
 
 def check_multi_head_count(answer: object) -> Verdict:
@@ -51,15 +60,27 @@ def check_multi_head_count(answer: object) -> Verdict:
     )
 
 
-def check_split_heads(answer: object) -> Verdict:
-    """Checks a split of (B, T, H·D) into (B, H, T, D)."""
-    tokens = torch.randn(2, 5, 12, generator=seeded(0))
-    for num_heads, so_far in [(3, ""), (1, "Right for three heads. For a single one:")]:
-        mistakes = _wrong_splits(tokens, num_heads)
-        right = split_heads(tokens, num_heads)
-        if wrong := judge(answer, (tokens, num_heads), right, mistakes, so_far=so_far):
-            return wrong
-    return Verdict(True, "Each head has every token, in order, and its own features.")
+def check_multi_head_layer(answer: object) -> Verdict:
+    """Checks a class of multi-head attention, filled in by the reader."""
+    if isinstance(answer, nn.Module):
+        return Verdict(False, "Give the class itself, not a layer that it makes.")
+    for d_model, num_heads, so_far in [
+        (6, 3, ""),
+        (8, 2, "Right for three heads of width 2. For two of width 4:"),
+    ]:
+        with torch.random.fork_rng(devices=[]):
+            layer = run(answer, d_model, num_heads)
+        if isinstance(layer, Verdict):
+            return layer
+        if not isinstance(layer, nn.Module):
+            came = type(layer).__name__
+            return Verdict(False, f"Your function returns a {came}: a layer is wanted.")
+        wrong = _wrong_parameters(layer, d_model) or _wrong_results(layer, num_heads)
+        if wrong is not None:
+            return wrong if wrong is NOT_YET or not so_far else Verdict(
+                False, f"{so_far} {wrong.message}"
+            )  # fmt: skip
+    return Verdict(True, "Multi-head attention of your own, equal to the library's.")
 
 
 def check_multi_head(answer: object) -> Verdict:
@@ -81,7 +102,7 @@ def check_multi_head(answer: object) -> Verdict:
     with redirect_stdout(StringIO()) as printed:
         run(answer, *given)
     if printed.getvalue():
-        return Verdict(False, "The numbers are right. One bug is left: it prints.")
+        return Verdict(False, "The numbers are right, but your function prints.")
     return Verdict(True, "Equal to the library, for any inner width, and silent.")
 
 
@@ -92,7 +113,8 @@ def check_pruned(answer: object) -> Verdict:
     w_o = torch.randn(12, 6, generator=rng)
     for keep, so_far in [
         ([True, False, True], ""),
-        ([False, False, False], "Right for two heads of three. With none kept:"),
+        ([False, True, False], "Right for two heads of three. With one kept:"),
+        ([True, True, True], "Right for some heads of three. With all kept:"),
     ]:
         chosen = torch.tensor(keep)
         kept = found * chosen[:, None, None]
@@ -111,45 +133,117 @@ def check_pruned(answer: object) -> Verdict:
         ]  # fmt: skip
         if wrong := judge(answer, (found, w_o, keep), right, mistakes, so_far=so_far):
             return wrong
-    return Verdict(True, "The sum of the kept heads' terms, and zeros if none is kept.")
+    return Verdict(True, "The sum of the terms of the heads that are kept.")
 
 
 def check_head_windows(answer: object) -> Verdict:
     """Checks a causal window of its own width for each head, (1, H, T, T)."""
-    windows = [1, 4, 2]
-    right = torch.stack([sliding_window_mask(6, n) for n in windows])[None]
-    too_wide = torch.stack([sliding_window_mask(6, n + 1) for n in windows])[None]
-    both_sides = right | right.mT
+    for length, windows, so_far in [
+        (6, [1, 4, 2], ""),
+        (5, [3, 1], "Right for three heads and six tokens. For two and five:"),
+    ]:
+        right = _windows(length, windows)
+        too_wide = _windows(length, [width + 1 for width in windows])
+        too_narrow = _windows(length, [max(width - 1, 1) for width in windows])
+        mistakes = [
+            (right[0], "The axis of the texts is missing in front."),
+            (right.transpose(0, 1), "The heads stand where the texts belong."),
+            (~right, "True means blocked here: it must mean 'may attend'."),
+            (right.mT, "Each head sees what is to come: is the triangle flipped?"),
+            (right | right.mT, "What is to come can be seen as well."),
+            (too_wide, "Each head sees one place too many: its own counts."),
+            (too_narrow, "Each head sees one place too few."),
+            (right.flip(1), "The windows stand in reverse order."),
+            (causal_mask(length).expand_as(right), "Every head sees the whole past."),
+        ]
+        given = (length, windows)
+        if wrong := judge(answer, given, right, mistakes, so_far=so_far):
+            return wrong
+    return Verdict(True, "One window per head; the axis of the texts broadcasts.")
+
+
+def _wrong_parameters(layer: nn.Module, d_model: int) -> Verdict | None:
+    """Says which parameter is missing, too many, or of a wrong shape."""
+    wanted: dict[str, tuple[int, ...]] = {
+        **{f"{name}_proj.weight": (d_model, d_model) for name in _PROJECTIONS},
+        "out_proj.bias": (d_model,),
+    }
+    found = {name: tuple(own.shape) for name, own in layer.named_parameters()}
+    if not found and run(layer.forward, torch.zeros(2, 5, d_model)) is NOT_YET:
+        return NOT_YET
+    for name in [*wanted, *found]:
+        if name not in found:
+            return Verdict(False, f"The layer has no parameter {name}: is it an "
+                           "attribute of self, and in no plain list?")  # fmt: skip
+        if name not in wanted:
+            return Verdict(False, f"Too many parameters: {name}. Four weights and the "
+                           "bias of out_proj are all.")  # fmt: skip
+        if found[name] != wanted[name]:
+            return Verdict(False, f"{name} is {found[name]}; it must be "
+                           f"{wanted[name]} here.")  # fmt: skip
+    return None
+
+
+def _wrong_results(layer: nn.Module, num_heads: int) -> Verdict | None:
+    """Compares the outputs, without and with masks; then asks for gradients."""
+    own, rng = dict(layer.eval().named_parameters()), seeded(0)
+    with torch.no_grad():
+        for name in sorted(own):
+            own[name].copy_(torch.randn(own[name].shape, generator=rng))
+    weights = [own[f"{name}_proj.weight"].detach().T for name in _PROJECTIONS]
+    bias = own["out_proj.bias"].detach()
+    x = torch.randn(4, 5, len(bias), generator=rng)
+    given: Any = (x, *weights, num_heads)
+    unmixed: Any = (*given[:4], torch.eye(len(bias)), num_heads)
     mistakes = [
-        (right[0], "The axis of the texts is missing in front."),
-        (right.transpose(0, 1), "The heads stand where the texts belong."),
-        (~right, "True means blocked here: it must mean 'may attend'."),
-        (right.mT, "Each head sees what is to come: is the triangle flipped?"),
-        (both_sides, "What is to come is in sight as well."),
-        (too_wide, "Each head sees one place too many: its own counts."),
-        (right.flip(1), "The windows stand in reverse order."),
-        (causal_mask(6).expand_as(right), "Every head sees the whole past."),
+        *((found + bias, message) for found, message in _wrong_layers(*given)),
+        (_layer(*given), "The bias of the output projection is missing."),
+        (_layer(*unmixed), _UNMIXED),
     ]
-    return judge(answer, (6, windows), right, mistakes) or Verdict(
-        True, "One window a head; the texts broadcast."
-    )
+    if wrong := judge(layer.forward, (x,), _layer(*given) + bias, mistakes):
+        return wrong
+    # As many texts as heads: a mask without an axis for the heads broadcasts.
+    if wrong := _wrong_with_masks(layer, bias, x[:num_heads], *weights, num_heads):
+        return wrong
+    output = layer.forward(x)
+    if output.requires_grad:
+        output.sum().backward()
+    for name, weight in own.items():
+        if weight.grad is None:
+            return Verdict(False, f"The numbers are right, but no gradient reaches "
+                           f"{name}: it would never learn.")  # fmt: skip
+    return None
 
 
-def _wrong_splits(x: Tensor, num_heads: int) -> Mistakes:
-    batch, length, width = x.shape
-    by_token = x.view(batch, length, num_heads, width // num_heads)
-    apart = x.view(batch, length, width // num_heads, num_heads)
-    return [
-        (_view_alone(x, num_heads), "The shape is right, but tokens and heads are "
-         "mixed: a view alone moves nothing."),
-        (by_token, "Nearly: the heads do not stand before the tokens yet."),
-        (apart.permute(0, 3, 1, 2), "A head's features should be neighbours: which of "
-         "the two new axes changes slower?"),
-        (apart, "The heads are the last axis: where do they belong?"),
-        (by_token.permute(0, 2, 3, 1), "Tokens and features have changed places."),
-        (by_token.transpose(0, 2), "The batch and the heads have changed places."),
-        (by_token.permute(2, 0, 1, 3), "The heads stand before the batch."),
-    ]  # fmt: skip
+def _wrong_with_masks(layer: nn.Module, bias: Tensor, *given: Any) -> Verdict | None:
+    """Compares the outputs under masks of each shape that the exercise names."""
+    x = given[0]
+    padding, causal = padding_mask(torch.tensor([2, 5, 4])[: len(x)], 5), causal_mask(5)
+    inverted = "True means blocked here: it must mean 'may attend'."
+    for shape, mask in [
+        ("(Q, K)", causal),
+        ("(B, 1, K)", padding),
+        ("(B, Q, K)", combine_masks(causal, padding)),
+    ]:
+        own = mask if mask.ndim == 2 else mask[:, None]
+        mistakes = [
+            (_layer(*given) + bias, "The mask changes nothing."),
+            (_layer(*given, mask=~own) + bias, inverted),
+            (_layer(*given, mask=~own, low=-1e9) + bias, inverted),
+            (_layer(*given, mask=mask) + bias, "The texts stand where the heads are: "
+             "which axis does the mask lack?"),
+            (_layer(*given, mask=own, after=True) + bias, "The mask acts after the "
+             "softmax: the weights that are left do not sum to 1."),
+        ]  # fmt: skip
+        right = _layer(*given, mask=own) + bias
+        so_far = f"Right without a mask. With a mask {shape}:"
+        if wrong := judge(layer.forward, (x, mask), right, mistakes, so_far=so_far):
+            return wrong
+    return None
+
+
+def _windows(length: int, windows: list[int]) -> Tensor:
+    return torch.stack([sliding_window_mask(length, width) for width in windows])[None]
 
 
 def _layer(
@@ -163,12 +257,19 @@ def _layer(
     cut: Callable[[Tensor, int], Tensor] = split_heads,
     join: Callable[[Tensor], Tensor] = merge_heads,
     scaled_by: int | None = None,
+    mask: Tensor | None = None,
+    low: float = -math.inf,
+    after: bool = False,
 ) -> Tensor:
     """Multi-head attention, in which one step or more may be another."""
     query, key, value = (cut(x @ w, num_heads) for w in (w_q, w_k, w_v))
-    width = scaled_by or query.shape[-1]
-    context = scaled_dot_product_attention(query, key, value, scale=width**-0.5)
-    return join(context) @ w_o
+    scores = query @ key.mT / math.sqrt(scaled_by or query.shape[-1])
+    if mask is not None and not after:
+        scores = scores.masked_fill(~mask, low)
+    weights = scores.softmax(dim=-1)
+    if mask is not None and after:
+        weights = weights * mask
+    return join(weights @ value) @ w_o
 
 
 def _wrong_layers(*given: Any) -> Mistakes:
@@ -184,9 +285,10 @@ def _wrong_layers(*given: Any) -> Mistakes:
         (cut | join, f"{there}, and {back}: a view alone moves nothing."),
         (cut | by_input, f"{there}, and {scale}"),
         (cut, f"{there}: a view alone moves nothing."),
-        (join | by_input, f"One step is right; but {back}, and {scale}"),
-        (join, f"Nearly: {back}."),
-        (by_input, "One bug is left: the scale. How many products does a score sum?"),
+        (join | by_input, f"The way there is right; but {back}, and {scale}"),
+        (join, f"The way there is right; but {back}."),
+        (by_input, "The heads are right; but the scale takes a width that is not the "
+         "head's: how many products does a score sum?"),
         ({"scaled_by": inner}, "The scale takes the width of all heads together: how "
          "many products does a score sum?"),
         ({"scaled_by": 1}, "The scores are not scaled."),
@@ -196,8 +298,7 @@ def _wrong_layers(*given: Any) -> Mistakes:
     return [
         *((_layer(*given, **way), message) for way, message in ways),
         (_layer(x, *weights, w_o, 1), "This is one wide head, not several."),
-        (_layer(x, *weights, identity, num_heads), "What the heads found stands side "
-         "by side: what mixes it?"),
+        (_layer(x, *weights, identity, num_heads), _UNMIXED),
         (_layer(x, w_k, w_q, w_v, w_o, num_heads), "Queries and keys have changed "
          "places."),
     ]  # fmt: skip

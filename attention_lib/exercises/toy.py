@@ -1,6 +1,8 @@
 """Checks of chapter 1: softmax, temperature, attention without parameters."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +12,9 @@ from attention_lib.exercises.verdict import (
     judge,
     judge_number,
     positive_number,
+    run,
 )
-from attention_lib.toy import softmax
+from attention_lib.toy import attention, softmax
 
 
 def check_temperature(answer: object) -> Verdict:
@@ -85,6 +88,63 @@ def check_attention(answer: object) -> Verdict:
     return judge(answer, (query, key, value), right, mistakes) or Verdict(
         True, "Three queries, five keys, seven numbers a value: all equal."
     )
+
+
+def check_batched_attention(answer: object) -> Verdict:
+    """Checks attention written from an empty function: context, weights, any batch."""
+    rng = np.random.default_rng(0)
+    for front, so_far in [
+        ((), ""),
+        ((2,), "Right for one text. For a batch of two:"),
+        ((2, 4), "Right for a batch. For two axes in front:"),
+    ]:
+        shapes = [(3, 6), (5, 6), (5, 7)]
+        given = tuple(rng.normal(size=(*front, *shape)) for shape in shapes)
+        came = run(answer, *(array.copy() for array in given))
+        if isinstance(came, Verdict):
+            words = f"{so_far} {came.message}".strip()
+            return Verdict(False, words) if so_far else came
+        if not isinstance(came, tuple | list) or len(came) != 2:
+            kind = type(came).__name__
+            wanted = "two things are asked for, the context and the weights."
+            return Verdict(False, f"Your function returns a {kind}: {wanted}")
+        if wrong := _judge_both(answer, given, so_far):
+            return wrong
+    return Verdict(True, "Context and weights are right, with any axes in front.")
+
+
+def _judge_both(
+    answer: Any, given: tuple[np.ndarray, ...], so_far: str
+) -> Verdict | None:
+    """Judges the context, then the weights; None where both are right."""
+
+    def part(n: int) -> Callable[..., Any]:
+        return lambda *inputs: answer(*inputs)[n]
+
+    query, key, value = given
+    context, weights = attention(query, key, value)
+    scores = query @ key.swapaxes(-2, -1)
+    scaled = scores / math.sqrt(query.shape[-1])
+    mistakes = [(weights, "The weights come first: the context should.")]
+    for axis in range(query.ndim - 1):
+        by = 1 / math.sqrt(query.shape[axis])
+        mistakes += [
+            (softmax(scaled, axis=axis) @ value, "The softmax runs over the queries or "
+             "over the batch: which axis are the keys?"),
+            (softmax(scores * by) @ value, "The scale counts another axis than D."),
+        ]  # fmt: skip
+    if query.ndim == 2:
+        mistakes += _wrong_scales(query, key, value)
+        mistakes += _wrong_steps(query, key, value)
+    if wrong := judge(part(0), given, context, mistakes, so_far=so_far):
+        return wrong
+    others = [
+        (scores, "The second thing is the raw scores, not the weights."),
+        (scaled, "The second thing is the scores, not the weights."),
+        (weights.swapaxes(-2, -1), "The weights are transposed: a row is a query."),
+    ]
+    so_far = f"{so_far} The context is right. The weights:".strip()
+    return judge(part(1), given, weights, others, so_far=so_far)
 
 
 def _is_half(weight: float) -> bool:
@@ -161,9 +221,11 @@ def _wrong_steps(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> Mista
     scores = raw / math.sqrt(query.shape[-1])
     e, weights = np.exp(scores), softmax(scores)
     unweighted = "The scores were never made into weights."
+    both = softmax(raw / query.shape[-1], axis=0) @ value
     return [
-        (softmax(scores, axis=0) @ value, "The softmax runs over the queries: each "
-         "query should share out its own weights, over the keys."),
+        (both, "Two bugs are left: one in the scale, one in the softmax."),
+        (softmax(scores, axis=0) @ value, "The softmax runs over the queries: the "
+         "weights of each query, over all keys, should sum to 1."),
         (e / e.sum() @ value, "All weights together sum to 1: each row should."),
         (e @ value, "The exponentials are not divided by their sum yet."),
         (scores @ value, unweighted),

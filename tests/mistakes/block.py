@@ -1,10 +1,15 @@
 """The checks of chapter 6: each usual mistake is made, and must be named."""
 
 import math
+from functools import partial
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from attention_lib.block import TinyBlock
+from attention_lib.masks import causal_mask
 
 ATTENTION, MLP, NORMS = 1_049_088, 2_099_712, 2_048
 BLOCK = ATTENTION + MLP + NORMS
@@ -31,6 +36,11 @@ def centred(x):
 
 def deviation(x):
     return x.std(-1, correction=0, keepdim=True)
+
+
+def norm_of_four(x, weight, bias):
+    y = x - x.sum(-1, keepdim=True) / 4
+    return y / (y.square().sum(-1, keepdim=True) / 4 + 1e-5).sqrt() * weight + bias
 
 
 def norm_in_place(x, weight, bias):
@@ -81,10 +91,53 @@ def sizes(
     return answer
 
 
+def sizes_with_one_norm(blocks, x, mask):
+    for each in blocks:
+        each.feed_forward_norm = each.attention_norm
+    return sizes()(blocks, x, mask)
+
+
 def sizes_in_place(blocks, x, mask):
     result = sizes()(blocks, x, mask)
     x += 1
     return result
+
+
+def tiny(pre, post=None):
+    """A block whose ``forward`` is a formula of attend, think, norms, drop and x."""
+
+    class Block(TinyBlock):
+        def forward(self, x, mask=None, *, causal=False):
+            def attend(h, mask=mask, causal=causal):
+                return self.attention(h, mask, causal=causal)
+
+            parts = attend, self.feed_forward, self.attention_norm
+            formula = pre if self.norm == "pre" else post or right_post
+            return formula(*parts, self.feed_forward_norm, self.dropout, x)
+
+    return Block
+
+
+def right_pre(a, t, n, m, d, x):
+    x = x + d(a(n(x)))
+    return x + d(t(m(x)))
+
+
+def right_post(a, t, n, m, d, x):
+    x = n(x + d(a(x)))
+    return m(x + d(t(x)))
+
+
+def tiny_post(formula):
+    return tiny(right_pre, formula)
+
+
+def tiny_with(drop):
+    """A right block, with another way to drop: ``drop(h, d)``."""
+    return tiny(
+        lambda a, t, n, m, d, x: right_pre(a, t, n, m, lambda h: drop(h, d), x),
+        lambda a, t, n, m, d, x: right_post(a, t, n, m, lambda h: drop(h, d), x),
+    )
 
 
 MISTAKES = {
@@ -128,18 +181,8 @@ MISTAKES = {
         ),
         (norm_for_three_axes, "For a single token, (4,): Your code raised"),
         (norm_in_place, "changes its input"),
-    ],
-    "gelu": [
-        (lambda x: F.gelu(x, approximate="tanh"), "approximation by tanh"),
-        (lambda x: x * (1.702 * x).sigmoid(), "approximation by a sigmoid"),
-        (F.silu, "called SiLU"),
-        (F.relu, "That is ReLU"),
-        (lambda x: x / 2 * (1 + x.erf()), "What is x divided by, inside erf"),
-        (lambda x: x / 2 * (1 + (x / 2).erf()), "divided by the root of 2"),
-        (lambda x: x / 2 * (x / 2**0.5).erf(), "The 1 is missing"),
-        (lambda x: x * (x / 2**0.5).erf(), "erf lies between -1 and 1"),
-        (lambda x: x * (1 + (x / 2**0.5).erf()), "Twice too large"),
-        (lambda x: torch.special.ndtr(x), "what does it multiply"),
+        (lambda x, w, b: norm()(x, w.abs(), b), "look at [0, 0, "),
+        (norm_of_four, "For (1, 2, 3, 5): The shape is right"),
     ],
     "pre_norm": [
         (
@@ -166,13 +209,52 @@ MISTAKES = {
         (block(lambda a, t, n, m, x: second(a(n(x)), t, m)), "The first plus sign is"),
         (block(lambda a, t, n, m, x: t(m(x + a(n(x))))), "second plus sign is missing"),
         (block(lambda a, t, n, m, x: x + a(n(x))), "The MLP is missing"),
+        (block(lambda a, t, n, m, x: pre(a, t, m, n, x)), "norms have changed places"),
+        (block(lambda a, t, n, m, x: pre(t, a, m, n, x)), "Attention comes first"),
         (
             block(lambda a, t, n, m, x: pre(a, t, n, m, x.mul_(1)) + x.add_(1) * 0),
             "changes its input",
         ),
     ],
+    "tiny_block": [
+        (tiny(right_post), "That is post-norm"),
+        (tiny_post(right_pre), "For post-norm: That is pre-norm"),
+        (tiny(lambda a, *rest: right_pre(lambda h: a(h, None), *rest)), "The mask is"),
+        (
+            tiny(lambda a, *rest: right_pre(lambda h: a(h, causal=False), *rest)),
+            "`causal` is not passed on",
+        ),
+        (
+            tiny_post(lambda a, *rest: right_post(lambda h: a(h, None), *rest)),
+            "For post-norm: The mask is not",
+        ),
+        (tiny(lambda a, t, n, m, d, x: x + n(a(x)) + m(t(x + n(a(x))))), "on what is"),
+        (tiny(lambda a, t, n, m, d, x: x + a(n(x)) + t(m(x))), "attention has written"),
+        (tiny(lambda a, t, n, m, d, x: right_pre(a, t, n, n, d, x)), "used twice"),
+        (tiny_post(lambda a, t, n, m, d, x: (y := x + a(x)) + t(y)), "no norm left"),
+        (tiny_post(lambda a, t, n, m, d, x: (y := n(x + a(x))) + t(y)), "second norm"),
+        (tiny_post(lambda a, t, n, m, d, x: m((y := x + a(x)) + t(y))), "first norm"),
+        (tiny_post(lambda a, t, n, m, d, x: right_post(a, t, n, n, d, x)), "same norm"),
+        (tiny_post(lambda a, t, n, m, d, x: m(n(x + a(x)) + t(x))), "must read what"),
+        (tiny_post(lambda a, t, n, m, d, x: m(t(n(x + a(x))))), "second plus sign"),
+        (tiny_post(lambda a, t, n, m, d, x: n(x + a(x))), "The MLP is missing"),
+        (tiny_with(lambda h, d: h), "should pass unchanged; yours: 0.00"),
+        (
+            tiny(lambda a, t, n, m, d, x: (y := x + d(a(n(x)))) + t(m(y))),
+            "should pass unchanged; yours: 0.00",
+        ),
+        (tiny_with(lambda h, d: d(d(h))), "what each layer adds, once"),
+        (tiny(lambda a, t, n, m, d, x: d((y := d(x + a(n(x)))) + t(m(y)))), "itself"),
+        (
+            tiny_with(lambda h, d: F.dropout(h, d.p)),
+            "In evaluation nothing",
+        ),
+        (tiny_post(lambda *given: None), "your code gives nothing back"),
+        (lambda d_model, num_heads: nn.Linear, "Your function returns a type"),
+    ],
     "write_sizes": [
         (sizes(mask_used=False), "The mask is not used"),
+        (sizes_with_one_norm, "look at [0, 1] first"),
         (sizes(norms=False), "reads the normalised stream"),
         (sizes(mlp_first=True), "after attention has written to it"),
         (sizes(add=False), "the stream must grow"),
@@ -192,18 +274,68 @@ MISTAKES = {
 # What is right, in the book's way and in others.
 
 
-def norm_by_torch(x, weight, bias):
-    return F.layer_norm(x, x.shape[-1:], weight, bias)
+def moments(x):
+    return (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2
 
 
-def gelu_by_distribution(x):
-    return x * torch.distributions.Normal(0, 1).cdf(x)
+def mean_square(y):
+    return torch.einsum("...m,...m->...", y, y)[..., None] / y.shape[-1]
+
+
+def norm_by_var_mean(x, weight, bias):
+    variance, mean = torch.var_mean(x, dim=-1, unbiased=False, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + 1e-5) * weight + bias
+
+
+def norm_by_rows(x, weight, bias):
+    rows = [norm()(row, weight, bias) for row in x.reshape(-1, x.shape[-1])]
+    return torch.stack(rows).view_as(x)
 
 
 def block_by_module(attend, think, norm_1, norm_2, x):
     for norm, layer in [(norm_1, attend), (norm_2, think)]:
         x = x + layer(norm(x))
     return x
+
+
+def block_in_place(attend, think, norm_1, norm_2, x):
+    x = x.clone()
+    x += attend(norm_1(x))
+    x += think(norm_2(x))
+    return x
+
+
+class ByLoop(TinyBlock):
+    def forward(self, x, mask=None, *, causal=False):
+        attend = partial(self.attention, mask=mask, causal=causal)
+        layers = [attend, self.feed_forward]
+        norms = [self.attention_norm, self.feed_forward_norm]
+        for layer, norm in zip(layers, norms, strict=True):
+            if self.norm == "pre":
+                x = x + self.dropout(layer(norm(x)))
+            else:
+                x = norm(x + self.dropout(layer(x)))
+        return x
+
+
+class ByMask(TinyBlock):
+    """Makes a mask of ``causal`` itself."""
+
+    def forward(self, x, mask=None, *, causal=False):
+        if causal:
+            past = causal_mask(x.shape[1])
+            mask = past if mask is None else mask & past
+        before = [self.attention_norm, self.feed_forward_norm]
+        after = [nn.Identity(), nn.Identity()]
+        if self.norm == "post":
+            before, after = after, before
+        x = after[0](x + self.dropout(self.attention(before[0](x), mask)))
+        return after[1](x + self.dropout(self.feed_forward(before[1](x))))
+
+
+class Positional(TinyBlock):
+    def forward(self, stream=None, mask=None, causal=False):
+        return super().forward(stream, mask=mask, causal=causal)
 
 
 def sizes_by_hooks(blocks, x, mask):
@@ -216,26 +348,92 @@ def sizes_by_hooks(blocks, x, mask):
     return torch.stack([h.square().sum(-1).sqrt().mean() for h in written]).view(-1, 2)
 
 
+def sizes_by_difference(blocks, x, mask):
+    rows = []
+    for each in blocks:
+        half = x + each.attention(each.attention_norm(x), mask)
+        whole = each(x, mask)
+        rows.append([part.norm(dim=2).mean() for part in (half - x, whole - half)])
+        x = whole
+    return torch.tensor(rows)
+
+
+def sizes_in_a_table(blocks, x, mask):
+    table = torch.zeros(len(blocks), 2)
+    for row, each in zip(table, blocks, strict=True):
+        for i, (norm, layer) in enumerate(
+            [
+                (each.attention_norm, partial(each.attention, mask=mask)),
+                (each.feed_forward_norm, each.feed_forward),
+            ]
+        ):
+            added = layer(norm(x))
+            row[i] = added.norm(dim=-1).mean()
+            x = x + added
+    return table
+
+
 RIGHT = {
     "block_parameters": [
         BLOCK,
+        float(BLOCK),
+        np.int64(BLOCK),
+        np.array(BLOCK),
         torch.tensor(BLOCK),
+        torch.tensor(float(BLOCK), dtype=torch.float64),
+        12 * 512**2 + 10 * 512,
+        sum(p.numel() for p in TinyBlock(512, 8).parameters()),
+        len(nn.utils.parameters_to_vector(TinyBlock(512, 8).parameters())),
+        sum(math.prod(p.shape) for p in TinyBlock(512, 8).state_dict().values()),
     ],
     "layer_norm": [
         norm(),
-        norm_by_torch,
-    ],
-    "gelu": [
-        F.gelu,
-        nn.GELU(),
-        gelu_by_distribution,
+        norm_by_var_mean,
+        norm_by_rows,
+        lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
+        lambda x, w, b: torch.layer_norm(x, w.shape) * w + b,
+        lambda x, w, b: centred(x) * (moments(x) + 1e-5).rsqrt() * w + b,
+        lambda x, w, b: centred(x) / (mean_square(centred(x)) + 1e-5).sqrt() * w + b,
+        lambda x, w, b: b.addcmul(centred(x) / (deviation(x) ** 2 + 1e-5) ** 0.5, w),
+        lambda x, w, b: norm()(x.double(), w.double(), b.double()).to(x.dtype),
+        lambda x, w, b: torch.nn.functional.rms_norm(centred(x), w.shape, w, 1e-5) + b,
     ],
     "pre_norm": [
         pre,
         block_by_module,
+        block_in_place,
+        lambda a, t, n, m, x: second(x.add(a(n(x))), t, m),
+        lambda a, t, n, m, x: x + a(n(x)) + t(m(x + a(n(x)))),
+        lambda a, t, n, m, x: (y := a(n(x)) + x) + t(m(y)),
+        lambda a, t, n, m, x: torch.stack([y := x + a(n(x)), t(m(y))]).sum(0),
+        lambda a, t, n, m, x: sum([x, f := a(n(x)), t(m(x + f))]),
+        lambda a, t, n, m, x: torch.add(y := torch.add(x, a(n(x))), t(m(y))),
+        lambda *parts: pre(*parts[:4], x=parts[4].clone()),
+    ],
+    "tiny_block": [
+        TinyBlock,
+        tiny(right_pre),
+        tiny(lambda a, t, n, m, d, x: x + (h := d(a(n(x)))) + d(t(m(x + h)))),
+        tiny_post(lambda a, t, n, m, d, x: m((h := n(d(a(x)) + x)) + d(t(h)))),
+        tiny(lambda a, t, n, m, d, x: block_by_module(
+            lambda h: d(a(h)), lambda h: d(t(h)), n, m, x)),
+        tiny_with(lambda h, d: F.dropout(h, d.p, d.training)),
+        tiny_with(lambda h, d: h * ((d.p < torch.rand_like(h)) / (1 - d.p) if d.training
+                                    else 1)),
+        ByLoop,
+        ByMask,
+        Positional,
     ],
     "write_sizes": [
         sizes(),
         sizes_by_hooks,
+        sizes_by_difference,
+        sizes_in_a_table,
+        lambda *given: torch.tensor(sizes()(*given).tolist()),
+        lambda *given: sizes()(*given).float(),
+        lambda *given: sizes_by_difference(*given).T.contiguous().T,
+        sizes(length=lambda h: h.square().sum(dim=2).sqrt().mean()),
+        sizes(length=lambda h: h.flatten(0, 1).norm(dim=1).mean()),
+        sizes(length=lambda h: sum(row.norm() for text in h for row in text) / 8),
     ],
-}
+}  # fmt: skip

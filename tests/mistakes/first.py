@@ -5,8 +5,15 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from attention_lib import causal_mask, padding_mask
+from attention_lib import (
+    SelfAttention,
+    attention_weights,
+    causal_mask,
+    padding_mask,
+    scaled_dot_product_attention,
+)
 from attention_lib.toy import attention, softmax
 
 # What readers write. Each function is named in MISTAKES with the words it must meet.
@@ -124,6 +131,61 @@ def finder_silent_at(place):
     return lambda function, x: None if next(asked) == place else True
 
 
+def both(by=6**-0.5, axis=-1, mixed=None, give=lambda c, w, s: (c, w)):
+    """Attention for a batch in NumPy, with one step another."""
+
+    def answer(query, key, value):
+        scores = query @ key.swapaxes(-2, -1) * (by(query) if callable(by) else by)
+        weights = softmax(scores, axis=axis)
+        return give(weights @ (value if mixed is None else key), weights, scores)
+
+    return answer
+
+
+def module(by=lambda x, q, v: q.shape[-1], drop="weights", bias=False, **options):
+    """A class of a head in torch, with one step another."""
+    names = options.get("names", ["q_proj", "k_proj", "v_proj"])
+
+    class Head(nn.Module):
+        def __init__(self, d_model, head_dim, dropout=0.0):
+            super().__init__()
+            for name in names:
+                setattr(self, name, nn.Linear(d_model, head_dim, bias=bias))
+            self.drop = nn.Dropout(dropout)
+
+        def forward(self, x):
+            query, key, value = (getattr(self, name)(x) for name in names)
+            scores = query @ key.mT / by(x, query, value) ** 0.5
+            if drop == "scores":
+                scores = self.drop(scores)
+            weights = scores.softmax(options.get("dim", -1))
+            if drop == "weights":
+                weights = self.drop(weights)
+            if drop == "function":
+                weights = F.dropout(weights, self.drop.p, self.training)
+            if drop == "always":
+                weights = F.dropout(weights, self.drop.p)
+            if drop == "kept":  # what is kept is not enlarged
+                weights = weights * (self.drop(torch.ones_like(weights)) > 0)
+            if drop == "values":
+                value = self.drop(value)
+            context = weights @ (x if options.get("mixed") else value)
+            if options.get("cut"):
+                context = context.detach() + 0 * context.sum()
+            context = self.drop(context) if drop == "mix" else context
+            return (context, weights) if options.get("two") else context
+
+    return Head
+
+
+class HalfWritten(nn.Module):
+    def __init__(self, d_model, head_dim, dropout=0.0):
+        super().__init__()
+        ...
+
+    def forward(self, x): ...
+
+
 MISTAKES = {
     "temperature": [
         (0, "above 0, not 0"),
@@ -166,6 +228,7 @@ MISTAKES = {
         (lambda x: stable(x) + np.eye(3)[2], "look at [0, 2] first"),
     ],
     "attention": [
+        (attend(1 / 6, lambda s: softmax(s, axis=0)), "Two bugs are left: one in the"),
         (attend(by=1), "not scaled: see"),
         (attend(by=1 / 6), "divided by D"),
         (attend(by=6), "multiplied by D"),
@@ -187,7 +250,37 @@ MISTAKES = {
         (lambda q, k, v: q @ k, "raised ValueError in `"),
         (lambda q, k: q @ k.T, "raised TypeError: "),
     ],
+    "batched_attention": [
+        (both(give=lambda c, w, s: (w, c)), "The weights come first"),
+        (both(give=lambda c, w, s: c), "returns a ndarray: two things"),
+        (both(give=lambda c, w, s: (c, w, s)), "returns a tuple: two things"),
+        (both(give=lambda c, w, s: (c, s * 6**0.5)), "The second thing is the raw"),
+        (both(give=lambda c, w, s: (c, s)), "The second thing is the scores"),
+        (both(give=lambda c, w, s: (c, w.swapaxes(-2, -1))), "weights are transposed"),
+        (both(give=lambda c, w, s: (c, w + 1)), "The context is right. The weights:"),
+        (both(axis=0), "The softmax runs over the queries"),
+        (both(axis=1), "For a batch of two: The softmax runs over the queries"),
+        (
+            lambda *qkv: both(axis=1 if qkv[0].ndim > 3 else -1)(*qkv),
+            "For two axes in front: The softmax runs over",
+        ),
+        (both(by=lambda q: len(q) ** -0.5), "The scale counts another"),
+        (both(by=lambda q: q.shape[1] ** -0.5), "a batch of two: The scale counts ano"),
+        (both(by=1), "not scaled: see"),
+        (both(by=1 / 6), "divided by D"),
+        (both(mixed="key"), "keys are mixed"),
+        (lambda q, k, v: (softmax(q @ k.T / 6**0.5) @ v, 0), "weights: Your function"),
+        (
+            lambda q, k, v: (
+                both()(q, k.T.swapaxes(0, -1), v) if q.ndim < 3 else q @ k.T
+            ),
+            "For a batch of two: Your code raised ValueError",
+        ),
+    ],
     "head_width": [
+        (1000, "At width 1000"),
+        (512, "At width 512"),
+        (5.66, "wrong way"),
         (32, "32 is the deviation"),
         (32**0.5, "wrong way"),
         (16, "Half of 32"),
@@ -238,6 +331,7 @@ MISTAKES = {
         (head(by=1), "not scaled at all"),
         (head(by=1 / 5), "The scale is the width"),
         (head(by=5**0.5), "multiplied by the root"),
+        (head(by=7**-0.5), "takes the width of the values"),
         (head(by=3**-0.5), "takes the length"),
         (head(mixed="q"), "queries are mixed"),
         (head(mixed="k"), "keys are mixed"),
@@ -250,6 +344,27 @@ MISTAKES = {
         (head(dim=None), "never made into weights"),
         (lambda x, q, k, v: (x @ q @ (x @ k).mT / 5**0.5).softmax(-1), "the weights"),
         (lambda x, q, k, v: (head()(x, q, k, v), x), "returns 2 things"),
+    ],
+    "self_attention": [
+        (module(by=lambda x, q, v: 1), "not scaled at all"),
+        (module(by=lambda x, q, v: x.shape[-1]), "the scale takes the input's width"),
+        (module(by=lambda x, q, v: q.shape[-1] ** 2), "it is its root that counts"),
+        (module(by=lambda x, q, v: x.shape[1]), "takes the length"),
+        (module(dim=1), "over the queries"),
+        (module(mixed=True), "the input is mixed"),
+        (module(names=["k_proj", "q_proj", "v_proj"]), "changed places"),
+        (module(bias=True), "without biases. It owns: q_proj.weight (5, 6), q_proj.b"),
+        (module(names=["query", "key", "value"]), "It owns: query.weight (5, 6)"),
+        (lambda d, h, p: nn.Identity(), "It owns: nothing"),
+        (lambda d, h, p: 3, "returns a int: give the class itself"),
+        (module(cut=True), "no gradient reaches"),
+        (module(two=True), "returns 2 things"),
+        (module(drop="always"), "In evaluation it still drops"),
+        (module(drop=None), "each row of weights still sums to 1"),
+        (module(drop="scores"), "each row of weights still sums to 1"),
+        (module(drop="mix"), "numbers of the values or of the mix"),
+        (module(drop="values"), "numbers of the values or of the mix"),
+        (module(drop="kept"), "rows sum to 0.5 on average"),
     ],
     "causal_mask": [
         (lambda q, k: causal_mask(q, k).T, "triangle flipped"),
@@ -388,39 +503,139 @@ def finder_as_tensor(function, x):
     return torch.tensor(finder(range(4), before, by=APART)(function, x))
 
 
+def attention_by_rows(query, key, value):
+    rows = [softmax(key @ one / math.sqrt(len(one))) @ value for one in query]
+    return np.array(rows)
+
+
+def linear_by_module(x, w, b):
+    layer = nn.Linear(*w.shape[::-1], dtype=x.dtype)
+    layer.load_state_dict({"weight": w, "bias": b})
+    return layer(x)
+
+
+def head_by_texts(x, w_q, w_k, w_v):
+    by = 1 / math.sqrt(w_q.shape[1])
+    return torch.stack([((t @ w_q @ w_k.T @ t.T) * by).softmax(1) @ t @ w_v for t in x])
+
+
+class HeadBySDPA(module()):
+    def forward(self, x):
+        named = [getattr(self, f"{name}_proj")(x) for name in "qkv"]
+        p = self.drop.p if self.training else 0.0
+        return F.scaled_dot_product_attention(*named, dropout_p=p)
+
+
+class HeadByLibrary(nn.Module):
+    def __new__(cls, d_model, head_dim, dropout=0.0):
+        return SelfAttention(d_model, head_dim, dropout=dropout)
+
+
+class HeadByHand(module()):
+    def forward(self, x):
+        scores = torch.einsum("btd,bsd->bts", self.q_proj(x), self.k_proj(x))
+        e = (scores / self.q_proj.out_features**0.5).exp()
+        weights = e / e.sum(-1, keepdim=True)
+        if self.training and self.drop.p:
+            keep = 1 - self.drop.p
+            weights = weights * torch.bernoulli(torch.full_like(weights, keep)) / keep
+        return torch.einsum("bts,bsd->btd", weights, self.v_proj(x))
+
+
+def as_numbers(right):
+    kinds = [int, float, np.int64, np.float32, np.float64, np.array, torch.tensor]
+    return [kind(right) for kind in kinds]
+
+
 RIGHT = {
     "temperature": [
-        3.7,
-        np.float32(3.72),
+        *(3.7, 3.705, 3.71, 3.715, 3.72, np.float32(3.72), np.float64(3.71)),
+        *(np.array(3.71), torch.tensor(3.71), 26 / 7),
     ],
-    "head_width": [
-        1024,
-        32.0**2,
-    ],
+    "head_width": [*as_numbers(1024), 32.0**2, 2**10, 32 * 32],
     "softmax": [
         stable,
         softmax,
         softmax_by_rows,
         lambda x: np.exp(x - np.logaddexp.reduce(x, 1)[:, None]),
+        lambda x: np.apply_along_axis(softmax, -1, x),
+        lambda x: np.stack([stable(row) for row in x]),
+        lambda x: torch.from_numpy(x).softmax(-1).numpy(),
+        lambda x: shares(np.exp2(np.log2(np.e) * (x - x.max(1, keepdims=True)))),
+        lambda x: 1 / np.exp(x[:, None, :] - x[:, :, None]).sum(-1),
+        lambda x: (lambda e: (e / e.sum(0)).T)(np.exp(x.T - x.max(1))),
     ],
     "attention": [
         attend(),
         attention_by_torch,
+        attention_by_rows,
         lambda *qkv: attention(*qkv)[0].astype(np.float32),
+        lambda *qkv: both()(*qkv)[0],
+        lambda q, k, v: softmax(q / 6**0.5 @ k.T) @ v,
+        lambda q, k, v: softmax(np.inner(q, k), temperature=6**0.5).dot(v),
+        lambda q, k, v: (v.T @ softmax(k @ q.T / 6**0.5, axis=0)).T,
+        lambda q, k, v: np.tensordot(stable(q @ k.T / np.sqrt(6)), v, axes=1),
+        lambda q, k, v: naive(np.einsum("qd,kd->qk", q, k) * 6**-0.5) @ v,
+    ],
+    "batched_attention": [
+        attention,
+        both(),
+        both(give=lambda c, w, s: [c, w]),
+        both(give=lambda c, w, s: (c.astype(np.float32), w)),
+        both(by=lambda q: 1 / np.sqrt(q.shape[-1])),
+        lambda q, k, v: (both()(q, k, v)[0], both()(q, k, v)[1]),
+        lambda q, k, v: attention(q, k, v, scale=6**-0.5),
+        lambda q, k, v: (lambda w: (w @ v, w))(
+            naive(np.einsum("...qd,...kd->...qk", q, k) / 6**0.5)
+        ),
+        lambda q, k, v: (lambda w: (np.einsum("...qk,...kv->...qv", w, v), w))(
+            stable(q @ np.moveaxis(k, -1, -2) / math.sqrt(q.shape[-1]))
+        ),
+        lambda q, k, v: (lambda w: (w @ v, w))(
+            softmax((q[..., :, None, :] * k[..., None, :, :]).sum(-1) / 6**0.5)
+        ),
     ],
     "linear": [
         F.linear,
+        linear_by_module,
         lambda x, w, b: torch.einsum("...i,oi->...o", x, w) + b,
+        lambda x, w, b: torch.einsum("...i,io->...o", x, w.T).add(b),
         lambda x, w, b: (x[..., None, :] * w).sum(-1) + b,
+        lambda x, w, b: x.matmul(w.t()) + b,
+        lambda x, w, b: b + (w @ x[..., None])[..., 0],
+        lambda x, w, b: torch.tensordot(x, w, ([-1], [1])) + b,
+        lambda x, w, b: torch.inner(x, w) + b,
+        lambda x, w, b: torch.stack([x @ row for row in w], dim=-1) + b,
     ],
     "parameter_count": [
+        *as_numbers(147648),
         3 * (768 * 64 + 64),
-        torch.tensor(147648),
+        3 * 769 * 64,
+        sum(p.numel() for p in SelfAttention(768, 64, qkv_bias=True).parameters()),
     ],
     "head": [
         head(),
         head_by_torch,
+        head_by_texts,
         lambda *given: torch.nn.Parameter(head()(*given)),
+        lambda x, q, k, v: head()(x, q, k, torch.eye(6)) @ v,
+        lambda x, q, k, v: head(by=1)(x, q * 5**-0.5, k, v),
+        lambda x, q, k, v: head(by=5**-0.25)(x, q, k * 5**-0.25, v),
+        lambda x, q, k, v: scaled_dot_product_attention(x @ q, x @ k, x @ v),
+        lambda x, q, k, v: attention_weights(x @ q, x @ k) @ x @ v,
+        lambda x, q, k, v: (x @ q @ k.T @ x.mT / 5**0.5).softmax(2) @ (x @ v),
+    ],
+    "self_attention": [
+        module(),
+        HeadBySDPA,
+        HeadByLibrary,
+        HeadByHand,
+        module(drop="function"),
+        module(dim=2),
+        module(by=lambda x, q, v: float(q.size(2))),
+        module(drop="function", dim=2),
+        lambda *sizes: HeadBySDPA(*sizes),
+        lambda d_model, head_dim, dropout=0.0: HeadByHand(d_model, head_dim, dropout),
     ],
     "causal_mask": [
         causal_mask,

@@ -1,8 +1,11 @@
 """The checks of chapter 4: each usual mistake is made, and must be named."""
 
+import math
+
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from attention_lib.masks import causal_mask, sliding_window_mask
 from attention_lib.multi_head import merge_heads, split_heads
@@ -20,25 +23,36 @@ def by_token(x, num_heads):
 
 
 def apart(x, num_heads):
-    return x.unflatten(-1, (-1, num_heads))
+    return x.unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)
 
 
 def view_back(context):
-    batch, _, length, _ = context.shape
-    return context.reshape(batch, length, -1)
+    return context.reshape(len(context), context.shape[2], -1)
 
 
-def layer(cut=split_heads, join=merge_heads, by=None, swapped=False, mixed=True):
+def with_axis(mask):
+    return mask[:, None] if mask.ndim == 3 else mask
+
+
+def hide(scores, mask, low=-math.inf):
+    return scores.masked_fill(~mask, low)
+
+
+def layer(
+    cut=split_heads, join=merge_heads, by=None, swapped=False, mixed=True,
+    soft=lambda scores: scores.softmax(dim=-1), axis=with_axis, hide=hide,
+):  # fmt: skip
     """Multi-head attention; ``by`` says whose root divides the scores."""
 
-    def answer(x, w_q, w_k, w_v, w_o, num_heads):
+    def answer(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
         query, key, value = (cut(x @ w, num_heads) for w in (w_q, w_k, w_v))
         if swapped:
             query, key = key, query
-        widths = {"input": x.shape[-1], "inner": len(w_o), "none": 1}
-        width = widths.get(by, query.shape[-1])
-        weights = (query @ key.mT / width**0.5).softmax(dim=-1)
-        found = join(weights @ value)
+        widths = {"input": x.shape[-1], "inner": len(w_o), None: query.shape[-1]}
+        scores = query @ key.mT / widths.get(by, by) ** 0.5
+        if mask is not None:
+            scores = hide(scores, axis(mask))
+        found = join(soft(scores) @ value)
         return found @ w_o if mixed else found
 
     return answer
@@ -61,16 +75,75 @@ def printing(*given):
     return layer()(*given)
 
 
+def built(answer=None, *, bias=False, width=None, **steps):
+    """A class of multi-head attention, which computes as a function of the above."""
+    answer = answer or layer(**steps)
+
+    class Built(nn.Module):
+        def __init__(self, d_model, num_heads):
+            super().__init__()
+            self.num_heads = num_heads
+            for name in ("q_proj", "k_proj", "v_proj"):
+                setattr(self, name, nn.Linear(d_model, width or d_model, bias=bias))
+            self.out_proj = nn.Linear(width or d_model, d_model)
+
+        def forward(self, x, mask=None):
+            layers = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
+            weights = (own.weight.T for own in layers)
+            return answer(x, *weights, self.num_heads, mask) + self.out_proj.bias
+
+    return Built
+
+
+class PlainList(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.layers = [nn.Linear(d_model, d_model, bias=False) for _ in range(4)]
+
+    def forward(self, x, mask=None):
+        return x
+
+
+class Normed(built()):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.norm = nn.LayerNorm(d_model)
+
+
+class Detached(built()):
+    def forward(self, x, mask=None):
+        return super().forward(x, mask).detach()
+
+
+class WithoutBias(built()):
+    def forward(self, x, mask=None):
+        return super().forward(x, mask) - self.out_proj.bias
+
+
+def without_gradient(x, w_q, *rest):
+    return layer()(x, w_q.detach(), *rest)
+
+
+def masked_late(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    shown = 1 if mask is None else with_axis(mask)
+    late = layer(soft=lambda scores: scores.softmax(dim=-1) * shown)
+    return late(x, w_q, w_k, w_v, w_o, num_heads)
+
+
+def for_padding_only(mask):
+    return mask[:, None] if mask.ndim == 3 and mask.shape[1] == 1 else mask
+
+
 def pruned(found, w_o, keep):
     return merge_heads(found * torch.tensor(keep)[:, None, None]) @ w_o
 
 
-def without_return_if_none(found, w_o, keep):
-    return pruned(found, w_o, keep) if any(keep) else None
-
-
 def windows(length, widths, of=sliding_window_mask):
     return torch.stack([of(length, width) for width in widths])[None]
+
+
+def future(length, width):
+    return sliding_window_mask(length, width).mT
 
 
 # What a message of these checks must not hold, for it would give a solution away.
@@ -90,26 +163,44 @@ MISTAKES = {
         (813668, "goes from 512 to the inner width"),
         (7, "Not that many: list"),
     ],
-    "split_heads": [
-        (view_alone, "a view alone moves"),
-        (by_token, "do not stand before the tokens"),
-        (lambda x, h: apart(x, h).permute(0, 3, 1, 2), "be neighbours"),
-        (apart, "The heads are the last axis"),
-        (lambda x, h: split_heads(x, h).mT, "Tokens and features have"),
-        (lambda x, h: by_token(x, h).transpose(0, 2), "batch and the heads"),
-        (lambda x, h: split_heads(x, h).transpose(0, 1), "before the batch"),
-        (lambda x, h: split_heads(x, h) if h > 1 else x, "For a single one: The shape"),
-        (lambda x, h: (split_heads(x, h), x), "returns 2 things"),
+    "multi_head_layer": [
+        (built()(6, 3), "Give the class itself"),
+        (lambda d_model, num_heads: "a layer", "returns a str: a layer is wanted"),
+        (PlainList, "no parameter q_proj.weight"),
+        (built(bias=True), "Too many parameters: q_proj.bias"),
+        (Normed, "Too many parameters: norm.weight"),
+        (built(width=12), "q_proj.weight is (12, 6); it must be (6, 6)"),
+        (built(cut=view_alone, join=view_back), "mixed, and on the way back"),
+        (built(cut=view_alone), "mixed: a view alone moves"),
+        (built(join=view_back), "The way there is right; but on the way back"),
+        (built(cut=apart), "The shape is right, the content is not"),
+        (built(by="input"), "width that is not the head's"),
+        (built(by=2), "For two of width 4: The shape is right"),
+        (built(by=1), "The scores are not scaled"),
+        (built(soft=lambda scores: scores.softmax(dim=-2)), "the content is not"),
+        (built(soft=lambda scores: scores.softmax(dim=1)), "the content is not"),
+        (built(cut=lambda x, heads: split_heads(x, 1)), "one wide head, not several"),
+        (built(cut=lambda x, heads: split_heads(x, 3)), "4: Your code raised Value"),
+        (built(mixed=False), "what mixes it?"),
+        (WithoutBias, "bias of the output projection is missing"),
+        (built(hide=lambda scores, mask: scores), "The mask changes nothing"),
+        (built(hide=lambda scores, mask: hide(scores, ~mask)), "True means blocked"),
+        (built(hide=lambda s, m: hide(s, ~m, -1e9)), "(Q, K): True means blocked"),
+        (built(axis=lambda mask: mask), "(B, 1, K): The texts stand where the heads"),
+        (built(axis=for_padding_only), "(B, Q, K): The texts stand where the heads"),
+        (built(masked_late), "The mask acts after the softmax"),
+        (Detached, "no gradient reaches"),
+        (built(without_gradient), "no gradient reaches q_proj.weight"),
     ],
     "multi_head": [
         (layer(view_alone, view_back, "input"), "mixed, and the scale takes"),
         (layer(view_alone, view_back), "mixed: a view alone moves nothing"),
         (layer(view_alone, by="input"), "heads are mixed, and the scale"),
         (layer(view_alone), "mixed: a view alone moves nothing"),
-        (layer(join=view_back, by="input"), "One step is right; but on the"),
-        (layer(join=view_back), "Nearly: on the way back"),
-        (layer(by="input"), "One bug is left: the scale."),
-        (layer(by="none"), "The scores are not scaled"),
+        (layer(join=view_back, by="input"), "The way there is right; but on the"),
+        (layer(join=view_back), "right; but on the way back, tokens and heads"),
+        (layer(by="input"), "The heads are right; but the scale"),
+        (layer(by=1), "The scores are not scaled"),
         (
             lambda *given: layer(by="inner" if len(given[4]) > 6 else None)(*given),
             "For wider ones: The scale takes the width of all heads together",
@@ -118,30 +209,42 @@ MISTAKES = {
         (layer(mixed=False), "what mixes it?"),
         (layer(swapped=True), "Queries and keys have changed"),
         (cut_by_the_input, "the input. For wider ones: Your code raised RuntimeError"),
-        (printing, "One bug is left: it prints"),
+        (printing, "but your function prints"),
     ],
     "pruned": [
         (lambda f, w, keep: merge_heads(f) @ w, "No head is left out"),
         (lambda f, w, keep: pruned(f, w, [not k for k in keep]), "heads to keep"),
         (lambda f, w, keep: pruned(f, w, keep) / 3, "This averages"),
+        (lambda f, w, keep: pruned(f, w, keep) / sum(keep), "This averages"),
         (lambda f, w, keep: pruned(f, torch.eye(12), keep), "side by side: what"),
         (
             lambda f, w, keep: view_back(f * torch.tensor(keep)[:, None, None]) @ w,
             "which axes change",
         ),
         (lambda f, w, keep: f[:, torch.tensor(keep)].sum(1), "has its own block"),
-        (without_return_if_none, "With none kept: your code gives nothing back"),
+        (lambda f, w, keep: pruned(f, w, [True, False, True]), "With one kept: "),
+        (lambda f, w, keep: merge_heads(f[:, keep]) @ w[: 4 * sum(keep)], "content"),
+        (lambda f, w, keep: merge_heads(f[:, keep]) @ w, "Your code raised Runtime"),
+        (lambda f, w, keep: (pruned(f, w, keep), keep), "returns 2 things"),
+        (
+            lambda f, w, keep: f if all(keep) else pruned(f, w, keep),
+            "With all kept: The shape must be (2, 5, 6)",
+        ),
+        (lambda f, w, keep: pruned(f.mul_(2), w / 2, keep), "changes its input"),
     ],
     "head_windows": [
         (lambda n, w: windows(n, w)[0], "axis of the texts is missing"),
         (lambda n, w: windows(n, w)[0][:, None], "where the texts belong"),
         (lambda n, w: ~windows(n, w), "True means blocked"),
-        (lambda n, w: windows(n, w).mT, "what is to come: is the triangle"),
-        (lambda n, w: windows(n, w) | windows(n, w).mT, "in sight as well"),
+        (lambda n, w: windows(n, w, future), "what is to come: is the triangle"),
+        (lambda n, w: windows(n, w) | windows(n, w, future), "can be seen as well"),
         (lambda n, w: windows(n, [k + 1 for k in w]), "one place too many"),
+        (lambda n, w: windows(n, [max(k - 1, 1) for k in w]), "one place too few"),
         (lambda n, w: windows(n, w[::-1]), "in reverse order"),
-        (lambda n, w: causal_mask(n).expand(1, 3, n, n), "the whole past"),
+        (lambda n, w: causal_mask(n).expand(1, len(w), n, n), "the whole past"),
         (lambda n, w: windows(n, w).float(), "must hold True and False"),
+        (lambda n, w: windows(6, [1, 4, 2]), "For two and five: The shape must be"),
+        (lambda n, w: windows(n, w[:1] * len(w)), "the content is not"),
     ],
 }
 
@@ -149,41 +252,177 @@ MISTAKES = {
 # What is right, in the book's way and in others.
 
 
-def split_by_loops(x, num_heads):
+def by_loops(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    heads = zip(*(w.chunk(num_heads, dim=-1) for w in (w_q, w_k, w_v)), strict=True)
+    found = [
+        F.scaled_dot_product_attention(x @ q, x @ k, x @ v, attn_mask=mask)
+        for q, k, v in heads
+    ]
+    return torch.cat(found, dim=-1) @ w_o
+
+
+def by_einsum(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    q, k, v = (by_token(x @ w, num_heads) for w in (w_q, w_k, w_v))  # (B, T, H, D)
+    scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores + torch.where(with_axis(mask), 0.0, -math.inf)
+    found = torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v)
+    return torch.einsum("bqhd,hdm->bqm", found, w_o.unflatten(0, (num_heads, -1)))
+
+
+def by_sums(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    blocks = [w.chunk(num_heads, dim=-1) for w in (w_q, w_k, w_v)]
+    output = 0
+    for q, k, v, o in zip(*blocks, w_o.chunk(num_heads), strict=True):
+        e = ((x @ q) @ (x @ k).transpose(-2, -1) * q.shape[-1] ** -0.5).exp()
+        e = e if mask is None else e * mask
+        output = output + e / e.sum(-1, keepdim=True) @ (x @ v) @ o
+    return output
+
+
+def by_fused_product(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    batch, length, _ = x.shape
+    qkv = (x @ torch.cat([w_q, w_k, w_v], -1)).view(batch, length, 3, num_heads, -1)
+    mask = mask if mask is None else with_axis(mask)
+    found = F.scaled_dot_product_attention(*qkv.permute(2, 0, 3, 1, 4), attn_mask=mask)
+    return found.transpose(1, 2).reshape(batch, length, -1) @ w_o
+
+
+def by_texts(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    masks = mask if mask is not None and mask.ndim == 3 else [mask] * len(x)
+    weights = w_q, w_k, w_v, w_o, num_heads
+    texts = zip(x, masks, strict=True)
+    return torch.cat([layer()(text[None], *weights, own) for text, own in texts])
+
+
+def swapaxes(x, num_heads):
+    return x.reshape(*x.shape[:2], num_heads, -1).swapaxes(1, 2)
+
+
+def by_chunks(x, num_heads):
     return torch.stack(x.chunk(num_heads, dim=-1), dim=1)
 
 
-def layer_by_loops(x, w_q, w_k, w_v, w_o, num_heads):
-    heads = zip(*(w.chunk(num_heads, dim=-1) for w in (w_q, w_k, w_v)), strict=True)
-    found = [F.scaled_dot_product_attention(x @ q, x @ k, x @ v) for q, k, v in heads]
-    return torch.cat(found, dim=-1) @ w_o
+def cat_back(context):
+    return torch.cat(context.unbind(dim=1), dim=-1)
+
+
+WAYS = [
+    layer(),
+    layer(swapaxes),
+    layer(by_chunks),
+    layer(lambda x, heads: by_token(x, heads).permute(0, 2, 1, 3)),
+    layer(join=cat_back),
+    *(by_loops, by_einsum, by_sums, by_fused_product, by_texts),
+]
+
+
+class WithDropoutAndBuffer(built()):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.dropout = nn.Dropout(0.1)
+        self.register_buffer("scale", torch.tensor((d_model // num_heads) ** -0.5))
+
+    def forward(self, x, mask=None):
+        return self.dropout(super().forward(x, mask))
 
 
 def pruned_by_einsum(found, w_o, keep):
     blocks = w_o.unflatten(0, (found.shape[1], -1))
-    kept = torch.tensor(keep, dtype=found.dtype)
-    return torch.einsum("bhtd,hdm,h->btm", found, blocks, kept)
+    chosen = torch.tensor(keep, dtype=found.dtype)
+    return torch.einsum("bhtd,hdm,h->btm", found, blocks, chosen)
+
+
+def pruned_by_filter(found, w_o, keep):
+    d = found.shape[-1]
+    heads = [head for head in range(len(keep)) if keep[head]]
+    return sum(found[:, h] @ w_o[h * d : h * d + d] for h in heads)
+
+
+def pruned_in_a_loop(found, w_o, keep):
+    output = torch.zeros(len(found), found.shape[2], w_o.shape[1], dtype=found.dtype)
+    for number, block in enumerate(w_o.chunk(len(keep))):
+        if keep[number]:
+            output += found[:, number] @ block
+    return output
+
+
+def pruned_in_a_copy(found, w_o, keep):
+    found = found.clone()
+    found[:, ~torch.tensor(keep)] = 0
+    return merge_heads(found) @ w_o
+
+
+def pruned_in_the_weights(found, w_o, keep):
+    rows = torch.tensor(keep).repeat_interleave(found.shape[-1])
+    return merge_heads(found) @ torch.where(rows[:, None], w_o, 0.0)
+
+
+def pruned_rows(found, w_o, keep):
+    rows = torch.tensor(keep).repeat_interleave(found.shape[-1])
+    return merge_heads(found[:, keep]) @ w_o[rows]
+
+
+def pruned_by_matrices(found, w_o, keep):
+    chosen = torch.diag(torch.tensor(keep, dtype=found.dtype))
+    return merge_heads((chosen @ found.transpose(1, 2)).transpose(1, 2)) @ w_o
+
+
+def window(length, width):
+    ones = torch.ones(length, length, dtype=torch.bool)
+    return ones.tril() & ones.triu(1 - width)
+
+
+def by_distance(length, widths):
+    back = torch.arange(length)[:, None] - torch.arange(length)
+    return (back >= 0) & (back < torch.tensor(widths)[None, :, None, None])
+
+
+def by_lists(length, widths):
+    n = range(length)
+    return torch.tensor([[[[0 <= i - j < k for j in n] for i in n] for k in widths]])
+
+
+def by_numpy(n, w):
+    tables = [np.tri(n, dtype=bool) & ~np.tri(n, k=-k, dtype=bool) for k in w]
+    return torch.from_numpy(np.stack(tables)[None])
 
 
 RIGHT = {
     "multi_head_count": [
         3 * (512 * 256 + 256) + 256 * 100 + 100,
-        np.int64(419684),
+        sum([513 * 256] * 3) + 257 * 100,
+        8 * 3 * (512 * 32 + 32) + 256 * 100 + 100,
+        *(kind(419684) for kind in (int, float, np.int64, np.float64, np.float32)),
+        *(kind(419684) for kind in (np.array, torch.tensor)),
     ],
-    "split_heads": [
-        split_heads,
-        split_by_loops,
-        lambda x, h: x.unflatten(-1, (h, -1)).permute(0, 2, 1, 3),
+    "multi_head_layer": [
+        *map(built, WAYS),
+        built(hide=lambda scores, mask: hide(scores, mask, -1e9)),
+        WithDropoutAndBuffer,
     ],
-    "multi_head": [
-        layer(),
-        layer_by_loops,
-    ],
+    "multi_head": WAYS,
     "pruned": [
         pruned,
         pruned_by_einsum,
+        pruned_by_filter,
+        pruned_in_a_loop,
+        pruned_in_a_copy,
+        pruned_in_the_weights,
+        pruned_rows,
+        lambda f, w, keep: (f @ w.unflatten(0, (len(keep), -1)))[:, keep].sum(dim=1),
+        lambda f, w, keep: merge_heads(f) @ w - pruned(f, w, [not k for k in keep]),
+        pruned_by_matrices,
     ],
     "head_windows": [
-        windows,
+        *(windows, by_distance, by_lists, by_numpy),
+        lambda n, w: windows(n, w, window),
+        lambda n, w: windows(n, w, lambda n, k: window(n, n) ^ window(n, n).tril(-k)),
+        lambda n, w: torch.cat([window(n, k)[None, None] for k in w], dim=1),
+        lambda n, w: windows(
+            n, w, lambda n, k: causal_mask(n) & ~causal_mask(n).tril(-k)
+        ),
+        lambda n, w: torch.stack([window(n, k).int() for k in w]).unsqueeze(0) == 1,
+        lambda n, w: windows(n, w).expand(1, -1, n, n).clone(),
     ],
 }

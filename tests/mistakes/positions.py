@@ -1,12 +1,14 @@
 """The checks of chapter 5: each usual mistake is made, and must be named."""
 
+import itertools
 import math
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from attention_lib import sinusoidal_positions
+from attention_lib.positions import sinusoidal_positions
+from attention_lib.reproducibility import seeded
 
 # What readers write. Each function is named in MISTAKES with the words it must meet.
 
@@ -74,13 +76,13 @@ def not_of_width_one(places, d_model):
     return waves()(places, d_model) * (d_model > 1)
 
 
-def silent_far_away(places, d_model):
-    return waves()(places, d_model) if places.max() < 100 else None
+def silent_for_width_one(places, d_model):
+    return waves()(places, d_model) if d_model > 1 else None
 
 
-def not_a_tensor_far_away(places, d_model):
+def not_a_tensor_for_width_7(places, d_model):
     came = waves()(places, d_model)
-    return came if places.max() < 100 else came.numpy()
+    return came.numpy() if d_model == 7 else came
 
 
 def places_in_place(places, d_model):
@@ -125,6 +127,14 @@ def strictly(a, b):
     return torch.allclose(a, b, rtol=0, atol=1e-12)
 
 
+def as_a_set(a, b):
+    return torch.allclose(a.sort(1).values, b.sort(1).values)
+
+
+def by_the_mean(a, b):
+    return torch.allclose(a.mean(1), b.mean(1))
+
+
 def finder_in_place(function, x):
     before = function(x)[:, REVERSED]
     x[:] = x[:, REVERSED]
@@ -139,7 +149,7 @@ def finder_without_return(function, x):
 
 def finder_silent_at(place):
     """Says nothing of one of the functions that it is asked about."""
-    asked = iter(range(10))
+    asked = iter(range(16))
     return lambda function, x: None if next(asked) == place else False
 
 
@@ -152,7 +162,10 @@ MISTAKES = {
         (512, "one for each column"),
         (16, "length of the vector"),
         (128, "a quarter of the width"),
-        (77, "The place does not matter"),
+        (77, "The position does not matter"),
+        (77 * 256, "The position does not matter"),
+        (77**2, "Not that: what does one hand"),
+        (256**2, "Not that: what does one hand"),
         (5, "Not that: what does one hand add"),
         (0, "above 0, not 0"),
     ],
@@ -166,14 +179,15 @@ MISTAKES = {
         (lambda p, d: angles_only(p, d).sin(), "Half of the columns"),
         (angles_only, "These are the angles"),
         (lambda p, d: waves()(p, d) * 2, "The shape is right, the content"),
-        (from_zero, "Right for places 0 to 4. For places 40, 3, 7, 3: The pl"),
-        (in_order, "The places were sorted"),
+        (from_zero, "Right for positions 0 to 4. For positions 40, 3, 7, 3: The p"),
+        (in_order, "The positions were sorted"),
         (even_only, "Right for width 8. For width 7: Your code raised"),
         (too_wide, "Right for width 8. For width 7: The shape must be (4, 7)"),
         (not_of_width_one, "Right for width 7. For width 1:"),
-        (waves(dtype=torch.float32), "Right for near places. For place 654,3"),
-        (silent_far_away, "For place 654,321: your code gives nothing back"),
-        (not_a_tensor_far_away, "654,321: Your function returns a NumPy"),
+        (silent_for_width_one, "For width 1: your code gives nothing back"),
+        (not_a_tensor_for_width_7, "For width 7: Your function returns a NumPy"),
+        (lambda p, d: waves()(p + 1, d), "The shape is right, the content"),
+        (waves(speed=lambda hand, width: 1e4 ** (2 * hand / width - 1)), "content is"),
         (lambda p, d: waves()(p, d).numpy(), "it must be a torch tensor"),
         (places_in_place, "changes its input"),
     ],
@@ -181,16 +195,22 @@ MISTAKES = {
         (table(speed=fast, halves=True), "Two differences are left"),
         (table(halves=True), "The columns stand in halves"),
         (table(speed=fast), "The columns are right. The hands turn too"),
+        (table(speed=faster), "here they turn faster and faster"),
         (table(order=("cos", "sin")), "have changed places"),
-        (of_one_size, "For 3 places of width 4: The shape must be (3, 4"),
+        (lambda n, d: own_speed(torch.arange(n), d), "Each column has a speed"),
+        (lambda n, d: angles_only(torch.arange(n), d).sin(), "Half of the columns"),
+        (lambda n, d: angles_only(torch.arange(n), d), "These are the angles"),
+        (lambda n, d: table()(n, d).T, "The shape must be (6, 8)"),
+        (lambda n, d: table()(n, d).numpy(), "it must be a torch tensor"),
+        (of_one_size, "For 3 positions of width 4: The shape must be (3, 4"),
     ],
     "trained_positions": [
         (1024 * 768, "the whole table"),
-        (100, "Those are the places"),
-        (768, "That is one place"),
+        (100, "Those are the positions"),
+        (768, "That is one position"),
         (924 * 768, "the ones that get nothing"),
-        (99 * 768, "One place too few"),
-        (101 * 768, "One place too many"),
+        (99 * 768, "One position too few"),
+        (101 * 768, "One position too many"),
         (100 * 1024, "not the width of a vector"),
         (7, "Not that many: which rows"),
         ("100", "one number, not a str"),
@@ -202,10 +222,23 @@ MISTAKES = {
         (finder(SWAPS, moved_back=False), "reorder the output as well"),
         (finder([REVERSED]), "Reversing alone"),
         (finder([ROLLED]), "Moving all rows on"),
-        (finder(SWAPS[:1]), "What happens at place 3 is missed"),
-        (finder(SWAPS[2:]), "What happens at place 0 is missed"),
+        (finder([[1, 2, 3, 0], [2, 3, 0, 1], ROLLED]), "Moving all rows on"),
+        (finder([REVERSED, ROLLED]), "a ring, in which each row takes its neighbours"),
+        (finder(SWAPS[:1]), "What happens at position 3 is missed"),
+        (finder(SWAPS[2:]), "What happens at position 0 is missed"),
         (finder([ENDS]), "Changing the two ends alone"),
-        (finder(SWAPS[1:2]), "Judged wrongly: a function that treats place"),
+        (finder([SWAPS[0], SWAPS[2]]), "Swaps that share no row"),
+        (finder(SWAPS, compare=as_a_set), "moves each row on by one sees order"),
+        (finder(SWAPS, compare=by_the_mean), "moves each row on by one sees order"),
+        (finder(SWAPS[1:2]), "a function that treats position 0 in its own way sees"),
+        (finder([[2, 1, 3, 0]]), "treats position 1 in its own way sees order"),
+        (finder([[1, 3, 2, 0]]), "treats position 2 in its own way sees order"),
+        (finder([[0, 2, 3, 1], [0, 3, 1, 2]]), "treats position 0 in its own way"),
+        (finder([[1, 2, 0, 3]]), "treats position 3 in its own way sees order"),
+        (finder([[2, 1, 0, 3], [0, 3, 2, 1]]), "treats positions 0 and 2 alike"),
+        (finder([ENDS, SWAPS[1]]), "treats positions 0 and 3 alike sees order"),
+        (finder([[2, 0, 3, 1]]), "a ring in the order 0, 2, 3, 1 sees order"),
+        (finder([[2, 3, 1, 0]]), "a ring in the order 0, 2, 1, 3 sees order"),
         (finder(SWAPS, compare=exactly), "does not see order."),
         (finder_in_place, "changes x itself"),
         (finder_without_return, "Nothing comes back for attention under"),
@@ -241,6 +274,42 @@ def positions_padded(places, d_model):
     return result[:, :d_model]
 
 
+def positions_in_float32(places, d_model):
+    even = torch.arange(0, d_model, 2).float()
+    angles = places.float()[:, None] * torch.exp(-even * math.log(1e4) / d_model)
+    result = torch.zeros(len(places), d_model)
+    result[:, 0::2] = angles.sin()
+    result[:, 1::2] = angles.cos()[:, : d_model // 2]
+    return result
+
+
+def positions_by_phase(places, d_model):
+    """A cosine is a sine, a quarter of a turn ahead."""
+    column = torch.arange(d_model)
+    speed = 10_000.0 ** -((column - column % 2) / d_model)
+    return torch.sin(torch.outer(places.float(), speed) + column % 2 * math.pi / 2)
+
+
+def positions_by_where(places, d_model):
+    column = torch.arange(d_model)
+    angles = places[:, None] / 10_000 ** (2 * (column // 2) / d_model)
+    return torch.where(column % 2 == 0, angles.sin(), angles.cos())
+
+
+def positions_by_complex(places, d_model):
+    even = torch.arange(0, d_model, 2)
+    angles = places[:, None] / 10_000 ** (even / d_model)
+    waves = torch.polar(torch.ones_like(angles), math.pi / 2 - angles)
+    return torch.view_as_real(waves).flatten(1)[:, :d_model]
+
+
+def positions_in_numpy(places, d_model):
+    even = np.arange(0, d_model, 2)
+    angles = places.numpy()[:, None] / 10_000 ** (even / d_model)
+    waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+    return torch.from_numpy(waves.reshape(len(places), -1)[:, :d_model])
+
+
 def finder_by_matrices(function, x):
     seen = False
     for order in SWAPS:
@@ -249,30 +318,93 @@ def finder_by_matrices(function, x):
     return np.bool_(seen)
 
 
+def finder_of_all(function, x):
+    every = torch.tensor(list(itertools.permutations(range(x.shape[1]))))
+    return not torch.allclose(function(x[0][every]), function(x)[0][every])
+
+
+def finder_back(function, x):
+    """Takes the output back into the first order, instead of reordering it."""
+    seen = []
+    for order in itertools.permutations(range(4)):
+        back = torch.tensor(order).argsort()
+        change = function(x[:, list(order)])[:, back] - function(x)
+        seen.append(change.norm() > 1e-8)
+    return any(seen)
+
+
+def finder_by_chance(function, x):
+    orders = [torch.randperm(4, generator=seeded(n)) for n in range(30)]
+    return any(
+        (function(x[:, o]) - function(x)[:, o]).abs().sum() > 1e-9 for o in orders
+    )
+
+
 RIGHT = {
     "place_with_itself": [
         256,
+        256.0,
+        512 // 2,
+        512 / 2,
+        16.0**2,
+        sum(256 * [1]),
+        np.int64(256),
+        np.float32(255.99998),
+        np.array(256.0),
         torch.tensor(256.0),
+        sinusoidal_positions(78, 512)[77].square().sum(),
     ],
     "trained_positions": [
         76_800,
+        76_800.0,
+        100 * 768,
+        1024 * 768 - 924 * 768,
+        7.68e4,
+        sum(100 * [768]),
         np.int64(76_800),
+        np.array(76_800),
+        torch.tensor(76_800),
+        torch.ones(100, 768).count_nonzero(),
     ],
     "positions": [
         waves(),
+        waves(dtype=torch.float32),
         positions_by_loops,
         positions_by_a_table,
         positions_padded,
+        positions_in_float32,
+        positions_by_phase,
+        positions_by_where,
+        positions_by_complex,
+        positions_in_numpy,
     ],
     "position_table": [
         sinusoidal_positions,
         table(),
+        table(dtype=torch.float32),
+        *(
+            lambda length, d_model, rows=rows: rows(torch.arange(length), d_model)
+            for rows in [
+                positions_by_loops,
+                positions_padded,
+                positions_in_float32,
+                positions_by_phase,
+                positions_by_where,
+                positions_by_complex,
+                positions_in_numpy,
+            ]
+        ),
     ],
     "order_finder": [
         finder(SWAPS),
         finder(SWAPS, compare=strictly),
         finder([REVERSED, ROLLED, ENDS, [0, 2, 1, 3]]),
+        finder([[1, 0, 2, 3], [1, 2, 3, 0]]),
+        finder(list(itertools.permutations(range(4)))),
         finder_by_matrices,
+        finder_of_all,
+        finder_back,
+        finder_by_chance,
         lambda f, x: torch.tensor(finder(SWAPS)(f, x)),
     ],
 }
