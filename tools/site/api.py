@@ -70,6 +70,8 @@ def _add_table(app: Any, page: str, text: list[str]) -> None:
     root, rows = Path(app.srcdir), []
     for path in root.glob(f"{PACKAGE}/[!_]*") if page == INDEX else ():
         file = path / "__init__.py" if path.is_dir() else path
+        if not file.is_file():  # a folder of texts
+            continue
         app.env.note_dependency(str(file))
         said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
         # A module without a page is a broken reference, so an error.
