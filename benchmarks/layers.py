@@ -27,7 +27,8 @@ LENGTHS = (128, 256, 512, 1024, 2048)
 MASKS = ("none", "causal")
 PASSES = ("forward", "with backward")
 FLOOR = "floor"
-FLOOR_CAUSAL = "floor, is_causal"  # for information: no mask to read
+# No mask to read: what our sdpa gains where it is told `causal`, against its own floor.
+FLOOR_CAUSAL, OURS_CAUSAL = "floor, is_causal", "our sdpa, causal=True"
 
 
 class Floor(nn.Module):
@@ -60,6 +61,17 @@ class PlainTorch(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         return self.attention(x, x, x, attn_mask=mask, need_weights=False)[0]
+
+
+class ToldCausal(nn.Module):
+    """Our fast layer, told ``causal=True`` in place of a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = make_mha("sdpa", D_MODEL, NUM_HEADS, qkv_bias=True)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.layer(x, mask, causal=True)
 
 
 class FaceGPT2(nn.Module):
@@ -179,6 +191,9 @@ CONTENDERS: dict[str, Contender] = {
         lambda: TextbookWrapper(D_MODEL, NUM_HEADS), fill_wrapper
     ),
     FLOOR_CAUSAL: Contender(lambda: Floor(is_causal=True), fill_floor, "is_causal"),
+    OURS_CAUSAL: Contender(
+        ToldCausal, lambda own, source: copy_weights(source, own.layer), "is_causal"
+    ),
 }
 
 
@@ -208,7 +223,8 @@ def make_mask(name: str, mask: str, length: int) -> Tensor | None:
 
 def measured(mask: str) -> list[str]:
     """Which layers take part, for a mask."""
-    return [name for name in CONTENDERS if mask == "causal" or name != FLOOR_CAUSAL]
+    told = FLOOR_CAUSAL, OURS_CAUSAL
+    return [name for name in CONTENDERS if mask == "causal" or name not in told]
 
 
 def make_call(

@@ -5,17 +5,16 @@ import functools
 import http.server
 import os
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
 
 import axe_playwright_python
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, Playwright, Request, sync_playwright
+from playwright.sync_api import sync_playwright
 
+from tests.running import sample
 from tools.browser import FLAGS, find_browser
 from tools.chapters import ROOT, SITE, chapter_paths, site_pages
 
@@ -23,7 +22,7 @@ SCREENSHOTS = ROOT / "reports" / "screenshots"
 PHONE, DESKTOP = 375, 1440
 # WCAG 1.4.10: a page of 1,280 pixels at 400 %.
 NARROWEST = 320
-THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+THEMES = ("light", "dark")
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 # WCAG 2.2 at level AA holds all of these; "best-practice" is what axe adds.
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -33,102 +32,20 @@ AXE_COLOURS = ["color-contrast", "link-in-text-block"]
 TALLEST = 16_000
 # What the page shows once its fonts are there; one list for each fault. Folded parts
 # are open while they are measured.
-PROBE = r"""async () => {
-    await document.fonts.ready;
-    const all = (css) => [...document.querySelectorAll(css)];
-    const wide = (e) => e.scrollWidth > e.clientWidth + 1;
-    const right = (e) => e.getBoundingClientRect().right;
-    const tex = (e) => e.querySelector("annotation")?.textContent;
-    const frames = [document.documentElement, ...all("main, .bd-article-container")];
-    const bare = all(".math").filter((e) => !e.querySelector(".katex-html"));
-    const silent = all(".katex").filter((e) => !e.querySelector(".katex-mathml math"));
-    // Pictures further down are fetched when the reader comes near.
-    await Promise.all(all("img").map((e) => {
-        e.loading = "eager";
-        return e.decode().catch(() => null);
-    }));
-    const sideways = frames.filter(wide).map((e) => e.tagName);
-    const folded = all("details:not([open])");
-    for (const part of folded) part.open = true;
-    const column = Math.min(...all(".bd-article-container").map(right), innerWidth);
-    const cut = all(".katex-display").filter((e) => e.scrollWidth > e.clientWidth
-        || right(e) > column || [...e.querySelectorAll(".katex-base")].some(
-            (part) => right(part) > right(e) + 1));
-    for (const part of folded) part.open = false;
-    return {
-        "sideways scroll": sideways,
-        "cut formula": cut.map(tex),
-        "formula": [...bare, ...all(".katex-error")].map((e) => e.textContent),
-        "image": all("img").filter((e) => !e.naturalWidth).map((e) => e.src),
-        "screen reader": silent.map((e) => e.textContent),
-    };
-}"""
+PROBE = sample("probe.js")
 # Folded parts are opened first, so that what stands in them is examined, too. Formulas
 # become text: they have the colour of their sentence, and thousands of parts. Of code
 # each colour stays once on each ground. The shaded edges of what scrolls go: they would
 # keep axe from knowing the ground.
-PREPARE = """() => {
-    for (const part of document.querySelectorAll("details")) part.open = true;
-    for (const formula of document.querySelectorAll(".katex"))
-        formula.replaceWith(formula.textContent);
-    const seen = new Set();
-    for (const token of document.querySelectorAll(".highlight span")) {
-        const ground = token.closest(".highlight").parentElement.className;
-        const kind = `${token.className} on ${ground}`;
-        if (seen.has(kind)) token.replaceWith(...token.childNodes);
-        seen.add(kind);
-    }
-    const style = document.createElement("style");
-    style.textContent = ".bd-article * { background-image: none !important }";
-    document.head.append(style);
-}"""
+PREPARE = sample("prepare.js")
 # One element for each way in which text is coloured that is not among those `seen`:
 # axe takes a second for the colours of a page, and most pages have the same.
-PICK = """(seen) => {
-    const known = new Set(seen), fresh = [], looks = new Map();
-    const look = (e) => {
-        if (!e) return "";
-        if (!looks.has(e)) {
-            const { backgroundColor, opacity, filter } = getComputedStyle(e);
-            const own = `${backgroundColor} ${opacity} ${filter}`.replace(
-                "rgba(0, 0, 0, 0) 1 none", "");
-            looks.set(e, own + look(e.parentElement));
-        }
-        return looks.get(e);
-    };
-    for (const e of document.querySelectorAll("[data-pick]")) delete e.dataset.pick;
-    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    const own = new Set();
-    while (texts.nextNode())
-        if (texts.currentNode.data.trim()) own.add(texts.currentNode.parentElement);
-    for (const e of own) {
-        if (!e.checkVisibility({ visibilityProperty: true })) continue;
-        const { color, fontSize, fontWeight, textDecorationLine } = getComputedStyle(e);
-        const large = parseFloat(fontSize) > 18 && fontSize + fontWeight;
-        const link = e.closest("a");
-        const beside = link && getComputedStyle(link.parentElement).color;
-        const around = link && textDecorationLine + beside;
-        const way = [color, large, around, look(e)];
-        if (known.has(way.join())) continue;
-        known.add(way.join());
-        fresh.push(way.join());
-        e.dataset.pick = "";
-    }
-    return fresh;
-}"""
-EXAMINE = """async ([where, rules]) => {
-    // It would fetch style sheets again, and look for imported ones in the wrong place.
-    const asked = {...rules, resultTypes: ["violations"], preload: false};
-    const parts = where ? { include: where } : document;
-    const found = (await axe.run(parts, asked)).violations;
-    return found.flatMap((rule) => rule.nodes.map(
-        (node) => `${rule.id}: ${node.target.join(" ")}: ${node.html.slice(0, 160)}`
-    ));
-}"""
+PICK = sample("pick.js")
+EXAMINE = sample("examine.js")
 
 
 @contextmanager
-def opened_browser() -> Iterator[Browser]:
+def opened_browser():
     """A browser; without one the test is skipped, but fails in CI."""
     with sync_playwright() as playwright:
         path = browser_or_skip(playwright)
@@ -136,7 +53,7 @@ def opened_browser() -> Iterator[Browser]:
             yield browser
 
 
-def browser_or_skip(playwright: Playwright) -> str:
+def browser_or_skip(playwright):
     """Where a browser is."""
     try:
         return find_browser(playwright)
@@ -150,12 +67,12 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
 
 @contextmanager
-def served(site: Path) -> Iterator[str]:
+def served(site):
     """Serve a site on a free port, from a subfolder; gives its address."""
     handler = functools.partial(QuietHandler, directory=site.parent)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -166,13 +83,13 @@ def served(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def source_pages() -> list[str]:
+def source_pages():
     """The addresses of all pages that have a source, in the site or not yet."""
     paths = [*(ROOT / "book").rglob("*.md"), *chapter_paths()]
     return sorted(f"{path.relative_to(ROOT).with_suffix('')}.html" for path in paths)
 
 
-def built_pages() -> list[str]:
+def built_pages():
     """The addresses of all pages, without the first, which jumps to book/index.html."""
     pages = [page.relative_to(SITE).as_posix() for page in site_pages(SITE)]
     if not pages:
@@ -180,21 +97,21 @@ def built_pages() -> list[str]:
     return [page for page in pages if page != "index.html"]
 
 
-def listen(page: Page) -> list[str]:
+def listen(page):
     """Write down from now on what a page complains about and what it asks for."""
-    faults: list[str] = []
+    faults = []
 
-    def note(fault: str, text: str) -> None:
+    def note(fault, text):
         faults.append(f"{fault}: {text}")
 
-    def request(address: str) -> None:
+    def request(address):
         if urlsplit(address).hostname not in {"127.0.0.1", None}:
             note("other host", address)
 
     page.on("pageerror", lambda error: note("page error", str(error)))
     page.on("request", lambda sent: request(sent.url))
 
-    def failed(sent: Request) -> None:
+    def failed(sent):
         if sent.failure != "net::ERR_ABORTED":  # the test went on to the next page
             note("failed request", sent.url)
 
@@ -212,9 +129,7 @@ def listen(page: Page) -> list[str]:
     return faults
 
 
-def visit(
-    page: Page, heard: list[str], address: str, seen: set[str] | None = None
-) -> list[str]:
+def visit(page, heard, address, seen=None):
     """Open a page and say what is wrong with it; `heard` is what `listen` gave.
 
     With `seen`, a way to colour text that another page had is not examined again.
@@ -244,7 +159,7 @@ def visit(
     return faults + [f"axe: {x} (dark)" for x in colour_faults(page, known)] + heard
 
 
-def axe_faults(page: Page, seen: set[str] | None = None) -> list[str]:
+def axe_faults(page, seen=None):
     """What axe finds wrong with a page as it is, by all rules."""
     page.evaluate(AXE)
     page.evaluate(PREPARE)
@@ -256,7 +171,7 @@ def axe_faults(page: Page, seen: set[str] | None = None) -> list[str]:
     return [*faults, *colour_faults(page, set() if seen is None else seen)]
 
 
-def colour_faults(page: Page, seen: set[str]) -> list[str]:
+def colour_faults(page, seen):
     """What axe finds wrong with the colours of a page which has been prepared."""
     fresh = page.evaluate(PICK, [*seen])
     seen.update(fresh)
@@ -264,13 +179,13 @@ def colour_faults(page: Page, seen: set[str]) -> list[str]:
     return list(page.evaluate(EXAMINE, asked)) if fresh else []
 
 
-def wear(page: Page, theme: Literal["light", "dark"]) -> None:
+def wear(page, theme):
     """Have a page of the site in these colours."""
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     page.wait_for_selector(f"html[data-theme={theme}]")
 
 
-def photograph(page: Page, target: Path) -> list[Path]:
+def photograph(page, target):
     """Keep pictures of a whole page; a wide one at half its size, in half the time."""
     width, height = page.evaluate("[innerWidth, document.body.scrollHeight]")
     scale = 1 if width == PHONE else 1 / 2
@@ -296,7 +211,7 @@ def photograph(page: Page, target: Path) -> list[Path]:
     return pictures
 
 
-def empty_parts(picture: Path, part: int = 1200) -> list[str]:
+def empty_parts(picture, part=1200):
     """Name each part of a picture, so many pixels high, that has one colour only."""
     with Image.open(picture) as image:
         # An eighth of the size is enough, and quickly read.

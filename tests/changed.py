@@ -10,15 +10,13 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tools.chapters import ROOT
 from tools.record.reach import reached_files
 
 # A change of these can touch anything.
 EVERYTHING = re.compile(
     r"(_config|_toc)\.yml|pyproject\.toml|requirements\.txt|Makefile"
-    r"|tests/(conftest|changed)\.py"
+    r"|tests/((conftest|changed|running)\.py|samples/.*)"
 )
 PROSE = re.compile(r"(chapters|book)/.*\.md|notebooks/.*|book/.*\.(bib|svg|png)")
 # What the site's pages are made by; their style sheets and scripts, too.
@@ -29,13 +27,13 @@ SITE = re.compile(
 READS_PAGES = re.compile(r'"site"|\bsite: Path|chapter_paths|ROOT / "(book|chapters)')
 
 
-def changed_files(since: str = "HEAD") -> set[str]:
+def changed_files(since="HEAD"):
     """Return the files that differ from a commit, new ones too."""
     new = _git("ls-files", "--others", "--exclude-standard")
     return {*_git("diff", "--name-only", since).split(), *new.split()}
 
 
-def is_touched(item: pytest.Item, changed: set[str], since: str) -> bool:
+def is_touched(item, changed, since):
     """Say whether a change of these files can change how a test ends."""
     file = Path(item.path).relative_to(ROOT)
     if any(EVERYTHING.fullmatch(name) for name in changed):
@@ -47,7 +45,7 @@ def is_touched(item: pytest.Item, changed: set[str], since: str) -> bool:
     )
 
 
-def _code_changed(notebook: Path, changed: set[str], since: str) -> bool:
+def _code_changed(notebook, changed, since):
     """Say whether a notebook's code, its outputs or the library behind it changed."""
     cells = _code(json.loads((ROOT / notebook).read_text(encoding="utf-8")))
     reached = reached_files(["".join(cell["source"]) for cell in cells], ROOT)
@@ -64,7 +62,7 @@ def _code_changed(notebook: Path, changed: set[str], since: str) -> bool:
 
 
 @cache
-def _is_reached(file: Path, changed: frozenset[str]) -> bool:
+def _is_reached(file, changed):
     """Say whether a test's file imports or reads what changed."""
     text = (ROOT / file).read_text(encoding="utf-8")
     helpers = set(re.findall(r"tests[./](\w+)", text))
@@ -84,7 +82,7 @@ def _is_reached(file: Path, changed: frozenset[str]) -> bool:
     return False
 
 
-def _is_of_another_page(item: pytest.Item, changed: set[str]) -> bool:
+def _is_of_another_page(item, changed):
     """Say whether only prose changed, and the test is about a page without a change."""
     if not all(PROSE.fullmatch(name) for name in changed):
         return False
@@ -98,16 +96,16 @@ def _is_of_another_page(item: pytest.Item, changed: set[str]) -> bool:
     return bool(about) and not pages & set(about)
 
 
-def _code(notebook: dict[str, list[dict[str, object]]]) -> list[dict[str, object]]:
+def _code(notebook):
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
-def _text(name: str) -> str:
+def _text(name):
     path = ROOT / name
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _git(*arguments: str) -> str:
+def _git(*arguments):
     command = ["git", *arguments]
     done = subprocess.run(
         command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60

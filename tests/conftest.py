@@ -157,7 +157,7 @@ def shapes_unchecked() -> Iterator[None]:
 
 
 def _spoken(*modules: str) -> list[str]:
-    texts: list[str] = []
+    texts = []
     for module in modules:
         path = Path(__file__).parents[1] / f"attention_lib/exercises/{module}.py"
         tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -1,6 +1,5 @@
 """What others' HTML lacks is mended, once; where nothing lacks it, the build fails."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -32,7 +31,7 @@ VIEWPORT = '<meta name="viewport" content="">'
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_page_is_mended_once(case: str) -> None:
+def test_page_is_mended_once(case):
     page, better = CASES[case]
     assert mended(page) == better
     assert mended(better) == better
@@ -48,9 +47,7 @@ def test_page_is_mended_once(case: str) -> None:
         (VIEWPORT, VIEWPORT + "<script src=fontawesome.js>", "loads icons"),
     ],
 )
-def test_theme_that_changed_is_refused(
-    tmp_path: Path, old: str, new: str, words: str | None
-) -> None:
+def test_theme_that_changed_is_refused(tmp_path, old, new, words):
     page = VIEWPORT + "".join(before for before, _ in CASES.values())
     (tmp_path / "page.html").write_text(page.replace(old, new) if old else page)
     if words is None:
@@ -61,9 +58,7 @@ def test_theme_that_changed_is_refused(
         mend_site(tmp_path)
 
 
-def test_template_that_the_theme_lacks_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_template_that_the_theme_lacks_is_refused(tmp_path, monkeypatch):
     theme = SimpleNamespace(get_theme_dirs=lambda: [str(tmp_path / "theme")])
     app = SimpleNamespace(builder=SimpleNamespace(format="html", theme=theme))
     monkeypatch.setattr(launch, "TEMPLATES", tmp_path / "ours")

@@ -1,41 +1,21 @@
 """Every quiz and every prediction of every chapter, answered on its page."""
 
 import json
-from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
-from playwright.sync_api import Browser
 
+from tests.running import sample
 from tests.views import predicted
 from tools.chapters import SITE, chapter_paths
 from tools.check.pages import parsed
 
 pytestmark = pytest.mark.usefixtures("site")
 # A quiz is answered at once for each option, then with all that is right.
-ASK_QUIZZES = """() => [...document.querySelectorAll(".quiz")].map((quiz) => {
-    const inputs = [...quiz.querySelectorAll("input")];
-    const answers = [...quiz.querySelectorAll(":scope > details li")];
-    const right = answers.map((answer) => answer.dataset.right === "true");
-    const told = [];
-    const answer = (chosen) => {
-        let is = null;
-        const hear = (event) => { is = event.detail.right; };
-        quiz.addEventListener("attention-answered", hear);
-        inputs.forEach((input, n) => { input.checked = chosen[n]; });
-        quiz.querySelector("form").requestSubmit();
-        quiz.removeEventListener("attention-answered", hear);
-        return [is, quiz.querySelector(".quiz-verdict").textContent.length > 20];
-    };
-    inputs.forEach((_, one) => told.push(answer(inputs.map((_, n) => n === one))));
-    const only = right.filter(Boolean).length === 1;
-    const wanted = right.map((it) => [it && only, true]);
-    const all = answer(right);
-    return [quiz.id, JSON.stringify(told) === JSON.stringify(wanted), all[0]];
-})"""
+ASK_QUIZZES = sample("ask-quizzes.js")
 
 
-def typed(answer: Any) -> str:
+def typed(answer):
     """A number as people type it: three digits of what is not whole."""
     if isinstance(answer, list):
         return str(tuple(answer))
@@ -43,12 +23,10 @@ def typed(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
-def test_quizzes_and_predictions_of_a_chapter_answer(
-    browser: Browser, stem: str
-) -> None:
+def test_quizzes_and_predictions_of_a_chapter_answer(browser, stem):
     page = SITE / f"chapters/{stem}.html"
     views = parsed(page).select('.attention-view[data-kind="predict"]')
-    data = [json.loads(view.select_one("script").text) for view in views]  # type: ignore[union-attr]
+    data = [json.loads(view.select_one("script").text) for view in views]
     assert len(data) >= 2
     asked, wanted = [], []
     for number, view in enumerate(data):

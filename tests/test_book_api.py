@@ -4,10 +4,8 @@ import inspect
 import io
 import re
 from importlib import import_module
-from pathlib import Path
 
 import pytest
-from bs4 import Tag
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 from sphinx.util.inventory import InventoryFile
@@ -20,17 +18,17 @@ from tools.site.api import source
 pytestmark = pytest.mark.usefixtures("site")
 
 
-def article(page: str) -> Tag:
+def article(page):
     return parsed(SITE / f"{page}.html").select_one("article")
 
 
-def entry(name: str) -> str:
+def entry(name):
     """What a page of the library says of a name, on one line."""
     page = article(f"book/api/{name.partition('.')[0]}")
     return " ".join(page.find(id=f"attention_lib.{name}").parent.get_text().split())
 
 
-def test_every_public_name_has_an_entry() -> None:
+def test_every_public_name_has_an_entry():
     with (SITE / "objects.inv").open("rb") as file:
         kinds = InventoryFile.load(file, "", lambda base, place: place)
     found = {name for kind in kinds for name in kinds[kind] if kind.startswith("py:")}
@@ -40,7 +38,7 @@ def test_every_public_name_has_an_entry() -> None:
     assert not {name for name in found if re.search(r"\._\w+$|Figure\.set$", name)}
 
 
-def test_index_and_pages_say_what_each_module_holds_and_its_chapter() -> None:
+def test_index_and_pages_say_what_each_module_holds_and_its_chapter():
     chapters = {}
     for row in article("book/api/index").select("tbody tr"):
         name, said, chapter = (td.get_text().strip() for td in row.select("td"))
@@ -66,13 +64,13 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter() -> None:
         ("stories.expected", "part: Callable[..., None]"),
     ],
 )
-def test_entry_shows_what_is_written(name: str, shown: str) -> None:
+def test_entry_shows_what_is_written(name, shown):
     assert shown in entry(name)
     assert "Create a new string" not in entry(name)  # the docstring of a value's type
 
 
 @pytest.mark.parametrize("name", ["block.TinyBlock.forward", "exercises.check_softmax"])
-def test_source_leads_to_the_lines(name: str) -> None:
+def test_source_leads_to_the_lines(name):
     module, _, inner = name.partition(".")
     link = source(ROOT, "https://host", f"attention_lib.{module}", inner) or ""
     file, first, last = re.split(r"#L|-L", link.removeprefix("https://host/"))
@@ -81,7 +79,7 @@ def test_source_leads_to_the_lines(name: str) -> None:
     assert source(ROOT, "https://host", "attention_lib.stories", "NAMES") is None
 
 
-def test_chapters_lead_to_the_code_that_they_show() -> None:
+def test_chapters_lead_to_the_code_that_they_show():
     for path in chapter_paths(ROOT):
         cells = re.findall(r"^# attention_lib\.(\w+): (.+)", path.read_text(), re.M)
         names = [f"{module}.{n}" for module, some in cells for n in some.split(", ")]
@@ -91,7 +89,7 @@ def test_chapters_lead_to_the_code_that_they_show() -> None:
         assert found == [*dict(cells), *names]
 
 
-def test_name_in_a_sentence_leads_to_what_is_meant_once_a_section() -> None:
+def test_name_in_a_sentence_leads_to_what_is_meant_once_a_section():
     links = article("chapters/03-masks").select("p:not([class]) > a.book-code")
     places = [(id(link.find_parent("section")), link["href"]) for link in links]
     assert len(set(places)) == len(places) > 5
@@ -101,7 +99,7 @@ def test_name_in_a_sentence_leads_to_what_is_meant_once_a_section() -> None:
     assert "torch.nn.functional.scaled_dot_product_attention" in found
 
 
-def test_unknown_name_and_module_without_page_are_faults(tmp_path: Path) -> None:
+def test_unknown_name_and_module_without_page_are_faults(tmp_path):
     for name, text in {
         "book/api/index.rst": "T\n=\n\n.. list-table::\n\nROWS\n\n``nn.Yes`` ``nn.No``",
         "attention_lib/new.py": '"""What is new."""',

@@ -2,7 +2,6 @@
 
 import io
 import json
-from typing import Any
 
 import pytest
 import torch
@@ -16,11 +15,11 @@ NUMBERS = ("milliseconds", "ratio", "median", "low", "high", "rounds")
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, Any]:
+def results():
     return json.loads(report.RESULTS.read_text(encoding="utf-8"))
 
 
-def gradients(layer: Any, x: torch.Tensor, mask: Any) -> tuple[torch.Tensor, int]:
+def gradients(layer, x, mask):
     x = x.clone().requires_grad_()
     layer.train()(x, mask).square().sum().backward()
     assert all(p.grad is not None for p in layer.parameters())
@@ -28,7 +27,7 @@ def gradients(layer: Any, x: torch.Tensor, mask: Any) -> tuple[torch.Tensor, int
 
 
 @pytest.mark.parametrize("mask", layers.MASKS)
-def test_layers_do_the_work_of_the_floor(mask: str) -> None:
+def test_layers_do_the_work_of_the_floor(mask):
     x = torch.randn(2, 9, layers.D_MODEL, generator=torch.Generator().manual_seed(1))
     made = layers.make_layers()
     floor, its = made[layers.FLOOR], layers.make_mask(layers.FLOOR, mask, 9)
@@ -43,7 +42,7 @@ def test_layers_do_the_work_of_the_floor(mask: str) -> None:
         assert count == floor_count
 
 
-def test_models_compute_the_same_loss_from_the_same_weights() -> None:
+def test_models_compute_the_same_loss_from_the_same_weights():
     torch.manual_seed(0)
     ours = steps.make_ours("sdpa", 16)
     theirs = steps.make_theirs(16, activation_function="gelu")
@@ -58,9 +57,7 @@ def test_models_compute_the_same_loss_from_the_same_weights() -> None:
     assert loss == pytest.approx(found.loss.item(), rel=1e-5)
 
 
-def test_results_are_numbers_in_order_and_name_no_machine(
-    results: dict[str, Any],
-) -> None:
+def test_results_are_numbers_in_order_and_name_no_machine(results):
     for row in results["layers"] + results["steps"]:
         assert all(row[key] > 0 for key in NUMBERS)
         assert row["low"] <= row["median"] <= row["high"]
@@ -68,7 +65,7 @@ def test_results_are_numbers_in_order_and_name_no_machine(
     assert set(results["machine"]) == known
 
 
-def test_page_says_what_the_results_say(results: dict[str, Any]) -> None:
+def test_page_says_what_the_results_say(results):
     page = report.PAGE.read_text(encoding="utf-8")
     assert fill(page, report.texts(results)) == page, (
         "run `python -m benchmarks.report`"
@@ -76,7 +73,7 @@ def test_page_says_what_the_results_say(results: dict[str, Any]) -> None:
     assert {m[2] for m in BLANK.finditer(page)} == set(report.texts(results))
 
 
-def test_figures_are_those_of_the_results(results: dict[str, Any]) -> None:
+def test_figures_are_those_of_the_results(results):
     for name, figure in report.figures(results).items():
         kept = Image.open(report.FIGURES / name).convert("RGB")
         drawn = Image.open(io.BytesIO(figure.png())).convert("RGB")
@@ -84,7 +81,7 @@ def test_figures_are_those_of_the_results(results: dict[str, Any]) -> None:
         assert worst_block(kept, drawn)[0] <= THRESHOLD, f"{name}: of other results"
 
 
-def test_ratios_take_the_fastest_round_and_keep_the_spread() -> None:
+def test_ratios_take_the_fastest_round_and_keep_the_spread():
     times = [("floor", 2.0), ("ours", 3.0), ("floor", 1.0), ("ours", 4.0)]
     cases = [{"name": name, "length": 64, "min": fastest} for name, fastest in times]
     floor, ours = report.ratios(cases, ("length",), "floor")

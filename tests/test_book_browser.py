@@ -1,58 +1,44 @@
 """What moves on a page of the built site: contents, drawers, colours, edges."""
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
 from tests.browsing import PHONE, served
+from tests.running import sample
 from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
 CHAPTER = "chapters/03-masks.html"
 # For places all over a page: the entries of its contents that are marked.
-MARKED = """async () => {
-    const marked = [], last = document.documentElement.scrollHeight - innerHeight;
-    for (let n = 0; n <= 24; n++) {
-        scrollTo(0, last * n / 24);
-        await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-        const active = document.querySelectorAll("#pst-page-toc-nav .active");
-        const heads = [...document.querySelectorAll(".bd-article h2")];
-        const quarter = innerHeight / 4;
-        const read = heads.filter((h) => h.getBoundingClientRect().top <= quarter);
-        marked.push([[...active].map((link) => link.hash.slice(1)),
-                     (read.at(-1) ?? heads[0]).parentElement.id, n]);
-    }
-    return marked;
-}"""
+MARKED = sample("marked.js")
 # How many shades and grounds a box has.
 SHADE = "(e) => getComputedStyle(e).backgroundImage.split('linear-gradient').length"
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address():
     with served(SITE) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
-def window(browser: Browser) -> Iterator[Page]:
+def window(browser):
     size = {"width": PHONE, "height": 800}
-    with browser.new_page(viewport=size, has_touch=True) as page:  # type: ignore[arg-type]
+    with browser.new_page(viewport=size, has_touch=True) as page:
         page.emulate_media(reduced_motion="reduce")
         page.set_default_timeout(20_000)
         yield page
 
 
 @pytest.fixture
-def phone(window: Page, address: str) -> Page:
+def phone(window, address):
     """A chapter on a phone."""
     window.goto(f"{address}/{CHAPTER}")
     return window
 
 
 @pytest.mark.parametrize("name", ["primary", "secondary"])
-def test_drawer_opens_and_closes_on_a_phone(phone: Page, name: str) -> None:
+def test_drawer_opens_and_closes_on_a_phone(phone, name):
     link = phone.locator(f".bd-sidebar-{name} nav a").first
     expect(link).to_be_hidden()
     for by in ("key", "button"):
@@ -65,7 +51,7 @@ def test_drawer_opens_and_closes_on_a_phone(phone: Page, name: str) -> None:
         expect(link).to_be_hidden()
 
 
-def test_tap_in_the_contents_leads_there_and_closes_them(phone: Page) -> None:
+def test_tap_in_the_contents_leads_there_and_closes_them(phone):
     phone.locator("button.secondary-toggle:visible").first.tap()
     phone.locator("#pst-page-toc-nav a:visible").nth(5).tap()
     expect(phone.locator("dialog[open]")).to_have_count(0)
@@ -73,13 +59,13 @@ def test_tap_in_the_contents_leads_there_and_closes_them(phone: Page) -> None:
     assert 0 <= phone.evaluate(place) < 150
 
 
-def test_sidebar_leads_to_another_chapter_on_a_phone(phone: Page) -> None:
+def test_sidebar_leads_to_another_chapter_on_a_phone(phone):
     phone.locator("button.primary-toggle:visible").first.tap()
     phone.locator(".bd-sidebar-primary nav a", has_text="Several heads").tap()
     phone.wait_for_url("**/04-multi-head.html")
 
 
-def test_contents_mark_the_section_that_is_read(phone: Page) -> None:
+def test_contents_mark_the_section_that_is_read(phone):
     phone.set_viewport_size({"width": 1440, "height": 900})
     *marked, end = phone.evaluate(MARKED)
     assert [(n, found) for found, read, n in marked if found != [read]] == []
@@ -88,13 +74,13 @@ def test_contents_mark_the_section_that_is_read(phone: Page) -> None:
     phone.set_viewport_size({"width": PHONE, "height": 800})
 
 
-def test_what_goes_on_sideways_has_a_shaded_edge(phone: Page) -> None:
+def test_what_goes_on_sideways_has_a_shaded_edge(phone):
     # Two grounds that move with the text cover two shades that do not.
     for kind in ("pre", ".katex-display", ".pst-scrollable-table-container"):
         assert phone.locator(f".bd-article {kind}").first.evaluate(SHADE) == 5, kind
 
 
-def test_theme_switch_is_remembered(phone: Page) -> None:
+def test_theme_switch_is_remembered(phone):
     theme = "document.documentElement.dataset.theme"
     seen = set()
     for _ in range(3):  # light, dark, and as the system has it
@@ -105,9 +91,7 @@ def test_theme_switch_is_remembered(phone: Page) -> None:
     assert seen == {"light", "dark"}
 
 
-def test_jump_leads_to_the_first_page_which_has_no_contents(
-    window: Page, address: str
-) -> None:
+def test_jump_leads_to_the_first_page_which_has_no_contents(window, address):
     window.goto(address)
     window.wait_for_url("**/book/index.html")
     expect(window.locator("button.primary-toggle:visible")).to_have_count(1)

@@ -1,38 +1,15 @@
 """The reading order, and chapters read as the site reads them."""
 
-from pathlib import Path
-
 import pytest
 
+from tests.running import sample
 from tools.chapters import ROOT, chapter_paths, notebook_path, read_chapter
 
-CHAPTER = """---
-jupytext: {text_representation: {extension: .md, format_name: myst}}
-kernelspec: {display_name: Python 3, language: python, name: python3}
----
-
-# Heading
-
-```{code-cell} ipython3
----
-tags: [exercise, tolerance-1e-3]
-reason: "float32: it moves"
----
-x = 1
-
-y = 2
-```
-
-:::{admonition} No cell
-```{code-cell} ipython3
-1
-```
-:::
-"""
+CHAPTER = sample("chapter.md")
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     """A book of two chapters, of which the later one comes first in the folder."""
     (tmp_path / "chapters").mkdir()
     for name in ("09-first", "10-second"):
@@ -49,7 +26,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_chapter_paths_have_the_order_of_the_contents(root: Path) -> None:
+def test_chapter_paths_have_the_order_of_the_contents(root):
     assert [path.stem for path in chapter_paths(root)] == ["10-second", "09-first"]
     (root / "chapters" / "09-first.md").unlink()
     with pytest.raises(FileNotFoundError, match=r"_toc\.yml names chapters/09-first"):
@@ -57,7 +34,7 @@ def test_chapter_paths_have_the_order_of_the_contents(root: Path) -> None:
     assert sorted(chapter_paths()) == sorted((ROOT / "chapters").glob("*.md"))
 
 
-def test_read_chapter_keeps_code_and_takes_options_as_metadata(root: Path) -> None:
+def test_read_chapter_keeps_code_and_takes_options_as_metadata(root):
     path = root / "chapters" / "10-second.md"
     _, code, _ = read_chapter(path).cells  # what stands in a note is no cell
     assert code.source == "x = 1\n\ny = 2"

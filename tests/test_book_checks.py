@@ -4,7 +4,6 @@ What else makes each check red is tested beside it: test_book_record, test_book_
 """
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -15,28 +14,26 @@ from tools.record.freshness import stale_causes
 from tools.site.build import is_current
 
 
-def test_shown_code_is_the_librarys() -> None:
+def test_shown_code_is_the_librarys():
     assert shown.main(["--check"]) == 0
 
 
-def test_records_are_fresh(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_records_are_fresh(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["update", "--check"])
     assert update.main() == 0, capsys.readouterr().out
 
 
-def test_site_is_built_without_a_warning(site: Path) -> None:
+def test_site_is_built_without_a_warning(site):
     assert is_current(ROOT), "the last build failed: run `python -m tools.site --check`"
 
 
-def test_site_is_built_with_nothing_executed(site: Path) -> None:
+def test_site_is_built_with_nothing_executed(site):
     log = (ROOT / "_build/site.log").read_text(encoding="utf-8")
     assert "Executing notebook" not in log
 
 
 @pytest.fixture
-def chapter(tmp_path: Path) -> Path:
+def chapter(tmp_path):
     """A copy of a chapter, of its record and of what it shows and runs."""
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "attention_lib", tmp_path / "attention_lib", ignore=ignored)
@@ -48,7 +45,7 @@ def chapter(tmp_path: Path) -> Path:
     return tmp_path / "chapters/03-masks.md"
 
 
-def test_a_changed_library_is_noticed(chapter: Path) -> None:
+def test_a_changed_library_is_noticed(chapter):
     root, record = chapter.parents[1], read_record(notebook_path(chapter))
     assert {old == new for _, old, new in shown.shown_cells(chapter)} == {True}
     assert stale_causes(read_chapter(chapter), record, root) == []

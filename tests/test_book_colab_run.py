@@ -1,7 +1,6 @@
 """The copies for Colab, run as there: the set-up cell, then a whole chapter."""
 
 import os
-import subprocess
 import sys
 import zipfile
 from importlib.util import find_spec
@@ -11,52 +10,49 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from tests.running import ran
 from tools.check.colab_copies import check, layer
 from tools.export.copies import dependencies, set_up_source, stamp, write_copies
 
 ROOT = Path(__file__).resolve().parents[1]
-Origin = tuple[Path, str]  # a repository and its commit
-Said = tuple[int, list[str]]  # status, printed lines
 
 
 # The set-up cell, run as Colab runs it: everything is there but attention_lib.
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fresh(tmp_path_factory):
     """An interpreter with everything but attention_lib."""
     return layer(Path(sys.executable), tmp_path_factory.mktemp("fresh") / "environment")
 
 
 @pytest.fixture
-def source(origin: Origin) -> str:
+def source(origin):
     """The cell, for a repository on this machine."""
     return set_up_source(f"file://{origin[0]}", origin[1], dependencies(ROOT))
 
 
-def run(python: Path, place: Path, source: str, probe: str = "", **env: str) -> Said:
+def run(python, place, source, probe="", **env):
     """Run the cell, and then a probe, in IPython; gives status and printed lines."""
     (place / "cell.ipy").write_text(f"{source}\n{probe}\n")
     known = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    done = subprocess.run(
+    done = ran(
         [python, "-m", "IPython", "--colors=NoColor", "cell.ipy"],
         cwd=place,
         env={**known, "IPYTHONDIR": str(place / ".ipython"), "TERM": "dumb", **env},
-        capture_output=True,
-        text=True,
         timeout=120,
     )
     return done.returncode, (done.stdout + done.stderr).splitlines()
 
 
-def installed(python: Path) -> set[str]:
+def installed(python):
     """What stands in an environment's own folder of packages."""
     return {path.name for path in python.parents[1].glob("lib/*/site-packages/*")}
 
 
 def test_set_up_fetches_the_commit_and_installs_nothing(
-    fresh: Path, origin: Origin, source: str, tmp_path: Path
-) -> None:
+    fresh, origin, source, tmp_path
+):
     before = installed(fresh)
     again = source.partition("import shutil")[2]  # run twice, it is silent
     probe = f"{again}\nprint(find_spec('attention_lib').origin)"
@@ -77,16 +73,14 @@ def test_set_up_fetches_the_commit_and_installs_nothing(
     assert installed(fresh) == before
 
 
-def test_set_up_is_silent_where_the_library_is(source: str, tmp_path: Path) -> None:
+def test_set_up_is_silent_where_the_library_is(source, tmp_path):
     python = layer(Path(sys.executable), tmp_path / "environment", ROOT)
     assert run(python, tmp_path, source) == (0, [])
     assert not list(tmp_path.glob("attention-book-*"))
 
 
 @pytest.mark.slow
-def test_set_up_keeps_edits_after_a_restart(
-    fresh: Path, origin: Origin, source: str, tmp_path: Path
-) -> None:
+def test_set_up_keeps_edits_after_a_restart(fresh, origin, source, tmp_path):
     run(fresh, tmp_path, source)
     (first,) = tmp_path.glob("attention-book-*")
     (first / "attention_lib/toy.py").write_text("mine = 1\n")
@@ -108,9 +102,7 @@ def test_set_up_keeps_edits_after_a_restart(
     ],
     ids=["no network", "lost commit", "no git"],
 )
-def test_set_up_that_fails_explains_itself(
-    fresh: Path, origin: Origin, tmp_path: Path, changed: dict[str, str], cause: str
-) -> None:
+def test_set_up_that_fails_explains_itself(fresh, origin, tmp_path, changed, cause):
     known = {"address": f"file://{origin[0]}", "commit": origin[1], **changed}
     address, commit = known.pop("address"), known.pop("commit")
     source = set_up_source(address, commit, dependencies(ROOT))
@@ -124,7 +116,7 @@ def test_set_up_that_fails_explains_itself(
     assert not (tmp_path / f"attention-book-{commit[:8]}").exists()
 
 
-def wheel(folder: Path, name: str, version: str, *requires: str) -> None:
+def wheel(folder, name, version, *requires):
     """A package that holds nothing but its version."""
     info = f"{name}-{version}.dist-info"
     needed = "".join(f"Requires-Dist: {text}\n" for text in requires)
@@ -139,9 +131,7 @@ def wheel(folder: Path, name: str, version: str, *requires: str) -> None:
 
 
 @pytest.mark.slow
-def test_set_up_installs_what_is_missing_and_moves_nothing(
-    origin: Origin, tmp_path: Path
-) -> None:
+def test_set_up_installs_what_is_missing_and_moves_nothing(origin, tmp_path):
     wheel(tmp_path, "bookneed", "1.0", "numpy")
     wheel(tmp_path, "greedy", "1.0", "numpy>=99")
     wheel(tmp_path, "numpy", "99.0")  # newer than what is there
@@ -154,7 +144,7 @@ def test_set_up_installs_what_is_missing_and_moves_nothing(
     probe = "import bookneed, numpy; print(bookneed.__version__, numpy.__file__)"
     _, lines = run(python, tmp_path, source, probe, **index)
     assert lines[0].endswith("; pip installs bookneed>=1.0")
-    assert lines[1] == f"1.0 {find_spec('numpy').origin}"  # type: ignore[union-attr]
+    assert lines[1] == f"1.0 {find_spec('numpy').origin}"
     assert installed(python) - before == {"bookneed", "bookneed-1.0.dist-info"}
     # Rather than moving what is installed, it fails.
     source = set_up_source(f"file://{origin[0]}", origin[1], ["greedy>=1.0"])
@@ -167,7 +157,7 @@ def test_set_up_installs_what_is_missing_and_moves_nothing(
 
 
 @pytest.mark.slow
-def test_chapter_runs_from_its_copy(origin: Origin, tmp_path: Path) -> None:
+def test_chapter_runs_from_its_copy(origin, tmp_path):
     address = f"file://{origin[0]}"
     first, *_ = write_copies(origin[0], tmp_path / "copies", address, origin[1])
     faults, cells = check([first], Path(sys.executable))
@@ -177,9 +167,7 @@ def test_chapter_runs_from_its_copy(origin: Origin, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_check_fails_where_an_output_differs_or_nothing_was_fetched(
-    origin: Origin, tmp_path: Path
-) -> None:
+def test_check_fails_where_an_output_differs_or_nothing_was_fetched(origin, tmp_path):
     printed = [new_output("stream", name="stdout", text="a hat\n")]
     cell = new_code_cell("print('a cat')", outputs=printed, execution_count=1)
     notebook = new_notebook(cells=[new_markdown_cell("# Small"), cell])

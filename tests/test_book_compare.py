@@ -4,24 +4,22 @@ import base64
 import copy
 import io
 import os
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import nbformat
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image, ImageDraw
 from PIL.PngImagePlugin import PngInfo
 
+from tests.running import ran
 from tools.check.numbers import compare_text
 from tools.check.outputs import compare_outputs
 from tools.check.pictures import THRESHOLD, decode, worst_block
@@ -31,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 UNITS = st.integers(-(10**6), 10**6)
 
 
-def agrees(reference: str, result: str, tolerance: str | None = None) -> bool:
+def agrees(reference, result, tolerance=None):
     """Say whether two texts compare as equal."""
     own = Decimal(tolerance) if tolerance else None
     return not compare_text(reference, result, own).fault
@@ -41,13 +39,13 @@ def agrees(reference: str, result: str, tolerance: str | None = None) -> bool:
 
 
 @given(units=UNITS, decimals=st.integers(2, 9), step=st.integers(-2, 2))
-def test_decimals_may_differ_by_one_unit(units: int, decimals: int, step: int) -> None:
+def test_decimals_may_differ_by_one_unit(units, decimals, step):
     one, two = (Decimal(n).scaleb(-decimals) for n in (units, units + step))
     assert agrees(f"loss {one:f}", f"loss {two:f}") == (abs(step) < 2)
 
 
 @given(one=st.integers(), two=st.integers())
-def test_integers_are_exact(one: int, two: int) -> None:
+def test_integers_are_exact(one, two):
     assert agrees(f"{one} words", f"{two} words", "0.5") == (one == two)
 
 
@@ -80,23 +78,23 @@ DIFFER = [
 
 
 @pytest.mark.parametrize(("reference", "result"), AGREE)
-def test_texts_agree(reference: str, result: str) -> None:
+def test_texts_agree(reference, result):
     assert agrees(reference, result)
 
 
 @pytest.mark.parametrize(("reference", "result"), DIFFER)
-def test_texts_differ(reference: str, result: str) -> None:
+def test_texts_differ(reference, result):
     assert not agrees(reference, result)
 
 
 @pytest.mark.parametrize(
     ("result", "expected"), [("0.123", True), ("0.124", False), ("-0.122", False)]
 )
-def test_own_tolerance_replaces_the_unit(result: str, expected: bool) -> None:
+def test_own_tolerance_replaces_the_unit(result, expected):
     assert agrees("0.1220", result, "1e-3") == expected
 
 
-def test_fault_shows_the_largest_difference_or_where_words_part() -> None:
+def test_fault_shows_the_largest_difference_or_where_words_part():
     fault = compare_text("0.100 0.200 0.300", "0.102 0.250 0.300").fault
     assert "0.200 became 0.250, allowed: 0.001; numbers that differ: 2" in fault
     fault = compare_text("x" * 99 + "cat 1.0", "x" * 99 + "hat 1.0").fault
@@ -107,7 +105,7 @@ def test_fault_shows_the_largest_difference_or_where_words_part() -> None:
 # Pictures.
 
 
-def picture(move: float = 0.0, digit: int = 3) -> Image.Image:
+def picture(move=0.0, digit=3):
     """Draw a line and a digit, both smoothed, at 160 dots an inch."""
     import matplotlib.figure
 
@@ -127,15 +125,13 @@ def picture(move: float = 0.0, digit: int = 3) -> Image.Image:
     [({"move": 0.05}, True), ({"move": 1.0}, False), ({"digit": 8}, False)],
     ids=["smoothing", "line", "digit"],
 )
-def test_threshold_stands_between_smoothing_and_change(
-    changed: dict[str, Any], expected: bool
-) -> None:
+def test_threshold_stands_between_smoothing_and_change(changed, expected):
     rms, _, _ = worst_block(picture(), picture(**changed))
     assert (rms <= THRESHOLD) == expected
 
 
 @given(x=st.integers(0, 39), y=st.integers(0, 19))
-def test_worst_block_holds_the_changed_pixel(x: int, y: int) -> None:
+def test_worst_block_holds_the_changed_pixel(x, y):
     blank = np.full((20, 40, 3), 255, dtype=np.uint8)
     changed = blank.copy()
     changed[y, x] = 0
@@ -145,7 +141,7 @@ def test_worst_block_holds_the_changed_pixel(x: int, y: int) -> None:
     assert rms == pytest.approx(255 / pixels**0.5)
 
 
-def png(picture: Image.Image, **options: Any) -> NotebookNode:
+def png(picture, **options):
     """Return an output that holds a picture."""
     file = io.BytesIO()
     picture.save(file, format="png", **options)
@@ -153,7 +149,7 @@ def png(picture: Image.Image, **options: Any) -> NotebookNode:
     return new_output("display_data", data)
 
 
-def drawn_by(version: str, height: float, width: int) -> NotebookNode:
+def drawn_by(version, height, width):
     """Return an output whose picture says what drew it, and what it draws."""
     info = PngInfo()
     if version:
@@ -174,8 +170,8 @@ def drawn_by(version: str, height: float, width: int) -> NotebookNode:
     ],
 )
 def test_pictures_of_another_version_alone_are_compared_by_what_they_draw(
-    tmp_path: Path, version: str, height: float, width: int, fault: str
-) -> None:
+    tmp_path, version, height, width, fault
+):
     old, new = drawn_by("3.11", 0.5, 8), drawn_by(version, height, width)
     found = compare_outputs([old], [new], None, tmp_path / "a")
     assert bool(found.faults) == bool(fault)
@@ -186,12 +182,12 @@ def test_pictures_of_another_version_alone_are_compared_by_what_they_draw(
 # Outputs as a whole.
 
 
-def stream(text: str, name: str = "stdout") -> NotebookNode:
+def stream(text, name="stdout"):
     """Return what a cell printed."""
     return new_output("stream", name=name, text=text)
 
 
-def result(**data: str) -> NotebookNode:
+def result(**data):
     """Return a cell's value, `text_html` standing for text/html."""
     named = {key.replace("_", "/", 1): value for key, value in data.items()}
     return new_output("execute_result", named, execution_count=1)
@@ -209,13 +205,11 @@ def result(**data: str) -> NotebookNode:
         ([stream("1"), result(text_plain="2")], [result(text_plain="2"), stream("1")]),
     ],
 )
-def test_outputs_differ(
-    reference: list[NotebookNode], found: list[NotebookNode], tmp_path: Path
-) -> None:
+def test_outputs_differ(reference, found, tmp_path):
     assert compare_outputs(reference, found, None, tmp_path).faults
 
 
-def test_only_lines_that_disagree_are_shown_as_such(tmp_path: Path) -> None:
+def test_only_lines_that_disagree_are_shown_as_such(tmp_path):
     pair = (stream(text) for text in ("same\n0.123\n7", "same\n0.124\n8"))
     (fault,) = compare_outputs(*([it] for it in pair), None, tmp_path).faults
     lines = [line.strip() for line in fault.splitlines()[4:]]
@@ -225,24 +219,22 @@ def test_only_lines_that_disagree_are_shown_as_such(tmp_path: Path) -> None:
 # What a record must meet.
 
 
-def cell(
-    source: str = "1", outputs: Sequence[NotebookNode] = (), **metadata: object
-) -> NotebookNode:
+def cell(source="1", outputs=(), **metadata):
     """Return a code cell that was run."""
     return new_code_cell(
         source, metadata=metadata, execution_count=1, outputs=list(outputs)
     )
 
 
-def faults(code: NotebookNode, output: NotebookNode) -> list[str]:
+def faults(code, output):
     """Return the faults of a record with one cell."""
     code.outputs = [output]
     return cell_faults(code)
 
 
 SKIPPED = ["nbval-skip", "skip-execution"]
-TIMES: dict[str, Any] = {"tags": ["not-compared"], "reason": "the time of day"}
-ROUGH: dict[str, Any] = {"tags": ["tolerance-1e-2"], "reason": "a check of the check"}
+TIMES = {"tags": ["not-compared"], "reason": "the time of day"}
+ROUGH = {"tags": ["tolerance-1e-2"], "reason": "a check of the check"}
 RIGHT = [
     cell(),
     new_code_cell(""),
@@ -269,18 +261,18 @@ DIFFERING = [
 ]
 
 
-def test_records_that_meet_the_rules_pass() -> None:
+def test_records_that_meet_the_rules_pass():
     harmless = stream("at https://x.org/home/page, 0x3f800000, 50%|")
     assert [fault for code in RIGHT for fault in faults(code, harmless)] == []
 
 
 @pytest.mark.parametrize(("code", "words"), WRONG)
-def test_record_breaks_the_rules(code: NotebookNode, words: str) -> None:
+def test_record_breaks_the_rules(code, words):
     assert any(words in fault for fault in cell_faults(code))
 
 
 @pytest.mark.parametrize("output", DIFFERING)
-def test_record_holds_what_differs_on_each_machine(output: NotebookNode) -> None:
+def test_record_holds_what_differs_on_each_machine(output):
     assert "its record holds" in faults(cell(), output)[0]
 
 
@@ -288,7 +280,7 @@ def test_record_holds_what_differs_on_each_machine(output: NotebookNode) -> None
 # side by side under pytest.
 
 
-def drawn(height: int) -> NotebookNode:
+def drawn(height):
     """Return what a cell shows that draws a line down to this height."""
     picture = Image.new("RGB", (64, 32), "white")
     ImageDraw.Draw(picture).line((0, 5, 63, height), "black")
@@ -300,7 +292,7 @@ picture = Image.new("RGB", (64, 32), "white")
 ImageDraw.Draw(picture).line((0, 5, 63, {}), "black")
 display({{"image/png": picture._repr_png_()}}, raw=True)"""
 ENVIRONMENT = "import os; print(os.environ['CUBLAS_WORKSPACE_CONFIG'])"
-CELLS: dict[str, NotebookNode] = {
+CELLS = {
     "environment": cell(ENVIRONMENT, [stream(":4096:8\n")]),
     "digit": cell("print('a')\n0.1234", [stream("a\n"), result(text_plain="0.1234")]),
     "line": cell(DRAW.format(11), [drawn(11)]),
@@ -315,7 +307,7 @@ CELLS: dict[str, NotebookNode] = {
 }
 NO_REASON = "needs a `reason:` beside it"
 # For each cell, what is wrong with it, and what is said.
-MISTAKES: dict[str, tuple[Callable[[NotebookNode], Any], str]] = {
+MISTAKES = {
     "digit": (
         lambda it: it.outputs[1].data.update({"text/plain": "0.1634"}),
         "0.1634 became 0.1234, allowed: 0.0001",
@@ -345,7 +337,7 @@ class Run(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory):
     """Run three notebooks with coverage, as in `make test`."""
     bad = copy.deepcopy(CELLS)
     for name, (mistake, _) in MISTAKES.items():
@@ -362,9 +354,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     command += ["-n2", "--dist=loadscope", "--cov=attention_lib", "--cov-report="]
     command += ["-rs", "--junitxml=junit.xml", "--nbval-cell-timeout=20", "notebooks"]
     known = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "88"}
-    done = subprocess.run(
-        command, cwd=folder, env=known, capture_output=True, text=True
-    )
+    done = ran(command, cwd=folder, env=known)
     printed = done.stdout + done.stderr
     assert done.returncode == 1, printed
     failures = {}
@@ -377,7 +367,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.slow
-def test_summary_of_parallel_workers(run: Run) -> None:
+def test_summary_of_parallel_workers(run):
     for line in (
         "cells compared: 17 of 25; pictures: 3",
         "numbers 4e+02 (03-bad, code cell 2)",
@@ -391,7 +381,7 @@ def test_summary_of_parallel_workers(run: Run) -> None:
     assert "\x1b" not in run.printed
 
 
-def test_every_mistake_fails_its_own_cell_only_and_is_named(run: Run) -> None:
+def test_every_mistake_fails_its_own_cell_only_and_is_named(run):
     places = {name: ("03-bad", list(CELLS).index(name)) for name in MISTAKES}
     assert run.failures.keys() == {*places.values(), ("05-slow", 1)}, run.printed
     for name, (_, words) in MISTAKES.items():
@@ -401,7 +391,7 @@ def test_every_mistake_fails_its_own_cell_only_and_is_named(run: Run) -> None:
     assert "+0.1234" in shown
 
 
-def test_failure_keeps_the_pictures(run: Run) -> None:
+def test_failure_keeps_the_pictures(run):
     failure = run.failures["03-bad", list(CELLS).index("line")]
     for kind in ("reference", "result", "difference"):
         name = f"reports/pictures/03-bad-cell-03-1-{kind}.png"
@@ -410,7 +400,7 @@ def test_failure_keeps_the_pictures(run: Run) -> None:
             assert picture.format == "PNG"
 
 
-def test_cells_after_one_that_timed_out_say_so(run: Run) -> None:
+def test_cells_after_one_that_timed_out_say_so(run):
     failure = run.failures["05-slow", 1]
     assert "05-slow, code cell 2 (here Cell 1): time.sleep(600)" in failure
     assert "Timeout of 20 seconds exceeded" in failure

@@ -5,7 +5,6 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -14,8 +13,9 @@ from nbformat.v4 import new_output
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
+from tests.running import sample
 from tools.chapters import code_of
-from tools.record.book import Book, Place, read_book
+from tools.record.book import Place, read_book
 from tools.record.convert import plain_notebook
 from tools.record.markdown import plain_markdown
 
@@ -26,112 +26,18 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 
 """
 LINE = HEAD.count("\n") + 1  # where a chapter's text starts
-TOC = """format: jb-book
-root: book/index
-parts:
-- numbered: true
-  chapters: [{file: chapters/01-toy.md}, {file: chapters/11-head.md}]
-- chapters: [{file: book/glossary.md}, {file: book/notation.md}]
-"""
-TOCTREE = """```{toctree}
-:numbered:
-:glob:
-../chapters/*
-glossary
-notation
-```
-"""
-GLOSSARY = """# Glossary
-
-:::{glossary}
-softmax
-  Turns scores into weights.
-
-attention weight
-  A share.
-:::
-"""
-REFERENCES = r"""
-@inproceedings{vaswani2017, title = {Attention Is All You Need}, year = 2017,
-  author = {Vaswani, Ashish and Shazeer, Noam and Parmar, Niki},
-  booktitle = {NeurIPS}, url = {https://arxiv.org/abs/1706.03762}}
-@article{oord2016, title = {{WaveNet}}, year = 2016, journal = {arXiv},
-  author = {van den Oord, A{\"a}ron and Wolf, Thomas}, doi = {10.1000/x_y}}
-@misc{nowhere, title = {Lost}, author = {Nobody, Ann}, year = 2000}
-"""
-SECOND = """(head)=
-# A *single* head [1] with $\\sqrt{D}$ and `@`
-
-$$ y $$ (eq-head)
-
-```{code-cell} ipython3
-:mystnb: {image: {alt: a}, figure: {name: fig-head, caption: A head.}}
-plot()
-```
-"""
+TOC = sample("book/_toc.yml")
+TOCTREE = sample("book/toctree.txt")
+GLOSSARY = sample("book/glossary.md")
+REFERENCES = sample("book/references.bib")
+SECOND = sample("book/11-head.md")
 # Everything that is numbered, in every place where it can stand.
-NUMBERED = """(toy)=
-# Toy
-
-$$ a $$
-
-$$ b $$ (eq-first)
-
-```{code-cell} ipython3
-:mystnb: {image: {alt: a}, figure: {name: fig-cell, caption: A picture}}
-plot()
-```
-
-## A section
-
-$$ a &= b \\\\ c &= d $$ (eq-lines)
-
-::::{dropdown} Solution
-:::{admonition} Note
-$$ c $$ (eq-nested)
-
-```{figure} ../book/dot.svg
-:alt: A dot
-:name: fig-nested
-
-In a note
-```
-:::
-::::
-
-```{figure} ../book/dot.svg
-:alt: A dot
-
-Without a name
-```
-
-- In a list:
-
-  $$ d $$ (eq-listed)
-
-```{figure} ../book/dot.svg
-:alt: A dot
-:name: fig-last
-
-Last
-```
-"""
-CONF = """
-extensions = ["myst_nb", "sphinx_design", "sphinxcontrib.bibtex"]
-root_doc = "book/index"
-myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
-numfig = math_numfig = True
-math_eqref_format = "({number})"
-html_theme = "basic"
-bibtex_bibfiles = ["book/references.bib"]
-exclude_patterns = ["notebooks", "_build", ".jupyter_cache"]
-nb_execution_mode = "cache"
-nb_execution_raise_on_error = True
-"""
+NUMBERED = sample("book/01-toy.md")
+CONF = sample("book/settings.txt")
 PIXEL = base64.b64encode(b"GIF89a\x01\0\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\0;")
 
 
-def make_book(root: Path, text: str) -> Path:
+def make_book(root, text):
     """Write a book whose first chapter has this text, and return the chapter."""
     for folder in ("chapters", "book", "notebooks"):
         (root / folder).mkdir()
@@ -152,7 +58,7 @@ def make_book(root: Path, text: str) -> Path:
     return root / "chapters" / "01-toy.md"
 
 
-def convert(root: Path, text: str) -> str:
+def convert(root, text):
     """Return a chapter of this text, under a heading, as plain Markdown."""
     notebook = plain_notebook(make_book(root, f"{text}\n\n# Toy\n"))
     nbformat.validate(notebook)
@@ -160,14 +66,14 @@ def convert(root: Path, text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory: pytest.TempPathFactory) -> Book:
+def book(tmp_path_factory):
     """A book whose first chapter has two labels, and figures of one number."""
     own = "# Toy\n\n$$ x $$ (eq-x)\n\n(here)=\nText."
     book = read_book(make_book(tmp_path_factory.mktemp("book"), own).parents[1])
     return replace(book, figure_numbers=defaultdict(lambda: "1.1"))
 
 
-def plain_text(text: str, book: Book) -> str:
+def plain_text(text, book):
     """Return a text of the first chapter, its first line the chapter's, plain."""
     return plain_markdown(text, Place(book.root / "chapters" / "01-toy.md", 1), book)
 
@@ -236,7 +142,7 @@ EQ = "[(11.1)](11-head.ipynb#eq-head)"
         ),
     ],
 )  # fmt: skip
-def test_myst_becomes_plain_markdown(book: Book, source: str, plain: str) -> None:
+def test_myst_becomes_plain_markdown(book, source, plain):
     assert plain_text(source, book) == plain
 
 
@@ -251,11 +157,11 @@ def test_myst_becomes_plain_markdown(book: Book, source: str, plain: str) -> Non
         "1. one\n   - two  \n     three\n\n> *four*\n\n---\n\n<b>five</b>",
     ],
 )
-def test_what_is_plain_stays_to_the_character(book: Book, text: str) -> None:
+def test_what_is_plain_stays_to_the_character(book, text):
     assert plain_text(text, book) == text
 
 
-def test_citations_link_and_are_listed_in_full_in_their_chapter(tmp_path: Path) -> None:
+def test_citations_link_and_are_listed_in_full_in_their_chapter(tmp_path):
     text = "A {cite:p}`vaswani2017, oord2016`. {cite:t}`oord2016` say"
     plain = convert(tmp_path, text)
     assert plain.startswith(
@@ -296,22 +202,20 @@ def test_citations_link_and_are_listed_in_full_in_their_chapter(tmp_path: Path) 
         ("> :::{dropdown} T\n> a\n> :::", "start this block on a line of its own", 0),
     ],
 )  # fmt: skip
-def test_what_has_no_plain_form_is_an_error_with_its_line(
-    book: Book, text: str, message: str, below: int
-) -> None:
+def test_what_has_no_plain_form_is_an_error_with_its_line(book, text, message, below):
     where = rf"^chapters/01-toy\.md:{1 + below}: .*{re.escape(message)}"
     with pytest.raises(ValueError, match=where):
         plain_text(text, book)
 
 
-def test_figure_without_a_caption_is_an_error_with_its_line(tmp_path: Path) -> None:
+def test_figure_without_a_caption_is_an_error_with_its_line(tmp_path):
     cell = "```{code-cell} ipython3\n:mystnb: {figure: {name: x}}\n1\n```"
     where = rf"^chapters/01-toy\.md:{LINE + 1}: .*no caption"
     with pytest.raises(ValueError, match=where):
         convert(tmp_path, cell)
 
 
-def test_site_numbers_as_the_notebook_and_finds_it_in_its_cache(tmp_path: Path) -> None:
+def test_site_numbers_as_the_notebook_and_finds_it_in_its_cache(tmp_path):
     make_book(tmp_path, NUMBERED)
     (tmp_path / "conf.py").write_text(CONF)
     for number in range(2, 11):  # so that the other chapter is the eleventh

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools.chapters import NOTEBOOKS, ROOT, code_of
@@ -30,15 +29,12 @@ SOLUTION = re.compile(
 )
 each_chapter = pytest.mark.parametrize("stem", STEMS)
 each_kind = pytest.mark.parametrize("kind", KINDS)
-Copies = dict[str, dict[str, NotebookNode]]  # of each kind, of each chapter
 
 
 @pytest.fixture(scope="module")
-def copies(
-    origin: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory
-) -> Copies:
+def copies(origin, tmp_path_factory):
     """All copies of all chapters."""
-    made: Copies = {}
+    made = {}
     for kind, how in KINDS.items():
         folder = tmp_path_factory.mktemp(kind)
         paths = write_copies(origin[0], folder, ADDRESS, origin[1], **how)
@@ -46,17 +42,17 @@ def copies(
     return made
 
 
-def is_exercise(cell: NotebookNode) -> bool:
+def is_exercise(cell):
     return "exercise" in cell.metadata.get("tags", [])
 
 
-def targets(notebook: NotebookNode) -> list[str]:
+def targets(notebook):
     """What the links of a notebook lead to."""
     texts = [it.source for it in notebook.cells if it.cell_type == "markdown"]
     return re.findall(r"\]\(((?:https?:|\.\./|#|[\w-]+\.)[^()\s]+)\)", "\n".join(texts))
 
 
-def leaks(stem: str, notebook: NotebookNode) -> list[str]:
+def leaks(stem, notebook):
     """Lines that stand in a chapter's solutions only, and in a notebook too."""
     text = (ROOT / f"chapters/{stem}.md").read_text(encoding="utf-8")
     rest = SOLUTION.sub("", text)
@@ -70,9 +66,7 @@ def leaks(stem: str, notebook: NotebookNode) -> list[str]:
 
 @each_kind
 @each_chapter
-def test_copy_is_the_record(
-    copies: Copies, origin: tuple[Path, str], kind: str, stem: str
-) -> None:
+def test_copy_is_the_record(copies, origin, kind, stem):
     record = nbformat.read(NOTEBOOKS / f"{stem}.ipynb", as_version=4)
     copy, cells = copies[kind][stem], code_of(copies[kind][stem])
     nbformat.validate(copy)
@@ -103,7 +97,7 @@ def test_copy_is_the_record(
 
 @each_kind
 @each_chapter
-def test_links_of_a_copy_lead_somewhere(copies: Copies, kind: str, stem: str) -> None:
+def test_links_of_a_copy_lead_somewhere(copies, kind, stem):
     ids = {name: {it.id for it in copy.cells} for name, copy in copies[kind].items()}
     found = targets(copies[kind][stem])
     assert len(found) > 10
@@ -121,7 +115,7 @@ def test_links_of_a_copy_lead_somewhere(copies: Copies, kind: str, stem: str) ->
             assert (match[1] == "raw") == (not match[2].endswith(".md"))
 
 
-def rewritten(text: str) -> str:
+def rewritten(text):
     """A text of notebook 01, in a book with two notebooks."""
     anchors = {"01-a.ipynb": {"top": "11"}, "02-b.ipynb": {"far": "22"}}
     return Links(ADDRESS, "c0ffee", True, anchors).rewritten(text, "01-a.ipynb")
@@ -140,18 +134,18 @@ def rewritten(text: str) -> str:
         ("$f[0](x)$ and $$g[0](x)$$",) * 2,
     ],
 )
-def test_link_is_rewritten(link: str, expected: str) -> None:
+def test_link_is_rewritten(link, expected):
     assert rewritten(f"See\n\n{link}\n\n{link}") == f"See\n\n{expected}\n\n{expected}"
 
 
 @pytest.mark.parametrize("link", ["#nowhere", "02-b.ipynb#top", "03-c.ipynb"])
-def test_link_to_nothing_is_refused(link: str) -> None:
+def test_link_to_nothing_is_refused(link):
     with pytest.raises(ValueError, match=r"01-a\.ipynb: .*(no anchor|no notebook)"):
         rewritten(f"[x]({link})")
 
 
 @pytest.mark.parametrize("folded", [["Answer"], ["Hint"], ["Solution", "Solution"]])
-def test_exercise_without_its_one_solution_is_refused(folded: list[str]) -> None:
+def test_exercise_without_its_one_solution_is_refused(folded):
     exercise = new_code_cell("answer = ...", metadata={"tags": ["exercise"]})
     texts = [f"<details>\n<summary>{it}</summary>\n\n4\n\n</details>" for it in folded]
     book = new_notebook(cells=[exercise, new_markdown_cell("\n\n".join(texts))])
@@ -160,9 +154,7 @@ def test_exercise_without_its_one_solution_is_refused(folded: list[str]) -> None
 
 
 @pytest.fixture
-def book(
-    origin: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def book(origin, tmp_path, monkeypatch):
     """A clone, whose address CI says."""
     clone = ["git", "clone", "--quiet", f"file://{origin[0]}", tmp_path / "book"]
     subprocess.run(clone, check=True, timeout=120)
@@ -172,7 +164,7 @@ def book(
     return tmp_path / "book"
 
 
-def test_command_writes_the_copies_of_now_and_a_note(book: Path) -> None:
+def test_command_writes_the_copies_of_now_and_a_note(book):
     output = book / "_build/colab"
     output.mkdir(parents=True)
     (output / "99-gone.ipynb").touch()
@@ -182,8 +174,8 @@ def test_command_writes_the_copies_of_now_and_a_note(book: Path) -> None:
 
 
 def test_command_without_an_address_or_its_commit_says_what_to_do(
-    book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    book, monkeypatch, capsys
+):
     assert command.main(book.parent) == 1
     assert "no commit can be read here" in capsys.readouterr().err
     names = ("attention_lib/new.py", "attention_lib/toy.py")  # unknown, and changed

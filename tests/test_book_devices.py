@@ -5,10 +5,8 @@ It stays in processes of its own: once there, the device cannot be taken out of 
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import nbformat
@@ -18,6 +16,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 from torch import nn
 
+from tests.running import ran
 from tools.check import devices
 from tools.check.placement import ON_PURPOSE, misplaced
 from tools.record.execute import kernel_environment
@@ -128,21 +127,19 @@ def run(source):
 print(json.dumps([run(source) for source in json.load(sys.stdin)]))"""
 
 
-def outcomes(sources: list[str]) -> dict[str, str]:
+def outcomes(sources):
     """Run each source in one fresh interpreter, warnings being errors."""
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-W", "error", "-c", START + RUN],
         input=json.dumps(sources),
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
         timeout=250,
     )
     assert done.returncode == 0, done.stderr
     return dict(zip(sources, json.loads(done.stdout), strict=True))
 
 
-def test_pretended_gpu_refuses_what_cuda_refuses_and_else_computes_as_the_cpu() -> None:
+def test_pretended_gpu_refuses_what_cuda_refuses_and_else_computes_as_the_cpu():
     agree = [body + SAME for body in AGREE.values()]
     mistakes = [source for sources in MISTAKES.values() for source in sources]
     said = outcomes([*mistakes, *ALLOWED, *agree, DRAWN])
@@ -176,7 +173,7 @@ WRONG = [
 
 
 @pytest.mark.slow
-def test_run_fails_on_each_wrong_cell_and_no_other(tmp_path: Path) -> None:
+def test_run_fails_on_each_wrong_cell_and_no_other(tmp_path):
     cells = [new_code_cell(source) for source in (BEGIN, *RIGHT, *WRONG)]
     notebook = new_notebook(cells=cells)
     on_cpu = {**kernel_environment(ROOT), "ATTENTION_DEVICE": "cpu"}
@@ -185,12 +182,10 @@ def test_run_fails_on_each_wrong_cell_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     plugins = ["-p", "tools.check.compare", "-p", "tools.check.devices", "--nbval"]
     own = {"ATTENTION_DEVICE": "pretend", "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "pytest", *plugins, "one.ipynb"],
         cwd=tmp_path,
         env={**os.environ, **own},
-        capture_output=True,
-        text=True,
         timeout=250,
     )
     words = done.stdout + done.stderr
@@ -206,9 +201,7 @@ def test_run_fails_on_each_wrong_cell_and_no_other(tmp_path: Path) -> None:
     ("device", "words"),
     [("cpu", "to `cuda` or `pretend`"), ("cuda", "no device .torch")],
 )
-def test_run_wants_a_device_that_is_there(
-    monkeypatch: pytest.MonkeyPatch, device: str, words: str
-) -> None:
+def test_run_wants_a_device_that_is_there(monkeypatch, device, words):
     broken = Mock(side_effect=RuntimeError("no device\nand more"))
     monkeypatch.setattr(torch, "ones", broken)
     monkeypatch.setenv("ATTENTION_DEVICE", device)
@@ -219,12 +212,12 @@ def test_run_wants_a_device_that_is_there(
 # Where modules are.
 
 
-def linear(device: str = "cpu") -> nn.Linear:
+def linear(device="cpu"):
     return nn.Linear(2, 3, device=device)
 
 
-def test_misplaced_names_each_module_and_tensor() -> None:
-    loop: list[Any] = [linear()]
+def test_misplaced_names_each_module_and_tensor():
+    loop = [linear()]
     loop.append(loop)  # it ends there
     buffer, unregistered = linear("meta"), nn.Sequential(linear("meta"))
     buffer.register_buffer("mask", torch.ones(2))
@@ -246,7 +239,7 @@ def test_misplaced_names_each_module_and_tensor() -> None:
     ]
 
 
-def test_misplaced_passes_what_is_right() -> None:
+def test_misplaced_passes_what_is_right():
     right = {"counted": linear("meta"), "ids": torch.arange(3), "Linear": nn.Linear}
     right |= {name: linear() for name in ("_1", *ON_PURPOSE)}
     assert misplaced(right, "cuda") == []

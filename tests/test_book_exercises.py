@@ -3,7 +3,6 @@
 import re
 import time
 from importlib import import_module
-from typing import Any
 
 import nbformat
 import pytest
@@ -42,7 +41,7 @@ EXERCISE = re.compile(
 )
 
 
-def exercises_of(text: str) -> list[dict[str, str]]:
+def exercises_of(text):
     """The exercises of a chapter, each with all of its parts."""
     # One at a time: a part that is missing must not be found in the next one.
     each = re.split(r"(?=:::\{admonition\} Exercise )", text)[1:]
@@ -54,12 +53,12 @@ FOUND = [(stem, one) for stem, text in TEXTS.items() for one in exercises_of(tex
 SOLUTIONS = {one["check"]: one["solution"] for _, one in FOUND}
 
 
-def check(name: str, answer: object) -> Any:
+def check(name, answer):
     return getattr(exercises, f"check_{name}")(answer)
 
 
 @pytest.mark.parametrize("stem", TEXTS)
-def test_exercise_has_title_minutes_stub_check_hint_and_solution(stem: str) -> None:
+def test_exercise_has_title_minutes_stub_check_hint_and_solution(stem):
     titles = re.findall(r"\{admonition\} Exercise (\S+)", TEXTS[stem])
     complete = exercises_of(TEXTS[stem])
     assert [one["number"] for one in complete] == titles
@@ -71,7 +70,7 @@ def test_exercise_has_title_minutes_stub_check_hint_and_solution(stem: str) -> N
         assert 2 <= int(one["minutes"]) <= 15
 
 
-def test_exercise_without_a_part_is_found() -> None:
+def test_exercise_without_a_part_is_found():
     text = TEXTS["03-masks"]
     start = text.index("Exercise 3.2")
     for part in ("Hint", "minutes)", "exercises.check", "```python"):
@@ -79,7 +78,7 @@ def test_exercise_without_a_part_is_found() -> None:
         assert "3.2" not in [one["number"] for one in exercises_of(faulty)], part
 
 
-def test_every_check_has_its_exercise_its_mistakes_and_right_answers() -> None:
+def test_every_check_has_its_exercise_its_mistakes_and_right_answers():
     checks = {name for name in exercises.__all__ if name.startswith("check_")}
     assert {f"check_{name}" for name in SOLUTIONS} == checks
     assert len(FOUND) == len(SOLUTIONS)
@@ -88,7 +87,7 @@ def test_every_check_has_its_exercise_its_mistakes_and_right_answers() -> None:
 
 
 @pytest.mark.parametrize("stem", TEXTS)
-def test_exercise_is_not_solved_before_the_reader_does(stem: str) -> None:
+def test_exercise_is_not_solved_before_the_reader_does(stem):
     path = next(path for path in chapter_paths() if path.stem == stem)
     record = nbformat.read(notebook_path(path), as_version=4)
     for cell in record.cells:
@@ -97,7 +96,7 @@ def test_exercise_is_not_solved_before_the_reader_does(stem: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
-def test_check_takes_no_time(name: str) -> None:
+def test_check_takes_no_time(name):
     answers = [answer for called, answer, *_ in [*MISTAKES, *RIGHT] if called == name]
     for answer in [..., *answers]:
         start = time.process_time()
@@ -106,7 +105,7 @@ def test_check_takes_no_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
-def test_check_works_in_the_chapters_number_type(name: str) -> None:
+def test_check_works_in_the_chapters_number_type(name):
     # Chapters 6 and 8 compute in float64 throughout.
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -117,7 +116,7 @@ def test_check_works_in_the_chapters_number_type(name: str) -> None:
         torch.set_default_dtype(before)
 
 
-def steps_of(solution: str) -> set[str]:
+def steps_of(solution):
     """What a solution computes: its lines, without names, comments and returns."""
     lines = [line.split("  #")[0].strip() for line in solution.splitlines()]
     lines = [x for x in lines if not x.startswith(("#", "def ", "for ", "if "))]
@@ -126,7 +125,7 @@ def steps_of(solution: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
-def test_verdict_holds_no_line_of_the_solution(name: str) -> None:
+def test_verdict_holds_no_line_of_the_solution(name):
     steps = steps_of(SOLUTIONS[name])
     assert steps
     rights = [answer for called, answer in RIGHT if called == name]

@@ -3,13 +3,13 @@
 import io
 import re
 from html import unescape
-from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+from tests.running import sample
 from tools.chapters import SITE, site_pages
 from tools.site.formulas import display_source
 
@@ -28,28 +28,10 @@ html_theme = "basic"
 # Else myst_parser writes into Sphinx's own default, for every later build here.
 source_suffix = {".md": "markdown"}
 """
-INDEX = r"""# On $a^2$
-
-In a line $b^2$, see {eq}`eq-c`.
-
-$$c^2 = 1$$ (eq-c)
-
-\begin{align}
-d &= 1 \\
-e &= 2
-\end{align}
-
-| $f$ |
-|---|
-| $g^2$ |
-
-```{figure} https://example.org/none.png
-A caption with $h^2$
-```
-"""
+INDEX = sample("formulas.md")
 
 
-def book(folder: Path, index: str = INDEX) -> tuple[Path, str]:
+def book(folder, index=INDEX):
     source = folder / "source"
     source.mkdir(exist_ok=True)
     (source / "conf.py").write_text(CONF)
@@ -62,7 +44,7 @@ def book(folder: Path, index: str = INDEX) -> tuple[Path, str]:
     return out, said.getvalue()
 
 
-def test_formulas_of_every_kind_are_typeset(tmp_path: Path) -> None:
+def test_formulas_of_every_kind_are_typeset(tmp_path):
     out, said = book(tmp_path)
     page = BeautifulSoup((out / "index.html").read_text(), "html.parser")
     assert not re.search("cannot be typeset", said), said
@@ -80,7 +62,7 @@ WRONG = {
 }
 
 
-def test_wrong_formula_is_a_warning_with_its_place(tmp_path: Path) -> None:
+def test_wrong_formula_is_a_warning_with_its_place(tmp_path):
     _, said = book(tmp_path, "\n\n".join(["# Title", *WRONG]))
     lines = [line for line in said.splitlines() if "cannot be typeset" in line]
     for number, words in enumerate(WRONG.values()):
@@ -101,13 +83,11 @@ MATRIX = r"\begin{pmatrix} a \\ b \end{pmatrix}"
         (r"\begin{align}a\end{align}", True, r"\begin{align*}a\end{align*}"),
     ],
 )
-def test_display_source_breaks_lines_and_numbers_nothing(
-    text: str, nowrap: bool, expected: str
-) -> None:
+def test_display_source_breaks_lines_and_numbers_nothing(text, nowrap, expected):
     assert display_source(text, nowrap) == expected
 
 
-def test_no_page_shows_the_source_of_a_formula() -> None:
+def test_no_page_shows_the_source_of_a_formula():
     pages = [page for page in site_pages(SITE) if page.name != "search.html"]
     assert len(pages) > 20
     for page in pages:

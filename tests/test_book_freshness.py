@@ -1,11 +1,9 @@
 """A record is stale when what its outputs depend on changed, and only then."""
 
-from pathlib import Path
-
 import pytest
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from tests.running import sample
 from tools.record.freshness import fingerprints, stale_causes
 from tools.record.reach import reached_files
 
@@ -21,22 +19,7 @@ LIBRARY = {
     "exercises/masks.py": "from attention_lib.masks import causal\n",
     "exercises/toy.py": "from attention_lib.toy import softmax\n",
 }
-PINS = """# made by uv
-ipykernel==7.4.0
-    # via attention-lib (pyproject.toml:book)
-mpmath==1.3.0
-    # via sympy
-numpy==2.4.6 ; python_full_version >= '3.12'
-    # via
-    #   attention-lib (pyproject.toml)
-    #   pandas
-ruff==0.14.0
-    # via attention-lib (pyproject.toml:test)
-sympy==1.14.0
-    # via torch
-torch==2.13.0
-    # via attention-lib (pyproject.toml)
-"""
+PINS = sample("pins.txt")
 EVERYTHING = sorted(LIBRARY)
 MASKS = ["masks.py", "validation.py"]
 PACKAGE = "from attention_lib import exercises"
@@ -45,7 +28,7 @@ CODE = "from attention_lib.masks import causal\ncausal(3)"
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     """A library and the pinned versions."""
     for name, source in LIBRARY.items():
         path = tmp_path / "attention_lib" / name
@@ -71,28 +54,26 @@ def root(tmp_path: Path) -> Path:
         (f"{PACKAGE}; exercises.check_toy(dir(exercises))", ALL_CHECKS),
     ],
 )
-def test_reached_files_are_those_behind_an_import(
-    root: Path, source: str, expected: list[str]
-) -> None:
+def test_reached_files_are_those_behind_an_import(root, source, expected):
     library = root / "attention_lib"
     files = reached_files([source], root)
     assert sorted(path.relative_to(library).as_posix() for path in files) == expected
 
 
-def notebook(code: str = CODE, prose: str = "text", **metadata: object) -> NotebookNode:
+def notebook(code=CODE, prose="text", **metadata):
     """Make a chapter of one paragraph and one cell."""
     cells = [new_markdown_cell(prose), new_code_cell(code, metadata=metadata)]
     return new_notebook(cells=cells)
 
 
-def record(root: Path, code: str = CODE) -> NotebookNode:
+def record(root, code=CODE):
     """Make the fresh record of a chapter."""
     made = notebook(code)
     made.metadata["attention_book"] = fingerprints(made, root)
     return made
 
 
-def test_stale_causes_name_a_missing_record_but_no_prose(root: Path) -> None:
+def test_stale_causes_name_a_missing_record_but_no_prose(root):
     assert stale_causes(notebook(), record(root), root) == []
     assert stale_causes(notebook(prose="other"), record(root), root) == []
     assert stale_causes(notebook(), None, root) == ["not recorded yet"]
@@ -104,7 +85,7 @@ def test_stale_causes_name_a_missing_record_but_no_prose(root: Path) -> None:
 @pytest.mark.parametrize(
     "changed", [notebook(CODE + " "), notebook(tags=["hide-input"])]
 )
-def test_stale_causes_name_code(root: Path, changed: NotebookNode) -> None:
+def test_stale_causes_name_code(root, changed):
     assert stale_causes(changed, record(root), root) == ["its code cells changed"]
 
 
@@ -115,9 +96,7 @@ def test_stale_causes_name_code(root: Path, changed: NotebookNode) -> None:
         *[(name, []) for name in ("toy.py", "__init__.py", "exercises/masks.py")],
     ],
 )
-def test_stale_causes_name_a_library_that_is_reached(
-    root: Path, name: str, expected: list[str]
-) -> None:
+def test_stale_causes_name_a_library_that_is_reached(root, name, expected):
     before = record(root)
     path = root / "attention_lib" / name
     path.write_text(path.read_text() + "# changed\n")
@@ -135,9 +114,7 @@ def test_stale_causes_name_a_library_that_is_reached(
         ("# made by uv", "# made anew", False),
     ],
 )
-def test_stale_causes_name_versions_that_an_execution_can_reach(
-    root: Path, old: str, new: str, stale: bool
-) -> None:
+def test_stale_causes_name_versions_that_an_execution_can_reach(root, old, new, stale):
     before = record(root)
     (root / "requirements.txt").write_text(PINS.replace(old, new))
     expected = ["its versions changed"] if stale else []

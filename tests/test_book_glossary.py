@@ -9,7 +9,7 @@ ENTRY = re.compile(r"^(\S[^\n]*)\n  ([^\n]+)$", re.MULTILINE)
 TERM = re.compile(r"\{term\}`(?:[^`<]*<)?([^`<>]+)>?`")
 
 
-def test_definitions_stand_alone() -> None:
+def test_definitions_stand_alone():
     entries = ENTRY.findall(GLOSSARY)
     terms = [term for term, _ in entries]
     assert terms == sorted(terms, key=str.lower)
@@ -22,7 +22,7 @@ def test_definitions_stand_alone() -> None:
         assert len(first.split()) >= 5, f"{term}: its first sentence says little"
 
 
-def test_terms_of_the_chapters_are_defined() -> None:
+def test_terms_of_the_chapters_are_defined():
     defined = {term.lower() for term, _ in ENTRY.findall(GLOSSARY)}
     for path in chapter_paths():
         used = TERM.findall(path.read_text(encoding="utf-8"))

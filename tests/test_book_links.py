@@ -1,6 +1,5 @@
 """Links that leave the book: a dead one fails, one that a host keeps shut does not."""
 
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,19 +12,19 @@ from tools.check.outside_links import main
 class Host(BaseHTTPRequestHandler):
     """Answers with the number that is asked for."""
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self):
         self.send_response(int(self.path.strip("/")))
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     do_GET = do_HEAD  # noqa: N815
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         """Say nothing."""
 
 
 @pytest.fixture
-def host() -> Iterator[str]:
+def host():
     """The address of the host."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Host) as server:
         thread = Thread(target=server.serve_forever)
@@ -35,12 +34,7 @@ def host() -> Iterator[str]:
         thread.join()
 
 
-def test_only_a_dead_link_fails(
-    tmp_path: Path,
-    host: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_only_a_dead_link_fails(tmp_path, host, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     Path("_config.yml").write_text("title: x\n")
@@ -54,9 +48,7 @@ def test_only_a_dead_link_fails(
     assert f"dead: index.md:3: {host}/404: 404 Client Error" in capsys.readouterr().out
 
 
-def test_book_without_links_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_book_without_links_fails(tmp_path, monkeypatch):
     # Then the checker saw nothing: this book cites papers.
     monkeypatch.setattr("tools.check.outside_links.subprocess.run", lambda *_, **__: 0)
     monkeypatch.setattr("tools.check.outside_links.shutil.rmtree", lambda *_, **__: 0)

@@ -2,15 +2,15 @@
 
 import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from docutils.core import publish_doctree
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import ViewportSize
 
 from tests.browsing import built_pages
+from tests.running import sample
 from tools.chapters import ROOT, SITE, chapter_paths
 from tools.check.pages import parsed
 from tools.site.head import LONGEST, describe, shorten
@@ -19,46 +19,26 @@ pytestmark = pytest.mark.usefixtures("site")
 STATIC = Path(__file__).resolve().parents[1] / "book/_static"
 CHAPTERS = ("01-toy-attention", "03-masks", "08-training")
 # Average number of characters in the full lines of paragraphs: all lines but the last.
-LINES = r"""() => {
-    const counts = [];
-    for (const p of document.querySelectorAll(".bd-article section > p")) {
-        if (p.querySelector(".math, code") || p.previousElementSibling?.tagName == "H1")
-            continue;
-        const range = document.createRange(), tops = new Map();
-        const walker = document.createTreeWalker(p, NodeFilter.SHOW_TEXT);
-        for (let node; (node = walker.nextNode()); )
-            for (let i = 0; i < node.length; i++) {
-                range.setStart(node, i); range.setEnd(node, i + 1);
-                const box = range.getBoundingClientRect();
-                const line = Math.round((box.top + box.bottom) / 16);
-                tops.set(line, (tops.get(line) ?? 0) + 1);
-            }
-        counts.push(...[...tops.values()].slice(0, -1));
-    }
-    counts.sort((a, b) => a - b);
-    return [counts.length, counts.at(counts.length >> 1), counts.at(-1)];
-}"""
+LINES = sample("lines.js")
 WIDE_CODE = """() => [...document.querySelectorAll("pre")]
     .filter((pre) => pre.scrollWidth > pre.clientWidth)
     .map((pre) => pre.textContent.slice(0, 60))"""
 
 
 @pytest.fixture(scope="module")
-def desktop(browser: Browser) -> Iterator[Page]:
+def desktop(browser):
     """One window for all pages, as wide as most laptops'."""
     with browser.new_page(viewport={"width": 1440, "height": 900}) as page:
         yield page
 
 
-def open_page(page: Page, name: str) -> None:
+def open_page(page, name):
     page.goto((SITE / f"{name}.html").as_uri(), wait_until="load")
     page.evaluate("document.fonts.ready")
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_lines_of_text_and_of_code_are_as_wide_as_is_read_well(
-    desktop: Page, name: str
-) -> None:
+def test_lines_of_text_and_of_code_are_as_wide_as_is_read_well(desktop, name):
     open_page(desktop, f"chapters/{name}")
     loaded = (
         "[...document.fonts].filter((f) => f.status == 'loaded').map((f) => f.family)"
@@ -76,7 +56,7 @@ def test_lines_of_text_and_of_code_are_as_wide_as_is_read_well(
         assert desktop.evaluate(WIDE_CODE) == [], width
 
 
-def test_faces_are_light_enough_and_licensed() -> None:
+def test_faces_are_light_enough_and_licensed():
     files = sorted((STATIC / "fonts").glob("*.woff2"))
     assert 0 < sum(file.stat().st_size for file in files) < 95_000
     licences = [path.read_text() for path in (STATIC / "fonts").glob("LICENSE-*")]
@@ -84,14 +64,14 @@ def test_faces_are_light_enough_and_licensed() -> None:
     assert all("SIL OPEN FONT LICENSE Version 1.1" in text for text in licences)
 
 
-def test_landing_page_shows_the_way_in_on_one_screen(desktop: Page) -> None:
+def test_landing_page_shows_the_way_in_on_one_screen(desktop):
     open_page(desktop, "book/index")
     bottom = "(css) => document.querySelector(css).getBoundingClientRect().bottom"
     for part in ("h1 + p", ".doors", ".road li"):
         assert desktop.evaluate(bottom, f".bd-article {part}") <= 900, part
 
 
-def test_landing_page_leads_to_each_chapter_by_parts_and_numbers() -> None:
+def test_landing_page_leads_to_each_chapter_by_parts_and_numbers():
     parts = parsed(SITE / "book/index.html").select(".road > .part")
     titles = [part.strong.get_text() for part in parts if part.strong]
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
@@ -107,7 +87,7 @@ def test_landing_page_leads_to_each_chapter_by_parts_and_numbers() -> None:
             assert int(str(first.get("start", 1))) == int(stems[0][:2])
 
 
-def test_pages_heading_links_show_on_focus(desktop: Page) -> None:
+def test_pages_heading_links_show_on_focus(desktop):
     open_page(desktop, "chapters/03-masks")
     link = desktop.locator(".bd-article h2 a.headerlink").first
     desktop.mouse.move(0, 0)
@@ -118,7 +98,7 @@ def test_pages_heading_links_show_on_focus(desktop: Page) -> None:
     assert link.evaluate(opacity) == "1"
 
 
-def test_chapter_says_its_time_and_offers_its_notebook() -> None:
+def test_chapter_says_its_time_and_offers_its_notebook():
     for path in chapter_paths():
         page = parsed(SITE / f"chapters/{path.stem}.html")
         _, time = itertools.islice(page.select(".bd-article h1 ~ p"), 2)
@@ -129,7 +109,7 @@ def test_chapter_says_its_time_and_offers_its_notebook() -> None:
         assert links == {(f"../notebooks/{path.stem}.ipynb", "Download notebook")}
 
 
-def test_page_turns_name_where_they_lead() -> None:
+def test_page_turns_name_where_they_lead():
     turns = parsed(SITE / "chapters/03-masks.html").select(".book-turn a")
     assert [tag.get_attribute_list("rel") for tag in turns] == [["prev"], ["next"]]
     texts = [" ".join(tag.get_text().split()) for tag in turns]
@@ -137,11 +117,10 @@ def test_page_turns_name_where_they_lead() -> None:
     assert texts[1].startswith("Next 4 ")
 
 
-def test_page_heads_say_what_each_is_about() -> None:
-    said: dict[str, str] = {}
+def test_page_heads_say_what_each_is_about():
+    said = {}
     for page in built_pages():
         html = parsed(SITE / page).html
-        assert html is not None
         assert html.get("lang") == "en"
         head = html.head
         assert head is not None
@@ -160,7 +139,7 @@ def test_page_heads_say_what_each_is_about() -> None:
         assert {Path(icon).suffix for icon in icons} == {".svg", ".png"}
 
 
-def test_description_is_the_first_paragraph_cut_between_words() -> None:
+def test_description_is_the_first_paragraph_cut_between_words():
     first = "The first paragraph, which says what the page is about."
     tree = publish_doctree(
         f"- A list's item, which is long enough to count.\n\n{first}\n"
@@ -172,7 +151,7 @@ def test_description_is_the_first_paragraph_cut_between_words() -> None:
     assert shorten("Short.", 10) == "Short."
 
 
-def test_page_without_scripts_can_be_read(browser: Browser) -> None:
+def test_page_without_scripts_can_be_read(browser):
     size: ViewportSize = {"width": 375, "height": 800}
     context = browser.new_context(java_script_enabled=False, viewport=size)
     with context, context.new_page() as page:

@@ -1,14 +1,13 @@
 """The predictions of the chapters as they are written: no mistake is lost."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
 from tools.chapters import chapter_paths, read_chapter
 
 
-def keys_of_mistakes(source: str) -> list[list[ast.expr]]:
+def keys_of_mistakes(source):
     """The mistakes of each prediction of a cell, as they are written."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     named = [word for call in calls for word in call.keywords if word.arg == "mistakes"]
@@ -16,9 +15,9 @@ def keys_of_mistakes(source: str) -> list[list[ast.expr]]:
     return [[key for key in each.keys if key] for each in mistakes]
 
 
-def written_twice(keys: list[ast.expr]) -> list[str]:
+def written_twice(keys):
     """The keys that a dictionary would drop: 1 / 2 after 4 / 8, or the same words."""
-    seen: set[object] = set()
+    seen = set()
     twice = []
     for key in keys:
         text = ast.unparse(key)
@@ -31,7 +30,7 @@ def written_twice(keys: list[ast.expr]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", chapter_paths(), ids=lambda path: path.stem)
-def test_predictions_of_a_chapter_name_no_mistake_twice(path: Path) -> None:
+def test_predictions_of_a_chapter_name_no_mistake_twice(path):
     cells = [cell for cell in read_chapter(path).cells if cell.cell_type == "code"]
     predictions = [c for c in cells if "predict" in c.metadata.get("tags", [])]
     assert predictions, "no cell is tagged predict"
@@ -40,6 +39,6 @@ def test_predictions_of_a_chapter_name_no_mistake_twice(path: Path) -> None:
     assert [written_twice(keys) for keys in mistakes] == [[]] * len(mistakes)
 
 
-def test_written_twice_sees_equal_numbers() -> None:
+def test_written_twice_sees_equal_numbers():
     (keys,) = keys_of_mistakes('predict("?", mistakes={1 / 2: "", V: "", 4 / 8: ""})')
     assert written_twice(keys) == ["4 / 8"]

@@ -17,9 +17,9 @@ SIGN = re.compile(
 )
 
 
-def symbols(text: str) -> set[str]:
+def symbols(text):
     r"""The letters of all formulas, such as `D`, and Greek ones, such as `\tau`."""
-    found: set[str] = set()
+    found = set()
     for display, inline in FORMULA.findall(text):
         plain = SIGN.sub(" ", WORDS.sub(" ", display or inline))
         for word in SYMBOL.findall(plain):
@@ -27,7 +27,7 @@ def symbols(text: str) -> set[str]:
     return found
 
 
-def chapters_of_labels() -> dict[str, int]:
+def chapters_of_labels():
     """In which chapter each section and each equation stands."""
     found = {}
     for path in chapter_paths():
@@ -37,9 +37,9 @@ def chapters_of_labels() -> dict[str, int]:
     return found
 
 
-def used() -> dict[str, int]:
+def used():
     """The first chapter that uses each symbol in a formula."""
-    found: dict[str, int] = {}
+    found = {}
     for path in chapter_paths():
         text = CODE.sub(" ", path.read_text(encoding="utf-8"))
         for symbol in symbols(text):
@@ -47,9 +47,9 @@ def used() -> dict[str, int]:
     return found
 
 
-def explained(text: str, labels: dict[str, int]) -> dict[str, int]:
+def explained(text, labels):
     """The first chapter that the notation names for each symbol of its tables."""
-    found: dict[str, int] = {}
+    found = {}
     for row in re.findall(r"^\| (.+) \|$", text, re.MULTILINE):
         first, *_, last = row.split(" | ")
         places = [labels[name] for name in LINK.findall(last)]
@@ -58,7 +58,7 @@ def explained(text: str, labels: dict[str, int]) -> dict[str, int]:
     return found
 
 
-def test_notation_holds_every_symbol_at_its_first_use() -> None:
+def test_notation_holds_every_symbol_at_its_first_use():
     assert symbols("$\\mathrm{head}_h$, $$\\frac{\\tau}{D}$$") == {"h", "\\tau", "D"}
     text = "| $D$ | width | {ref}`one` |\n| $W$, $K$ | others | {ref}`two` |"
     assert explained(text, {"one": 1, "two": 2}) == {"D": 1, "W": 2, "K": 2}
@@ -69,7 +69,7 @@ def test_notation_holds_every_symbol_at_its_first_use() -> None:
     assert [name for name in first if known[name] > first[name]] == []
 
 
-def test_notation_leads_to_the_chapters_that_it_names() -> None:
+def test_notation_leads_to_the_chapters_that_it_names():
     labels = chapters_of_labels()
     assert set(LINK.findall(NOTATION)) <= labels.keys()
     for number, name in re.findall(r"`chapter (\d+) <([a-z0-9-]+)>`", NOTATION):

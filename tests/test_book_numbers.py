@@ -1,7 +1,6 @@
 """Equations and figures bear the same numbers on the pages and in the notebooks."""
 
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -17,7 +16,7 @@ IN_NOTEBOOK = re.compile(
 )
 
 
-def site_numbers(chapter: Path) -> dict[str, str]:
+def site_numbers(chapter):
     page = SITE / f"chapters/{chapter.stem}.html"
     found = {}
     for number in parsed(page).select(".eqno, .caption-number"):
@@ -27,14 +26,14 @@ def site_numbers(chapter: Path) -> dict[str, str]:
     return found
 
 
-def notebook_numbers(chapter: Path) -> dict[str, str]:
+def notebook_numbers(chapter):
     notebook = nbformat.read(notebook_path(chapter), as_version=4)
     text = "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
     return {m[1]: m[2] or m[3] for m in IN_NOTEBOOK.finditer(text)}
 
 
 @pytest.mark.parametrize("chapter", chapter_paths(), ids=lambda path: path.stem)
-def test_numbers_agree_with_the_site(chapter: Path) -> None:
+def test_numbers_agree_with_the_site(chapter):
     numbers = notebook_numbers(chapter)
     assert len(numbers) >= 4
     assert numbers == site_numbers(chapter)

@@ -1,7 +1,5 @@
 """Each check of the built pages, and that each can fail."""
 
-from pathlib import Path
-
 import pytest
 
 from tools.chapters import SITE, site_pages
@@ -11,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("site")
 OUTPUT = '<div class="cell_output"><div class="output {}">{}</div></div>'
 
 
-def site(folder: Path, body: str, css: str = "") -> Path:
+def site(folder, body, css=""):
     """A site of two pages, the second named `other.html` with an anchor `here`."""
     (folder / "book.css").write_text(css, encoding="utf-8")
     (folder / "other.html").write_text('<p id="here">Here</p>', encoding="utf-8")
@@ -19,7 +17,7 @@ def site(folder: Path, body: str, css: str = "") -> Path:
     return folder
 
 
-def test_site_passes() -> None:
+def test_site_passes():
     assert site_pages(SITE), "no site: run `make book` first"
     assert complaints(SITE) == []
 
@@ -51,13 +49,13 @@ WRONG = [
 ]
 
 
-def test_page_passes(tmp_path: Path) -> None:
+def test_page_passes(tmp_path):
     body = "".join(RIGHT)
     assert complaints(site(tmp_path, body, "/* url(https://x.org/a.css) */")) == []
 
 
 @pytest.mark.parametrize(("body", "words"), WRONG)
-def test_page_fails(tmp_path: Path, body: str, words: str) -> None:
+def test_page_fails(tmp_path, body, words):
     (found,) = complaints(site(tmp_path, body))
     assert found.startswith("page.html: ")
     assert words in found
@@ -71,6 +69,6 @@ def test_page_fails(tmp_path: Path, body: str, words: str) -> None:
         "@import url(https://x.org/a.css);",
     ],
 )
-def test_style_sheet_from_another_host_fails(tmp_path: Path, css: str) -> None:
+def test_style_sheet_from_another_host_fails(tmp_path, css):
     found = complaints(site(tmp_path, "", css))
     assert found == ["book.css: loads https://x.org/a.css"]

@@ -2,8 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pikepdf
 import pypdfium2
@@ -11,40 +9,18 @@ import pytest
 from bs4 import BeautifulSoup
 
 from tests.browsing import opened_browser
+from tests.running import sample
 from tools.export import pdf
 from tools.export.paper import document, read_pages
 
-TOC = """format: jb-book
-root: book/index.md
-parts:
-  - caption: Build it
-    chapters: [{file: chapters/01-one.md}]
-  - caption: Around
-    chapters: [{file: book/words.md}]
-"""
+TOC = sample("paper/_toc.yml")
 CONFIG = 'title: "Small & short"\nauthor: Ada\nlogo: book/_static/dot.png\n'
 PAGE = '<nav>frame</nav><article class="bd-article">{}</article><script>run()</script>'
 INDEX = """<section id="small"><h1>Small &amp; short</h1>
 <p><a href='../chapters/01-one.html'>Start</a></p></section>"""
 FORMULA = """<div class="math"><span class="katex-display"><span class="katex-html">
 <span style="display: inline-block; width: {}px">x</span></span></span></div>"""
-CHAPTER = f"""
-<section id="one"><h1>1. One<a class="headerlink" href="#one">#</a></h1>
-<p><a href="../book/words.html#word">word</a> <a href="https://example.org/a">far</a>
-<a href="../genindex.html">all names</a></p>
-<section id="twice"><h2>1.1. Same name</h2>{FORMULA.format(80)}
-<details class="hide above-input"><summary>Show</summary><pre>plot()</pre></details>
-<details class="hide below-input"><summary>Show</summary><pre>42</pre></details>
-<img src="../_images/dot.png" alt="A dot" loading="lazy"><p hidden>Unseen.</p>
-<div class="exercise admonition" id="ex-1">
-<p class="admonition-title">Exercise 1 · Add</p></div>
-<details class="sd-dropdown"><summary>Hint</summary><p>Think.</p></details>
-<details class="sd-dropdown"><summary><span>Solution</span></summary>
-<div class="sd-summary-content"><pre>secret = 1 + 1</pre></div></details>
-<div class="quiz" id="quiz-1"><p class="quiz-question">Who?</p><ol><li>You.</li></ol>
-<details><summary>Answers</summary><ol><li><p>Right: all.</p></li></ol></details></div>
-<nav class="contents local" id="c"><a href="#twice">Same name</a></nav>
-</section></section>"""
+CHAPTER = sample("paper/chapter.html").replace("FORMULA", FORMULA.format(80))
 WORDS = '<section id="twice"><h1>Words</h1><p id="word">A word.</p></section>'
 RECORD = "<details>\n<summary>Solution</summary>\n\n```python\nsecret = 1 + 1\n```\n"
 DOT = bytes.fromhex(
@@ -53,7 +29,7 @@ DOT = bytes.fromhex(
 )
 
 
-def small_book(root: Path, chapter: str = CHAPTER) -> Path:
+def small_book(root, chapter=CHAPTER):
     """A built site of three pages, and the record of a chapter."""
     cells = [{"source": "# One"}, {"source": RECORD + "\n</details>"}]
     for name, text in (
@@ -73,11 +49,11 @@ def small_book(root: Path, chapter: str = CHAPTER) -> Path:
     return root
 
 
-def text_of(tag: Any) -> str:
+def text_of(tag):
     return str(tag.get_text(" ", strip=True))
 
 
-def test_document_of_a_small_book(tmp_path: Path) -> None:
+def test_document_of_a_small_book(tmp_path):
     root = small_book(tmp_path)
     found = BeautifulSoup(document(root, read_pages(root), "now"), "html.parser")
     ids = [str(it["id"]) for it in found.select("[id]")]
@@ -109,7 +85,7 @@ def test_document_of_a_small_book(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(tmp_path_factory):
     """The PDF of a small book."""
     with opened_browser():  # or the tests are skipped
         pass
@@ -118,7 +94,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "book.pdf"
 
 
-def test_pdf_is_complete_in_itself(small: Path) -> None:
+def test_pdf_is_complete_in_itself(small):
     with pypdfium2.PdfDocument(small) as book:
         sheets = [page.get_textpage().get_text_range() for page in book]
     assert len(sheets) == 6
@@ -129,7 +105,7 @@ def test_pdf_is_complete_in_itself(small: Path) -> None:
         assert title in text.splitlines()[0]  # the running head
         assert title in "".join(text.splitlines()[1:])
 
-    def titles(items: Any) -> list[Any]:
+    def titles(items):
         return [[it.title, *titles(it.children)] for it in items]
 
     with pikepdf.open(small) as book:
@@ -148,7 +124,7 @@ def test_pdf_is_complete_in_itself(small: Path) -> None:
             assert drawn or kinds & {"/FontFile", "/FontFile2", "/FontFile3"}
 
 
-def test_fault_of_a_pdf_is_named(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_of_a_pdf_is_named(small, monkeypatch):
     first, chapter, last = read_pages(small.parent)
     heading = chapter.body.select("h3")[0]
     heading.string = "1.1. Other name"
@@ -164,7 +140,7 @@ def test_fault_of_a_pdf_is_named(small: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "bytes on 6 pages are too many" in pdf.faults(small, [first], [])[0]
 
 
-def test_fault_of_a_document_is_named(small: Path, tmp_path: Path) -> None:
+def test_fault_of_a_document_is_named(small, tmp_path):
     wide = CHAPTER.replace("<p>", "<p style='white-space:nowrap'>" + "wide " * 40, 1)
     wide = wide.replace("words.html#word", "words.html#wrod")
     wide = wide.replace("</section>", FORMULA.format(900) + FORMULA.format(0), 1)
@@ -182,5 +158,5 @@ def test_fault_of_a_document_is_named(small: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_whole_book_has_no_fault(small: Path, tmp_path: Path) -> None:
+def test_whole_book_has_no_fault(small, tmp_path):
     assert pdf.make(pdf.ROOT, tmp_path / "book.pdf") == []

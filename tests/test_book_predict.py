@@ -4,11 +4,11 @@ import math
 import re
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from attention_lib.predict import predict
 from tests.browsing import axe_faults
-from tests.views import Theme, opened, predicted
+from tests.views import opened, predicted
 from tools.chapters import SITE, chapter_paths
 
 SHAPE = predict(
@@ -90,7 +90,7 @@ ANSWERS = [
 ]
 
 
-def test_predict_judges_what_is_typed(browser: Browser) -> None:
+def test_predict_judges_what_is_typed(browser):
     asked = [
         (VIEWS.index(view), text, words.format(text))
         for view, texts, words in ANSWERS
@@ -111,7 +111,7 @@ def test_predict_judges_what_is_typed(browser: Browser) -> None:
     assert [not hint.endswith(calculates) for hint in hints] == shapes
 
 
-def test_predict_works_by_keyboard_and_tells_the_page(browser: Browser) -> None:
+def test_predict_works_by_keyboard_and_tells_the_page(browser):
     with opened(browser, WHOLE, WHOLE) as page:
         page.evaluate("""() => {
             window.told = [];
@@ -145,7 +145,7 @@ def test_predict_works_by_keyboard_and_tells_the_page(browser: Browser) -> None:
         expect(static.get_by_text("147,648")).to_be_visible()
 
 
-def test_predict_without_scripts_folds_the_answer(browser: Browser) -> None:
+def test_predict_without_scripts_folds_the_answer(browser):
     with opened(browser, WHOLE, java_script_enabled=False) as page:
         expect(page.get_by_text("How many parameters?")).to_be_visible()
         expect(page.get_by_text("147,648")).to_be_hidden()
@@ -155,7 +155,7 @@ def test_predict_without_scripts_folds_the_answer(browser: Browser) -> None:
 
 # The colours of other front ends are those of all views: test_book_views.py.
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_predict_is_accessible(browser: Browser, theme: Theme) -> None:
+def test_predict_is_accessible(browser, theme):
     phone = {"viewport": {"width": 375, "height": 800}}
     with opened(browser, *VIEWS, theme=theme, **phone) as page:
         for number, typed in enumerate(["2, 3, 5", "147648"]):
@@ -174,7 +174,7 @@ def test_predict_is_accessible(browser: Browser, theme: Theme) -> None:
 
 @pytest.mark.usefixtures("site")
 @pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
-def test_chapter_asks_twice_at_least_and_folds_the_code(stem: str) -> None:
+def test_chapter_asks_twice_at_least_and_folds_the_code(stem):
     html = (SITE / f"chapters/{stem}.html").read_text(encoding="utf-8")
     cells = html.split("tag_predict")[1:]
     assert len(cells) >= 2

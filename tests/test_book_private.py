@@ -37,16 +37,16 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("path", book_files(), ids=lambda path: path.name)
-def test_book_gives_nothing_away(path: Path) -> None:
+def test_book_gives_nothing_away(path):
     assert file_traces(path) == []
 
 
-def test_book_files_hold_notebooks_chapters_and_pages() -> None:
+def test_book_files_hold_notebooks_chapters_and_pages():
     folders = {path.parent.name for path in book_files()}
     assert {"notebooks", "chapters", "book"} <= folders
 
 
-def test_details_are_found_and_what_is_harmless_passes() -> None:
+def test_details_are_found_and_what_is_harmless_passes():
     assert GIVEN_AWAY.keys() == private.PATTERNS.keys()
     missed = [
         text
@@ -58,7 +58,7 @@ def test_details_are_found_and_what_is_harmless_passes() -> None:
     assert [it for text in HARMLESS for it in details(text)] == []
 
 
-def test_names_of_this_machine_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_this_machine_are_found(monkeypatch):
     monkeypatch.setattr(private.Path, "home", lambda: Path("/srv/homes/annabel"))
     monkeypatch.setattr(private, "ROOT", Path("/srv/book"))
     monkeypatch.setattr(private.socket, "gethostname", lambda: "workhorse")
@@ -77,7 +77,7 @@ def test_names_of_this_machine_are_found(monkeypatch: pytest.MonkeyPatch) -> Non
 TRACE = "first\n/home/anna/x"
 
 
-def showing(mime: str, value: object) -> object:
+def showing(mime, value):
     """A cell with an output of one kind."""
     return new_code_cell("x", outputs=[new_output("display_data", data={mime: value})])
 
@@ -94,18 +94,18 @@ PARTS = {
 
 
 @pytest.mark.parametrize("cell", PARTS.values(), ids=PARTS)
-def test_every_part_of_a_cell_is_read(cell: object) -> None:
+def test_every_part_of_a_cell_is_read(cell):
     assert told(cell) == ["an absolute path: '/home/anna/x'"]
     assert told(showing("image/png", TRACE)) == []
 
 
-def test_recording_refuses_a_token_in_an_output() -> None:
+def test_recording_refuses_a_token_in_an_output():
     made = [new_output("stream", text=GITHUB)]
     cell = new_code_cell("x", execution_count=1, outputs=made)
     assert "its record holds a token" in cell_faults(cell)[0]
 
 
-def test_traces_are_found_in_pages_and_notebooks(tmp_path: Path) -> None:
+def test_traces_are_found_in_pages_and_notebooks(tmp_path):
     page, notebook = tmp_path / "page.md", tmp_path / "n.ipynb"
     page.write_text("# Page\n\nmail a@lab.org\n")
     notebook.write_text(as_json(new_notebook(metadata={"authors": ["b@lab.org"]})))

@@ -3,20 +3,19 @@
 import base64
 import os
 import shutil
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from tests.running import ran
+
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISH = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())
 TOKEN = "not-a-real-one"
-Result = subprocess.CompletedProcess[str]
 
 
-def step(job: str, words: str) -> dict[str, Any]:
+def step(job, words):
     """Find a step by its name."""
     (found,) = [
         it for it in PUBLISH["jobs"][job]["steps"] if words in it.get("name", "")
@@ -24,25 +23,22 @@ def step(job: str, words: str) -> dict[str, Any]:
     return found
 
 
-def run(folder: Path, script: str, **variables: str) -> Result:
+def run(folder, script, **variables):
     """Run a step as a runner does: errors end it, nothing of this user's settings."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
-    return subprocess.run(
+    return ran(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
         cwd=folder,
         env={**env, "GITHUB_SHA": "c0ffee", **variables},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 
 # When.
 
 
-def test_publishing_waits_for_the_tests_and_leaves_old_commits_out() -> None:
+def test_publishing_waits_for_the_tests_and_leaves_old_commits_out():
     jobs = PUBLISH["jobs"]
     assert PUBLISH[True] == {"push": {"branches": ["main"]}, "workflow_dispatch": None}
     assert PUBLISH["concurrency"] == {"group": "publish", "cancel-in-progress": False}
@@ -54,7 +50,7 @@ def test_publishing_waits_for_the_tests_and_leaves_old_commits_out() -> None:
 
 
 @pytest.mark.parametrize(("newest", "said"), [("c0ffee", "true"), ("beef", "false")])
-def test_old_commit_is_not_the_newest(tmp_path: Path, newest: str, said: str) -> None:
+def test_old_commit_is_not_the_newest(tmp_path, newest, said):
     script = f"gh() {{ echo {newest}; }}\n{step('site', 'newest commit')['run']}"
     own = {"GITHUB_REPOSITORY": "ada/book", "GITHUB_OUTPUT": "output"}
     assert run(tmp_path, script, **own).returncode == 0
@@ -64,16 +60,14 @@ def test_old_commit_is_not_the_newest(tmp_path: Path, newest: str, said: str) ->
 # The Colab branch.
 
 
-def git(folder: Path, *command: str) -> str:
+def git(folder, *command):
     """Return what git says."""
-    done = subprocess.run(
-        ["git", *command], cwd=folder, capture_output=True, text=True, check=True
-    )
+    done = ran(["git", *command], cwd=folder, check=True)
     return done.stdout.strip()
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path):
     """Copies as the tests made them, and a repository to push to."""
     (tmp_path / "_build/colab").mkdir(parents=True)
     (tmp_path / "_build/colab/README.md").write_text("# Copies\n")
@@ -82,7 +76,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def push(tree: Path, **variables: str) -> Result:
+def push(tree, **variables):
     """Push the branch from a fresh copy, as each run does."""
     shutil.rmtree(tree / "_build/colab/.git", ignore_errors=True)
     settings = {"GITHUB_SERVER_URL": f"file://{tree}", "GITHUB_REPOSITORY": "book"}
@@ -90,7 +84,7 @@ def push(tree: Path, **variables: str) -> Result:
     return run(tree, script, **settings, TOKEN=TOKEN, **variables)
 
 
-def test_branch_holds_the_copies_and_no_past(tree: Path) -> None:
+def test_branch_holds_the_copies_and_no_past(tree):
     copy, remote = tree / "_build/colab/01-one.ipynb", tree / "book"
     for text in ("{}", "{ }"):
         copy.write_text(text)

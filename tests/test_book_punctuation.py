@@ -2,32 +2,19 @@
 
 import pytest
 from bs4 import BeautifulSoup
-from playwright.sync_api import Browser
 
+from tests.running import sample
 from tools.chapters import SITE, chapter_paths
 from tools.site.punctuation import CLASS
 
 pytestmark = pytest.mark.usefixtures("site")
 # How many formulas are followed by punctuation, and those whose punctuation is a line
 # further down or up.
-APART = r"""() => {
-    const formulas = [...document.querySelectorAll(".bd-article span.math")];
-    const followed = formulas.filter((formula) =>
-        /^[.,;:!?)]/.test(formula.nextSibling?.data ?? ""));
-    const apart = followed.filter((formula) => {
-        const range = document.createRange();
-        range.setStart(formula.nextSibling, 0);
-        range.setEnd(formula.nextSibling, 1);
-        const box = [...formula.querySelectorAll(".katex-base")].pop();
-        const [sign, last] = [range, box].map((e) => e.getBoundingClientRect());
-        return sign.width && sign.left < last.left;
-    });
-    return [followed.length, apart.map((formula) => formula.textContent)];
-}"""
+APART = sample("apart.js")
 
 
 @pytest.mark.slow
-def test_punctuation_stays_with_its_formula(browser: Browser) -> None:
+def test_punctuation_stays_with_its_formula(browser):
     count, apart = 0, []
     with browser.new_page() as page:
         for chapter in chapter_paths():
@@ -41,7 +28,7 @@ def test_punctuation_stays_with_its_formula(browser: Browser) -> None:
     assert apart == []
 
 
-def test_long_formula_still_breaks() -> None:
+def test_long_formula_still_breaks():
     html = (SITE / "chapters/04-multi-head.html").read_text(encoding="utf-8")
     joined = BeautifulSoup(html, "lxml").select(f"span.{CLASS}")
     boxes = [len(span.select(".katex-base")) for span in joined]

@@ -1,12 +1,9 @@
 """Quizzes and progress: read, made plain, and answered on a page of the site."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import expect
 
 from tests.browsing import axe_faults, served
 from tools.chapters import CHAPTERS, code_of
@@ -30,15 +27,13 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("body", "words", "line"), FAULTS)
-def test_read_options_refuses_what_is_not_complete(
-    body: str, words: str, line: int
-) -> None:
+def test_read_options_refuses_what_is_not_complete(body, words, line):
     with pytest.raises(QuizError, match=re.escape(words)) as caught:
         read_options(body)
     assert caught.value.line == line
 
 
-def test_notebook_folds_answers_and_the_code_of_a_prediction() -> None:
+def test_notebook_folds_answers_and_the_code_of_a_prediction():
     notebook = plain_notebook(CHAPTERS.parent / f"{PAGE}.md")
     text = "\n".join(cell.source for cell in notebook.cells)
     question, _, rest = text.partition('<a id="quiz-1-1"></a>')[2].partition("<details")
@@ -54,22 +49,22 @@ def test_notebook_folds_answers_and_the_code_of_a_prediction() -> None:
 
 
 @pytest.fixture(scope="module")
-def address(site: Path) -> Iterator[str]:
+def address(site):
     with served(site) as address:
         yield address
 
 
 @pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    size: Any = {"width": DESKTOP, "height": 900}
+def context(browser):
+    size = {"width": DESKTOP, "height": 900}
     with browser.new_context(viewport=size) as context:
         yield context
 
 
 @pytest.fixture
-def page(context: BrowserContext, address: str) -> Iterator[Page]:
+def page(context, address):
     """A chapter; nothing may fail while a test looks at it."""
-    faults: list[str] = []
+    faults = []
     page = context.new_page()
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(f"{address}/{PAGE}.html")
@@ -77,11 +72,11 @@ def page(context: BrowserContext, address: str) -> Iterator[Page]:
     assert not faults
 
 
-def form(page: Page, number: int = 0) -> Locator:
+def form(page, number=0):
     return page.locator(".quiz-form").nth(number)
 
 
-def answer(page: Page, *labels: str, number: int = 0) -> str:
+def answer(page, *labels, number=0):
     """Choose options and check; gives the verdict."""
     asked = form(page, number)
     for box in asked.locator("input[type=checkbox]").all():
@@ -92,17 +87,15 @@ def answer(page: Page, *labels: str, number: int = 0) -> str:
     return " ".join(asked.get_by_role("status").inner_text().split())
 
 
-def progress(page: Page) -> str:
+def progress(page):
     return page.locator(".learn-progress span").first.inner_text()
 
 
-def ticks(page: Page) -> list[str]:
+def ticks(page):
     return page.locator(".learn-tick").all_text_contents()
 
 
-def test_quiz_is_a_group_of_radio_buttons_that_explains_each_option(
-    page: Page,
-) -> None:
+def test_quiz_is_a_group_of_radio_buttons_that_explains_each_option(page):
     group = page.get_by_role("group", name="You add 5 to every score of one row.")
     assert group.get_by_role("radio").count() == 4
     expect(page.get_by_text("and cancels")).to_be_hidden()
@@ -113,7 +106,7 @@ def test_quiz_is_a_group_of_radio_buttons_that_explains_each_option(
     assert progress(page).startswith("1 of ")
 
 
-def test_quiz_works_by_keyboard_and_answers_on_paper(page: Page) -> None:
+def test_quiz_works_by_keyboard_and_answers_on_paper(page):
     form(page).get_by_role("radio").first.focus()
     page.keyboard.press("ArrowDown")
     expect(form(page).get_by_role("status")).to_be_empty()
@@ -125,7 +118,7 @@ def test_quiz_works_by_keyboard_and_answers_on_paper(page: Page) -> None:
     expect(page.locator(".quiz").first.get_by_text("and cancels")).to_be_visible()
 
 
-def test_quiz_without_scripts_folds_the_answers(browser: Browser, address: str) -> None:
+def test_quiz_without_scripts_folds_the_answers(browser, address):
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(f"{address}/{PAGE}.html")
@@ -138,11 +131,11 @@ def test_quiz_without_scripts_folds_the_answers(browser: Browser, address: str) 
         assert marks == ["Not right", "Not right", "Right", "Not right"]
 
 
-def test_progress_is_kept_here_alone_and_forgotten_by_one_button(page: Page) -> None:
+def test_progress_is_kept_here_alone_and_forgotten_by_one_button(page):
     forget = page.get_by_role("button", name="Forget all of it")
     expect(forget).to_be_hidden()
     page.wait_for_load_state("networkidle")
-    sent: list[str] = []
+    sent = []
     page.on("request", lambda request: sent.append(request.url))
     before = page.evaluate("[document.cookie, ...Object.keys(localStorage)]")
     answer(page, RIGHT)
@@ -163,9 +156,7 @@ def test_progress_is_kept_here_alone_and_forgotten_by_one_button(page: Page) -> 
     assert sorted(page.evaluate("Object.keys(localStorage)")) == sorted(before[1:])
 
 
-def test_progress_stands_in_the_contents_of_every_page(
-    page: Page, address: str
-) -> None:
+def test_progress_stands_in_the_contents_of_every_page(page, address):
     answer(page, RIGHT)
     page.goto(f"{address}/chapters/02-single-head.html")
     (tick,) = ticks(page)
@@ -182,10 +173,8 @@ def test_progress_stands_in_the_contents_of_every_page(
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_quiz_is_accessible(
-    browser: Browser, address: str, width: int, theme: Any
-) -> None:
-    size: Any = {"width": width, "height": 900}
+def test_quiz_is_accessible(browser, address, width, theme):
+    size = {"width": width, "height": 900}
     with browser.new_context(
         viewport=size, color_scheme=theme, reduced_motion="reduce"
     ) as context:
@@ -200,5 +189,4 @@ def test_quiz_is_accessible(
         assert page.evaluate("document.documentElement.scrollWidth") == width
         for control in page.locator(".quiz-option, .quiz button").all():
             box = control.bounding_box()
-            assert box is not None
             assert min(box["width"], box["height"]) >= 24

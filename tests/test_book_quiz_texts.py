@@ -2,7 +2,6 @@
 that every option is explained, and one is right."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ QUIZ = re.compile(
 
 
 @pytest.mark.parametrize("path", chapter_paths(), ids=lambda path: path.stem)
-def test_quizzes_end_a_chapter(path: Path) -> None:
+def test_quizzes_end_a_chapter(path):
     text = path.read_text(encoding="utf-8")
     end = text.partition(f"\n(quiz-{path.stem[3:]})=\n## Quiz\n")[2]
     quizzes = QUIZ.findall(end)
@@ -34,7 +33,7 @@ def test_quizzes_end_a_chapter(path: Path) -> None:
     assert end.rstrip().rpartition("\n\n")[2].startswith("**Read next.** ")
 
 
-def test_quizzes_hide_the_right_option_in_turns() -> None:
+def test_quizzes_hide_the_right_option_in_turns():
     texts = [path.read_text(encoding="utf-8") for path in chapter_paths()]
     bodies = [body for text in texts for _, _, body in QUIZ.findall(text)]
     marks = [[option.right for option in read_options(body)] for body in bodies]

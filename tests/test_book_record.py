@@ -5,7 +5,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat import NotebookNode
 
 from tools.chapters import code_of
 from tools.record import execute
@@ -39,7 +38,7 @@ FILES = {
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     """A book of two chapters."""
     root = tmp_path
     for name, source in FILES.items():
@@ -51,27 +50,27 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def write(root: Path, stem: str, *cells: str) -> None:
+def write(root, stem, *cells):
     path = root / "chapters" / f"{stem}.md"
     path.parent.mkdir(exist_ok=True)
     code = "".join(CELL.format(cell) for cell in cells)
     path.write_text(CHAPTER.format(title=stem) + code)
 
 
-def load(root: Path, stem: str = "01-one") -> NotebookNode:
+def load(root, stem="01-one"):
     return nbformat.read(root / "notebooks" / f"{stem}.ipynb", as_version=4)
 
 
-def text(root: Path, stem: str = "01-one") -> str:
+def text(root, stem="01-one"):
     return (root / "notebooks" / f"{stem}.ipynb").read_text()
 
 
-def failures(root: Path, *cells: str) -> list[str]:
+def failures(root, *cells):
     write(root, "01-one", *cells)
     return update(examine(root)[:1])
 
 
-def fake_records(root: Path) -> None:
+def fake_records(root):
     for draft in examine(root):
         made = draft.plain
         for cell in code_of(made):
@@ -80,16 +79,16 @@ def fake_records(root: Path) -> None:
         store(draft.chapter, made)
 
 
-def causes(root: Path) -> list[list[str]]:
+def causes(root):
     return [draft.causes for draft in examine(root)]
 
 
 @pytest.fixture
-def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def executed(monkeypatch):
     """Collect the chapters that would be executed, and execute none."""
-    stems: list[str] = []
+    stems = []
 
-    def note(notebook: NotebookNode, chapter: Path) -> list[str]:
+    def note(notebook, chapter):
         stems.append(chapter.stem)
         return []
 
@@ -97,9 +96,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return stems
 
 
-def test_update_executes_what_is_stale_and_nothing_else(
-    root: Path, executed: list[str]
-) -> None:
+def test_update_executes_what_is_stale_and_nothing_else(root, executed):
     assert causes(root) == [["not recorded yet"]] * 2
     update(examine(root))
     assert sorted(executed) == ["01-one", "02-two"]
@@ -110,8 +107,8 @@ def test_update_executes_what_is_stale_and_nothing_else(
 
 
 def test_update_after_a_change_of_prose_executes_nothing_and_keeps_outputs(
-    root: Path, executed: list[str]
-) -> None:
+    root, executed
+):
     fake_records(root)
     kept = load(root)
     kept.cells[-1].outputs = [nbformat.v4.new_output("stream", text="kept")]
@@ -125,14 +122,12 @@ def test_update_after_a_change_of_prose_executes_nothing_and_keeps_outputs(
     assert load(root).cells[1].outputs[0].text == "kept"
 
 
-def test_interrupted_write_leaves_the_old_record(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_write_leaves_the_old_record(root, monkeypatch):
     fake_records(root)
     before, kept = text(root), load(root)
     kept.cells[0].source = "new"
 
-    def killed(self: Path, target: Path) -> None:
+    def killed(self, target):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Path, "replace", killed)
@@ -155,9 +150,7 @@ HTML('<p>V</p><script data-attention-program="views">1</script>')"""
 
 
 @pytest.mark.slow
-def test_record_holds_what_was_shown_and_nothing_of_the_moment_or_the_machine(
-    root: Path,
-) -> None:
+def test_record_holds_what_was_shown_and_nothing_of_the_moment_or_the_machine(root):
     assert failures(root, *CELLS, VIEW) == []
     *printed, view = [cell.outputs[0] for cell in code_of(load(root))]
     assert [output.text for output in printed] == [f"{it}\n" for it in CELLS.values()]
@@ -171,7 +164,7 @@ def test_record_holds_what_was_shown_and_nothing_of_the_moment_or_the_machine(
     assert text(root) == before
 
 
-def test_failing_chapter_is_reported_and_alone(root: Path) -> None:
+def test_failing_chapter_is_reported_and_alone(root):
     fake_records(root)
     before = text(root)
     write(root, "01-one", "x = 1", "y = x / 0", "z = 2")
@@ -184,7 +177,7 @@ def test_failing_chapter_is_reported_and_alone(root: Path) -> None:
     assert code_of(load(root, "02-two"))[0].outputs[0].text == "42\n"
 
 
-def test_record_refuses_what_no_record_may_hold(root: Path) -> None:
+def test_record_refuses_what_no_record_may_hold(root):
     cells = "import sys; print('odd', file=sys.stderr)", "print(object())"
     error, address = failures(root, *cells)
     assert "code cell 1: its record holds standard error: 'odd" in error
@@ -200,19 +193,13 @@ def test_record_refuses_what_no_record_may_hold(root: Path) -> None:
         ("while True: pass", "code cell 1: A cell timed out"),
     ],
 )
-def test_cell_that_never_ends_well_is_reported(
-    root: Path, monkeypatch: pytest.MonkeyPatch, cell: str, fault: str
-) -> None:
+def test_cell_that_never_ends_well_is_reported(root, monkeypatch, cell, fault):
     monkeypatch.setattr(execute, "SECONDS_PER_CELL", 1)
     (said,) = failures(root, cell)
     assert fault in said
 
 
-def test_check_names_chapter_and_cause_and_executes_nothing(
-    root: Path,
-    capsys: pytest.CaptureFixture[str],
-    executed: list[str],
-) -> None:
+def test_check_names_chapter_and_cause_and_executes_nothing(root, capsys, executed):
     fake_records(root)
     assert record.main(root, ["--check"]) == 0
     assert capsys.readouterr().out == "every record is fresh\n"
@@ -230,16 +217,14 @@ def test_check_names_chapter_and_cause_and_executes_nothing(
         ("03-left", "{}", "notebooks/03-left.ipynb has no chapter"),
     ],
 )
-def test_check_fails_on_a_file_that_is_no_record(
-    root: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, fault: str
-) -> None:
+def test_check_fails_on_a_file_that_is_no_record(root, capsys, name, content, fault):
     fake_records(root)
     (root / f"notebooks/{name}.ipynb").write_text(content)
     assert record.main(root, ["--check"]) == 1
     assert capsys.readouterr().out.startswith(fault)
 
 
-def test_command_records_what_is_asked_for(root: Path, executed: list[str]) -> None:
+def test_command_records_what_is_asked_for(root, executed):
     assert record.main(root, ["chapters/02-two.md"]) == 0
     assert executed == ["02-two"]
     fake_records(root)
@@ -247,9 +232,7 @@ def test_command_records_what_is_asked_for(root: Path, executed: list[str]) -> N
     assert sorted(executed) == ["01-one", "02-two", "02-two"]
 
 
-def test_command_names_what_it_cannot_record(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_names_what_it_cannot_record(root, capsys):
     assert record.main(root, ["04-four"]) == 1
     assert capsys.readouterr().out == "04-four is none of 01-one, 02-two\n"
     path = root / "chapters/01-one.md"

@@ -1,7 +1,6 @@
 """What scrolls within itself is reached by keyboard."""
 
 import pytest
-from playwright.sync_api import Browser
 
 from tools.chapters import SITE
 
@@ -16,7 +15,7 @@ WIDE = '<span class="katex-display"><span style="display:block;width:900px">x</s
 
 
 @pytest.mark.slow
-def test_what_scrolls_is_reached_by_keyboard(browser: Browser) -> None:
+def test_what_scrolls_is_reached_by_keyboard(browser):
     with browser.new_page(viewport={"width": 375, "height": 800}) as page:
         page.goto((SITE / "chapters/04-multi-head.html").as_uri())
         # No formula of the book is too wide any more.

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -19,7 +18,7 @@ LIMIT = 240  # seconds, far more than a build takes on a busy machine
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tree(tmp_path, monkeypatch):
     """Something to watch."""
     for name in ("chapters", "book", "attention_lib"):
         (tmp_path / name).mkdir()
@@ -30,16 +29,16 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_watcher_says_that_it_watches_and_rebuilds_once_a_change(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tree, monkeypatch, capsys
+):
     rebuilt = []
 
-    async def rebuild() -> None:
+    async def rebuild():
         rebuilt.append(tree)
 
     monkeypatch.setattr(serve, "rebuild", rebuild)
 
-    async def edit_once_it_watches() -> None:
+    async def edit_once_it_watches():
         watcher = serve.Watcher("host:1")
         async with asyncio.timeout(LIMIT), watcher.lifespan(None):
             said = ""
@@ -57,7 +56,7 @@ def test_watcher_says_that_it_watches_and_rebuilds_once_a_change(
 
 @pytest.mark.slow
 @pytest.mark.timeout(4 * LIMIT)
-def test_serve_reloads_on_a_change(tmp_path: Path) -> None:
+def test_serve_reloads_on_a_change(tmp_path):
     copied = ("attention_lib", "book", "chapters", "notebooks", "tools")
     for name in copied:
         shutil.copytree(ROOT / name, tmp_path / name)
@@ -66,7 +65,7 @@ def test_serve_reloads_on_a_change(tmp_path: Path) -> None:
     asyncio.run(serve_and_edit(tmp_path))
 
 
-async def serve_and_edit(book: Path) -> None:
+async def serve_and_edit(book):
     """Serve the copy, edit a page, and be told to reload it."""
     server = await asyncio.create_subprocess_exec(
         *(sys.executable, "-um", "tools.site.serve"),

@@ -2,34 +2,22 @@
 
 import os
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from tests.running import ran, sample
 from tools import browser
 
 ROOT = Path(__file__).resolve().parents[1]
 # Stands in for an interpreter and for the pip of the environment that it makes.
-INTERPRETER = """#!/bin/sh
-echo "$*" >> calls
-case "$*" in
-  *version_info*) echo VERSION ;;
-  --version) echo Python VERSION ;;
-  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
-  "-m pip config list") echo "$SETTINGS" ;;
-  "-m pip install"*) echo "$PIP_SAYS"; test -z "$PIP_SAYS" ;;
-  "-m uv pip install"*) test -z "$UV_FAILS" ;;
-esac
-"""
+INTERPRETER = sample("interpreter.sh")
 WITH_UV = "-m uv pip install --python .venv/bin/python -r requirements.txt"
-Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path):
     """The files that setting up reads, and Python 3.12 on the path."""
     for name in ("Makefile", "tools/setup.sh", "requirements.txt", "pyproject.toml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -38,12 +26,12 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def add_interpreter(tree: Path, name: str, version: str) -> None:
+def add_interpreter(tree, name, version):
     """Put a stand-in for one version of Python on the path."""
     add_command(tree, name, INTERPRETER.replace("VERSION", version))
 
 
-def add_command(tree: Path, name: str, script: str) -> None:
+def add_command(tree, name, script):
     """Put a script on the path."""
     path = tree / "path" / name
     path.parent.mkdir(exist_ok=True)
@@ -51,7 +39,7 @@ def add_command(tree: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def run(tree: Path, command: str, **variables: str) -> Result:
+def run(tree, command, **variables):
     """Run a command with the few programs that it needs: the real Pythons stay out."""
     folder = tree / "system"
     if not folder.exists():
@@ -61,27 +49,25 @@ def run(tree: Path, command: str, **variables: str) -> Result:
             *("make", "mkdir", "rm", "sh", "tail", "touch", "uname"),
         ):
             (folder / name).symlink_to(str(shutil.which(name)))
-    return subprocess.run(
+    return ran(
         ["/bin/bash", "-c", command],
         cwd=tree,
         env={"PATH": f"{tree / 'path'}:{folder}", **variables},
-        capture_output=True,
-        text=True,
         timeout=60,
     )
 
 
-def setup(tree: Path, **variables: str) -> Result:
+def setup(tree, **variables):
     """Set up."""
     return run(tree, "tools/setup.sh", **variables)
 
 
-def calls(tree: Path) -> str:
+def calls(tree):
     """Return what the interpreters were asked to do."""
     return (tree / "calls").read_text()
 
 
-def test_setup_installs_the_pinned_versions_once(tree: Path) -> None:
+def test_setup_installs_the_pinned_versions_once(tree):
     assert setup(tree).returncode == 0
     assert "-m uv pip install --python .venv/bin/python -r requirements.txt" in calls(
         tree
@@ -92,24 +78,24 @@ def test_setup_installs_the_pinned_versions_once(tree: Path) -> None:
     assert "pip" not in calls(tree)
 
 
-def test_setup_installs_with_pip_where_uv_cannot(tree: Path) -> None:
+def test_setup_installs_with_pip_where_uv_cannot(tree):
     assert setup(tree, UV_FAILS="yes").returncode == 0
     assert WITH_UV in calls(tree)
     assert "-m pip install -r requirements.txt" in calls(tree)
 
 
-def changed(tree: Path) -> None:
+def changed(tree):
     (tree / "requirements.txt").write_text("# changed\n")
 
 
-def cut_short(tree: Path) -> None:
+def cut_short(tree):
     shutil.rmtree(tree / ".venv")
     setup(tree, PIP_SAYS="broken")
     (tree / ".venv/half-made").touch()
 
 
 @pytest.mark.parametrize("happens", [changed, cut_short])
-def test_setup_again_repairs(tree: Path, happens: Callable[[Path], None]) -> None:
+def test_setup_again_repairs(tree, happens):
     setup(tree)
     happens(tree)
     (tree / "calls").unlink()
@@ -121,7 +107,7 @@ def test_setup_again_repairs(tree: Path, happens: Callable[[Path], None]) -> Non
     assert not (tree / ".venv/half-made").exists()
 
 
-def test_setup_finds_an_interpreter_that_will_do(tree: Path) -> None:
+def test_setup_finds_an_interpreter_that_will_do(tree):
     add_interpreter(tree, "python3", "3.14")
     add_interpreter(tree, "python3.13", "3.13")
     add_interpreter(tree, "other", "3.11")
@@ -131,9 +117,7 @@ def test_setup_finds_an_interpreter_that_will_do(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.14", "missing"])
-def test_setup_refuses_an_interpreter_that_is_not_tested(
-    tree: Path, version: str
-) -> None:
+def test_setup_refuses_an_interpreter_that_is_not_tested(tree, version):
     add_interpreter(tree, "python3", version)
     if version == "missing":
         (tree / "path/python3").unlink()
@@ -151,11 +135,11 @@ CAUSES = {
 
 
 @pytest.mark.parametrize(("log", "words"), CAUSES.items(), ids=CAUSES.values())
-def test_setup_names_the_cause_in_one_line(tree: Path, log: str, words: str) -> None:
+def test_setup_names_the_cause_in_one_line(tree, log, words):
     assert_one_line(setup(tree, PIP_SAYS=log), words)
 
 
-def test_make_stops_where_setting_up_failed(tree: Path) -> None:
+def test_make_stops_where_setting_up_failed(tree):
     result = run(tree, "make book", PIP_SAYS="No space left on device")
     assert result.returncode != 0
     assert "tools.site.build" not in calls(tree)
@@ -166,9 +150,7 @@ def test_make_stops_where_setting_up_failed(tree: Path) -> None:
     reason="only Linux builds carry CUDA, and with a driver it is wanted",
 )
 @pytest.mark.parametrize("own", ["", "own wheels", "driver"])
-def test_setup_takes_the_small_build_of_torch_where_it_may(
-    tree: Path, own: str
-) -> None:
+def test_setup_takes_the_small_build_of_torch_where_it_may(tree, own):
     if own == "driver":
         add_command(tree, "nvidia-smi", "#!/bin/sh\n")
     setup(tree, SETTINGS=":env:.find-links='x'" if own == "own wheels" else "")
@@ -178,7 +160,7 @@ def test_setup_takes_the_small_build_of_torch_where_it_may(
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_ci_installs_a_browser_where_there_is_none(tree: Path, installed: bool) -> None:
+def test_ci_installs_a_browser_where_there_is_none(tree, installed):
     (tree / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", tree / ".ci/run")
     add_command(tree, "id", "#!/bin/sh\necho 0\n")
@@ -191,9 +173,7 @@ def test_ci_installs_a_browser_where_there_is_none(tree: Path, installed: bool) 
     assert targets == ["make test CI=true", "make test-rest CI=true"]
 
 
-def test_browser_is_found_in_its_usual_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_browser_is_found_in_its_usual_place(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(browser, "FOLDERS", (str(tmp_path),))
     playwright = Mock(**{"chromium.executable_path": str(tmp_path / "none")})
@@ -205,7 +185,7 @@ def test_browser_is_found_in_its_usual_place(
     assert browser.find_browser(playwright) == str(place)
 
 
-def assert_one_line(result: Result, words: str) -> None:
+def assert_one_line(result, words):
     """Assert that a run failed with one line that holds certain words."""
     assert result.returncode != 0
     assert words in result.stderr

@@ -5,7 +5,6 @@ from pathlib import Path
 import pydata_sphinx_theme
 import pytest
 from fontTools.ttLib import TTFont
-from playwright.sync_api import Browser
 from sphinx.errors import ExtensionError
 
 from tools.chapters import SITE
@@ -32,7 +31,7 @@ SWAP = """(address) => new Promise((done) => {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["chapters/01-toy-attention", "book/index", "search"])
-def test_pages_look_as_with_the_whole_sheet(browser: Browser, name: str) -> None:
+def test_pages_look_as_with_the_whole_sheet(browser, name):
     with browser.new_page() as page:
         page.goto((SITE / f"{name}.html").as_uri())
         page.wait_for_load_state("load")
@@ -43,7 +42,7 @@ def test_pages_look_as_with_the_whole_sheet(browser: Browser, name: str) -> None
 
 
 @pytest.mark.parametrize("name", FONTS)
-def test_sheet_holds_its_fonts_and_leads_to_the_others(name: str) -> None:
+def test_sheet_holds_its_fonts_and_leads_to_the_others(name):
     path = SITE / "_static" / name
     css = path.read_text(encoding="utf-8")
     assert css.count("url(data:font/woff2") == len(FONTS[name])
@@ -66,11 +65,11 @@ def test_sheet_holds_its_fonts_and_leads_to_the_others(name: str) -> None:
         ("/*! MIT .com */.a{x:1}", "/*! MIT .com */\n.a{x:1}"),
     ],
 )
-def test_purged_keeps_what_a_page_can_need(css: str, left: str) -> None:
+def test_purged_keeps_what_a_page_can_need(css, left):
     assert purged(css, {"a"}).strip() == left
 
 
-def test_theme_that_changed_is_refused() -> None:
+def test_theme_that_changed_is_refused():
     assert '/""' in with_silent_icons('.fa-bars:before{content:"\\f0c9"}')
     with pytest.raises(ExtensionError, match="shows no icon"):
         with_silent_icons('.fa-bars:before{content:var(--fa-bars)}p{content:"a"}')
@@ -80,9 +79,7 @@ def test_theme_that_changed_is_refused() -> None:
         )
 
 
-def test_font_has_what_is_shown_and_is_cut_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_font_has_what_is_shown_and_is_cut_once(tmp_path, monkeypatch):
     monkeypatch.setattr(sheets, "KEPT", tmp_path / "kept")
     sheets._cut_once(FONT, {"\uf0c9"})
     first = sheets._cut_once(FONT, {"\uf0c9", "\uf186"})

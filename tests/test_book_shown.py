@@ -1,7 +1,5 @@
 """Cells that show library code hold what the library holds."""
 
-from pathlib import Path
-
 import pytest
 
 from tools.record.shown import library_code, main
@@ -30,7 +28,7 @@ CAUSAL = (
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     """A book with one library module and one chapter."""
     for folder in ("chapters", "attention_lib"):
         (tmp_path / folder).mkdir()
@@ -40,16 +38,14 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(root: Path, *cells: str) -> Path:
+def write(root, *cells):
     """Write a chapter with these code cells."""
     chapter = root / "chapters" / "03-masks.md"
     chapter.write_text(HEAD + "\nSome text.\n\n".join(CELL % cell for cell in cells))
     return chapter
 
 
-def test_main_fills_cells_of_library_code_and_leaves_others(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_main_fills_cells_of_library_code_and_leaves_others(root, capsys):
     old = "# attention_lib.masks: causal\ndef causal(n):\n    pass\n\n\nx = 1"
     others = ["x = 1\n# attention_lib.masks: causal", "# attention_lib"]
     chapter = write(root, old, *others, "# attention_lib.masks: Layer, LIMIT\nolder")
@@ -67,13 +63,13 @@ def test_main_fills_cells_of_library_code_and_leaves_others(
 
 
 @pytest.mark.parametrize("header", ["masks: causl", "msks: causal"])
-def test_main_names_the_line_of_an_unknown_object(root: Path, header: str) -> None:
+def test_main_names_the_line_of_an_unknown_object(root, header):
     write(root, f"# attention_lib.{header}")
     with pytest.raises(ValueError, match=r"chapters/03-masks\.md:11: .*(causl|msks)"):
         main([], root)
 
 
-def test_library_code_refuses_what_would_end_the_cell(tmp_path: Path) -> None:
+def test_library_code_refuses_what_would_end_the_cell(tmp_path):
     module = tmp_path / "masks.py"
     module.write_text('def f():\n    """\n    ```\n    """\n')
     with pytest.raises(ValueError, match="ends a cell"):

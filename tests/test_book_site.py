@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,16 +10,15 @@ from types import SimpleNamespace
 import pytest
 from sphinx.errors import ExtensionError
 
+from tests.running import ran
 from tools.chapters import chapter_paths
 from tools.site import build as site
 from tools.site import extension
 from tools.site.build import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
 
-Calls = list[tuple[str, object]]
-
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path):
     """One file of each kind that the site is made from."""
     folders = (*SOURCES, "tools", "tools/check")
     for name in (*SETTINGS, *(f"{folder}/file.py" for folder in folders), INDEX):
@@ -31,11 +28,11 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+def calls(monkeypatch):
     """Collect the calls of recorder and builder, which both succeed."""
-    made: Calls = []
+    made = []
 
-    def builder(root: Path, everything: bool) -> int:
+    def builder(root, everything):
         made.append(("build", everything))
         (root / INDEX).parent.mkdir(parents=True, exist_ok=True)
         (root / INDEX).touch()
@@ -47,9 +44,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return made
 
 
-def test_main_records_then_builds_then_does_nothing(
-    tree: Path, calls: Calls, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_main_records_then_builds_then_does_nothing(tree, calls, capsys):
     for _ in range(2):
         assert site.main(tree) == 0
         assert capsys.readouterr().out.strip().endswith(str(tree / INDEX))
@@ -57,9 +52,7 @@ def test_main_records_then_builds_then_does_nothing(
 
 
 @pytest.mark.parametrize("folder", ["book", "tools/site", "tools", "tools/check"])
-def test_main_again_after_an_edit_builds_what_changed(
-    tree: Path, calls: Calls, folder: str
-) -> None:
+def test_main_again_after_an_edit_builds_what_changed(tree, calls, folder):
     site.main(tree)
     calls.clear()
     code = digest(tree, "tools")
@@ -72,8 +65,8 @@ def test_main_again_after_an_edit_builds_what_changed(
 
 
 def test_main_after_a_step_that_failed_builds_nothing_or_everything(
-    tree: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tree, calls, monkeypatch
+):
     site.main(tree)
     (tree / "book/file.py").write_text("edited")
     calls.clear()
@@ -89,9 +82,7 @@ def test_main_after_a_step_that_failed_builds_nothing_or_everything(
     assert ("build", True) in calls
 
 
-def test_check_builds_everything_and_records_nothing(
-    tree: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_builds_everything_and_records_nothing(tree, calls, monkeypatch):
     site.main(tree)
     calls.clear()
     monkeypatch.setattr(sys, "argv", ["site", "--check"])
@@ -102,7 +93,7 @@ def test_check_builds_everything_and_records_nothing(
     assert not left.exists()
 
 
-def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:
+def test_chapter_without_a_record_stops_the_build(tmp_path):
     (tmp_path / "chapters").mkdir()
     chapter = chapter_paths(ROOT)[0]
     shutil.copy(chapter, tmp_path / "chapters")
@@ -116,7 +107,7 @@ def test_chapter_without_a_record_stops_the_build(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def book(tmp_path_factory):
     """A copy of the book, built by Jupyter Book's own command."""
     root = tmp_path_factory.mktemp("book")
     for name in ("attention_lib", "book", "chapters", "notebooks", "tools"):
@@ -133,17 +124,17 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def build(root: Path) -> subprocess.CompletedProcess[str]:
+def build(root):
     return run(root, sys.executable, "-m", "tools.site")
 
 
-def run(root: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+def run(root, *command):
     env = {**os.environ, "PYTHONPATH": str(root)}
-    return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True)
+    return ran(command, cwd=root, env=env)
 
 
 @contextmanager
-def edited(path: Path, old: str, new: str) -> Iterator[None]:
+def edited(path, old, new):
     """Replace something that must be there, and put it back in the end."""
     before = path.read_text(encoding="utf-8")
     assert old in before
@@ -155,7 +146,7 @@ def edited(path: Path, old: str, new: str) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_edits_reach_the_site_and_execute_nothing(book: Path) -> None:
+def test_edits_reach_the_site_and_execute_nothing(book):
     style = book / "book/_static/book.css"
     record = book / "notebooks/03-masks.ipynb"
     with (
@@ -175,7 +166,7 @@ def test_edits_reach_the_site_and_execute_nothing(book: Path) -> None:
 
 
 @pytest.mark.slow
-def test_broken_references_fail_the_build(book: Path) -> None:
+def test_broken_references_fail_the_build(book):
     faults = "[](#nowhere) ![A picture](lost.png) {cite:p}`nobody1900`"
     with edited(book / "book/how-to-use.md", "\n\n", f"\n\n{faults}\n\n"):
         result = build(book)

@@ -5,8 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, Page
-from torch import Tensor
+from playwright.sync_api import Locator
 
 from attention_lib.attention import attention_weights
 from attention_lib.explorer import explore_mask, explore_split, explore_vectors
@@ -16,7 +15,7 @@ from attention_lib.multi_head import split_heads
 from attention_lib.reproducibility import seeded
 from attention_lib.toy import attention
 from tests.browsing import axe_faults
-from tests.views import PHONE, Theme, live, opened, set_temperature
+from tests.views import PHONE, live, opened, set_temperature
 
 X = np.array([[2.0, 0.5], [1.5, 0.3], [0.4, 2.0]])
 WORDS = ["cat", "it", "tired"]
@@ -34,7 +33,7 @@ MASK = explore_mask(SCORES, WORDS, KEYS, masks=MASKS)
 SPLIT = explore_split(NUMBERED, 2)
 
 
-def cells_of(table: Locator) -> list[list[str]]:
+def cells_of(table):
     return list(
         table.evaluate(
             "t => [...t.tBodies[0].rows].map("
@@ -46,18 +45,16 @@ def cells_of(table: Locator) -> list[list[str]]:
 # Vectors
 
 
-def number(text: str) -> float:
+def number(text):
     return float(text.replace("−", "-"))
 
 
-def points_shown(view: Locator) -> np.ndarray:
+def points_shown(view):
     cells = cells_of(view.locator("table"))
     return np.array([[number(n) for n in row[0].split(", ")] for row in cells])
 
 
-def agrees(
-    view: Locator, query: int, temperature: float = 1.0, scaled: bool = True
-) -> np.ndarray:
+def agrees(view, query, temperature=1.0, scaled=True):
     """All numbers shown are attention_lib's for the tokens shown; gives the tokens."""
     x = points_shown(view)
     step = 1 / np.sqrt(2) if scaled else 1.0
@@ -83,27 +80,24 @@ def agrees(
     return x
 
 
-def handle_at(view: Locator, i: int, limit: float) -> list[float]:
+def handle_at(view, i, limit):
     """Where a handle's middle is, in the plane's own numbers."""
     plane, box = view.locator("svg").bounding_box(), handle(view, i).bounding_box()
-    assert plane
-    assert box
     across = (box["x"] + box["width"] / 2 - plane["x"]) / plane["width"]
     down = (box["y"] + box["height"] / 2 - plane["y"]) / plane["height"]
     return [(2 * across - 1) * limit, (1 - 2 * down) * limit]
 
 
-def handle(view: Locator, i: int) -> Locator:
+def handle(view, i):
     return view.locator(".vectors-handle").nth(i)
 
 
-def middle(place: Locator) -> tuple[float, float]:
+def middle(place):
     box = place.bounding_box()
-    assert box
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_vectors_follow_the_mouse(browser: Browser) -> None:
+def test_vectors_follow_the_mouse(browser):
     with opened(browser, VECTORS) as page:
         view = live(page)
         np.testing.assert_allclose(agrees(view, 1), X)
@@ -122,7 +116,7 @@ def test_vectors_follow_the_mouse(browser: Browser) -> None:
             np.testing.assert_allclose(agrees(view, 1)[i], wanted, atol=0.051)
 
 
-def test_vectors_give_the_nearest_handle_and_show_it_whole(browser: Browser) -> None:
+def test_vectors_give_the_nearest_handle_and_show_it_whole(browser):
     x = np.array([[2.0, 0.5], [2.1, 0.5], [3.0, 3.0]])
     with opened(browser, explore_vectors(x, WORDS, query=1)) as page:
         view = live(page)
@@ -138,13 +132,11 @@ def test_vectors_give_the_nearest_handle_and_show_it_whole(browser: Browser) -> 
             view.locator(css).last.bounding_box()
             for css in (".vectors-plane", ".vectors-handle")
         )
-        assert plane
-        assert edge
         assert edge["x"] + edge["width"] <= plane["x"] + plane["width"]
         assert edge["y"] >= plane["y"]
 
 
-def test_vectors_follow_a_finger(browser: Browser) -> None:
+def test_vectors_follow_a_finger(browser):
     with opened(browser, VECTORS, **PHONE) as page:
         view = live(page)
         view.locator("svg").scroll_into_view_if_needed()
@@ -153,7 +145,7 @@ def test_vectors_follow_a_finger(browser: Browser) -> None:
         x, y = middle(handle(view, 2))
         touch = page.context.new_cdp_session(page)
 
-        def finger(kind: str, *at: tuple[float, float]) -> None:
+        def finger(kind, *at):
             points = [{"x": across, "y": down} for across, down in at]
             touch.send(
                 "Input.dispatchTouchEvent",
@@ -174,7 +166,7 @@ def test_vectors_follow_a_finger(browser: Browser) -> None:
         np.testing.assert_allclose(agrees(view, 1)[0], [-1.0, 1.0], atol=0.051)
 
 
-def test_vectors_follow_the_keyboard(browser: Browser) -> None:
+def test_vectors_follow_the_keyboard(browser):
     with opened(browser, VECTORS) as page:
         view = live(page)
         slider = page.get_by_role("slider", name="tired")
@@ -195,7 +187,7 @@ def test_vectors_follow_the_keyboard(browser: Browser) -> None:
         np.testing.assert_allclose(agrees(view, 1), X)
 
 
-def test_vectors_know_query_temperature_and_scale(browser: Browser) -> None:
+def test_vectors_know_query_temperature_and_scale(browser):
     with opened(browser, VECTORS) as page:
         view = live(page)
         for scaled, (query, word) in product((True, False), enumerate(WORDS)):
@@ -209,19 +201,19 @@ def test_vectors_know_query_temperature_and_scale(browser: Browser) -> None:
 # Mask
 
 
-def weights_shown(view: Locator) -> Tensor:
+def weights_shown(view):
     cells = cells_of(view.locator("table").nth(1))
     return torch.tensor([[float(n) for n in row] for row in cells])
 
 
-def mask_shown(view: Locator) -> Tensor:
+def mask_shown(view):
     states = view.locator(".mask-cell").evaluate_all(
         "buttons => buttons.map(b => b.getAttribute('aria-pressed') === 'true')"
     )
     return torch.tensor(states).view(3, 4)
 
 
-def agrees_with_mask(view: Locator, mask: Tensor) -> None:
+def agrees_with_mask(view, mask):
     """The mask is the one wanted, its weights and answers are attention_lib's."""
     assert torch.equal(mask_shown(view), mask)
     signs = cells_of(view.locator("table").first)
@@ -232,7 +224,7 @@ def agrees_with_mask(view: Locator, mask: Tensor) -> None:
         assert view.locator(".mask-empty").count() == 0
 
 
-def answers_agree(view: Locator, row: int) -> None:
+def answers_agree(view, row):
     table = view.locator(".mask-empty table")
     assert table.locator("tbody th").all_inner_texts() == list(ANSWERS.values())
     shown = np.array([[float(n) for n in line] for line in cells_of(table)])
@@ -241,12 +233,12 @@ def answers_agree(view: Locator, row: int) -> None:
     assert f"“{WORDS[row]}” may look at nothing" in table.locator("..").inner_text()
 
 
-def cell(view: Locator, row: int, column: int) -> Locator:
+def cell(view, row, column):
     return view.locator(".mask-cell").nth(4 * row + column)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger"])
-def test_mask_is_clicked_together(browser: Browser, by: str) -> None:
+def test_mask_is_clicked_together(browser, by):
     with opened(browser, MASK, **(PHONE if by == "finger" else {})) as page:
         view = live(page)
         press = Locator.tap if by == "finger" else Locator.click
@@ -271,7 +263,7 @@ def test_mask_is_clicked_together(browser: Browser, by: str) -> None:
         answers_agree(view, 0)  # the row that was touched last
 
 
-def test_mask_is_walked_with_the_keyboard(browser: Browser) -> None:
+def test_mask_is_walked_with_the_keyboard(browser):
     with opened(browser, MASK) as page:
         view = live(page)
         mask = MASKS["none"].clone()
@@ -304,7 +296,7 @@ MISTAKE = list(NUMBERED.view(2, 3, 4))
 WRAPPER = list(NUMBERED.chunk(2, dim=-1))
 
 
-def shows(view: Locator, *steps: list[Tensor]) -> None:
+def shows(view, *steps):
     """The tables of the view are these blocks."""
     tables = [cells_of(table) for table in view.locator("table").all()]
     shown = [[[int(number) for number in row] for row in table] for table in tables]
@@ -312,11 +304,11 @@ def shows(view: Locator, *steps: list[Tensor]) -> None:
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keyboard"])
-def test_split_goes_step_by_step(browser: Browser, by: str) -> None:
+def test_split_goes_step_by_step(browser, by):
     with opened(browser, SPLIT, **(PHONE if by == "finger" else {})) as page:
         view = live(page)
 
-        def press(button: Locator) -> None:
+        def press(button):
             if by == "mouse":
                 button.click()
             elif by == "finger":
@@ -353,7 +345,7 @@ def test_split_goes_step_by_step(browser: Browser, by: str) -> None:
         assert said == "25 (token 2, head 1) now stands in head 1, token 2."
 
 
-def test_split_shows_the_mistake(browser: Browser) -> None:
+def test_split_shows_the_mistake(browser):
     strangers = [
         set(ours.flatten().tolist()) - set(theirs.flatten().tolist())
         for ours, theirs in zip(MISTAKE, WRAPPER, strict=True)
@@ -376,7 +368,7 @@ def test_split_shows_the_mistake(browser: Browser) -> None:
 # All three
 
 
-def touch_all(page: Page) -> None:
+def touch_all(page):
     """Bring each view into the state in which it shows most."""
     page.locator(".mask-presets button").last.click()
     page.locator(".mask-cell").first.click()
@@ -386,13 +378,13 @@ def touch_all(page: Page) -> None:
 
 # The colours of other front ends are those of all views: test_book_views.py.
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Browser, theme: Theme) -> None:
+def test_axe_finds_nothing(browser, theme):
     with opened(browser, VECTORS, MASK, SPLIT, theme=theme) as page:
         touch_all(page)
         assert axe_faults(page) == []
 
 
-def test_phone_has_room_for_all_and_what_is_touched_is_large(browser: Browser) -> None:
+def test_phone_has_room_for_all_and_what_is_touched_is_large(browser):
     x = np.array([[1.0, -2.0], [-1.5, 0.3], [0.4, -2.0], [2, 1], [0, 1], [1, 1]])
     many = explore_vectors(x, ["the", "cat", "slept", "because", "it", "tired"])
     five = [torch.zeros(5, 5), ["pad", "pad", "the", "cat", "slept"]]

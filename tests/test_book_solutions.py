@@ -8,14 +8,11 @@ import ast
 import builtins
 import re
 import symtable
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 import torch
-from nbformat import NotebookNode
 
 from tools.chapters import chapter_paths, notebook_path
 from tools.record.execute import execute
@@ -28,10 +25,10 @@ each_chapter = pytest.mark.parametrize(
 )
 
 
-def solved(chapter: Path) -> tuple[NotebookNode, list[NotebookNode]]:
+def solved(chapter):
     """A chapter's notebook, each stub replaced by its solution; and these cells."""
     notebook = nbformat.read(notebook_path(chapter), as_version=4)
-    exercises: list[NotebookNode] = []
+    exercises = []
     solutions = 0
     for cell in notebook.cells:
         if "exercise" in cell.metadata.get("tags", []):
@@ -52,11 +49,11 @@ def solved(chapter: Path) -> tuple[NotebookNode, list[NotebookNode]]:
 class Names(dict[str, Any]):
     """The names of a notebook: one that is missing is made by running its cell."""
 
-    def __init__(self, cells: list[str]) -> None:
+    def __init__(self, cells):
         super().__init__(__name__="__main__", __builtins__=builtins)
         self.cells = cells
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name):
         for number in reversed(range(len(self.cells))):
             table = symtable.symtable(self.cells[number], "a cell", "exec")
             found = table.lookup(name) if name in table.get_identifiers() else None
@@ -69,7 +66,7 @@ class Names(dict[str, Any]):
         raise KeyError(name)
 
 
-def verdict(cell: str, before: list[str]) -> str:
+def verdict(cell, before):
     """What the last line of a cell shows."""
     names = Names(before)
     *lines, last = ast.parse(cell).body
@@ -79,7 +76,7 @@ def verdict(cell: str, before: list[str]) -> str:
 
 
 @pytest.fixture
-def usual_type() -> Iterator[None]:
+def usual_type():
     """Chapter 8 computes in float64, and the next test must not."""
     usual = torch.get_default_dtype()
     yield
@@ -88,7 +85,7 @@ def usual_type() -> Iterator[None]:
 
 @each_chapter
 @pytest.mark.usefixtures("usual_type")
-def test_solutions_pass_their_checks(chapter: Path) -> None:
+def test_solutions_pass_their_checks(chapter):
     notebook, exercises = solved(chapter)
     codes = [cell for cell in notebook.cells if cell.cell_type == "code"]
     sources = [cell.source for cell in codes]
@@ -98,7 +95,7 @@ def test_solutions_pass_their_checks(chapter: Path) -> None:
 
 @pytest.mark.slow
 @each_chapter
-def test_solutions_pass_in_whole_chapters(chapter: Path) -> None:
+def test_solutions_pass_in_whole_chapters(chapter):
     notebook, exercises = solved(chapter)
     assert execute(notebook, chapter) == []
     told = [cell.outputs[-1].data["text/plain"] for cell in exercises]

@@ -16,13 +16,13 @@ EVERY_ID = {f"{letter}{n}" for letter in LAST for n in range(1, LAST[letter] + 1
 EVERY_ID.add("D0")
 
 
-def rows() -> list[list[str]]:
+def rows():
     """The cells of each idea's row."""
     found = [line[2:-2].split(" | ") for line in IDEAS.splitlines() if line[:2] == "| "]
     return found[1:]  # the first is the head
 
 
-def ids(cell: str) -> list[str]:
+def ids(cell):
     """The ids that a cell names, such as `D4, D5` or `E6 to E10`."""
     names = re.findall(r"[A-E]\d+", cell)
     if " to " in cell:
@@ -31,7 +31,7 @@ def ids(cell: str) -> list[str]:
     return names
 
 
-def chapters(text: str) -> set[int]:
+def chapters(text):
     """The chapters in which the sections that a text links to stand."""
     found = set()
     for path in chapter_paths():
@@ -41,12 +41,12 @@ def chapters(text: str) -> set[int]:
     return found
 
 
-def test_sources_name_every_id_once() -> None:
+def test_sources_name_every_id_once():
     named = [name for first, *_ in rows() for name in ids(first)]
     assert sorted(named) == sorted(EVERY_ID)
 
 
-def test_sources_name_the_chapters_of_their_sections() -> None:
+def test_sources_name_the_chapters_of_their_sections():
     for name, _, stated, where in rows():
         numbers = {int(number) for number in re.findall(r"\d+", stated)}
         assert numbers == chapters(where), name

@@ -1,11 +1,10 @@
 """The meaning of a term beside its link: by mouse, by keyboard, by touch, without."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import expect
 
 from tests.browsing import THEMES, wear
 from tools.chapters import SITE, site_pages
@@ -19,14 +18,14 @@ MEANING = "A table of booleans for queries and keys, True where a query may atte
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def page(browser):
     with browser.new_page(viewport={"width": 1440, "height": 900}) as page:
         page.goto(CHAPTER.as_uri())
         yield page
 
 
 @pytest.fixture
-def phone(browser: Browser) -> Iterator[Page]:
+def phone(browser):
     size = {"width": 375, "height": 800}
     with browser.new_context(viewport=size, has_touch=True, is_mobile=True) as context:
         page = context.new_page()
@@ -34,17 +33,17 @@ def phone(browser: Browser) -> Iterator[Page]:
         yield page
 
 
-def term(page: Page, name: str = "mask") -> Locator:
+def term(page, name="mask"):
     """The first link of a term in the text."""
     links = page.locator(f"section a[href$='#term-{name}']")
     return links.filter(has=page.locator(".std-term")).first
 
 
-def card(page: Page) -> Locator:
+def card(page):
     return page.locator(".term-card")
 
 
-def test_every_term_has_a_meaning_and_its_page_the_script() -> None:
+def test_every_term_has_a_meaning_and_its_page_the_script():
     known, count = meanings(GLOSSARY.read_text(encoding="utf-8")), 0
     for path in site_pages(SITE):
         html = path.read_text(encoding="utf-8")
@@ -55,7 +54,7 @@ def test_every_term_has_a_meaning_and_its_page_the_script() -> None:
     assert count > 50
 
 
-def test_hover_shows_the_meaning_and_leaving_hides_it(page: Page) -> None:
+def test_hover_shows_the_meaning_and_leaving_hides_it(page):
     term(page).hover()  # a pointer that only passes shows nothing
     page.mouse.move(5, 5)
     page.wait_for_timeout(300)
@@ -74,7 +73,7 @@ def test_hover_shows_the_meaning_and_leaving_hides_it(page: Page) -> None:
     expect(card(page)).to_have_count(0)
 
 
-def test_links_of_a_meaning_lead_where_the_glossarys_do(page: Page) -> None:
+def test_links_of_a_meaning_lead_where_the_glossarys_do(page):
     page.evaluate("bookTerms['term-mask'] += '<a href=\"#term-key\">key</a>'")
     term(page).hover()
     link = card(page).get_by_role("link", name="key", exact=True).last
@@ -86,7 +85,7 @@ def test_links_of_a_meaning_lead_where_the_glossarys_do(page: Page) -> None:
     expect(card(page).locator("p")).to_contain_text(MEANING)
 
 
-def test_focus_shows_tab_goes_in_and_escape_hides(page: Page) -> None:
+def test_focus_shows_tab_goes_in_and_escape_hides(page):
     page.keyboard.press("Tab")  # from here on a focus is the keyboard's
     term(page).focus()
     expect(card(page)).to_be_visible()
@@ -103,17 +102,15 @@ def test_focus_shows_tab_goes_in_and_escape_hides(page: Page) -> None:
     expect(card(page)).to_have_count(0)
 
 
-def test_first_tap_shows_second_goes(phone: Page) -> None:
+def test_first_tap_shows_second_goes(phone):
     term(phone).tap()
     expect(card(phone)).to_be_visible()
     assert phone.url.endswith("03-masks.html")
     box = card(phone).bounding_box()
-    assert box is not None
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 375
     assert phone.evaluate("document.documentElement.scrollWidth") <= 375
     box = card(phone).get_by_text("In the glossary").bounding_box()
-    assert box is not None
     assert box["height"] >= 24
     phone.touchscreen.tap(370, 700)  # beside it
     expect(card(phone)).to_have_count(0)
@@ -122,7 +119,7 @@ def test_first_tap_shows_second_goes(phone: Page) -> None:
     phone.wait_for_url("**/glossary.html#term-mask")
 
 
-def test_terms_are_plain_links_without_scripts(browser: Browser) -> None:
+def test_terms_are_plain_links_without_scripts(browser):
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(CHAPTER.as_uri())
@@ -131,7 +128,7 @@ def test_terms_are_plain_links_without_scripts(browser: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_card_has_no_accessibility_fault(page: Page) -> None:
+def test_card_has_no_accessibility_fault(page):
     term(page).hover()
     expect(card(page)).to_be_visible()
     for theme in THEMES:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,13 +16,13 @@ ROOT = Path(__file__).resolve().parents[1]
 KEPT = json.loads((ROOT / reproduces.RESULTS).read_text(encoding="utf-8"))
 
 
-def cell(place: str = "01-toy, code cell 1", **found: Any) -> dict[str, Any]:
+def cell(place="01-toy, code cell 1", **found):
     """What the comparison reports of one cell."""
     none = {"numbers": 0.0, "pictures": 0.0, "picture_count": 0, "drawing_count": 0}
     return {"place": place, "outcome": "passed", "compared": True} | none | found
 
 
-def row(**entry: Any) -> dict[str, Any]:
+def row(**entry):
     """A row of the table, with one chapter."""
     counts = {"cells": 2, "compared": 1, "pictures": 1, "drawings": 0, "failed": 0}
     return {
@@ -37,7 +36,7 @@ def row(**entry: Any) -> dict[str, Any]:
     }
 
 
-def test_findings_are_summed_up_by_chapter() -> None:
+def test_findings_are_summed_up_by_chapter():
     cells = [
         cell(numbers=0.5, picture_count=2, pictures=0.125, drawing_count=1),
         # It raised, and so never came to a comparison: it has no counts.
@@ -51,7 +50,7 @@ def test_findings_are_summed_up_by_chapter() -> None:
     }
 
 
-def test_tables_show_differences_what_is_missing_and_what_is_older() -> None:
+def test_tables_show_differences_what_is_missing_and_what_is_older():
     rows = {
         "as-recorded": row(largest=0.125),
         "avx2": row(failed=2),
@@ -72,9 +71,7 @@ def test_tables_show_differences_what_is_missing_and_what_is_older() -> None:
     ]
 
 
-def test_row_that_cannot_be_measured_keeps_the_older_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
     (tmp_path / "book").mkdir()
     (tmp_path / reproduces.PAGE).write_text("% results: variations\n% end\n")
     monkeypatch.setattr(reproduces, "ROOT", tmp_path)
@@ -88,14 +85,14 @@ def test_row_that_cannot_be_measured_keeps_the_older_one(
     assert "| two threads |" in (tmp_path / reproduces.PAGE).read_text()
 
 
-def test_page_shows_what_is_kept() -> None:
+def test_page_shows_what_is_kept():
     page = (ROOT / reproduces.PAGE).read_text(encoding="utf-8")
     made = reproduces.texts(KEPT)
     assert fill(page, made) == page, "run `make test-variations`"
     assert {match[2] for match in BLANK.finditer(page)} == set(made)
 
 
-def test_every_variation_has_a_row_that_agrees_in_all_chapters() -> None:
+def test_every_variation_has_a_row_that_agrees_in_all_chapters():
     assert list(TITLES) == list(KEPT["rows"])
     stems = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
     for name, found in KEPT["rows"].items():
@@ -133,9 +130,7 @@ LOCALE = "import locale; print(f'{0.5:n}', {it for it in dir() if it[0] != '_'})
         ("elsewhere", LOCALE, "0,5 {'locale'}"),
     ],
 )
-def test_variation_changes_what_a_fresh_python_does(
-    tmp_path: Path, name: str, code: str, said: str
-) -> None:
+def test_variation_changes_what_a_fresh_python_does(tmp_path, name, code, said):
     try:
         own = settings(name, tmp_path)
     except UnfitError as error:
@@ -148,9 +143,7 @@ def test_variation_changes_what_a_fresh_python_does(
     assert printed.strip() == said
 
 
-def test_variation_that_the_machine_lacks_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variation_that_the_machine_lacks_is_refused(tmp_path, monkeypatch):
     from numpy._core import _multiarray_umath as numpy_core
 
     monkeypatch.setattr(numpy_core, "__cpu_features__", {"SSE2": True, "AVX": True})
@@ -164,12 +157,10 @@ def test_variation_that_the_machine_lacks_is_refused(
             settings(name, tmp_path)
 
 
-def test_environment_is_made_once_and_again_after_a_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[tuple[str, ...]] = []
+def test_environment_is_made_once_and_again_after_a_change(tmp_path, monkeypatch):
+    calls = []
 
-    def uv(root: Path, *arguments: str) -> None:
+    def uv(root, *arguments):
         calls.append(arguments)
         (root / ".environments/oldest").mkdir(parents=True, exist_ok=True)
         if "--torch-backend" in arguments:
@@ -191,6 +182,6 @@ def test_environment_is_made_once_and_again_after_a_change(
     assert len(calls) == 6
 
 
-def test_environment_that_cannot_be_had_says_why(tmp_path: Path) -> None:
+def test_environment_that_cannot_be_had_says_why(tmp_path):
     with pytest.raises(UnfitError, match=r"9\.99"):
         variations._uv(tmp_path, "venv", "--python", "9.99", "--offline", "x")

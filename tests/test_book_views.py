@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, expect
-from torch import Tensor
+from playwright.sync_api import expect
 
 from attention_lib.attention import attention_weights
 from attention_lib.explorer import Interactive, explore_weights
@@ -19,7 +18,6 @@ from tests.browsing import axe_faults
 from tests.views import (
     FRONT_ENDS,
     PHONE,
-    Theme,
     add_view,
     html_of,
     live,
@@ -31,38 +29,36 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
 PROGRAM = ROOT / "attention_lib/explorer/views.js"
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
-COLOURS: dict[Theme, tuple[str, str]] = {  # of the ground and of the words
+COLOURS = {  # of the ground and of the words
     "light": ("rgb(255, 255, 255)", "rgb(31, 36, 48)"),
     "dark": ("rgb(23, 26, 32)", "rgb(232, 234, 240)"),
 }
 
 
-def some_scores(*shape: int) -> Tensor:
+def some_scores(*shape):
     return 2 * torch.randn(*shape, 7, 7, generator=seeded(0))
 
 
-def weights_of(
-    scores: Tensor, mask: Tensor | None = None, temperature: float = 1.0
-) -> Tensor:
+def weights_of(scores, mask=None, temperature=1.0):
     """What attention_lib makes of scores: of queries that are the scores themselves."""
     key = torch.eye(scores.shape[-1]).expand_as(scores)
     return attention_weights(scores, key, mask, scale=1 / temperature)
 
 
-def empty_row_mask() -> Tensor:
+def empty_row_mask():
     """Causal, and row 2 may attend to nothing."""
     mask = causal_mask(7).clone()
     mask[2] = False
     return mask
 
 
-def row_shown(view: Locator) -> Tensor:
+def row_shown(view):
     """The chosen row's numbers, in the list beside the map; hidden ones as 0."""
     numbers = view.locator(".weights-row .view-number").all_inner_texts()
     return torch.tensor([0.0 if n == "hidden" else float(n) for n in numbers])
 
 
-def map_shown(view: Locator) -> Tensor:
+def map_shown(view):
     """The numbers of the map's cells, as a screen reader says them."""
     rows = view.locator(".weights-grid tbody tr").evaluate_all(
         "rows => rows.map(r => [...r.querySelectorAll('td')].map(c => c.ariaLabel))"
@@ -72,15 +68,15 @@ def map_shown(view: Locator) -> Tensor:
     )
 
 
-def cell(view: Locator, row: int, column: int) -> Locator:
+def cell(view, row, column):
     return view.locator(".weights-grid tbody tr").nth(row).locator("td").nth(column)
 
 
-def close(shown: Tensor, wanted: Tensor) -> None:
+def close(shown, wanted):
     torch.testing.assert_close(shown, wanted.float(), rtol=0, atol=1e-3)
 
 
-def test_mouse_shows_each_row_of_each_head(browser: Browser) -> None:
+def test_mouse_shows_each_row_of_each_head(browser):
     weights = weights_of(some_scores(2, 3))
     with opened(browser, explore_weights(weights, WORDS)) as page:
         view = live(page)
@@ -102,7 +98,7 @@ def test_mouse_shows_each_row_of_each_head(browser: Browser) -> None:
         close(row_shown(view), weights[1, 2, 4])
 
 
-def test_finger_shows_each_row(browser: Browser) -> None:
+def test_finger_shows_each_row(browser):
     weights = weights_of(some_scores())
     with opened(browser, explore_weights(weights, WORDS), **PHONE) as page:
         view = live(page)
@@ -113,7 +109,7 @@ def test_finger_shows_each_row(browser: Browser) -> None:
         close(row_shown(view), weights[3])
 
 
-def test_keyboard_shows_each_row(browser: Browser) -> None:
+def test_keyboard_shows_each_row(browser):
     weights = weights_of(some_scores(2))
     with opened(browser, explore_weights(weights, WORDS)) as page:
         view = live(page)
@@ -137,7 +133,7 @@ def test_keyboard_shows_each_row(browser: Browser) -> None:
             close(torch.tensor(float(shown)), label)
 
 
-def test_mask_and_temperature_give_the_library_s_numbers(browser: Browser) -> None:
+def test_mask_and_temperature_give_the_library_s_numbers(browser):
     scores, mask = some_scores(2), empty_row_mask()
     view_of = explore_weights(None, WORDS, scores=scores, mask=mask)
     with opened(browser, view_of) as page:
@@ -155,7 +151,7 @@ def test_mask_and_temperature_give_the_library_s_numbers(browser: Browser) -> No
                 assert ("looks at nothing" in said) == on
 
 
-def test_each_head_has_its_own_mask(browser: Browser) -> None:
+def test_each_head_has_its_own_mask(browser):
     scores = some_scores(2)
     mask = torch.stack([causal_mask(7), causal_mask(7).T])
     view_of = explore_weights(None, WORDS, scores=scores, mask=mask)
@@ -165,7 +161,7 @@ def test_each_head_has_its_own_mask(browser: Browser) -> None:
         close(map_shown(view), weights_of(scores, mask)[1])
 
 
-def test_weights_alone_have_neither_mask_nor_temperature(browser: Browser) -> None:
+def test_weights_alone_have_neither_mask_nor_temperature(browser):
     weights = weights_of(some_scores(), mask := empty_row_mask())
     with opened(browser, explore_weights(weights, WORDS, mask=mask)) as page:
         view = live(page)
@@ -174,7 +170,7 @@ def test_weights_alone_have_neither_mask_nor_temperature(browser: Browser) -> No
         assert view.locator("td.weights-hidden").count() == int((~mask).sum())
 
 
-def test_sentences_layers_and_heads_are_chosen_from_lists(browser: Browser) -> None:
+def test_sentences_layers_and_heads_are_chosen_from_lists(browser):
     maps = {"one": weights_of(some_scores(5, 10)), "two": some_scores(4).softmax(-1)}
     maps["two"] = maps["two"][:, :3, :5]
     queries, keys = {"one": WORDS, "two": WORDS[:3]}, {"one": WORDS, "two": WORDS[:5]}
@@ -189,7 +185,7 @@ def test_sentences_layers_and_heads_are_chosen_from_lists(browser: Browser) -> N
         close(row_shown(view), maps["two"][3, 2])
 
 
-def test_words_are_tinted_by_their_weights(browser: Browser) -> None:
+def test_words_are_tinted_by_their_weights(browser):
     weights = torch.tensor([[0.5, 0.0, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4]])
     with opened(browser, explore_weights(weights, WORDS[:2], WORDS[:4])) as page:
         words = live(page).locator(".weights-words span")
@@ -199,7 +195,7 @@ def test_words_are_tinted_by_their_weights(browser: Browser) -> None:
     assert alphas == pytest.approx([0.65, 0, 0.325, 0.325], abs=0.01)
 
 
-def test_legend_ends_with_the_colour_of_the_strongest_cell(browser: Browser) -> None:
+def test_legend_ends_with_the_colour_of_the_strongest_cell(browser):
     words = [f"word{i}" for i in range(10)]
     views = [explore_weights(torch.eye(n), words[:n]) for n in (4, 10)]
     with opened(browser, *views) as page:
@@ -210,7 +206,7 @@ def test_legend_ends_with_the_colour_of_the_strongest_cell(browser: Browser) -> 
             assert colour in view.locator(".weights-ramp").evaluate(ramp)
 
 
-def test_views_of_a_page_do_not_share_their_state(browser: Browser) -> None:
+def test_views_of_a_page_do_not_share_their_state(browser):
     weights, later = weights_of(some_scores(2)), weights_of(some_scores(5))
     view_of = explore_weights(weights, WORDS)
     with opened(browser, view_of, view_of) as page:
@@ -224,7 +220,7 @@ def test_views_of_a_page_do_not_share_their_state(browser: Browser) -> None:
         assert page.locator("head style").count() == 1
 
 
-def test_without_scripts_the_table_says_the_same(browser: Browser) -> None:
+def test_without_scripts_the_table_says_the_same(browser):
     weights = weights_of(some_scores(2, 2))
     options = {"java_script_enabled": False}
     with opened(browser, explore_weights(weights, WORDS), **options) as page:
@@ -236,12 +232,12 @@ def test_without_scripts_the_table_says_the_same(browser: Browser) -> None:
     torch.testing.assert_close(shown, weights[0, 0], rtol=0, atol=0.0051)
 
 
-def test_view_that_fails_keeps_its_table(browser: Browser) -> None:
+def test_view_that_fails_keeps_its_table(browser):
     broken = Interactive("weights", {"sentences": []}, "<p>the table</p>", "")
     unknown = Interactive("constructor", {}, "<p>another</p>", "")
     right = explore_weights(weights_of(some_scores()), WORDS)
 
-    def look() -> None:
+    def look():
         with opened(browser, broken, unknown, right) as page:
             live(page)
             assert page.get_by_text("the table").is_visible()
@@ -253,7 +249,7 @@ def test_view_that_fails_keeps_its_table(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("theme", COLOURS)
-def test_axe_finds_nothing(browser: Browser, theme: Theme) -> None:
+def test_axe_finds_nothing(browser, theme):
     scores = some_scores(2, 2)
     small = explore_weights(None, WORDS, scores=scores, mask=causal_mask(7))
     words = [f"word{i}" for i in range(14)]
@@ -263,7 +259,7 @@ def test_axe_finds_nothing(browser: Browser, theme: Theme) -> None:
         assert axe_faults(page) == []
 
 
-def test_every_front_end_gets_the_colours_that_axe_saw(browser: Browser) -> None:
+def test_every_front_end_gets_the_colours_that_axe_saw(browser):
     view_of = explore_weights(weights_of(some_scores()), WORDS)
     colours = "v => [getComputedStyle(v)].flatMap(s => [s.backgroundColor, s.color])"
     for front_end, theme in itertools.product(FRONT_ENDS, COLOURS):
@@ -272,21 +268,20 @@ def test_every_front_end_gets_the_colours_that_axe_saw(browser: Browser) -> None
             assert found == COLOURS[theme], (front_end, theme)
 
 
-def test_forty_words_scroll_inside_the_view_on_a_phone(browser: Browser) -> None:
+def test_forty_words_scroll_inside_the_view_on_a_phone(browser):
     words = [f"word{i}" for i in range(40)]
     weights = torch.randn(2, 12, 40, 40, generator=seeded(0)).softmax(-1)
     with opened(browser, explore_weights(weights, words), **PHONE) as page:
         view = live(page)
         assert page.evaluate("document.documentElement.scrollWidth") == 375
         box = cell(view, 20, 0).bounding_box()
-        assert box is not None
         assert min(box["width"], box["height"]) >= 24
         cell(view, 39, 39).tap()
         close(row_shown(view), weights[0, 0, 39])
         assert cell(view, 39, 39).get_attribute("tabindex") == "0"
 
 
-def peaked(rows: int, columns: int, row: int, column: int) -> Tensor:
+def peaked(rows, columns, row, column):
     """Weights of 2 layers of 2 heads; in head 2.1 one cell of a row has nearly all."""
     weights = torch.full((2, 2, rows, columns), 1 / columns)
     weights[1, 0, row] = 0.1 / (columns - 1)
@@ -294,7 +289,7 @@ def peaked(rows: int, columns: int, row: int, column: int) -> Tensor:
     return weights
 
 
-def in_sight(view: Locator, row: int, column: int) -> bool:
+def in_sight(view, row, column):
     """Whether a cell is seen in its map, beside the word of its row."""
     return bool(
         cell(view, row, column).evaluate("""cell => {
@@ -306,9 +301,7 @@ def in_sight(view: Locator, row: int, column: int) -> bool:
     )
 
 
-def test_view_begins_where_it_is_told_and_fades_where_it_goes_on(
-    browser: Browser,
-) -> None:
+def test_view_begins_where_it_is_told_and_fades_where_it_goes_on(browser):
     weights = peaked(10, 30, row=3, column=20)
     words = [f"word{i}" for i in range(30)]
     given = (weights, words[:10], words)
@@ -338,7 +331,7 @@ def test_view_begins_where_it_is_told_and_fades_where_it_goes_on(
         expect(edges).to_have_attribute("data-more", "")
 
 
-def test_map_keeps_its_size_and_takes_the_font_of_the_book(browser: Browser) -> None:
+def test_map_keeps_its_size_and_takes_the_font_of_the_book(browser):
     words = ["a", "b", "longest-word", "c"]
     size = "e => [e.offsetWidth, e.offsetHeight, e.scrollWidth].join()"
     many = [*words, *(f"word{i}" for i in range(26))]
@@ -357,7 +350,7 @@ def test_map_keeps_its_size_and_takes_the_font_of_the_book(browser: Browser) -> 
         assert view.evaluate(font) == '"Source Sans 3", serif'
 
 
-def test_words_are_shown_as_text(browser: Browser) -> None:
+def test_words_are_shown_as_text(browser):
     words = ["<script>alert(1)</script>", "</script>", "<img src=x onerror=alert(1)>"]
     view_of = explore_weights({"<b>&": torch.eye(3), "x": torch.eye(3)}, words)
     with opened(browser, view_of) as page:
@@ -366,7 +359,7 @@ def test_words_are_shown_as_text(browser: Browser) -> None:
     assert html_of(view_of).count("<script") == 2
 
 
-def test_program_was_built_from_the_sources() -> None:
+def test_program_was_built_from_the_sources():
     digest = hashlib.sha256()
     for path in sorted(
         ["package-lock.json", *(f"src/{p.name}" for p in (SOURCE / "src").iterdir())]
@@ -376,7 +369,7 @@ def test_program_was_built_from_the_sources() -> None:
     assert digest.hexdigest() in first, "run `npm ci && npm run build` there"
 
 
-def test_program_is_small_and_names_its_licences() -> None:
+def test_program_is_small_and_names_its_licences():
     text = PROGRAM.read_text(encoding="utf-8")
     assert len(text.encode()) < 60_000
     packages = json.loads((SOURCE / "package.json").read_text(encoding="utf-8"))
@@ -384,7 +377,7 @@ def test_program_is_small_and_names_its_licences() -> None:
         assert f"\n{name} {version} (MIT)\n\nThe MIT License" in text
 
 
-def test_program_holds_no_path_and_loads_nothing() -> None:
+def test_program_holds_no_path_and_loads_nothing():
     text = PROGRAM.read_text(encoding="utf-8")
     assert not re.search(r"/(home|root|tmp|Users|work)/", text)
     # Names of the languages of HTML's relatives are no addresses that anything loads.

@@ -1,13 +1,10 @@
 """Every page of the built site in a browser, and that a visit finds each fault."""
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page
 
 from tests.browsing import (
     DESKTOP,
@@ -20,6 +17,7 @@ from tests.browsing import (
     source_pages,
     visit,
 )
+from tests.running import sample
 from tools.browser import find_browser
 from tools.chapters import SITE
 
@@ -27,38 +25,33 @@ pytestmark = pytest.mark.usefixtures("site")
 PAGES = source_pages()
 # One of each kind: wide pages are laid out alike.
 WIDE = ["book/index", "book/notation", "book/api/masks", "chapters/04-multi-head"]
-Window = tuple[Page, list[str]]
 # The ways to colour text that were examined on a page: the next one has most of them.
-SEEN: dict[int, set[str]] = {PHONE: set(), DESKTOP: set()}
+SEEN = {PHONE: set(), DESKTOP: set()}
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address():
     with served(SITE) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
-def windows(browser: Browser) -> Iterator[dict[int, Window]]:
+def windows(browser):
     """A window of each width, for all pages: scripts and fonts are fetched once."""
     phone = {"viewport": {"width": PHONE, "height": 900}, "has_touch": True}
     with (
-        browser.new_page(**phone) as narrow,  # type: ignore[arg-type]
+        browser.new_page(**phone) as narrow,
         browser.new_page(viewport={"width": DESKTOP, "height": 900}) as wide,
     ):
         yield {PHONE: (narrow, listen(narrow)), DESKTOP: (wide, listen(wide))}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_page_has_no_fault_on_a_phone(
-    windows: dict[int, Window], address: str, page: str
-) -> None:
+def test_page_has_no_fault_on_a_phone(windows, address, page):
     assert visit(*windows[PHONE], f"{address}/{page}", SEEN[PHONE]) == []
 
 
-def test_pages_without_a_source_have_no_fault(
-    windows: dict[int, Window], address: str
-) -> None:
+def test_pages_without_a_source_have_no_fault(windows, address):
     others = {*built_pages()} - {*PAGES}
     assert "search.html" in others
     for page in others:
@@ -66,22 +59,18 @@ def test_pages_without_a_source_have_no_fault(
 
 
 @pytest.mark.parametrize("page", WIDE)
-def test_page_has_no_fault_on_a_desktop(
-    windows: dict[int, Window], address: str, page: str
-) -> None:
+def test_page_has_no_fault_on_a_desktop(windows, address, page):
     assert visit(*windows[DESKTOP], f"{address}/{page}.html", SEEN[DESKTOP]) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 @pytest.mark.parametrize("page", [*PAGES, "search.html"])
-def test_page_has_no_fault_in_both_themes(
-    windows: dict[int, Window], address: str, page: str, width: int
-) -> None:
+def test_page_has_no_fault_in_both_themes(windows, address, page, width):
     assert visit(*windows[width], f"{address}/{page}") == []
 
 
-def test_page_opened_as_a_file_has_no_fault(windows: dict[int, Window]) -> None:
+def test_page_opened_as_a_file_has_no_fault(windows):
     page, heard = windows[DESKTOP]
     heard.clear()
     for name in ("book/index", "chapters/03-masks", "search"):
@@ -91,12 +80,7 @@ def test_page_opened_as_a_file_has_no_fault(windows: dict[int, Window]) -> None:
 
 
 # What is added to a copied page, and what is then said of it.
-WIDE_FORMULA = (
-    '<div class="math"><span class="katex-display" style="display: block; overflow: '
-    'hidden"><span class="katex"><span class="katex-mathml"><math></math><annotation>'
-    'E = mc</annotation></span><span class="katex-html"><span class="katex-base" '
-    'style="width: 400px; display: inline-block">E</span></span></span></span></div>'
-)
+WIDE_FORMULA = sample("wide-formula.html")
 FAULTY = {
     "console": ("<script>console.error('oops')</script>", "oops"),
     "page error": ("<script>throw new Error('wrong')</script>", "wrong"),
@@ -123,7 +107,7 @@ FAULTY = {
 }
 
 
-def test_visit_finds_each_fault(browser: Browser, tmp_path: Path) -> None:
+def test_visit_finds_each_fault(browser, tmp_path):
     site = tmp_path / "html"
     shutil.copytree(SITE, site)
     page = site / "book/index.html"
@@ -131,7 +115,7 @@ def test_visit_finds_each_fault(browser: Browser, tmp_path: Path) -> None:
     added = "".join(html for html, _ in FAULTY.values())
     page.write_text(text.replace("</article>", added + "</article>"), encoding="utf-8")
     size = {"width": PHONE, "height": 900}
-    with served(site) as address, browser.new_page(viewport=size) as window:  # type: ignore[arg-type]
+    with served(site) as address, browser.new_page(viewport=size) as window:
         found = visit(window, listen(window), f"{address}/book/index.html", set())
     for fault, (_, wanted) in FAULTY.items():
         kind = fault.split(",")[0]
@@ -139,7 +123,7 @@ def test_visit_finds_each_fault(browser: Browser, tmp_path: Path) -> None:
         assert any(wanted in text for text in own), fault
 
 
-def test_picture_that_stops_is_seen(tmp_path: Path) -> None:
+def test_picture_that_stops_is_seen(tmp_path):
     picture = Image.radial_gradient("L").resize((375, 15_000))
     picture.save(tmp_path / "whole.jpg")
     picture.paste(255, (0, 11_000, 375, 15_000))
@@ -149,9 +133,7 @@ def test_picture_that_stops_is_seen(tmp_path: Path) -> None:
     assert [text.split()[3] for text in found] == ["12000", "13200", "13800"]
 
 
-def test_browser_is_the_machines_own_first(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_browser_is_the_machines_own_first(monkeypatch, tmp_path):
     own = SimpleNamespace(
         chromium=SimpleNamespace(executable_path=str(tmp_path / "own"))
     )

@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from PIL import Image, ImageChops
-from playwright.sync_api import Browser, BrowserContext, Route
 
+from tests.running import sample
 from tools.chapters import SITE, chapter_paths
 from tools.check.pages import loaded_addresses, parsed, target
 from tools.site.pictures import to_webp
@@ -26,12 +26,7 @@ FIRST, NEXT = 400_000, 100_000
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg"}
 PICTURES = {".webp", ".png", ".svg", ".jpg"}
-SHIFT = """() => new Promise((done) => {
-    let shift = 0;
-    const add = (list) => list.getEntries().forEach((e) => { shift += e.value; });
-    new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
-    setTimeout(() => done(shift), 200);
-})"""
+SHIFT = sample("shift.js")
 
 
 class Weight(NamedTuple):
@@ -43,21 +38,21 @@ class Weight(NamedTuple):
 
 
 @cache
-def travelling(file: Path) -> int:
+def travelling(file):
     """Return the bytes of a file as it travels."""
     data = file.read_bytes()
     return len(gzip.compress(data, 6) if file.suffix in PACKED else data)
 
 
-def total(files: frozenset[Path]) -> int:
+def total(files):
     return sum(map(travelling, files))
 
 
-def weigh(context: BrowserContext, page: Path) -> Weight:
+def weigh(context, page):
     """Open a page at an address of its own, in a subfolder; see what it asks for."""
     found, absent = set[Path](), set[str]()
 
-    def answer(route: Route) -> None:
+    def answer(route):
         parts = urlsplit(route.request.url)
         file = SITE / unquote(parts.path).removeprefix("/book-of/")
         if f"{parts.scheme}://{parts.netloc}" != ORIGIN or not file.is_file():
@@ -82,19 +77,19 @@ def weigh(context: BrowserContext, page: Path) -> Weight:
 
 
 @pytest.fixture(scope="module")
-def weights(browser: Browser) -> dict[Path, Weight]:
+def weights(browser):
     # With nothing cached: Playwright caches no answer of its own.
     with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
         return {page: weigh(context, page) for page in CHAPTERS}
 
 
-def test_chapters_weigh_little(weights: dict[Path, Weight]) -> None:
+def test_chapters_weigh_little(weights):
     assert len(weights) >= 8
     heavy = {p.stem: total(w.whole) for p, w in weights.items()}
     assert {name: size for name, size in heavy.items() if size > FIRST} == {}
 
 
-def test_next_chapter_adds_little(weights: dict[Path, Weight]) -> None:
+def test_next_chapter_adds_little(weights):
     heavy = {
         (page.stem, other.stem): added  # for a reader who has read the other one
         for page in weights
@@ -104,11 +99,11 @@ def test_next_chapter_adds_little(weights: dict[Path, Weight]) -> None:
     assert heavy == {}
 
 
-def test_chapters_ask_for_nothing_that_is_missing(weights: dict[Path, Weight]) -> None:
+def test_chapters_ask_for_nothing_that_is_missing(weights):
     assert {path for weight in weights.values() for path in weight.absent} == set()
 
 
-def test_no_page_loads_what_was_left_out(weights: dict[Path, Weight]) -> None:
+def test_no_page_loads_what_was_left_out(weights):
     names = {file.name for weight in weights.values() for file in weight.whole}
     # A font that came by itself would be one that its style sheet misses.
     left_out = re.compile(r"woff2|fontawesome|mathjax|katex.*js")
@@ -116,7 +111,7 @@ def test_no_page_loads_what_was_left_out(weights: dict[Path, Weight]) -> None:
 
 
 @pytest.mark.parametrize("width", [375, 1440])
-def test_chapters_do_not_jump(browser: Browser, width: int) -> None:
+def test_chapters_do_not_jump(browser, width):
     # Opened as files, which must work too.
     with browser.new_page(viewport={"width": width, "height": 900}) as page:
         for chapter in CHAPTERS[1:6:4]:
@@ -124,7 +119,7 @@ def test_chapters_do_not_jump(browser: Browser, width: int) -> None:
             assert page.evaluate(SHIFT) < 0.01
 
 
-def test_picture_says_its_size_and_waits() -> None:
+def test_picture_says_its_size_and_waits():
     for page in CHAPTERS:
         images = parsed(page).select(".bd-article img")
         waiting = [image for image in images if image.get("loading") == "lazy"]
@@ -136,7 +131,7 @@ def test_picture_says_its_size_and_waits() -> None:
 
 
 @pytest.mark.parametrize("mode", ["P", "RGB", "RGBA"])
-def test_webp_has_the_same_pixels(tmp_path: Path, mode: str) -> None:
+def test_webp_has_the_same_pixels(tmp_path, mode):
     picture = Image.linear_gradient("L").convert(mode)
     picture.save(tmp_path / "a.png")
     assert to_webp(tmp_path / "a.png", tmp_path / "a.webp") == (256, 256)

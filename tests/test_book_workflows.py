@@ -20,7 +20,7 @@ MAY = {
 
 
 @pytest.mark.parametrize(("flow", "name"), JOBS)
-def test_job_may_only_read_but_for_two_that_publish(flow: str, name: str) -> None:
+def test_job_may_only_read_but_for_two_that_publish(flow, name):
     job = WORKFLOWS[flow]["jobs"][name]
     reads = ({}, {"contents": "read"})
     assert WORKFLOWS[flow]["permissions"] in reads
@@ -33,7 +33,7 @@ def test_job_may_only_read_but_for_two_that_publish(flow: str, name: str) -> Non
         assert not {"make", "python", "pip", "bash", ".ci/run"} & set(commands)
 
 
-def test_required_job_needs_all_others() -> None:
+def test_required_job_needs_all_others():
     jobs = WORKFLOWS["ci"]["jobs"]
     assert {*jobs["all"]["needs"], "all"} == set(jobs)
     assert jobs["all"]["if"] == "${{ always() }}"  # else a failure would skip it
@@ -44,14 +44,14 @@ def test_required_job_needs_all_others() -> None:
     ("results", "code"),
     [("success success", 0), ("success failure", 1), ("skipped success", 1)],
 )
-def test_required_job_fails_with_any_other(results: str, code: int) -> None:
+def test_required_job_fails_with_any_other(results, code):
     (step,) = WORKFLOWS["ci"]["jobs"]["all"]["steps"]
     command = ["bash", "-e", "-c", step["run"]]
     done = subprocess.run(command, env={"RESULTS": results}, check=False)
     assert done.returncode == code
 
 
-def test_parts_hold_every_notebook_once() -> None:
+def test_parts_hold_every_notebook_once():
     job = WORKFLOWS["ci"]["jobs"]["notebooks"]
     scripts = [it["run"] for it in job["steps"] if "make test" in it.get("run", "")]
     assert len(scripts) == 2
@@ -67,7 +67,7 @@ def test_parts_hold_every_notebook_once() -> None:
 
 
 @pytest.mark.parametrize(("flow", "name"), JOBS)
-def test_job_ends_after_the_limits_of_its_steps(flow: str, name: str) -> None:
+def test_job_ends_after_the_limits_of_its_steps(flow, name):
     job = WORKFLOWS[flow]["jobs"][name]
     if "uses" in job:  # another workflow, whose jobs have their limits
         return
@@ -77,7 +77,7 @@ def test_job_ends_after_the_limits_of_its_steps(flow: str, name: str) -> None:
         assert sum(known) < job["timeout-minutes"] <= 110
 
 
-def test_gpu_runs_code_of_main_only_and_before_it_is_published() -> None:
+def test_gpu_runs_code_of_main_only_and_before_it_is_published():
     flow = WORKFLOWS["gpu"]
     assert set(flow[True]) == {"workflow_call", "schedule", "workflow_dispatch"}
     job = flow["jobs"]["notebooks"]
@@ -93,6 +93,6 @@ def test_gpu_runs_code_of_main_only_and_before_it_is_published() -> None:
     assert WORKFLOWS["publish"]["jobs"]["test"]["needs"] == "gpu"
 
 
-def test_secrets_are_used_in_no_workflow() -> None:
+def test_secrets_are_used_in_no_workflow():
     paths = (ROOT / ".github").rglob("*.y*ml")
     assert [path for path in paths if "secrets." in path.read_text("utf-8")] == []

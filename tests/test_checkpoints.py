@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from attention_lib.checkpoints import FORMAT, load_checkpoint, save_checkpoint
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
 from attention_lib.training import TrainConfig, Training
+from tests.running import ran
 
 STEPS = 8
 CONFIG = TrainConfig(steps=STEPS, batch_size=3, learning_rate=0.02, warmup=2)
@@ -339,12 +339,10 @@ print([file.name for file in folder.iterdir()], left)
 
 def test_save_that_is_killed_leaves_a_whole_file(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(
+    run = ran(
         [sys.executable, "-c", KILLS, str(tmp_path)],
         cwd=Path(__file__).parents[1],
         env=environment,
-        capture_output=True,
-        text=True,
         timeout=100,
     )
     assert run.returncode == 0, run.stderr

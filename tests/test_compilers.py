@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
 ]
 D_MODEL, HEADS, VOCAB_SIZE, CONTEXT_LEN = 12, 3, 11, 16
-SIZES = VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 2
+SIZES = VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 1
 LAYERS = {
     "SelfAttention": lambda: SelfAttention(D_MODEL, 4),
     "FeedForward": lambda: FeedForward(D_MODEL),
@@ -29,6 +29,17 @@ LAYERS = {
     "TinyLM, sdpa": lambda: TinyLM(ModelConfig(*SIZES, mha="sdpa")),
 }
 each_layer = pytest.mark.parametrize("name", LAYERS)
+# Compilers take their time. These three hold all that the others are made of, but for
+# two ways to attend; the others are compiled by `make test-all`.
+QUICK = {"split", "sdpa", "TinyLM, sdpa"}
+
+
+def compiled(names):
+    slow = pytest.mark.slow
+    return [name if name in QUICK else pytest.param(name, marks=slow) for name in names]
+
+
+each_compiled = pytest.mark.parametrize("name", compiled(LAYERS))
 
 
 def made(name):
@@ -52,7 +63,7 @@ def assert_equal_at_other_sizes(run, layer, name):
     torch.testing.assert_close(run(x), layer(x, **called(name)))
 
 
-@each_layer
+@each_compiled
 def test_layer_exports_with_any_batch_and_length(name):
     layer, options = made(name), called(name)
     first = "token_ids" if "LM" in name else "x"
@@ -62,7 +73,7 @@ def test_layer_exports_with_any_batch_and_length(name):
     assert_equal_at_other_sizes(lambda x: program(x, **options), layer, name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", compiled(KINDS))
 def test_layer_exports_with_a_memory_of_any_length(kind):
     layer = make_mha(kind, D_MODEL, HEADS)
     batch, length, other = Dim("batch"), Dim("length"), Dim("other")
@@ -76,7 +87,7 @@ def test_layer_exports_with_a_memory_of_any_length(kind):
         torch.testing.assert_close(program(x, **options), layer(x, **options))
 
 
-@each_layer
+@each_compiled
 def test_layer_compiles_without_a_graph_break(name):
     layer, options = made(name), called(name)
     torch.compiler.reset()
@@ -98,7 +109,7 @@ def test_masks_compile_with_a_layer():
     torch.testing.assert_close(fast(x, lengths), attend(x, lengths))
 
 
-@each_layer
+@each_compiled
 def test_layer_is_traced_at_any_size(name):
     layer = made(name)
     traced = make_fx(

@@ -7,7 +7,7 @@ public module or function without a case here fails by its name.
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,30 +26,30 @@ PUBLIC = {
     name: value
     for source in SOURCES
     for name, value in vars(source).items()
-    if name[0] != "_" and getattr(value, "__module__", "") == source.__name__
+    if name[0] != "_"
+    and f"{getattr(value, '__module__', '')}.".startswith(f"{source.__name__}.")
 }
 al = SimpleNamespace(**PUBLIC)
 BATCH, LENGTH, WIDTH, HEADS, WORDS = 2, 5, 6, 3, 7
-Arguments = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 
-def floats(*shape: int) -> Tensor:
+def floats(*shape):
     return torch.zeros(*shape, device="meta", requires_grad=True)
 
 
-def whole(*shape: int) -> Tensor:
+def whole(*shape):
     return torch.zeros(*shape, dtype=torch.int64, device="meta")
 
 
-def allowed(*shape: int) -> Tensor:
+def allowed(*shape):
     return torch.zeros(*shape, dtype=torch.bool, device="meta")
 
 
-def tokens() -> Tensor:
+def tokens():
     return floats(BATCH, LENGTH, WIDTH)
 
 
-def no_memory(*more: tuple[int, ...]) -> Arguments:
+def no_memory(*more):
     masks = [(LENGTH, LENGTH), (BATCH, 1, LENGTH), *more]
     options = {"causal": True}
     return [
@@ -59,31 +59,31 @@ def no_memory(*more: tuple[int, ...]) -> Arguments:
     ]
 
 
-def one_head(*more: tuple[int, ...]) -> Arguments:
+def one_head(*more):
     memory = floats(BATCH, 4, WIDTH)
     return [*no_memory(*more), ((tokens(),), {"memory": memory, "causal": True})]
 
 
-def many_heads() -> Arguments:
+def many_heads():
     return one_head((BATCH, HEADS, LENGTH, LENGTH))
 
 
-def texts() -> Arguments:
+def texts():
     texts = whole(BATCH, LENGTH)
     return [((texts,), {}), ((texts, whole(BATCH)), {})]
 
 
-def model(**options: Any) -> al.TinyLM:
+def model(**options):
     sizes = dict(context_len=9, d_model=WIDTH, num_heads=HEADS, num_layers=1)
     return al.TinyLM(al.ModelConfig(vocab_size=WORDS, dropout=0.1, **sizes, **options))
 
 
-def multi_head(kind: str) -> Callable[[], nn.Module]:
+def multi_head(kind):
     return lambda: al.make_mha(kind, WIDTH, HEADS, qkv_bias=True, dropout=0.1)
 
 
 # For each exported module: how to build it in its kinds, and what to call it with.
-MODULES: dict[str, tuple[list[Callable[[], nn.Module]], Callable[[], Arguments]]] = {
+MODULES = {
     "SelfAttention": (
         [lambda: al.SelfAttention(WIDTH, 4, qkv_bias=True, dropout=0.1)],
         one_head,
@@ -110,7 +110,7 @@ MODULES: dict[str, tuple[list[Callable[[], nn.Module]], Callable[[], Arguments]]
 }
 
 # For each exported function that returns tensors: calls whose every tensor is on meta.
-FUNCTIONS: dict[str, list[Callable[[], Any]]] = {
+FUNCTIONS = {
     "attention_weights": [
         lambda: al.attention_weights(tokens(), tokens()),
         lambda: al.attention_weights(tokens(), tokens(), allowed(LENGTH, LENGTH)),
@@ -156,7 +156,7 @@ ELSEWHERE = {
 } | {"check_source": "gives back what it was given"}
 
 
-def modules(exported: Mapping[str, Any]) -> set[str]:
+def modules(exported):
     """The names of all modules that can be built."""
     return {
         name
@@ -165,7 +165,7 @@ def modules(exported: Mapping[str, Any]) -> set[str]:
     }
 
 
-def functions(exported: Mapping[str, Any]) -> set[str]:
+def functions(exported):
     """The names of all functions that say that they return tensors."""
     return {
         name
@@ -175,7 +175,7 @@ def functions(exported: Mapping[str, Any]) -> set[str]:
     }
 
 
-def elsewhere(found: Any) -> list[str]:
+def elsewhere(found):
     """The devices of all tensors in a result that are not on meta."""
     if isinstance(found, Tensor):
         return [] if found.is_meta else [str(found.device)]
@@ -183,7 +183,7 @@ def elsewhere(found: Any) -> list[str]:
     return [device for part in parts for device in elsewhere(part)]
 
 
-def off_meta(made: nn.Module, calls: Arguments) -> list[str]:
+def off_meta(made, calls):
     """What of a module, its results and gradients is not on meta."""
     faults = []
     for method in ("forward", "attention_weights"):
@@ -200,7 +200,7 @@ def off_meta(made: nn.Module, calls: Arguments) -> list[str]:
 
 @pytest.mark.parametrize(("how", "training"), [("made there", True), ("moved", False)])
 @pytest.mark.parametrize("name", MODULES)
-def test_module_runs_on_meta(name: str, how: str, training: bool) -> None:
+def test_module_runs_on_meta(name, how, training):
     kinds, calls = MODULES[name]
     for build in kinds:
         if how == "made there":
@@ -213,18 +213,18 @@ def test_module_runs_on_meta(name: str, how: str, training: bool) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_function_stays_on_meta(name: str) -> None:
+def test_function_stays_on_meta(name):
     for call in FUNCTIONS[name]:
         result = call()
         assert result is not None
         assert elsewhere(result) == []
 
 
-def test_windows_stay_on_the_device_of_their_text() -> None:
+def test_windows_stay_on_the_device_of_their_text():
     windows = al.SlidingWindowDataset(whole(9), length=4, stride=4)
     assert elsewhere([windows[index] for index in range(len(windows))]) == []
 
 
-def test_every_public_name_has_a_case() -> None:
+def test_every_public_name_has_a_case():
     assert modules(PUBLIC) == set(MODULES) | {"MultiHeadLayer"}  # what all kinds share
     assert functions(PUBLIC) == set(FUNCTIONS) | set(ELSEWHERE)

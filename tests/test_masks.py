@@ -88,22 +88,3 @@ def test_combine_masks_of_three_needs_all():
 def test_combine_masks_leaves_its_inputs_alone():
     masks = [causal_mask(3), matrix("x.x"), matrix(".xx", "xxx", "xxx")]
     assert_leaves_alone(combine_masks, *masks)
-
-
-@pytest.mark.parametrize(
-    ("words", "call"),
-    [
-        ("query_len must be at least 1; got 0", lambda: causal_mask(0)),
-        ("key_len must be at least 1; got -1", lambda: causal_mask(2, -1)),
-        ("window must be at least 1; got 0", lambda: sliding_window_mask(3, 0)),
-        ("key_len must be at least 1; got 0", lambda: sliding_window_mask(3, 2, 0)),
-        (
-            "masks do not broadcast: (2, 3) and (3, 3)",
-            lambda: combine_masks(causal_mask(2, 3), causal_mask(3)),
-        ),
-        ("combine_masks needs at least one mask", combine_masks),
-    ],
-)
-def test_mask_refuses_what_does_not_fit(refused, words, call):
-    with refused(ValueError, words):
-        call()

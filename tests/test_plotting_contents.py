@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from attention_lib.plotting import (
-    BookFigure,
     show_bars,
     show_curves,
     show_masks,
@@ -26,7 +25,7 @@ def curve(y, **options):
     return show_curves([1, 2, 4], {"loss": y}, xlabel="step", ylabel="nats", **options)
 
 
-def drawn(figure: BookFigure):
+def drawn(figure):
     """The description of a figure's first axes."""
     return json.loads(contents(figure))["axes"][0]
 

@@ -1,7 +1,6 @@
 """attention_lib.reproducibility: the same numbers again, on the device asked for."""
 
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +13,7 @@ from attention_lib.reproducibility import (
     make_repeatable,
     seeded,
 )
+from tests.running import ran
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
@@ -24,10 +24,7 @@ def restored(monkeypatch):
     monkeypatch.setenv(CUBLAS, RUN_ENVIRONMENT[CUBLAS])
     numpy_options = np.get_printoptions()
     deterministic = torch.are_deterministic_algorithms_enabled()
-    tf32 = (
-        torch.backends.cuda.matmul.allow_tf32,
-        torch.backends.cudnn.allow_tf32,
-    )
+    tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
     with torch.random.fork_rng(devices=[]):
         yield
     torch.use_deterministic_algorithms(deterministic)
@@ -152,12 +149,8 @@ def test_make_repeatable_prints_lines_that_fit_the_page(full):
 def test_run_environment_silences_progress_bars():
     """A bar would stand in a record with its times."""
     code = "import tqdm; print(list(tqdm.tqdm(range(3))), list(tqdm.trange(2)))"
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **RUN_ENVIRONMENT},
-        capture_output=True,
-        text=True,
-        check=True,
+    run = ran(
+        [sys.executable, "-c", code], env={**os.environ, **RUN_ENVIRONMENT}, check=True
     )
     assert run.stdout == "[0, 1, 2] [0, 1]\n"
     assert run.stderr == ""

@@ -5,7 +5,6 @@ import math
 import os
 import random
 import re
-import subprocess
 import sys
 import zlib
 from collections import defaultdict
@@ -33,6 +32,7 @@ from attention_lib.stories import (
     tell_story,
     tell_verse,
 )
+from tests.running import ran
 
 STORIES = make_stories(300, seed=0)
 TEXTS = [story.text for story in STORIES]
@@ -333,11 +333,9 @@ print(texts, found["expected"](found["tell_story"]))
 
 
 def test_make_stories_does_not_depend_on_hashes():
-    run = subprocess.run(
+    run = ran(
         [sys.executable, "-c", WITHOUT_TORCH, Path(stories.__file__)],
         env={**os.environ, "PYTHONHASHSEED": "1"},
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert run.stdout == f"{''.join(TEXTS[:20])} {expected(tell_story)}\n"

@@ -109,28 +109,8 @@ def test_whole_numbers_are_computed_as_float64(dtype):
         assert_close(result, reference)
 
 
-def test_booleans_and_what_is_no_number_are_refused(refused):
-    words = "x must hold numbers; got bool: convert booleans with `.astype(float)`"
-    with refused(TypeError, words):
-        softmax(np.array([True, False]))
-    query, key, value = arrays()
-    for name, wrong in [("query", query > 0), ("key", "text"), ("value", None)]:
-        given = {"query": query, "key": key, "value": value} | {name: wrong}
-        with refused(TypeError, f"{name} must hold numbers; got "):
-            attention(**given)
-
-
 def test_softmax_no_rows_gives_no_rows():
     assert softmax(np.zeros((0, 3))).shape == (0, 3)
-
-
-def test_softmax_refuses_what_has_no_weights(refused):
-    with refused(ValueError, "x holds NaN or +inf: look at what made the scores"):
-        softmax(np.array([1.0, np.nan]))
-    with refused(ValueError, "temperature must be above 0 and finite; got 0"):
-        softmax(np.array([1.0, 2.0]), temperature=0)
-    with refused(ValueError, "x has nothing to share out along axis 0: (0, 2)"):
-        softmax(np.zeros((0, 2)), axis=0)
 
 
 def test_attention_hand_worked():
@@ -203,8 +183,3 @@ def test_attention_ignores_nan_in_a_hidden_key():
     mask = np.array([True, False, True])
     context, _ = attention(query, key, value, mask=mask)
     assert_close(context, attention(query, key[mask], value[mask])[0])
-
-
-def test_attention_refuses_float_mask(refused):
-    with refused(TypeError, "mask must be boolean (True: may attend); got float64"):
-        attention(*arrays(), mask=np.zeros((QUERY_LEN, KEY_LEN)))

@@ -5,13 +5,27 @@ A call is unclear if its error is none of ours, or does not name what was wrong.
 
 import math
 import random
+import re
 from traceback import walk_tb
 
 import numpy as np
 import pytest
 import torch
 
-from attention_lib import checkpoints, data, reproducibility, sampling, stories
+from attention_lib import (
+    attention,
+    backends,
+    block,
+    checkpoints,
+    data,
+    masks,
+    multi_head,
+    positions,
+    reproducibility,
+    sampling,
+    stories,
+    toy,
+)
 from attention_lib import training as t
 from attention_lib.model import ModelConfig, TinyLM
 
@@ -113,11 +127,127 @@ CALLS = [
     (stories.Teller, {"rng": random.Random(0)}, {"rng": [None, "x", 0, random]}),
     (stories.expected, {"part": stories.tell_story}, {"part": [None, "x", 3]}),
 ]
+
+# The layers and what they are made of: widths of 6, 2 texts of 4 tokens.
+QUERY, KEY, VALUE = torch.zeros(2, 6), torch.zeros(3, 6), torch.zeros(3, 5)
+X, EYE, TWO = torch.zeros(2, 4, 6), torch.eye(4) > 0, torch.ones(6)
+SIZES = {"vocab_size": 7, "context_len": 8, "d_model": 6, "num_heads": 3,
+         "num_layers": 1}
+NO_DROPOUT = [*NO_NUMBER, -0.1, 1.0, math.nan]
+NO_FLAG = [None, "no", 0, 1.0]
+
+
+def no_like(right):
+    """What is wrong for every tensor of floats: kinds, types, devices, empty axes."""
+    return [None, "x", 1.0, right.tolist(), right.numpy(), right.long(), right > 0,
+            right.double(), right.to("meta"), right[:0], right[..., :0], right[..., 0]]
+
+
+def no_mask(*shapes):
+    return ["x", True, [[True]], EYE.numpy(), EYE.float(), EYE.long(), EYE.to("meta"),
+            *(torch.ones(shape, dtype=torch.bool) for shape in shapes)]
+
+
+NO_MASK = no_mask((4, 3), (5, 4), (3, 4, 4), (2, 3, 4, 5), (2, 2, 4, 4),
+                  (1, 2, 3, 4, 4))
+NO_X = [*no_like(X), X[0], X[None], X[..., :5]]
+NO_CALL = {"x": NO_X, "mask": NO_MASK, "causal": NO_FLAG,
+           "memory": [*NO_X[1:], X[:1]]}
+NO_SIZES = {"d_model": NO_SIZE, "num_heads": [*NO_SIZE, 4], "dropout": NO_DROPOUT}
+NO_OPTIONS = NO_SIZES | {"head_dim": NO_SIZE[1:], "d_out": NO_SIZE[1:],
+                         "qkv_bias": NO_FLAG}
+LAYERS = [attention.SelfAttention(6, 2),
+          *(backends.make_mha(kind, 6, 3) for kind in backends.KINDS)]
+MHA = LAYERS[-1]
+BLOCKS = [block.TinyBlock(6, 3, norm=norm) for norm in ("pre", "post", "none")]
+NO_KEY = [*no_like(KEY), KEY[:, :5], torch.zeros(2, 3, 6)]
+NO_QUERY = [each for each in no_like(QUERY) if getattr(each, "dtype", 0) is not
+            torch.float64 and not (isinstance(each, torch.Tensor) and each.is_meta)]
+NO_ARRAY = [None, "x", [[None]], KEY.numpy() > 0, np.zeros(6), np.zeros((0, 6)),
+            np.zeros((3, 0)), np.zeros((3, 5)), np.zeros((3, 6)) * 1j]
+ARRAYS = {"query": np.zeros((2, 6)), "key": np.zeros((3, 6)), "value": np.ones((3, 4))}
+NO_CHOICE = [None, "x", 1, ["pre"]]
+
+
+def combined(mask, other):
+    return masks.combine_masks(mask, other)
+
+
+CALLS += [
+    (attention.attention_weights, {"query": QUERY, "key": KEY},
+     {"query": NO_QUERY, "key": NO_KEY, "mask": no_mask((3, 2), (1, 2, 3)),
+      "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
+    (attention.scaled_dot_product_attention,
+     {"query": QUERY, "key": KEY, "value": VALUE},
+     {"value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
+      "dropout": NO_DROPOUT}),
+    (attention.SelfAttention, {"d_model": 6, "head_dim": 2},
+     {"d_model": NO_SIZE, "head_dim": NO_SIZE, "dropout": NO_DROPOUT,
+      "qkv_bias": NO_FLAG}),
+    *((call, {"x": X}, NO_CALL)
+      for layer in LAYERS for call in (layer, layer.attention_weights)),
+    *((call, {"x": X}, {name: NO_CALL[name] for name in ("x", "mask", "causal")})
+      for layer in BLOCKS for call in (layer, layer.attention_weights)),
+    *((backends.make_mha, {"kind": kind, "d_model": 6, "num_heads": 3},
+       NO_OPTIONS | {"kind": NO_CHOICE}) for kind in backends.KINDS),
+    (masks.causal_mask, {"query_len": 3},
+     {"query_len": NO_SIZE, "key_len": NO_SIZE[1:]}),
+    (masks.sliding_window_mask, {"query_len": 3, "window": 2},
+     {"query_len": NO_SIZE, "window": NO_SIZE, "key_len": NO_SIZE[1:]}),
+    (masks.padding_mask, {"lengths": LENGTHS, "max_len": 3},
+     {"lengths": [None, "x", 3, [3, 2], LENGTHS.numpy(), LENGTHS.float(), LENGTHS[:0],
+                  LENGTHS > 0, LENGTHS[:, None], LENGTHS[0]],
+      "max_len": NO_SIZE, "side": [None, "top", 1]}),
+    (combined, {"mask": EYE, "other": EYE},
+     {name: [None, *no_mask((3, 4), (3, 3))] for name in ("mask", "other")}),
+    (multi_head.split_heads, {"x": X, "num_heads": 3},
+     {"x": [None, "x", X.numpy(), X[0], X[None]], "num_heads": [*NO_SIZE, 4]}),
+    (multi_head.merge_heads, {"x": X[None]}, {"x": [None, "x", X.numpy(), X, X[0]]}),
+    (multi_head.split_mask, {"mask": None, "x": X, "num_heads": 3},
+     {"mask": NO_MASK[-2:-1], "num_heads": NO_SIZE}),
+    (multi_head.copy_weights, {"source": MHA, "target": MHA},
+     {name: [None, "x", torch.nn.Linear(6, 6), LAYERS[0],
+             backends.make_mha("split", 6, 2)] for name in ("source", "target")}),
+    (block.layer_norm, {"x": X, "weight": TWO, "bias": TWO},
+     {"x": [None, "x", X.numpy(), X.long(), X > 0], "eps": [*NO_NUMBER, -1, math.nan],
+      "weight": [*no_like(TWO), TWO[:1], TWO[None]], "bias": [*no_like(TWO), TWO[:1]]}),
+    (block.FeedForward, {"d_model": 6},
+     {"d_model": NO_SIZE, "hidden_dim": NO_SIZE[1:]}),
+    (block.FeedForward(6), {"x": X}, {"x": NO_X}),
+    (block.TinyBlock, {"d_model": 6, "num_heads": 3},
+     NO_SIZES | {"norm": NO_CHOICE, "mha": NO_CHOICE}),
+    (positions.sinusoidal_positions, {"length": 3, "d_model": 4},
+     {"length": NO_SIZE, "d_model": NO_SIZE, "offset": [*NO_INT, -1]}),
+    (positions.LearnedPositions, {"context_len": 3, "d_model": 4},
+     {"context_len": NO_SIZE, "d_model": NO_SIZE}),
+    (positions.LearnedPositions(3, 4), {"length": 3},
+     {"length": [*NO_SIZE, 4], "offset": [*NO_INT, -1, 1]}),
+    (ModelConfig, SIZES,
+     dict.fromkeys(SIZES, NO_SIZE) | NO_SIZES | {"tie_weights": NO_FLAG} |
+     dict.fromkeys(["norm", "mha", "positions"], NO_CHOICE)),
+    (TinyLM, {"config": MODEL.config},
+     {"config": [None, "x", {"d_model": 6}, ModelConfig, CONFIG]}),
+    *((call, {"token_ids": IDS, "lengths": LENGTHS},
+       {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
+      for call in (MODEL, MODEL.stream, MODEL.attention_weights)),
+    (toy.softmax, {"x": np.ones(2)},
+     {"x": [None, "x", [True], [None], [math.nan], [math.inf], [], 1.0, [1j]],
+      "axis": [*NO_INT, 1, -2],
+      "temperature": [*NO_NUMBER, 0, -1, math.nan, math.inf]}),
+    (toy.attention, ARRAYS,
+     {"query": NO_ARRAY, "key": NO_ARRAY, "value": [*NO_ARRAY[:7], np.zeros((2, 4))],
+      "mask": ["x", True, [[True]], np.ones((2, 3)), torch.ones(2, 3) > 0,
+               np.ones((3, 2), bool), np.ones((1, 2, 3), bool)],
+      "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
+]
 # fmt: on
 # Words that name an argument as well as its own name does.
 ALSO = {"texts": ("token_ids", "text"), "token_ids": ("the text",)}
-ALSO |= {"index": ("window",), "path": ("file",)}
-MOST_SILENT, MOST_UNCLEAR = 0.01, 0.03
+ALSO |= {"index": ("window",), "path": ("file",), "offset": ("places",)}
+ALSO |= {"other": ("mask", "masks"), "mask": ("masks",), "length": ("places",)}
+ALSO |= {"mha": ("kind",), "query": ("arrays",)}
+# A loss reads no values, and who builds a model without a config sees it at once.
+KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths", "TinyLM(config"}
 
 
 def fault(function, right, name, wrong):
@@ -129,7 +259,8 @@ def fault(function, right, name, wrong):
         ours = "attention_lib" in frame.f_code.co_filename
         ours &= isinstance(error, TypeError | ValueError | IndexError)
         ours |= isinstance(error, OSError | LookupError)  # of a file, or an encoding
-        if ours and any(word in str(error) for word in (name, *ALSO.get(name, ()))):
+        words = "|".join((name, *ALSO.get(name, ())))
+        if ours and re.search(rf"\b({words})\b", str(error)):
             return None
         return f"unclear: {type(error).__name__}: {str(error)[:70]}"
     return "silent"
@@ -139,12 +270,18 @@ def fault(function, right, name, wrong):
 def test_wrong_calls_are_refused_in_words():
     faults, number = [], 0
     for function, right, each in CALLS:
+        called = getattr(function, "__qualname__", type(function).__name__)
         for name, wrong in [(n, wrong) for n in each for wrong in each[n]]:
             number += 1
             if said := fault(function, right, name, wrong):
-                called = getattr(function, "__qualname__", function)
-                faults.append(f"{called}({name}={str(wrong)[:40]}): {said}")
-    silent = sum(each.endswith("silent") for each in faults)
-    report = "\n".join([f"of {number} wrong calls:", *faults])
-    assert silent <= MOST_SILENT * number, report
-    assert len(faults) - silent <= MOST_UNCLEAR * number, report
+                faults.append((f"{called}({name}", f"={str(wrong)[:40]}): {said}"))
+    report = "\n".join([f"of {number} wrong calls:", *map("".join, faults)])
+    assert {call for call, _ in faults} == KNOWN, report
+    # Of 2,000 calls at most 1 % may be silent, 3 % unclear: these are far below.
+    assert len(faults) <= 8, report
+
+
+def test_the_same_calls_without_what_is_wrong_are_right(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where a checkpoint is written, and read again
+    for function, right, _ in CALLS:
+        function(**right)

@@ -1,11 +1,12 @@
 """Opening views of attention_lib.explorer in a bare page, as each front end does."""
 
 import itertools
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Page
+
+from tests.running import sample
 
 ADDRESS = "http://127.0.0.1/view.html"
 COUNT = itertools.count()
@@ -14,7 +15,7 @@ TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
 Theme = Literal["light", "dark"]
 # How each front end says which colours it has: attributes of <html> and of <body>.
 LAB = 'data-jp-theme-light="{}" data-jp-theme-name="JupyterLab {}"'
-FRONT_ENDS: dict[str, dict[Theme, tuple[str, str]]] = {
+FRONT_ENDS = {
     "site": {"light": ('data-theme="light"', ""), "dark": ('data-theme="dark"', "")},
     "JupyterLab": {
         "light": ("", LAB.format("true", "Light")),
@@ -31,43 +32,18 @@ GROUND = {
     "dark": "background: #111; color: #eee",
 }
 # As JupyterLab and VS Code do it: what innerHTML holds does not run, a copy does.
-ADD = """(html) => {
-    const output = document.createElement("div");
-    output.innerHTML = html;
-    for (const script of output.querySelectorAll("script")) {
-        const copy = document.createElement("script");
-        for (const { name, value } of script.attributes) copy.setAttribute(name, value);
-        copy.textContent = script.textContent;
-        script.replaceWith(copy);
-    }
-    document.querySelector("main").append(output);
-}"""
+ADD = sample("add.js")
 
 # Types each text into the field of a prediction, sends it, and gives what is said.
-PREDICT = """async (asked) => {
-    const forms = document.querySelectorAll("form.predict");
-    const drawn = () => new Promise((done) => setTimeout(done));
-    const said = [];
-    for (const [number, text] of asked) {
-        const input = forms[number].querySelector("input");
-        input.value = text;
-        input.dispatchEvent(new Event("input", { bubbles: true }));
-        await drawn();
-        forms[number].requestSubmit();
-        await drawn();
-        const verdict = forms[number].querySelector("[role=status]");
-        said.push([verdict.dataset.right, verdict.innerText]);
-    }
-    return said;
-}"""
+PREDICT = sample("predict.js")
 
 
-def html_of(view: Any) -> str:
+def html_of(view):
     """What a notebook shows of a view, its program included."""
     return str(view._repr_mimebundle_()["text/html"])
 
 
-def bare_page(*views: Any, front_end: str = "site", theme: Theme = "light") -> str:
+def bare_page(*views, front_end="site", theme="light"):
     """A page with nothing but views, in the colours of a front end."""
     html, body = FRONT_ENDS[front_end][theme]
     return (
@@ -87,10 +63,10 @@ class Window(NamedTuple):
 
 
 # A new window takes longer than most tests, so the next test uses it again.
-FREE: dict[str, list[Window]] = {}
+FREE = {}
 
 
-def new_window(browser: Browser, options: dict[str, Any]) -> Window:
+def new_window(browser, options):
     """A window that shows `text`, and notes what fails or is asked for."""
     page = browser.new_context(**options).new_page()
     window = Window(page, [], [""])
@@ -110,13 +86,7 @@ def new_window(browser: Browser, options: dict[str, Any]) -> Window:
 
 
 @contextmanager
-def opened(
-    browser: Browser,
-    *views: Any,
-    front_end: str = "site",
-    theme: Theme = "light",
-    **options: Any,
-) -> Iterator[Page]:
+def opened(browser, *views, front_end="site", theme="light", **options):
     """A page with views; when it closes, nothing may have failed or been asked for.
 
     `options` are those of Playwright's `new_context`: `viewport`, `has_touch`,
@@ -138,25 +108,25 @@ def opened(
     free.append(window)
 
 
-def live(page: Page, index: int = 0) -> Locator:
+def live(page, index=0):
     """One of the page's views, once its program runs."""
     view = page.locator(".attention-live").nth(index)
     view.wait_for()
     return view
 
 
-def set_temperature(view: Locator, temperature: float) -> None:
+def set_temperature(view, temperature):
     """Move the slider of a view, and see what it says."""
     slider = view.get_by_role("slider", name="temperature")
     slider.fill(str(TEMPERATURES.index(temperature)))
     assert view.locator("output").inner_text() == f"{temperature:g}"
 
 
-def add_view(page: Page, view: Any) -> None:
+def add_view(page, view):
     """Show one more view in an open page, as a notebook shows an output."""
     page.evaluate(ADD, html_of(view))
 
 
-def predicted(page: Page, asked: list[tuple[int, str]]) -> list[tuple[str, str]]:
+def predicted(page, asked):
     """Type into predictions, named by their place; gives if it is right, and words."""
     return [(right, said) for right, said in page.evaluate(PREDICT, asked)]

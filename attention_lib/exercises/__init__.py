@@ -52,9 +52,11 @@ from attention_lib.exercises.toy import (
     check_temperature,
 )
 from attention_lib.exercises.training import (
+    check_generate,
     check_next_token_loss,
     check_schedule,
     check_top_k,
+    check_training_loop,
 )
 from attention_lib.exercises.verdict import Verdict
 
@@ -66,6 +68,7 @@ __all__ = [
     "check_causal_mask",
     "check_entropy",
     "check_from_additive",
+    "check_generate",
     "check_head",
     "check_head_width",
     "check_head_windows",
@@ -93,6 +96,7 @@ __all__ = [
     "check_tiny_block",
     "check_top_k",
     "check_trained_positions",
+    "check_training_loop",
     "check_visible_pairs",
     "check_windows",
     "check_write_sizes",

@@ -133,10 +133,11 @@ def _judge_module(dropping: nn.Module, head: nn.Module, x: Tensor) -> Verdict:
 
 
 def _judge_dropout(head: nn.Module) -> Verdict:
-    """Judges what a layer drops: all its values are 1, so it gives sums of weights."""
+    """Judges what a layer drops: equal weights, all values 1, so sums of weights."""
     x = torch.randn(8, 40, 6, generator=seeded(1))
     x[..., 0] = 1
     with torch.no_grad():
+        head.get_parameter("q_proj.weight").zero_()
         head.get_parameter("v_proj.weight").copy_(torch.eye(6)[:1].expand(5, 6))
         sums = head(x)
     still = "Right in evaluation. While training"
@@ -149,6 +150,11 @@ def _judge_dropout(head: nn.Module) -> Verdict:
     if abs(sums.mean() - 1) > 0.1:
         message = f"{still}, rows sum to {sums.mean():.1f} on average, not to 1: what "
         return Verdict(False, f"{message}is kept should be enlarged.")
+    alike = [sums.std(0).max() < 1e-5, sums.std(1).max() < 1e-5, (sums == 0).any()]
+    for found, what in zip(alike, ["texts", "queries", "keys"], strict=True):
+        if found:
+            message = f"{still}, all {what} lose their weights together: drop each "
+            return Verdict(False, f"{message}weight on its own.")
     return Verdict(True, "Equal to the library's head, and it drops weights only.")
 
 

@@ -223,7 +223,7 @@ def _wrong_steps(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> Mista
     unweighted = "The scores were never made into weights."
     both = softmax(raw / query.shape[-1], axis=0) @ value
     return [
-        (both, "Two bugs are left: one in the scale, one in the softmax."),
+        (both, "Two bugs are left."),
         (softmax(scores, axis=0) @ value, "The softmax runs over the queries: the "
          "weights of each query, over all keys, should sum to 1."),
         (e / e.sum() @ value, "All weights together sum to 1: each row should."),

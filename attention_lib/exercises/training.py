@@ -1,4 +1,4 @@
-"""Checks of chapter 8: the loss of the next token, top-k, and the schedule."""
+"""Checks of chapter 8: loss, top-k, schedule, a training loop and generation."""
 
 import math
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from attention_lib.exercises.verdict import (
     NOT_YET,
@@ -15,6 +15,7 @@ from attention_lib.exercises.verdict import (
     judge,
     run,
 )
+from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
 from attention_lib.training import next_token_loss, warmup_cosine
 
@@ -61,19 +62,75 @@ def check_top_k(answer: object) -> Verdict:
 def check_schedule(answer: object) -> Verdict:
     """Checks ``share(step, warmup, steps)``: up in a line, down in a cosine."""
     for warmup, steps, so_far in [(4, 12, ""), (0, 5, "Right so far. For warmup = 0:")]:
+        step = np.arange(steps)
         right = np.array(
-            [warmup_cosine(step, warmup=warmup, steps=steps) for step in range(steps)]
+            [warmup_cosine(n, warmup=warmup, steps=steps) for n in range(steps)]
         )
+        later = np.where(step < warmup, (step + 1) / (warmup + 1), right)
         came = _shares(answer, warmup, steps)
         if came is NOT_YET:
             return NOT_YET
         if isinstance(came, Verdict):
             message = came.message
         else:
-            message = _wrong_shares(came, right, warmup)
+            message = _wrong_shares(came, [right, later], warmup)
         if message:
             return Verdict(False, f"{so_far} {message}".strip())
     return Verdict(True, "Up in a line to 1, then down in half a wave of the cosine.")
+
+
+def check_training_loop(answer: object) -> Verdict:
+    """Checks ``train(model, optimizer, batches)``, which gives a list of losses."""
+    model, batches = _small_model(), _batches()
+    modes: list[bool] = []
+    model.register_forward_pre_hook(lambda part, _: modes.append(part.training))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
+    with torch.random.fork_rng(devices=[]):
+        came = run(answer, model.eval(), optimizer, batches)
+    if isinstance(came, Verdict):
+        return came
+    losses, weights = _trained()
+    message = _wrong_losses(came, losses)
+    if not message and not all(modes):
+        message = "The model is in evaluation mode while it learns."
+    if not message and not _close(_weights(model), weights):
+        fits = (words for options, words in _LOOPS if _close(_weights(model),
+                _trained(**options)[1]))  # fmt: skip
+        message = next(fits, "The losses are right, the weights afterwards are not.")
+    if message:
+        return Verdict(False, message)
+    return Verdict(True, "One step for each batch, and the weights are right.")
+
+
+def check_generate(answer: object) -> Verdict:
+    """Checks greedy ``generate(model, token_ids, max_new_tokens, context_len)``."""
+    cases = [
+        (torch.tensor([[3, 1], [0, 5]]), 3, 9, ""),
+        (torch.tensor([[3, 1, 4], [0, 5, 2]]), 6, 4, "Right within the context. Beyond "
+         "it:"),
+    ]  # fmt: skip
+    for token_ids, count, context_len, so_far in cases:
+        given, model = token_ids.clone(), _Reader(context_len)
+        came = run(answer, model, given, count, context_len)
+        if came is NOT_YET and not so_far:
+            return NOT_YET
+        if isinstance(came, Verdict):
+            message = (
+                "your code gives nothing back." if came is NOT_YET else came.message
+            )
+            return Verdict(False, f"{so_far} {message}".strip())
+        if not torch.equal(given, token_ids):
+            return Verdict(False, "Your code changes the text that it was given: leave it be.")
+        wrong = judge(
+            lambda came=came: came,
+            (),
+            _continued(token_ids, count, context_len),
+            _generation_mistakes(token_ids, count, context_len),
+            so_far=so_far,
+        )
+        if wrong:
+            return wrong
+    return Verdict(True, "The text grows, and the model reads as much as it takes.")
 
 
 def _losses(logits: Tensor, token_ids: Tensor, shift: int) -> Tensor:
@@ -121,6 +178,8 @@ def _shift_mistakes(logits: Tensor, token_ids: Tensor) -> Mistakes:
          "places: it must run over the vocabulary."),
         (-over[0].gather(-1, targets[..., None]).mean(), "The softmax runs over the "
          "texts: it must run over the vocabulary."),
+        (losses[targets != 0].mean(), "The id 0 is skipped, but it is a real token, "
+         "too: ask the lengths, not the ids."),
         (F.cross_entropy(mixed, targets.flatten()), "The reshape mixes places and "
          "vocabulary: see which axis comes last."),
     ]  # fmt: skip
@@ -233,9 +292,10 @@ def _shares(answer: Any, warmup: int, steps: int) -> np.ndarray | Verdict:
     return np.array(shares)
 
 
-def _wrong_shares(came: np.ndarray, right: np.ndarray, warmup: int) -> str:
+def _wrong_shares(came: np.ndarray, rights: list[np.ndarray], warmup: int) -> str:
     """Says what is wrong with the shares of all steps; nothing where all is right."""
-    if np.allclose(came, right, atol=1e-4):
+    right = rights[0]
+    if any(np.allclose(came, each, atol=1e-4) for each in rights):
         return ""
     fits = (
         message
@@ -288,4 +348,156 @@ def _schedule_mistakes(warmup: int, steps: int) -> Mistakes:
         (then(down, 1 - up + up[0]), "The warm-up falls: it must rise."),
         (then(down, np.minimum(1, (step + 1) / steps)), "The warm-up rises too slowly: "
          "it must be at 1 when the cosine begins."),
+    ]  # fmt: skip
+
+
+def _small_model() -> TinyLM:
+    """Gives a model whose gradients are longer than 1."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = TinyLM(ModelConfig(7, 6, d_model=4, num_heads=2, num_layers=1)).float()
+    with torch.no_grad():
+        model.head.weight *= 30
+    return model
+
+
+def _batches() -> list[tuple[Tensor, Tensor]]:
+    """Gives batches with padding that is no token 0, so that lengths matter."""
+    token_ids = torch.randint(7, (4, 2, 6), generator=seeded(0))
+    return [(ids, torch.tensor([6, 3])) for ids in token_ids]
+
+
+def _trained(
+    *, zero: bool = True, clip: float = 1.0, early: bool = True, epochs: int = 1
+) -> tuple[list[float], list[Tensor]]:
+    """Gives losses and weights after the loop, or after one with a mistake."""
+    model = _small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
+    losses = []
+    for token_ids, lengths in _batches() * epochs:
+        loss = next_token_loss(model(token_ids, lengths), token_ids, lengths)
+        if zero:
+            optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        if early:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, _weights(model)
+
+
+# What goes wrong in a loop, and what to say of it.
+_LOOPS: list[tuple[dict[str, Any], str]] = [
+    ({"zero": False}, "Old gradients are still there: remove them before backward."),
+    ({"early": False}, "The gradient is not clipped, or only after the step."),
+    ({"clip": 0.5}, "The gradient is clipped to another length than 1."),
+    ({"zero": False, "early": False}, "Old gradients are still there, and nothing is "
+     "clipped."),
+    ({"epochs": 0}, "No weight has changed: is there a step of the optimiser, and a "
+     "gradient when it is made?"),
+    ({"epochs": 2}, "Each batch is taken twice."),
+]  # fmt: skip
+
+
+def _wrong_losses(came: Any, right: list[float]) -> str:
+    """Says what is wrong with the losses; nothing where all are right."""
+    if not isinstance(came, list | tuple | np.ndarray | Tensor):
+        return f"Your function returns a {type(came).__name__}, not a list of losses."
+    if isinstance(came, Tensor) or any(isinstance(loss, Tensor) for loss in came):
+        return "Your losses are tensors: plain numbers are asked for."
+    if len(came) != len(right):
+        return (
+            f"There are {len(right)} batches: your function gives {len(came)} losses."
+        )
+    if not all(isinstance(loss, float | np.floating) for loss in came):
+        return "Your function returns something else than a list of numbers."
+    if np.allclose(came, right, rtol=1e-3):
+        return ""
+    for options, words in _LOOPS:
+        wrong = _trained(**options)[0]
+        if len(wrong) == len(came) and np.allclose(came, wrong, rtol=1e-3):
+            return words
+    model = _small_model()
+    still = [(model(ids), ids, n) for ids, n in _batches()]
+    if np.allclose(came, [next_token_loss(*each).item() for each in still], rtol=1e-3):
+        return _LOOPS[4][1]
+    if math.isclose(came[0], next_token_loss(*still[0][:2]).item(), rel_tol=1e-3):
+        return "Padding is counted: give the lengths to the loss."
+    if not math.isclose(came[0], right[0], rel_tol=1e-3):
+        return f"The first loss must be {right[0]:.3f}; yours is {came[0]:.3f}."
+    return "The first loss is right, a later one is not: what does the step do?"
+
+
+def _weights(model: nn.Module) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def _close(some: list[Tensor], others: list[Tensor]) -> bool:
+    return all(
+        torch.allclose(a, b, atol=1e-4) for a, b in zip(some, others, strict=True)
+    )
+
+
+class _Reader(nn.Module):
+    """Gives most to a token that depends on all that it reads."""
+
+    def __init__(self, context_len: int) -> None:
+        super().__init__()
+        self.context_len = context_len
+
+    def forward(self, token_ids: Tensor) -> Tensor:
+        length = token_ids.shape[1]
+        if length > self.context_len:
+            raise ValueError(f"{length} tokens; the context holds {self.context_len}")
+        place = torch.arange(1, length + 1)
+        best = ((token_ids * place).cumsum(1) + 2 * place + 1) % 7
+        near = torch.arange(7) - best[..., None]
+        return -near.abs().float()  # (B, T, 7)
+
+
+def _continued(
+    token_ids: Tensor,
+    count: int,
+    context_len: int,
+    *,
+    first: bool = False,
+    place: int = -1,
+    shortest: int = 0,
+    lowest: bool = False,
+) -> Tensor:
+    """Goes on greedily, rightly or with one mistake."""
+    for _ in range(count):
+        size = max(1, context_len - shortest)
+        read = token_ids[:, :size] if first else token_ids[:, -size:]
+        scores = _Reader(context_len)(read)[:, place]
+        picked = (-scores if lowest else scores).argmax(-1)
+        token_ids = torch.cat([token_ids, picked[:, None]], dim=1)
+    return token_ids
+
+
+def _generation_mistakes(token_ids: Tensor, count: int, context_len: int) -> Mistakes:
+    """What the usual mistakes give."""
+    given = token_ids, count, context_len
+    right, length = _continued(*given), token_ids.shape[1]
+    scores = _Reader(context_len)(token_ids)[:, -1]
+    at_once = scores.argmax(-1, keepdim=True).expand(-1, count)
+    return [
+        (right[:, length:], "Only the new tokens come back: the beginning is missing."),
+        (right[:, -context_len:], "The text itself is cut: cut only what the model "
+         "reads."),
+        (right[:, :-1], "One token too few is added."),
+        (_continued(token_ids, count + 1, context_len), "One token too many is added."),
+        (_continued(token_ids, 1, context_len), "Only one token is added."),
+        (token_ids, "No token is added."),
+        (torch.cat([token_ids, at_once], 1), "The same token is added each time: read "
+         "the text anew after each one."),
+        (_continued(*given, place=0), "These logits belong to the first token read: "
+         "what comes after the last one?"),
+        (_continued(*given, lowest=True), "The tokens with the lowest logits are "
+         "taken."),
+        (_continued(*given, first=True), "The model reads the first tokens: give it "
+         "the last ones."),
+        (_continued(*given, shortest=1), "The model reads one token less than it can."),
+        (_continued(*given, shortest=context_len - 1), "The model reads the last token "
+         "only."),
     ]  # fmt: skip

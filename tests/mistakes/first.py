@@ -167,6 +167,8 @@ def module(by=lambda x, q, v: q.shape[-1], drop="weights", bias=False, **options
                 weights = F.dropout(weights, self.drop.p)
             if drop == "kept":  # what is kept is not enlarged
                 weights = weights * (self.drop(torch.ones_like(weights)) > 0)
+            if drop in TOGETHER:
+                weights = weights * self.drop(torch.ones_like(TOGETHER[drop](weights)))
             if drop == "values":
                 value = self.drop(value)
             context = weights @ (x if options.get("mixed") else value)
@@ -176,6 +178,14 @@ def module(by=lambda x, q, v: q.shape[-1], drop="weights", bias=False, **options
             return (context, weights) if options.get("two") else context
 
     return Head
+
+
+# One draw for all texts, all queries or all keys.
+TOGETHER = {
+    "texts": lambda w: w[:1],
+    "queries": lambda w: w[:, :1],
+    "keys": lambda w: w[..., :1],
+}
 
 
 class HalfWritten(nn.Module):
@@ -228,7 +238,7 @@ MISTAKES = {
         (lambda x: stable(x) + np.eye(3)[2], "look at [0, 2] first"),
     ],
     "attention": [
-        (attend(1 / 6, lambda s: softmax(s, axis=0)), "Two bugs are left: one in the"),
+        (attend(1 / 6, lambda s: softmax(s, axis=0)), "Two bugs are left."),
         (attend(by=1), "not scaled: see"),
         (attend(by=1 / 6), "divided by D"),
         (attend(by=6), "multiplied by D"),
@@ -365,6 +375,7 @@ MISTAKES = {
         (module(drop="mix"), "numbers of the values or of the mix"),
         (module(drop="values"), "numbers of the values or of the mix"),
         (module(drop="kept"), "rows sum to 0.5 on average"),
+        *((module(drop=all_of), f"all {all_of} lose their") for all_of in TOGETHER),
     ],
     "causal_mask": [
         (lambda q, k: causal_mask(q, k).T, "triangle flipped"),

@@ -1,0 +1,44 @@
+"""Refuse bad input early, in words: which argument, what came, what was wanted.
+
+Every check raises a ``TypeError`` for what is of another kind, type or device than
+wanted, and a ``ValueError`` for shapes that do not fit and for numbers out of bounds.
+
+What layers check on each call reads shapes, types and devices only, never values: it
+is plain Python, stops neither a compiler nor a GPU, and holds on ``meta``. Values are
+checked where data comes in, by ``check_token_values``.
+"""
+
+# fmt: off
+# isort: off
+from attention_lib.validation.arrays import (
+    as_floats, check_inputs, check_lengths, check_mask, check_masks, check_scores,
+    check_value,
+)
+from attention_lib.validation.layers import (
+    check_features, check_layout, check_logits, check_source, check_token_ids,
+    check_tokens,
+)
+from attention_lib.validation.picking import (
+    check_generator, check_next_scores, check_sampling,
+)
+from attention_lib.validation.sizes import (
+    check_above_zero, check_choice, check_config, check_dropout, check_flags,
+    check_heads, check_instance, check_max_grad_norm, check_not_negative, check_offset,
+    check_path, check_positive, check_run, check_warmup,
+)
+from attention_lib.validation.texts import (
+    check_batch, check_fits, check_ids, check_prompt, check_text, check_texts,
+    check_token_texts, check_token_values, check_window_sizes,
+)
+
+__all__ = [
+    "as_floats", "check_above_zero", "check_batch", "check_choice", "check_config",
+    "check_dropout", "check_features", "check_fits", "check_flags", "check_generator",
+    "check_heads", "check_ids", "check_inputs", "check_instance", "check_layout",
+    "check_lengths", "check_logits", "check_mask", "check_masks", "check_max_grad_norm",
+    "check_next_scores", "check_not_negative", "check_offset", "check_path",
+    "check_positive", "check_prompt", "check_run", "check_sampling", "check_scores",
+    "check_source", "check_text", "check_texts", "check_token_ids", "check_token_texts",
+    "check_token_values", "check_tokens", "check_value", "check_warmup",
+    "check_window_sizes",
+]

@@ -1,0 +1,170 @@
+"""Queries, keys and values, masks, and scores in NumPy."""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attention_lib.validation._words import (
+    broadcasts,
+    check_floats,
+    check_int,
+    check_kind,
+    check_number,
+    check_same_device,
+    check_same_type,
+    check_whole,
+    refuse_axes,
+)
+from attention_lib.validation.sizes import check_above_zero, check_positive
+
+
+def check_inputs(
+    query: Any,
+    key: Any,
+    value: Any = None,
+    mask: Any = None,
+    *,
+    scale: Any = None,
+    kind: type = Tensor,
+) -> None:
+    """Checks what attention gets, before anything is computed.
+
+    Args:
+        query: (..., Q, D).
+        key: (..., K, D); its leading axes broadcast to the query's.
+        value: (..., K, V), where there is one; likewise.
+        mask: boolean, broadcasts to (..., Q, K), where there is one.
+        scale: a finite number, where there is one.
+        kind: what the arrays must be, ``Tensor`` or ``np.ndarray``.
+    """
+    check_floats("query", query, kind)
+    shape = query.shape
+    if len(shape) < 2 or 0 in shape:
+        refuse_axes("query", query)
+    check_kind("key", key, kind)
+    check_same_type("key", key, "the query", query)
+    _check_leading("key", key, query)
+    key_shape = key.shape
+    if shape[-1] != key_shape[-1]:
+        raise ValueError(
+            f"query and key must have the same width; got query {tuple(query.shape)} "
+            f"and key {tuple(key.shape)}: project both to one head_dim"
+        )
+    if value is not None:
+        check_value(query, key, value, kind=kind)
+    if mask is not None:
+        check_mask(mask, (*shape[:-1], key_shape[-2]), like=query)
+    if scale is not None:
+        check_number("scale", scale, "finite", math.isfinite)
+
+
+def check_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> None:
+    """Checks that values go with a query and a key that fit together."""
+    check_kind("value", value, kind)
+    check_same_type("value", value, "the query", query)
+    if value.shape == key.shape:  # and the key fits the query
+        return
+    _check_leading("value", value, query)
+    if value.shape[-2] != key.shape[-2]:
+        raise ValueError(
+            f"key and value must have the same length; got key {tuple(key.shape)} and "
+            f"value {tuple(value.shape)}: each key needs exactly one value"
+        )
+
+
+def check_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
+    """Checks that a mask is boolean and broadcasts to the scores.
+
+    Args:
+        mask: what came.
+        scores_shape: (..., Q, K), which the mask may not enlarge.
+        like: an array whose kind and device the mask must share.
+    """
+    _check_boolean("mask", mask)
+    check_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
+    check_same_device("mask", mask, "the query", like)
+    if not broadcasts(mask.shape, scores_shape):
+        raise ValueError(
+            f"mask {tuple(mask.shape)} does not broadcast to the scores "
+            f"{tuple(scores_shape)}: rows are queries, columns are keys"
+        )
+
+
+def check_masks(masks: Sequence[Any]) -> None:
+    """Checks that there are masks, boolean, on one device, that broadcast together."""
+    if not masks:
+        raise ValueError("combine_masks needs at least one mask")
+    for mask in masks:
+        _check_boolean("masks", mask)
+        check_kind("each mask", mask, Tensor)
+        check_same_device("each mask", mask, "the first", masks[0])
+    for one, other in combinations(masks, 2):
+        sizes = zip(reversed(one.shape), reversed(other.shape), strict=False)
+        if not all(a == b or a == 1 or b == 1 for a, b in sizes):
+            shapes = " and ".join(str(tuple(mask.shape)) for mask in masks)
+            raise ValueError(f"masks do not broadcast: {shapes}")
+
+
+def check_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
+    """Checks what a padding mask is made from, but not the values of the lengths."""
+    check_positive(max_len=max_len)
+    check_whole("lengths", lengths, ": `torch.tensor([3, 5])`")
+    if lengths.ndim != 1 or len(lengths) == 0:
+        raise ValueError(
+            f"lengths must be (batch,), one per sequence; got {tuple(lengths.shape)}"
+        )
+    if side not in ("left", "right"):
+        raise ValueError(f'side must be "left" or "right"; got {side!r}')
+
+
+def check_scores(x: np.ndarray, axis: int, temperature: float) -> None:
+    """Checks what a softmax in NumPy gets, its values too: no NaN, no +inf."""
+    check_int("axis", axis)
+    check_above_zero(temperature=temperature)
+    if not -x.ndim <= axis < x.ndim or x.shape[axis] == 0:
+        raise ValueError(f"x has nothing to share out along axis {axis}: {x.shape}")
+    if np.isnan(x).any() or np.isposinf(x).any():
+        raise ValueError("x holds NaN or +inf: look at what made the scores")
+
+
+def as_floats(name: str, array: Any) -> np.ndarray:
+    """Gives an array of floats: whole numbers become float64, floats stay as they are.
+
+    Booleans, which NumPy would multiply as in logic, are refused.
+    """
+    array = np.asarray(array)
+    if array.dtype.kind in "iu":
+        return array.astype(np.float64)
+    if array.dtype.kind != "f":
+        raise TypeError(
+            f"{name} must hold numbers; got {array.dtype}: convert booleans with "
+            "`.astype(float)`"
+        )
+    return array
+
+
+def _check_boolean(name: str, mask: Any) -> None:
+    dtype = getattr(mask, "dtype", None)
+    if dtype is not torch.bool and (dtype is None or dtype != np.bool_):
+        came = f"{type(mask).__name__}, no tensor" if dtype is None else dtype
+        raise TypeError(
+            f"{name} must be boolean (True: may attend); got {came}: turn an additive "
+            "mask of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
+        )
+
+
+def _check_leading(name: str, array: Any, query: Any) -> None:
+    shape = array.shape
+    if len(shape) < 2 or 0 in shape:
+        refuse_axes(name, array)
+    leading, wanted = shape[:-2], query.shape[:-2]
+    if leading != wanted and not broadcasts(leading, wanted):
+        raise ValueError(
+            f"the leading axes of {name}, {tuple(leading)}, do not broadcast to the "
+            f"query's, {tuple(wanted)}: expand the query first"
+        )

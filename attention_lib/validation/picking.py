@@ -1,0 +1,50 @@
+"""How the next token is picked, and from which scores."""
+
+import math
+from typing import Any
+
+import torch
+
+from attention_lib.validation._words import check_floats, check_number
+from attention_lib.validation.sizes import check_positive
+
+
+def check_sampling(
+    temperature: float, top_k: int | None, top_p: float | None = None
+) -> None:
+    """Checks how the next token shall be picked."""
+    check_number(
+        "temperature", temperature, "0 or more, finite", lambda n: 0 <= n < math.inf
+    )
+    if top_k is not None:
+        check_positive(top_k=top_k)
+    if top_p is not None:
+        check_number("top_p", top_p, "above 0 and at most 1", lambda p: 0 < p <= 1)
+
+
+def check_generator(generator: Any) -> None:
+    """Checks a source of random numbers: a generator on the CPU, or the global one."""
+    if generator is None:
+        return
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator; got {generator!r}: write "
+            "`seeded(0)` for the seed 0"
+        )
+    if generator.device.type != "cpu":
+        raise TypeError(f"generator must be on the cpu; got {generator.device}")
+
+
+def check_next_scores(logits: Any, temperature: float) -> None:
+    """Checks the scores that a token is picked from, values too, except on ``meta``."""
+    check_floats("logits", logits)
+    if logits.ndim != 2 or 0 in logits.shape:
+        raise ValueError(
+            f"logits must be (batch, vocabulary); got {tuple(logits.shape)}: write the "
+            "scores of a single text as one row, `logits[None, :]`"
+        )
+    if temperature and logits.is_meta:
+        raise ValueError("logits on meta have no numbers: only temperature 0 works")
+    # A row's largest score is nan where it holds nan, and -inf where nothing is finite.
+    if not logits.is_meta and not logits.amax(dim=-1).isfinite().all():
+        raise ValueError("logits hold nan or inf: no token can be picked from them")

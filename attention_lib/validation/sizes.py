@@ -1,0 +1,125 @@
+"""Sizes, probabilities and choices: what layers, models and runs are built with."""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from attention_lib.validation._words import check_between, check_int, check_number
+
+
+def check_positive(**sizes: int) -> None:
+    """Checks that each named size is a whole number of at least 1."""
+    for name, size in sizes.items():
+        _check_least(name, size, 1)
+
+
+def check_offset(offset: int) -> None:
+    """Checks that a text begins at a place that there is: a whole number from 0 on."""
+    _check_least("offset", offset, 0)
+
+
+def check_not_negative(**numbers: int) -> None:
+    """Checks that each named number is a whole one of at least 0, below 2⁶³."""
+    for name, number in numbers.items():
+        check_between(name, number, 0, 2**63 - 1, "2**63 - 1")
+
+
+def check_above_zero(**numbers: float) -> None:
+    """Checks that each named number is above 0 and finite."""
+    for name, number in numbers.items():
+        check_number(name, number, "above 0 and finite", lambda n: 0 < n < math.inf)
+
+
+def check_dropout(dropout: float) -> None:
+    """Checks that a probability to drop lies from 0 to below 1."""
+    check_number("dropout", dropout, "at least 0 and below 1", lambda p: 0 <= p < 1)
+
+
+def check_flags(**flags: bool) -> None:
+    """Checks that each named choice is True or False, not "no", which Python takes."""
+    for name, flag in flags.items():
+        if flag is not True and flag is not False:
+            raise TypeError(f"{name} must be True or False; got {flag!r}")
+
+
+def check_choice(name: str, choice: Any, choices: Iterable[str]) -> None:
+    """Checks that a choice is one of those that there are."""
+    if choice not in tuple(choices):
+        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {choice!r}")
+
+
+def check_instance(name: str, thing: Any, kind: type) -> None:
+    """Checks that a thing is of a kind, such as a model of ``nn.Module``."""
+    if not isinstance(thing, kind):
+        came = repr(thing) if isinstance(thing, type) else type(thing).__name__
+        raise TypeError(f"{name} must be a {kind.__name__}; got {came}")
+
+
+def check_path(path: Any) -> Path:
+    """Checks that a path is a text or a ``Path``, and gives it as a ``Path``."""
+    if not isinstance(path, str | Path):
+        raise TypeError(f"path must be a str or a Path; got {type(path).__name__}")
+    return Path(path)
+
+
+def check_heads(
+    d_model: int, num_heads: int, head_dim: int | None = None, d_out: int | None = None
+) -> int:
+    """Checks the widths of a multi-head layer, and gives the width of one head.
+
+    Args:
+        d_model: the width that heads share out, where ``head_dim`` is left out.
+        num_heads: how many heads.
+        head_dim: the width of one head, where it is chosen freely.
+        d_out: the width of the output, where it differs from ``d_model``.
+    """
+    check_positive(d_model=d_model, num_heads=num_heads)
+    if d_out is not None:
+        check_positive(d_out=d_out)
+    if head_dim is not None:
+        check_positive(head_dim=head_dim)
+        return head_dim
+    if d_model % num_heads:
+        raise ValueError(
+            f"num_heads must divide d_model; got {num_heads} heads for a width of "
+            f"{d_model}: choose another number, or say head_dim"
+        )
+    return d_model // num_heads
+
+
+def check_config(config: Any) -> None:
+    """Checks the sizes that a model is built from."""
+    names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
+    check_positive(**{name: getattr(config, name) for name in names})
+    check_heads(config.d_model, config.num_heads)
+    check_dropout(config.dropout)
+    check_flags(tie_weights=config.tie_weights)
+
+
+def check_run(config: Any) -> None:
+    """Checks how a model shall be trained."""
+    check_positive(steps=config.steps, batch_size=config.batch_size)
+    check_warmup(0, config.warmup, config.steps)
+    check_above_zero(learning_rate=config.learning_rate)
+    check_max_grad_norm(config.max_grad_norm)
+    check_not_negative(seed=config.seed)
+
+
+def check_warmup(step: int, warmup: int, steps: int) -> None:
+    """Checks the numbers of a schedule: the warm-up is shorter than the run."""
+    check_positive(steps=steps)
+    check_not_negative(step=step)
+    check_between("warmup", warmup, 0, steps - 1, f"steps - 1, {steps - 1}")
+
+
+def check_max_grad_norm(max_grad_norm: float) -> None:
+    """Checks the length that a gradient may have: above 0, and it may be infinite."""
+    hint = ": math.inf never shortens a gradient"
+    check_number("max_grad_norm", max_grad_norm, "above 0", lambda n: n > 0, hint)
+
+
+def _check_least(name: str, size: Any, least: int) -> None:
+    check_int(name, size)
+    if size < least:
+        raise ValueError(f"{name} must be at least {least}; got {size}")

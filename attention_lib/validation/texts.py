@@ -1,0 +1,180 @@
+"""What comes in: texts, rows of ids, and batches for a model, their values too.
+
+Tensors on ``meta`` have no values, so there these are not asked.
+"""
+
+import operator
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attention_lib.validation._words import check_same_device, check_whole
+from attention_lib.validation.layers import check_token_ids
+from attention_lib.validation.sizes import check_instance, check_positive
+
+
+def check_text(text: Any) -> None:
+    """Checks that a text is one that every encoding can write.
+
+    Half of a pair of surrogates is no character, so it is refused.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a text must be a str; got {type(text).__name__}")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the text holds {text[error.start]!r} at {error.start}, which is no "
+            "character: was it read with the right encoding?"
+        ) from None
+
+
+def check_texts(texts: Any) -> None:
+    """Checks that there are texts, and something in them to learn from."""
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        came = "a single one" if isinstance(texts, str) else type(texts).__name__
+        raise TypeError(f"texts must be a list of texts; got {came}: write [text]")
+    for text in texts:
+        check_text(text)
+    if not any(texts):
+        raise ValueError("the text is empty: there is nothing to learn from")
+
+
+def check_token_texts(texts: Any) -> list[Any]:
+    """Checks that there are texts, each one a row of ids, and gives them as a list."""
+    has_places = hasattr(texts, "__len__") and hasattr(texts, "__getitem__")
+    if not has_places or isinstance(texts, str | dict):
+        raise TypeError(
+            "texts must be a list of tensors, one tensor of token ids per text; got "
+            f"{type(texts).__name__}"
+        )
+    if len(texts) == 0:
+        raise ValueError("texts is empty: give at least one text")
+    found = [texts[i] for i in range(len(texts))]
+    for number, text in enumerate(found):
+        check_whole(f"texts[{number}]", text)
+        if text.ndim != 1:
+            raise ValueError(
+                f"texts[{number}] must have one axis, its tokens; got "
+                f"{tuple(text.shape)}: texts is a list with one tensor per text"
+            )
+        check_same_device(f"texts[{number}]", text, "texts[0]", found[0])
+    return found
+
+
+def check_ids(ids: Any, vocab_size: int, name: str = "ids") -> list[int]:
+    """Checks that a tokenizer knows these ids, and gives them as plain numbers.
+
+    Args:
+        ids: whole numbers in one row.
+        vocab_size: how many ids there are.
+        name: what the caller's argument is called.
+    """
+    _check_row(name, ids)
+    plain = [int(i) for i in ids]
+    _check_known(name, [i for i in plain if not 0 <= i < vocab_size], vocab_size)
+    return plain
+
+
+def check_window_sizes(token_ids: Any, length: int, stride: int) -> None:
+    """Checks that a text can be cut into windows of ``length + 1`` tokens."""
+    check_positive(length=length, stride=stride)
+    _check_row("token_ids", token_ids)
+    if len(token_ids) < length + 1:
+        raise ValueError(
+            f"the text has {len(token_ids)} tokens, a window of length {length} needs "
+            f"{length + 1}: take a longer text or a shorter window"
+        )
+
+
+def check_token_values(token_ids: Tensor, vocab_size: int) -> None:
+    """Checks that all ids lie in the vocabulary."""
+    if token_ids.is_meta or token_ids.numel() == 0:
+        return
+    ends = [int(end) for end in token_ids.aminmax()]
+    wrong = [end for end in ends if not 0 <= end < vocab_size]
+    _check_known("token_ids", wrong, vocab_size)
+
+
+def check_fits(model: Any, token_ids: Tensor, longest: int) -> None:
+    """Checks ids, and a number of tokens, by what the model's ``config`` says of both.
+
+    A model without a ``config`` that has ``vocab_size`` and ``context_len`` is not
+    asked; it may still refuse by itself.
+    """
+    context_len = _said(model, "context_len")
+    if longest > context_len:
+        raise ValueError(
+            f"token_ids hold {longest} tokens; the context has {context_len}: cut the "
+            "text, or build a model with a longer context_len"
+        )
+    check_token_values(token_ids, _said(model, "vocab_size"))
+
+
+def check_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
+    """Checks a batch before a model gets it to learn from: some text has two tokens."""
+    check_instance("model", model, nn.Module)
+    weight = next(model.parameters(), None)
+    check_token_ids(token_ids, lengths, like=weight)
+    longest = token_ids.shape[1]
+    check_fits(model, token_ids, longest)
+    if lengths is not None and not lengths.is_meta:
+        if lengths.min() < 0 or lengths.max() > longest:
+            raise ValueError(
+                f"lengths must lie between 0 and {longest}, the length of the batch; "
+                f"got {lengths.tolist()}"
+            )
+        longest = int(lengths.max())
+    if longest < 2:
+        raise ValueError("no text has two tokens: there is no next token to predict")
+
+
+def check_prompt(model: Any, token_ids: Any, max_new_tokens: int) -> None:
+    """Checks the beginnings of texts before a model adds tokens to them.
+
+    The last new token is not read again, so it needs no place in the context.
+    """
+    check_token_ids(token_ids, like=next(model.parameters(), None))
+    length, context_len = token_ids.shape[1], _said(model, "context_len")
+    if length + max_new_tokens - 1 > context_len:
+        raise ValueError(
+            f"max_new_tokens must be at most {max(0, context_len + 1 - length)} after "
+            f"{length} tokens in a context of {context_len}; got {max_new_tokens}"
+        )
+    check_fits(model, token_ids, length)
+
+
+def _said(model: Any, name: str) -> int:
+    """Gives a size from a model's ``config``; without one, no text is too large."""
+    return getattr(getattr(model, "config", None), name, sys.maxsize)
+
+
+def _check_known(name: str, wrong: list[int], vocab_size: int) -> None:
+    if wrong:
+        raise ValueError(
+            f"{name} must lie between 0 and {vocab_size - 1}; got {wrong[0]}: were "
+            "they made by another tokenizer?"
+        )
+
+
+def _check_row(name: str, ids: Any) -> None:
+    if isinstance(ids, Tensor):
+        came = f"{ids.dtype} of shape {tuple(ids.shape)}"
+        whole = ids.ndim == 1 and ids.dtype in (torch.int32, torch.int64)
+    else:
+        came = type(ids).__name__
+        whole = _holds_whole_numbers(ids)
+    if not whole:
+        raise TypeError(
+            f"{name} must be whole numbers in one row; got {came}: encode a text first"
+        )
+
+
+def _holds_whole_numbers(ids: Any) -> bool:
+    try:
+        return len([operator.index(i) for i in ids]) == len(ids)
+    except TypeError:
+        return False

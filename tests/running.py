@@ -1,0 +1,17 @@
+"""Running a command as a test does, and reading the samples that tests work on."""
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def ran(command, *, cwd=ROOT, timeout=250, **options):
+    """What a command left: ``returncode``, ``stdout`` and ``stderr``."""
+    given = {"cwd": cwd, "timeout": timeout, **options}
+    return subprocess.run(command, capture_output=True, text=True, **given)
+
+
+def sample(name):
+    """The text of a file in ``tests/samples``."""
+    return (ROOT / "tests/samples" / name).read_text(encoding="utf-8")

@@ -1,0 +1,125 @@
+"""What holds for every layer that attends: a head, heads of each kind, a block."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from attention_lib.attention import SelfAttention
+from attention_lib.backends import KINDS, make_mha
+from attention_lib.block import TinyBlock
+from attention_lib.masks import causal_mask, padding_mask
+from attention_lib.reproducibility import seeded
+from tests.tensors import assert_leaves_alone, assert_same, values_and_gradients
+
+# All of different size, so that a swapped axis shows.
+BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
+BLOCKS = {
+    **{norm: {"norm": norm} for norm in ("pre", "post", "none")},
+    "block of sdpa": {"mha": "sdpa"},
+}
+LAYERS = {
+    "head": lambda **options: SelfAttention(D_MODEL, 7, **options),
+    **{
+        kind: lambda kind=kind, **options: make_mha(kind, D_MODEL, HEADS, **options)
+        for kind in KINDS
+    },
+    **{
+        name: lambda own=own, **options: TinyBlock(D_MODEL, HEADS, **own, **options)
+        for name, own in BLOCKS.items()
+    },
+}
+each_layer = pytest.mark.parametrize("name", LAYERS)
+PADDING = padding_mask(torch.tensor([3, 5]), LENGTH)
+TOLERANCES = {
+    torch.float64: (1e-9, 1e-11),
+    torch.float32: (1e-4, 1e-5),
+    torch.bfloat16: (0.03, 0.03),
+    torch.float16: (0.01, 0.01),
+}
+# What rounding does to the weights, attention and norm multiply.
+OF_BLOCKS = TOLERANCES | {torch.bfloat16: (0.1, 0.2), torch.float16: (0.02, 0.05)}
+
+
+def made(name, **options):
+    """A layer whose norms and biases are moved away from where they start."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layer = LAYERS[name](**options).double()
+    generator = seeded(0)
+    for parameter in layer.parameters():
+        if parameter.ndim < 2:
+            parameter.data += 0.4 * torch.randn(parameter.shape, generator=generator)
+    return layer
+
+
+def sequences(seed=1, dtype=torch.float64):
+    shape = BATCH, LENGTH, D_MODEL
+    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64).to(dtype)
+
+
+def dropped(layer, x):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return layer(x)
+
+
+@each_layer
+@pytest.mark.parametrize("mask", [None, PADDING], ids=["alone", "padding"])
+def test_layer_told_causal_equals_the_mask_and_keeps_the_past(name, mask):
+    layer, x = made(name), sequences()
+    both = causal_mask(LENGTH) if mask is None else mask & causal_mask(LENGTH)
+    before = layer(x, mask, causal=True)
+    assert_close(before, layer(x, both))
+    weights = layer.attention_weights(x, mask, causal=True)
+    assert_same(weights, layer.attention_weights(x, both))
+    seen = both.unsqueeze(1) if weights.ndim > both.ndim == 3 else both
+    assert_same(weights > 0, seen.expand_as(weights))
+    changed = x.clone()
+    changed[:, 3:] = sequences(seed=2)[:, 3:]
+    after = layer(changed, mask, causal=True)
+    assert_close(after[:, :3], before[:, :3])
+    assert not torch.isclose(after[1, 3:], before[1, 3:]).any()
+
+
+@each_layer
+def test_layer_ignores_padding(name):
+    layer, x = made(name), sequences()
+    assert_close(layer(x, PADDING)[0, :3], layer(x[:1, :3])[0])
+
+
+@each_layer
+@pytest.mark.parametrize("gradients", [True, False])
+def test_layer_drops_while_training_only(name, gradients):
+    layer, without, x = made(name, dropout=0.5), made(name), sequences()
+    with torch.set_grad_enabled(gradients):
+        assert not dropped(layer, x).allclose(without(x))
+        assert_same(layer.attention_weights(x), without.attention_weights(x))
+        assert_close(layer.eval()(x), without(x))
+
+
+@each_layer
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_layer_follows_its_weights_type(name, dtype):
+    rtol, atol = (OF_BLOCKS if "norm" in str(made(name)) else TOLERANCES)[dtype]
+    layer, mask = made(name).to(dtype), causal_mask(LENGTH)
+    x = sequences(dtype=dtype)
+    result = layer(x, mask)
+    assert result.dtype == dtype
+    wanted = made(name)(sequences(), mask)
+    assert_close(result.double(), wanted, rtol=rtol, atol=atol)
+    # And stays finite where a row, or all of them, may attend to nothing.
+    mask[2] = False
+    for seen in (mask, torch.tensor(False)):
+        layer.zero_grad()
+        found = values_and_gradients(lambda x, seen=seen: layer(x, seen), x)
+        layer(x, seen).square().sum().backward()
+        found += tuple(weight.grad for weight in layer.parameters())
+        assert all(each.isfinite().all() for each in found)
+
+
+@each_layer
+def test_layer_trains_every_weight_and_leaves_its_inputs_alone(name):
+    layer = made(name)
+    layer(sequences()).square().sum().backward()
+    assert all(weight.grad.abs().max() > 1e-6 for weight in layer.parameters())
+    assert_leaves_alone(layer, sequences(), PADDING.clone())
