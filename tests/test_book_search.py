@@ -42,6 +42,17 @@ def results(page: Page, query: str, site: str = SITE.as_uri()) -> list[str]:
         ("attention_lib.masks.causal_mask", "book/api/masks.html#"),
         ("why divide by sqrt", "chapters/01-toy-attention.html#why-divide-by-d"),
         ("residual stream", "chapters/06-tiny-block.html"),
+        ("positional encoding", "chapters/05-positions.html"),
+        ("tie weights", "chapters/07-tiny-lm.html"),
+        ("shift labels", "chapters/07-tiny-lm.html#shift-the-labels-once"),
+        ("teacher forcing", "book/glossary.html#term-teacher-forcing"),
+        ("permutation invariant", "book/glossary.html#term-permutation-invariant"),
+        ("ignore_index", "book/questions.html#what-is-ignore-index"),
+        ("rope", "chapters/05-positions.html#rotary-positions"),
+        ("model generates nonsense", "book/questions.html#why-does-my-model-generate"),
+        # A whole question, with a word that stands in its title only.
+        ("Why is my loss nan in fp16?", "book/questions.html#why-is-my-loss-nan"),
+        ("Why does my attention give nan?", "book/questions.html#why-does-my-attent"),
         ("perplexity zebra", ""),
     ],
 )

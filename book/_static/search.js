@@ -32,8 +32,10 @@
     const index = Search._index;
     const found = plainSearch(query, terms, excluded, highlight, objectTerms);
     // A word on few pages says more than one on many.
-    const weight = (word) =>
-      Math.log(1 + index.docnames.length / [].concat(index.terms[word] ?? []).length || 1);
+    // One in titles only stands in another list; one that stands nowhere counts most.
+    const pagesOf = (word) =>
+      [].concat(index.terms[word] ?? index.titleterms[word] ?? []).length || 0.5;
+    const weight = (word) => Math.log(1 + index.docnames.length / pagesOf(word));
     const whole = [...terms].reduce((sum, word) => sum + weight(word), 0) || 1;
     const share = (title) => {
       const has = new Set(words(title));
