@@ -30,7 +30,8 @@ def attention_weights(
 ) -> Float[Tensor, "*B Q K"]:
     """Says how much each query takes from each key: softmax(query keyᵀ · scale).
 
-    Half precision is computed in float32, as PyTorch's own kernel does.
+    Half precision is computed in float32, as PyTorch's own kernel does, under autocast
+    too.
 
     Args:
         query: what each row looks for.
@@ -50,9 +51,12 @@ def attention_weights(
     check_inputs(query, key, mask=mask, scale=scale)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     at_least_float32 = torch.promote_types(query.dtype, torch.float32)
-    # Scaling the query is Q·D products; scaling the scores would be Q·K.
-    query_scaled = query.to(at_least_float32) * scale
-    scores = query_scaled @ key.to(at_least_float32).transpose(-2, -1)  # (..., Q, K)
+    # Autocast would multiply in half precision, where a score can overflow.
+    kind = "cpu" if query.is_meta else query.device.type
+    with torch.autocast(kind, enabled=False):
+        # Scaling the query is Q·D products; scaling the scores would be Q·K.
+        query_scaled = query.to(at_least_float32) * scale
+        scores = query_scaled @ key.to(at_least_float32).mT  # (..., Q, K)
     if mask is None:
         return scores.softmax(dim=-1).to(query.dtype)
     # The lowest finite number, not -inf: an empty row stays finite, backward too.

@@ -1,7 +1,8 @@
 """One block: attention between tokens, then a small network for each token.
 
 Shapes: B batch, T length, M d_model, H heads. Masks are boolean, True means "may
-attend". The stream is what flows from block to block, one vector a token.
+attend". The residual stream is the tensor that each block adds to: one vector
+per token.
 """
 
 from typing import Literal, get_args
@@ -31,18 +32,19 @@ def layer_norm(
 ) -> Float[Tensor, "... M"]:
     """Brings each token to mean 0 and variance 1, then scales and shifts it.
 
-    Ba, Kiros and Hinton (2016). What ``nn.LayerNorm`` computes, written out: half
-    precision in float32.
+    Ba, Kiros and Hinton (2016). It computes what ``nn.LayerNorm`` computes; a
+    half-precision input is computed in float32.
 
     Args:
-        x: each token on its own is normalised.
+        x: tokens; each is normalised with its own mean and variance.
         weight: the trained scale.
         bias: the trained shift.
-        eps: added to the variance, so that a constant token gives ``bias``, not NaN.
+        eps: added to the variance, so that a token of equal numbers gives ``bias``,
+            not NaN.
 
     Raises:
         TypeError: no float tensors; types or devices that differ.
-        ValueError: a weight or bias that is not as long as a token is wide.
+        ValueError: a weight or bias whose length is not the width of a token.
     """
     check_features(x, eps=eps, weight=weight, bias=bias)
     wide = x.to(torch.promote_types(x.dtype, torch.float32))  # at least float32
@@ -53,14 +55,14 @@ def layer_norm(
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with a GELU between, for each token on its own.
+    """Two linear layers with a GELU between them, applied to each token on its own.
 
     Vaswani et al. (2017), equation (2), with the GELU of Hendrycks and Gimpel (2016)
-    in the place of ReLU.
+    instead of ReLU.
 
     Args:
         d_model: width of the input and of the output.
-        hidden_dim: width between; four times ``d_model`` when left out.
+        hidden_dim: width of the hidden layer; four times ``d_model`` when left out.
 
     Raises:
         TypeError: a width that is not an int; an input of another type or device.
@@ -76,7 +78,7 @@ class FeedForward(nn.Module):
         self.down_proj = nn.Linear(hidden_dim, d_model)
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-        """Gives each token what it computed from itself."""
+        """Computes each output token from the input token at the same position."""
         check_tokens(x, self.up_proj.weight)
         return self.down_proj(F.gelu(self.up_proj(x)))
 
@@ -86,8 +88,8 @@ class TinyBlock(nn.Module):
 
     Args:
         d_model: width of the stream.
-        num_heads: heads side by side.
-        norm: ``pre`` normalises what a layer reads; ``post`` normalises the stream
+        num_heads: number of attention heads.
+        norm: ``pre`` normalises the input of each layer; ``post`` normalises the stream
             after each addition; ``none`` does neither.
         dropout: the probability that an attention weight, or a number that a layer
             adds to the stream, is dropped while training.
@@ -126,10 +128,10 @@ class TinyBlock(nn.Module):
         *,
         causal: bool = False,
     ) -> Float[Tensor, "B T M"]:
-        """Lets tokens look at each other, then think on their own.
+        """Adds the output of attention to the stream, then that of the MLP.
 
         Args:
-            x: the stream.
+            x: the residual stream.
             mask: True where a query may attend to a key; broadcasts to (B, T, T).
             causal: hides the future as well; see ``causal_mask``.
         """
@@ -149,7 +151,7 @@ class TinyBlock(nn.Module):
         *,
         causal: bool = False,
     ) -> Float[Tensor, "B H T T"]:
-        """Gives the weights of every head, before dropout."""
+        """Gives the attention weights of each head, before dropout."""
         check_tokens(x, self.feed_forward.up_proj.weight)
         seen = x if self.norm == "post" else self.attention_norm(x)
         return self.attention.attention_weights(seen, mask, causal=causal)

@@ -1,8 +1,8 @@
-"""Several heads side by side, built twice: as a wrapper of heads, and as one split.
+"""Multi-head attention, built twice: as a list of heads, and as one split layer.
 
 Shapes: B batch, T length, S length of a memory, Q and K query and key length, M
 d_model, H heads, D head_dim, O the width of the output. Masks are boolean, True means
-"may attend"; one that says nothing of heads is for all.
+"may attend"; a mask without an axis for the heads holds for all heads.
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def add_head_axis(mask: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | Non
     """Makes a mask without heads broadcast to (B, H, Q, K); leaves others alone.
 
     (B, Q, K) becomes (B, 1, Q, K). Fewer axes broadcast as they are, and a mask of four
-    axes already says which head it means.
+    axes already has an axis for the heads.
     """
     return mask[:, None] if isinstance(mask, Tensor) and mask.ndim == 3 else mask
 
@@ -72,9 +72,9 @@ def split_mask(
     """Gives each head its mask: the same one, unless (B, H, Q, K) has one for each.
 
     Args:
-        mask: what the layer got.
-        x: what it got it with; each head compares the mask with its own keys.
-        num_heads: how many heads want one.
+        mask: the mask of the layer's call.
+        x: the input of the same call; each head compares the mask with its own keys.
+        num_heads: how many heads there are.
 
     Raises:
         TypeError: a number of heads that is not an int.
@@ -93,13 +93,13 @@ def split_mask(
 class MultiHeadLayer(nn.Module):
     """What every kind of multi-head attention shares: its options and its call.
 
-    A kind adds what it is made of (``_build``), how queries, keys and values come from
-    it (``_project``), and how they meet (``_attend``).
+    Each kind defines its parameters (``_build``), how it makes queries, keys and values
+    (``_project``), and how it attends with them (``_attend``).
 
     Args:
         d_model: width of the input.
-        num_heads: heads side by side.
-        head_dim: width of each; d_model / num_heads when left out.
+        num_heads: number of heads.
+        head_dim: width of each head; d_model / num_heads when left out.
         d_out: width of the output; d_model when left out.
         qkv_bias: whether queries, keys and values get a bias. The output has one.
         dropout: the probability that a weight is dropped while training.
@@ -138,14 +138,14 @@ class MultiHeadLayer(nn.Module):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T O"]:
-        """Attends in all heads at once, then mixes what they found.
+        """Attends in all heads, joins their outputs and projects them.
 
         Args:
-            x: what looks, and what is looked at unless there is a memory.
+            x: the source of the queries, and without a memory also of keys and values.
             mask: True where a query may attend to a key; broadcasts to (B, T, T), the
                 same for all heads, or is (B, H, T, T).
             causal: hides the future as well; see ``causal_mask``.
-            memory: where keys and values come from; S takes the place of K then.
+            memory: the source of keys and values; then K = S.
         """
         query, key, value = self._project(x, memory)  # (B, H, T, D) each
         mask = add_head_axis(mask)
@@ -160,16 +160,16 @@ class MultiHeadLayer(nn.Module):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
-        """Gives the weights of every head, before dropout."""
+        """Gives the attention weights of each head, before dropout."""
         query, key, _ = self._project(x, memory)
         mask = with_causal(add_head_axis(mask), causal, query, key)
         return attention_weights(query, key, mask)
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives views of all parameters, cut into heads as far as they belong to one.
+        """Gives views of all parameters, cut into heads where they belong to one.
 
-        The weight of a projection comes as H of (D, M), its bias as H of (D,); those of
-        the output projection, which is for all heads, as one piece each.
+        The weight of a projection is given as H pieces of (D, M), its bias as H of
+        (D,). The output projection belongs to all heads: one piece each.
         """
         raise NotImplementedError
 
@@ -193,7 +193,7 @@ class MultiHeadLayer(nn.Module):
         *,
         alone: bool,
     ) -> Tensor:
-        """Gives what each head finds: (B, H, T, D); ``alone``: without a memory."""
+        """Gives the output of each head, (B, H, T, D); ``alone``: without a memory."""
         return scaled_dot_product_attention(
             query,
             key,
@@ -204,7 +204,7 @@ class MultiHeadLayer(nn.Module):
 
 
 class MultiHeadAttentionWrapper(MultiHeadLayer):
-    """A list of separate heads, concatenated and projected: equal to the split kind.
+    """A list of separate heads, joined and projected: equal to the split kind.
 
     Its options and its call are those of ``MultiHeadLayer``.
     """
@@ -224,7 +224,7 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T O"]:
-        """Lets each head look on its own, then mixes what they found."""
+        """Attends in each head separately, joins the outputs and projects them."""
         masks = split_mask(mask, x, self.num_heads)
         found = [
             head(x, own, causal=causal, memory=memory)
@@ -240,7 +240,7 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
-        """Gives the weights of every head, before dropout."""
+        """Gives the attention weights of each head, before dropout."""
         masks = split_mask(mask, x, self.num_heads)
         maps = [
             head.attention_weights(x, own, causal=causal, memory=memory)  # type: ignore[operator]
@@ -249,7 +249,7 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         return torch.stack(maps, dim=1)  # H of (B, T, K) -> (B, H, T, K)
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives the parameters themselves: they are those of heads already."""
+        """Gives the parameters themselves: each belongs to one head already."""
         own = self.out_proj.named_parameters(prefix="out_proj")
         parts: dict[str, Sequence[Tensor]] = {name: [whole] for name, whole in own}
         for name, _ in self.heads[0].named_parameters():  # such as q_proj.weight
@@ -290,7 +290,7 @@ class MultiHeadAttention(MultiHeadLayer):
 
 
 def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
-    """Gives ``target`` the weights of ``source``, whatever kinds the two are.
+    """Gives ``target`` the weights of ``source``; their kinds may differ.
 
     Raises:
         TypeError: no multi-head layer.

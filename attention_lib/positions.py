@@ -1,6 +1,6 @@
-"""Positions: attention sees a set of tokens; these give each token its place.
+"""Position vectors: attention without a mask does not depend on the order of tokens.
 
-Shapes: T length, M d_model. Add a table of them to the tokens: (B, T, M) + (T, M).
+Shapes: B batch, T length, M d_model. Add the vectors to the tokens: (B, T, M) + (T, M).
 """
 
 import torch
@@ -17,16 +17,17 @@ def sinusoidal_positions(
     offset: int = 0,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "T M"]:
-    """Gives each place a fixed vector of sines and cosines, slow and fast.
+    """Gives each position a fixed vector of sines and cosines, fast ones first.
 
     Vaswani et al. (2017), section 3.5. Columns 2i and 2i + 1 are the sine and the
-    cosine of one angle, place / 10,000^(2i / d_model). An odd width ends with a sine.
+    cosine of one angle, position / 10,000^(2i / d_model). An odd width ends with a
+    sine.
 
     Args:
-        length: how many places.
+        length: how many positions.
         d_model: width of the vectors.
-        offset: the first place.
-        device: where they are made.
+        offset: the first position.
+        device: where the vectors are stored.
 
     Returns:
         Numbers from -1 to 1, in torch's default float type.
@@ -37,20 +38,20 @@ def sinusoidal_positions(
     """
     check_positive(length=length, d_model=d_model)
     check_offset(offset)
-    # In float32 the angle of place 100,000 would be wrong in the third decimal.
-    place = torch.arange(offset, offset + length, dtype=torch.float64)
+    # In float32 the angle of position 100,000 would be wrong in the third decimal.
+    position = torch.arange(offset, offset + length, dtype=torch.float64)
     pair = torch.arange(0, d_model, 2, dtype=torch.float64)
-    angles = place[:, None] / 10_000 ** (pair / d_model)  # (T, M / 2, rounded up)
+    angles = position[:, None] / 10_000 ** (pair / d_model)  # (T, M / 2, rounded up)
     waves = torch.stack([angles.sin(), angles.cos()], dim=-1)  # (T, M / 2, 2)
-    positions = waves.flatten(start_dim=1)[:, :d_model]  # (T, M)
-    return positions.to(device=device, dtype=torch.get_default_dtype())
+    table = waves.flatten(start_dim=1)[:, :d_model]  # (T, M)
+    return table.to(device=device, dtype=torch.get_default_dtype())
 
 
 class LearnedPositions(nn.Module):
-    """A trained vector for each place: GPT-2's choice.
+    """A trained vector for each position, as in GPT-2.
 
     Args:
-        context_len: how many places there are; no text may be longer.
+        context_len: how many positions there are; no text may be longer.
         d_model: width of the vectors.
 
     Raises:
@@ -65,13 +66,13 @@ class LearnedPositions(nn.Module):
         self.embedding = nn.Embedding(context_len, d_model)
 
     def forward(self, length: int, offset: int = 0) -> Float[Tensor, "T M"]:
-        """Gives the vectors of ``length`` places, from the place ``offset`` on."""
+        """Gives the vectors of ``length`` positions, the first of them ``offset``."""
         check_positive(length=length)
         check_offset(offset)
         context_len, end = self.embedding.num_embeddings, offset + length
         if end > context_len:
             raise ValueError(
-                f"the text has {end} tokens, but only {context_len} places were "
+                f"the text has {end} tokens, but only {context_len} positions were "
                 f"learned: cut it, or build with context_len={end}"
             )
         return self.embedding.weight[offset:end]

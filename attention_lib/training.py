@@ -126,7 +126,7 @@ def warmup_cosine(step: int, *, warmup: int, steps: int) -> float:
 
     Raises:
         TypeError: a number that is not an int.
-        ValueError: a step below 0; a warm-up that is longer than the run.
+        ValueError: a step below 0; a warm-up that is not shorter than the run.
     """
     check_warmup(step, warmup, steps)
     if step < warmup:
@@ -150,8 +150,8 @@ class TrainConfig:
     Raises:
         TypeError: a number of steps or texts or a seed that is not an int; a rate or
             a norm that is no number.
-        ValueError: steps or texts below 1; a warm-up that is longer than the run; a
-            ``learning_rate`` or a ``max_grad_norm`` that is not above 0.
+        ValueError: steps or texts below 1; a warm-up that is not shorter than the run;
+            a ``learning_rate`` or a ``max_grad_norm`` that is not above 0.
     """
 
     steps: int

@@ -178,6 +178,20 @@ def test_attention_weights_hide_the_future_where_half_precision_overflows():
     assert all(result.isfinite().all() for result in results)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_attention_weights_do_not_overflow_under_autocast(sign):
+    query = torch.full((4, 64), 100.0)
+    wanted = attention_weights(query, sign * query, causal_mask(4))
+    with torch.autocast("cpu", torch.float16):
+        weights = attention_weights(query, sign * query, causal_mask(4))
+    torch.testing.assert_close(weights, wanted, rtol=0, atol=0)
+
+
+def test_attention_weights_have_a_shape_on_meta():
+    query = torch.empty(2, 3, 4, device="meta")
+    assert attention_weights(query, query).shape == (2, 3, 3)
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("visible", [-1.0, 0.0])
 def test_attention_weights_a_hidden_score_takes_nothing(dtype, visible):

@@ -87,6 +87,16 @@ def test_layer_exports_with_a_memory_of_any_length(kind):
         torch.testing.assert_close(program(x, **options), layer(x, **options))
 
 
+@pytest.mark.parametrize("kind", ["split"])
+def test_model_exports_with_lengths_of_any_batch(kind):
+    model, batch = TinyLM(ModelConfig(*SIZES, mha=kind)), Dim("batch")
+    shapes = {0: batch, 1: Dim("length", max=CONTEXT_LEN)}, {0: batch}
+    given = inputs("LM"), torch.tensor([7, 3, 1])
+    program = export(model, given, dynamic_shapes=shapes).module()
+    more = inputs("LM", batch=5, length=13), torch.tensor([13, 1, 2, 9, 4])
+    torch.testing.assert_close(program(*more), model(*more))
+
+
 @each_compiled
 def test_layer_compiles_without_a_graph_break(name):
     layer, options = made(name), called(name)

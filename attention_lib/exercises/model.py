@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock
@@ -111,6 +112,7 @@ def check_language_model(answer: object) -> Verdict:
     if not isinstance(model, nn.Module):
         came = type(model).__name__
         return Verdict(False, f"Your function returns a {came}: it must be a module.")
+    model.eval()  # dropout is allowed
     ids = torch.randint(vocab_size - 1, (2, 7), generator=seeded(0))
     longer = torch.full((1, 40), 3)  # one token, again and again
     for given, so_far in [(ids, ""), (longer, "Right for 7 tokens. For 40 of them: ")]:
@@ -128,6 +130,7 @@ def check_language_model(answer: object) -> Verdict:
         or _wrong_positions(model, _order(model, blocks, ids)[0], longer)
         or _wrong_ends(model, blocks, ids)
         or _wrong_parameters(model, blocks[0], vocab_size, d_model, num_layers)
+        or _wrong_way(model, blocks, ids)
     )
     if message:
         return Verdict(False, message)
@@ -235,6 +238,41 @@ def _wrong_parameters(
         beside = "than the embedding, the blocks and one last norm have."
         return f"There are {abs(more)} parameters {_more_or_less(more)} {beside}"
     return ""
+
+
+@torch.no_grad()
+def _wrong_way(model: nn.Module, blocks: list[TinyBlock], ids: Tensor) -> str:
+    """Follows the stream: from block to block, through the norm, to the logits."""
+    if any(block.norm != "pre" for block in blocks):
+        return "The blocks must be those of ShortLM: TinyBlock(d_model, num_heads)."
+    stream: list[Tensor] = []
+    hooks = [
+        block.register_forward_hook(
+            lambda _, given, named, came: stream.extend(
+                [[*given, *named.values()][0], came]
+            ),
+            with_kwargs=True,
+        )
+        for block in blocks
+    ]
+    logits = model(ids)
+    for hook in hooks:
+        hook.remove()
+    for came, read in zip(stream[1:-1:2], stream[2::2], strict=True):
+        if not torch.allclose(came, read, atol=1e-5):
+            return "A block must read what the block before it gives, unchanged."
+    normed = F.layer_norm(stream[-1], stream[-1].shape[-1:])
+    logits = logits - logits.mean(dim=-1, keepdim=True)  # equal after a softmax
+    for table in [weight for weight in model.parameters() if len(weight) == 11]:
+        right = normed @ table.T
+        right = right - right.mean(dim=-1, keepdim=True)
+        size = (logits * right).sum() / right.square().sum()
+        if size > 0 and torch.allclose(logits, size * right, atol=1e-4 * float(size)):
+            return ""
+    return (
+        "The logits are not the last norm's output times the embedding's matrix: is "
+        "there a softmax, which belongs to the loss, or something else between?"
+    )
 
 
 def _more_or_less(difference: int) -> str:

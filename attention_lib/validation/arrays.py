@@ -114,7 +114,7 @@ def check_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
     """Checks what a padding mask is made from, but not the values of the lengths."""
     check_positive(max_len=max_len)
     check_whole("lengths", lengths, ": `torch.tensor([3, 5])`")
-    if lengths.ndim != 1 or len(lengths) == 0:
+    if lengths.ndim != 1 or lengths.shape[0] == 0:
         raise ValueError(
             f"lengths must be (batch,), one per sequence; got {tuple(lengths.shape)}"
         )

@@ -1,6 +1,7 @@
 """The checks of chapter 7: each usual mistake is made, and must be named."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -108,6 +109,7 @@ def built(
     extra=lambda *sizes: None,
     norm=True,
     then=lambda logits: logits,
+    make=TinyBlock,
 ):
     """A model of exercise 7.4, with one part another."""
 
@@ -115,7 +117,7 @@ def built(
         def __init__(self, vocab_size, d_model, num_heads, num_layers):
             super().__init__()
             self.table = nn.Parameter(torch.randn(vocab_size, d_model))
-            self.blocks = blocks(num_layers, lambda: TinyBlock(d_model, num_heads))
+            self.blocks = blocks(num_layers, lambda: make(d_model, num_heads))
             self.last_norm = nn.LayerNorm(d_model)
             self.extra = extra(vocab_size, d_model)
 
@@ -282,6 +284,10 @@ MISTAKES = {
             built(extra=lambda _, d_model: nn.Embedding(64, d_model)),
             "There are 512 parameters more than the embedding",
         ),
+        (built(then=lambda logits: logits.softmax(-1)), "is there a softmax, which"),
+        (built(then=lambda logits: -logits), "The logits are not the last norm's"),
+        (built(run=lambda block, x: x + block(x, causal=True)), "unchanged"),
+        (built(make=partial(TinyBlock, norm="post")), "must be those of ShortLM"),
         (LastNormOfItsOwn, "There are 16 parameters fewer than the embedding"),
     ],
     "model_parameters": [
@@ -395,6 +401,8 @@ RIGHT = {
             blocks=lambda count, make: nn.Sequential(*(make() for _ in range(count)))
         ),
         built(then=lambda logits: logits / 8**0.5),
+        built(then=lambda logits: logits.log_softmax(-1)),
+        built(extra=lambda *_: nn.Dropout(0.1), make=partial(TinyBlock, dropout=0.1)),
     ],
     "model_parameters": [
         ALL,
