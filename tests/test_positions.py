@@ -122,6 +122,8 @@ def test_learned_positions_follow_their_weights_dtype(dtype):
 
 @pytest.mark.parametrize("place", [(8,), (3, 5)])
 def test_learned_positions_refuse_a_text_that_is_too_long(refused, place):
-    words = "the text has 8 tokens, but only 7 positions were learned: cut it, or build "
+    words = (
+        "the text has 8 tokens, but only 7 positions were learned: cut it, or build "
+    )
     with refused(ValueError, f"{words}with context_len=8"):
         layer()(*place)
