@@ -120,7 +120,7 @@ def check_generate(answer: object) -> Verdict:
             )
             return Verdict(False, f"{so_far} {message}".strip())
         if not torch.equal(given, token_ids):
-            return Verdict(False, "Your code changes the text that it was given: leave it be.")
+            return Verdict(False, "Your code changes the text that it was given.")
         wrong = judge(
             lambda came=came: came,
             (),
