@@ -49,7 +49,8 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter():
         paragraphs = [p.get_text() for p in page.select("section > p")]
         assert {said, chapter} <= {*paragraphs, ""}
         chapters[name] = chapter
-    files = (ROOT / "attention_lib").glob("[!_]*")
+    files = [*(ROOT / "attention_lib").glob("[!_]*.py")]
+    files += [it.parent for it in (ROOT / "attention_lib").glob("[!_]*/__init__.py")]
     assert list(chapters) == sorted(file.stem for file in files)
     assert chapters["masks"] == "Shown in Chapter 3."
 
@@ -82,7 +83,8 @@ def test_source_leads_to_the_lines(name):
 def test_chapters_lead_to_the_code_that_they_show():
     for path in chapter_paths(ROOT):
         cells = re.findall(r"^# attention_lib\.(\w+): (.+)", path.read_text(), re.M)
-        names = [f"{module}.{n}" for module, some in cells for n in some.split(", ")]
+        split = [(module, n) for module, some in cells for n in some.split(", ")]
+        names = [f"{module}.{n}" for module, n in split if n[0] != "_"]
         page = (SITE / f"chapters/{path.stem}.html").read_text()
         lines = re.findall(r'<p class="book-(?:library|shown)">.*?</p>', page)
         found = re.findall(r'href="[^"]*\battention_lib\.([^"]+)"', "".join(lines))

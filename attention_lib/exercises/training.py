@@ -380,7 +380,7 @@ def _trained(
         loss = next_token_loss(model(token_ids, lengths), token_ids, lengths)
         if zero:
             optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if early:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()

@@ -1,8 +1,8 @@
 () => {
     const counts = [];
     for (const p of document.querySelectorAll(".bd-article section > p")) {
-        if (p.querySelector(".math, code") || p.previousElementSibling?.tagName == "H1")
-            continue;
+        const head = p.previousElementSibling?.tagName == "H1" || /^Time:/.test(p.textContent);
+        if (head || p.querySelector(".math, code")) continue;
         const range = document.createRange(), tops = new Map();
         const walker = document.createTreeWalker(p, NodeFilter.SHOW_TEXT);
         for (let node; (node = walker.nextNode()); )

@@ -4,7 +4,7 @@ async () => {
         scrollTo(0, last * n / 24);
         await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
         const active = document.querySelectorAll("#pst-page-toc-nav .active");
-        const heads = [...document.querySelectorAll(".bd-article h2")];
+        const heads = [...document.querySelectorAll(".bd-article :is(h2, h3)")];
         const quarter = innerHeight / 4;
         const read = heads.filter((h) => h.getBoundingClientRect().top <= quarter);
         marked.push([[...active].map((link) => link.hash.slice(1)),
