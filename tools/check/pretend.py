@@ -59,6 +59,10 @@ class _Module(backend_registration._DummyBackendModule):
         """Seed the device; `torch.manual_seed` calls it."""
         _random.manual_seed(seed + 1)  # as on CUDA: other numbers than the CPU's
 
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        """The types that autocast may choose here; `torch.autocast` asks."""
+        return [torch.float16, torch.bfloat16]
+
 
 def install() -> None:
     """Add the device to PyTorch, unless it is there."""
