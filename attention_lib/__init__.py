@@ -26,6 +26,7 @@ from attention_lib.data import (
     pad_texts,
     read_text,
 )
+from attention_lib.kv_cache import KVCache
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
@@ -42,6 +43,7 @@ from attention_lib.multi_head import (
 )
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.reproducibility import choose_device, make_repeatable, seeded
+from attention_lib.rope import apply_rope, rope_angles
 from attention_lib.sampling import continue_text, pick_token
 from attention_lib.training import (
     TrainConfig,
@@ -58,6 +60,7 @@ __all__ = [
     "ByteTokenizer",
     "CharTokenizer",
     "FeedForward",
+    "KVCache",
     "LearnedPositions",
     "ModelConfig",
     "MultiHeadAttention",
@@ -68,6 +71,7 @@ __all__ = [
     "TinyLM",
     "TrainConfig",
     "Training",
+    "apply_rope",
     "attention_weights",
     "causal_mask",
     "choose_device",
@@ -86,6 +90,7 @@ __all__ = [
     "padding_mask",
     "pick_token",
     "read_text",
+    "rope_angles",
     "save_checkpoint",
     "scaled_dot_product_attention",
     "seeded",

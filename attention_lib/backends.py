@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lib.kv_cache import LayerCache
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import (
     MultiHeadAttention,
@@ -106,8 +107,18 @@ class TorchMultiHeadAttention(MultiHeadLayer):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
+        angles: Float[Tensor, "*B T D/2"] | None = None,
+        cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Attends in all heads at once, then mixes what they found."""
+        """Attends in all heads at once, then mixes what they found.
+
+        PyTorch's module knows neither angles nor a cache: with these it attends as
+        ``MultiHeadAttention`` does.
+        """
+        if angles is not None or cache is not None:
+            return super().forward(
+                x, mask, causal=causal, memory=memory, angles=angles, cache=cache
+            )
         source = check_source(x, memory, self.attention.in_proj_weight)
         mask = with_causal(add_head_axis(mask), causal, x, source)
         if mask is not None:
@@ -137,6 +148,11 @@ class TorchMultiHeadAttention(MultiHeadLayer):
         own = self.attention
         packed = own.in_proj_weight, own.in_proj_bias
         return _unpacked(*packed, own.out_proj, self.num_heads)
+
+    @property
+    def out_proj(self) -> nn.Linear:  # type: ignore[override]
+        """The output projection, which PyTorch's module holds."""
+        return self.attention.out_proj
 
 
 KINDS: dict[str, type[MultiHeadLayer]] = {

@@ -5,7 +5,7 @@ attend". The residual stream is the tensor that each block adds to: one vector
 per token.
 """
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.backends import make_mha
+from attention_lib.kv_cache import LayerCache
 from attention_lib.validation import (
     check_choice,
     check_features,
@@ -127,6 +128,8 @@ class TinyBlock(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         *,
         causal: bool = False,
+        angles: Float[Tensor, "*B T D/2"] | None = None,
+        cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Adds the output of attention to the stream, then that of the MLP.
 
@@ -134,13 +137,16 @@ class TinyBlock(nn.Module):
             x: the residual stream.
             mask: True where a query may attend to a key; broadcasts to (B, T, T).
             causal: hides the future as well; see ``causal_mask``.
+            angles: turn queries and keys; see ``rope_angles``.
+            cache: of ``new_cache``, holds the tokens before x.
         """
         check_tokens(x, self.feed_forward.up_proj.weight)
+        also: dict[str, Any] = {"causal": causal, "angles": angles, "cache": cache}
         if self.norm == "post":
-            found = self.attention(x, mask, causal=causal)
+            found = self.attention(x, mask, **also)
             x = self.attention_norm(x + self.dropout(found))
             return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
-        found = self.attention(self.attention_norm(x), mask, causal=causal)
+        found = self.attention(self.attention_norm(x), mask, **also)
         x = x + self.dropout(found)
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
@@ -150,8 +156,15 @@ class TinyBlock(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         *,
         causal: bool = False,
+        angles: Float[Tensor, "*B T D/2"] | None = None,
     ) -> Float[Tensor, "B H T T"]:
         """Gives the attention weights of each head, before dropout."""
         check_tokens(x, self.feed_forward.up_proj.weight)
         seen = x if self.norm == "post" else self.attention_norm(x)
-        return self.attention.attention_weights(seen, mask, causal=causal)
+        return self.attention.attention_weights(
+            seen, mask, causal=causal, angles=angles
+        )
+
+    def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
+        """Makes an empty cache for so many texts of at most so many tokens."""
+        return self.attention.new_cache(batch_size, max_len)

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lib.backends import KINDS
 from attention_lib.block import Norm, TinyBlock
+from attention_lib.kv_cache import KVCache, LayerCache
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
+from attention_lib.rope import rope_angles
 from attention_lib.validation import check_choice, check_config, check_token_ids
 
-Positions = Literal["learned", "none"]
+Positions = Literal["learned", "sinusoidal", "rotary", "none"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,9 @@ class ModelConfig:
         tie_weights: whether the head uses the token embedding's weights.
         norm: where the blocks normalise: ``pre``, ``post`` or ``none``.
         mha: the kind of attention, as ``make_mha`` names it.
-        positions: ``learned``, or ``none``, so that the causal mask alone tells
-            earlier from later.
+        positions: ``learned`` or ``sinusoidal`` vectors, added to the tokens;
+            ``rotary``, which turns queries and keys; or ``none``, so that the causal
+            mask alone tells earlier from later.
 
     Raises:
         TypeError: a size that is not an int; a choice that is not True or False.
@@ -85,6 +89,9 @@ class TinyLM(nn.Module):
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
         if config.positions == "learned":
             self.positions = LearnedPositions(config.context_len, config.d_model)
+        if config.positions == "sinusoidal":
+            table = sinusoidal_positions(config.context_len, config.d_model)
+            self.register_buffer("sinusoids", table, persistent=False)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             TinyBlock(
@@ -105,31 +112,56 @@ class TinyLM(nn.Module):
             self.head.weight = self.token_embedding.weight
 
     def forward(
-        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
+        self,
+        token_ids: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
+        cache: KVCache | None = None,
     ) -> Float[Tensor, "B T V"]:
         """Scores the next token at every position; no position sees a later one.
 
         Args:
-            token_ids: texts, padded on the right where they are shorter.
+            token_ids: texts, padded on the right where they are shorter. With a cache,
+                the tokens that come after those in it.
             lengths: how many tokens of each text are real. The scores of these are the
                 same with and without it.
+            mask: hides more than the future, such as padding on the left; broadcasts to
+                (B, T, K).
+            positions: the place of each token in its own text, (T,) or (B, T); counted
+                from the start, or on from the cache, when left out.
+            cache: of ``new_cache``; takes the new tokens in.
         """
-        return self.head(self.last_norm(self.stream(token_ids, lengths)[-1]))
+        states = self.stream(
+            token_ids, lengths, mask=mask, positions=positions, cache=cache
+        )
+        return self.head(self.last_norm(states[-1]))
 
     def stream(
-        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
+        self,
+        token_ids: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
+        cache: KVCache | None = None,
     ) -> list[Float[Tensor, "B T M"]]:
         """Gives the residual stream before the first block, and after each."""
         config = self.config
         weight = self.token_embedding.weight
-        check_token_ids(token_ids, lengths, max_len=config.context_len, like=weight)
+        start = 0 if cache is None else cache.length
+        longest = config.context_len - start
+        check_token_ids(token_ids, lengths, max_len=longest, like=weight)
         # Times √M, so that words and positions are alike in size: Vaswani et al., 3.4.
-        start = self.token_embedding(token_ids) * config.d_model**0.5  # (B, T, M)
-        if config.positions == "learned":
-            start = start + self.positions(token_ids.shape[1])
-        states = [self.dropout(start)]
-        for block in self.blocks:
-            states.append(block(states[-1], causal=True))
+        x = self.token_embedding(token_ids) * config.d_model**0.5  # (B, T, M)
+        vectors, angles = self._places(token_ids.shape[1], start, positions)
+        states = [self.dropout(x if vectors is None else x + vectors)]
+        none: list[LayerCache | None] = [None] * config.num_layers
+        caches = none if cache is None else cache.layers
+        for block, own in zip(self.blocks, caches, strict=True):
+            x = block(states[-1], mask, causal=True, angles=angles, cache=own)
+            states.append(x)
         return states
 
     def attention_weights(
@@ -137,10 +169,40 @@ class TinyLM(nn.Module):
     ) -> list[Float[Tensor, "B H T T"]]:
         """Gives the weights of every head, block by block, before dropout."""
         states = self.stream(token_ids, lengths)
+        _, angles = self._places(token_ids.shape[1], 0, None)
         return [
-            block.attention_weights(state, causal=True)  # type: ignore[operator]
+            block.attention_weights(state, causal=True, angles=angles)  # type: ignore[operator]
             for block, state in zip(self.blocks, states[:-1], strict=True)
         ]
+
+    def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
+        """Makes an empty cache, for texts of at most ``max_len`` tokens.
+
+        Args:
+            batch_size: how many texts.
+            max_len: ``context_len`` when left out.
+        """
+        max_len = self.config.context_len if max_len is None else max_len
+        return KVCache(
+            [block.new_cache(batch_size, max_len) for block in self.blocks]  # type: ignore[operator]
+        )
+
+    def _places(
+        self, length: int, start: int, positions: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Gives what tells the places: vectors to add, or angles to turn by."""
+        kind, config = self.config.positions, self.config
+        if kind == "none":
+            return None, None
+        if kind == "learned" and positions is None:
+            return self.positions(length, start), None
+        if positions is None:
+            device = self.token_embedding.weight.device
+            positions = torch.arange(start, start + length, device=device)
+        if kind == "rotary":
+            return None, rope_angles(positions, config.d_model // config.num_heads)
+        table = self.positions.embedding.weight if kind == "learned" else self.sinusoids
+        return F.embedding(positions, table), None  # type: ignore[arg-type]
 
     def _draw_weights(self) -> None:
         config = self.config

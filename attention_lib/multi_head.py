@@ -16,8 +16,11 @@ from attention_lib.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
+from attention_lib.kv_cache import LayerCache
 from attention_lib.masks import with_causal
+from attention_lib.rope import apply_rope
 from attention_lib.validation import (
+    check_alone,
     check_dropout,
     check_flags,
     check_heads,
@@ -137,6 +140,8 @@ class MultiHeadLayer(nn.Module):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
+        angles: Float[Tensor, "*B T D/2"] | None = None,
+        cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T O"]:
         """Attends in all heads, joins their outputs and projects them.
 
@@ -146,10 +151,18 @@ class MultiHeadLayer(nn.Module):
                 same for all heads, or is (B, H, T, T).
             causal: hides the future as well; see ``causal_mask``.
             memory: the source of keys and values; then K = S.
+            angles: turn queries and keys, see ``rope_angles``: (T, D/2) for all texts,
+                or (B, T, D/2).
+            cache: of ``new_cache``, keeps the keys and values of all calls; x holds
+                the tokens that are new, and K is the number of all so far.
         """
-        query, key, value = self._project(x, memory)  # (B, H, T, D) each
-        mask = add_head_axis(mask)
-        context = self._attend(query, key, value, mask, causal, alone=memory is None)
+        query, key, value = self._look(x, memory, angles, cache)  # (B, H, T, D) each
+        if cache is not None and x.shape[1] == 1:
+            causal = False  # a single new token comes last: nothing stands after it
+        alone = memory is None and cache is None
+        context = self._attend(
+            query, key, value, add_head_axis(mask), causal, alone=alone
+        )
         return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
 
     def attention_weights(
@@ -159,11 +172,24 @@ class MultiHeadLayer(nn.Module):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
+        angles: Float[Tensor, "*B T D/2"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Gives the attention weights of each head, before dropout."""
-        query, key, _ = self._project(x, memory)
+        query, key, _ = self._look(x, memory, angles)
         mask = with_causal(add_head_axis(mask), causal, query, key)
         return attention_weights(query, key, mask)
+
+    def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
+        """Makes an empty cache for so many texts of at most so many tokens."""
+        weight = self.out_proj.weight
+        return LayerCache(
+            batch_size,
+            self.num_heads,
+            max_len,
+            weight.shape[1] // self.num_heads,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, cut into heads where they belong to one.
@@ -183,6 +209,23 @@ class MultiHeadLayer(nn.Module):
         """Gives queries (B, H, T, D), and keys and values (B, H, K, D)."""
         raise NotImplementedError
 
+    def _look(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        angles: Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Gives queries, turned, and the keys and values that they may look at."""
+        check_alone(memory, angles, cache)
+        query, key, value = self._project(x, memory)
+        if angles is not None:
+            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
+            query, key = apply_rope(query, turn), apply_rope(key, turn)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        return query, key, value
+
     def _attend(
         self,
         query: Tensor,
@@ -193,7 +236,10 @@ class MultiHeadLayer(nn.Module):
         *,
         alone: bool,
     ) -> Tensor:
-        """Gives the output of each head, (B, H, T, D); ``alone``: without a memory."""
+        """Gives the output of each head, (B, H, T, D).
+
+        ``alone``: neither memory nor cache, so that K = T.
+        """
         return scaled_dot_product_attention(
             query,
             key,
@@ -223,8 +269,17 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
+        angles: Float[Tensor, "*B T D/2"] | None = None,
+        cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T O"]:
-        """Attends in each head separately, joins the outputs and projects them."""
+        """Attends in each head separately, joins the outputs and projects them.
+
+        With angles or a cache, it does so for all heads at once.
+        """
+        if angles is not None or cache is not None:
+            return super().forward(
+                x, mask, causal=causal, memory=memory, angles=angles, cache=cache
+            )
         masks = split_mask(mask, x, self.num_heads)
         found = [
             head(x, own, causal=causal, memory=memory)
@@ -239,14 +294,30 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
+        angles: Float[Tensor, "*B T D/2"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Gives the attention weights of each head, before dropout."""
+        if angles is not None:
+            return super().attention_weights(
+                x, mask, causal=causal, memory=memory, angles=angles
+            )
         masks = split_mask(mask, x, self.num_heads)
         maps = [
             head.attention_weights(x, own, causal=causal, memory=memory)  # type: ignore[operator]
             for head, own in zip(self.heads, masks, strict=True)
         ]
         return torch.stack(maps, dim=1)  # H of (B, T, K) -> (B, H, T, K)
+
+    def _project(
+        self, x: Tensor, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        source = check_source(x, memory, self.heads[0].get_parameter("q_proj.weight"))
+        inputs = {"q_proj": x, "k_proj": source, "v_proj": source}
+        query, key, value = (
+            torch.stack([head.get_submodule(name)(of) for head in self.heads], dim=1)
+            for name, of in inputs.items()
+        )  # (B, H, T, D) each
+        return query, key, value
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives the parameters themselves: each belongs to one head already."""

@@ -5,9 +5,12 @@ because a GPU's generator gives other numbers for the same seed.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
+from torch import nn
 
 from attention_lib.validation import check_not_negative
 
@@ -77,3 +80,18 @@ def make_repeatable(seed: int = 0) -> torch.device:
     torch.set_printoptions(precision=4, sci_mode=False, linewidth=88)
     np.set_printoptions(precision=4, suppress=True, linewidth=88)
     return choose_device()
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Puts a model into evaluation mode; at the end each part is as it was before.
+
+    So parts that are frozen in evaluation mode stay so; ``model.train()`` wakes them.
+    """
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training

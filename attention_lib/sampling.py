@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lib.training import evaluation_mode
+from attention_lib.reproducibility import evaluation_mode
 from attention_lib.validation import (
     check_generator,
     check_instance,

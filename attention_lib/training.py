@@ -4,8 +4,7 @@ Shapes: B batch, T length, V vocabulary. Losses are in nats a token.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +15,7 @@ from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from attention_lib.data import pad_texts
-from attention_lib.reproducibility import seeded
+from attention_lib.reproducibility import evaluation_mode, seeded
 from attention_lib.validation import (
     check_batch,
     check_fits,
@@ -270,21 +269,6 @@ def train(
     training = Training(model, texts, config)
     training.run()
     return training.losses
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Puts a model into evaluation mode; at the end each part is as it was before.
-
-    So parts that are frozen in evaluation mode stay so; ``model.train()`` wakes them.
-    """
-    modes = [(part, part.training) for part in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 @torch.no_grad()

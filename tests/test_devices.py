@@ -133,6 +133,13 @@ FUNCTIONS = {
     "split_mask": [
         lambda: al.split_mask(allowed(BATCH, HEADS, LENGTH, LENGTH), tokens(), HEADS)
     ],
+    "rope_angles": [lambda: al.rope_angles(whole(LENGTH), WIDTH)],
+    "apply_rope": [
+        lambda layout=layout: al.apply_rope(
+            tokens(), al.rope_angles(whole(LENGTH), WIDTH), layout=layout
+        )
+        for layout in ("half", "interleaved")
+    ],
     "sinusoidal_positions": [
         lambda: al.sinusoidal_positions(LENGTH, WIDTH, device="meta")
     ],

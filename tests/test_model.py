@@ -286,6 +286,7 @@ def test_model_attention_weights_are_those_that_forward_uses(norm, lengths):
     assert len(maps) == len(seen) == LAYERS
     for weights, (layer, inputs, options) in zip(maps, seen, strict=True):
         assert weights.shape == (BATCH, NUM_HEADS, LENGTH, LENGTH)
+        assert options.pop("cache") is None
         assert_close(weights, layer.attention_weights(*inputs, **options))
 
 

@@ -17,10 +17,12 @@ import attention_lib
 # the chapters in their order, then what looks back at all of them.
 ROAD = [
     *("validation", "reproducibility", "plotting"),
-    # A layer can be told `causal`, so masks come before attention.
-    *("toy", "masks", "attention", "multi_head", "backends", "positions", "block"),
-    *("stories", "data", "model", "training", "sampling", "checkpoints"),
-    *("kv_cache", "rope", "grouped_query", "latent_attention"),
+    # A layer can be told `causal`, turns queries and keys, and keeps them in a cache: so
+    # masks, rotation and cache come before attention.
+    *("toy", "masks", "rope", "sampling", "kv_cache", "attention", "multi_head"),
+    *("backends", "positions", "block"),
+    *("stories", "data", "model", "training", "checkpoints"),
+    *("grouped_query", "llama", "published", "weights", "latent_attention"),
     *("cross_attention", "flash_attention", "checks", "bugs"),
     *("explorer", "predict", "exercises"),
 ]
@@ -67,6 +69,8 @@ def imported_modules(module):
 # What people build with: the names at the top, by module.
 TOP = {
     "attention": "SelfAttention attention_weights scaled_dot_product_attention",
+    "rope": "apply_rope rope_angles",
+    "kv_cache": "KVCache",
     "masks": "causal_mask combine_masks padding_mask sliding_window_mask",
     "multi_head": "MultiHeadAttention MultiHeadAttentionWrapper copy_weights "
     "merge_heads split_heads",

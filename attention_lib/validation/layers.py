@@ -3,9 +3,11 @@
 import math
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attention_lib.validation._words import (
+    broadcasts,
     check_floats,
     check_kind,
     check_number,
@@ -14,6 +16,7 @@ from attention_lib.validation._words import (
     check_whole,
     refuse_axes,
 )
+from attention_lib.validation.sizes import check_positive
 
 
 def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
@@ -48,6 +51,53 @@ def check_source(x: Any, memory: Any, weight: Tensor) -> Tensor:
             f"and x {tuple(x.shape)}"
         )
     return memory
+
+
+def check_alone(memory: Any, angles: Any, cache: Any) -> None:
+    """Checks that a layer with a memory is asked for no rotation and no cache."""
+    if memory is not None and (angles is not None or cache is not None):
+        raise ValueError(
+            "memory goes with neither angles nor a cache: its tokens have no place in "
+            "the text of x"
+        )
+
+
+def check_rotation(positions: Any, head_dim: int) -> None:
+    """Checks what angles are made from: numbers, and a width of whole pairs."""
+    check_kind("positions", positions, Tensor)
+    if positions.dtype == torch.bool or positions.is_complex():
+        raise TypeError(f"positions must hold numbers; got {positions.dtype}")
+    check_positive(head_dim=head_dim)
+    if head_dim % 2:
+        raise ValueError(f"head_dim must be even, two numbers a pair; got {head_dim}")
+
+
+def check_angles(x: Any, angles: Any) -> None:
+    """Checks that angles (..., T, D/2) fit to what they turn, (..., T, D)."""
+    check_floats("x", x)
+    check_floats("angles", angles)
+    check_same_device("angles", angles, "x", x)
+    shape = tuple(x.shape)
+    if len(shape) < 2 or not broadcasts(angles.shape, (*shape[:-1], shape[-1] // 2)):
+        raise ValueError(
+            f"angles {tuple(angles.shape)} do not fit x {shape}: they are (length, "
+            "width / 2), one angle for each pair of numbers"
+        )
+
+
+def check_room(key: Any, kept: Tensor, end: int) -> None:
+    """Checks that new keys (B, H, T, D) go into a cache of (B, H, max_len, D)."""
+    shape = kept.shape
+    if key.ndim != 4 or (*key.shape[:2], key.shape[3]) != (*shape[:2], shape[3]):
+        raise ValueError(
+            f"the cache holds {shape[0]} texts, {shape[1]} heads of width {shape[3]}; "
+            f"got keys {tuple(key.shape)}: make it with `new_cache` of the same layer"
+        )
+    if end > shape[2]:
+        raise ValueError(
+            f"the cache has room for {shape[2]} tokens; got {end}: make it with a "
+            "larger max_len"
+        )
 
 
 def check_layout(x: Any, *axes: str) -> None:
