@@ -107,7 +107,7 @@ class TorchMultiHeadAttention(MultiHeadLayer):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
-        angles: Float[Tensor, "*B T D/2"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Attends in all heads at once, then mixes what they found.

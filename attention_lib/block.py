@@ -128,7 +128,7 @@ class TinyBlock(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         *,
         causal: bool = False,
-        angles: Float[Tensor, "*B T D/2"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Adds the output of attention to the stream, then that of the MLP.
@@ -156,7 +156,7 @@ class TinyBlock(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         *,
         causal: bool = False,
-        angles: Float[Tensor, "*B T D/2"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T T"]:
         """Gives the attention weights of each head, before dropout."""
         check_tokens(x, self.feed_forward.up_proj.weight)

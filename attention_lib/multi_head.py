@@ -140,7 +140,7 @@ class MultiHeadLayer(nn.Module):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
-        angles: Float[Tensor, "*B T D/2"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T O"]:
         """Attends in all heads, joins their outputs and projects them.
@@ -151,8 +151,7 @@ class MultiHeadLayer(nn.Module):
                 same for all heads, or is (B, H, T, T).
             causal: hides the future as well; see ``causal_mask``.
             memory: the source of keys and values; then K = S.
-            angles: turn queries and keys, see ``rope_angles``: (T, D/2) for all texts,
-                or (B, T, D/2).
+            angles: turn queries and keys; P = D/2. See ``rope_angles``.
             cache: of ``new_cache``, keeps the keys and values of all calls; x holds
                 the tokens that are new, and K is the number of all so far.
         """
@@ -172,7 +171,7 @@ class MultiHeadLayer(nn.Module):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
-        angles: Float[Tensor, "*B T D/2"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Gives the attention weights of each head, before dropout."""
         query, key, _ = self._look(x, memory, angles)
@@ -269,7 +268,7 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
-        angles: Float[Tensor, "*B T D/2"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T O"]:
         """Attends in each head separately, joins the outputs and projects them.
@@ -294,7 +293,7 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         *,
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
-        angles: Float[Tensor, "*B T D/2"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Gives the attention weights of each head, before dropout."""
         if angles is not None:

@@ -1,13 +1,13 @@
 """Rotary positions: turn queries and keys, so that a score sees only their offset.
 
-Shapes: B batch, H heads, T length, D head_dim. An angle belongs to a position and a
-pair of coordinates.
+Shapes: B batch, H heads, T length, D head_dim, P = D/2 pairs of coordinates. An angle
+belongs to a position and a pair.
 """
 
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Num
 from torch import Tensor
 
 from attention_lib.validation import (
@@ -21,8 +21,8 @@ Layout = Literal["half", "interleaved"]
 
 
 def rope_angles(
-    positions: Int[Tensor, "*B T"], head_dim: int, *, base: float = 10_000.0
-) -> Float[Tensor, "*B T D/2"]:
+    positions: Num[Tensor, "*B T"], head_dim: int, *, base: float = 10_000.0
+) -> Float[Tensor, "*B T P"]:
     """Gives each position its angles, in radians: fast pairs first.
 
     Su et al. (2021), equations (14) and (15): position · base^(-2i / head_dim).
@@ -45,7 +45,7 @@ def rope_angles(
 
 def apply_rope(
     x: Float[Tensor, "*B T D"],
-    angles: Float[Tensor, "*#B T D/2"],
+    angles: Float[Tensor, "*#B T P"],
     *,
     layout: Layout = "half",
 ) -> Float[Tensor, "*B T D"]:

@@ -17,7 +17,7 @@ import attention_lib
 # the chapters in their order, then what looks back at all of them.
 ROAD = [
     *("validation", "reproducibility", "plotting"),
-    # A layer can be told `causal`, turns queries and keys, and keeps them in a cache: so
+    # A layer can be told `causal`, turns queries and keys, keeps them in a cache: so
     # masks, rotation and cache come before attention.
     *("toy", "masks", "rope", "sampling", "kv_cache", "attention", "multi_head"),
     *("backends", "positions", "block"),
