@@ -42,7 +42,8 @@ def attention_weights(
     Returns:
         Rows that sum to 1 over what the mask allows, and are zeros where it allows
         nothing. NaN in a query spoils its own row only; NaN in a key spoils every row
-        that may see it.
+        that may see it. A score that overflows to -inf takes nothing, but a row that
+        may see all keys is NaN if all its scores are -inf.
 
     Raises:
         TypeError: a mask that is not boolean; types or devices that differ.
@@ -60,10 +61,9 @@ def attention_weights(
     if mask is None:
         return scores.softmax(dim=-1).to(query.dtype)
     # The lowest finite number, not -inf: an empty row stays finite, backward too.
-    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)
-    # An empty row shares its weight among hidden keys, so do scores of -inf: to zero.
-    return weights.masked_fill(~mask, 0.0).to(query.dtype)
+    weights = scores.where(mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
+    # An empty row shares its weight among hidden keys: times 0.
+    return (weights * mask).to(query.dtype)
 
 
 def scaled_dot_product_attention(

@@ -1,7 +1,8 @@
 """From the measured times to what people read: results.json, the plots, the tables.
 
-Run as `python -m benchmarks.report TIMES.json` after a measurement, or without a file
-to draw and fill the page again from the results that are kept.
+Run as `python -m benchmarks.report TIMES.json` after a measurement, with several files
+where it was done in parts, or without one to draw and fill the page again from the
+results that are kept.
 """
 
 import json
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lib.plotting import BookFigure, show_bars, show_curves
+from benchmarks import steps
 from tools.check.reproduces import fill
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,10 +25,9 @@ PAGE = ROOT / "book/speed.md"
 FIGURES = ROOT / "book/_static"
 
 FLOOR, OURS = "floor", "our sdpa"
-REFERENCE = "Hugging Face GPT-2"
 CALLERS = {  # who calls PyTorch's kernel; the others write attention out
-    OURS, "our torch", "nn.MultiheadAttention", REFERENCE, "Hugging Face Llama",
-    "floor, is_causal", "our sdpa, causal=True",
+    OURS, "our torch", "nn.MultiheadAttention", "Hugging Face GPT-2",
+    "Hugging Face Llama", "our sdpa, causal=True",
 }  # fmt: skip
 Row = dict[str, Any]
 
@@ -36,7 +37,7 @@ def summarise(raw: Row) -> Row:
     cpu, noted = raw["machine_info"]["cpu"], raw["benchmarks"][0]["extra_info"]
     cases = [case["params"] | case["stats"] for case in raw["benchmarks"]]
     layers = [case for case in cases if "mask" in case]
-    steps = [case for case in cases if "mask" not in case]
+    whole = [case for case in cases if "mask" not in case]
     return {
         "measured": raw["datetime"][:10],
         "machine": {
@@ -48,7 +49,7 @@ def summarise(raw: Row) -> Row:
         | {name: version(name) for name in ("torch", "transformers")}
         | {"pytest-benchmark": raw["version"]},
         "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
-        "steps": ratios(steps, ("length",), REFERENCE),
+        "steps": ratios(whole, ("length",), steps.PLAIN),
     }
 
 
@@ -104,12 +105,12 @@ def of(results: Row, mask: str, which: str) -> list[Row]:
 
 
 def against(
-    results: Row, name: str, others: Callable[[str], bool]
+    results: list[Row], name: str, others: Callable[[str], bool]
 ) -> list[tuple[float, Row]]:
-    """In each comparison of layers: the time of ``name`` over that of the fastest."""
+    """In each comparison: the time of ``name`` over that of the fastest other."""
     found = []
     key = ("length", "mask", "which")
-    for _, group in groupby(results["layers"], lambda row: [row[k] for k in key]):
+    for _, group in groupby(results, lambda row: [row.get(k) for k in key]):
         rows = list(group)
         own = next(row for row in rows if row["name"] == name)
         best = min(row["ratio"] for row in rows if others(row["name"]))
@@ -121,30 +122,26 @@ def bounds(results: Row) -> str:
     """What was promised, and what came."""
     told, its_floor = "our sdpa, causal=True", "floor, is_causal"
     no_layer = {FLOOR, its_floor, OURS, told}
+    layers, whole = results["layers"], results["steps"]
     promised = [
-        ("our sdpa / floor", 1.05, against(results, OURS, lambda name: name == FLOOR)),
+        ("our sdpa / floor", 1.05, against(layers, OURS, lambda name: name == FLOOR)),
         (
             "our sdpa / fastest other layer",
             1.0,
-            against(results, OURS, lambda name: name not in no_layer),
+            against(layers, OURS, lambda name: name not in no_layer),
         ),
         (
             "our split / textbook split",
             1.0,
-            against(results, "our split", lambda name: name == "textbook split"),
-        ),
-        (
-            "step of TinyLM, sdpa / Hugging Face GPT-2",
-            0.85,
-            [(r["ratio"], r) for r in results["steps"] if r["name"] == "TinyLM, sdpa"],
+            against(layers, "our split", lambda name: name == "textbook split"),
         ),
     ]
-    causal = {**results, "layers": of(results, "causal", "forward")}
-    causal["layers"] += of(results, "causal", "with backward")
-    if any(row["name"] == told for row in causal["layers"]):  # once it is measured
-        found = against(causal, told, lambda name: name == its_floor)
-        long = [pair for pair in found if pair[1]["length"] == 2048]
-        promised.append((f"{told} / {its_floor}", 1.03, long))
+    long = [r for r in layers if (r["mask"], r["length"]) == ("causal", 2048)]
+    found = against(long, told, lambda name: name == its_floor)
+    promised.append((f"{told} / {its_floor}", 1.03, found))
+    for other, bound in ((steps.PLAIN, 1.0), (steps.FACE, 0.85)):
+        found = against(whole, steps.OURS, lambda name, its=other: name == its)
+        promised.append((f"step of {steps.OURS} / {other}", bound, found))
     lines = [
         "| what | bound | median | worst | where | within |",
         "|---|---|---|---|---|---|",
@@ -192,7 +189,8 @@ def figures(results: Row) -> dict[str, BookFigure]:
     """The plots, by the name of their file."""
     drawn = {}
     for which, short in (("forward", "forward"), ("with backward", "backward")):
-        rows = [row for row in of(results, "causal", which) if row["name"] != FLOOR]
+        rows = of(results, "causal", which)
+        rows = [row for row in rows if not row["name"].startswith(FLOOR)]
         for kind, calls in (("kernel", True), ("written", False)):
             curves: dict[str, list[float]] = {}
             for row in rows:
@@ -213,7 +211,7 @@ def figures(results: Row) -> dict[str, BookFigure]:
         bars,
         [name.replace("Hugging Face ", "").replace(", ", "\n") for name in names],
         xlabel="model",
-        ylabel="time / GPT-2's time",
+        ylabel="time / nanoGPT's way",
     )
     return drawn
 
@@ -221,7 +219,9 @@ def figures(results: Row) -> dict[str, BookFigure]:
 def main(arguments: list[str]) -> None:
     """Makes everything; from new times where a file of them is given."""
     if arguments:
-        raw = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+        parts = [json.loads(Path(a).read_text(encoding="utf-8")) for a in arguments]
+        cases = [case for part in parts for case in part["benchmarks"]]
+        raw = parts[0] | {"benchmarks": cases}
         kept = json.dumps(summarise(raw), indent=1) + "\n"
         RESULTS.write_text(kept, encoding="utf-8")
     results = json.loads(RESULTS.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Training steps of models of one size: ours, and Hugging Face's GPT-2."""
+"""Training steps of models of one size: a plain one, ours, Hugging Face's GPT-2."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +10,14 @@ from transformers.utils import logging
 
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.training import train_step
+from benchmarks.plain import PlainGPT
 
 logging.set_verbosity_error()  # it has opinions on a loss that it then takes anyway
 
 VOCAB_SIZE, D_MODEL, NUM_HEADS, NUM_LAYERS = 512, 128, 4, 2
-BATCH = 16
-LENGTHS = (64, 128)
-REFERENCE = "Hugging Face GPT-2"
+TOKENS = 2048  # in a batch: sixteen texts of 128, or four of 512
+LENGTHS = (64, 128, 512)
+PLAIN, OURS, FACE = "nanoGPT's way", "TinyLM, sdpa", "Hugging Face GPT-2"
 
 
 def make_ours(mha: str, length: int) -> TinyLM:
@@ -31,6 +32,11 @@ def make_ours(mha: str, length: int) -> TinyLM:
             mha=mha,
         )
     )
+
+
+def make_plain(length: int) -> PlainGPT:
+    """The plain model, of our size."""
+    return PlainGPT(VOCAB_SIZE, length, D_MODEL, NUM_HEADS, NUM_LAYERS)
 
 
 def make_theirs(length: int, **choices: Any) -> GPT2LMHeadModel:
@@ -78,10 +84,29 @@ def fill_theirs(theirs: GPT2LMHeadModel, ours: TinyLM) -> None:
                     wide.bias.copy_(linear.bias)
 
 
-def their_step(model: nn.Module, optimizer: torch.optim.Optimizer, ids: Tensor) -> Any:
-    """One step as ``train_step`` makes it, with the loss that their model computes."""
+def fill_plain(plain: PlainGPT, ours: TinyLM) -> None:
+    """Gives the plain model the weights of ours, of the kind ``sdpa``."""
+    with torch.no_grad():
+        plain.words.weight.copy_(ours.token_embedding.weight * D_MODEL**0.5)
+        plain.places.weight.copy_(ours.positions.embedding.weight)
+    for name in ("last_norm", "head"):
+        own = ours.get_submodule(name)
+        plain.get_submodule(name).load_state_dict(own.state_dict())
+    for mine, block in zip(plain.blocks, ours.blocks, strict=True):
+        for path in (
+            *("attention_norm", "attention.qkv_proj", "attention.out_proj"),
+            *("feed_forward_norm", "feed_forward.up_proj", "feed_forward.down_proj"),
+        ):
+            own = block.get_submodule(path)
+            mine.get_submodule(path.split(".")[-1]).load_state_dict(own.state_dict())
+
+
+def other_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, loss_of: Callable[[], Tensor]
+) -> float:
+    """One step as ``train_step`` makes it, with the loss of another model."""
     model.train()
-    loss = model(input_ids=ids, labels=ids).loss
+    loss = loss_of()
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -90,9 +115,10 @@ def their_step(model: nn.Module, optimizer: torch.optim.Optimizer, ids: Tensor) 
 
 
 MODELS: dict[str, Callable[[int], nn.Module]] = {
-    REFERENCE: make_theirs,
-    "TinyLM, sdpa": lambda length: make_ours("sdpa", length),
+    PLAIN: make_plain,
+    OURS: lambda length: make_ours("sdpa", length),
     "TinyLM, split": lambda length: make_ours("split", length),
+    FACE: make_theirs,
     # Their default writes GELU's approximation out in Python; ours is PyTorch's GELU.
     "Hugging Face GPT-2, our GELU": lambda length: make_theirs(
         length, activation_function="gelu"
@@ -103,11 +129,17 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {
 }
 
 
-def make_call(name: str, length: int) -> Callable[[], Any]:
+def make_call(name: str, length: int) -> Callable[[], float]:
     """Gives what the clock is held to: one training step on one batch."""
     torch.manual_seed(0)
-    model = MODELS[name](length)
+    model: Any = MODELS[name](length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    ids = torch.randint(VOCAB_SIZE, (BATCH, length))
-    step = train_step if isinstance(model, TinyLM) else their_step
-    return lambda: step(model, optimizer, ids)
+    text = torch.randint(VOCAB_SIZE, (TOKENS // length, length + 1))
+    ids, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
+    if isinstance(model, TinyLM):
+        return lambda: train_step(model, optimizer, ids)
+    if isinstance(model, PlainGPT):
+        return lambda: other_step(model, optimizer, lambda: model(ids, targets))
+    return lambda: other_step(
+        model, optimizer, lambda: model(input_ids=ids, labels=ids).loss
+    )

@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from benchmarks import layers, report, steps
+from benchmarks.plain import IGNORED
 from tools.check.pictures import THRESHOLD, worst_block
 from tools.check.reproduces import BLANK, fill
 
@@ -44,17 +45,22 @@ def test_layers_do_the_work_of_the_floor(mask):
 
 def test_models_compute_the_same_loss_from_the_same_weights():
     torch.manual_seed(0)
-    ours = steps.make_ours("sdpa", 16)
+    ours, plain = steps.make_ours("sdpa", 16), steps.make_plain(16)
     theirs = steps.make_theirs(16, activation_function="gelu")
     for parameter in ours.parameters():  # far from a fresh model, which says little
         torch.nn.init.normal_(parameter, std=0.2)
     steps.fill_theirs(theirs, ours)
+    steps.fill_plain(plain, ours)
     ids = torch.randint(steps.VOCAB_SIZE, (3, 16))
     found = theirs(input_ids=ids, labels=ids)
     torch.testing.assert_close(ours(ids), found.logits)
-    optimizer = torch.optim.AdamW(ours.parameters())
-    loss = steps.train_step(ours, optimizer, ids)
+    assert sum(p.numel() for p in plain.parameters()) == sum(
+        p.numel() for p in ours.parameters()
+    )
+    targets = torch.nn.functional.pad(ids[:, 1:], (0, 1), value=IGNORED)
+    loss = steps.train_step(ours, torch.optim.AdamW(ours.parameters()), ids)
     assert loss == pytest.approx(found.loss.item(), rel=1e-5)
+    assert loss == pytest.approx(plain(ids, targets).item(), rel=1e-5)
 
 
 def test_results_are_numbers_in_order_and_name_no_machine(results):

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock
 from attention_lib.exercises.verdict import (
-    NOT_YET,
     Mistakes,
     Verdict,
+    after,
     judge_number,
+    make_layer,
     run,
 )
 from attention_lib.positions import sinusoidal_positions
@@ -41,18 +42,13 @@ def check_windows(answer: object) -> Verdict:
         right = _cut(token_ids, length + 1, stride)
         given = torch.tensor(token_ids)
         came = run(answer, given, length, stride)
-        if came is NOT_YET and not so_far:
-            return NOT_YET
         if isinstance(came, Verdict):
-            nothing = "your code gives nothing back."
-            message = nothing if came is NOT_YET else came.message
-        else:
-            # Windows may start as long as there is a target, or stop at the last token.
-            starts = range(0, count - 1, stride)
-            more = [token_ids[start : start + length + 1] for start in starts]
-            message = _wrong_windows(came, [right, more], mistakes(token_ids))
-        if message:
-            return Verdict(False, f"{so_far} {message}".strip())
+            return after(so_far, came)
+        # Windows may start as long as there is a target, or stop at the last token.
+        starts = range(0, count - 1, stride)
+        more = [token_ids[start : start + length + 1] for start in starts]
+        if message := _wrong_windows(came, [right, more], mistakes(token_ids)):
+            return after(so_far, Verdict(False, message))
         if given.tolist() != token_ids:
             return Verdict(False, "Your code changes the ids: work on a copy.")
     return Verdict(
@@ -108,28 +104,21 @@ def check_model_parameters(answer: object) -> Verdict:
 def check_language_model(answer: object) -> Verdict:
     """Checks a model built as ``MyLM(vocab_size, d_model, num_heads, num_layers)``."""
     vocab_size, d_model, num_heads, num_layers = 11, 8, 2, 3
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = run(answer, vocab_size, d_model, num_heads, num_layers)
+    model = make_layer(answer, vocab_size, d_model, num_heads, num_layers)
     if isinstance(model, Verdict):
         return model
-    if not isinstance(model, nn.Module):
-        came = type(model).__name__
-        return Verdict(False, f"Your function returns a {came}: it must be a module.")
     model.eval()  # dropout is allowed
     ids = torch.randint(vocab_size - 1, (2, 7), generator=seeded(0))
     longer = torch.full((1, 40), 3)  # one token, again and again
     for given, so_far in [
         (ids, ""),
-        (longer, "This is right for 7 tokens. For 40 of them: "),
+        (longer, "This is right for 7 tokens. For 40 of them:"),
     ]:
         logits = run(model.forward, given)
-        if logits is NOT_YET:
-            return NOT_YET
         if isinstance(logits, Verdict):
-            return Verdict(False, f"{so_far}{logits.message}")
+            return after(so_far, logits)
         if message := _wrong_logits(logits, (*given.shape, vocab_size)):
-            return Verdict(False, f"{so_far}{message}")
+            return after(so_far, Verdict(False, message))
     blocks = [part for part in model.modules() if isinstance(part, TinyBlock)]
     message = (
         _wrong_blocks(model, blocks, ids, num_layers)

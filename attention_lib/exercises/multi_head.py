@@ -13,8 +13,10 @@ from attention_lib.exercises.verdict import (
     NOT_YET,
     Mistakes,
     Verdict,
+    after,
     judge,
     judge_number,
+    make_layer,
     run,
 )
 from attention_lib.masks import (
@@ -63,24 +65,16 @@ def check_multi_head_count(answer: object) -> Verdict:
 
 def check_multi_head_layer(answer: object) -> Verdict:
     """Checks a class of multi-head attention, filled in by the reader."""
-    if isinstance(answer, nn.Module):
-        return Verdict(False, "Give the class itself, not a layer that it makes.")
     for d_model, num_heads, so_far in [
         (6, 3, ""),
         (8, 2, "This is right for three heads of width 2. For two of width 4:"),
     ]:
-        with torch.random.fork_rng(devices=[]):
-            layer = run(answer, d_model, num_heads)
+        layer = make_layer(answer, d_model, num_heads)
         if isinstance(layer, Verdict):
             return layer
-        if not isinstance(layer, nn.Module):
-            came = type(layer).__name__
-            return Verdict(False, f"Your function returns a {came}: a layer is wanted.")
         wrong = _wrong_parameters(layer, d_model) or _wrong_results(layer, num_heads)
         if wrong is not None:
-            return wrong if wrong is NOT_YET or not so_far else Verdict(
-                False, f"{so_far} {wrong.message}"
-            )  # fmt: skip
+            return after(so_far, wrong)
     return Verdict(True, "Your multi-head attention equals the library's.")
 
 

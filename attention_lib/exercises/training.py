@@ -12,6 +12,7 @@ from attention_lib.exercises.verdict import (
     NOT_YET,
     Mistakes,
     Verdict,
+    after,
     judge,
     run,
 )
@@ -71,14 +72,10 @@ def check_schedule(answer: object) -> Verdict:
         )
         later = np.where(step < warmup, (step + 1) / (warmup + 1), right)
         came = _shares(answer, warmup, steps)
-        if came is NOT_YET:
-            return NOT_YET
         if isinstance(came, Verdict):
-            message = came.message
-        else:
-            message = _wrong_shares(came, [right, later], warmup)
-        if message:
-            return Verdict(False, f"{so_far} {message}".strip())
+            return after(so_far, came)
+        if message := _wrong_shares(came, [right, later], warmup):
+            return after(so_far, Verdict(False, message))
     return Verdict(True, "The share rises in a line, then falls along half a wave.")
 
 
@@ -116,13 +113,8 @@ def check_generate(answer: object) -> Verdict:
     for token_ids, count, context_len, so_far in cases:
         given, model = token_ids.clone(), _Reader(context_len)
         came = run(answer, model, given, count, context_len)
-        if came is NOT_YET and not so_far:
-            return NOT_YET
         if isinstance(came, Verdict):
-            message = (
-                "your code gives nothing back." if came is NOT_YET else came.message
-            )
-            return Verdict(False, f"{so_far} {message}".strip())
+            return after(so_far, came)
         if not torch.equal(given, token_ids):
             return Verdict(
                 False, "Your code changes the text that it was given: use a copy."

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 # What a mistake gives, and what to say of it.
 Mistakes = Sequence[tuple[Any, str]]
@@ -69,7 +70,12 @@ def judge(
             False,
             "The result is right, but your code changes its input: work on a copy.",
         )
-    if wrong is None or not so_far:
+    return wrong and after(so_far, wrong)
+
+
+def after(so_far: str, wrong: Verdict) -> Verdict:
+    """Puts before a verdict what earlier runs have shown."""
+    if not so_far:
         return wrong
     message = "your code gives nothing back." if wrong is NOT_YET else wrong.message
     return Verdict(False, f"{so_far} {message}")
@@ -89,6 +95,19 @@ def run(answer: object, *inputs: Any) -> Any:
     except Exception as error:
         return _failed(error)
     return NOT_YET if came is None or came is ... else came
+
+
+def make_layer(answer: object, *options: Any) -> nn.Module | Verdict:
+    """Makes a layer of the reader's class, from one seed; a verdict if none comes."""
+    if isinstance(answer, nn.Module):
+        return Verdict(False, "Give the class itself, not a layer that it makes.")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = run(answer, *options)
+    if isinstance(made, nn.Module | Verdict):
+        return made
+    came = type(made).__name__
+    return Verdict(False, f"Your function returns a {came}: a layer is wanted.")
 
 
 def judge_number(

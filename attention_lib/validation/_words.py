@@ -93,11 +93,17 @@ def refuse_axes(name: str, array: Any) -> None:
     )
 
 
-def broadcasts(shape: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Says whether a shape can be stretched to the one that is wanted."""
+def broadcasts(shape: Sequence[int], wanted: Sequence[int], until: int = 0) -> bool:
+    """Says whether a shape can be stretched to the one that is wanted.
+
+    Args:
+        shape: what there is.
+        wanted: what it shall become.
+        until: how many of the last axes do not count, as a negative number.
+    """
     if len(shape) > len(wanted):
         return False
-    for axis in range(-len(shape), 0):
+    for axis in range(-len(shape), until):
         if shape[axis] != wanted[axis] and shape[axis] != 1:
             return False
     return True

@@ -58,7 +58,8 @@ def check_inputs(
     if value is not None:
         check_value(query, key, value, kind=kind)
     if mask is not None:
-        check_mask(mask, (*shape[:-1], key_shape[-2]), like=query)
+        *rows, _ = shape
+        check_mask(mask, (*rows, key_shape[-2]), like=query)
     if scale is not None:
         check_number("scale", scale, "finite", math.isfinite)
 
@@ -162,9 +163,8 @@ def _check_leading(name: str, array: Any, query: Any) -> None:
     shape = array.shape
     if len(shape) < 2 or 0 in shape:
         refuse_axes(name, array)
-    leading, wanted = shape[:-2], query.shape[:-2]
-    if leading != wanted and not broadcasts(leading, wanted):
+    if not broadcasts(shape, query.shape, until=-2):
         raise ValueError(
-            f"the leading axes of {name}, {tuple(leading)}, do not broadcast to the "
-            f"query's, {tuple(wanted)}: expand the query first"
+            f"the leading axes of {name}, {tuple(shape[:-2])}, do not broadcast to the "
+            f"query's, {tuple(query.shape[:-2])}: expand the query first"
         )

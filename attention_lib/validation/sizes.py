@@ -74,11 +74,12 @@ def check_heads(
         head_dim: the width of one head, where it is chosen freely.
         d_out: the width of the output, where it differs from ``d_model``.
     """
-    check_positive(d_model=d_model, num_heads=num_heads)
+    _check_least("d_model", d_model, 1)
+    _check_least("num_heads", num_heads, 1)
     if d_out is not None:
-        check_positive(d_out=d_out)
+        _check_least("d_out", d_out, 1)
     if head_dim is not None:
-        check_positive(head_dim=head_dim)
+        _check_least("head_dim", head_dim, 1)
         return head_dim
     if d_model % num_heads:
         raise ValueError(
@@ -120,6 +121,9 @@ def check_max_grad_norm(max_grad_norm: float) -> None:
 
 
 def _check_least(name: str, size: Any, least: int) -> None:
+    # What nearly always comes is asked first: layers check on each call.
+    if type(size) is int and size >= least:
+        return
     check_int(name, size)
     if size < least:
         raise ValueError(f"{name} must be at least {least}; got {size}")
