@@ -1,7 +1,7 @@
-"""Pictures as WebP of known size, which wait until the reader comes near.
+"""Figures as drawings inside the page: its typeface, its colours by day and by night.
 
-A picture keeps its source (a notebook's PNG); the site shows the same pixels as
-lossless WebP, without the list of what is drawn that a record carries in its picture.
+A record's picture carries the drawing that `attention_lib.plotting` made of it; a
+diagram's file is one. Other pictures stay as they are, and say their size.
 """
 
 import re
@@ -10,63 +10,57 @@ from typing import Any
 
 from PIL import Image
 
-IMAGE = re.compile(r'<img\b[^>]*?\bsrc="([^":]+)"[^>]*?>')
-VIEW_BOX = re.compile(r'<svg\b[^>]*\bviewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"')
+# A figure of set width is a link to its file, of which a drawing has no need.
+IMAGE = re.compile(r'(?:<a\b[^>]*>)?(<img\b[^>]*?\bsrc="([^":]+)"[^>]*?>)(?:\s*</a>)?')
+ALT = re.compile(r'\balt="([^"]*)"')
+VIEW_BOX = re.compile(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"')
+HEAD = re.compile(r"<svg\b[^>]*>\s*(<title.*?</title>)?", re.DOTALL)
+FILL = re.compile(r'fill="[^"]*"')
+NAMED = re.compile(r'(\bid="|url\(#)')
+POINT = 1.24  # pixels of a page to a point of a figure: letters as large as a caption's
 
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    app.connect("html-page-context", _lighten)
+    app.connect("html-page-context", _draw)
 
 
-def _lighten(
+def _draw(
     app: Any, pagename: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Rewrite the tags of a page's pictures."""
     sources = {name: source for source, name in app.builder.images.items()}
-    folder = Path(app.outdir) / app.builder.imagedir
-    count = 0
 
     def replace(match: re.Match[str]) -> str:
-        nonlocal count
-        path = Path(match[1])
+        path = Path(match[2])
         source = sources.get(path.name)
         if path.parent.name != app.builder.imagedir or source is None:
             return match[0]
-        count += 1
-        file = Path(app.srcdir) / source
-        return lighter(match[0], match[1], file, folder, lazy=count > 1)
+        return drawn(match[0], Path(app.srcdir) / source)
 
     if isinstance(context.get("body"), str):
         context["body"] = IMAGE.sub(replace, context["body"])
 
 
-def lighter(tag: str, address: str, source: Path, folder: Path, lazy: bool) -> str:
-    """Return an image's tag with its size, and a lighter picture put into a folder."""
-    size: tuple[float, float] | None = None
-    if source.suffix == ".png":
-        name = f"{Path(address).stem}.webp"
-        size = to_webp(source, folder / name)
-        tag = tag.replace(address, address.removesuffix(Path(address).name) + name)
-    elif source.suffix == ".svg":
-        found = VIEW_BOX.search(source.read_text(encoding="utf-8"))
-        size = (float(found[1]), float(found[2])) if found else None
-    added = ' decoding="async"'
-    if lazy and "loading=" not in tag:
-        added += ' loading="lazy"'
-    if size and " width=" not in tag and "height" not in tag:
-        added += f' width="{round(size[0])}" height="{round(size[1])}"'
-    return re.sub(r"\s*/?>$", f"{added} />", tag)
-
-
-def to_webp(source: Path, target: Path) -> tuple[int, int]:
-    """Write a picture as WebP with the same pixels; return its width and height."""
-    with Image.open(source) as picture:
-        size = picture.size
-        current = target.is_file() and target.stat().st_mtime > source.stat().st_mtime
-        if not current:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            clear = "transparency" in picture.info or picture.mode in {"RGBA", "LA"}
-            pixels = picture.convert("RGBA" if clear else "RGB")
-            pixels.save(target, "WEBP", lossless=True, exact=True, quality=100)
-    return size
+def drawn(tag: str, source: Path) -> str:
+    """Return the drawing in a picture's file, or else the picture's tag and size."""
+    kind, scale, text = "diagram", 1.0, ""
+    if source.suffix == ".svg":
+        text = source.read_text(encoding="utf-8").strip()
+        text = NAMED.sub(rf"\1{source.stem}-", text)
+    else:
+        with Image.open(source) as picture:
+            kind, scale, size = "drawing", POINT, picture.size
+            text = str(picture.info.get("Drawing", ""))
+    if not text:
+        size_told = f' loading="lazy" width="{size[0]}" height="{size[1]}"'
+        return re.sub(r"(<img\b[^>]*?)\s*/?>", rf"\1{size_told} />", tag)
+    box, head, label = VIEW_BOX.search(text), HEAD.match(text), ALT.search(tag)
+    if not (box and head and label):
+        raise ValueError(f"{source.name} is no drawing with a viewBox, or has no words")
+    width, height = (round(scale * float(side)) for side in box.groups())
+    fill = found[0] if (found := FILL.search(head[0])) else ""
+    return (
+        f'<svg class="{kind}" role="img" aria-label="{label[1]}" {box[0]} '
+        f'width="{width}" height="{height}" {fill}>{text[head.end() :]}'
+    )
