@@ -43,6 +43,8 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": SIZE,
     "figure.facecolor": PAPER,
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.h_pad": 0.06,
+    "figure.constrained_layout.w_pad": 0.06,
     "font.family": "DejaVu Sans",
     "font.size": SIZE,
     "text.color": INK,
@@ -104,11 +106,10 @@ def as_array(array: Any) -> np.ndarray:
     return np.asarray(array.float() if "bfloat16" in str(array.dtype) else array)
 
 
-def shades(least: tuple[str, float], most: tuple[str, float]) -> Colormap:
-    """A colour map of two colours, each with its opacity; the middle shows nothing."""
-    ends = [to_rgba(*least), to_rgba(least[0], 0), to_rgba(most[0], 0), to_rgba(*most)]
-    places = zip([0, 0.5, 0.5, 1], ends, strict=True)
-    return LinearSegmentedColormap.from_list("", list(places), N=257)
+def shades(*ends: tuple[float, str, float]) -> Colormap:
+    """A colour map through places from 0 to 1, each of a colour and an opacity."""
+    colours = [(place, to_rgba(colour, opacity)) for place, colour, opacity in ends]
+    return LinearSegmentedColormap.from_list("", colours, N=257)
 
 
 def write_numbers(

@@ -51,13 +51,15 @@ def show_weights(
     """
     maps = _panels(weights, title)
     top = max(float(array.max()) for array in maps.values())
-    figure, axes, cell = _row_of_axes(maps)
+    keys = queries if keys is None else keys
+    figure, axes, cell = _row_of_axes(maps, keys)
     for ax, (name, array) in zip(axes, maps.items(), strict=True):
         # Narrower cells, and maps of more cells than one reads, have no numbers.
         numbers = has_numbers(array) and cell > 0.26
-        blue = shades((MAP, 0), (MAP, BEHIND_NUMBERS if numbers else 1))
-        ax.imshow(array, cmap=blue, vmin=-(top or 1), vmax=top or 1)
-        _words(ax, array, queries, queries if keys is None else keys, cell)
+        most = BEHIND_NUMBERS if numbers else 1.0
+        blue = shades((0.0, MAP, 0.0), (1.0, MAP, most))
+        ax.imshow(array, cmap=blue, vmin=0, vmax=top or 1)
+        _words(ax, array, queries, keys, cell)
         if numbers:
             write_numbers(ax, array, decimals=2, zeros=False, wide=cell > 0.4)
         ax.set(title=name, xlabel=columns, ylabel=rows)
@@ -93,11 +95,12 @@ def show_masks(
     for name, array in maps.items():
         if array.dtype != bool:
             raise TypeError(f"{name or 'the mask'} must be boolean; got {array.dtype}")
-    figure, axes, cell = _row_of_axes(maps)
+    keys = queries if keys is None else keys
+    figure, axes, cell = _row_of_axes(maps, keys)
     for ax, (name, array) in zip(axes, maps.items(), strict=True):
         both = ListedColormap([to_rgba(SOFT, 0.15), to_rgba(COLOURS[0])])
         ax.imshow(array, cmap=both, vmin=0, vmax=1)
-        _words(ax, array, queries, queries if keys is None else keys, cell)
+        _words(ax, array, queries, keys, cell)
         ax.set(title=name, xlabel=columns, ylabel=rows)
     _label_first_only(axes)
     return figure
@@ -115,14 +118,24 @@ def _panels(arrays: Any, title: str) -> dict[str, np.ndarray]:
 
 
 def _row_of_axes(
-    maps: Mapping[str, np.ndarray],
+    maps: Mapping[str, np.ndarray], keys: Sequence[str]
 ) -> tuple[BookFigure, list[Axes], float]:
     rows, cols = next(iter(maps.values())).shape
     # Several maps share the page's width, of which the words take an inch.
     cell = min((WIDTH - 1.0) / (len(maps) * (cols + 0.3)), 0.55)
-    figure = BookFigure(figsize=(WIDTH, cell * rows + 1.3))
+    words = 0.15 + 0.075 * _longest(keys) if _are_slanted(keys, cell) else 0.25
+    titles = 0.3 if any(maps) else 0.05
+    figure = BookFigure(figsize=(WIDTH, titles + cell * rows + words + 0.35))
     axes = figure.subplots(1, len(maps), squeeze=False)[0]
     return figure, list(axes), cell
+
+
+def _longest(words: Sequence[str]) -> int:
+    return max((len(str(word)) for word in words), default=0)
+
+
+def _are_slanted(words: Sequence[str], cell: float) -> bool:
+    return _longest(words) > 10 * cell  # a letter is about a tenth of an inch wide
 
 
 def _label_first_only(axes: list[Axes]) -> None:
@@ -144,7 +157,7 @@ def _words(
             f"columns of {array.shape}"
         )
     ax.set_xticks(range(len(keys)), keys)
-    if max(map(len, keys)) > 10 * cell:  # a letter is about a tenth of an inch wide
+    if _are_slanted(keys, cell):
         for word in ax.get_xticklabels():
             word.set(rotation=45, ha="right", rotation_mode="anchor")
     ax.set_yticks(range(len(queries)), queries)

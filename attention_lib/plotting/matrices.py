@@ -41,14 +41,15 @@ def show_matrices(
         for line in lines
     )
     cell = min(cell, 0.55)  # inches, the same for all, so that shapes compare by eye
+    around = 0.75 if words else 0.5  # the name above, and words below
     heights = [
-        0.75 + cell * max(arrays[name].shape[0] for name in line) for line in lines
+        around + cell * max(arrays[name].shape[0] for name in line) for line in lines
     ]
     figure = BookFigure(figsize=(WIDTH, sum(heights)))
     figure.set_layout_engine("none")
     for index, line in enumerate(lines):
         chosen = {name: arrays[name] for name in line}
-        _draw_line(figure, chosen, sum(heights[:index]) + 0.4, cell, words or {})
+        _draw_line(figure, chosen, sum(heights[:index]) + 0.32, cell, words or {})
     return figure
 
 
@@ -73,8 +74,9 @@ def _draw_line(
         left += cell * cols + free / len(arrays)
         span = float(np.abs(array[np.isfinite(array)]).max(initial=1e-12))
         # Pale behind numbers, so that they read; strong where colour is all there is.
-        most = 0.8 * BEHIND_NUMBERS if has_numbers(array) else 1
-        both = shades((MINUS, most), (PLUS, most))
+        most = 0.8 * BEHIND_NUMBERS if has_numbers(array) else 1.0
+        below = (0.0, MINUS, most), (0.5, MINUS, 0.0)
+        both = shades(*below, (0.5, PLUS, 0.0), (1.0, PLUS, most))
         ax.imshow(array, cmap=both, vmin=-span, vmax=span, aspect="auto")
         if has_numbers(array):
             write_numbers(ax, array, decimals=2)

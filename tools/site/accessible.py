@@ -36,7 +36,9 @@ MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], 
     ),
     # label-content-name-mismatch: what folds says what it holds (MyST-NB)
     (
-        re.compile(r'<summary aria-label="Toggle hidden content">(?=\s*<p class="coll)'),
+        re.compile(
+            r'<summary aria-label="Toggle hidden content">(?=\s*<p class="coll)'
+        ),
         "<summary>",
         '<summary>\n<p class="coll',
     ),

@@ -44,17 +44,17 @@ def _ask_before_code(app: Any, doctree: nodes.document, docname: str) -> None:
 
 def _name_folds(app: Any, doctree: nodes.document) -> None:
     """Have each folded part of a cell say what it holds."""
-    cells = doctree.findall(lambda node: node.get("nb_element") == "cell_code")
-    for index, cell in enumerate(cells):
+    boxes = doctree.findall(nodes.container)
+    cells = [box for box in boxes if box.get("nb_element") == "cell_code"]
+    for cell in cells:
         code = cell.children[0].astext()
+        kinds = [part.get("mime_type") for part in cell.findall(nodes.container)]
         if cell.get("hide_mode") == "output":
             what = "the output"
         elif code.startswith("# attention_lib."):
             what = "the library’s code"
-        elif index == 0 or code.startswith("# Set-up"):
+        elif cell is cells[0] or code.startswith("# Set-up"):
             what = "the set-up"
-        elif any(part.get("mime_type") == "image/png" for part in cell.children[-1]):
-            what = "the drawing code"
         else:
-            what = "code"
+            what = "the drawing code" if "image/png" in kinds else "code"
         cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"

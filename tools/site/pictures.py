@@ -15,7 +15,7 @@ IMAGE = re.compile(r'(?:<a\b[^>]*>)?(<img\b[^>]*?\bsrc="([^":]+)"[^>]*?>)(?:\s*<
 ALT = re.compile(r'\balt="([^"]*)"')
 VIEW_BOX = re.compile(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"')
 HEAD = re.compile(r"<svg\b[^>]*>\s*(<title.*?</title>)?", re.DOTALL)
-FILL = re.compile(r'fill="[^"]*"')
+KEPT = re.compile(r'\b(?:fill|font-size|text-anchor)="[^"]*"')
 NAMED = re.compile(r'(\bid="|url\(#)')
 POINT = 1.24  # pixels of a page to a point of a figure: letters as large as a caption's
 
@@ -59,8 +59,8 @@ def drawn(tag: str, source: Path) -> str:
     if not (box and head and label):
         raise ValueError(f"{source.name} is no drawing with a viewBox, or has no words")
     width, height = (round(scale * float(side)) for side in box.groups())
-    fill = found[0] if (found := FILL.search(head[0])) else ""
+    kept = " ".join([box[0], *KEPT.findall(head[0])])
     return (
-        f'<svg class="{kind}" role="img" aria-label="{label[1]}" {box[0]} '
-        f'width="{width}" height="{height}" {fill}>{text[head.end() :]}'
+        f'<svg class="{kind}" role="img" aria-label="{label[1]}" {kept} '
+        f'width="{width}" height="{height}">{text[head.end() :]}'
     )
