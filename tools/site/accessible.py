@@ -35,13 +35,7 @@ MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], 
         '<summary aria-label="Show the pages below">',
     ),
     # label-content-name-mismatch: what folds says what it holds (MyST-NB)
-    (
-        re.compile(
-            r'<summary aria-label="Toggle hidden content">(?=\s*<p class="coll)'
-        ),
-        "<summary>",
-        '<summary>\n<p class="coll',
-    ),
+    (re.compile(' aria-label="Toggle hidden content"'), "", 'class="collapsed'),
 )
 
 

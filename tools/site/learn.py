@@ -43,18 +43,15 @@ def _ask_before_code(app: Any, doctree: nodes.document, docname: str) -> None:
 
 
 def _name_folds(app: Any, doctree: nodes.document) -> None:
-    """Have each folded part of a cell say what it holds."""
-    boxes = doctree.findall(nodes.container)
-    cells = [box for box in boxes if box.get("nb_element") == "cell_code"]
+    """Have each folded part of a cell say what it holds; the first is the set-up."""
+    cells = [it for it in doctree.findall(nodes.container) if it.get("prompt_show")]
     for cell in cells:
-        code = cell.children[0].astext()
-        kinds = [part.get("mime_type") for part in cell.findall(nodes.container)]
-        if cell.get("hide_mode") == "output":
-            what = "the output"
-        elif code.startswith("# attention_lib."):
+        what = "the set-up" if cell is cells[0] else "code"
+        parts = cell.findall(nodes.container)
+        if any(part.get("mime_type") == "image/png" for part in parts):
+            what = "the drawing code"
+        elif cell.children[0].astext().startswith("# attention_lib."):
             what = "the library’s code"
-        elif cell is cells[0] or code.startswith("# Set-up"):
-            what = "the set-up"
-        else:
-            what = "the drawing code" if "image/png" in kinds else "code"
+        elif cell["hide_mode"] == "output":
+            what = "the output"
         cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"
