@@ -1,6 +1,7 @@
 () => {
-    // What a figure's letters are: their size on the screen, their contrast with what
-    // lies below, and faults: letters over each other, or beyond the figure's edge.
+    // How a figure reads: its letters' size on the screen, their contrast with what lies
+    // below, and that of its lines and bars with the paper; faults are letters over each
+    // other, or beyond the figure's edge.
     const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
     const over = (colour, opacity, ground) => {
         canvas.clearRect(0, 0, 1, 1);
@@ -43,17 +44,29 @@
         // A box is as high as the typeface; of slanted words it is no measure.
         const upright = words.map((e) => !/rotate\(-?(?!90)\d/.test(e.getAttribute("transform") ?? ""));
         const apart = (a, b) => a.right < b.left + 1 || b.right < a.left + 1
-            || a.bottom < b.top + a.height / 3 || b.bottom < a.top + a.height / 3;
+            || a.bottom < b.top + a.height / 2 || b.bottom < a.top + a.height / 2;
         const faults = words.flatMap((word, i) => boxes.flatMap((box, j) => (
             j < i && upright[i] && upright[j] && !apart(box, boxes[i])
                 ? [`${words[j].textContent} over ${word.textContent}`] : [])));
         boxes.forEach((box, i) => {
-            if (box.left < frame.left - 1 || box.right > frame.right + 1
-                || box.top < frame.top - 2 || box.bottom > frame.bottom + 2) {
+            const spare = 0.3 * told[i].size, across = box.height > box.width ? spare : 1;
+            const down = box.height > box.width ? 1 : spare;
+            if (box.left < frame.left - across || box.right > frame.right + across
+                || box.top < frame.top - down || box.bottom > frame.bottom + down) {
                 faults.push(`${words[i].textContent} is cut`);
             }
         });
+        // Lines and bars beside the paper; cells of a map may be as pale as it.
+        const series = [...svg.querySelectorAll("path[style*='--figure-']")]
+            .map((e) => getComputedStyle(e))
+            .filter((style) => style.fillOpacity === "1")
+            .map((style) => (style.stroke === "none" ? style.fill : style.stroke))
+            .filter((colour) => colour.startsWith("rgb"))
+            .map((colour) => contrast(over(colour, 1, paper), paper))
+            .filter((ratio) => ratio > 1);
         return {
+            filter: getComputedStyle(svg).filter,
+            series,
             name: svg.closest("figure")?.id ?? svg.getAttribute("aria-label"),
             smallest: Math.min(...told.map((each) => each.size)),
             palest: Math.min(...told.map((each) => each.contrast)),
