@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
@@ -25,7 +26,7 @@ WIDER = 1.18  # a letter of DejaVu Sans beside one of Source Sans 3, on average
 SVG = "{http://www.w3.org/2000/svg}"
 LEFT_OUT = {"metadata", "style"}
 NAMELESS = dict.fromkeys(["Creator", "Date", "Format", "Type"])
-STYLE = {
+STYLE: dict[Any, Any] = {
     "image.composite_image": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "the book",
@@ -53,7 +54,10 @@ def drawing(figure: Figure, names: Mapping[str, str]) -> str:
     with matplotlib.rc_context(STYLE), _prepared(figure, maps):
         figure.savefig(file, format="svg", transparent=True, metadata=NAMELESS)
     width, height = (side * 72 for side in figure.get_size_inches())
-    cells = {name: _cells(*each, height) for name, each in maps.items()}
+    cells = {
+        name: _cells(ax, image, height, 72 / figure.dpi)
+        for name, (ax, image) in maps.items()
+    }
     # It is matplotlib's own text, and names no other file.
     root = ElementTree.fromstring(file.getvalue())
     text = "".join(_written(child, cells) for child in root)
@@ -89,13 +93,13 @@ def _prepared(
             image.set_gid(gid)
 
 
-def _cells(ax: Axes, image: AxesImage, height: float) -> str:
+def _cells(ax: Axes, image: AxesImage, height: float, point: float) -> str:
     """Draws an image as cells, those of one colour as one path."""
     colours = image.to_rgba(np.ma.asarray(image.get_array()))
     rows, cols = colours.shape[:2]
     left, right, bottom, top = image.get_extent()
     corners = ax.transData.transform([(left, top), (right, bottom)])
-    (x, y), (end, foot) = corners * 72 / ax.get_figure(root=True).dpi
+    (x, y), (end, foot) = corners * point
     place = f"translate({x:.2f} {height - y:.2f})"
     place += f"scale({(end - x) / cols:.4f} {(y - foot) / rows:.4f})"
     paths: dict[str, str] = {}

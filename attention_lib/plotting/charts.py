@@ -91,7 +91,7 @@ def show_bars(
     width = 0.8 / len(bars)
     for index, (name, heights) in enumerate(bars.items()):
         places = np.arange(len(labels)) - 0.4 + width * (index + 0.5)
-        hatch = [None, "///", "...", "xxx"][index % 4]
+        hatch = [None, "///", "---", "xxx"][index % 4]
         ax.bar(
             places, as_array(heights), width, label=name, color=COLOURS[index],
             hatch=hatch, edgecolor=PAPER,
