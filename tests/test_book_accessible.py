@@ -25,6 +25,10 @@ CASES = {
         '<summary><span class="toctree-toggle">',
         '<summary aria-label="Show the pages below"><span class="toctree-toggle">',
     ),
+    "fold": (
+        '<summary aria-label="Toggle hidden content">\n<p class="collapsed">Show it',
+        '<summary>\n<p class="collapsed">Show it',
+    ),
     "our own": ("<summary>Hint</summary>", "<summary>Hint</summary>"),
 }
 VIEWPORT = '<meta name="viewport" content="">'

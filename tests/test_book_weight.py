@@ -13,19 +13,17 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from PIL import Image, ImageChops
 
 from tests.running import sample
 from tools.chapters import SITE, chapter_paths
-from tools.check.pages import loaded_addresses, parsed, target
-from tools.site.pictures import to_webp
+from tools.check.pages import loaded_addresses, target
 
 pytestmark = pytest.mark.usefixtures("site")
 CHAPTERS = [SITE / f"chapters/{path.stem}.html" for path in chapter_paths()]
 FIRST, NEXT = 400_000, 100_000
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg"}
-PICTURES = {".webp", ".png", ".svg", ".jpg"}
+PICTURES = {".png", ".svg", ".jpg"}
 SHIFT = sample("shift.js")
 
 
@@ -117,24 +115,3 @@ def test_chapters_do_not_jump(browser, width):
         for chapter in CHAPTERS[1:6:4]:
             page.goto(chapter.as_uri())
             assert page.evaluate(SHIFT) < 0.01
-
-
-def test_picture_says_its_size_and_waits():
-    for page in CHAPTERS:
-        images = parsed(page).select(".bd-article img")
-        waiting = [image for image in images if image.get("loading") == "lazy"]
-        assert waiting == images[1:]
-        for image in images:
-            assert image.get("width"), image
-            assert image.get("height"), image
-            assert not str(image["src"]).endswith(".png")
-
-
-@pytest.mark.parametrize("mode", ["P", "RGB", "RGBA"])
-def test_webp_has_the_same_pixels(tmp_path, mode):
-    picture = Image.linear_gradient("L").convert(mode)
-    picture.save(tmp_path / "a.png")
-    assert to_webp(tmp_path / "a.png", tmp_path / "a.webp") == (256, 256)
-    with Image.open(tmp_path / "a.webp") as made:
-        difference = ImageChops.difference(made, picture.convert(made.mode))
-        assert difference.getbbox() is None

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
 from attention_lib.masks import causal_mask
 from attention_lib.plotting import (
     BookFigure,
     show_bars,
+    show_cells,
     show_curves,
     show_masks,
     show_matrices,
@@ -47,6 +48,13 @@ def curves_figure(**options):
 def bars_figure():
     bars = {"before": [1.0, 2.0, 3.0], "after": [3.0, 2.0, 1.0]}
     return show_bars(bars, ["a", "b", 3], xlabel="word", ylabel="share")
+
+
+def luminance(colour):
+    """How light a colour is, as WCAG counts it."""
+    parts = np.array(colour)
+    curved = np.where(parts > 0.04045, ((parts + 0.055) / 1.055) ** 2.4, parts / 12.92)
+    return float(curved @ [0.2126, 0.7152, 0.0722])
 
 
 maps = pytest.mark.parametrize("show", [show_weights, show_masks])
@@ -160,11 +168,35 @@ def test_show_weights_writes_every_weight_but_zero():
     }
 
 
-def test_show_weights_writes_light_on_dark():
-    ax = show_weights(WEIGHTS, ROWS, COLUMNS).axes[0]
-    np.testing.assert_array_equal(ax.images[0].get_array(), WEIGHTS)
-    light = {text.get_text() for text in ax.texts if text.get_color() == "white"}
-    assert light == {"0.75", "0.50"}
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: show_weights(WEIGHTS, ROWS, COLUMNS),
+        lambda: show_matrices({"x": np.array([[-np.inf, -9.0], [0.0, 9.0]])}),
+        lambda: show_cells([{"x": np.array([[10, 62], [30, 52]])}], head_dim=2),
+    ],
+    ids=["weights", "matrices", "cells"],
+)
+def test_numbers_can_be_read_on_their_cells(draw):
+    ax = draw().axes[0]
+    colours = ax.images[0].to_rgba(ax.images[0].get_array())
+    assert ax.texts
+    for text in ax.texts:
+        col, row = text.get_position()
+        *colour, share = colours[int(row), int(col)]
+        ground = 1 - share * (1 - np.array(colour))
+        ratio = (luminance(ground) + 0.05) / (
+            luminance(to_rgb(text.get_color())) + 0.05
+        )
+        assert ratio >= 4.5
+
+
+@pytest.mark.parametrize(("columns", "word"), [(3, "0.75"), (8, ".75")])
+def test_narrow_cells_have_shorter_numbers(columns, word):
+    array = np.full((1, columns), 0.75)
+    maps = {"a": array, "b": array}
+    ax = show_weights(maps, ["query"], ["key"] * columns).axes[0]
+    assert {text.get_text() for text in ax.texts} == {word}
 
 
 @pytest.mark.parametrize(("size", "written"), [(8, True), (9, False)])
@@ -175,8 +207,8 @@ def test_show_weights_leaves_numbers_out_of_a_large_map(size, written):
 
 def test_show_masks_has_one_colour_each_for_true_and_false():
     image = show_masks(causal_mask(2, 3), ROWS, COLUMNS).axes[0].images[0]
-    seen, hidden = (to_hex(image.cmap(image.norm(value))) for value in (1, 0))
-    assert (seen, hidden) == ("#0072b2", "#f1f3f6")
+    seen, hidden = (to_hex(image.cmap(image.norm(value)), True) for value in (1, 0))
+    assert (seen, hidden) == ("#0072b2ff", "#8a91a026")
 
 
 def test_show_matrices_titles_say_name_and_shape():
@@ -207,9 +239,13 @@ def test_show_matrices_puts_words_where_asked():
 
 
 def test_show_matrices_zero_is_the_middle_colour():
-    ax = show_matrices({"x": np.array([[1.0, -4.0]])}).axes[0]
-    low, high = ax.images[0].get_clim()
-    assert -low == high > 4
+    image = show_matrices({"x": np.array([[1.0, -4.0]])}).axes[0].images[0]
+    assert image.get_clim() == (-4, 4)
+    assert [image.cmap(place)[3] > 0 for place in (0.0, 0.5, 1.0)] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_show_matrices_draws_minus_infinity():
@@ -221,7 +257,7 @@ def test_show_matrices_draws_minus_infinity():
 
 def test_show_matrices_colours_are_strong_without_numbers():
     large, small = show_matrices({"a": np.ones((9, 9)), "b": np.ones((2, 2))}).axes
-    assert large.images[0].get_clim()[1] < small.images[0].get_clim()[1]
+    assert large.images[0].cmap(1.0)[3] > small.images[0].cmap(1.0)[3]
     assert not large.texts
 
 

@@ -62,7 +62,7 @@ def test_contents_of_bars():
 def test_contents_of_a_map():
     told = drawn(show_weights(np.eye(2), ["one", "two"], ["one", "two"]))
     assert told["images"][0]["rows"] == ["1.000 0.000", "0.000 1.000"]
-    look = ["#ffffff 8.5", "0°"]
+    look = ["#1f2430 11.0", "0°"]
     assert told["texts"] == [
         ["1.00", "0.000 0.000", *look],
         ["1.00", "1.000 1.000", *look],

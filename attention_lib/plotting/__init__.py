@@ -1,8 +1,8 @@
 """The book's figures: weights, masks, matrices and cells, curves and bars.
 
 Every function gives a ``BookFigure``, which notebooks show as the last line of a cell.
-Figures stand on a light ground of their own, so they read the same in a light and in a
-dark page. Arrays may come from NumPy or torch, from any device.
+A notebook shows a picture on a light ground; the site shows the same figure as a drawing
+in the page's own colours. Arrays may come from NumPy or torch, from any device.
 """
 
 from attention_lib.plotting._figure import BookFigure

@@ -86,7 +86,7 @@ def _image(image: AxesImage) -> dict[str, Any]:
     colours = image.get_cmap()(np.linspace(0, 1, 5))  # names differ between versions
     array = np.ma.filled(np.ma.asarray(image.get_array()).astype(float), np.nan)
     return {
-        "colours": " ".join(map(to_hex, colours)),
+        "colours": " ".join(to_hex(colour, True) for colour in colours),
         "range": _numbers(image.get_clim()),
         "rows": [_numbers(row, like=array) for row in array],
     }

@@ -8,36 +8,65 @@ import matplotlib
 import numpy as np
 from matplotlib import ft2font
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, LinearSegmentedColormap, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from attention_lib.plotting._contents import contents
+from attention_lib.plotting._drawing import drawing
 
-WIDTH = 5.6  # inches: a phone shows it at two thirds, and its words can be read
+WIDTH = 5.6  # inches
+# Points. A phone shows a figure 343 pixels wide, and letters of this size 11 pixels.
+SIZE = 11
 DPI = 160
-INK, SOFT = "#1f2430", "#8a91a0"
-# Colours that differ for every kind of colour vision (Okabe and Ito), darkest first.
-COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"]
+INK, SOFT, PALE, PAPER = "#1f2430", "#8a91a0", "#e6e8ec", "#ffffff"
+# Blue, vermilion, green, mauve, grey, gold: told apart by every kind of colour vision
+# with the dashes, and each at least 3:1 on white.
+COLOURS = ["#0072b2", "#d55e00", "#00875f", "#b35a8c", "#5f6670", "#a87000"]
+# Of maps: a weight, a positive number, a negative one. How opaque says how much.
+MAP, PLUS, MINUS = "#08519c", "#542788", "#b35806"
+# How opaque a cell may be at most behind its number, so that the number reads.
+BEHIND_NUMBERS = 0.55
+# Names in the style sheet of the site, which gives others by night.
+NAMES = {INK: "--book-ink", "#000000": "--book-ink", SOFT: "--book-soft"}
+NAMES |= {PALE: "--book-rule", PAPER: "--book-paper", MAP: "--figure-map"}
+NAMES |= {PLUS: "--figure-plus", MINUS: "--figure-minus"}
+NAMES |= {colour: f"--figure-{n}" for n, colour in enumerate(COLOURS, start=1)}
 DASHES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1))]
 STYLE: dict[Any, Any] = {
     "axes.edgecolor": SOFT,
     "axes.labelcolor": INK,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 11,
-    "figure.facecolor": "#ffffff",
+    "axes.titlesize": SIZE,
+    "figure.facecolor": PAPER,
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.h_pad": 0.06,
+    "figure.constrained_layout.w_pad": 0.06,
     "font.family": "DejaVu Sans",
-    "font.size": 10.5,
+    "font.size": SIZE,
     "text.color": INK,
     "xtick.color": INK,
+    "xtick.labelsize": SIZE,
     "ytick.color": INK,
+    "ytick.labelsize": SIZE,
+    "legend.fontsize": SIZE,
 }
+
+
+styled = matplotlib.rc_context(STYLE)  # decorates a function that makes a figure
 
 
 class BookFigure(Figure):
     """A figure that draws the same bytes on every run, at the width of the page."""
+
+    def draw(self, renderer: Any) -> None:
+        """Draws the figure; smaller letters than a phone can show become larger."""
+        for text in self.findobj(Text):
+            text.set_fontsize(max(text.get_fontsize(), SIZE))
+        super().draw(renderer)
 
     def png(self) -> bytes:
         """Draws the figure."""
@@ -54,6 +83,9 @@ class BookFigure(Figure):
         info.add_text("Drawn by", f"matplotlib {matplotlib.__version__}, {letters}")
         with contextlib.suppress(TypeError, ValueError):  # a reader's own additions
             info.add_itxt("Contents", contents(self), zip=True)
+        # The site shows this instead of the pixels.
+        with contextlib.suppress(ValueError), matplotlib.rc_context(STYLE):
+            info.add_itxt("Drawing", drawing(self, NAMES), zip=True)
         palette.save(packed, format="png", optimize=True, pnginfo=info)
         return packed.getvalue()
 
@@ -74,32 +106,26 @@ def as_array(array: Any) -> np.ndarray:
     return np.asarray(array.float() if "bfloat16" in str(array.dtype) else array)
 
 
+def shades(*ends: tuple[float, str, float]) -> Colormap:
+    """A colour map through places from 0 to 1, each of a colour and an opacity."""
+    colours = [(place, to_rgba(colour, opacity)) for place, colour, opacity in ends]
+    return LinearSegmentedColormap.from_list("", colours, N=257)
+
+
 def write_numbers(
-    ax: Axes,
-    array: np.ndarray,
-    *,
-    dark: np.ndarray,
-    decimals: int,
-    zeros: bool = True,
+    ax: Axes, array: np.ndarray, *, decimals: int, zeros: bool = True, wide: bool = True
 ) -> None:
-    if not has_numbers(array):
-        return
+    """Writes each cell's number; in narrow cells without the 0 before the point."""
     if np.array_equal(array, np.round(array)) and zeros:
         decimals = 0
     for (row, col), number in np.ndenumerate(array):
         if not zeros and abs(number) < 1e-9:
             continue
         shown = round(float(number), decimals) + 0.0  # turns -0.0 into 0.0
-        color = "white" if dark[row, col] else INK
-        ax.text(
-            col,
-            row,
-            f"{shown:.{decimals}f}",
-            ha="center",
-            va="center",
-            size=8.5,
-            c=color,
-        )
+        word = f"{shown:.{decimals}f}"
+        if not wide:
+            word = f"{shown:.{decimals - (abs(shown) >= 1)}f}".replace("0.", ".", 1)
+        ax.text(col, row, word, ha="center", va="center", c=INK)
 
 
 def has_numbers(array: np.ndarray) -> bool:

@@ -3,21 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import ListedColormap, to_rgba
 
 from attention_lib.plotting._figure import (
     COLOURS,
     INK,
-    STYLE,
+    PAPER,
     WIDTH,
     BookFigure,
     as_array,
+    styled,
 )
 
+SHARES = (0.2, 0.45)  # how opaque cells of even and odd heads are: their numbers read
 
+
+@styled
 def show_cells(lines: Sequence[Mapping[str, Any]], *, head_dim: int) -> BookFigure:
     """Draws arrays of numbered cells; colour tells the token, and shade the head.
 
@@ -37,43 +40,43 @@ def show_cells(lines: Sequence[Mapping[str, Any]], *, head_dim: int) -> BookFigu
         0.42, *((WIDTH - gap) / col for gap, col in zip(gaps, cols, strict=True))
     )
     height = sum(0.5 + cell * row for row in rows)
-    with matplotlib.rc_context(STYLE):
-        figure = BookFigure(figsize=(WIDTH, height))
-        figure.set_layout_engine("none")
-        top = height
-        for line, row, col in zip(arrays, rows, cols, strict=True):
-            top -= 0.4
-            gap = (WIDTH - cell * col) / (len(line) + 1)
-            left = gap
-            for name, cells in line.items():
-                wide, high = cell * cells.shape[1], cell * cells.shape[0]
-                ax = figure.add_axes(
-                    (left / WIDTH, (top - high) / height, wide / WIDTH, high / height)
-                )
-                _draw(ax, cells, head_dim)
-                ax.set_title(name, size=10.5)
-                left += wide + gap
-            top -= cell * row + 0.1
+    figure = BookFigure(figsize=(WIDTH, height))
+    figure.set_layout_engine("none")
+    top = height
+    for line, row, col in zip(arrays, rows, cols, strict=True):
+        top -= 0.4
+        gap = (WIDTH - cell * col) / (len(line) + 1)
+        left = gap
+        for name, cells in line.items():
+            wide, high = cell * cells.shape[1], cell * cells.shape[0]
+            ax = figure.add_axes(
+                (left / WIDTH, (top - high) / height, wide / WIDTH, high / height)
+            )
+            _draw(ax, cells, head_dim)
+            ax.set_title(name)
+            left += wide + gap
+        top -= cell * row + 0.1
     return figure
 
 
 def _draw(ax: Axes, cells: np.ndarray, head_dim: int) -> None:
+    looks = [[_look(int(number), head_dim) for number in row] for row in cells]
+    pairs = [to_rgba(colour, share) for colour in COLOURS for share in SHARES]
     ax.imshow(
-        [[_colour(int(n), head_dim) for n in row] for row in cells], aspect="auto"
+        looks, cmap=ListedColormap(pairs), vmin=0, vmax=len(pairs) - 1, aspect="auto"
     )
     for (row, col), number in np.ndenumerate(cells):
-        ax.text(col, row, f"{number}", ha="center", va="center", size=9, c=INK)
+        ax.text(col, row, f"{number}", ha="center", va="center", c=INK)
     ax.set_xticks(np.arange(cells.shape[1] + 1) - 0.5, [])
     ax.set_yticks(np.arange(cells.shape[0] + 1) - 0.5, [])
-    ax.grid(color="white", linewidth=1.5)
+    ax.grid(color=PAPER, linewidth=1.5)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 
 
-def _colour(number: int, head_dim: int) -> np.ndarray:
-    """Mixes a token's colour with white: little for odd heads, much for even ones."""
+def _look(number: int, head_dim: int) -> int:
+    """Gives the colour of a cell, by its place among all colours and opacities."""
     token, feature = divmod(number, 10)
     if not 1 <= token <= len(COLOURS):
         raise ValueError(f"tokens 1 to {len(COLOURS)} have a colour; got cell {number}")
-    strength = 0.55 if feature // head_dim % 2 else 0.25
-    return 1 - strength * (1 - np.array(to_rgb(COLOURS[token - 1])))
+    return 2 * (token - 1) + feature // head_dim % 2

@@ -3,20 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from attention_lib.plotting._figure import (
     COLOURS,
     DASHES,
-    STYLE,
+    PALE,
+    PAPER,
     WIDTH,
     BookFigure,
     as_array,
+    styled,
 )
 
 
+@styled
 def show_curves(
     x: Any,
     curves: Mapping[str, Any],
@@ -57,14 +60,18 @@ def show_curves(
         ax.set_xticks(x, [f"{value:g}" for value in x])
     if log_y:
         ax.set_yscale("log")
+        # Words: letters of a formula would keep the places of another typeface.
+        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        ax.yaxis.set_minor_formatter(NullFormatter())
     elif min(float(as_array(y).min()) for y in curves.values()) >= 0:
         ax.set_ylim(bottom=0)  # heights can be compared by eye
     ax.set(xlabel=xlabel, ylabel=ylabel)
-    ax.grid(axis="y", color="#e6e8ec")
+    ax.grid(axis="y", color=PALE)
     _legend_above(ax, list(curves))
     return figure
 
 
+@styled
 def show_bars(
     bars: Mapping[str, Any], labels: Sequence[Any], *, xlabel: str, ylabel: str
 ) -> BookFigure:
@@ -84,14 +91,14 @@ def show_bars(
     width = 0.8 / len(bars)
     for index, (name, heights) in enumerate(bars.items()):
         places = np.arange(len(labels)) - 0.4 + width * (index + 0.5)
-        hatch = [None, "///", "...", "xxx"][index % 4]
+        hatch = [None, "///", "---", "xxx"][index % 4]
         ax.bar(
             places, as_array(heights), width, label=name, color=COLOURS[index],
-            hatch=hatch, edgecolor="white",
+            hatch=hatch, edgecolor=PAPER,
         )  # fmt: skip
     words = [str(label) for label in labels]
     ax.set_xticks(np.arange(len(words)), words)
-    if max(map(len, words)) * len(words) > 60:  # they would run into each other
+    if max(map(len, words)) * len(words) > 56:  # they would run into each other
         ax.tick_params(axis="x", labelrotation=45)
         for word in ax.get_xticklabels():
             word.set(ha="right", rotation_mode="anchor")
@@ -109,13 +116,12 @@ def _check_few(series: Mapping[str, Any]) -> None:
 
 
 def _one_axes() -> tuple[BookFigure, Axes]:
-    with matplotlib.rc_context(STYLE):
-        figure = BookFigure(figsize=(WIDTH, 3.2))
-        return figure, figure.subplots()
+    figure = BookFigure(figsize=(WIDTH, 3.4))
+    return figure, figure.subplots()
 
 
 def _legend_above(ax: Axes, names: Sequence[str]) -> None:
     """Names the series above the axes, where no curve and no bar can stand."""
-    fit = 66 // (max(map(len, names)) + 8)  # the handle is as wide as eight letters
+    fit = 62 // (max(map(len, names)) + 8)  # the handle is as wide as eight letters
     columns = max(1, min(len(names), fit))
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns)

@@ -3,21 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, to_rgba
 
 from attention_lib.plotting._figure import (
+    BEHIND_NUMBERS,
     COLOURS,
-    STYLE,
+    MAP,
+    PAPER,
+    SOFT,
     WIDTH,
     BookFigure,
     as_array,
+    has_numbers,
+    shades,
+    styled,
     write_numbers,
 )
 
 
+@styled
 def show_weights(
     weights: Any,
     queries: Sequence[str],
@@ -45,17 +51,23 @@ def show_weights(
     """
     maps = _panels(weights, title)
     top = max(float(array.max()) for array in maps.values())
-    figure, axes = _row_of_axes(maps)
+    keys = queries if keys is None else keys
+    figure, axes, cell = _row_of_axes(maps, keys)
     for ax, (name, array) in zip(axes, maps.items(), strict=True):
-        ax.imshow(array, cmap="Blues", vmin=0, vmax=top or 1)
-        _words(ax, array, queries, queries if keys is None else keys)
-        if len(maps) * array.shape[1] <= 16:  # else the numbers would overlap
-            write_numbers(ax, array, dark=array > 0.6 * top, decimals=2, zeros=False)
+        # Narrower cells, and maps of more cells than one reads, have no numbers.
+        numbers = has_numbers(array) and cell > 0.26
+        most = BEHIND_NUMBERS if numbers else 1.0
+        blue = shades((0.0, MAP, 0.0), (1.0, MAP, most))
+        ax.imshow(array, cmap=blue, vmin=0, vmax=top or 1)
+        _words(ax, array, queries, keys, cell)
+        if numbers:
+            write_numbers(ax, array, decimals=2, zeros=False, wide=cell > 0.4)
         ax.set(title=name, xlabel=columns, ylabel=rows)
     _label_first_only(axes)
     return figure
 
 
+@styled
 def show_masks(
     masks: Any,
     queries: Sequence[str],
@@ -83,10 +95,12 @@ def show_masks(
     for name, array in maps.items():
         if array.dtype != bool:
             raise TypeError(f"{name or 'the mask'} must be boolean; got {array.dtype}")
-    figure, axes = _row_of_axes(maps)
+    keys = queries if keys is None else keys
+    figure, axes, cell = _row_of_axes(maps, keys)
     for ax, (name, array) in zip(axes, maps.items(), strict=True):
-        ax.imshow(array, cmap=ListedColormap(["#f1f3f6", COLOURS[0]]), vmin=0, vmax=1)
-        _words(ax, array, queries, queries if keys is None else keys)
+        both = ListedColormap([to_rgba(SOFT, 0.15), to_rgba(COLOURS[0])])
+        ax.imshow(array, cmap=both, vmin=0, vmax=1)
+        _words(ax, array, queries, keys, cell)
         ax.set(title=name, xlabel=columns, ylabel=rows)
     _label_first_only(axes)
     return figure
@@ -103,13 +117,25 @@ def _panels(arrays: Any, title: str) -> dict[str, np.ndarray]:
     return panels
 
 
-def _row_of_axes(maps: Mapping[str, np.ndarray]) -> tuple[BookFigure, list[Axes]]:
+def _row_of_axes(
+    maps: Mapping[str, np.ndarray], keys: Sequence[str]
+) -> tuple[BookFigure, list[Axes], float]:
     rows, cols = next(iter(maps.values())).shape
     # Several maps share the page's width, of which the words take an inch.
     cell = min((WIDTH - 1.0) / (len(maps) * (cols + 0.3)), 0.55)
-    with matplotlib.rc_context(STYLE):
-        figure = BookFigure(figsize=(WIDTH, cell * rows + 1.3))
-        return figure, list(figure.subplots(1, len(maps), squeeze=False)[0])
+    words = 0.15 + 0.075 * _longest(keys) if _are_slanted(keys, cell) else 0.25
+    titles = 0.3 if any(maps) else 0.05
+    figure = BookFigure(figsize=(WIDTH, titles + cell * rows + words + 0.35))
+    axes = figure.subplots(1, len(maps), squeeze=False)[0]
+    return figure, list(axes), cell
+
+
+def _longest(words: Sequence[str]) -> int:
+    return max((len(str(word)) for word in words), default=0)
+
+
+def _are_slanted(words: Sequence[str], cell: float) -> bool:
+    return _longest(words) > 10 * cell  # a letter is about a tenth of an inch wide
 
 
 def _label_first_only(axes: list[Axes]) -> None:
@@ -119,21 +145,26 @@ def _label_first_only(axes: list[Axes]) -> None:
 
 
 def _words(
-    ax: Axes, array: np.ndarray, queries: Sequence[str], keys: Sequence[str]
+    ax: Axes,
+    array: np.ndarray,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    cell: float,
 ) -> None:
     if (len(queries), len(keys)) != array.shape:
         raise ValueError(
             f"{len(queries)} queries and {len(keys)} keys do not name the rows and "
             f"columns of {array.shape}"
         )
-    ax.set_xticks(
-        range(len(keys)), keys, rotation=45, ha="right", rotation_mode="anchor"
-    )
+    ax.set_xticks(range(len(keys)), keys)
+    if _are_slanted(keys, cell):
+        for word in ax.get_xticklabels():
+            word.set(rotation=45, ha="right", rotation_mode="anchor")
     ax.set_yticks(range(len(queries)), queries)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     # White lines between the cells, so that a row can be followed with the eye.
     ax.set_xticks(np.arange(len(keys) + 1) - 0.5, minor=True)
     ax.set_yticks(np.arange(len(queries) + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color="white", linewidth=1.5)
+    ax.grid(which="minor", color=PAPER, linewidth=1.5)
     ax.tick_params(which="minor", length=0)

@@ -3,19 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 
 from attention_lib.plotting._figure import (
-    STYLE,
+    BEHIND_NUMBERS,
+    MINUS,
+    PLUS,
     WIDTH,
     BookFigure,
     as_array,
     has_numbers,
+    shades,
+    styled,
     write_numbers,
 )
 
 
+@styled
 def show_matrices(
     matrices: Mapping[str, Any],
     *,
@@ -37,15 +41,15 @@ def show_matrices(
         for line in lines
     )
     cell = min(cell, 0.55)  # inches, the same for all, so that shapes compare by eye
+    around = 0.75 if words else 0.5  # the name above, and words below
     heights = [
-        0.75 + cell * max(arrays[name].shape[0] for name in line) for line in lines
+        around + cell * max(arrays[name].shape[0] for name in line) for line in lines
     ]
-    with matplotlib.rc_context(STYLE):
-        figure = BookFigure(figsize=(WIDTH, sum(heights)))
-        figure.set_layout_engine("none")
-        for index, line in enumerate(lines):
-            chosen = {name: arrays[name] for name in line}
-            _draw_line(figure, chosen, sum(heights[:index]) + 0.4, cell, words or {})
+    figure = BookFigure(figsize=(WIDTH, sum(heights)))
+    figure.set_layout_engine("none")
+    for index, line in enumerate(lines):
+        chosen = {name: arrays[name] for name in line}
+        _draw_line(figure, chosen, sum(heights[:index]) + 0.32, cell, words or {})
     return figure
 
 
@@ -70,11 +74,14 @@ def _draw_line(
         left += cell * cols + free / len(arrays)
         span = float(np.abs(array[np.isfinite(array)]).max(initial=1e-12))
         # Pale behind numbers, so that they read; strong where colour is all there is.
-        limit = span * (2.2 if has_numbers(array) else 1.1)
-        ax.imshow(array, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
-        write_numbers(ax, array, dark=np.zeros(array.shape, bool), decimals=2)
-        ax.set_title(f"{name}  ({rows} × {cols})", size=10.5)
-        ax.tick_params(length=0, labelsize=9)
+        most = 0.8 * BEHIND_NUMBERS if has_numbers(array) else 1.0
+        below = (0.0, MINUS, most), (0.5, MINUS, 0.0)
+        both = shades(*below, (0.5, PLUS, 0.0), (1.0, PLUS, most))
+        ax.imshow(array, cmap=both, vmin=-span, vmax=span, aspect="auto")
+        if has_numbers(array):
+            write_numbers(ax, array, decimals=2)
+        ax.set_title(f"{name}  ({rows} × {cols})")
+        ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         row_words, column_words = words.get(name, ([], []))
         ax.set_yticks(range(len(row_words)), row_words)

@@ -80,8 +80,8 @@ def links(page: Path) -> Iterator[str]:
 
 def contents(page: Path) -> Iterator[str]:
     """Complain about pictures without words, and of errors in a cell's output."""
-    for image in parsed(page).find_all("img"):
-        text = str(image.get("alt") or "").strip()
+    for image in parsed(page).select("img, svg[role=img]"):
+        text = str(image.get("alt") or image.get("aria-label") or "").strip()
         # MyST-NB gives a figure its file's path when the cell names no text.
         if not text or text.endswith((".png", ".svg")):
             yield f"{image.get('src')} has no alternative text (mystnb: image: alt:)"

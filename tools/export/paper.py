@@ -93,7 +93,7 @@ def _page(site: Path, name: str, part: str, known: list[str]) -> Page:
     samples = [it.get_text() for it in plain]
     for code in (it for it in plain if it.get_text().count("\n") > LONG):
         code["class"] = "long"
-    for tag in body.find_all(id=True):
+    for tag in body.select("[id]:not(svg *)"):
         tag["id"] = anchor(name, str(tag["id"]))
     body["id"] = anchor(name)
     _lead_inside(body, name, known)

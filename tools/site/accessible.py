@@ -34,6 +34,8 @@ MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], 
         '<summary aria-label="Show the pages below">',
         '<summary aria-label="Show the pages below">',
     ),
+    # label-content-name-mismatch: what folds says what it holds (MyST-NB)
+    (re.compile(' aria-label="Toggle hidden content"'), "", 'class="collapsed'),
 )
 
 

@@ -1,4 +1,4 @@
-"""What makes a page answer its reader: quizzes, predictions, and progress."""
+"""What makes a page answer its reader: quizzes, predictions, folds, and progress."""
 
 from typing import Any
 
@@ -13,6 +13,7 @@ def setup(app: Any) -> None:
     app.add_directive("quiz", Quiz)
     app.add_css_file("learn.css")
     app.add_js_file("learn.js", loading_method="defer")
+    app.connect("doctree-read", _name_folds)
     # After MyST-NB has folded the code, which it knows by its place.
     app.connect("doctree-resolved", _ask_before_code)
 
@@ -39,3 +40,18 @@ def _ask_before_code(app: Any, doctree: nodes.document, docname: str) -> None:
     for cell in list(doctree.findall(nodes.container)):
         if "tag_predict" in cell["classes"] and len(cell.children) > 1:
             cell.children.append(cell.children.pop(0))
+
+
+def _name_folds(app: Any, doctree: nodes.document) -> None:
+    """Have each folded part of a cell say what it holds; the first is the set-up."""
+    cells = [it for it in doctree.findall(nodes.container) if it.get("prompt_show")]
+    for cell in cells:
+        what = "the set-up" if cell is cells[0] else "code"
+        parts = cell.findall(nodes.container)
+        if any(part.get("mime_type") == "image/png" for part in parts):
+            what = "the drawing code"
+        elif cell.children[0].astext().startswith("# attention_lib."):
+            what = "the library’s code"
+        elif cell["hide_mode"] == "output":
+            what = "the output"
+        cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"

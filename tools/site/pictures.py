@@ -1,7 +1,7 @@
-"""Pictures as WebP of known size, which wait until the reader comes near.
+"""Figures as drawings inside the page: its typeface, its colours by day and by night.
 
-A picture keeps its source (a notebook's PNG); the site shows the same pixels as
-lossless WebP, without the list of what is drawn that a record carries in its picture.
+A record's picture carries the drawing that `attention_lib.plotting` made of it; a
+diagram's file is one. Other pictures stay as they are, and say their size.
 """
 
 import re
@@ -10,63 +10,46 @@ from typing import Any
 
 from PIL import Image
 
-IMAGE = re.compile(r'<img\b[^>]*?\bsrc="([^":]+)"[^>]*?>')
-VIEW_BOX = re.compile(r'<svg\b[^>]*\bviewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"')
+# A figure of set width is a link to its file, of which a drawing has no need.
+IMAGE = re.compile(r'(?:<a\b[^>]*>)?(<img\b[^>]*?\bsrc="([^":]+)"[^>]*?>)(?:\s*</a>)?')
+HEAD = re.compile(r"<svg\b[^>]*>(?:\s*<title.*?</title>)?", re.DOTALL)
+KEPT = re.compile(r'\b(?:fill|font-size|text-anchor|viewBox)="[^"]*"')
+SIDES = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+POINT = 1.24  # pixels of a page to a point of a figure: letters as large as a caption's
 
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    app.connect("html-page-context", _lighten)
+    app.connect("html-page-context", _draw)
 
 
-def _lighten(
-    app: Any, pagename: str, template: str, context: dict[str, Any], doctree: Any
-) -> None:
+def _draw(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
     """Rewrite the tags of a page's pictures."""
     sources = {name: source for source, name in app.builder.images.items()}
-    folder = Path(app.outdir) / app.builder.imagedir
-    count = 0
 
     def replace(match: re.Match[str]) -> str:
-        nonlocal count
-        path = Path(match[1])
-        source = sources.get(path.name)
-        if path.parent.name != app.builder.imagedir or source is None:
-            return match[0]
-        count += 1
-        file = Path(app.srcdir) / source
-        return lighter(match[0], match[1], file, folder, lazy=count > 1)
+        source = sources.get(Path(match[2]).name, "")
+        return drawn(match[0], Path(app.srcdir, source)) if source else match[0]
 
     if isinstance(context.get("body"), str):
         context["body"] = IMAGE.sub(replace, context["body"])
 
 
-def lighter(tag: str, address: str, source: Path, folder: Path, lazy: bool) -> str:
-    """Return an image's tag with its size, and a lighter picture put into a folder."""
-    size: tuple[float, float] | None = None
-    if source.suffix == ".png":
-        name = f"{Path(address).stem}.webp"
-        size = to_webp(source, folder / name)
-        tag = tag.replace(address, address.removesuffix(Path(address).name) + name)
-    elif source.suffix == ".svg":
-        found = VIEW_BOX.search(source.read_text(encoding="utf-8"))
-        size = (float(found[1]), float(found[2])) if found else None
-    added = ' decoding="async"'
-    if lazy and "loading=" not in tag:
-        added += ' loading="lazy"'
-    if size and " width=" not in tag and "height" not in tag:
-        added += f' width="{round(size[0])}" height="{round(size[1])}"'
-    return re.sub(r"\s*/?>$", f"{added} />", tag)
-
-
-def to_webp(source: Path, target: Path) -> tuple[int, int]:
-    """Write a picture as WebP with the same pixels; return its width and height."""
-    with Image.open(source) as picture:
-        size = picture.size
-        current = target.is_file() and target.stat().st_mtime > source.stat().st_mtime
-        if not current:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            clear = "transparency" in picture.info or picture.mode in {"RGBA", "LA"}
-            pixels = picture.convert("RGBA" if clear else "RGB")
-            pixels.save(target, "WEBP", lossless=True, exact=True, quality=100)
-    return size
+def drawn(tag: str, source: Path) -> str:
+    """Return the drawing in a picture's file, or else the picture's tag and size."""
+    if source.suffix == ".svg":
+        kind, scale, text = "diagram", 1.0, source.read_text(encoding="utf-8")
+    else:
+        with Image.open(source) as picture:
+            width, height = picture.size
+        kind, scale, text = "drawing", POINT, str(picture.info.get("Drawing", ""))
+    if not (head := HEAD.search(text)):
+        size = f'<img loading="lazy" width="{width}" height="{height}"'
+        return tag.replace("<img", size, 1)
+    look, alt = " ".join(KEPT.findall(head[0])), re.search(r'\balt="[^"]*"', tag)
+    across, down = (round(scale * float(n)) for n in SIDES.findall(look)[0])
+    label = alt[0].replace("alt", "aria-label", 1) if alt else ""
+    return (
+        f'<svg class="{kind}" role="img" {label} width="{across}" height="{down}" '
+        f"{look}>{text[head.end() :]}"
+    )
