@@ -27,6 +27,12 @@ def solution(text, **names):
     return edited
 
 
+def silent_at(place, otherwise):
+    """A finder that says nothing of one of the functions that it is asked about."""
+    asked = iter(range(16))
+    return lambda function, x: None if next(asked) == place else otherwise
+
+
 def as_numbers(right):
     """One number, as each kind that a reader may give."""
     kinds = [int, float, np.int64, np.float32, np.float64, np.array, torch.tensor]
