@@ -135,8 +135,8 @@ def for_padding_only(mask):
     return mask[:, None] if mask.ndim == 3 and mask.shape[1] == 1 else mask
 
 
-def pruned(found, w_o, keep):
-    return merge_heads(found * torch.tensor(keep)[:, None, None]) @ w_o
+def pruned(found, w_o, keep, join=merge_heads):
+    return join(found * torch.tensor(keep)[:, None, None]) @ w_o
 
 
 def windows(length, widths, of=sliding_window_mask):
@@ -202,10 +202,7 @@ MISTAKES = {
         (layer(join=view_back), "right; but on the way back, tokens and heads"),
         (layer(by="input"), "The heads are right; but the scale"),
         (layer(by=1), "The scores are not scaled"),
-        (
-            lambda *x: layer(by="inner" if len(x[4]) > 6 else None)(*x),
-            "For wider ones: T",
-        ),
+        (lambda *x: layer(by=(None, "inner")[len(x[4]) > 6])(*x), "For wider ones: T"),
         (one_wide_head, "one wide head, not several"),
         (layer(mixed=False), "what mixes it?"),
         (layer(swapped=True), "Queries and keys have changed"),
@@ -218,19 +215,13 @@ MISTAKES = {
         (lambda f, w, keep: pruned(f, w, keep) / 3, "This averages"),
         (lambda f, w, keep: pruned(f, w, keep) / sum(keep), "This averages"),
         (lambda f, w, keep: pruned(f, torch.eye(12), keep), "side by side: what"),
-        (
-            lambda f, w, keep: view_back(f[:, keep]) @ w[: 4 * sum(keep)],
-            "which axes chang",
-        ),
+        (lambda f, w, keep: pruned(f, w, keep, view_back), "which axes change"),
         (lambda f, w, keep: f[:, torch.tensor(keep)].sum(1), "has its own block"),
         (lambda f, w, keep: pruned(f, w, [True, False, True]), "With one kept: "),
         (lambda f, w, keep: merge_heads(f[:, keep]) @ w[: 4 * sum(keep)], "content"),
         (lambda f, w, keep: merge_heads(f[:, keep]) @ w, "Your code raised Runtime"),
         (lambda f, w, keep: (pruned(f, w, keep), keep), "returns 2 things"),
-        (
-            lambda f, w, keep: f if all(keep) else pruned(f, w, keep),
-            "With all kept: The",
-        ),
+        (lambda f, w, keep: f if all(keep) else pruned(f, w, keep), "With all kept: "),
         (lambda f, w, keep: pruned(f.mul_(2), w / 2, keep), "changes its input"),
     ],
     "head_windows": [
