@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from attention_lib.backends import KINDS
 from attention_lib.block import FeedForward, TinyBlock, layer_norm
-from attention_lib.masks import causal_mask, padding_mask
-from attention_lib.multi_head import copy_weights
+from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.tensors import assert_leaves_alone, assert_same, values_and_gradients
 
@@ -129,13 +127,8 @@ def test_feed_forward_equals_bare_matrices():
 
 
 def test_feed_forward_is_four_times_as_wide_within():
-    shapes = {name: tuple(p.shape) for name, p in FeedForward(6).named_parameters()}
-    assert shapes == {
-        "up_proj.weight": (24, 6),
-        "up_proj.bias": (24,),
-        "down_proj.weight": (6, 24),
-        "down_proj.bias": (6,),
-    }
+    shapes = [tuple(parameter.shape) for parameter in FeedForward(6).parameters()]
+    assert shapes == [(24, 6), (24,), (6, 24), (6,)]
 
 
 # TinyBlock
@@ -167,24 +160,6 @@ def test_tiny_block_without_norm_has_none():
     wanted = {name for name, _ in block().named_parameters() if "norm" not in name}
     assert {name for name, _ in block(norm="none").named_parameters()} == wanted
     assert len(wanted) == 9
-
-
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_tiny_block_is_the_same_with_every_kind(norm, kind):
-    split, other = block(norm=norm), block(norm=norm, mha=kind, seed=9)
-    mask = padding_mask(torch.tensor([3, 5]), LENGTH) & causal_mask(LENGTH)
-    assert kind == "split" or not other(tokens()).allclose(split(tokens()))
-    copy_weights(split.attention, other.attention)
-    for part in ("feed_forward", "attention_norm", "feed_forward_norm"):
-        state = getattr(split, part).state_dict()
-        getattr(other, part).load_state_dict(state)
-    for result, wanted in zip(
-        values_and_gradients(lambda x: other(x, mask), tokens()),
-        values_and_gradients(lambda x: split(x, mask), tokens()),
-        strict=True,
-    ):
-        assert_close(result, wanted)
 
 
 @pytest.mark.parametrize("norm", NORMS)
