@@ -1,6 +1,7 @@
 """What all tests share: shapes checked at each call, examples that repeat, refusals."""
 
 import ast
+import itertools
 import os
 import re
 import subprocess
@@ -91,17 +92,15 @@ def _place(name: str, beginnings: Iterable[str]) -> int:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say where the time went, in seconds of one worker."""
     files: Counter[str] = Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if hasattr(report, "duration"):
-                files[report.nodeid.partition("::")[0]] += report.duration
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if hasattr(report, "duration"):
+            files[report.nodeid.partition("::")[0]] += report.duration
     if files.total() < 60:
         return
     kinds: Counter[str] = Counter()
     for file, seconds in files.items():
-        kinds[
-            next(kind for start, kind in KINDS.items() if file.startswith(start))
-        ] += seconds
+        kind = next(kind for start, kind in KINDS.items() if file.startswith(start))
+        kinds[kind] += seconds
     terminalreporter.section("where the time went, in seconds of one worker")
     for name, seconds in (*kinds.most_common(), *files.most_common(8)):
         terminalreporter.line(f"{seconds:6.0f}  {name}")
@@ -133,20 +132,18 @@ def _shapes_unchecked() -> Iterator[None]:
         jaxtyping.config.update("jaxtyping_disable", before)
 
 
-@contextmanager
-def _refused(error: type[Exception], words: str) -> Iterator[None]:
-    with (
-        _shapes_unchecked(),
-        pytest.raises(error, match="^" + re.escape(words)) as caught,
-    ):
-        yield
-    assert type(caught.value) is error
-
-
 @pytest.fixture(scope="session")
 def refused() -> Refused:
     """``with refused(ValueError, "first words"):`` as users meet it, jaxtyping off."""
-    return _refused
+
+    @contextmanager
+    def as_users_meet_it(error: type[Exception], words: str) -> Iterator[None]:
+        beginning = "^" + re.escape(words)
+        with _shapes_unchecked(), pytest.raises(error, match=beginning) as caught:
+            yield
+        assert type(caught.value) is error
+
+    return as_users_meet_it
 
 
 @pytest.fixture
@@ -159,20 +156,13 @@ def shapes_unchecked() -> Iterator[None]:
 def _spoken(*modules: str) -> list[str]:
     texts = []
     for module in modules:
-        path = Path(__file__).parents[1] / f"attention_lib/exercises/{module}.py"
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        path = ROOT / f"attention_lib/exercises/{module}.py"
+        nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
         # A docstring is the value of an expression that stands alone.
-        alone = {
-            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
-        }
-        texts += [
-            node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and " " in node.value.strip()
-            and id(node) not in alone
-        ]
+        alone = [node.value for node in nodes if isinstance(node, ast.Expr)]
+        words = [node for node in nodes if isinstance(node, ast.Constant)]
+        found = [node.value for node in words if node not in alone]
+        texts += [it for it in found if isinstance(it, str) and " " in it.strip()]
     return texts
 
 
@@ -188,7 +178,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     from tools.check.colab_copies import commit_all, snapshot
 
     folder = tmp_path_factory.mktemp("origin") / "book"
-    commit = snapshot(Path(__file__).parents[1], folder)
+    commit = snapshot(ROOT, folder)
     with (folder / "attention_lib/toy.py").open("a") as file:
         file.write("# a later commit\n")
     assert commit_all(folder) != commit
@@ -202,3 +192,12 @@ def browser() -> Iterator["Browser"]:
 
     with opened_browser() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Where the built site is served."""
+    from tests.browsing import served
+
+    with served(site) as address:
+        yield address

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browsing import axe_faults, served
+from tests.browsing import axe_faults
 from tools.chapters import CHAPTERS, code_of
 from tools.quiz import QuizError, read_options
 from tools.record.convert import FOLDED, plain_notebook, unfolded
@@ -46,12 +46,6 @@ def test_notebook_folds_answers_and_the_code_of_a_prediction():
         folded = "predict" in cell.metadata.get("tags", [])
         assert (cell.metadata == {**unfolded(cell), **FOLDED}) == folded
         assert not unfolded(cell).keys() & FOLDED.keys()
-
-
-@pytest.fixture(scope="module")
-def address(site):
-    with served(site) as address:
-        yield address
 
 
 @pytest.fixture

@@ -30,12 +30,6 @@ SEEN = {PHONE: set(), DESKTOP: set()}
 
 
 @pytest.fixture(scope="module")
-def address():
-    with served(SITE) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
 def windows(browser):
     """A window of each width, for all pages: scripts and fonts are fetched once."""
     phone = {"viewport": {"width": PHONE, "height": 900}, "has_touch": True}

@@ -111,12 +111,7 @@ def test_map_names_rows_in_the_first_panel_only(show):
 @pytest.mark.parametrize(
     ("maps", "queries", "keys", "words"),
     [
-        (
-            {"head 1": WEIGHTS * np.nan},
-            ROWS,
-            COLUMNS,
-            "head 1 holds NaN: see what made",
-        ),
+        ({"head": WEIGHTS * np.nan}, ROWS, COLUMNS, "head holds NaN: see what made"),
         (WEIGHTS[None], ROWS, COLUMNS, "a map must be (Q, K); got (1, 2, 3)"),
         (WEIGHTS > 0, COLUMNS, COLUMNS, "3 queries and 3 keys do not name the rows"),
         (WEIGHTS > 0, ROWS, ROWS, "2 queries and 2 keys do not name the rows and colu"),
