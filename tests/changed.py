@@ -107,7 +107,4 @@ def _text(name):
 
 def _git(*arguments):
     command = ["git", *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
-    )
-    return done.stdout
+    return subprocess.check_output(command, cwd=ROOT, text=True, timeout=60)

@@ -101,9 +101,8 @@ def outputs_and_gradients(layer, x, mask, forward=None, **options):
 @st.composite
 def cases(draw, *, free_widths):
     """Draws the arguments of a layer, an input, a mask of any shape and a call."""
-    batch, length, num_heads, head_dim, d_model = draw(
-        st.tuples(*[st.integers(1, 4)] * 5)
-    )
+    sizes = draw(st.tuples(*[st.integers(1, 4)] * 5))
+    batch, length, num_heads, head_dim, d_model = sizes
     options = {"qkv_bias": draw(st.booleans()), "num_heads": num_heads}
     if free_widths and draw(st.booleans()):
         d_out = draw(st.one_of(st.none(), st.integers(1, 4)))
@@ -171,9 +170,7 @@ def test_evaluation_without_gradients_is_equal(kind, data):
 
 @biases
 def test_torch_kind_agrees_with_plain_multihead_attention(qkv_bias):
-    plain = nn.MultiheadAttention(
-        D_MODEL, HEADS, bias=True, batch_first=True, dtype=torch.float64
-    )
+    plain = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True).double()
     ours = layer("torch", qkv_bias=qkv_bias)
     with torch.no_grad():
         for name, own in ours.attention.named_parameters():

@@ -347,12 +347,10 @@ def test_load_refuses_every_half_written_and_every_other_file(refused, path):
     load_checkpoint(run, path)
 
 
-OLD = {"format": "attention_lib training 1"}
+OLD, OURS = {"format": "attention_lib training 1"}, {"format": FORMAT}
 
 
-@pytest.mark.parametrize(
-    "metadata", [None, OLD, {"format": FORMAT}, {"settings": "{}"}]
-)
+@pytest.mark.parametrize("metadata", [None, OLD, OURS, {"settings": "{}"}])
 def test_load_refuses_foreign_safetensors(refused, path, metadata):
     run = at(1)
     save_file({"weight": torch.zeros(3)}, path, metadata)

@@ -49,16 +49,11 @@ def assert_close(result, wanted):
 # Heads cut and joined.
 
 
-def test_split_heads_hand_written():
-    x = torch.tensor([[[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]]).float()
-    heads = [[[10, 11], [20, 21], [30, 31]], [[12, 13], [22, 23], [32, 33]]]
-    assert split_heads(x, 2).tolist() == [heads]
-
-
-def test_merge_heads_hand_written():
-    heads = [[[10, 11], [20, 21], [30, 31]], [[12, 13], [22, 23], [32, 33]]]
-    wanted = [[[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]]
-    assert merge_heads(torch.tensor([heads]).float()).tolist() == wanted
+def test_split_and_merge_heads_hand_written():
+    x = [[[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]]
+    heads = [[[[10, 11], [20, 21], [30, 31]], [[12, 13], [22, 23], [32, 33]]]]
+    assert split_heads(torch.tensor(x).float(), 2).tolist() == heads
+    assert merge_heads(torch.tensor(heads).float()).tolist() == x
 
 
 @given(st.tuples(*[st.integers(1, 4)] * 4))

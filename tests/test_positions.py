@@ -71,9 +71,8 @@ def test_sinusoidal_positions_equal_loops(length, d_model):
 @pytest.mark.usefixtures("in_float64")
 def test_sinusoidal_positions_far_places_are_accurate():
     table = sinusoidal_positions(1_000_001, 6)[-1]
-    exact = [
-        f(10**6 / 10_000 ** (i / 3)) for i in range(3) for f in (math.sin, math.cos)
-    ]
+    angles = [10**6 / 10_000 ** (i / 3) for i in range(3)]
+    exact = [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
     assert_close(table, torch.tensor(exact), atol=1e-9, rtol=0)
 
 
@@ -122,8 +121,6 @@ def test_learned_positions_follow_their_weights_dtype(dtype):
 
 @pytest.mark.parametrize("place", [(8,), (3, 5)])
 def test_learned_positions_refuse_a_text_that_is_too_long(refused, place):
-    words = (
-        "the text has 8 tokens, but only 7 positions were learned: cut it, or build "
-    )
-    with refused(ValueError, f"{words}with context_len=8"):
+    words = "the text has 8 tokens, but only 7 positions were learned: cut it, or build"
+    with refused(ValueError, f"{words} with context_len=8"):
         layer()(*place)

@@ -64,9 +64,8 @@ def test_predict_holds_the_answer_rounded(answer, held, shown):
 def test_predict_says_how_exact_it_must_be(options, tolerance, hint):
     came = data(**options)
     assert came["hint"] == hint
-    assert {name: came[name] for name in ("absolute", "relative") if name in came} == (
-        tolerance
-    )
+    said = {"absolute", "relative"} & came.keys()
+    assert {name: came[name] for name in said} == tolerance
 
 
 def test_predict_holds_mistakes_in_order():

@@ -106,9 +106,8 @@ def test_attention_hand_worked():
 
 def test_attention_default_scale_is_one_over_root_width():
     query, key, value = arrays()
-    assert_close(
-        attention(query, key, value)[1], attention(query, key, value, scale=0.5)[1]
-    )
+    wanted = attention(query, key, value, scale=0.5)[1]
+    assert_close(attention(query, key, value)[1], wanted)
 
 
 @given(st.lists(st.integers(1, 3), max_size=3), st.integers(0, 99))

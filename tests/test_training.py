@@ -365,10 +365,8 @@ def test_training_overfits_one_batch():
 
 
 def batches(run, steps):
-    return [
-        [row[:n].tolist() for row, n in zip(*run.batch(step), strict=True)]
-        for step in steps
-    ]
+    found = [zip(*run.batch(step), strict=True) for step in steps]
+    return [[row[:n].tolist() for row, n in pairs] for pairs in found]
 
 
 @pytest.mark.parametrize("count", [4, 7, 20])

@@ -77,10 +77,7 @@ def new_window(browser, options):
     )
     page.on("pageerror", lambda error: note(f"error: {error}"))
     page.on("console", lambda line: note(f"{line.type}: {line.text}"))
-    page.on(
-        "request",
-        lambda sent: note(sent.url) if not sent.url.startswith(ADDRESS) else None,
-    )
+    page.on("request", lambda it: it.url.startswith(ADDRESS) or note(it.url))
     page.set_default_timeout(10_000)
     return window
 

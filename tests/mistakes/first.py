@@ -468,9 +468,7 @@ def finder_by(change, at=range(1, 4)):
 
 def finder_by_prefixes(function, x):
     whole = function(x)
-    same = [
-        torch.allclose(function(x[:, :t]), whole[:, :t], atol=1e-6) for t in (1, 2, 3)
-    ]
+    same = [(function(x[:, :t]) - whole[:, :t]).abs().max() < 1e-6 for t in (1, 2, 3)]
     return np.bool_(not all(same))
 
 

@@ -237,9 +237,7 @@ def windows_by_recursion(token_ids, length, stride):
 
 
 def parameters_of_the_library():
-    config = ModelConfig(
-        vocab_size=1000, context_len=64, d_model=32, num_heads=4, num_layers=2
-    )
+    config = ModelConfig(1000, 64, 32, num_heads=4, num_layers=2)
     return sum(p.numel() for p in TinyLM(config).parameters())
 
 

@@ -255,8 +255,8 @@ MISTAKES = {
         (loop(give="losses[1:]"), "There are 4 batches: your function gives 3"),
         (loop(batches="batches[:1]"), "There are 4 batches"),
         (
-            loop(batches="[b for b in batches for _ in '12']", give="losses[::2]"),
-            "a later one is not",
+            loop(batches="np.repeat(batches, 2, 0)", give="losses[::2]"),
+            "a later one is",
         ),
         (loop(batches="batches * 2", give="losses[:4]"), "Each batch is taken twice"),
         (loop(number="str(loss)"), "something else than a list of numbers"),
@@ -314,10 +314,7 @@ MISTAKES = {
         (zero_skipped, "The id 0 is skipped"),
         (loss(lambda x, *_: x.mean()), "padding is counted: use"),
         (loss(lambda x, _, n: x[torch.arange(4) < n[:, None]].mean()), "the mask must"),
-        (
-            padded_mean(lambda x, real, _: x[:, :-1][real[:, 1:]].mean()),
-            "the last real",
-        ),
+        (padded_mean(lambda x, real, _: x[:, :-1][real[:, 1:]].mean()), "the last rea"),
         (padded_mean(lambda x, real, _: x[~real].mean()), "only padding"),
         (zero_skipped_if_padded, "ask the lengths, not the ids"),
         (loss(lambda x, real, n: ((x * real).sum(1) / (n - 1)).mean()), "texts' means"),
