@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -87,10 +88,9 @@ TOLERANCES = {
 @given(data=st.data())
 def test_scaled_dot_product_attention_agrees_with_torch(dtype, data):
     *inputs, mask = data.draw(cases(dtype))
-    results = values_and_gradients(
-        lambda *qkv: scaled_dot_product_attention(*qkv, mask), *inputs
-    )
-    wanted = values_and_gradients(lambda *qkv: torch_attention(*qkv, mask), *inputs)
+    own = partial(scaled_dot_product_attention, mask=mask)
+    results = values_and_gradients(own, *inputs)
+    wanted = values_and_gradients(partial(torch_attention, mask=mask), *inputs)
     for result, reference in zip(results, wanted, strict=True):
         assert_close(result, reference, **TOLERANCES[dtype])
 
@@ -140,10 +140,8 @@ def test_scaled_dot_product_attention_empty_row_gives_zeros():
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_scaled_dot_product_attention_empty_row_keeps_anomaly_mode_silent(dtype):
     with torch.autograd.set_detect_anomaly(True, check_nan=True):
-        results = values_and_gradients(
-            lambda *qkv: scaled_dot_product_attention(*qkv, ROW_EMPTY),
-            *tensors(BATCH, dtype=dtype),
-        )
+        attend = partial(scaled_dot_product_attention, mask=ROW_EMPTY)
+        results = values_and_gradients(attend, *tensors(BATCH, dtype=dtype))
     assert all(result.isfinite().all() for result in results)
 
 
@@ -169,9 +167,8 @@ def test_attention_weights_hide_the_future_where_half_precision_overflows():
     weights = attention_weights(query, -query, mask)
     assert_close(weights, F.scaled_dot_product_attention(query, -query, value, mask))
     assert_close(weights.float(), mask / mask.sum(-1, keepdim=True), atol=1e-3, rtol=0)
-    results = values_and_gradients(
-        lambda *qkv: scaled_dot_product_attention(*qkv, mask), query, -query, value
-    )
+    attend = partial(scaled_dot_product_attention, mask=mask)
+    results = values_and_gradients(attend, query, -query, value)
     assert all(result.isfinite().all() for result in results)
 
 
@@ -220,9 +217,8 @@ def test_scaled_dot_product_attention_dropout_drops_a_share_and_enlarges_the_res
     unit = torch.eye(KEY_LEN, dtype=torch.float64)  # so that weights come back
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        many = scaled_dot_product_attention(
-            query.expand(4000, -1, -1), key, unit, dropout=0.3
-        )
+        queries = query.expand(4000, -1, -1)
+        many = scaled_dot_product_attention(queries, key, unit, dropout=0.3)
     kept = many != 0
     share = 1 - kept.double().mean().item()
     assert share == pytest.approx(0.3, abs=0.015)  # five deviations

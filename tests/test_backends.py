@@ -86,9 +86,8 @@ def outputs_and_gradients(layer, x, mask, forward=None, **options):
     x = x.clone().requires_grad_()
     output = (forward or layer)(x, mask, **options)
     direction = torch.linspace(-1, 1, output.numel(), dtype=output.dtype)
-    gradients = torch.autograd.grad(
-        output, [x, *layer.parameters()], direction.view_as(output)
-    )
+    weights = [x, *layer.parameters()]
+    gradients = torch.autograd.grad(output, weights, direction.view_as(output))
     twin = copy.deepcopy(layer)  # holds gradients where the layer holds weights
     for own, gradient in zip(twin.parameters(), gradients[1:], strict=True):
         own.data = gradient

@@ -1,6 +1,7 @@
 """attention_lib.block, against torch's own layers and formulas written out."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -73,13 +74,13 @@ def test_layer_norm_agrees_with_torch(dtype, data):
         normal(*sizes, seed=seed + i, dtype=dtype)
         for i, sizes in enumerate([shape, shape[-1:], shape[-1:]])
     )
+
     # Large enough an eps that no token, as alike as chance makes it, magnifies noise.
-    results = values_and_gradients(
-        lambda *given: layer_norm(*given, eps=0.1), x, weight, bias
-    )
-    wanted = values_and_gradients(
-        lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b, eps=0.1), x, weight, bias
-    )
+    def theirs(x, weight, bias):
+        return F.layer_norm(x, x.shape[-1:], weight, bias, eps=0.1)
+
+    results = values_and_gradients(partial(layer_norm, eps=0.1), x, weight, bias)
+    wanted = values_and_gradients(theirs, x, weight, bias)
     for result, reference in zip(results, wanted, strict=True):
         assert result.dtype == dtype
         assert_close(result, reference, **TOLERANCES[dtype])
@@ -103,9 +104,8 @@ def test_layer_norm_has_torch_s_eps_by_default():
 def test_layer_norm_of_a_constant_token_is_the_bias(width, seed, scale):
     x = torch.full((2, width), scale, dtype=torch.float64)
     bias = normal(width, seed=seed)
-    result, *gradients = values_and_gradients(
-        layer_norm, x, normal(width, seed=seed + 1), bias
-    )
+    given = x, normal(width, seed=seed + 1), bias
+    result, *gradients = values_and_gradients(layer_norm, *given)
     assert_close(result, bias.expand(2, width))
     assert all(gradient.isfinite().all() for gradient in gradients)
 

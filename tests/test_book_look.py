@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 from docutils.core import publish_doctree
-from playwright.sync_api import ViewportSize
 
 from tests.browsing import built_pages
 from tests.running import sample
@@ -147,9 +146,8 @@ def test_description_is_the_first_paragraph_cut_between_words():
 
 
 def test_page_without_scripts_can_be_read(browser):
-    size: ViewportSize = {"width": 375, "height": 800}
-    context = browser.new_context(java_script_enabled=False, viewport=size)
-    with context, context.new_page() as page:
+    size = {"width": 375, "height": 800}
+    with browser.new_page(java_script_enabled=False, viewport=size) as page:
         page.goto((SITE / "chapters/03-masks.html").as_uri())
         hint = page.locator("details.sd-dropdown").first
         assert not hint.locator(".sd-card-body").is_visible()

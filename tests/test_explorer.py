@@ -116,9 +116,8 @@ def test_view_and_table_begin_with_the_map_that_is_named():
 def test_packed_numbers_keep_their_point_and_their_value(numbers, decimals):
     words = pack(np.array(numbers), decimals).split(" ")
     assert all(re.fullmatch(r"-?\d*\.\d*", word) and word != "." for word in words)
-    np.testing.assert_allclose(
-        [float(word) for word in words], numbers, atol=0.51 * 10.0**-decimals
-    )
+    shown, rounding = [float(word) for word in words], 0.51 * 10.0**-decimals
+    np.testing.assert_allclose(shown, numbers, atol=rounding)
 
 
 def test_packed_numbers_are_short():
