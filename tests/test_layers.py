@@ -30,12 +30,8 @@ LAYERS = {
 }
 each_layer = pytest.mark.parametrize("name", LAYERS)
 PADDING = padding_mask(torch.tensor([3, 5]), LENGTH)
-TOLERANCES = {
-    torch.float64: (1e-9, 1e-11),
-    torch.float32: (1e-4, 1e-5),
-    torch.bfloat16: (0.03, 0.03),
-    torch.float16: (0.01, 0.01),
-}
+TOLERANCES = {torch.float64: (1e-9, 1e-11), torch.float32: (1e-4, 1e-5)}
+TOLERANCES |= {torch.bfloat16: (0.03, 0.03), torch.float16: (0.01, 0.01)}
 # What rounding does to the weights, attention and norm multiply.
 OF_BLOCKS = TOLERANCES | {torch.bfloat16: (0.1, 0.2), torch.float16: (0.02, 0.05)}
 

@@ -291,13 +291,10 @@ def test_model_refuses_long_texts(refused, method, positions):
 # The config.
 
 
-def test_config_is_frozen():
-    with pytest.raises(AttributeError, match="cannot assign"):
-        ModelConfig(**SIZES).d_model = 8
-
-
-def test_config_defaults():
+def test_config_is_frozen_and_has_its_defaults():
     config = ModelConfig(**SIZES)
     values = config.dropout, config.tie_weights, config.norm, config.mha
     assert values == (0.0, False, "pre", "split")
     assert TinyLM(config).config is config
+    with pytest.raises(AttributeError, match="cannot assign"):
+        config.d_model = 8

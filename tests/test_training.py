@@ -272,12 +272,11 @@ def test_evaluate_and_train_step_leave_frozen_parts_frozen():
 # The schedule.
 
 
-@pytest.mark.parametrize(
-    ("step", "wanted"),
-    [(0, 0.5), (1, 1.0), (2, 1.0), (3, 0.5 + 0.5 * 0.5**0.5), (4, 0.5), (6, 0.0)],
-)
-def test_warmup_cosine_hand_worked(step, wanted):
-    assert warmup_cosine(step, warmup=2, steps=6) == pytest.approx(wanted)
+def test_warmup_cosine_hand_worked():
+    shares = [warmup_cosine(step, warmup=2, steps=6) for step in range(9)]
+    wanted = [0.5, 1, 1, 0.5 + 0.5 * 0.5**0.5, 0.5, 0.5 - 0.5 * 0.5**0.5, 0, 0, 0]
+    assert shares == pytest.approx(wanted)
+    assert warmup_cosine(10**9, warmup=2, steps=6) == 0
 
 
 @given(st.integers(0, 20), st.integers(1, 50))
@@ -290,11 +289,6 @@ def test_warmup_cosine_rises_then_falls(warmup, whole):
     assert max(shares) == shares[warmup] == 1
     assert shares[:warmup] == sorted(shares[:warmup])
     assert shares[warmup:] == sorted(shares[warmup:], reverse=True)
-
-
-@pytest.mark.parametrize("step", [6, 7, 8, 10**9])
-def test_warmup_cosine_stays_at_its_floor(step):
-    assert warmup_cosine(step, warmup=2, steps=6) == 0
 
 
 # The config.

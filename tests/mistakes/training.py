@@ -255,8 +255,8 @@ MISTAKES = {
         (loop(give="losses[1:]"), "There are 4 batches: your function gives 3"),
         (loop(batches="batches[:1]"), "There are 4 batches"),
         (
-            loop(batches="np.repeat(batches, 2, 0)", give="losses[::2]"),
-            "a later one is",
+            loop(batches="[b for b in batches for _ in '12']", give="losses[::2]"),
+            "a later one is not",
         ),
         (loop(batches="batches * 2", give="losses[:4]"), "Each batch is taken twice"),
         (loop(number="str(loss)"), "something else than a list of numbers"),
