@@ -19,7 +19,12 @@ from attention_lib.attention import (
 )
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_leaves_alone, assert_same, values_and_gradients
+from tests.tensors import (
+    assert_leaves_alone,
+    assert_same,
+    global_seed,
+    values_and_gradients,
+)
 
 # All of different size, so that a swapped axis shows.
 BATCH, QUERY_LEN, KEY_LEN, HEAD_DIM, VALUE_DIM = 6, 2, 3, 4, 5
@@ -34,8 +39,7 @@ def tensors(*leading, dtype=torch.float64, seed=0):
 
 
 def layer(d_model=7, head_dim=4, seed=0, **options):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         return SelfAttention(d_model, head_dim, **options).double()
 
 
@@ -215,8 +219,7 @@ def test_attention_weights_nan_in_a_hidden_key_does_no_harm():
 def test_scaled_dot_product_attention_dropout_drops_a_share_and_enlarges_the_rest():
     query, key, _ = tensors()
     unit = torch.eye(KEY_LEN, dtype=torch.float64)  # so that weights come back
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         queries = query.expand(4000, -1, -1)
         many = scaled_dot_product_attention(queries, key, unit, dropout=0.3)
     kept = many != 0
@@ -229,8 +232,7 @@ def test_scaled_dot_product_attention_dropout_drops_a_share_and_enlarges_the_res
 def test_scaled_dot_product_attention_drops_weights_and_not_the_mix():
     # Values that are no identity: the mix of what is left tells which keys were left.
     query, key, value = tensors(500, seed=3)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         dropped = scaled_dot_product_attention(query, key, value, dropout=0.5)
     weights = attention_weights(query, key) / 0.5
     kept = torch.tensor(list(itertools.product([0.0, 1.0], repeat=KEY_LEN))).double()

@@ -18,7 +18,7 @@ from attention_lib.backends import (
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import copy_weights, merge_heads, split_heads
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_same
+from tests.tensors import assert_same, global_seed
 
 # All of different size, so that a swapped axis shows; 3 heads of width 4.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
@@ -33,8 +33,7 @@ def sequences(*shape, seed=1):
 
 
 def layer(kind, d_model=D_MODEL, num_heads=HEADS, seed=0, **options):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         made = make_mha(kind, d_model, num_heads, **options).double()
     with torch.no_grad():  # nn.MultiheadAttention starts with biases of zero
         for name, parts in made.weights_by_head().items():
@@ -214,8 +213,7 @@ def test_dropout_drops_the_share_asked_for(kind):
                 else:
                     part.copy_(torch.eye(4))
     x = torch.eye(4, dtype=torch.float64).expand(2000, -1, -1)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         weights = made(x)
     dropped = weights == 0
     assert dropped.double().mean().item() == pytest.approx(0.3, abs=0.015)

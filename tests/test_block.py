@@ -14,7 +14,12 @@ from torch.testing import assert_close
 from attention_lib.block import FeedForward, TinyBlock, layer_norm
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_leaves_alone, assert_same, values_and_gradients
+from tests.tensors import (
+    assert_leaves_alone,
+    assert_same,
+    global_seed,
+    values_and_gradients,
+)
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 6, 3
@@ -182,8 +187,7 @@ def test_tiny_block_attention_weights_are_those_of_forward(norm, mask):
 def test_tiny_block_drops_what_is_added_and_not_the_stream():
     made = block(dropout=0.3)
     x = normal(40, 20, D_MODEL)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         untouched = (made(x) == x).double().mean().item()
     assert untouched == pytest.approx(0.09, abs=0.025)  # both were dropped: 0.3 · 0.3
 
@@ -191,6 +195,5 @@ def test_tiny_block_drops_what_is_added_and_not_the_stream():
 def test_tiny_block_drops_attention_weights_too():
     made, x = block(dropout=0.5), tokens()
     made.dropout.p = 0.0
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         assert not made(x).allclose(made.eval()(x))

@@ -18,6 +18,7 @@ from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
 from attention_lib.training import TrainConfig, Training
 from tests.running import ran
+from tests.tensors import global_seed
 
 STEPS = 8
 CONFIG = TrainConfig(steps=STEPS, batch_size=3, learning_rate=0.02, warmup=2)
@@ -29,8 +30,7 @@ DAMAGED = "run.safetensors is half written or damaged (its checksum differs): ta
 def started(seed=0, config=CONFIG, texts=TEXTS, dtype=torch.float32, **options):
     """A run of a model with dropout and tied weights, unless told otherwise."""
     choices = {"dropout": 0.3, "tie_weights": True} | options
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         model = TinyLM(ModelConfig(**(SIZES | choices), num_layers=1)).to(dtype)
     return Training(model, texts, config)
 
@@ -67,8 +67,7 @@ def assert_equal(now, before):
 
 @pytest.fixture(autouse=True)
 def _own_random_numbers():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         yield
 
 

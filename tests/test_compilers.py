@@ -12,6 +12,7 @@ from attention_lib.block import FeedForward, TinyBlock
 from attention_lib.masks import padding_mask
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
+from tests.tensors import global_seed
 
 # jaxtyping's checks are no part of what users compile.
 pytestmark = [
@@ -43,8 +44,7 @@ each_compiled = pytest.mark.parametrize("name", compiled(LAYERS))
 
 
 def made(name):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         return LAYERS[name]()
 
 

@@ -77,12 +77,9 @@ def test_tokenizer_decodes_every_kind_of_row(kind):
     assert BPE.decode(ids) == BPE.decode([98, 97])
 
 
-def test_byte_tokenizer_hand_worked():
+def test_tokenizers_hand_worked():
     assert ByteTokenizer().encode("aé🙂") == [97, 195, 169, 240, 159, 153, 130]
     assert ByteTokenizer().vocab_size == 256
-
-
-def test_char_tokenizer_hand_worked():
     tokenizer = CharTokenizer("banana é")
     assert tokenizer.chars == [" ", "a", "b", "n", "é"]
     assert tokenizer.vocab_size == 5

@@ -118,9 +118,6 @@ def test_packed_numbers_keep_their_point_and_their_value(numbers, decimals):
     assert all(re.fullmatch(r"-?\d*\.\d*", word) and word != "." for word in words)
     shown, rounding = [float(word) for word in words], 0.51 * 10.0**-decimals
     np.testing.assert_allclose(shown, numbers, atol=rounding)
-
-
-def test_packed_numbers_are_short():
     packed = pack(np.array([0.5, 1, 0, -0.0001, -0.25, 12.3456, 10]), 3)
     assert packed == ".5 1. .0 .0 -.25 12.346 10."
 

@@ -12,7 +12,7 @@ from attention_lib.backends import KINDS
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_leaves_alone, assert_same
+from tests.tensors import assert_leaves_alone, assert_same, global_seed
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, CONTEXT_LEN, VOCAB_SIZE = 4, 5, 7, 11
@@ -27,8 +27,7 @@ each_kind = pytest.mark.parametrize("mha", KINDS)
 
 def made(seed=0, dtype=torch.float64, moved=True, **options):
     """A model; its biases and norms are moved away from where they start."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         model = TinyLM(ModelConfig(**(SIZES | options)))
     generator = seeded(seed + 1)
     for parameter in model.parameters():
@@ -43,8 +42,7 @@ def ids(batch=BATCH, length=LENGTH, seed=0):
 
 def run(model, *arguments):
     """As when evaluated, on a seeded generator where it drops all the same."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         return model(*arguments)
 
 

@@ -21,7 +21,7 @@ from attention_lib.multi_head import (
     split_mask,
 )
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_same
+from tests.tensors import assert_same, global_seed
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, D_MODEL, HEADS, HEAD_DIM, D_OUT = 2, 5, 6, 3, 4, 7
@@ -37,8 +37,7 @@ def sequences(*shape, seed=1):
 def layer(kind, d_model=D_MODEL, num_heads=HEADS, seed=0, **options):
     """A layer whose input, inner width and output all differ in width."""
     options = {"head_dim": HEAD_DIM, "d_out": D_OUT} | options
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         return kind(d_model, num_heads, **options).double()
 
 

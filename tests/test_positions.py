@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
-from tests.tensors import assert_same
+from tests.tensors import assert_same, global_seed
 
 # Of different size, so that a swapped axis shows.
 CONTEXT_LEN, D_MODEL = 7, 5
@@ -47,8 +47,7 @@ def in_float64():
 
 
 def layer(context_len=CONTEXT_LEN, d_model=D_MODEL, seed=0):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         return LearnedPositions(context_len, d_model)
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
 from attention_lib.sampling import continue_text, pick_token
+from tests.tensors import global_seed
 
 VOCAB_SIZE, CONTEXT_LEN = 7, 9
 DTYPES = [torch.float64, torch.bfloat16, torch.float16]
@@ -30,8 +31,7 @@ def assert_shares(found, wanted, draws=20_000):
 
 
 def tiny(**options):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, 4, 2, 1, **options))
     model.head.weight.data *= 30  # else all tokens are as likely
     return model.double()
@@ -142,8 +142,7 @@ def test_pick_token_uses_its_own_generator_only_and_none_if_greedy():
     assert generator.get_state().equal(state)
     wanted = pick_token(torch.zeros(50, 6), temperature=1.0, generator=generator)
     assert torch.get_rng_state().equal(outer)
-    with torch.random.fork_rng(devices=[]):  # without one, the global one
-        torch.manual_seed(0)
+    with global_seed(0):  # without one, the global one
         assert pick_token(torch.zeros(50, 6), temperature=1.0).equal(wanted)
 
 

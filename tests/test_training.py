@@ -25,7 +25,7 @@ from attention_lib.training import (
     train_step,
     warmup_cosine,
 )
-from tests.tensors import assert_same
+from tests.tensors import assert_same, global_seed
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, VOCAB_SIZE, CONTEXT_LEN = 3, 5, 7, 8
@@ -42,8 +42,7 @@ def ids(batch=BATCH, length=LENGTH, seed=0):
 
 
 def tiny(seed=0, dtype=torch.float64, **options):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         config = ModelConfig(VOCAB_SIZE, CONTEXT_LEN, 4, 2, 1, **options)
         return TinyLM(config).to(dtype)
 
@@ -194,8 +193,7 @@ def test_train_step_shortens_to_one_by_default():
 
 def test_train_step_trains_with_dropout():
     model = tiny(dropout=0.5).eval()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         loss = train_step(model, torch.optim.SGD(model.parameters(), lr=0.0), ids())
     assert model.training
     assert loss != next_token_loss(model.eval()(ids()), ids()).item()
@@ -337,8 +335,7 @@ def test_training_equals_its_steps_written_out(max_grad_norm):
 def test_training_in_pieces_equals_one_run(stops):
     runs = []
     for pieces in ([], stops):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with global_seed(0):
             run = started(dropout=0.3)
             for stop in pieces:
                 run.run(until=stop)

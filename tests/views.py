@@ -2,7 +2,7 @@
 
 import itertools
 from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from playwright.sync_api import Page
 
@@ -12,7 +12,6 @@ ADDRESS = "http://127.0.0.1/view.html"
 COUNT = itertools.count()
 PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
 TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
-Theme = Literal["light", "dark"]
 # How each front end says which colours it has: attributes of <html> and of <body>.
 LAB = 'data-jp-theme-light="{}" data-jp-theme-name="JupyterLab {}"'
 FRONT_ENDS = {

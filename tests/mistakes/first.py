@@ -157,14 +157,6 @@ DROPPED = "self.drop(weights)"
 TOGETHER = {"texts": "[:1]", "queries": "[:, :1]", "keys": "[..., :1]"}
 
 
-class HalfWritten(nn.Module):
-    def __init__(self, d_model, head_dim, dropout=0.0):
-        super().__init__()
-        ...
-
-    def forward(self, x): ...
-
-
 MISTAKES = {
     "temperature": [
         (0, "above 0, not 0"),
