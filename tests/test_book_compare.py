@@ -216,9 +216,8 @@ def test_only_lines_that_disagree_are_shown_as_such(tmp_path):
 
 def cell(source="1", outputs=(), **metadata):
     """Return a code cell that was run."""
-    return new_code_cell(
-        source, metadata=metadata, execution_count=1, outputs=list(outputs)
-    )
+    made = {"metadata": metadata, "execution_count": 1, "outputs": [*outputs]}
+    return new_code_cell(source, **made)
 
 
 def faults(code, output):

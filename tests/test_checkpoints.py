@@ -362,6 +362,8 @@ def test_load_refuses_a_file_with_one_other_bit(refused, path):
     for place in range(first, len(whole), (len(whole) - first) // 20):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         assert_refused(refused, run, path, DAMAGED)
+    path.write_bytes(whole.replace(rb"\"steps\": 8", rb"\"steps\": 9"))
+    assert_refused(refused, run, path, DAMAGED)
 
 
 def rewritten(path, **changed):

@@ -114,9 +114,7 @@ def test_map_names_rows_in_the_first_panel_only(show):
         (WEIGHTS > 0, ROWS, None, "2 queries and 2 keys do not name the rows and col"),
     ],
 )
-def test_map_refuses_nan_other_axes_and_other_words(
-    refused, show, maps, queries, keys, words
-):
+def test_map_refuses_nan_axes_and_words(refused, show, maps, queries, keys, words):
     with refused(ValueError, words):
         show(maps, queries, keys)
     with refused(TypeError, "past must be boolean; got float64"):

@@ -348,10 +348,7 @@ MISTAKES = {
     ],
     "schedule": [
         (up("step / warmup"), "The first step has"),
-        (
-            share("if", "steps += 1\n    warmup += 1\n    if"),
-            "The warm-up takes a step too many",
-        ),
+        (share("if", "steps += 1\n    warmup += 1\n    if"), "takes a step too many"),
         (up("(step + 2) / (warmup + 2)"), "Step 0 is not"),
         (up("((step + 1) / warmup) ** 2"), "Step 0 is not"),
         (up("1"), "There is no warm-up."),
