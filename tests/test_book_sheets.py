@@ -71,8 +71,8 @@ def test_theme_that_changed_is_refused():
     assert '/""' in with_silent_icons('.fa-bars:before{content:"\\f0c9"}')
     with pytest.raises(ExtensionError, match="shows no icon"):
         with_silent_icons('.fa-bars:before{content:var(--fa-bars)}p{content:"a"}')
+    css = "@font-face{src:url(fonts/icons.woff2)}"
     with pytest.raises(ExtensionError, match=r"t\.css names no fa-solid-900\.woff2"):
-        css = "@font-face{src:url(fonts/icons.woff2)}"
         embedded(css, Path("t.css"), FONTS[THEME], {"a"})
 
 

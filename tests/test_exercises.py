@@ -47,9 +47,8 @@ SILENT = [(*finder, place) for finder in FINDERS for place in range(1, 10)]
 # What would give a solution away; the reader's own line or type may hold it.
 OWN = r" in `.*`.*|of type .*|<lambda>"
 CODE = (
-    r"keepdims|axis=|dim=|tril|np\.|torch\.|view\(|softmax\(|\*\*|\.m?T\b|@|None|[<=]="
+    r"keepdims|axis=|dim=|tril|np\.|torch\.|view\(|softmax\(|\*\*|\.m?T\b|@|None|<|=="
 )
-CODE += "|<"
 
 
 def check(name, answer):
