@@ -116,16 +116,17 @@ def listen(page):
             note("failed request", sent.url)
 
     page.on("requestfailed", failed)
-    page.on(
-        "response",
-        lambda got: note("failed request", got.url) if got.status >= 400 else None,
-    )
-    page.on(
-        "console",
-        lambda line: (
-            note("console", line.text) if line.type in {"error", "warning"} else None
-        ),
-    )
+
+    def answered(got):
+        if got.status >= 400:
+            note("failed request", got.url)
+
+    def said(line):
+        if line.type in {"error", "warning"}:
+            note("console", line.text)
+
+    page.on("response", answered)
+    page.on("console", said)
     return faults
 
 
@@ -163,10 +164,8 @@ def axe_faults(page, seen=None):
     """What axe finds wrong with a page as it is, by all rules."""
     page.evaluate(AXE)
     page.evaluate(PREPARE)
-    rules = {
-        "runOnly": AXE_RULES,
-        "rules": {name: {"enabled": False} for name in AXE_COLOURS},
-    }
+    off = {name: {"enabled": False} for name in AXE_COLOURS}
+    rules = {"runOnly": AXE_RULES, "rules": off}
     faults = page.evaluate(EXAMINE, [None, rules])
     return [*faults, *colour_faults(page, set() if seen is None else seen)]
 
@@ -195,16 +194,9 @@ def photograph(page, target):
     pictures = []
     for top in range(0, height, step):
         clip = {"x": 0, "y": top, "width": width, "height": min(step, height - top)}
-        taken = session.send(
-            "Page.captureScreenshot",
-            {
-                "format": "jpeg",
-                "quality": 70,
-                "optimizeForSpeed": True,
-                "captureBeyondViewport": True,
-                "clip": {**clip, "scale": scale},
-            },
-        )
+        how = {"format": "jpeg", "quality": 70, "optimizeForSpeed": True}
+        how |= {"captureBeyondViewport": True, "clip": {**clip, "scale": scale}}
+        taken = session.send("Page.captureScreenshot", how)
         pictures.append(target.with_name(f"{target.name}-{top // step + 1}.jpg"))
         pictures[-1].write_bytes(base64.b64decode(taken["data"]))
     session.detach()

@@ -24,7 +24,9 @@ SITE = re.compile(
     r"tools/(record|site)/.*|book/_(static|templates)/.*|explorer_source/.*"
 )
 # A test of these reads the site, or the sources of its pages.
-READS_PAGES = re.compile(r'"site"|\bsite: Path|chapter_paths|ROOT / "(book|chapters)')
+READS_PAGES = re.compile(
+    r'"site"|\b(site|address)[,)]|chapter_paths|ROOT / "(book|chapters)'
+)
 
 
 def changed_files(since="HEAD"):
@@ -40,9 +42,8 @@ def is_touched(item, changed, since):
         return True
     if file.suffix == ".ipynb":
         return _code_changed(file, changed, since)
-    return _is_reached(file, frozenset(changed)) and not _is_of_another_page(
-        item, changed
-    )
+    reached = _is_reached(file, frozenset(changed))
+    return reached and not _is_of_another_page(item, changed)
 
 
 def _code_changed(notebook, changed, since):
@@ -54,9 +55,8 @@ def _code_changed(notebook, changed, since):
     if notebook.as_posix() not in changed:
         return False
     try:
-        return cells != _code(
-            json.loads(_git("show", f"{since}:{notebook.as_posix()}"))
-        )
+        before = json.loads(_git("show", f"{since}:{notebook.as_posix()}"))
+        return cells != _code(before)
     except subprocess.CalledProcessError:  # a new one
         return True
 
@@ -107,7 +107,4 @@ def _text(name):
 
 def _git(*arguments):
     command = ["git", *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
-    )
-    return done.stdout
+    return subprocess.check_output(command, cwd=ROOT, text=True, timeout=60)

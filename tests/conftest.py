@@ -1,24 +1,20 @@
 """What all tests share: shapes checked at each call, examples that repeat, refusals."""
 
 import ast
+import itertools
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import jaxtyping
 import pytest
 import torch
 from filelock import FileLock
 from hypothesis import settings
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 # Before anything imports attention_lib: from here on its shapes are checked.
 jaxtyping.install_import_hook("attention_lib", "beartype.beartype")
@@ -51,16 +47,13 @@ KINDS = {
     "tests/": "library",
 }
 
-Spoken = Callable[..., list[str]]
-Refused = Callable[[type[Exception], str], AbstractContextManager[None]]
 
-
-def pytest_xdist_auto_num_workers() -> int:
+def pytest_xdist_auto_num_workers():
     """One more than there are cores: browsers and kernels let a test wait."""
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption(
         "--changed",
         metavar="COMMIT",
@@ -68,9 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> None:
+def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: _place(item.nodeid, FIRST))
     if since := config.getoption("--changed"):
         from tests.changed import changed_files, is_touched
@@ -82,33 +73,31 @@ def pytest_collection_modifyitems(
         items[:] = [item for item in items if kept[item]]
 
 
-def _place(name: str, beginnings: Iterable[str]) -> int:
+def _place(name, beginnings):
     """The place of the first beginning that a name has; after all of them without."""
     known = enumerate(beginnings)
     return next((n for n, part in known if name.startswith(part)), len(FIRST))
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter):
     """Say where the time went, in seconds of one worker."""
-    files: Counter[str] = Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if hasattr(report, "duration"):
-                files[report.nodeid.partition("::")[0]] += report.duration
+    files = Counter()
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if hasattr(report, "duration"):
+            files[report.nodeid.partition("::")[0]] += report.duration
     if files.total() < 60:
         return
-    kinds: Counter[str] = Counter()
+    kinds = Counter()
     for file, seconds in files.items():
-        kinds[
-            next(kind for start, kind in KINDS.items() if file.startswith(start))
-        ] += seconds
+        kind = next(kind for start, kind in KINDS.items() if file.startswith(start))
+        kinds[kind] += seconds
     terminalreporter.section("where the time went, in seconds of one worker")
     for name, seconds in (*kinds.most_common(), *files.most_common(8)):
         terminalreporter.line(f"{seconds:6.0f}  {name}")
 
 
 @pytest.fixture(scope="session")
-def site() -> Path:
+def site():
     """The built site. The first worker that asks builds it; the others wait."""
     from tools.site.build import INDEX, is_current
 
@@ -124,7 +113,7 @@ def site() -> Path:
 
 
 @contextmanager
-def _shapes_unchecked() -> Iterator[None]:
+def _shapes_unchecked():
     before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
@@ -133,62 +122,53 @@ def _shapes_unchecked() -> Iterator[None]:
         jaxtyping.config.update("jaxtyping_disable", before)
 
 
-@contextmanager
-def _refused(error: type[Exception], words: str) -> Iterator[None]:
-    with (
-        _shapes_unchecked(),
-        pytest.raises(error, match="^" + re.escape(words)) as caught,
-    ):
-        yield
-    assert type(caught.value) is error
-
-
 @pytest.fixture(scope="session")
-def refused() -> Refused:
+def refused():
     """``with refused(ValueError, "first words"):`` as users meet it, jaxtyping off."""
-    return _refused
+
+    @contextmanager
+    def as_users_meet_it(error, words):
+        beginning = "^" + re.escape(words)
+        with _shapes_unchecked(), pytest.raises(error, match=beginning) as caught:
+            yield
+        assert type(caught.value) is error
+
+    return as_users_meet_it
 
 
 @pytest.fixture
-def shapes_unchecked() -> Iterator[None]:
+def shapes_unchecked():
     """Calls of this test run as a user's do, without jaxtyping's checks."""
     with _shapes_unchecked():
         yield
 
 
-def _spoken(*modules: str) -> list[str]:
+def _spoken(*modules):
     texts = []
     for module in modules:
-        path = Path(__file__).parents[1] / f"attention_lib/exercises/{module}.py"
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        path = ROOT / f"attention_lib/exercises/{module}.py"
+        nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
         # A docstring is the value of an expression that stands alone.
-        alone = {
-            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
-        }
-        texts += [
-            node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and " " in node.value.strip()
-            and id(node) not in alone
-        ]
+        alone = [node.value for node in nodes if isinstance(node, ast.Expr)]
+        words = [node for node in nodes if isinstance(node, ast.Constant)]
+        found = [node.value for node in words if node not in alone]
+        texts += [it for it in found if isinstance(it, str) and " " in it.strip()]
     return texts
 
 
 @pytest.fixture(scope="session")
-def spoken() -> Spoken:
+def spoken():
     """``spoken("masks")``: the texts that a module of checks may say to a reader."""
     return _spoken
 
 
 @pytest.fixture(scope="session")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def origin(tmp_path_factory):
     """A repository of the files as they stand; the library changed after the commit."""
     from tools.check.colab_copies import commit_all, snapshot
 
     folder = tmp_path_factory.mktemp("origin") / "book"
-    commit = snapshot(Path(__file__).parents[1], folder)
+    commit = snapshot(ROOT, folder)
     with (folder / "attention_lib/toy.py").open("a") as file:
         file.write("# a later commit\n")
     assert commit_all(folder) != commit
@@ -196,9 +176,18 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
+def browser():
     """A browser that finds no host but this machine."""
     from tests.browsing import opened_browser
 
     with opened_browser() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    """Where the built site is served."""
+    from tests.browsing import served
+
+    with served(site) as address:
+        yield address

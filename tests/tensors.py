@@ -1,6 +1,16 @@
 """What tests of tensors share: equal to the bit, and results with their gradients."""
 
+from contextlib import contextmanager
+
 import torch
+
+
+@contextmanager
+def global_seed(seed):
+    """What draws from the global generator draws the same; afterwards it goes on."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def assert_same(result, wanted):

@@ -73,9 +73,7 @@ def test_results_are_numbers_in_order_and_name_no_machine(results):
 
 def test_page_says_what_the_results_say(results):
     page = report.PAGE.read_text(encoding="utf-8")
-    assert fill(page, report.texts(results)) == page, (
-        "run `python -m benchmarks.report`"
-    )
+    assert fill(page, report.texts(results)) == page, "`python -m benchmarks.report`"
     assert {m[2] for m in BLANK.finditer(page)} == set(report.texts(results))
 
 

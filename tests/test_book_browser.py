@@ -3,9 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browsing import PHONE, served
+from tests.browsing import PHONE
 from tests.running import sample
-from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
 CHAPTER = "chapters/03-masks.html"
@@ -13,12 +12,6 @@ CHAPTER = "chapters/03-masks.html"
 MARKED = sample("marked.js")
 # How many shades and grounds a box has.
 SHADE = "(e) => getComputedStyle(e).backgroundImage.split('linear-gradient').length"
-
-
-@pytest.fixture(scope="module")
-def address():
-    with served(SITE) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")

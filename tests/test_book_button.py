@@ -209,9 +209,7 @@ def test_absent_page_leads_on_from_any_depth(build, browser):
         page.goto("https://ada.github.io/book/chapters/old/gone.html")
         sheets = "[...document.styleSheets].every((sheet) => sheet.cssRules.length)"
         assert page.evaluate(sheets)
-        for words, place in (
-            ("Search", "search.html"),
-            ("first page", "book/index.html"),
-        ):
+        places = {"Search": "search.html", "first page": "book/index.html"}
+        for words, place in places.items():
             link = page.locator("main section a", has_text=words)
             assert link.evaluate("(a) => a.href").endswith(f".io/book/{place}")

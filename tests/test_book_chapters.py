@@ -15,9 +15,8 @@ def root(tmp_path):
     (tmp_path / "chapters").mkdir()
     for name in ("09-first", "10-second"):
         (tmp_path / "chapters" / f"{name}.md").write_text(CHAPTER)
-    (tmp_path / "_config.yml").write_text(
-        "parse: {myst_enable_extensions: [colon_fence, dollarmath]}"
-    )
+    config = "parse: {myst_enable_extensions: [colon_fence, dollarmath]}"
+    (tmp_path / "_config.yml").write_text(config)
     (tmp_path / "_toc.yml").write_text(
         "root: book/index\n"
         "parts:\n"

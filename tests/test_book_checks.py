@@ -54,6 +54,5 @@ def test_a_changed_library_is_noticed(chapter):
     module.write_text(text.replace("def causal_mask(", "def causal_mask( ", 1))
     drifted = [old for _, old, new in shown.shown_cells(chapter) if old != new]
     assert ["causal_mask" in cell[0] for cell in drifted] == [True]
-    assert stale_causes(read_chapter(chapter), record, root) == [
-        "attention_lib changed"
-    ]
+    causes = stale_causes(read_chapter(chapter), record, root)
+    assert causes == ["attention_lib changed"]

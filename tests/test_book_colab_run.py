@@ -50,9 +50,7 @@ def installed(python):
     return {path.name for path in python.parents[1].glob("lib/*/site-packages/*")}
 
 
-def test_set_up_fetches_the_commit_and_installs_nothing(
-    fresh, origin, source, tmp_path
-):
+def test_set_up_fetches_the_commit_installs_nothing(fresh, origin, source, tmp_path):
     before = installed(fresh)
     again = source.partition("import shutil")[2]  # run twice, it is silent
     probe = f"{again}\nprint(find_spec('attention_lib').origin)"

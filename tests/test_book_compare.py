@@ -4,6 +4,7 @@ import base64
 import copy
 import io
 import os
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from decimal import Decimal
@@ -77,14 +78,9 @@ DIFFER = [
 ]
 
 
-@pytest.mark.parametrize(("reference", "result"), AGREE)
-def test_texts_agree(reference, result):
-    assert agrees(reference, result)
-
-
-@pytest.mark.parametrize(("reference", "result"), DIFFER)
-def test_texts_differ(reference, result):
-    assert not agrees(reference, result)
+@pytest.mark.parametrize(("reference", "result"), [*AGREE, *DIFFER])
+def test_texts_agree_or_differ(reference, result):
+    assert agrees(reference, result) == ((reference, result) in AGREE)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +94,7 @@ def test_fault_shows_the_largest_difference_or_where_words_part():
     fault = compare_text("0.100 0.200 0.300", "0.102 0.250 0.300").fault
     assert "0.200 became 0.250, allowed: 0.001; numbers that differ: 2" in fault
     fault = compare_text("x" * 99 + "cat 1.0", "x" * 99 + "hat 1.0").fault
-    assert "cat" in fault
-    assert "hat" in fault
+    assert {"cat", "hat"} <= {*re.findall("[ch]at", fault)}
 
 
 # Pictures.
@@ -221,9 +216,8 @@ def test_only_lines_that_disagree_are_shown_as_such(tmp_path):
 
 def cell(source="1", outputs=(), **metadata):
     """Return a code cell that was run."""
-    return new_code_cell(
-        source, metadata=metadata, execution_count=1, outputs=list(outputs)
-    )
+    made = {"metadata": metadata, "execution_count": 1, "outputs": [*outputs]}
+    return new_code_cell(source, **made)
 
 
 def faults(code, output):
@@ -307,21 +301,14 @@ CELLS = {
 }
 NO_REASON = "needs a `reason:` beside it"
 # For each cell, what is wrong with it, and what is said.
+DIGIT, STDERR = {"text/plain": "0.1634"}, stream("a warning\n", "stderr")
+HELD = "its record holds standard error: 'a warning\\n'"
 MISTAKES = {
-    "digit": (
-        lambda it: it.outputs[1].data.update({"text/plain": "0.1634"}),
-        "0.1634 became 0.1234, allowed: 0.0001",
-    ),
+    "digit": (lambda it: it.outputs[1].data.update(DIGIT), "0.1634 became 0.1234, all"),
     "line": (lambda it: it.update(outputs=[drawn(12)]), "picture 1 differs by "),
     "never": (lambda it: it.update(execution_count=None, outputs=[]), "never run"),
-    "stderr": (
-        lambda it: it.outputs.append(stream("a warning\n", "stderr")),
-        "its record holds standard error: 'a warning\\n'",
-    ),
-    "missing": (
-        lambda it: it.outputs[0].data.pop("image/png"),
-        "+[display_data: image/png]",
-    ),
+    "stderr": (lambda it: it.outputs.append(STDERR), HELD),
+    "missing": (lambda it: it.outputs[0].data.popitem(), "+[display_data: image/png]"),
     "time": (lambda it: it.metadata.pop("reason"), f"'not-compared' {NO_REASON}"),
     "skipped": (lambda it: it.metadata.pop("reason"), f"'nbval-skip' {NO_REASON}"),
     "raises": (lambda it: it.update(source="1 / 0"), "ZeroDivisionError"),

@@ -173,9 +173,7 @@ def test_command_writes_the_copies_of_now_and_a_note(book):
     assert f"from {ADDRESS}, commit" in (output / "README.md").read_text()
 
 
-def test_command_without_an_address_or_its_commit_says_what_to_do(
-    book, monkeypatch, capsys
-):
+def test_command_without_address_or_commit_says_what_to_do(book, monkeypatch, capsys):
     assert command.main(book.parent) == 1
     assert "no commit can be read here" in capsys.readouterr().err
     names = ("attention_lib/new.py", "attention_lib/toy.py")  # unknown, and changed

@@ -2,29 +2,19 @@
 
 import re
 import time
-from importlib import import_module
 
 import nbformat
 import pytest
 import torch
 
 from attention_lib import exercises
+from tests.test_exercises import FILES, check
 from tools.chapters import chapter_paths, notebook_path
 
-TESTED = ["first", "block", "model", "multi_head", "positions", "training"]
-FILES = [import_module(f"tests.mistakes.{name}") for name in TESTED]
-MISTAKES = [
-    (name, *case)
-    for file in FILES
-    for name, cases in file.MISTAKES.items()
-    for case in cases
-]
-RIGHT = [
-    (name, answer)
-    for file in FILES
-    for name, answers in file.RIGHT.items()
-    for answer in answers
-]
+MISTAKES, RIGHT = {}, {}
+for file in FILES.values():
+    MISTAKES |= file.MISTAKES
+    RIGHT |= file.RIGHT
 SECONDS = 2.0  # of one processor: what else a machine does makes no difference
 
 # Title with kind and minutes, task; stub that ends with the check; hint; solution.
@@ -53,10 +43,6 @@ FOUND = [(stem, one) for stem, text in TEXTS.items() for one in exercises_of(tex
 SOLUTIONS = {one["check"]: one["solution"] for _, one in FOUND}
 
 
-def check(name, answer):
-    return getattr(exercises, f"check_{name}")(answer)
-
-
 @pytest.mark.parametrize("stem", TEXTS)
 def test_exercise_has_title_minutes_stub_check_hint_and_solution(stem):
     titles = re.findall(r"\{admonition\} Exercise (\S+)", TEXTS[stem])
@@ -78,12 +64,13 @@ def test_exercise_without_a_part_is_found():
         assert "3.2" not in [one["number"] for one in exercises_of(faulty)], part
 
 
-def test_every_check_has_its_exercise_its_mistakes_and_right_answers():
+def test_every_check_has_its_exercise_ten_mistakes_and_ten_right_answers():
     checks = {name for name in exercises.__all__ if name.startswith("check_")}
     assert {f"check_{name}" for name in SOLUTIONS} == checks
     assert len(FOUND) == len(SOLUTIONS)
-    assert {name for name, *_ in MISTAKES} == set(SOLUTIONS)
-    assert {name for name, *_ in RIGHT} == set(SOLUTIONS)
+    for cases in (MISTAKES, RIGHT):
+        assert cases.keys() == SOLUTIONS.keys()
+        assert [name for name, own in cases.items() if len(own) < 10] == []
 
 
 @pytest.mark.parametrize("stem", TEXTS)
@@ -97,8 +84,8 @@ def test_exercise_is_not_solved_before_the_reader_does(stem):
 
 @pytest.mark.parametrize("name", SOLUTIONS)
 def test_check_takes_no_time(name):
-    answers = [answer for called, answer, *_ in [*MISTAKES, *RIGHT] if called == name]
-    for answer in [..., *answers]:
+    wrong = [answer for answer, _ in MISTAKES[name]]
+    for answer in [..., *wrong, *RIGHT[name]]:
         start = time.process_time()
         check(name, answer)
         assert time.process_time() - start < SECONDS
@@ -110,8 +97,7 @@ def test_check_works_in_the_chapters_number_type(name):
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        for called, answer in RIGHT:
-            assert called != name or check(name, answer).passed
+        assert all(check(name, answer).passed for answer in RIGHT[name])
     finally:
         torch.set_default_dtype(before)
 
@@ -128,13 +114,11 @@ def steps_of(solution):
 def test_verdict_holds_no_line_of_the_solution(name):
     steps = steps_of(SOLUTIONS[name])
     assert steps
-    rights = [answer for called, answer in RIGHT if called == name]
-    rights = [answer for answer in rights if isinstance(answer, int | float)]
+    rights = [answer for answer in RIGHT[name] if isinstance(answer, int | float)]
     numbers = {form for right in rights for form in (f"{right:g}", f"{right:,}")}
-    for called, answer, _ in MISTAKES:
-        if called == name:
-            # A line of the reader's own may be the right one.
-            message = re.sub(r" in `.*`", "", check(name, answer).message)
-            assert [step for step in steps if step in message] == []
-            told = set(re.findall(r"\d[\d,]*(?:\.\d+)?", message))
-            assert not told & numbers, message
+    for answer, _ in MISTAKES[name]:
+        # A line of the reader's own may be the right one.
+        message = re.sub(r" in `.*`", "", check(name, answer).message)
+        assert [step for step in steps if step in message] == []
+        told = set(re.findall(r"\d[\d,]*(?:\.\d+)?", message))
+        assert not told & numbers, message

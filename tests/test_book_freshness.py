@@ -82,11 +82,9 @@ def test_stale_causes_name_a_missing_record_but_no_prose(root):
     assert stale_causes(notebook(), edited, root) == ["its code cells changed"]
 
 
-@pytest.mark.parametrize(
-    "changed", [notebook(CODE + " "), notebook(tags=["hide-input"])]
-)
-def test_stale_causes_name_code(root, changed):
-    assert stale_causes(changed, record(root), root) == ["its code cells changed"]
+def test_stale_causes_name_code(root):
+    for changed in (notebook(CODE + " "), notebook(tags=["hide-input"])):
+        assert stale_causes(changed, record(root), root) == ["its code cells changed"]
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,8 @@ WHOLE = predict(
 SHARE = predict("Which share?", answer=0.25, because="Half of a half.", within="2%")
 LOSS = predict("Which difference?", answer=-1.5, because="It falls.", within=0.1)
 NO_AXIS = predict("Which shape has a sum?", answer=(), because="It has no axis.")
-BYTES = predict(
-    "How many bytes has a `mask` of 1,024 × 1,024?", answer=2**20, because="One each."
-)
+MEGA = "How many bytes has a `mask` of 1,024 × 1,024?"
+BYTES = predict(MEGA, answer=2**20, because="One each.")
 FRESH = predict("How large is the loss?", answer=math.log(404), because="It is ln V.")
 NEAREST = predict(
     "Which loss?",

@@ -17,9 +17,8 @@ TOKEN = "not-a-real-one"
 
 def step(job, words):
     """Find a step by its name."""
-    (found,) = [
-        it for it in PUBLISH["jobs"][job]["steps"] if words in it.get("name", "")
-    ]
+    steps = PUBLISH["jobs"][job]["steps"]
+    (found,) = [it for it in steps if words in it.get("name", "")]
     return found
 
 

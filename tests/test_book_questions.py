@@ -1,7 +1,6 @@
 """The questions and their answers, and what the page for teachers says of chapters."""
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -22,12 +21,12 @@ class Question(NamedTuple):
     link: str
 
 
-def read(page: str) -> str:
+def read(page):
     """A page of the book, as it is written."""
     return (ROOT / "book" / page).read_text(encoding="utf-8")
 
 
-def sections() -> dict[str, int]:
+def sections():
     """The labels of all headings and exercises, and the number of their chapter."""
     found = {}
     for path in chapter_paths():
@@ -38,7 +37,7 @@ def sections() -> dict[str, int]:
     return found
 
 
-def split(text: str) -> Iterator[Question]:
+def split(text):
     """Cut the page at its questions; a link is the paragraph that begins with →."""
     text = re.sub(r"^## .*\n", "", text, flags=re.MULTILINE)
     parts = HEADING.split(text)[1:]
@@ -47,7 +46,7 @@ def split(text: str) -> Iterator[Question]:
         yield Question(label, title, answer.strip(), link.split("\n")[0])
 
 
-def test_questions_are_many_and_lead_to_the_chapters_that_they_name() -> None:
+def test_questions_are_many_and_lead_to_the_chapters_that_they_name():
     text, chapters = read("questions.md"), sections()
     questions = list(split(text))
     assert len(questions) >= 45
@@ -67,7 +66,7 @@ def test_questions_are_many_and_lead_to_the_chapters_that_they_name() -> None:
                 assert chapters.get(name) == int(number), f"{label}: {name}"
 
 
-def test_teachers_read_the_minutes_of_the_chapters() -> None:
+def test_teachers_read_the_minutes_of_the_chapters():
     rows = re.findall(
         r"^\| \d+ · \{doc\}`\.\./chapters/([\w-]+)` \| (\d+) \| (\d+) \|$",
         read("teach.md"),
@@ -85,12 +84,11 @@ def test_teachers_read_the_minutes_of_the_chapters() -> None:
         assert exercises == sum(map(int, each)), path.stem
 
 
-@pytest.mark.parametrize(
-    ("plan", "meetings"), [("four", 4), ("eight", 8), ("twelve", 12)]
-)
-def test_teachers_have_a_row_for_each_meeting_with_exercises_that_exist(
-    plan: str, meetings: int
-) -> None:
+PLANS = {"four": 4, "eight": 8, "twelve": 12}
+
+
+@pytest.mark.parametrize(("plan", "meetings"), PLANS.items())
+def test_teachers_have_a_row_for_each_meeting_with_exercises_that_exist(plan, meetings):
     text = read("teach.md").partition(f"(teach-{plan})=")[2].split("\n(teach-")[0]
     rows = re.findall(r"^\| (\d+) \|", text.split("\n## ")[0], re.MULTILINE)
     assert rows == [str(n) for n in range(1, meetings + 1)]

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browsing import axe_faults, served
+from tests.browsing import axe_faults, wear
 from tools.chapters import CHAPTERS, code_of
 from tools.quiz import QuizError, read_options
 from tools.record.convert import FOLDED, plain_notebook, unfolded
@@ -48,27 +48,14 @@ def test_notebook_folds_answers_and_the_code_of_a_prediction():
         assert not unfolded(cell).keys() & FOLDED.keys()
 
 
-@pytest.fixture(scope="module")
-def address(site):
-    with served(site) as address:
-        yield address
-
-
 @pytest.fixture
-def context(browser):
-    size = {"width": DESKTOP, "height": 900}
-    with browser.new_context(viewport=size) as context:
-        yield context
-
-
-@pytest.fixture
-def page(context, address):
+def page(browser, address):
     """A chapter; nothing may fail while a test looks at it."""
     faults = []
-    page = context.new_page()
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.goto(f"{address}/{PAGE}.html")
-    yield page
+    with browser.new_page(viewport={"width": DESKTOP, "height": 900}) as page:
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(f"{address}/{PAGE}.html")
+        yield page
     assert not faults
 
 
@@ -119,8 +106,7 @@ def test_quiz_works_by_keyboard_and_answers_on_paper(page):
 
 
 def test_quiz_without_scripts_folds_the_answers(browser, address):
-    with browser.new_context(java_script_enabled=False) as context:
-        page = context.new_page()
+    with browser.new_page(java_script_enabled=False) as page:
         page.goto(f"{address}/{PAGE}.html")
         assert page.locator(".quiz input, .quiz button").count() == 0
         quiz = page.locator(".quiz").first
@@ -174,13 +160,9 @@ def test_progress_stands_in_the_contents_of_every_page(page, address):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_quiz_is_accessible(browser, address, width, theme):
-    size = {"width": width, "height": 900}
-    with browser.new_context(
-        viewport=size, color_scheme=theme, reduced_motion="reduce"
-    ) as context:
-        page = context.new_page()
+    with browser.new_page(viewport={"width": width, "height": 900}) as page:
         page.goto(f"{address}/{PAGE}.html")
-        page.wait_for_selector(f"html[data-theme={theme}]")
+        wear(page, theme)
         answer(page, WRONG)
         answer(page, "The shape", number=4)
         answer(page, RIGHT)

@@ -106,9 +106,7 @@ def test_update_executes_what_is_stale_and_nothing_else(root, executed):
     assert sorted(executed) == ["01-one", "02-two", "02-two"]
 
 
-def test_update_after_a_change_of_prose_executes_nothing_and_keeps_outputs(
-    root, executed
-):
+def test_update_after_a_change_of_prose_executes_nothing(root, executed):
     fake_records(root)
     kept = load(root)
     kept.cells[-1].outputs = [nbformat.v4.new_output("stream", text="kept")]

@@ -19,12 +19,8 @@ def test_what_scrolls_is_reached_by_keyboard(browser):
     with browser.new_page(viewport={"width": 375, "height": 800}) as page:
         page.goto((SITE / "chapters/04-multi-head.html").as_uri())
         # No formula of the book is too wide any more.
-        page.evaluate(
-            "(html) => document.querySelector('.math').innerHTML = html", WIDE
-        )
-        page.evaluate(
-            "document.querySelectorAll('details').forEach((d) => d.open = true)"
-        )
+        page.locator(".math").first.evaluate("(e, html) => e.innerHTML = html", WIDE)
+        page.locator("details").evaluate_all("(all) => all.map((d) => d.open = true)")
         page.set_viewport_size({"width": 374, "height": 800})
         page.wait_for_function(f"document.querySelectorAll({REACHED!r}).length > 3")
         found = page.evaluate(SCROLLED)
@@ -32,6 +28,4 @@ def test_what_scrolls_is_reached_by_keyboard(browser):
         assert {index for _, index in found} == {0}
         # What fits again is not reached.
         page.set_viewport_size({"width": 1440, "height": 800})
-        page.wait_for_function(
-            f"document.querySelectorAll({REACHED!r}).length <= 2", timeout=10_000
-        )
+        page.wait_for_function(f"document.querySelectorAll({REACHED!r}).length <= 2")

@@ -1,28 +1,26 @@
 """The search: what it finds first, how it reads, how it opens; from files too."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
-from tests.browsing import served
 from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
-MASKS = "chapters/03-masks.html"
+MASKS, FILES = "chapters/03-masks.html", SITE.as_uri()
 
 
 @pytest.fixture(scope="module")
-def page(browser: Browser) -> Iterator[Page]:
-    faults: list[str] = []
+def page(browser):
+    faults = []
     with browser.new_page() as page:
         page.on("pageerror", lambda error: faults.append(str(error)))
         yield page
     assert faults == []
 
 
-def results(page: Page, query: str, site: str = SITE.as_uri()) -> list[str]:
+def results(page, query, site=FILES):
     """The addresses that a search finds, the best first."""
     page.goto(f"{site}/search.html?q={query.replace(' ', '+')}")
     page.wait_for_function(
@@ -56,9 +54,7 @@ def results(page: Page, query: str, site: str = SITE.as_uri()) -> list[str]:
         ("perplexity zebra", ""),
     ],
 )
-def test_search_finds_the_page_among_the_first(
-    page: Page, query: str, wanted: str
-) -> None:
+def test_search_finds_the_page_among_the_first(page, query, wanted):
     first = results(page, query)[:3]
     if wanted:
         assert any(found.startswith(wanted) for found in first), first
@@ -66,23 +62,20 @@ def test_search_finds_the_page_among_the_first(
         assert first == []
 
 
-def test_summary_is_a_sentence_without_code(page: Page) -> None:
-    with served(SITE) as site:
-        results(page, "why divide by sqrt", site)
-        first = page.locator("ul.search > li").first
-        assert "Why divide by sqrt" in first.locator("a").inner_text()
-        expect(first.locator("p.context")).to_contain_text("√D")
-        results(page, "causal_mask", site)
-        page.locator("p.context").nth(2).wait_for()
-        for said in page.locator("p.context").all_inner_texts():
-            assert len(said) < 220
-            assert not re.search(r"def |return |\\", said)
+def test_summary_is_a_sentence_without_code(page, address):
+    results(page, "why divide by sqrt", address)
+    first = page.locator("ul.search > li").first
+    assert "Why divide by sqrt" in first.locator("a").inner_text()
+    expect(first.locator("p.context")).to_contain_text("√D")
+    results(page, "causal_mask", address)
+    page.locator("p.context").nth(2).wait_for()
+    for said in page.locator("p.context").all_inner_texts():
+        assert len(said) < 220
+        assert not re.search(r"def |return |\\", said)
 
 
 @pytest.mark.parametrize(("width", "opener"), [(1440, "keys"), (375, "button")])
-def test_dialog_opens_with_focus_and_closes(
-    browser: Browser, width: int, opener: str
-) -> None:
+def test_dialog_opens_with_focus_and_closes(browser, width, opener):
     with browser.new_page(viewport={"width": width, "height": 800}) as page:
         page.goto((SITE / MASKS).as_uri())
         field = page.locator("#pst-search-dialog input")

@@ -28,9 +28,7 @@ def tree(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_watcher_says_that_it_watches_and_rebuilds_once_a_change(
-    tree, monkeypatch, capsys
-):
+def test_watcher_says_when_it_watches_and_rebuilds_once(tree, monkeypatch, capsys):
     rebuilt = []
 
     async def rebuild():

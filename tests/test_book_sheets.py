@@ -47,10 +47,8 @@ def test_sheet_holds_its_fonts_and_leads_to_the_others(name):
     css = path.read_text(encoding="utf-8")
     assert css.count("url(data:font/woff2") == len(FONTS[name])
     # Bootstrap has drawings inside; what else is named must be there.
-    named = [
-        address for address in css_addresses(css) if not address.startswith("data")
-    ]
-    assert [a for a in named if not (path.parent / a).is_file()] == []
+    named = [it for it in css_addresses(css) if not it.startswith("data")]
+    assert [it for it in named if not (path.parent / it).is_file()] == []
 
 
 @pytest.mark.parametrize(
@@ -73,10 +71,9 @@ def test_theme_that_changed_is_refused():
     assert '/""' in with_silent_icons('.fa-bars:before{content:"\\f0c9"}')
     with pytest.raises(ExtensionError, match="shows no icon"):
         with_silent_icons('.fa-bars:before{content:var(--fa-bars)}p{content:"a"}')
+    css = "@font-face{src:url(fonts/icons.woff2)}"
     with pytest.raises(ExtensionError, match=r"t\.css names no fa-solid-900\.woff2"):
-        embedded(
-            "@font-face{src:url(fonts/icons.woff2)}", Path("t.css"), FONTS[THEME], {"a"}
-        )
+        embedded(css, Path("t.css"), FONTS[THEME], {"a"})
 
 
 def test_font_has_what_is_shown_and_is_cut_once(tmp_path, monkeypatch):

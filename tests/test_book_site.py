@@ -64,9 +64,7 @@ def test_main_again_after_an_edit_builds_what_changed(tree, calls, folder):
     assert (digest(tree, "tools") != code) == (used and "tools" in folder)
 
 
-def test_main_after_a_step_that_failed_builds_nothing_or_everything(
-    tree, calls, monkeypatch
-):
+def test_main_after_a_step_that_failed_builds_nothing_or_all(tree, calls, monkeypatch):
     site.main(tree)
     (tree / "book/file.py").write_text("edited")
     calls.clear()

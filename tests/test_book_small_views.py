@@ -33,13 +33,13 @@ MASK = explore_mask(SCORES, WORDS, KEYS, masks=MASKS)
 SPLIT = explore_split(NUMBERED, 2)
 
 
+# The texts of a table's cells, row by row.
+CELLS = """(table) => [...table.tBodies[0].rows].map(
+    (row) => [...row.querySelectorAll("td")].map((cell) => cell.innerText))"""
+
+
 def cells_of(table):
-    return list(
-        table.evaluate(
-            "t => [...t.tBodies[0].rows].map("
-            "r => [...r.querySelectorAll('td')].map(c => c.innerText))"
-        )
-    )
+    return list(table.evaluate(CELLS))
 
 
 # Vectors
@@ -67,14 +67,12 @@ def agrees(view, query, temperature=1.0, scaled=True):
     assert head == (" ".join(steps) or "as it is")
     np.testing.assert_allclose(rows, wanted, rtol=0, atol=1e-3)
     mix = view.locator("strong").inner_text().strip("()").split(", ")
-    np.testing.assert_allclose(
-        [number(n) for n in mix], context[query], rtol=0, atol=1e-3
-    )
     # The picture, too: the end of the dashed arrow, and each handle.
     limit = float(view.locator("svg").get_attribute("viewBox").split()[2]) / 2
     line = view.locator(".vectors-mix line")
     end = [float(line.get_attribute("x2")), -float(line.get_attribute("y2"))]
-    np.testing.assert_allclose(end, context[query], rtol=0, atol=1e-3)
+    for found in (end, [number(n) for n in mix]):
+        np.testing.assert_allclose(found, context[query], rtol=0, atol=1e-3)
     for i in range(len(x)):
         np.testing.assert_allclose(handle_at(view, i, limit), x[i], atol=0.03)
     return x
@@ -128,10 +126,8 @@ def test_vectors_give_the_nearest_handle_and_show_it_whole(browser):
         moved = points_shown(view)
         assert moved[0, 0] < 1.9
         np.testing.assert_allclose(moved[1:], x[1:])
-        plane, edge = (
-            view.locator(css).last.bounding_box()
-            for css in (".vectors-plane", ".vectors-handle")
-        )
+        plane = view.locator(".vectors-plane").bounding_box()
+        edge = view.locator(".vectors-handle").last.bounding_box()
         assert edge["x"] + edge["width"] <= plane["x"] + plane["width"]
         assert edge["y"] >= plane["y"]
 
@@ -147,10 +143,8 @@ def test_vectors_follow_a_finger(browser):
 
         def finger(kind, *at):
             points = [{"x": across, "y": down} for across, down in at]
-            touch.send(
-                "Input.dispatchTouchEvent",
-                {"type": f"touch{kind}", "touchPoints": points},
-            )
+            event = {"type": f"touch{kind}", "touchPoints": points}
+            touch.send("Input.dispatchTouchEvent", event)
 
         finger("Start", (x, y))
         for part in (0.3, 0.7, 1.0):

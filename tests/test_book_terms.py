@@ -27,8 +27,7 @@ def page(browser):
 @pytest.fixture
 def phone(browser):
     size = {"width": 375, "height": 800}
-    with browser.new_context(viewport=size, has_touch=True, is_mobile=True) as context:
-        page = context.new_page()
+    with browser.new_page(viewport=size, has_touch=True, is_mobile=True) as page:
         page.goto(CHAPTER.as_uri())
         yield page
 
@@ -120,8 +119,7 @@ def test_first_tap_shows_second_goes(phone):
 
 
 def test_terms_are_plain_links_without_scripts(browser):
-    with browser.new_context(java_script_enabled=False) as context:
-        page = context.new_page()
+    with browser.new_page(java_script_enabled=False) as page:
         page.goto(CHAPTER.as_uri())
         term(page).click()
         page.wait_for_url("**/glossary.html#term-mask")

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import re
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -76,10 +77,16 @@ def close(shown, wanted):
     torch.testing.assert_close(shown, wanted.float(), rtol=0, atol=1e-3)
 
 
+@contextmanager
+def one_view(browser, *given, **options):
+    """A page with one view, and the view."""
+    with opened(browser, explore_weights(*given), **options) as page:
+        yield page, live(page)
+
+
 def test_mouse_shows_each_row_of_each_head(browser):
     weights = weights_of(some_scores(2, 3))
-    with opened(browser, explore_weights(weights, WORDS)) as page:
-        view = live(page)
+    with one_view(browser, weights, WORDS) as (page, view):
         for layer in range(2):
             for head in range(3):
                 view.get_by_text(f"{layer + 1}.{head + 1}", exact=True).click()
@@ -100,8 +107,7 @@ def test_mouse_shows_each_row_of_each_head(browser):
 
 def test_finger_shows_each_row(browser):
     weights = weights_of(some_scores())
-    with opened(browser, explore_weights(weights, WORDS), **PHONE) as page:
-        view = live(page)
+    with one_view(browser, weights, WORDS, **PHONE) as (_, view):
         for row in range(7):
             cell(view, row, 1).tap()
             close(row_shown(view), weights[row])
@@ -111,8 +117,7 @@ def test_finger_shows_each_row(browser):
 
 def test_keyboard_shows_each_row(browser):
     weights = weights_of(some_scores(2))
-    with opened(browser, explore_weights(weights, WORDS)) as page:
-        view = live(page)
+    with one_view(browser, weights, WORDS) as (page, view):
         page.keyboard.press("Tab")  # the heads
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Tab")  # the map
@@ -133,8 +138,12 @@ def test_keyboard_shows_each_row(browser):
             close(torch.tensor(float(shown)), label)
 
 
-def test_mask_and_temperature_give_the_library_s_numbers(browser):
-    scores, mask = some_scores(2), empty_row_mask()
+OF_EACH_HEAD = torch.stack([causal_mask(7), causal_mask(7).T])
+
+
+@pytest.mark.parametrize("mask", [empty_row_mask(), OF_EACH_HEAD], ids=["one", "two"])
+def test_mask_and_temperature_give_the_library_s_numbers(browser, mask):
+    scores, empty = some_scores(2), mask.ndim == 2
     view_of = explore_weights(None, WORDS, scores=scores, mask=mask)
     with opened(browser, view_of) as page:
         view = live(page)
@@ -148,17 +157,7 @@ def test_mask_and_temperature_give_the_library_s_numbers(browser):
                 cell(view, 2, 0).hover()
                 close(row_shown(view), wanted[head, 2])
                 said = view.locator("[aria-live]").inner_text()
-                assert ("looks at nothing" in said) == on
-
-
-def test_each_head_has_its_own_mask(browser):
-    scores = some_scores(2)
-    mask = torch.stack([causal_mask(7), causal_mask(7).T])
-    view_of = explore_weights(None, WORDS, scores=scores, mask=mask)
-    with opened(browser, view_of) as page:
-        view = live(page)
-        view.get_by_role("radio", name="head 2").check(force=True)
-        close(map_shown(view), weights_of(scores, mask)[1])
+                assert ("looks at nothing" in said) == (on and empty)
 
 
 def test_weights_alone_have_neither_mask_nor_temperature(browser):
@@ -174,8 +173,7 @@ def test_sentences_layers_and_heads_are_chosen_from_lists(browser):
     maps = {"one": weights_of(some_scores(5, 10)), "two": some_scores(4).softmax(-1)}
     maps["two"] = maps["two"][:, :3, :5]
     queries, keys = {"one": WORDS, "two": WORDS[:3]}, {"one": WORDS, "two": WORDS[:5]}
-    with opened(browser, explore_weights(maps, queries, keys)) as page:
-        view = live(page)
+    with one_view(browser, maps, queries, keys) as (_, view):
         view.get_by_role("combobox", name="layer").select_option("4")
         view.get_by_role("combobox", name="head").select_option("8")
         close(map_shown(view), maps["one"][3, 7])
@@ -187,22 +185,20 @@ def test_sentences_layers_and_heads_are_chosen_from_lists(browser):
 
 def test_words_are_tinted_by_their_weights(browser):
     weights = torch.tensor([[0.5, 0.0, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4]])
-    with opened(browser, explore_weights(weights, WORDS[:2], WORDS[:4])) as page:
-        words = live(page).locator(".weights-words span")
-        tint = "all => all.map(word => getComputedStyle(word).backgroundColor)"
-        tints = words.evaluate_all(tint)
+    tint = "all => all.map(word => getComputedStyle(word).backgroundColor)"
+    with one_view(browser, weights, WORDS[:2], WORDS[:4]) as (_, view):
+        tints = view.locator(".weights-words span").evaluate_all(tint)
     alphas = [float(re.findall(r"[\d.]+", tint)[3]) for tint in tints]
     assert alphas == pytest.approx([0.65, 0, 0.325, 0.325], abs=0.01)
 
 
 def test_legend_ends_with_the_colour_of_the_strongest_cell(browser):
     words = [f"word{i}" for i in range(10)]
-    views = [explore_weights(torch.eye(n), words[:n]) for n in (4, 10)]
-    with opened(browser, *views) as page:
-        for view in (live(page, 0), live(page, 1)):
-            strongest = "e => getComputedStyle(e).backgroundColor"
+    strongest = "e => getComputedStyle(e).backgroundColor"
+    ramp = "e => getComputedStyle(e).backgroundImage"
+    for size in (4, 10):
+        with one_view(browser, torch.eye(size), words[:size]) as (_, view):
             colour = cell(view, 1, 1).evaluate(strongest)
-            ramp = "e => getComputedStyle(e).backgroundImage"
             assert colour in view.locator(".weights-ramp").evaluate(ramp)
 
 
@@ -271,8 +267,7 @@ def test_every_front_end_gets_the_colours_that_axe_saw(browser):
 def test_forty_words_scroll_inside_the_view_on_a_phone(browser):
     words = [f"word{i}" for i in range(40)]
     weights = torch.randn(2, 12, 40, 40, generator=seeded(0)).softmax(-1)
-    with opened(browser, explore_weights(weights, words), **PHONE) as page:
-        view = live(page)
+    with one_view(browser, weights, words, **PHONE) as (page, view):
         assert page.evaluate("document.documentElement.scrollWidth") == 375
         box = cell(view, 20, 0).bounding_box()
         assert min(box["width"], box["height"]) >= 24
@@ -336,8 +331,7 @@ def test_map_keeps_its_size_and_takes_the_font_of_the_book(browser):
     size = "e => [e.offsetWidth, e.offsetHeight, e.scrollWidth].join()"
     many = [*words, *(f"word{i}" for i in range(26))]
     weights = torch.full((4, 30), 1 / 30)
-    with opened(browser, explore_weights(weights, words, many)) as page:
-        view = live(page)
+    with one_view(browser, weights, words, many) as (page, view):
         sizes = set()
         for row in range(4):
             cell(view, row, row).hover()
@@ -361,9 +355,8 @@ def test_words_are_shown_as_text(browser):
 
 def test_program_was_built_from_the_sources():
     digest = hashlib.sha256()
-    for path in sorted(
-        ["package-lock.json", *(f"src/{p.name}" for p in (SOURCE / "src").iterdir())]
-    ):
+    sources = [f"src/{path.name}" for path in (SOURCE / "src").iterdir()]
+    for path in sorted(["package-lock.json", *sources]):
         digest.update(f"{path}\0".encode() + (SOURCE / path).read_bytes() + b"\0")
     first = PROGRAM.read_text(encoding="utf-8").splitlines()[0]
     assert digest.hexdigest() in first, "run `npm ci && npm run build` there"

@@ -1,7 +1,7 @@
 """Every page of the built site in a browser, and that a visit finds each fault."""
 
 import shutil
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from PIL import Image
@@ -27,12 +27,6 @@ PAGES = source_pages()
 WIDE = ["book/index", "book/notation", "book/api/masks", "chapters/04-multi-head"]
 # The ways to colour text that were examined on a page: the next one has most of them.
 SEEN = {PHONE: set(), DESKTOP: set()}
-
-
-@pytest.fixture(scope="module")
-def address():
-    with served(SITE) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +128,7 @@ def test_picture_that_stops_is_seen(tmp_path):
 
 
 def test_browser_is_the_machines_own_first(monkeypatch, tmp_path):
-    own = SimpleNamespace(
-        chromium=SimpleNamespace(executable_path=str(tmp_path / "own"))
-    )
+    own = Mock(**{"chromium.executable_path": str(tmp_path / "own")})
     monkeypatch.setattr(shutil, "which", lambda name: None)
     # Without any, a test is skipped, but in CI it would look like a passed one.
     monkeypatch.delenv("CI", raising=False)

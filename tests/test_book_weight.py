@@ -30,9 +30,9 @@ SHIFT = sample("shift.js")
 class Weight(NamedTuple):
     """What a page loads: at once, and in the end; and what was not found."""
 
-    first: frozenset[Path]
-    whole: frozenset[Path]
-    absent: frozenset[str]
+    first: set[Path]
+    whole: set[Path]
+    absent: set[str]
 
 
 @cache
@@ -71,7 +71,7 @@ def weigh(context, page):
     pictures = {picture for picture in pictures if picture.suffix in PICTURES}
     absent |= {picture.name for picture in pictures if not picture.is_file()}
     whole = {file for file in found | pictures if file.is_file()}
-    return Weight(frozenset(found), frozenset(whole), frozenset(absent))
+    return Weight(found, whole, absent)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import torch
 
 from attention_lib import exercises
 from attention_lib.exercises.verdict import NOT_YET, Verdict, judge, run
+from tests.answers import silent_at
 
 # The first file serves four modules, and what all checks share.
 FIRST = ["toy", "attention", "masks", "leaks", "verdict"]
@@ -40,10 +42,8 @@ MISTAKES, RIGHT = (
     for kind in ("MISTAKES", "RIGHT")
 )
 # Each function that leaks or sees order, and where a finder may say nothing of it.
-SILENT = [
-    *(("first", "leak_finder", place) for place in range(1, 10)),
-    *(("positions", "order_finder", place) for place in range(1, 10)),
-]
+FINDERS = [("first", "leak_finder", True), ("positions", "order_finder", False)]
+SILENT = [(*finder, place) for finder in FINDERS for place in range(1, 10)]
 # What would give a solution away; the reader's own line or type may hold it.
 OWN = r" in `.*`.*|of type .*|<lambda>"
 CODE = (
@@ -66,8 +66,8 @@ def of_right(file, name, index):
 
 
 @cache
-def of_silent(file, name, place):
-    return check(name, FILES[file].finder_silent_at(place))
+def of_silent(file, name, otherwise, place):
+    return check(name, silent_at(place, otherwise))
 
 
 @pytest.mark.parametrize(("file", "name", "index"), MISTAKES)
@@ -85,9 +85,9 @@ def test_check_passes_what_is_right(file, name, index):
     assert verdict.passed is True, verdict
 
 
-@pytest.mark.parametrize(("file", "name", "place"), SILENT)
-def test_finder_names_where_nothing_comes_back(file, name, place):
-    verdict = of_silent(file, name, place)
+@pytest.mark.parametrize("case", SILENT)
+def test_finder_names_where_nothing_comes_back(case):
+    verdict = of_silent(*case)
     assert verdict.passed is False
     assert verdict.message.startswith("Nothing comes back for ")
 
@@ -105,12 +105,10 @@ def test_every_message_is_tested(spoken, file):
     assert [words for words in spoken(*modules) if words not in said] == []
 
 
-def test_every_check_is_tested_and_exported():
+def test_every_module_of_checks_has_its_mistakes():
     folder = Path(exercises.__path__[0])
     others = {path.stem for path in folder.glob("*.py")} - {"__init__", *FIRST}
     assert {"first", *others} == set(FILES)
-    for cases in (MISTAKES, RIGHT):
-        assert {case.values[1] for case in cases} == set(CHECKS)
 
 
 # What holds for every check, whatever it checks.
@@ -143,21 +141,17 @@ def test_check_catches_an_exception(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_check_wants_the_function_itself(name):
-    assert "Give the function itself, not a result (int)" in check(name, 3).message
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
 def test_check_is_ready_for_whatever_comes(name):
+    assert "Give the function itself, not a result (int)" in check(name, 3).message
     for came in [(1, 2), np.eye(2), [[]]]:
         assert check(name, lambda *inputs, came=came: came).passed is False
 
 
-@pytest.mark.parametrize(
-    "name", sorted(set(FUNCTIONS) - {"leak_finder", "order_finder", "windows"})
-)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_check_says_what_came_instead(name):
-    assert "Your function returns" in check(name, lambda *inputs: "text").message
+    others = {"leak_finder": "came a str", "order_finder": "came a str"}
+    words = others.get(name, "not a list" if name == "windows" else "function returns")
+    assert words in check(name, lambda *inputs: "text").message
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -174,19 +168,13 @@ def test_check_of_a_layer_prints_nothing_of_its_own(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_run_names_the_reader_s_own_line():
+def test_run_names_the_reader_s_own_line_and_lets_the_reader_stop_it():
     def answer():
         return torch.ones(2) @ torch.ones(3)
 
     assert "in `return torch.ones(2) @ torch.ones(3)`" in run(answer).message
-
-
-def test_run_lets_the_reader_stop_it():
-    def answer():
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(answer)
+        run(Mock(side_effect=KeyboardInterrupt))
 
 
 def test_judge_leaves_its_inputs_as_they_are():
@@ -195,8 +183,6 @@ def test_judge_leaves_its_inputs_as_they_are():
     assert x.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("passed", "line"), [(True, "✓ a b"), (False, "✗ a b"), (None, "○ a b")]
-)
-def test_verdict_is_one_line(passed, line):
-    assert repr(Verdict(passed, "a\n  b")) == line
+def test_verdict_is_one_line():
+    for passed, mark in [(True, "✓"), (False, "✗"), (None, "○")]:
+        assert repr(Verdict(passed, "a\n  b")) == f"{mark} a b"

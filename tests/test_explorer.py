@@ -68,9 +68,8 @@ def test_scores_give_the_weights_of_the_table():
     mask = causal_mask(3).clone()
     mask[1] = False  # an empty row
     view = explore_weights(None, WORDS, scores=scores, mask=mask)
-    np.testing.assert_allclose(
-        unpacked(first(view)["scores"], 3, 3), scores, atol=5.1e-5
-    )
+    sent = unpacked(first(view)["scores"], 3, 3)
+    np.testing.assert_allclose(sent, scores, atol=5.1e-5)
     cells = [float(cell) for cell in re.findall(r"<td[^>]*>([^<]*)", view.static)]
     wanted = attention_weights(scores, torch.eye(3), mask, scale=1.0)
     np.testing.assert_allclose(cells, wanted.flatten(), atol=0.0051)
@@ -87,13 +86,11 @@ def test_weights_and_scores_that_agree_are_sent_as_scores():
 def test_sentences_share_what_is_no_mapping():
     maps = {"one": weights_like(3, 3), "two": weights_like(2, 3, 3)}
     view = explore_weights(maps, WORDS, mask=torch.ones(3, 3, dtype=torch.bool))
-    names = [sentence["name"] for sentence in view.data["sentences"]]
-    assert names == ["one", "two"]
-    assert all(sentence["queries"] == WORDS for sentence in view.data["sentences"])
+    found = [(each["name"], each["queries"]) for each in view.data["sentences"]]
+    assert found == [("one", WORDS), ("two", WORDS)]
     assert "“one”, the first of 2" in view.static
-    assert repr(view) == (
-        "<attention weights: 2 sentences, 1 × 1 heads, 3 queries × 3 keys>"
-    )
+    words = "2 sentences, 1 × 1 heads, 3 queries × 3 keys"
+    assert repr(view) == f"<attention weights: {words}>"
 
 
 def test_table_is_cut_at_sixteen_and_says_so():
@@ -119,12 +116,8 @@ def test_view_and_table_begin_with_the_map_that_is_named():
 def test_packed_numbers_keep_their_point_and_their_value(numbers, decimals):
     words = pack(np.array(numbers), decimals).split(" ")
     assert all(re.fullmatch(r"-?\d*\.\d*", word) and word != "." for word in words)
-    np.testing.assert_allclose(
-        [float(word) for word in words], numbers, atol=0.51 * 10.0**-decimals
-    )
-
-
-def test_packed_numbers_are_short():
+    shown, rounding = [float(word) for word in words], 0.51 * 10.0**-decimals
+    np.testing.assert_allclose(shown, numbers, atol=rounding)
     packed = pack(np.array([0.5, 1, 0, -0.0001, -0.25, 12.3456, 10]), 3)
     assert packed == ".5 1. .0 .0 -.25 12.346 10."
 
@@ -145,12 +138,7 @@ REFUSED = [
     ((EYE, WORDS, 3), {}, TypeError, "keys must be a list of words; got int"),
     ((EYE, [1, 2, 3]), {}, TypeError, "queries must be words; got [1, 2, 3]"),
     ((EYE, WORDS), {"mask": EYE}, TypeError, "mask must be boolean"),
-    (
-        (EYE, WORDS),
-        {"mask": SHORT},
-        ValueError,
-        "mask (2, 3) does not broadcast to the",
-    ),
+    ((EYE, WORDS), {"mask": SHORT}, ValueError, "mask (2, 3) does not broadcast to th"),
     ((EYE, WORDS), {"scores": EYE[:2]}, ValueError, "weights and scores must have the"),
     ((EYE, WORDS), {"scores": EYE}, ValueError, "softmax(scores) differs from"),
     ((None, WORDS), {"scores": EYE.log()}, ValueError, "scores hold nan or inf: give"),

@@ -9,8 +9,12 @@ from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import TinyBlock
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.reproducibility import seeded
-from attention_lib.rope import rope_angles
-from tests.tensors import assert_leaves_alone, assert_same, values_and_gradients
+from tests.tensors import (
+    assert_leaves_alone,
+    assert_same,
+    global_seed,
+    values_and_gradients,
+)
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
@@ -31,20 +35,15 @@ LAYERS = {
 }
 each_layer = pytest.mark.parametrize("name", LAYERS)
 PADDING = padding_mask(torch.tensor([3, 5]), LENGTH)
-TOLERANCES = {
-    torch.float64: (1e-9, 1e-11),
-    torch.float32: (1e-4, 1e-5),
-    torch.bfloat16: (0.03, 0.03),
-    torch.float16: (0.01, 0.01),
-}
+TOLERANCES = {torch.float64: (1e-9, 1e-11), torch.float32: (1e-4, 1e-5)}
+TOLERANCES |= {torch.bfloat16: (0.03, 0.03), torch.float16: (0.01, 0.01)}
 # What rounding does to the weights, attention and norm multiply.
 OF_BLOCKS = TOLERANCES | {torch.bfloat16: (0.1, 0.2), torch.float16: (0.02, 0.05)}
 
 
 def made(name, **options):
     """A layer whose norms and biases are moved away from where they start."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         layer = LAYERS[name](**options).double()
     generator = seeded(0)
     for parameter in layer.parameters():
@@ -59,8 +58,7 @@ def sequences(seed=1, dtype=torch.float64):
 
 
 def dropped(layer, x):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         return layer(x)
 
 

@@ -21,33 +21,24 @@ def matrix(*rows):
     return torch.tensor([[sign == "x" for sign in row] for row in rows])
 
 
-def test_causal_mask_square():
+def test_causal_mask_hand_written():
     assert_same(causal_mask(3), matrix("x..", "xx.", "xxx"))
-
-
-def test_causal_mask_more_keys_sees_the_earlier_ones():
+    # More keys are earlier ones; with fewer keys the first rows are empty.
     assert_same(causal_mask(2, 4), matrix("xxx.", "xxxx"))
-
-
-def test_causal_mask_fewer_keys_leaves_rows_empty():
     assert_same(causal_mask(4, 2), matrix("..", "..", "x.", "xx"))
 
 
 @given(lengths, lengths)
 def test_causal_mask_brute_force(query_len, key_len):
-    wanted = [
-        [key_len - 1 - k >= query_len - 1 - q for k in range(key_len)]
-        for q in range(query_len)
-    ]
+    places = range(key_len - query_len, key_len)
+    wanted = [[k <= place for k in range(key_len)] for place in places]
     assert_same(causal_mask(query_len, key_len), torch.tensor(wanted))
 
 
 @given(lengths, lengths, lengths)
 def test_sliding_window_mask_brute_force(query_len, window, key_len):
-    wanted = [
-        [0 <= (q + key_len - query_len) - k < window for k in range(key_len)]
-        for q in range(query_len)
-    ]
+    places = range(key_len - query_len, key_len)
+    wanted = [[0 <= place - k < window for k in range(key_len)] for place in places]
     result = sliding_window_mask(query_len, window, key_len)
     assert_same(result, torch.tensor(wanted))
 
@@ -57,14 +48,11 @@ def test_sliding_window_mask_hand_written():
     assert_same(sliding_window_mask(4, 2), wanted)
 
 
-def test_padding_mask_right():
+def test_padding_mask_hand_written():
     wanted = matrix("xx..", "xxxx", "....")[:, None, :]
-    assert_same(padding_mask(torch.tensor([2, 4, 0]), 4), wanted)
-
-
-def test_padding_mask_left():
-    wanted = matrix("..xx", "xxxx", "....")[:, None, :]
-    assert_same(padding_mask(torch.tensor([2, 4, 0]), 4, side="left"), wanted)
+    lengths = torch.tensor([2, 4, 0])
+    assert_same(padding_mask(lengths, 4), wanted)
+    assert_same(padding_mask(lengths, 4, side="left"), wanted.flip(-1))
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
@@ -78,9 +66,6 @@ def test_combine_masks_is_and():
     mask = combine_masks(causal_mask(3), padding_mask(torch.tensor([2, 3]), 3))
     wanted = torch.stack([matrix("x..", "xx.", "xx."), matrix("x..", "xx.", "xxx")])
     assert_same(mask, wanted)
-
-
-def test_combine_masks_of_three_needs_all():
     masks = [matrix("xx."), matrix("x.x"), matrix("xxx")]
     assert_same(combine_masks(*masks), matrix("x.."))
 

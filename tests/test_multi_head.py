@@ -21,7 +21,7 @@ from attention_lib.multi_head import (
     split_mask,
 )
 from attention_lib.reproducibility import seeded
-from tests.tensors import assert_same
+from tests.tensors import assert_same, global_seed
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, D_MODEL, HEADS, HEAD_DIM, D_OUT = 2, 5, 6, 3, 4, 7
@@ -37,8 +37,7 @@ def sequences(*shape, seed=1):
 def layer(kind, d_model=D_MODEL, num_heads=HEADS, seed=0, **options):
     """A layer whose input, inner width and output all differ in width."""
     options = {"head_dim": HEAD_DIM, "d_out": D_OUT} | options
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         return kind(d_model, num_heads, **options).double()
 
 
@@ -49,16 +48,11 @@ def assert_close(result, wanted):
 # Heads cut and joined.
 
 
-def test_split_heads_hand_written():
-    x = torch.tensor([[[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]]).float()
-    heads = [[[10, 11], [20, 21], [30, 31]], [[12, 13], [22, 23], [32, 33]]]
-    assert split_heads(x, 2).tolist() == [heads]
-
-
-def test_merge_heads_hand_written():
-    heads = [[[10, 11], [20, 21], [30, 31]], [[12, 13], [22, 23], [32, 33]]]
-    wanted = [[[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]]
-    assert merge_heads(torch.tensor([heads]).float()).tolist() == wanted
+def test_split_and_merge_heads_hand_written():
+    x = [[[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]]]
+    heads = [[[[10, 11], [20, 21], [30, 31]], [[12, 13], [22, 23], [32, 33]]]]
+    assert split_heads(torch.tensor(x).float(), 2).tolist() == heads
+    assert merge_heads(torch.tensor(heads).float()).tolist() == x
 
 
 @given(st.tuples(*[st.integers(1, 4)] * 4))
@@ -74,16 +68,13 @@ def test_split_heads_puts_every_number_where_merge_heads_finds_it(sizes):
 # Masks: which head gets which.
 
 
-def test_add_head_axis_to_a_mask_with_texts():
+def test_add_head_axis_to_a_mask_with_texts_alone():
     mask = padding_mask(torch.tensor([2, 5]), 5)
     assert add_head_axis(mask).shape == (2, 1, 1, 5)
     assert_same(add_head_axis(mask)[:, 0], mask)
-
-
-@pytest.mark.parametrize("shape", [(), (5,), (5, 5), (2, 3, 5, 5)])
-def test_add_head_axis_leaves_other_masks_alone(shape):
-    mask = torch.ones(shape, dtype=torch.bool)
-    assert add_head_axis(mask) is mask
+    for shape in [(), (5,), (5, 5), (2, 3, 5, 5)]:
+        mask = torch.ones(shape, dtype=torch.bool)
+        assert add_head_axis(mask) is mask
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (5, 5), (2, 1, 5), (2, 5, 5)])

@@ -32,11 +32,13 @@ def test_show_cells_keeps_a_cell_s_colour_wherever_it_stands():
     assert colours(panels(figure)["x"]) == colours(panels(figure)["y"])
 
 
-def test_show_cells_tells_tokens_and_heads_apart():
+def test_show_cells_tells_tokens_and_heads_apart_as_lightly_as_dark_ink_needs():
     found = colours(show_cells([{"x": CELLS}], head_dim=2).axes[0])
     assert found["10"] == found["11"]
     assert found["12"] == found["13"]
     assert len(set(found.values())) == 6  # three tokens, two heads
+    weights = np.array([0.2126, 0.7152, 0.0722])
+    assert all(np.array(colour) @ weights > 0.5 for colour in found.values())
 
 
 def test_show_cells_panels_neither_overlap_nor_leave_the_figure():

@@ -18,6 +18,7 @@ from attention_lib.plotting import (
 )
 from attention_lib.plotting._contents import contents
 
+WORDS = ["p", "q"]
 RECORDS = Path(__file__).resolve().parents[1] / "notebooks"
 
 
@@ -52,42 +53,36 @@ def test_contents_of_a_logarithmic_axis_tell_small_numbers_apart():
     assert told["lines"][0]["y"] == "0.000 -3.000 -6.000"
 
 
+def bars(name="a"):
+    return show_bars({name: [1, 2]}, WORDS, xlabel="x", ylabel="y")
+
+
 def test_contents_of_bars():
-    told = drawn(show_bars({"a": [1, 2]}, ["p", "q"], xlabel="x", ylabel="y"))
-    assert told["x"]["ticks"] == ["p", "q"]
+    told = drawn(bars())
+    assert told["x"]["ticks"] == WORDS
     heights = [float(patch["corners"].split()[5]) for patch in told["patches"]]
     assert heights == [1, 2]
 
 
 def test_contents_of_a_map():
-    told = drawn(show_weights(np.eye(2), ["one", "two"], ["one", "two"]))
+    told = drawn(show_weights(np.eye(2), WORDS, WORDS))
     assert told["images"][0]["rows"] == ["1.000 0.000", "0.000 1.000"]
-    look = ["#1f2430 11.0", "0°"]
-    assert told["texts"] == [
-        ["1.00", "0.000 0.000", *look],
-        ["1.00", "1.000 1.000", *look],
-    ]
-    assert told["y"]["ticks"] == ["one", "two"]
+    look = ["#ffffff 8.5", "0°"]
+    places = ["0.000 0.000", "1.000 1.000"]
+    assert told["texts"] == [["1.00", place, *look] for place in places]
+    assert told["y"]["ticks"] == WORDS
 
 
 @pytest.mark.parametrize(
     ("one", "two"),
     [
         (curve([3, 2, 1]), curve([3, 2, 1.01])),
+        (curve([3e-4, 2e-4, 1e-4]), curve([3e-4, 2e-4, 1.1e-4])),
         (curve([3, 2, 1]), curve([3, 2, np.nan])),
         (curve([3, 2, 1]), curve([3, 2, 1], log_y=True)),
-        (
-            show_bars({"a": [1, 2]}, ["p", "q"], xlabel="x", ylabel="y"),
-            show_bars({"b": [1, 2]}, ["p", "q"], xlabel="x", ylabel="y"),
-        ),
-        (
-            show_masks(np.eye(2, dtype=bool), ["p", "q"], ["p", "q"]),
-            show_masks(np.ones((2, 2), dtype=bool), ["p", "q"], ["p", "q"]),
-        ),
-        (
-            show_weights(np.eye(2), ["p", "q"], ["p", "q"], title="before"),
-            show_weights(np.eye(2), ["p", "q"], ["p", "q"], title="after"),
-        ),
+        (bars("a"), bars("b")),
+        [show_masks(mask > 0, WORDS, WORDS) for mask in (np.eye(2), np.ones((2, 2)))],
+        [show_weights(np.eye(2), WORDS, WORDS, title=t) for t in ("before", "after")],
         (show_matrices({"x": np.eye(2)}), show_matrices({"x": 2 * np.eye(2)})),
     ],
 )

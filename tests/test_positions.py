@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
-from tests.tensors import assert_same
+from tests.tensors import assert_same, global_seed
 
 # Of different size, so that a swapped axis shows.
 CONTEXT_LEN, D_MODEL = 7, 5
@@ -47,19 +47,15 @@ def in_float64():
 
 
 def layer(context_len=CONTEXT_LEN, d_model=D_MODEL, seed=0):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         return LearnedPositions(context_len, d_model)
 
 
 def test_sinusoidal_positions_hand_worked():
     wanted = [[0, 1, 0, 1], [0.8415, 0.5403, 0.0100, 0.99995]]
     assert_close(sinusoidal_positions(2, 4), torch.tensor(wanted), atol=5e-5, rtol=0)
-
-
-def test_sinusoidal_positions_of_width_one_are_sines_of_the_place():
-    wanted = torch.tensor([[0.0], [0.84147], [0.90930]])
-    assert_close(sinusoidal_positions(3, 1), wanted, atol=1e-5, rtol=0)
+    sines = torch.tensor([[0.0], [0.84147], [0.90930]])
+    assert_close(sinusoidal_positions(3, 1), sines, atol=1e-5, rtol=0)
 
 
 @given(length=st.integers(1, 40), d_model=st.integers(1, 17))
@@ -71,9 +67,8 @@ def test_sinusoidal_positions_equal_loops(length, d_model):
 @pytest.mark.usefixtures("in_float64")
 def test_sinusoidal_positions_far_places_are_accurate():
     table = sinusoidal_positions(1_000_001, 6)[-1]
-    exact = [
-        f(10**6 / 10_000 ** (i / 3)) for i in range(3) for f in (math.sin, math.cos)
-    ]
+    angles = [10**6 / 10_000 ** (i / 3) for i in range(3)]
+    exact = [wave(angle) for angle in angles for wave in (math.sin, math.cos)]
     assert_close(table, torch.tensor(exact), atol=1e-9, rtol=0)
 
 
@@ -122,8 +117,6 @@ def test_learned_positions_follow_their_weights_dtype(dtype):
 
 @pytest.mark.parametrize("place", [(8,), (3, 5)])
 def test_learned_positions_refuse_a_text_that_is_too_long(refused, place):
-    words = (
-        "the text has 8 tokens, but only 7 positions were learned: cut it, or build "
-    )
-    with refused(ValueError, f"{words}with context_len=8"):
+    words = "the text has 8 tokens, but only 7 positions were learned: cut it, or build"
+    with refused(ValueError, f"{words} with context_len=8"):
         layer()(*place)

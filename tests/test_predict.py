@@ -64,12 +64,12 @@ def test_predict_holds_the_answer_rounded(answer, held, shown):
 def test_predict_says_how_exact_it_must_be(options, tolerance, hint):
     came = data(**options)
     assert came["hint"] == hint
-    assert {name: came[name] for name in ("absolute", "relative") if name in came} == (
-        tolerance
-    )
+    said = {"absolute", "relative"} & came.keys()
+    assert {name: came[name] for name in said} == tolerance
 
 
-def test_predict_holds_mistakes_in_order():
+def test_predict_is_one_line_of_text_and_holds_mistakes_in_order():
+    assert repr(bundle()) == "Predict: How many? Answer: 24."
     mistakes = {12: "Half of it.", 0.5: "`x` is missing."}
     held = [[12, "Half of it."], [0.5, "<code>x</code> is missing."]]
     assert data(mistakes=mistakes)["mistakes"] == held
@@ -91,10 +91,6 @@ def test_predict_escapes_words(words, html):
     came = data(question=words, because=words, mistakes={1: words})
     assert came["question"] == came["because"] == came["mistakes"][0][1] == html
     assert html in static(question=words)
-
-
-def test_predict_as_text_is_one_line():
-    assert repr(bundle()) == "Predict: How many? Answer: 24."
 
 
 @pytest.mark.parametrize(

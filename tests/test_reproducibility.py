@@ -18,8 +18,8 @@ from tests.running import ran
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
 
-@pytest.fixture
-def restored(monkeypatch):
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch):
     """Puts back the global settings that ``make_repeatable`` changes."""
     monkeypatch.setenv(CUBLAS, RUN_ENVIRONMENT[CUBLAS])
     numpy_options = np.get_printoptions()
@@ -33,26 +33,22 @@ def restored(monkeypatch):
     np.set_printoptions(**numpy_options)
 
 
-def test_seeded_gives_the_recorded_numbers():
+def test_seeded_gives_the_recorded_numbers_on_the_cpu_and_for_itself():
+    before = torch.get_rng_state()
     wanted = torch.tensor([1.5410, -0.2934, -2.1788])
     result = torch.randn(3, generator=seeded(0))
     torch.testing.assert_close(result, wanted, rtol=0, atol=5e-5)
-
-
-def test_seeded_leaves_the_global_generator_alone():
-    before = torch.get_rng_state()
-    torch.randn(5, generator=seeded(3))
     assert torch.get_rng_state().equal(before)
-
-
-def test_seeded_stays_on_the_cpu():
     with torch.device("meta"):
         assert seeded(0).device.type == "cpu"
 
 
 @pytest.mark.parametrize(("gpu", "wanted"), [(True, "cuda"), (False, "cpu")])
-def test_choose_device_takes_the_gpu_where_there_is_one(monkeypatch, gpu, wanted):
+@pytest.mark.parametrize("name", [None, ""])
+def test_choose_device_takes_the_gpu_where_there_is_one(monkeypatch, gpu, wanted, name):
     monkeypatch.delenv("ATTENTION_DEVICE", raising=False)
+    if name is not None:
+        monkeypatch.setenv("ATTENTION_DEVICE", name)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(torch, "empty", lambda *size, device: None)  # it works
     assert choose_device() == torch.device(wanted)
@@ -64,12 +60,6 @@ def test_choose_device_obeys_the_environment(monkeypatch, name):
     assert choose_device() == torch.device(name)
 
 
-def test_choose_device_ignores_an_empty_name(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setenv("ATTENTION_DEVICE", "")
-    assert choose_device() == torch.device("cpu")
-
-
 @pytest.mark.parametrize("name", ["cuda:99", "banana", "cpu:x", "mps:3"])
 def test_choose_device_refuses_what_is_missing(monkeypatch, refused, name):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -79,20 +69,17 @@ def test_choose_device_refuses_what_is_missing(monkeypatch, refused, name):
         choose_device()
 
 
-@pytest.mark.usefixtures("restored")
 def test_make_repeatable_seeds_with_zero_by_default():
     make_repeatable()
     wanted = torch.randn(4, generator=seeded(0))
     torch.testing.assert_close(torch.randn(4), wanted, rtol=0, atol=0)
 
 
-@pytest.mark.usefixtures("restored")
 def test_make_repeatable_gives_the_device(monkeypatch):
     monkeypatch.setenv("ATTENTION_DEVICE", "meta")
     assert make_repeatable() == torch.device("meta")
 
 
-@pytest.mark.usefixtures("restored")
 def test_make_repeatable_asks_for_kernels_that_repeat():
     torch.use_deterministic_algorithms(False)
     make_repeatable()
@@ -100,21 +87,15 @@ def test_make_repeatable_asks_for_kernels_that_repeat():
     assert not torch.is_deterministic_algorithms_warn_only_enabled()
 
 
-@pytest.mark.usefixtures("restored")
-def test_make_repeatable_asks_cublas_to_repeat(monkeypatch):
+def test_make_repeatable_asks_cublas_to_repeat_and_keeps_what_was_asked(monkeypatch):
     monkeypatch.delenv(CUBLAS)
     make_repeatable()
     assert os.environ[CUBLAS] == RUN_ENVIRONMENT[CUBLAS]
-
-
-@pytest.mark.usefixtures("restored")
-def test_make_repeatable_keeps_what_was_asked_of_cublas(monkeypatch):
     monkeypatch.setenv(CUBLAS, ":16:8")
     make_repeatable()
     assert os.environ[CUBLAS] == ":16:8"
 
 
-@pytest.mark.usefixtures("restored")
 def test_make_repeatable_turns_tf32_off():
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
@@ -123,22 +104,15 @@ def test_make_repeatable_turns_tf32_off():
     assert not torch.backends.cudnn.allow_tf32
 
 
-@pytest.mark.usefixtures("restored")
-def test_make_repeatable_prints_few_digits_in_torch():
+def test_make_repeatable_prints_few_digits():
     torch.set_printoptions(precision=8, sci_mode=True)
+    np.set_printoptions(precision=8, suppress=False)
     make_repeatable()
     printed = repr(torch.tensor([1e-3, 123456.789012], dtype=torch.float64))
     assert printed.startswith("tensor([     0.0010, 123456.7890]")
-
-
-@pytest.mark.usefixtures("restored")
-def test_make_repeatable_prints_few_digits_in_numpy():
-    np.set_printoptions(precision=8, suppress=False)
-    make_repeatable()
     assert repr(np.array([1e-9, 0.123456])) == "array([0.    , 0.1235])"
 
 
-@pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize("full", [torch.full, np.full])
 def test_make_repeatable_prints_lines_that_fit_the_page(full):
     make_repeatable()
@@ -149,8 +123,6 @@ def test_make_repeatable_prints_lines_that_fit_the_page(full):
 def test_run_environment_silences_progress_bars():
     """A bar would stand in a record with its times."""
     code = "import tqdm; print(list(tqdm.tqdm(range(3))), list(tqdm.trange(2)))"
-    run = ran(
-        [sys.executable, "-c", code], env={**os.environ, **RUN_ENVIRONMENT}, check=True
-    )
-    assert run.stdout == "[0, 1, 2] [0, 1]\n"
-    assert run.stderr == ""
+    known = {**os.environ, **RUN_ENVIRONMENT}
+    run = ran([sys.executable, "-c", code], env=known, check=True)
+    assert (run.stdout, run.stderr) == ("[0, 1, 2] [0, 1]\n", "")

@@ -10,6 +10,7 @@ from torch import nn
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
 from attention_lib.sampling import continue_text, pick_token
+from tests.tensors import global_seed
 
 VOCAB_SIZE, CONTEXT_LEN = 7, 9
 DTYPES = [torch.float64, torch.bfloat16, torch.float16]
@@ -18,10 +19,8 @@ LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0, 0.0])
 
 def shares(logits, draws=20_000, **options):
     """How often each token is picked."""
-    rows = logits.expand(draws, -1)
-    picked = pick_token(
-        rows, **({"temperature": 1.0, "generator": seeded(0)} | options)
-    )
+    options = {"temperature": 1.0, "generator": seeded(0)} | options
+    picked = pick_token(logits.expand(draws, -1), **options)
     counts = Counter(picked.tolist())
     return [counts[i] / draws for i in range(logits.shape[-1])]
 
@@ -32,8 +31,7 @@ def assert_shares(found, wanted, draws=20_000):
 
 
 def tiny(**options):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, 4, 2, 1, **options))
     model.head.weight.data *= 30  # else all tokens are as likely
     return model.double()
@@ -142,17 +140,10 @@ def test_pick_token_uses_its_own_generator_only_and_none_if_greedy():
     state, outer = generator.get_state(), torch.get_rng_state()
     pick_token(LOGITS[None], generator=generator, top_k=3)
     assert generator.get_state().equal(state)
-    pick_token(LOGITS[None], temperature=1.0, generator=generator)
+    wanted = pick_token(torch.zeros(50, 6), temperature=1.0, generator=generator)
     assert torch.get_rng_state().equal(outer)
-
-
-def test_pick_token_uses_the_global_generator_without_one():
-    logits = torch.zeros(50, 6)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        picked = pick_token(logits, temperature=1.0)
-    wanted = pick_token(logits, temperature=1.0, generator=seeded(3))
-    assert picked.equal(wanted)
+    with global_seed(0):  # without one, the global one
+        assert pick_token(torch.zeros(50, 6), temperature=1.0).equal(wanted)
 
 
 # A text.
@@ -175,10 +166,8 @@ def test_continue_text_draws_token_by_token():
     for _ in range(4):
         picked = pick_token(model(wanted)[:, -1], generator=generator, **options)
         wanted = torch.cat([wanted, picked[:, None]], 1)
-    found = continue_text(
-        model, token_ids, max_new_tokens=4, generator=seeded(4), **options
-    )
-    assert found.equal(wanted)
+    options |= {"max_new_tokens": 4, "generator": seeded(4)}
+    assert continue_text(model, token_ids, **options).equal(wanted)
 
 
 @pytest.mark.parametrize("mode", [True, False])
@@ -210,19 +199,13 @@ def test_continue_text_fills_the_context_and_no_more(refused):
     assert continue_text(tiny(), beginnings(), max_new_tokens=8).shape == (3, 10)
 
 
-@pytest.mark.parametrize(
-    ("length", "more", "words"),
-    [
-        (2, 9, "max_new_tokens must be at most 8 after 2 tokens in a context of 9; go"),
-        (9, 2, "max_new_tokens must be at most 1 after 9 tokens in a context of 9; go"),
-        (11, 1, "max_new_tokens must be at most 0 after 11 tokens in a context of 9;"),
-    ],
-)
+@pytest.mark.parametrize(("length", "more", "most"), [(2, 9, 8), (9, 2, 1), (11, 1, 0)])
 def test_continue_text_refuses_a_small_context_before_the_first_token(
-    refused, monkeypatch, length, more, words
+    refused, monkeypatch, length, more, most
 ):
     monkeypatch.setattr(TinyLM, "forward", None)
-    with refused(ValueError, words):
+    words = f"max_new_tokens must be at most {most} after {length} tokens in a context"
+    with refused(ValueError, f"{words} of 9; got {more}"):
         continue_text(tiny(), beginnings(length=length), max_new_tokens=more)
 
 

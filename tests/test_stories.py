@@ -18,17 +18,11 @@ from hypothesis import strategies as st
 
 from attention_lib import stories
 from attention_lib.stories import (
-    COLOURS,
-    NAMES,
     NOUNS,
-    THINGS,
     VERBS,
     Teller,
     expected,
-    load_alice,
     make_stories,
-    tell_animals,
-    tell_song,
     tell_story,
     tell_verse,
 )
@@ -103,15 +97,6 @@ def enumerated(part, *arguments):
     return texts
 
 
-def surprises_by_texts(texts):
-    """-ln p(word | words before), from the probabilities of whole texts."""
-    mass = defaultdict(float)
-    for words, probability in texts.items():
-        for end in range(len(words) + 1):
-            mass[words[:end]] += probability
-    return mass
-
-
 def told(part, *arguments, seed=0):
     teller = Teller(random.Random(seed))
     part(teller, *arguments)
@@ -152,14 +137,8 @@ def silent(teller):
     teller.say("once", "upon")
 
 
-PARTS = [
-    (tiny,),
-    (uneven, "a", "b"),
-    (nested, 3),
-    (silent,),
-    (tell_verse, 0),
-    (tell_verse, 1),
-]
+PARTS = [(tiny,), (uneven, "a", "b"), (nested, 3), (silent,)]
+PARTS += [(tell_verse, 0), (tell_verse, 1)]
 every_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part[0].__name__)
 
 
@@ -174,15 +153,18 @@ def test_expected_agrees_with_all_texts(part):
 
 @every_part
 def test_surprises_agree_with_all_texts(part):
-    mass = surprises_by_texts(enumerated(*part))
+    """-ln p(word | words before), from the probabilities of whole texts."""
+    mass = defaultdict(float)
+    for words, probability in enumerated(*part).items():
+        for end in range(len(words) + 1):
+            mass[words[:end]] += probability
     for seed in range(20):
         teller = told(*part, seed=seed)
         words = tuple(teller.words)
-        wanted = [
-            math.log(mass[words[:end]] / mass[words[: end + 1]])
-            for end in range(len(words))
+        shares = [
+            mass[words[:end]] / mass[words[: end + 1]] for end in range(len(words))
         ]
-        assert teller.surprises == pytest.approx(wanted, abs=1e-9)
+        assert teller.surprises == pytest.approx([*map(math.log, shares)], abs=1e-9)
 
 
 def test_expected_hand_worked():
@@ -195,8 +177,8 @@ def test_expected_story_adds_up_its_parts():
     verse = expected(tell_verse, 2)
     # A song: who sings it, "sang", a verse and a full stop.
     song = verse[0] + 3, verse[1] + math.log(2)
-    assert expected(tell_song, "ana", "ben") == pytest.approx(song)
-    parts = [expected(tell_animals, "ana", "ben"), song]
+    assert expected(stories.tell_song, "ana", "ben") == pytest.approx(song)
+    parts = [expected(stories.tell_animals, "ana", "ben"), song]
     lengths, entropies = zip(*parts, strict=True)
     people_and_thing = math.log(8) + math.log(7) + 2 * math.log(6)
     between = math.log(2) + sum(entropies) / 2  # what happens, and how
@@ -217,12 +199,12 @@ def next_words(story):
 @pytest.mark.parametrize("seed", range(2))
 def test_story_surprises_are_those_of_the_next_word(seed):
     (story,) = make_stories(1, seed)
-    for word, surprise, ways in zip(
-        story.words, story.surprises, next_words(story), strict=True
-    ):
-        assert surprise == pytest.approx(
-            -math.log(ways[word] / sum(ways.values())), abs=1e-9
-        )
+    shares = [
+        ways[word] / sum(ways.values())
+        for word, ways in zip(story.words, next_words(story), strict=True)
+    ]
+    wanted = [-math.log(share) for share in shares]
+    assert story.surprises == pytest.approx(wanted, abs=1e-9)
 
 
 # What holds in every story.
@@ -233,7 +215,7 @@ def one_of(words):
 
 
 ALL_NOUNS = [*NOUNS["one"], *NOUNS["many"]]
-NAME, NOUN = one_of(NAMES), one_of(ALL_NOUNS)
+NAME, NOUN = one_of(stories.NAMES), one_of(ALL_NOUNS)
 ANIMALS = (
     rf"the {NOUN}(?: near (?:the {NOUN}|(?P=owner)|(?P=friend))){{0,2}} "
     + one_of([*VERBS["one"], *VERBS["many"]])
@@ -241,8 +223,8 @@ ANIMALS = (
 )
 SONG = r"(?:(?P=owner)|(?P=friend)) sang [\[\]() la]+ \."
 STORY = re.compile(
-    rf"one day (?P<owner>{NAME}) had a (?P<colour>{one_of(COLOURS)}) "
-    rf"(?P<thing>{one_of(THINGS)}) and (?P<friend>{NAME}) wanted it \."
+    rf"one day (?P<owner>{NAME}) had a (?P<colour>{one_of(stories.COLOURS)}) "
+    rf"(?P<thing>{one_of(stories.THINGS)}) and (?P<friend>{NAME}) wanted it \."
     rf"(?: meanwhile (?:{ANIMALS}|{SONG})){{1,2}} "
     r"then (?P<loser>(?P=owner)|(?P=friend)) lost that (?P=colour) (?P=thing) "
     r"because (?P<tired>(?P=owner)|(?P=friend)) was tired \.\n"
@@ -260,28 +242,23 @@ def test_story_has_its_form(seed):
 
 @pytest.mark.parametrize("number", NOUNS)
 def test_story_verb_agrees_with_the_first_noun(number):
-    verbs = [
-        verb
-        for text in TEXTS
-        for verb in re.findall(
-            rf"meanwhile the {one_of(NOUNS[number])}\b(?: near[\w ]*)? (\w+) \.", text
-        )
-    ]
-    assert set(verbs) == set(VERBS[number])
+    nouns = one_of(NOUNS[number])
+    sentence = re.compile(rf"meanwhile the {nouns}\b(?: near[\w ]*)? (\w+) \.")
+    verbs = {verb for text in TEXTS for verb in sentence.findall(text)}
+    assert verbs == set(VERBS[number])
 
 
 def test_story_brackets_close_in_order():
-    deepest = 0
-    for text in TEXTS:
-        for verse in re.findall(r"sang ([^.]*) \.", text):
-            open_ones = []
-            for word in verse.split():
-                if word in "([":
-                    open_ones.append({"(": ")", "[": "]"}[word])
-                elif word in ")]":
-                    assert word == open_ones.pop()
-                deepest = max(deepest, len(open_ones))
-            assert not open_ones
+    deepest, pairs = 0, {"(": ")", "[": "]"}
+    for verse in re.findall(r"sang ([^.]*) \.", "".join(TEXTS)):
+        closing = []
+        for word in verse.split():
+            if word in pairs:
+                closing.append(pairs[word])
+            elif word in ")]":
+                assert word == closing.pop()
+            deepest = max(deepest, len(closing))
+        assert not closing
     assert deepest == 3
 
 
@@ -333,11 +310,8 @@ print(texts, found["expected"](found["tell_story"]))
 
 
 def test_make_stories_does_not_depend_on_hashes():
-    run = ran(
-        [sys.executable, "-c", WITHOUT_TORCH, Path(stories.__file__)],
-        env={**os.environ, "PYTHONHASHSEED": "1"},
-        check=True,
-    )
+    command = [sys.executable, "-c", WITHOUT_TORCH, Path(stories.__file__)]
+    run = ran(command, env={**os.environ, "PYTHONHASHSEED": "1"}, check=True)
     assert run.stdout == f"{''.join(TEXTS[:20])} {expected(tell_story)}\n"
 
 
@@ -345,7 +319,7 @@ def test_make_stories_does_not_depend_on_hashes():
 def test_make_stories_leaves_the_global_generator_alone():
     state = random.getstate()
     make_stories(3, seed=0)
-    expected(tell_animals, "eva", "tom")
+    expected(stories.tell_animals, "eva", "tom")
     assert random.getstate() == state
 
 
@@ -353,7 +327,7 @@ def test_make_stories_leaves_the_global_generator_alone():
 
 
 def test_load_alice_gives_the_cleaned_file():
-    text = load_alice()
+    text = stories.load_alice()
     assert (len(text), len(set(text))) == (148_480, 72)
     checksum = hashlib.sha256(text.encode()).hexdigest()
     origin = Path(stories.__file__).parent / "texts" / "README.md"
@@ -393,11 +367,8 @@ def test_teller_picks_each_word_from_its_share(number, word):
 def test_teller_chooses_each_way_from_its_share(number, way):
     ways = {"left": 0.1, "right": 0.2, "never": 0.0, "up": 0.7}
     assert Teller(Fixed(number)).choose(ways) == way
-
-
-def test_teller_chooses_the_last_way_where_rounding_left_a_gap():
-    ways = dict.fromkeys("abcdefghij", 0.1)  # they sum to a little less than 1
-    assert Teller(Fixed(ALMOST_ONE)).choose(ways) == "j"
+    # These sum to a little less than 1.
+    assert Teller(Fixed(ALMOST_ONE)).choose(dict.fromkeys("abcdefghij", 0.1)) == "j"
 
 
 def test_teller_first_word_shows_what_was_drawn():

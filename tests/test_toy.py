@@ -60,11 +60,6 @@ def test_softmax_agrees_with_torch(temperature):
     assert_close(result, wanted.numpy())
 
 
-def test_softmax_keeps_dtype_beside_a_numpy_temperature():
-    scores = np.array([1.0, 2.0], dtype=np.float32)
-    assert softmax(scores, temperature=np.float64(2)).dtype == np.float32
-
-
 @pytest.mark.parametrize(
     ("dtype", "temperature"),
     [(np.float16, 0.1), (np.float32, 1e-36), (np.float64, 1e-305)],
@@ -82,19 +77,6 @@ def test_softmax_empty_row_gives_zeros(axis):
     if axis == 0:
         scores, wanted = scores.T, wanted.T
     assert_close(softmax(scores, axis=axis), wanted)
-
-
-def test_softmax_leaves_its_input_alone():
-    scores = np.array([[1.0, -np.inf, 3.0]])
-    before = scores.copy()
-    softmax(scores, temperature=2.0)
-    assert_close(scores, before, rtol=0, atol=0)
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_softmax_takes_lists_of_whole_numbers():
-    wanted = softmax(np.array([[5.0, 4.0], [2.0, 2.0]]), axis=0, temperature=3.0)
-    assert_close(softmax([[5, 4], [2, 2]], axis=0, temperature=3), wanted)
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
@@ -124,9 +106,8 @@ def test_attention_hand_worked():
 
 def test_attention_default_scale_is_one_over_root_width():
     query, key, value = arrays()
-    assert_close(
-        attention(query, key, value)[1], attention(query, key, value, scale=0.5)[1]
-    )
+    wanted = attention(query, key, value, scale=0.5)[1]
+    assert_close(attention(query, key, value)[1], wanted)
 
 
 @given(st.lists(st.integers(1, 3), max_size=3), st.integers(0, 99))
@@ -151,30 +132,31 @@ def test_attention_empty_row_gives_zeros():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("mask", [None, np.array([[True], [False]])])
-def test_attention_keeps_dtype(dtype, mask):
-    context, weights = attention(*arrays(dtype=dtype), mask=mask)
-    assert context.dtype == weights.dtype == dtype
+def test_types_are_kept_beside_numpy_s_own_numbers(dtype, mask):
+    for scale in (None, np.float64(0.5)):
+        context, weights = attention(*arrays(dtype=dtype), mask=mask, scale=scale)
+        assert context.dtype == weights.dtype == dtype
+    assert softmax(np.ones(2, dtype), temperature=np.float64(2)).dtype == dtype
 
 
-def test_attention_keeps_dtype_beside_a_numpy_scale():
-    context, _ = attention(*arrays(dtype=np.float32), scale=np.float64(0.5))
-    assert context.dtype == np.float32
-
-
-def test_attention_leaves_its_inputs_alone():
+def test_inputs_are_left_alone():
     inputs = [*arrays(6), np.array([[True, False, True]])]
-    before = [array.copy() for array in inputs]
+    scores = np.array([[1.0, -np.inf, 3.0]])
+    before = [array.copy() for array in (*inputs, scores)]
     query, key, value, mask = inputs
     attention(query, key, value, mask=mask)
-    for array, copy in zip(inputs, before, strict=True):
+    softmax(scores, temperature=2.0)
+    for array, copy in zip((*inputs, scores), before, strict=True):
         assert_close(array, copy, rtol=0, atol=0)
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-def test_attention_takes_nested_lists():
+def test_nested_lists_are_taken():
     query, key, value = arrays()
     context, _ = attention(query.tolist(), key.tolist(), value.tolist())
     assert_close(context, attention(query, key, value)[0])
+    wanted = softmax(np.array([[5.0, 4.0], [2.0, 2.0]]), axis=0, temperature=3.0)
+    assert_close(softmax([[5, 4], [2, 2]], axis=0, temperature=3), wanted)
 
 
 def test_attention_ignores_nan_in_a_hidden_key():

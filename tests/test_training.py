@@ -3,6 +3,7 @@
 import importlib.util
 import math
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from attention_lib.training import (
     train_step,
     warmup_cosine,
 )
-from tests.tensors import assert_same
+from tests.tensors import assert_same, global_seed
 
 # All of different size, so that a swapped axis shows.
 BATCH, LENGTH, VOCAB_SIZE, CONTEXT_LEN = 3, 5, 7, 8
@@ -41,8 +42,7 @@ def ids(batch=BATCH, length=LENGTH, seed=0):
 
 
 def tiny(seed=0, dtype=torch.float64, **options):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         config = ModelConfig(VOCAB_SIZE, CONTEXT_LEN, 4, 2, 1, **options)
         return TinyLM(config).to(dtype)
 
@@ -50,6 +50,20 @@ def tiny(seed=0, dtype=torch.float64, **options):
 def texts_of(*lengths, seed=0):
     generator = seeded(seed)
     return [torch.randint(VOCAB_SIZE, (n,), generator=generator) for n in lengths]
+
+
+class Scoring(nn.Module):
+    """Gives every token the same scores, made of one weight for each word."""
+
+    def __init__(self, scores):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(VOCAB_SIZE))
+        self.other = nn.Parameter(torch.ones(VOCAB_SIZE))
+        self.scores = scores
+
+    def forward(self, token_ids, lengths=None):
+        scores = self.scores(self.weight) + self.other
+        return scores.expand(*token_ids.shape, VOCAB_SIZE)
 
 
 def state_of(model):
@@ -179,8 +193,7 @@ def test_train_step_shortens_to_one_by_default():
 
 def test_train_step_trains_with_dropout():
     model = tiny(dropout=0.5).eval()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with global_seed(0):
         loss = train_step(model, torch.optim.SGD(model.parameters(), lr=0.0), ids())
     assert model.training
     assert loss != next_token_loss(model.eval()(ids()), ids()).item()
@@ -202,38 +215,17 @@ def test_train_step_stops_before_a_loss_that_is_not_finite(refused):
 
 
 def test_train_step_stops_before_an_infinite_loss(refused):
-    class Certain(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.bias = nn.Parameter(torch.zeros(VOCAB_SIZE))
-
-        def forward(self, token_ids, lengths=None):
-            logits = self.bias.expand(*token_ids.shape, VOCAB_SIZE).clone()
-            logits[..., 0] = -math.inf
-            return logits
-
-    model = Certain()
+    certain = torch.tensor([-math.inf] + [0.0] * (VOCAB_SIZE - 1))
+    model = Scoring(lambda weight: weight + certain)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     with refused(ValueError, "the loss is inf: try a smaller learning rate"):
         train_step(model, optimizer, torch.zeros(1, 3, dtype=torch.int64))
-    assert_same(model.bias.data, torch.zeros(VOCAB_SIZE))
-
-
-class Rooted(nn.Module):
-    """Scores from a root of 0: the loss is finite, the gradient of `root` is not."""
-
-    def __init__(self):
-        super().__init__()
-        self.root = nn.Parameter(torch.zeros(VOCAB_SIZE))
-        self.other = nn.Parameter(torch.ones(VOCAB_SIZE))
-
-    def forward(self, token_ids, lengths=None):
-        return (self.root.sqrt() + self.other).expand(*token_ids.shape, -1)
+    assert_same(model.weight.data, torch.zeros(VOCAB_SIZE))
 
 
 @pytest.mark.parametrize("max_grad_norm", [1.0, math.inf])
 def test_train_step_stops_before_a_gradient_that_is_not_finite(refused, max_grad_norm):
-    model = Rooted()
+    model = Scoring(torch.sqrt)  # of 0: the loss is finite, the gradient is not
     optimizer = torch.optim.AdamW(model.parameters())
     before = state_of(model)
     for _ in range(2):  # nothing is left of the gradient, either
@@ -241,7 +233,7 @@ def test_train_step_stops_before_a_gradient_that_is_not_finite(refused, max_grad
             train_step(model, optimizer, ids(), max_grad_norm=max_grad_norm)
         assert_same(model.state_dict(), before)
         assert optimizer.state_dict()["state"] == {}
-        assert model.root.grad is None
+        assert model.weight.grad is None
 
 
 def test_train_step_shortens_what_the_optimizer_holds():
@@ -278,12 +270,11 @@ def test_evaluate_and_train_step_leave_frozen_parts_frozen():
 # The schedule.
 
 
-@pytest.mark.parametrize(
-    ("step", "wanted"),
-    [(0, 0.5), (1, 1.0), (2, 1.0), (3, 0.5 + 0.5 * 0.5**0.5), (4, 0.5), (6, 0.0)],
-)
-def test_warmup_cosine_hand_worked(step, wanted):
-    assert warmup_cosine(step, warmup=2, steps=6) == pytest.approx(wanted)
+def test_warmup_cosine_hand_worked():
+    shares = [warmup_cosine(step, warmup=2, steps=6) for step in range(9)]
+    wanted = [0.5, 1, 1, 0.5 + 0.5 * 0.5**0.5, 0.5, 0.5 - 0.5 * 0.5**0.5, 0, 0, 0]
+    assert shares == pytest.approx(wanted)
+    assert warmup_cosine(10**9, warmup=2, steps=6) == 0
 
 
 @given(st.integers(0, 20), st.integers(1, 50))
@@ -296,11 +287,6 @@ def test_warmup_cosine_rises_then_falls(warmup, whole):
     assert max(shares) == shares[warmup] == 1
     assert shares[:warmup] == sorted(shares[:warmup])
     assert shares[warmup:] == sorted(shares[warmup:], reverse=True)
-
-
-@pytest.mark.parametrize("step", [6, 7, 8, 10**9])
-def test_warmup_cosine_stays_at_its_floor(step):
-    assert warmup_cosine(step, warmup=2, steps=6) == 0
 
 
 # The config.
@@ -329,17 +315,18 @@ def started(seed=0, config=CONFIG, texts=TEXTS, **options):
     return Training(tiny(seed, **options), texts, config)
 
 
-def test_training_equals_its_steps_written_out():
-    run, model = started(), tiny()
+@pytest.mark.parametrize("max_grad_norm", [1.0, 0.2])
+def test_training_equals_its_steps_written_out(max_grad_norm):
+    config = replace(CONFIG, max_grad_norm=max_grad_norm)
+    run, model = started(config=config), tiny()
     run.run()
-    assert train(tiny(), TEXTS, CONFIG) == run.losses
+    assert train(tiny(), TEXTS, config) == run.losses
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98))
     for step, loss in enumerate(run.losses):
         share = warmup_cosine(step, warmup=3, steps=12)
         optimizer.param_groups[0]["lr"] = 0.02 * share
-        token_ids, lengths = run.batch(step)
-        wanted = step_written_out(model, optimizer, token_ids, lengths, 1.0)
-        assert loss == pytest.approx(wanted)
+        given = model, optimizer, *run.batch(step), max_grad_norm
+        assert loss == pytest.approx(step_written_out(*given))
     for one, other in zip(run.model.parameters(), model.parameters(), strict=True):
         assert_close(one, other)
 
@@ -348,8 +335,7 @@ def test_training_equals_its_steps_written_out():
 def test_training_in_pieces_equals_one_run(stops):
     runs = []
     for pieces in ([], stops):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with global_seed(0):
             run = started(dropout=0.3)
             for stop in pieces:
                 run.run(until=stop)
@@ -370,10 +356,8 @@ def test_training_overfits_one_batch():
 
 
 def batches(run, steps):
-    return [
-        [row[:n].tolist() for row, n in zip(*run.batch(step), strict=True)]
-        for step in steps
-    ]
+    found = [zip(*run.batch(step), strict=True) for step in steps]
+    return [[row[:n].tolist() for row, n in pairs] for pairs in found]
 
 
 @pytest.mark.parametrize("count", [4, 7, 20])
@@ -393,16 +377,19 @@ def test_training_batch_follows_from_step_and_seed():
     assert batches(run, range(5)) != batches(run, range(5, 10))  # another order
     run.run(until=4)
     assert batches(run, range(12)) == batches(again, range(12))
-    other = started(config=TrainConfig(steps=12, batch_size=4, warmup=3, seed=2))
+    other = started(config=replace(CONFIG, seed=2))
     assert batches(other, range(12)) != batches(run, range(12))
 
 
 def test_training_draws_an_order_once_an_epoch(monkeypatch):
     drawn = []
     draw = torch.randperm
-    monkeypatch.setattr(
-        torch, "randperm", lambda *a, **k: drawn.append(a) or draw(*a, **k)
-    )
+
+    def noted(*given, **options):
+        drawn.append(given)
+        return draw(*given, **options)
+
+    monkeypatch.setattr(torch, "randperm", noted)
     started().run()  # 12 steps of 4 out of 20 texts: three epochs
     assert drawn == [(20,)] * 3
 
@@ -411,9 +398,8 @@ def test_training_takes_groups_and_gives_all_of_them_the_rate():
     run = started()
     matrices = [p for p in run.model.parameters() if p.ndim > 1]
     others = [p for p in run.model.parameters() if p.ndim < 2]
-    run.optimizer = torch.optim.AdamW(
-        [{"params": matrices}, {"params": others, "weight_decay": 0.0}], lr=9.0
-    )
+    groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
+    run.optimizer = torch.optim.AdamW(groups, lr=9.0)
     run.run(until=4)
     share = warmup_cosine(3, warmup=3, steps=12)
     assert [group["lr"] for group in run.optimizer.param_groups] == [0.02 * share] * 2
@@ -432,22 +418,6 @@ def test_training_batch_goes_to_the_models_device():
     assert [tensor.is_meta for tensor in run.batch(0)] == [True, True]
 
 
-def test_training_hands_on_rate_and_norm(monkeypatch):
-    seen = []
-
-    def record(model, optimizer, token_ids, lengths, *, max_grad_norm):
-        seen.append((optimizer.param_groups[0]["lr"], max_grad_norm))
-        return 0.0
-
-    monkeypatch.setattr(training, "train_step", record)
-    config = TrainConfig(
-        steps=5, batch_size=4, learning_rate=0.5, warmup=2, max_grad_norm=0.7
-    )
-    started(config=config).run()
-    shares = [warmup_cosine(step, warmup=2, steps=5) for step in range(5)]
-    assert seen == [(0.5 * share, 0.7) for share in shares]
-
-
 def test_training_stopped_by_an_error_can_go_on(refused):
     run = started()
     run.run(until=5)
@@ -464,9 +434,7 @@ def test_training_stopped_by_an_error_can_go_on(refused):
 
 
 def test_training_refuses_few_texts(refused):
-    words = (
-        "there are 3 texts for batches of 4: take more texts or a smaller batch_size"
-    )
+    words = "there are 3 texts for batches of 4: take more texts or a smaller batch_s"
     with refused(ValueError, words):
         started(texts=TEXTS[:3])
     assert started(texts=TEXTS[:4]).batch(0)[0].shape[0] == 4
@@ -502,29 +470,19 @@ def test_training_shows_its_progress_on_stderr_only(bar, capfd):
 # Evaluation.
 
 
-def test_evaluate_is_the_mean_over_all_targets():
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
+def test_evaluate_is_the_mean_over_all_targets_whatever_the_batches(batch_size):
     model, texts = tiny(), texts_of(2, 7, 3, 3, 8, 2, 5)
     total, count = 0.0, 0
     for text in texts:
         logits = model(text[None])
         loss = loss_by_loops(logits, text[None], [len(text)]).item()
         total, count = total + loss * (len(text) - 1), count + len(text) - 1
-    assert evaluate(model, texts) == pytest.approx(total / count)
-
-
-@pytest.mark.parametrize("batch_size", [1, 3, 100])
-def test_evaluate_does_not_depend_on_the_batches(batch_size):
-    model, texts = tiny(), texts_of(2, 7, 3, 3, 8, 2, 5)
-    wanted = evaluate(model, texts)
-    assert evaluate(model, texts, batch_size=batch_size) == pytest.approx(wanted)
-    assert evaluate(model, texts[::-1], batch_size=2) == pytest.approx(wanted)
-
-
-def test_evaluate_leaves_out_texts_without_target():
-    model, texts = tiny(), texts_of(2, 7, 3)
-    with_others = [*texts_of(1, 0), *texts, *texts_of(1)]
-    result = evaluate(model, with_others, batch_size=2)
-    assert result == pytest.approx(evaluate(model, texts))
+    wanted = pytest.approx(total / count)
+    assert evaluate(model, texts, batch_size=batch_size) == wanted
+    # What holds no target is left out.
+    with_others = [*texts_of(1, 0), *texts[::-1], *texts_of(1)]
+    assert evaluate(model, with_others, batch_size=batch_size) == wanted
 
 
 @pytest.mark.parametrize("mode", [True, False])
@@ -542,16 +500,7 @@ def test_evaluate_drops_nothing():
 
 
 def test_evaluate_needs_no_gradient():
-    class Watched(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = nn.Parameter(torch.zeros(VOCAB_SIZE))
-            self.enabled = []
-
-        def forward(self, token_ids, lengths):
-            self.enabled.append(torch.is_grad_enabled())
-            return self.weight.expand(*token_ids.shape, VOCAB_SIZE)
-
-    model = Watched()
+    enabled = []
+    model = Scoring(lambda weight: enabled.append(torch.is_grad_enabled()) or weight)
     assert evaluate(model, TEXTS) == pytest.approx(math.log(VOCAB_SIZE))
-    assert model.enabled == [False]
+    assert enabled == [False]

@@ -349,21 +349,15 @@ def test_check_mask_names_what_is_no_mask(refused, mask, of, words):
         v.check_mask(mask, (2, 3), like=zeros(of, 2, 4))
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [(0, 6), torch.tensor([0, 6]), np.array([0, 6]), [torch.tensor(0), 6]],
-    ids=["tuple", "tensor", "array", "list of tensors"],
-)
-def test_check_ids_gives_plain_numbers(ids):
-    found = v.check_ids(ids, 7)
-    assert found == [0, 6]
-    assert {type(i) for i in found} == {int}
+def test_check_ids_gives_plain_numbers():
+    row = (0, 6)
+    for ids in (row, torch.tensor(row), np.array(row), [torch.tensor(0), 6]):
+        found = v.check_ids(ids, 7)
+        assert found == [0, 6]
+        assert {type(i) for i in found} == {int}
     assert v.check_ids([], 7) == []
 
 
-@pytest.mark.parametrize(
-    ("sizes", "wanted"),
-    [((6, 3), 2), ((6, 4, 5), 5), ((6, 6), 1), ((6, 2, None, 9), 3)],
-)
-def test_check_heads_gives_the_width_of_one(sizes, wanted):
-    assert v.check_heads(*sizes) == wanted
+def test_check_heads_gives_the_width_of_one():
+    for wanted, *sizes in [(2, 6, 3), (5, 6, 4, 5), (1, 6, 6), (3, 6, 2, None, 9)]:
+        assert v.check_heads(*sizes) == wanted

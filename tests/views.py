@@ -2,7 +2,7 @@
 
 import itertools
 from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from playwright.sync_api import Page
 
@@ -12,20 +12,12 @@ ADDRESS = "http://127.0.0.1/view.html"
 COUNT = itertools.count()
 PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
 TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
-Theme = Literal["light", "dark"]
 # How each front end says which colours it has: attributes of <html> and of <body>.
-LAB = 'data-jp-theme-light="{}" data-jp-theme-name="JupyterLab {}"'
 FRONT_ENDS = {
-    "site": {"light": ('data-theme="light"', ""), "dark": ('data-theme="dark"', "")},
-    "JupyterLab": {
-        "light": ("", LAB.format("true", "Light")),
-        "dark": ("", LAB.format("false", "Dark")),
-    },
-    "VS Code": {
-        "light": ("", 'class="vscode-light"'),
-        "dark": ("", 'class="vscode-dark"'),
-    },
-    "Colab": {"light": ('theme="light"', ""), "dark": ('theme="dark"', "")},
+    "site": ('data-theme="{0}"', ""),
+    "JupyterLab": ("", 'data-jp-theme-light="{1}" data-jp-theme-name="JupyterLab {2}"'),
+    "VS Code": ("", 'class="vscode-{0}"'),
+    "Colab": ('theme="{0}"', ""),
 }
 GROUND = {
     "light": "background: #fff; color: #222",
@@ -45,7 +37,8 @@ def html_of(view):
 
 def bare_page(*views, front_end="site", theme="light"):
     """A page with nothing but views, in the colours of a front end."""
-    html, body = FRONT_ENDS[front_end][theme]
+    named = theme, {"light": "true", "dark": "false"}[theme], theme.title()
+    html, body = (attributes.format(*named) for attributes in FRONT_ENDS[front_end])
     return (
         f'<!DOCTYPE html><html lang="en" {html}><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>Views</title>'
@@ -77,10 +70,7 @@ def new_window(browser, options):
     )
     page.on("pageerror", lambda error: note(f"error: {error}"))
     page.on("console", lambda line: note(f"{line.type}: {line.text}"))
-    page.on(
-        "request",
-        lambda sent: note(sent.url) if not sent.url.startswith(ADDRESS) else None,
-    )
+    page.on("request", lambda it: it.url.startswith(ADDRESS) or note(it.url))
     page.set_default_timeout(10_000)
     return window
 

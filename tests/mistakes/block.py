@@ -3,141 +3,63 @@
 import math
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from attention_lib.block import TinyBlock
 from attention_lib.masks import causal_mask
+from tests.answers import as_numbers, solution
 
 ATTENTION, MLP, NORMS = 1_049_088, 2_099_712, 2_048
 BLOCK = ATTENTION + MLP + NORMS
 
 
-# What readers write. Each function is named in MISTAKES with the words it must meet.
+# What readers write: each solution, and below it with pieces of its text replaced.
 
-
-def norm(dim=-1, correction=0, then=lambda x, w, b: x * w + b, eps=1e-5):
-    """A layer norm, with one step another."""
-
-    def answer(x, weight, bias):
-        axes = dim if x.ndim == 3 else -1
-        variance = x.var(axes, correction=correction, keepdim=True)
-        normed = (x - x.mean(axes, keepdim=True)) / (variance + eps).sqrt()
-        return then(normed, weight, bias)
-
-    return answer
-
-
-def centred(x):
-    return x - x.mean(-1, keepdim=True)
-
-
-def deviation(x):
-    return x.std(-1, correction=0, keepdim=True)
-
-
-def norm_of_four(x, weight, bias):
-    y = x - x.sum(-1, keepdim=True) / 4
-    return y / (y.square().sum(-1, keepdim=True) / 4 + 1e-5).sqrt() * weight + bias
-
-
-def norm_in_place(x, weight, bias):
-    x -= x.mean(-1, keepdim=True)
-    return norm()(x, weight, bias)
-
-
-def norm_for_three_axes(x, weight, bias):
-    mean = torch.einsum("btm->bt", x) / x.shape[2]
-    return norm()(x, weight, bias) + 0 * mean[..., None]
-
-
-def block(formula):
-    """A block of the parts that it is given: attend a, think t, norms n and m."""
-    return lambda a, t, n, m, x: formula(a, t, n, m, x)
-
-
-def second(first, t, m):
-    return first + t(m(first))
-
-
-def pre(a, t, n, m, x):
-    return second(x + a(n(x)), t, m)
-
-
-def sizes(
-    norms=True, mask_used=True, mlp_first=False, add=True, of=None, length=None,
-    masked=None,
-):  # fmt: skip
-    """What each layer writes, with one step another."""
-
-    def answer(blocks, x, mask):
-        rows = []
-        for each in blocks:
-            before = x
-            seen = mask if mask_used else None
-            found = each.attention(each.attention_norm(x) if norms else x, seen)
-            x = x + found if add else x
-            first = x
-            read = before if mlp_first else x
-            thought = each.feed_forward(each.feed_forward_norm(read) if norms else read)
-            x = x + thought if add else x
-            shown = [first, x] if of == "stream" else [found, thought]
-            size = length or (lambda h: h.norm(dim=-1).mean())
-            rows.append(torch.stack([size(h) for h in shown]))
-        return torch.stack(rows)
-
-    return answer
-
-
-def sizes_with_one_norm(blocks, x, mask):
+norm = solution("""
+def layer_norm(x, weight, bias):
+    centred = x - x.mean(-1, keepdim=True)
+    variance = centred.square().mean(-1, keepdim=True)
+    return centred / (variance + 1e-5).sqrt() * weight + bias
+""")
+# Attend, think, and the norms n and m.
+block = solution("""
+def block(a, t, n, m, x):
+    x = x + a(n(x))
+    return x + t(m(x))
+""")
+tiny = solution(
+    """
+class Block(TinyBlock):
+    def forward(self, x, mask=None, *, causal=False):
+        a, t = partial(self.attention, mask=mask, causal=causal), self.feed_forward
+        n, m, d = self.attention_norm, self.feed_forward_norm, self.dropout
+        if self.norm == "pre":
+            x = x + d(a(n(x)))
+            return x + d(t(m(x)))
+        x = n(x + d(a(x)))
+        return m(x + d(t(x)))
+""",
+    TinyBlock=TinyBlock,
+    partial=partial,
+)
+sizes = solution("""
+def write_sizes(blocks, x, mask):
+    rows = []
     for each in blocks:
-        each.feed_forward_norm = each.attention_norm
-    return sizes()(blocks, x, mask)
+        found = each.attention(each.attention_norm(x), mask)
+        x = x + found
+        thought = each.feed_forward(each.feed_forward_norm(x))
+        x = x + thought
+        rows.append(torch.stack([h.norm(dim=-1).mean() for h in (found, thought)]))
+    return torch.stack(rows)
+""")
 
 
-def sizes_in_place(blocks, x, mask):
-    result = sizes()(blocks, x, mask)
-    x += 1
-    return result
-
-
-def tiny(pre, post=None):
-    """A block whose ``forward`` is a formula of attend, think, norms, drop and x."""
-
-    class Block(TinyBlock):
-        def forward(self, x, mask=None, *, causal=False):
-            def attend(h, mask=mask, causal=causal):
-                return self.attention(h, mask, causal=causal)
-
-            parts = attend, self.feed_forward, self.attention_norm
-            formula = pre if self.norm == "pre" else post or right_post
-            return formula(*parts, self.feed_forward_norm, self.dropout, x)
-
-    return Block
-
-
-def right_pre(a, t, n, m, d, x):
-    x = x + d(a(n(x)))
-    return x + d(t(m(x)))
-
-
-def right_post(a, t, n, m, d, x):
-    x = n(x + d(a(x)))
-    return m(x + d(t(x)))
-
-
-def tiny_post(formula):
-    return tiny(right_pre, formula)
-
-
-def tiny_with(drop):
-    """A right block, with another way to drop: ``drop(h, d)``."""
-    return tiny(
-        lambda a, t, n, m, d, x: right_pre(a, t, n, m, lambda h: drop(h, d), x),
-        lambda a, t, n, m, d, x: right_post(a, t, n, m, lambda h: drop(h, d), x),
-    )
+def sizes_then(formula):
+    """What each layer writes, and one step more."""
+    return sizes("torch.stack(rows)", formula)
 
 
 MISTAKES = {
@@ -157,129 +79,92 @@ MISTAKES = {
         (7, "That is not the number: list"),
     ],
     "layer_norm": [
-        (norm(correction=1), "divided by one less than the count"),
-        (norm(dim=1), "The mean runs over the tokens"),
-        (norm(dim=0), "The mean runs over the batch"),
-        (norm(dim=(1, 2)), "One mean serves a whole text"),
-        (norm(dim=(0, 1)), "that is BatchNorm"),
-        (norm(dim=(0, 1, 2)), "One mean serves all tokens"),
-        (lambda x, w, b: F.rms_norm(x, x.shape[-1:], eps=1e-5) * w + b, "The mean is"),
-        (lambda x, w, b: centred(x) * w + b, "not divided by the standard"),
-        (
-            lambda x, w, b: centred(x) / (deviation(x) ** 2 + 1e-5) * w + b,
-            "divides by the variance",
-        ),
-        (norm(then=lambda x, w, b: x), "weight and the bias are not used"),
-        (norm(then=lambda x, w, b: x * w), "The bias is not added"),
-        (norm(then=lambda x, w, b: x + b), "The weight is not used"),
-        (norm(then=lambda x, w, b: (x + b) * w), "Scale first, then shift"),
-        (norm(eps=0.0), "alike: 0 is divided by 0"),
-        (lambda x, w, b: centred(x) / (deviation(x) + 1e-5) * w + b, "eps is added to"),
-        (
-            lambda x, w, b: (centred(x) / deviation(x)).nan_to_num() * w + b,
-            "eps is not added",
-        ),
-        (norm_for_three_axes, "For a single token, (4,): Your code raised"),
-        (norm_in_place, "changes its input"),
-        (lambda x, w, b: norm()(x, w.abs(), b), "look at [0, 0, "),
-        (norm_of_four, "For (1, 2, 3, 5): The shape is right"),
+        (norm("centred.square().mean(-1", "x.var(-1"), "divided by one less than the"),
+        (norm("-1", "1"), "The mean runs over the tokens"),
+        (norm("-1", "0"), "The mean runs over the batch"),
+        (norm("-1", "(1, 2)"), "One mean serves a whole text"),
+        (norm("-1", "(0, 1)"), "that is BatchNorm"),
+        (norm("-1", "(0, 1, 2)"), "One mean serves all tokens"),
+        (norm(" - x.mean(-1, keepdim=True)", ""), "The mean is"),
+        (norm(" / (variance + 1e-5).sqrt()", ""), "deviation is not divided by"),
+        (norm(".sqrt()", ""), "divides by the variance"),
+        (norm(" * weight + bias", ""), "weight and the bias are not used"),
+        (norm(" + bias", ""), "The bias is not added"),
+        (norm(" * weight", ""), "The weight is not used"),
+        (norm("* weight + bias", "* weight + bias * weight"), "Scale first"),
+        (norm(" + 1e-5", ""), "alike: 0 is divided by 0"),
+        (norm("(variance + 1e-5).sqrt()", "(variance.sqrt() + 1e-5)"), "eps is added"),
+        (norm("(variance + 1e-5)", "(variance + (variance == 0))"), "eps is not added"),
+        (norm("-1", "2"), "For a single token, (4,): Your code raised"),
+        (norm("centred = x - x", "x -= x", "centred", "x"), "changes its input"),
+        (norm("* weight", "* weight.abs()"), "look at [0, 0, "),
+        (norm(".mean(-1", ".sum(-1", "True)", "True) / 4"), "For (1, 2, 3, 5): The sh"),
     ],
     "pre_norm": [
-        (
-            block(
-                lambda a, t, n, m, x: second(m(y := n(x) + a(n(x))), t, lambda _: m(y))
-            ),
-            "Both norms still stand on the stream",
-        ),
-        (block(lambda a, t, n, m, x: second(n(x) + a(n(x)), t, m)), "first norm still"),
-        (
-            block(lambda a, t, n, m, x: m(y := x + a(n(x))) + t(m(y))),
-            "The second norm still stands",
-        ),
-        (block(lambda a, t, n, m, x: m((y := n(x + a(x))) + t(y))), "is post-norm"),
-        (block(lambda a, t, n, m, x: second(x + a(x), t, lambda y: y)), "no norm left"),
-        (
-            block(lambda a, t, n, m, x: second(x + a(n(x)), t, lambda y: y)),
-            "The second norm is missing",
-        ),
-        (block(lambda a, t, n, m, x: second(x + a(x), t, m)), "first norm is missing"),
-        (block(lambda a, t, n, m, x: second(x + a(n(x)), t, n)), "norm is used twice"),
-        (block(lambda a, t, n, m, x: x + a(n(x)) + t(m(x))), "attention has written"),
-        (block(lambda a, t, n, m, x: x + t(m(x + a(n(x))))), "What attention added is"),
-        (block(lambda a, t, n, m, x: second(a(n(x)), t, m)), "The first plus sign is"),
-        (block(lambda a, t, n, m, x: t(m(x + a(n(x))))), "second plus sign is missing"),
-        (block(lambda a, t, n, m, x: x + a(n(x))), "The MLP is missing"),
-        (block(lambda a, t, n, m, x: pre(a, t, m, n, x)), "norms have changed places"),
-        (block(lambda a, t, n, m, x: pre(t, a, m, n, x)), "Attention comes first"),
-        (
-            block(lambda a, t, n, m, x: pre(a, t, n, m, x.mul_(1)) + x.add_(1) * 0),
-            "changes its input",
-        ),
+        (block("x + a", "n(x) + a", "x + t", "m(x) + t"), "Both norms still stand on"),
+        (block("x + a", "n(x) + a"), "first norm still"),
+        (block("x + t", "m(x) + t"), "The second norm still stands"),
+        (block("x + a(n(x))", "n(x + a(x))", "x + t(m(x))", "m(x + t(x))"), "post-no"),
+        (block("n(x)", "x", "m(x)", "x"), "no norm left"),
+        (block("m(x)", "x"), "The second norm is missing"),
+        (block("n(x)", "x"), "first norm is missing"),
+        (block("m(x)", "n(x)"), "norm is used twice"),
+        (block("x = x", "y = x", "x + t", "y + t"), "attention has written"),
+        (block("x = x", "y = x", "m(x)", "m(y)"), "What attention added is"),
+        (block("x = x + ", "x = "), "The first plus sign is"),
+        (block("return x + ", "return "), "second plus sign is missing"),
+        (block(" + t(m(x))", ""), "The MLP is missing"),
+        (lambda a, t, n, m, x: block()(a, t, m, n, x), "norms have changed places"),
+        (lambda a, t, n, m, x: block()(t, a, m, n, x), "Attention comes first"),
+        (block("x = x + a", "x += a"), "changes its input"),
     ],
     "tiny_block": [
-        (tiny(right_post), "That is post-norm"),
-        (tiny_post(right_pre), "For post-norm: That is pre-norm"),
-        (tiny(lambda a, *rest: right_pre(lambda h: a(h, None), *rest)), "The mask is"),
-        (
-            tiny(lambda a, *rest: right_pre(lambda h: a(h, causal=False), *rest)),
-            "`causal` is not passed on",
-        ),
-        (
-            tiny_post(lambda a, *rest: right_post(lambda h: a(h, None), *rest)),
-            "For post-norm: The mask is not",
-        ),
-        (tiny(lambda a, t, n, m, d, x: x + n(a(x)) + m(t(x + n(a(x))))), "on what is"),
-        (tiny(lambda a, t, n, m, d, x: x + a(n(x)) + t(m(x))), "attention has written"),
-        (tiny(lambda a, t, n, m, d, x: right_pre(a, t, n, n, d, x)), "used twice"),
-        (tiny_post(lambda a, t, n, m, d, x: (y := x + a(x)) + t(y)), "no norm left"),
-        (tiny_post(lambda a, t, n, m, d, x: (y := n(x + a(x))) + t(y)), "second norm"),
-        (tiny_post(lambda a, t, n, m, d, x: m((y := x + a(x)) + t(y))), "first norm"),
-        (tiny_post(lambda a, t, n, m, d, x: right_post(a, t, n, n, d, x)), "same norm"),
-        (tiny_post(lambda a, t, n, m, d, x: m(n(x + a(x)) + t(x))), "must read what"),
-        (tiny_post(lambda a, t, n, m, d, x: m(t(n(x + a(x))))), "second plus sign"),
-        (tiny_post(lambda a, t, n, m, d, x: n(x + a(x))), "The MLP is missing"),
-        (tiny_with(lambda h, d: h), "should pass unchanged, but 0.00"),
-        (
-            tiny(lambda a, t, n, m, d, x: (y := x + d(a(n(x)))) + t(m(y))),
-            "should pass unchanged, but 0.00",
-        ),
-        (tiny_with(lambda h, d: d(d(h))), "what each layer adds, once"),
-        (tiny(lambda a, t, n, m, d, x: d((y := d(x + a(n(x)))) + t(m(y)))), "itself"),
-        (
-            tiny_with(lambda h, d: F.dropout(h, d.p)),
-            "In evaluation nothing",
-        ),
-        (tiny_post(lambda *given: None), "your code gives nothing back"),
+        (tiny('self.norm == "pre"', "False"), "That is post-norm"),
+        (tiny('self.norm == "pre"', "True"), "For post-norm: That is pre-norm"),
+        (tiny("mask=mask, ", ""), "The mask is"),
+        (tiny("causal=causal", "causal=False"), "`causal` is not passed on"),
+        (tiny("a(x)", "a(x, mask=None)"), "For post-norm: The mask is not"),
+        (tiny("d(a(n(x)))", "n(a(x))", "d(t(m(x)))", "m(t(x))"), "on what is"),
+        (tiny("x = x +", "y = x +", "return x +", "return y +"), "attention has writ"),
+        (tiny("m(x)", "n(x)"), "used twice"),
+        (tiny("n(x + d(a(x)))", "x + a(x)", "m(x + d(t(x)))", "x + t(x)"), "no norm"),
+        (tiny("m(x + d(t(x)))", "x + d(t(x))"), "second norm"),
+        (tiny("n(x + d(a(x)))", "x + d(a(x))"), "first norm"),
+        (tiny("m(x + d(t(x)))", "n(x + d(t(x)))"), "same norm"),
+        (tiny("x = n(x", "y = n(x", "return m(x", "return m(y"), "must read what"),
+        (tiny("m(x + d(t(x)))", "m(d(t(x)))"), "second plus sign"),
+        (tiny("m(x + d(t(x)))", "x"), "The MLP is missing"),
+        (tiny("self.dropout", "nn.Identity()"), "should pass unchanged; yours: 0.00"),
+        (tiny("d(t(m(x)))", "t(m(x))"), "should pass unchanged; yours: 0.00"),
+        (tiny("x + d(a", "x + (lambda h: d(d(h)))(a"), "what each layer adds, once"),
+        (tiny("x + d(t(m(x)))", "d(x + t(m(x)))"), "itself"),
+        (tiny("self.dropout", "partial(F.dropout, p=self.dropout.p)"), "In evaluation"),
+        (tiny("return m(x + d(t(x)))", "return"), "your code gives nothing back"),
         (lambda d_model, num_heads: nn.Linear, "Your function returns a type"),
     ],
     "write_sizes": [
-        (sizes(mask_used=False), "The mask is not used"),
-        (sizes_with_one_norm, "look at [0, 1] first"),
-        (sizes(norms=False), "reads the normalised stream"),
-        (sizes(mlp_first=True), "after attention has written to it"),
-        (sizes(add=False), "the stream must grow"),
-        (sizes(of="stream"), "sizes of the stream"),
-        (lambda *given: sizes()(*given).T, "Yours is transposed"),
-        (lambda *given: sizes()(*given).flip(1), "Attention comes first"),
-        (lambda *given: sizes()(*given) ** 2, "The length of a vector"),
-        (lambda *given: sizes()(*given) / math.sqrt(6), "root mean squares"),
-        (sizes(length=lambda h: h.norm(dim=-1).sum()), "sums over the tokens"),
-        (sizes(length=torch.Tensor.norm), "the length of the whole array"),
-        (sizes_in_place, "changes its input"),
-        (lambda *given: sizes()(*given).tolist(), "returns a list"),
+        (sizes("(x), mask)", "(x))"), "The mask is not used"),
+        (sizes("feed_forward_norm", "attention_norm"), "look at [0, 1] first"),
+        (
+            sizes("each.attention_norm(x)", "x", "each.feed_forward_norm(x)", "x"),
+            "reads the normalised stream",
+        ),
+        (sizes("x = x + found", "", "x + th", "x + found + th"), "after attention has"),
+        (sizes("x = x + found", "", "x = x + thought", ""), "the stream must grow"),
+        (sizes("(found, thought)", "(x - thought, x)"), "sizes of the stream"),
+        (sizes_then("torch.stack(rows).T"), "the other way round"),
+        (sizes_then("torch.stack(rows).flip(1)"), "Attention comes first"),
+        (sizes_then("torch.stack(rows) ** 2"), "The length of a vector"),
+        (sizes_then("torch.stack(rows) / 6**0.5"), "root mean squares"),
+        (sizes(".mean()", ".sum()"), "sums over the tokens"),
+        (sizes(".norm(dim=-1).mean()", ".norm()"), "the length of the whole array"),
+        (sizes("x = x + found", "x += found"), "changes its input"),
+        (sizes_then("torch.stack(rows).tolist()"), "returns a list"),
     ],
 }
 
 
 # What is right, in the book's way and in others.
-
-
-def moments(x):
-    return (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2
-
-
-def mean_square(y):
-    return torch.einsum("...m,...m->...", y, y)[..., None] / y.shape[-1]
 
 
 def norm_by_var_mean(x, weight, bias):
@@ -361,13 +246,10 @@ def sizes_by_difference(blocks, x, mask):
 def sizes_in_a_table(blocks, x, mask):
     table = torch.zeros(len(blocks), 2)
     for row, each in zip(table, blocks, strict=True):
-        for i, (norm, layer) in enumerate(
-            [
-                (each.attention_norm, partial(each.attention, mask=mask)),
-                (each.feed_forward_norm, each.feed_forward),
-            ]
-        ):
-            added = layer(norm(x))
+        attend = partial(each.attention, mask=mask)
+        norms = each.attention_norm, each.feed_forward_norm
+        for i, layer in enumerate([attend, each.feed_forward]):
+            added = layer(norms[i](x))
             row[i] = added.norm(dim=-1).mean()
             x = x + added
     return table
@@ -375,12 +257,7 @@ def sizes_in_a_table(blocks, x, mask):
 
 RIGHT = {
     "block_parameters": [
-        BLOCK,
-        float(BLOCK),
-        np.int64(BLOCK),
-        np.array(BLOCK),
-        torch.tensor(BLOCK),
-        torch.tensor(float(BLOCK), dtype=torch.float64),
+        *as_numbers(BLOCK),
         12 * 512**2 + 10 * 512,
         sum(p.numel() for p in TinyBlock(512, 8).parameters()),
         len(nn.utils.parameters_to_vector(TinyBlock(512, 8).parameters())),
@@ -392,34 +269,37 @@ RIGHT = {
         norm_by_rows,
         lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
         lambda x, w, b: torch.layer_norm(x, w.shape) * w + b,
-        lambda x, w, b: centred(x) * (moments(x) + 1e-5).rsqrt() * w + b,
-        lambda x, w, b: centred(x) / (mean_square(centred(x)) + 1e-5).sqrt() * w + b,
-        lambda x, w, b: b.addcmul(centred(x) / (deviation(x) ** 2 + 1e-5) ** 0.5, w),
+        norm("centred.square()", "(x * x)", "+ 1e-5", "- x.mean(-1, True)**2 + 1e-5"),
+        norm("centred.square().mean(-1", "x.var(-1, correction=0"),
+        norm("(variance + 1e-5).sqrt()", "(variance + 1e-5) ** 0.5"),
+        norm("return", "return bias + weight *", " * weight + bias", ""),
         lambda x, w, b: norm()(x.double(), w.double(), b.double()).to(x.dtype),
-        lambda x, w, b: torch.nn.functional.rms_norm(centred(x), w.shape, w, 1e-5) + b,
     ],
     "pre_norm": [
-        pre,
+        block(),
         block_by_module,
         block_in_place,
-        lambda a, t, n, m, x: second(x.add(a(n(x))), t, m),
+        block("x = x + a(n(x))", "x = x.add(a(n(x)))"),
+        block("x = x + a(n(x))", "f = a(n(x))", "x + t(m(x))", "x + f + t(m(x + f))"),
+        block("x = ", "y = ", "x + t(m(x))", "sum([y, t(m(y))])"),
         lambda a, t, n, m, x: x + a(n(x)) + t(m(x + a(n(x)))),
-        lambda a, t, n, m, x: (y := a(n(x)) + x) + t(m(y)),
         lambda a, t, n, m, x: torch.stack([y := x + a(n(x)), t(m(y))]).sum(0),
-        lambda a, t, n, m, x: sum([x, f := a(n(x)), t(m(x + f))]),
         lambda a, t, n, m, x: torch.add(y := torch.add(x, a(n(x))), t(m(y))),
-        lambda *parts: pre(*parts[:4], x=parts[4].clone()),
+        lambda *parts: block()(*parts[:4], x=parts[4].clone()),
     ],
     "tiny_block": [
         TinyBlock,
-        tiny(right_pre),
-        tiny(lambda a, t, n, m, d, x: x + (h := d(a(n(x)))) + d(t(m(x + h)))),
-        tiny_post(lambda a, t, n, m, d, x: m((h := n(d(a(x)) + x)) + d(t(h)))),
-        tiny(lambda a, t, n, m, d, x: block_by_module(
-            lambda h: d(a(h)), lambda h: d(t(h)), n, m, x)),
-        tiny_with(lambda h, d: F.dropout(h, d.p, d.training)),
-        tiny_with(lambda h, d: h * ((d.p < torch.rand_like(h)) / (1 - d.p) if d.training
-                                    else 1)),
+        tiny(),
+        tiny(
+            "x = x + d(a(n(x)))",
+            "h = x + d(a(n(x)))",
+            "x + d(t(m(x)))",
+            "h + d(t(m(h)))",
+        ),
+        tiny("x = n(x + d(a(x)))", "h = n(d(a(x)) + x)", "x + d(t(x))", "d(t(h)) + h"),
+        tiny("x = x + d(a(n(x)))", "x = torch.stack([x, d(a(n(x)))]).sum(0)"),
+        tiny("self.dropout", "lambda h: F.dropout(h, self.dropout.p, self.training)"),
+        tiny("self.dropout", "lambda h: h * self.dropout(torch.ones_like(h))"),
         ByLoop,
         ByMask,
         Positional,
@@ -429,11 +309,11 @@ RIGHT = {
         sizes_by_hooks,
         sizes_by_difference,
         sizes_in_a_table,
-        lambda *given: torch.tensor(sizes()(*given).tolist()),
-        lambda *given: sizes()(*given).float(),
+        sizes_then("torch.tensor(torch.stack(rows).tolist())"),
+        sizes_then("torch.stack(rows).float()"),
         lambda *given: sizes_by_difference(*given).T.contiguous().T,
-        sizes(length=lambda h: h.square().sum(dim=2).sqrt().mean()),
-        sizes(length=lambda h: h.flatten(0, 1).norm(dim=1).mean()),
-        sizes(length=lambda h: sum(row.norm() for text in h for row in text) / 8),
+        sizes("h.norm(dim=-1)", "h.square().sum(dim=2).sqrt()"),
+        sizes("h.norm(dim=-1)", "h.flatten(0, 1).norm(dim=1)"),
+        sizes(".norm(dim=-1).mean()", ".square().sum(-1).sqrt().sum().div(8)"),
     ],
-}  # fmt: skip
+}

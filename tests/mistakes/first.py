@@ -15,6 +15,7 @@ from attention_lib import (
     scaled_dot_product_attention,
 )
 from attention_lib.toy import attention, softmax
+from tests.answers import as_numbers, solution
 
 # What readers write. Each function is named in MISTAKES with the words it must meet.
 
@@ -119,81 +120,41 @@ def finder_by_slopes(of, leaks):
     return answer
 
 
-def finder_without_return(function, x):
-    if finder(range(4), before)(function, x):
-        return True
-    return None
-
-
-def finder_silent_at(place):
-    """Says nothing of one of the functions that it is asked about."""
-    asked = iter(range(10))
-    return lambda function, x: None if next(asked) == place else True
-
-
-def both(by=6**-0.5, axis=-1, mixed=None, give=lambda c, w, s: (c, w)):
+def both(
+    by=lambda query: 6**-0.5,
+    axis=-1,
+    mixed=None,
+    give=lambda c, w, s: (c, w),
+    scores=lambda query, key: query @ key.swapaxes(-2, -1),
+):
     """Attention for a batch in NumPy, with one step another."""
 
     def answer(query, key, value):
-        scores = query @ key.swapaxes(-2, -1) * (by(query) if callable(by) else by)
-        weights = softmax(scores, axis=axis)
-        return give(weights @ (value if mixed is None else key), weights, scores)
+        scaled = scores(query, key) * by(query)
+        weights = softmax(scaled, axis=axis)
+        return give(weights @ (value if mixed is None else key), weights, scaled)
 
     return answer
 
 
-def module(by=lambda x, q, v: q.shape[-1], drop="weights", bias=False, **options):
-    """A class of a head in torch, with one step another."""
-    names = options.get("names", ["q_proj", "k_proj", "v_proj"])
-
-    class Head(nn.Module):
-        def __init__(self, d_model, head_dim, dropout=0.0):
-            super().__init__()
-            for name in names:
-                setattr(self, name, nn.Linear(d_model, head_dim, bias=bias))
-            self.drop = nn.Dropout(dropout)
-
-        def forward(self, x):
-            query, key, value = (getattr(self, name)(x) for name in names)
-            scores = query @ key.mT / by(x, query, value) ** 0.5
-            if drop == "scores":
-                scores = self.drop(scores)
-            weights = scores.softmax(options.get("dim", -1))
-            if drop == "weights":
-                weights = self.drop(weights)
-            if drop == "function":
-                weights = F.dropout(weights, self.drop.p, self.training)
-            if drop == "always":
-                weights = F.dropout(weights, self.drop.p)
-            if drop == "kept":  # what is kept is not enlarged
-                weights = weights * (self.drop(torch.ones_like(weights)) > 0)
-            if drop in TOGETHER:
-                weights = weights * self.drop(torch.ones_like(TOGETHER[drop](weights)))
-            if drop == "values":
-                value = self.drop(value)
-            context = weights @ (x if options.get("mixed") else value)
-            if options.get("cut"):
-                context = context.detach() + 0 * context.sum()
-            context = self.drop(context) if drop == "mix" else context
-            return (context, weights) if options.get("two") else context
-
-    return Head
-
-
-# One draw for all texts, all queries or all keys.
-TOGETHER = {
-    "texts": lambda w: w[:1],
-    "queries": lambda w: w[:, :1],
-    "keys": lambda w: w[..., :1],
-}
-
-
-class HalfWritten(nn.Module):
+module = solution("""
+class Head(nn.Module):
     def __init__(self, d_model, head_dim, dropout=0.0):
         super().__init__()
-        ...
+        self.q_proj = nn.Linear(d_model, head_dim, bias=False)
+        self.k_proj = nn.Linear(d_model, head_dim, bias=False)
+        self.v_proj = nn.Linear(d_model, head_dim, bias=False)
+        self.drop = nn.Dropout(dropout)
 
-    def forward(self, x): ...
+    def forward(self, x):
+        query, key, value = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        weights = scores.softmax(-1)
+        return self.drop(weights) @ value
+""")
+DROPPED = "self.drop(weights)"
+# One draw for all texts, all queries or all keys.
+TOGETHER = {"texts": "[:1]", "queries": "[:, :1]", "keys": "[..., :1]"}
 
 
 MISTAKES = {
@@ -270,22 +231,14 @@ MISTAKES = {
         (both(give=lambda c, w, s: (c, w + 1)), "The context is right. The weights:"),
         (both(axis=0), "The softmax runs over the queries"),
         (both(axis=1), "For a batch of two: The softmax runs over the queries"),
-        (
-            lambda *qkv: both(axis=1 if qkv[0].ndim > 3 else -1)(*qkv),
-            "For two axes in front: The softmax runs over",
-        ),
-        (both(by=lambda q: len(q) ** -0.5), "The scale takes the length"),
-        (both(by=lambda q: q.shape[1] ** -0.5), "a batch of two: The scale takes the "),
-        (both(by=1), "not scaled: see"),
-        (both(by=1 / 6), "divided by D"),
+        (lambda *qkv: both(axis=(-1, 1)[qkv[0].ndim > 3])(*qkv), "For two axes in fr"),
+        (both(by=lambda q: len(q) ** -0.5), "The scale counts another"),
+        (both(by=lambda q: q.shape[1] ** -0.5), "a batch of two: The scale counts ano"),
+        (both(by=lambda q: 1), "not scaled: see"),
+        (both(by=lambda q: 1 / 6), "divided by D"),
         (both(mixed="key"), "keys are mixed"),
         (lambda q, k, v: (softmax(q @ k.T / 6**0.5) @ v, 0), "weights: Your function"),
-        (
-            lambda q, k, v: (
-                both()(q, k.T.swapaxes(0, -1), v) if q.ndim < 3 else q @ k.T
-            ),
-            "For a batch of two: Your code raised ValueError",
-        ),
+        (lambda q, k, v: both()(q, k, v) if q.ndim < 3 else q @ k.T, "of two: Your co"),
     ],
     "head_width": [
         (1000, "At width 1000"),
@@ -311,10 +264,7 @@ MISTAKES = {
         (lambda x, w, b: (x @ w.T + b).reshape(2, 3, 3), "For one of shape (2, 3)"),
         (lambda x, w, b: torch.einsum("bti,oi->bto", x, w) + b, "x of shape (3, 3)"),
         (lambda x, w, b: (x @ w.T + b)[:2], "For x of shape (3, 3): The shape"),
-        (
-            lambda x, w, b: F.linear(x, w, b).reshape(x.shape[:2] + b.shape),
-            "(3, 3): Your code raised RuntimeError",
-        ),
+        (lambda x, w, b: F.linear(x, w, b).view(x.shape[:2] + b.shape), "3): Your cod"),
         (lambda x, w, b: F.linear(x, w, b) * (x.ndim < 4), "For x of shape (1, 2, 3,"),
         (lambda x, w, b: F.linear(x, w, b).numpy(), "must be a torch tensor"),
         (lambda x, w, b: x.to("meta"), "does not hold plain numbers"),
@@ -356,27 +306,32 @@ MISTAKES = {
         (lambda x, q, k, v: (head()(x, q, k, v), x), "returns 2 things"),
     ],
     "self_attention": [
-        (module(by=lambda x, q, v: 1), "not scaled at all"),
-        (module(by=lambda x, q, v: x.shape[-1]), "the scale takes the input's width"),
-        (module(by=lambda x, q, v: q.shape[-1] ** 2), "take its root"),
-        (module(by=lambda x, q, v: x.shape[1]), "takes the length"),
-        (module(dim=1), "over the queries"),
-        (module(mixed=True), "the input is mixed"),
-        (module(names=["k_proj", "q_proj", "v_proj"]), "changed places"),
-        (module(bias=True), "without biases. It owns: q_proj.weight (5, 6), q_proj.b"),
-        (module(names=["query", "key", "value"]), "It owns: query.weight (5, 6)"),
+        (module(" / query.shape[-1] ** 0.5", ""), "not scaled at all"),
+        (module("query.shape[-1]", "x.shape[-1]"), "the scale takes the input's width"),
+        (module("** 0.5", ""), "it is its root that counts"),
+        (module("query.shape[-1]", "x.shape[1]"), "takes the length"),
+        (module("softmax(-1)", "softmax(1)"), "over the queries"),
+        (module("@ value", "@ x"), "the input is mixed"),
+        (module("query, key, value =", "key, query, value ="), "changed places"),
+        (module("False", "True"), "without biases. It owns: q_proj.weight (5, 6), q_p"),
+        (module("q_proj", "query"), "It owns: query.weight (5, 6)"),
         (lambda d, h, p: nn.Identity(), "It owns: nothing"),
-        (lambda d, h, p: 3, "returns a int: a layer is wanted"),
-        (module()(6, 5, 0.0), "Give the class itself"),
-        (module(cut=True), "no gradient reaches"),
-        (module(two=True), "returns 2 things"),
-        (module(drop="always"), "In evaluation it still drops"),
-        (module(drop=None), "each row of weights still sums to 1"),
-        (module(drop="scores"), "each row of weights still sums to 1"),
-        (module(drop="mix"), "numbers of the values or of the mix"),
-        (module(drop="values"), "numbers of the values or of the mix"),
-        (module(drop="kept"), "rows sum to 0.5 on average"),
-        *((module(drop=all_of), f"all {all_of} lose their") for all_of in TOGETHER),
+        (lambda d, h, p: 3, "returns a int: give the class itself"),
+        (module("self.v_proj(x)", "self.v_proj(x).detach()"), "no gradient reaches"),
+        (module("@ value", "@ value, weights"), "returns 2 things"),
+        (module(DROPPED, "F.dropout(weights, self.drop.p)"), "In evaluation it still"),
+        (module(DROPPED, "weights"), "each row of weights still sums to 1"),
+        (module(DROPPED, "weights", "scores.", "self.drop(scores)."), "each row of we"),
+        (module(f"{DROPPED} @ value", "self.drop(weights @ value)"), "or of the mix"),
+        (module(DROPPED, "weights", "@ value", "@ self.drop(value)"), "of the values"),
+        (module(DROPPED, f"weights * ({DROPPED} > 0)"), "rows sum to 0.5 on average"),
+        *(
+            (
+                module(DROPPED, f"weights * self.drop(torch.ones_like(weights{one}))"),
+                f"all {all_of} lose their",
+            )
+            for all_of, one in TOGETHER.items()
+        ),
     ],
     "causal_mask": [
         (lambda q, k: causal_mask(q, k).T, "triangle flipped"),
@@ -451,7 +406,7 @@ MISTAKES = {
         (finder([2], before), "wrong: a function in which"),
         (lambda f, x: not torch.equal(f(x)[:, 0], x[:, 0]), "does not leak."),
         (finder_in_place, "changes x itself"),
-        (finder_without_return, "is a return missing"),
+        (lambda f, x: finder(range(4), before)(f, x) or None, "is a return missing"),
         (lambda f, x: 0.5, "attention without a mask came a float"),
         (lambda f, x: f(x) > 0, "came a Tensor"),
         (finder(range(4), before), "do not change all features alike"),
@@ -505,9 +460,7 @@ def finder_by(change, at=range(1, 4)):
 
 def finder_by_prefixes(function, x):
     whole = function(x)
-    same = [
-        torch.allclose(function(x[:, :t]), whole[:, :t], atol=1e-6) for t in (1, 2, 3)
-    ]
+    same = [(function(x[:, :t]) - whole[:, :t]).abs().max() < 1e-6 for t in (1, 2, 3)]
     return np.bool_(not all(same))
 
 
@@ -554,11 +507,6 @@ class HeadByHand(module()):
         return torch.einsum("bts,bsd->btd", weights, self.v_proj(x))
 
 
-def as_numbers(right):
-    kinds = [int, float, np.int64, np.float32, np.float64, np.array, torch.tensor]
-    return [kind(right) for kind in kinds]
-
-
 RIGHT = {
     "temperature": [
         *(3.7, 3.705, 3.71, 3.715, 3.72, np.float32(3.72), np.float64(3.71)),
@@ -597,15 +545,9 @@ RIGHT = {
         both(by=lambda q: 1 / np.sqrt(q.shape[-1])),
         lambda q, k, v: (both()(q, k, v)[0], both()(q, k, v)[1]),
         lambda q, k, v: attention(q, k, v, scale=6**-0.5),
-        lambda q, k, v: (lambda w: (w @ v, w))(
-            naive(np.einsum("...qd,...kd->...qk", q, k) / 6**0.5)
-        ),
-        lambda q, k, v: (lambda w: (np.einsum("...qk,...kv->...qv", w, v), w))(
-            stable(q @ np.moveaxis(k, -1, -2) / math.sqrt(q.shape[-1]))
-        ),
-        lambda q, k, v: (lambda w: (w @ v, w))(
-            softmax((q[..., :, None, :] * k[..., None, :, :]).sum(-1) / 6**0.5)
-        ),
+        both(scores=lambda q, k: np.einsum("...qd,...kd->...qk", q, k)),
+        both(scores=lambda q, k: q @ np.moveaxis(k, -1, -2)),
+        both(scores=lambda q, k: (q[..., :, None, :] * k[..., None, :, :]).sum(-1)),
     ],
     "linear": [
         F.linear,
@@ -642,10 +584,10 @@ RIGHT = {
         HeadBySDPA,
         HeadByLibrary,
         HeadByHand,
-        module(drop="function"),
-        module(dim=2),
-        module(by=lambda x, q, v: float(q.size(2))),
-        module(drop="function", dim=2),
+        module(DROPPED, "F.dropout(weights, self.drop.p, self.training)"),
+        module("softmax(-1)", "softmax(2)"),
+        module("query.shape[-1]", "float(query.size(2))"),
+        module("scores.softmax(-1)", "F.softmax(scores, dim=-1)"),
         lambda *sizes: HeadBySDPA(*sizes),
         lambda d_model, head_dim, dropout=0.0: HeadByHand(d_model, head_dim, dropout),
     ],
@@ -658,14 +600,9 @@ RIGHT = {
         lambda q, k: torch.arange(k) <= torch.arange(q)[:, None] + k - q,
         lambda q, k: torch.arange(q)[:, None] - q >= torch.arange(k)[None] - k,
         lambda q, k: torch.tensor(
-            [[j <= i + k - q for j in range(k)] for i in range(q)]
+            [[j <= i for j in range(k)] for i in range(k - q, k)]
         ),
         lambda q, k: torch.from_numpy(np.tri(q, k, k - q, dtype=bool)),
-        lambda q, k: (
-            torch.ones(max(q, k), k).tril()[-q:].bool()
-            if q <= k
-            else torch.cat([torch.zeros(q - k, k), torch.ones(k, k).tril()]).bool()
-        ),
         lambda q, k: torch.full((q, k), -math.inf).triu(k - q + 1) == 0,
     ],
     "padding_mask": [

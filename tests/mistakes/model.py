@@ -1,11 +1,9 @@
 """The checks of chapter 7: each usual mistake is made, and must be named."""
 
 import math
-from functools import partial
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from attention_lib import (
@@ -16,6 +14,7 @@ from attention_lib import (
     causal_mask,
     sinusoidal_positions,
 )
+from tests.answers import as_numbers, solution
 
 WORDS, POSITIONS, LAST_NORM = 32_000, 2_048, 64
 ATTENTION, MLP, NORMS = 4_128, 8_352, 128
@@ -24,70 +23,34 @@ ALL = 2 * WORDS + POSITIONS + 2 * BLOCK + LAST_NORM
 ENTROPY = math.log(8) + math.log(2) + math.log(6) / 2
 
 
-# What readers write. Each function is named in MISTAKES with the words it must meet.
+# What readers write: each solution, and below it with pieces of its text replaced.
 
-
-def windows(more=1, start=0, stride=None, then=lambda made, ids, length: made):
-    """Cuts windows of ``length + more``, with one step another."""
-
-    def answer(token_ids, length, step):
-        step = (stride or (lambda length, step: step))(length, step)
-        made, at = [], start
-        while True:
-            made.append(token_ids[at : at + length + more])
-            if at + length + more >= len(token_ids):
-                return then(made, token_ids, length)
-            at += step
-
-    return answer
-
-
-def full_ones_only(made, token_ids, length):
-    return [window for window in made if len(window) == len(made[0])]
-
-
-def one_for_each_start(token_ids, length, stride):
+windows = solution("""
+def windows(token_ids, length, stride):
+    made, at = [], 0
+    while True:
+        made.append(token_ids[at : at + length + 1])
+        if at + length + 1 >= len(token_ids):
+            return made
+        at += stride
+""")
+FULL = "return made", "return [w for w in made if len(w) == len(made[0])]"
+starts = solution("""
+def windows(token_ids, length, stride):
     starts = range(0, len(token_ids) - 1, stride)
     return [token_ids[at : at + length + 1] for at in starts]
+""")
+until_nothing_is_left = starts("- 1", "+ 1")
 
 
-def until_nothing_is_left(token_ids, length, stride):
-    starts = range(0, len(token_ids) + 1, stride)
-    return [token_ids[at : at + length + 1] for at in starts]
+def then(formula):
+    """Windows, and one step more."""
+    return windows("return made", f"return {formula}")
 
 
-def one_too_many(made, token_ids, length):
-    return [*made, token_ids[-1:]]
-
-
-def moved_back(made, token_ids, length):
-    return [*made[:-1], token_ids[-length - 1 :]]
-
-
-def filled_up(made, token_ids, length):
-    return [F.pad(window, (0, length + 1 - len(window))) for window in made]
-
-
-def pairs(made, token_ids, length):
-    return [(window[:-1], window[1:]) for window in made]
-
-
-def positions(made, token_ids, length):
-    return [torch.isin(token_ids, window).nonzero()[:, 0] for window in made]
-
-
-def without_last(made, token_ids, length):
-    return made[:-1]
-
-
-def as_the_stride(length, stride):
-    return length if stride < length else stride
-
-
-def with_change(made, token_ids, length):
-    made = [window.clone() for window in made]
-    token_ids[0] = 0
-    return made
+def each_as(formula):
+    """Windows of another kind: a formula of each, of w."""
+    return then(f"[{formula} for w in made]")
 
 
 def only_where(count, otherwise):
@@ -100,57 +63,36 @@ def only_where(count, otherwise):
     return answer
 
 
-def built(
-    embed=lambda self, ids: F.embedding(ids, self.table),
-    positions=lambda x: x + sinusoidal_positions(x.shape[1], x.shape[2]),
-    blocks=lambda count, make: nn.ModuleList(make() for _ in range(count)),
-    run=lambda block, x: block(x, causal=True),
-    head=lambda self, x: x @ self.table.T,
-    extra=lambda *sizes: None,
-    norm=True,
-    then=lambda logits: logits,
-    make=TinyBlock,
-):
-    """A model of exercise 7.4, with one part another."""
-
-    class Model(nn.Module):
-        def __init__(self, vocab_size, d_model, num_heads, num_layers):
-            super().__init__()
-            self.table = nn.Parameter(torch.randn(vocab_size, d_model))
-            self.blocks = blocks(num_layers, lambda: make(d_model, num_heads))
-            self.last_norm = nn.LayerNorm(d_model)
-            self.extra = extra(vocab_size, d_model)
-
-        def forward(self, ids):
-            x = positions(embed(self, ids))
-            for block in self.blocks:
-                x = run(block, x)
-            x = self.last_norm(x) if norm else x
-            return then(head(self, x))
-
-    return Model
-
-
-class FirstNorm(built()):
-    def forward(self, ids):
-        x = self.last_norm(F.embedding(ids, self.table))
-        x = x + sinusoidal_positions(ids.shape[1], x.shape[2])
-        for block in self.blocks:
-            x = block(x, causal=True)
-        return x @ self.table.T
-
-
-class LastNormOfItsOwn(built()):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.last_norm = None
+built = solution(
+    """
+class Model(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, num_layers):
+        super().__init__()
+        sizes = d_model, num_heads
+        self.table = nn.Parameter(torch.randn(vocab_size, d_model))
+        self.blocks = nn.ModuleList([TinyBlock(*sizes) for _ in range(num_layers)])
+        self.norm = nn.LayerNorm(d_model)
 
     def forward(self, ids):
-        x = F.embedding(ids, self.table)
-        x = x + sinusoidal_positions(ids.shape[1], x.shape[2])
+        x = self.table[ids]
+        x = x + sinusoidal_positions(*x.shape[1:])
         for block in self.blocks:
             x = block(x, causal=True)
-        return F.layer_norm(x, x.shape[-1:]) @ self.table.T
+        return self.norm(x) @ self.table.T
+""",
+    TinyBlock=TinyBlock,
+    causal_mask=causal_mask,
+    sinusoidal_positions=sinusoidal_positions,
+)
+HEAD, RUN = "self.norm(x) @ self.table.T", "block(x, causal=True)"
+TABLE, NORM = "sinusoidal_positions(*x.shape[1:])", "self.norm = nn.LayerNorm(d_model)"
+FIRST, BARE = "self.norm(self.table[ids])", "F.layer_norm(x, x.shape[-1:])"
+OTHER = "nn.Linear(d_model, vocab_size, bias=False)"
+
+
+def owning(part, *pieces):
+    """A model with one thing more, ``self.more``."""
+    return built("self.norm = ", f"self.more = {part}\n        self.norm = ", *pieces)
 
 
 class Usual(nn.Module):
@@ -175,120 +117,71 @@ class Usual(nn.Module):
         return self.head(self.norm(x))
 
 
-def short_table(x):
-    return x + sinusoidal_positions(16, x.shape[2])[: x.shape[1]]
-
-
-def one_short(count, make):
-    return nn.ModuleList(make() for _ in range(count - 1))
-
-
-def the_same_again(count, make):
-    return nn.ModuleList([make()] * count)
-
-
-def itself_only(block, x):
-    return block(x, torch.eye(x.shape[1], dtype=torch.bool))
-
-
 def broken(*inputs):
     raise ValueError
 
 
 MISTAKES = {
     "windows": [
-        (windows(more=0), "nobody's target: 4 targets need 5 tokens"),
-        (windows(stride=lambda length, _: length + 1), "neighbours share a tok"),
-        (
-            windows(stride=lambda length, _: length + 1, then=full_ones_only),
-            "neighbours share a token",
-        ),
-        (windows(more=2), "Some targets stand in two windows"),
-        (windows(start=1), "The first token is lost: the targets are shifted"),
-        (windows(start=1, then=full_ones_only), "The first token is lost, and so is"),
-        (windows(more=0, start=1), "These are the targets"),
-        (windows(stride=lambda *_: 1), "A window starts at every token: use"),
-        (windows(then=one_too_many), "holds one token: it has no target"),
-        (windows(then=without_last), "is missing, though it is full"),
-        (windows(then=positions), "the positions of the tokens: their ids"),
-        (windows(then=pairs), "Inputs and targets are cut out of it later"),
+        (windows("+ 1", ""), "nobody's target: 4 targets need 5 tokens"),
+        (windows("+= stride", "+= length + 1"), "neighbours share a tok"),
+        (windows("+= stride", "+= length + 1", *FULL), "neighbours share a token"),
+        (windows("+ 1", "+ 2"), "Some targets stand in two windows"),
+        (windows("[], 0", "[], 1"), "The first token is lost: the targets are shifted"),
+        (windows("[], 0", "[], 1", *FULL), "The first token is lost, and so is"),
+        (windows("+ 1", "", "[], 0", "[], 1"), "These are the targets"),
+        (windows("+= stride", "+= 1"), "A window starts at every token: use"),
+        (then("[*made, token_ids[-1:]]"), "holds one token: it has no target"),
+        (then("made[:-1]"), "is missing, though it is full"),
+        (each_as("torch.isin(token_ids, w).nonzero()[:, 0]"), "the positions of the t"),
+        (each_as("(w[:-1], w[1:])"), "Inputs and targets are cut out of it later"),
         (lambda ids, length, stride: 3, "a int, not a list of windows"),
         (lambda ids, length, stride: [ids[:5], ids[5:]], "Window 1 is not righ"),
         (lambda *given: windows()(*given)[:1], "There must be 3 windows here"),
-        (windows(then=full_ones_only), "For 11, length and stride 4: the la"),
-        (windows(then=moved_back), "the last window was moved back"),
-        (windows(then=filled_up), "the last window was filled up"),
-        (windows(stride=as_the_stride), "the stride is not used: the next"),
+        (windows(*FULL), "For 11, length and stride 4: the la"),
+        (then("[*made[:-1], token_ids[-length - 1 :]]"), "the last window was moved"),
+        (each_as("F.pad(w, (0, length + 1 - len(w)))"), "the last window was filled"),
+        (windows("+= stride", "+= max(length, stride)"), "the stride is not used: the"),
         (lambda ids, length, stride: windows()(ids, 4, stride), "these windows hold 5"),
         (until_nothing_is_left, "The last window holds one token"),
         (only_where(10, until_nothing_is_left), "stride 2: the last window is empty"),
-        (only_where(10, windows(then=without_last)), "3, stride 2: the last window is"),
-        (windows(then=with_change), "Your code changes the ids"),
+        (only_where(10, then("made[:-1]")), "3, stride 2: the last window is"),
+        (then("[[w.clone() for w in made], token_ids.zero_()][0]"), "changes the ids"),
         (only_where(11, lambda *_: None), "your code gives nothing back"),
         (only_where(10, broken), "stride 2: Your code raised ValueError in"),
     ],
     "language_model": [
-        (lambda *sizes: "text", "Your function returns a str: a layer is wanted"),
-        (built(then=lambda logits: (logits, 0)), "Your forward returns a tuple"),
-        (built(head=lambda self, x: x), "shape (2, 7, 11) here; yours have (2, 7, 8)"),
-        (built(then=lambda logits: logits.mT), "yours have (2, 11, 7)"),
-        (built(positions=short_table), "For 40 of them: Your code raised "),
+        (lambda *sizes: "text", "Your function returns a str: it must be a module"),
+        (built(HEAD, f"{HEAD}, 0"), "Your forward returns a tuple"),
+        (built(" @ self.table.T", ""), "shape (2, 7, 11) here; yours have (2, 7, 8)"),
+        (built(HEAD, f"({HEAD}).mT"), "yours have (2, 11, 7)"),
+        (built(TABLE, "sinusoidal_positions(16, 8)[: x.shape[1]]"), "40 of them: Your"),
+        (built("return", "x = x if len(x[0]) < 9 else x[0]\n        return"), "40 of"),
+        (built("nn.ModuleList", ""), "a plain list hides its blocks"),
+        (built("range(num_layers", "range(num_layers - 1"), "3 blocks are wanted here"),
         (
-            built(then=lambda y: y if y.shape[1] == 7 else y[0]),
-            "For 40 of them: The logits must have",
+            built("(*sizes) for _ in range(num_layers)]", "(*sizes)] * num_layers"),
+            "PyTorch finds 1: each must be built on its",
         ),
-        (
-            built(blocks=lambda count, make: [make() for _ in range(count)]),
-            "a plain list hides its blocks",
-        ),
-        (built(blocks=one_short), "3 blocks are wanted here, PyTorch finds 2"),
-        (built(blocks=the_same_again), "PyTorch finds 1: each must be built on its"),
-        (built(run=lambda block, x: x), "Each block must run once"),
-        (
-            built(run=lambda block, x: block(block(x, causal=True), causal=True)),
-            "Each block must run once",
-        ),
-        (built(run=lambda block, x: block(x)), "A position sees the future"),
-        (
-            built(run=lambda block, x: block(x, causal_mask(x.shape[1]).T)),
-            "A position sees the future",
-        ),
-        (built(run=itself_only), "The last position does not see the first"),
-        (built(positions=lambda x: x), "The first block reads the same vector at each"),
-        (
-            built(positions=lambda x: x + sinusoidal_positions(*x.shape[1:]).flip(0)),
-            "The positions are not the sinusoids",
-        ),
-        (
-            built(positions=lambda x: x + torch.arange(x.shape[1])[:, None]),
-            "The positions are not the sinusoids",
-        ),
-        (built(norm=False), "The last norm is missing"),
-        (FirstNorm, "does not stand between blocks and head"),
-        (
-            built(head=lambda self, x: x @ self.table.T.detach()),
-            "Nothing that a gradient reaches serves as the head's matrix",
-        ),
-        (
-            built(
-                extra=lambda vocab_size, d_model: nn.Linear(d_model, vocab_size, False),
-                head=lambda self, x: self.extra(x),
-            ),
-            "The head has a matrix of its own",
-        ),
-        (
-            built(extra=lambda vocab_size, _: nn.Parameter(torch.ones(vocab_size))),
-            "The head has a bias",
-        ),
-        (
-            built(extra=lambda _, d_model: nn.Embedding(64, d_model)),
-            "There are 512 parameters more than the embedding",
-        ),
-        (built(then=lambda logits: logits.softmax(-1)), "is there a softmax, which"),
-        (built(then=lambda logits: -logits), "The logits are not the last norm's"),
-        (built(run=lambda block, x: x + block(x, causal=True)), "unchanged"),
-        (built(make=partial(TinyBlock, norm="post")), "must be those of ShortLM"),
-        (LastNormOfItsOwn, "There are 16 parameters fewer than the embedding"),
+        (built(RUN, "x"), "Each block must run once"),
+        (built(RUN, f"block({RUN}, causal=True)"), "Each block must run once"),
+        (built(RUN, "block(x)"), "A position sees the future"),
+        (built(RUN, "block(x, causal_mask(len(x[0])).T)"), "A position sees the futu"),
+        (built(RUN, "block(x, torch.eye(len(x[0])) > 0)"), "The last position does n"),
+        (built(TABLE, "0"), "The first block reads the same vector at each"),
+        (built(TABLE, f"{TABLE}.flip(0)"), "The positions are not the sinusoids"),
+        (built(TABLE, "torch.arange(len(x[0]))[:, None]"), "The positions are not th"),
+        (built("self.norm(x)", "x"), "The last norm is missing"),
+        (built("self.norm(x)", "x", "self.table[ids]", FIRST), "does not stand betwee"),
+        (built("table.T", "table.T.detach()"), "Nothing that a gradient reaches ser"),
+        (owning(OTHER, HEAD, "self.more(self.norm(x))"), "The head has a matrix of"),
+        (owning("nn.Parameter(torch.ones(vocab_size))"), "The head has a bias"),
+        (owning("nn.Embedding(64, d_model)"), "There are 512 parameters more than the"),
+        (built(HEAD, f"({HEAD}).softmax(-1)"), "is there a softmax, which"),
+        (built("return", "return -"), "The logits are not the last norm's"),
+        (built(RUN, f"x + {RUN}"), "unchanged"),
+        (built("(*sizes)", '(*sizes, norm="post")'), "must be those of ShortLM"),
+        (built(NORM, "pass", "self.norm(x)", BARE), "There are 16 parameters fewer"),
     ],
     "model_parameters": [
         (ALL - WORDS, "One table of 1,000 words is missing"),
@@ -333,25 +226,8 @@ MISTAKES = {
 # What is right, in the book's way and in others.
 
 
-def windows_as_lists(token_ids, length, stride):
-    return [window.tolist() for window in windows()(token_ids, length, stride)]
-
-
 def windows_of_the_library(token_ids, length, stride):
     return list(SlidingWindowDataset(token_ids, length, stride))
-
-
-def windows_as_arrays(token_ids, length, stride):
-    return [window.numpy() for window in windows()(token_ids, length, stride)]
-
-
-def windows_as_tuples(token_ids, length, stride):
-    return tuple(map(tuple, windows()(token_ids, length, stride)))
-
-
-def windows_by_chunks(token_ids, length, stride):
-    count = math.ceil((len(token_ids) - 1) / stride)
-    return [token_ids[i * stride :][: length + 1] for i in range(count)]
 
 
 def windows_by_recursion(token_ids, length, stride):
@@ -361,9 +237,7 @@ def windows_by_recursion(token_ids, length, stride):
 
 
 def parameters_of_the_library():
-    config = ModelConfig(
-        vocab_size=1000, context_len=64, d_model=32, num_heads=4, num_layers=2
-    )
+    config = ModelConfig(1000, 64, 32, num_heads=4, num_layers=2)
     return sum(p.numel() for p in TinyLM(config).parameters())
 
 
@@ -377,38 +251,35 @@ RIGHT = {
     "windows": [
         windows(),
         windows_of_the_library,
-        windows_as_lists,
-        windows_as_arrays,
-        windows_as_tuples,
-        one_for_each_start,
-        windows_by_chunks,
         windows_by_recursion,
-        lambda *given: [window.clone() for window in one_for_each_start(*given)],
-        lambda *given: np.array(one_for_each_start(*given), dtype=object),
+        each_as("w.tolist()"),
+        each_as("w.numpy()"),
+        then("tuple(map(tuple, made))"),
+        starts(),
+        starts("for at in starts", "for at in sorted(starts)"),
+        lambda *given: [window.clone() for window in starts()(*given)],
+        lambda *given: np.array(starts()(*given), dtype=object),
     ],
     "language_model": [
         built(),
         Usual,
-        built(head=lambda self, x: F.linear(x, self.table)),
-        built(head=lambda self, x: torch.einsum("btm,vm->btv", x, self.table)),
-        built(embed=lambda self, ids: self.table[ids]),
-        built(embed=lambda self, ids: F.one_hot(ids, 11).to(self.table) @ self.table),
-        built(embed=lambda self, ids: self.table[ids] * 8**0.5),
-        built(run=lambda block, x: block(x, causal_mask(x.shape[1]))),
-        built(run=lambda block, x: block(x, mask=causal_mask(x.shape[1])[None])),
-        built(positions=lambda x: x + sinusoidal_positions(*x.shape[1:])[None]),
-        built(
-            blocks=lambda count, make: nn.Sequential(*(make() for _ in range(count)))
-        ),
-        built(then=lambda logits: logits / 8**0.5),
-        built(then=lambda logits: logits.log_softmax(-1)),
-        built(extra=lambda *_: nn.Dropout(0.1), make=partial(TinyBlock, dropout=0.1)),
+        built(HEAD, "F.linear(self.norm(x), self.table)"),
+        built(HEAD, "torch.einsum('btm,vm->btv', self.norm(x), self.table)"),
+        built("self.table[ids]", "F.embedding(ids, self.table)"),
+        built("self.table[ids]", "F.one_hot(ids, 11).to(self.table) @ self.table"),
+        built("self.table[ids]", "self.table[ids] * 8**0.5"),
+        built(RUN, "block(x, causal_mask(x.shape[1]))"),
+        built(RUN, "block(x, mask=causal_mask(x.shape[1])[None])"),
+        built(TABLE, f"{TABLE}[None]"),
+        built("ModuleList([", "Sequential(*["),
+        built(HEAD, f"{HEAD} / 8**0.5"),
+        built(HEAD, f"({HEAD}).log_softmax(-1)"),
+        owning("nn.Dropout(0.1)", "(*sizes)", "(*sizes, dropout=0.1)"),
     ],
     "model_parameters": [
         ALL,
         parameters_of_the_library(),
-        *(91_328, 91_328.0, np.int64(91_328), np.float32(91_328)),
-        *(torch.tensor(91_328), torch.tensor(91_328.0), np.array(91_328)),
+        *as_numbers(91_328),
         2 * (32_000 + 12_608) + 2_048 + 64,
     ],
     "entropy": [

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
+from tests.answers import as_numbers
 
 # What readers write. Each function is named in MISTAKES with the words it must meet.
 
@@ -43,59 +45,32 @@ def angles_only(places, d_model):
     return (places[:, None] / 10_000 ** (hand / d_model)).float()
 
 
-def fast(hand, width):
-    return 10_000 ** (-hand / width)
-
-
-def faster(hand, width):
-    return 10_000 ** (2 * hand / width)
-
-
-def from_zero(places, d_model):
-    return sinusoidal_positions(len(places), d_model)
-
-
-def in_order(places, d_model):
-    return waves()(places.sort().values, d_model)
+def table(answer):
+    """A table for the first places, by an answer for any."""
+    return lambda length, d_model: answer(torch.arange(length), d_model)
 
 
 def even_only(places, d_model):
-    table = torch.zeros(len(places), d_model)
-    hand = torch.arange(0, d_model, 2, dtype=torch.float64)
-    angles = places[:, None] / 10_000 ** (hand / d_model)
-    table[:, 0::2] = angles.sin().float()
-    table[:, 1::2] = angles.cos().float()
+    table, angles = torch.zeros(len(places), d_model), angles_only(places, d_model)
+    table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
     return table
 
 
-def too_wide(places, d_model):
-    return waves()(places, d_model + d_model % 2)
-
-
-def not_of_width_one(places, d_model):
-    return waves()(places, d_model) * (d_model > 1)
-
-
-def silent_for_width_one(places, d_model):
-    return waves()(places, d_model) if d_model > 1 else None
-
-
-def not_a_tensor_for_width_7(places, d_model):
-    came = waves()(places, d_model)
-    return came.numpy() if d_model == 7 else came
-
-
-def places_in_place(places, d_model):
-    places += 1
-    return waves()(places - 1, d_model)
-
-
-def table(**options):
-    return lambda length, d_model: waves(**options)(torch.arange(length), d_model)
-
-
-def of_one_size(length, d_model):
-    return table()(6, 8)
+FAST = waves(speed=lambda hand, width: 10_000 ** (-hand / width))
+FASTER = waves(speed=lambda hand, width: 10_000 ** (2 * hand / width))
+BOTH = waves(speed=lambda hand, width: 10_000 ** (-hand / width), halves=True)
+# What may be wrong with any answer of either kind.
+OF_EITHER = [
+    (BOTH, "Two differences are left"),
+    (waves(halves=True), "The columns stand in halves"),
+    (FAST, "The columns are right. The hands turn too fast"),
+    (FASTER, "here they turn faster and faster"),
+    (waves(order=("cos", "sin")), "Sine and cosine have changed places"),
+    (own_speed, "Each column has a speed of its own"),
+    (lambda places, d_model: angles_only(places, d_model).sin(), "Half of the columns"),
+    (angles_only, "These are the angles"),
+    (lambda places, d_model: waves()(places, d_model).numpy(), "must be a torch tenso"),
+]
 
 
 def finder(orders, moved_back=True, sees=True, compare=torch.allclose):
@@ -119,14 +94,6 @@ ROLLED = [3, 0, 1, 2]
 ENDS = [3, 1, 2, 0]
 
 
-def exactly(a, b):
-    return torch.equal(a, b)
-
-
-def strictly(a, b):
-    return torch.allclose(a, b, rtol=0, atol=1e-12)
-
-
 def as_a_set(a, b):
     return torch.allclose(a.sort(1).values, b.sort(1).values)
 
@@ -139,18 +106,6 @@ def finder_in_place(function, x):
     before = function(x)[:, REVERSED]
     x[:] = x[:, REVERSED]
     return not torch.allclose(function(x), before)
-
-
-def finder_without_return(function, x):
-    if not finder(SWAPS)(function, x):
-        return False
-    return None
-
-
-def finder_silent_at(place):
-    """Says nothing of one of the functions that it is asked about."""
-    asked = iter(range(16))
-    return lambda function, x: None if next(asked) == place else False
 
 
 # What a message of these checks must not hold, for it would give a solution away.
@@ -170,39 +125,23 @@ MISTAKES = {
         (0, "above 0, not 0"),
     ],
     "positions": [
-        (waves(speed=fast, halves=True), "Two differences are left"),
-        (waves(halves=True), "The angles are right. The columns stand in"),
-        (waves(speed=fast), "The columns are right. The hands turn too fast"),
-        (waves(speed=faster), "here they turn faster and faster"),
-        (waves(order=("cos", "sin")), "Sine and cosine have changed places"),
-        (own_speed, "Each column has a speed of its own"),
-        (lambda p, d: angles_only(p, d).sin(), "Half of the columns"),
-        (angles_only, "These are the angles"),
+        *OF_EITHER,
         (lambda p, d: waves()(p, d) * 2, "The shape is right, the content"),
-        (from_zero, "right for positions 0 to 4. For positions 40, 3, 7, 3: The p"),
-        (in_order, "The positions were sorted"),
-        (even_only, "right for width 8. For width 7: Your code raised"),
-        (too_wide, "right for width 8. For width 7: The shape must be (4, 7)"),
-        (not_of_width_one, "right for width 7. For width 1:"),
-        (silent_for_width_one, "For width 1: your code gives nothing back"),
-        (not_a_tensor_for_width_7, "For width 7: Your function returns a NumPy"),
         (lambda p, d: waves()(p + 1, d), "The shape is right, the content"),
+        (lambda p, d: sinusoidal_positions(len(p), d), "Right for positions 0 to 4."),
+        (lambda p, d: waves()(p.sort().values, d), "The positions were sorted"),
+        (even_only, "Right for width 8. For width 7: Your code raised"),
+        (lambda p, d: waves()(p, d + d % 2), "For width 7: The shape must be (4, 7)"),
+        (lambda p, d: waves()(p, d) * (d > 1), "Right for width 7. For width 1:"),
+        (lambda p, d: waves()(p, d) if d > 1 else None, "1: your code gives nothing"),
+        (lambda p, d: np.array(waves()(p, d)) if d == 7 else waves()(p, d), "a NumPy"),
         (waves(speed=lambda hand, width: 1e4 ** (2 * hand / width - 1)), "content is"),
-        (lambda p, d: waves()(p, d).numpy(), "it must be a torch tensor"),
-        (places_in_place, "changes its input"),
+        (lambda p, d: waves()(p.add_(1) - 1, d), "changes its input"),
     ],
     "position_table": [
-        (table(speed=fast, halves=True), "Two differences are left"),
-        (table(halves=True), "The columns stand in halves"),
-        (table(speed=fast), "The columns are right. The hands turn too"),
-        (table(speed=faster), "here they turn faster and faster"),
-        (table(order=("cos", "sin")), "have changed places"),
-        (lambda n, d: own_speed(torch.arange(n), d), "Each column has a speed"),
-        (lambda n, d: angles_only(torch.arange(n), d).sin(), "Half of the columns"),
-        (lambda n, d: angles_only(torch.arange(n), d), "These are the angles"),
-        (lambda n, d: table()(n, d).T, "The shape must be (6, 8)"),
-        (lambda n, d: table()(n, d).numpy(), "it must be a torch tensor"),
-        (of_one_size, "For 3 positions of width 4: The shape must be (3, 4"),
+        *((table(answer), words) for answer, words in OF_EITHER),
+        (lambda n, d: table(waves())(n, d).T, "The shape must be (6, 8)"),
+        (lambda n, d: table(waves())(6, 8), "For 3 positions of width 4: The shape"),
     ],
     "trained_positions": [
         (1024 * 768, "the whole table"),
@@ -212,7 +151,8 @@ MISTAKES = {
         (99 * 768, "one position too few"),
         (101 * 768, "one position too many"),
         (100 * 1024, "not the width of a vector"),
-        (7, "not the number: which rows"),
+        (7, "Not that many: which rows"),
+        (0, "above 0, not 0"),
         ("100", "one number, not a str"),
     ],
     "order_finder": [
@@ -239,9 +179,9 @@ MISTAKES = {
         (finder([ENDS, SWAPS[1]]), "treats positions 0 and 3 alike sees order"),
         (finder([[2, 0, 3, 1]]), "a ring in the order 0, 2, 3, 1 sees order"),
         (finder([[2, 3, 1, 0]]), "a ring in the order 0, 2, 1, 3 sees order"),
-        (finder(SWAPS, compare=exactly), "does not see order."),
+        (finder(SWAPS, compare=torch.equal), "does not see order."),
         (finder_in_place, "changes x itself"),
-        (finder_without_return, "Nothing comes back for attention under"),
+        (lambda f, x: finder(SWAPS)(f, x) and None, "Nothing comes back for attention"),
         (lambda f, x: 0.5, "attention without a mask came a float"),
         (lambda f, x: f(x) > 0, "came a Tensor"),
     ],
@@ -335,69 +275,44 @@ def finder_back(function, x):
 
 def finder_by_chance(function, x):
     orders = [torch.randperm(4, generator=seeded(n)) for n in range(30)]
-    return any(
-        (function(x[:, o]) - function(x)[:, o]).abs().sum() > 1e-9 for o in orders
-    )
+    return any((function(x[:, o]) - function(x)[:, o]).norm() > 1e-9 for o in orders)
 
 
+OTHER_WAYS = [
+    positions_by_loops,
+    positions_padded,
+    positions_in_float32,
+    positions_by_phase,
+    positions_by_where,
+    positions_by_complex,
+    positions_in_numpy,
+]
 RIGHT = {
     "place_with_itself": [
-        256,
-        256.0,
-        512 // 2,
-        512 / 2,
-        16.0**2,
-        sum(256 * [1]),
-        np.int64(256),
-        np.float32(255.99998),
-        np.array(256.0),
-        torch.tensor(256.0),
+        *as_numbers(256),
+        *(512 // 2, 16.0**2, np.float32(255.99998)),
         sinusoidal_positions(78, 512)[77].square().sum(),
     ],
     "trained_positions": [
-        76_800,
-        76_800.0,
-        100 * 768,
-        1024 * 768 - 924 * 768,
-        7.68e4,
-        sum(100 * [768]),
-        np.int64(76_800),
-        np.array(76_800),
-        torch.tensor(76_800),
+        *as_numbers(76_800),
+        *(100 * 768, 1024 * 768 - 924 * 768),
         torch.ones(100, 768).count_nonzero(),
     ],
     "positions": [
         waves(),
         waves(dtype=torch.float32),
-        positions_by_loops,
         positions_by_a_table,
-        positions_padded,
-        positions_in_float32,
-        positions_by_phase,
-        positions_by_where,
-        positions_by_complex,
-        positions_in_numpy,
+        *OTHER_WAYS,
     ],
     "position_table": [
         sinusoidal_positions,
-        table(),
-        table(dtype=torch.float32),
-        *(
-            lambda length, d_model, rows=rows: rows(torch.arange(length), d_model)
-            for rows in [
-                positions_by_loops,
-                positions_padded,
-                positions_in_float32,
-                positions_by_phase,
-                positions_by_where,
-                positions_by_complex,
-                positions_in_numpy,
-            ]
-        ),
+        table(waves()),
+        table(waves(dtype=torch.float32)),
+        *map(table, OTHER_WAYS),
     ],
     "order_finder": [
         finder(SWAPS),
-        finder(SWAPS, compare=strictly),
+        finder(SWAPS, compare=partial(torch.allclose, rtol=0, atol=1e-12)),
         finder([REVERSED, ROLLED, ENDS, [0, 2, 1, 3]]),
         finder([[1, 0, 2, 3], [1, 2, 3, 0]]),
         finder(list(itertools.permutations(range(4)))),

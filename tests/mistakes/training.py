@@ -5,10 +5,9 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
 
-from attention_lib.reproducibility import seeded
 from attention_lib.training import next_token_loss, train_step, warmup_cosine
+from tests.answers import solution
 
 # What readers write. Each function is named in MISTAKES with the words it must meet.
 
@@ -96,10 +95,6 @@ def kept(shift=0, keep=lambda scores, lowest: scores >= lowest, fill=-math.inf):
     return answer
 
 
-def kept_scores(logits, k):
-    return logits.masked_fill(logits < logits.topk(k).values[:, -1:], -math.inf)
-
-
 def above_the_next(logits, k):
     """Keeps what is above the best one that is cut: with ties that is too little."""
     if k == logits.shape[-1]:
@@ -126,71 +121,56 @@ def top_k_in_place(logits, k):
     return logits.softmax(-1)
 
 
-def schedule(up=None, down=None, until=0):
-    """Up in a line, down in a cosine, with one of both another."""
-
-    def answer(step, warmup, steps):
-        if step < warmup + until:
-            return up(step, warmup, steps) if up else (step + 1) / (warmup + until)
-        since, whole = step - warmup - until, steps - warmup
-        if down:
-            return down(step, since, whole, steps)
-        return 0.5 + 0.5 * math.cos(math.pi * since / whole)
-
-    return answer
+share = solution(
+    """
+def share(step, warmup, steps):
+    if step < warmup:
+        return (step + 1) / warmup
+    done = (step - warmup) / (steps - warmup)
+    return 0.5 + 0.5 * math.cos(math.pi * done)
+""",
+)
 
 
-def wave(angle):
-    return 0.5 + 0.5 * math.cos(math.pi * angle)
+def up(formula):
+    """A schedule that rises in another way."""
+    return share("(step + 1) / warmup", formula)
 
 
-def divided_by_warmup(step, warmup, steps):
-    return min((step + 1) / warmup, schedule()(step, warmup, steps))
+def down(formula):
+    """A schedule that falls in another way."""
+    return share("0.5 + 0.5 * math.cos(math.pi * done)", formula)
 
 
-def silent_without_warmup(step, warmup, steps):
-    return schedule()(step, warmup, steps) if warmup else None
+LOOP = {
+    "mode": "model.train()",
+    "loss": "loss = next_token_loss(model(ids, lengths), ids, lengths)",
+    "zero": "optimizer.zero_grad()",
+    "back": "loss.backward()",
+    "clip": "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+    "step": "optimizer.step()",
+    "number": "loss.item()",
+    "batches": "batches",
+    "give": "losses",
+}
 
 
-def flat_without_warmup(step, warmup, steps):
-    return schedule()(step, warmup, steps) if warmup else 1
-
-
-LOSS, ZERO, BACK, CLIP, STEP = range(5)
-
-
-def loop(
-    order=(LOSS, ZERO, BACK, CLIP, STEP),
-    *,
-    mode=True,
-    loss=next_token_loss,
-    clip=lambda model: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
-    zero=lambda model, optimizer: optimizer.zero_grad(),
-    give=lambda losses: losses,
-    number=lambda value: value.item(),
-    take=lambda batches: batches,
-):
-    """A training loop, whose parts come in an order."""
-
-    def answer(model, optimizer, batches):
-        model.train(mode)
-        losses, value = [], None
-        for ids, lengths in take(batches):
-            for part in order:
-                if part == LOSS:
-                    value = loss(model(ids, lengths), ids, lengths)
-                elif part == ZERO:
-                    zero(model, optimizer)
-                elif part == BACK:
-                    value.backward()
-                elif part == CLIP:
-                    clip(model)
-                else:
-                    optimizer.step()
-            losses.append(number(value))
-        return give(losses)
-
-    return answer
+def loop(order="loss zero back clip step", **other):
+    """A training loop, whose parts come in an order; some are written otherwise."""
+    code = LOOP | other
+    parts = "\n        ".join(code[part] for part in order.split())
+    return solution(
+        f"""
+def train(model, optimizer, batches):
+    {code["mode"]}
+    losses = []
+    for ids, lengths in {code["batches"]}:
+        {parts}
+        losses.append({code["number"]})
+    return {code["give"]}
+""",
+        **globals(),
+    )()
 
 
 def clip_by_hand(model):
@@ -198,10 +178,6 @@ def clip_by_hand(model):
     norm = torch.cat([g.flatten() for g in grads]).norm()
     for g in grads:
         g.mul_(min(1.0, 1.0 / float(norm)))
-
-
-def clip_values(model):
-    nn.utils.clip_grad_value_(model.parameters(), 1.0)
 
 
 def loop_of_library(model, optimizer, batches):
@@ -213,28 +189,16 @@ def no_last_step(model, optimizer, batches):
     return [*losses, next_token_loss(model(batches[-1][0]), *batches[-1]).item()]
 
 
-def sum_of_losses(logits, ids, lengths):
-    return next_token_loss(logits, ids, lengths) * (lengths - 1).sum()
-
-
-def generation(
-    read=lambda ids, n: ids[:, -n:],
-    pick=lambda logits: logits[:, -1].argmax(-1, keepdim=True),
-    give=lambda ids, new: torch.cat([ids, new], dim=1),
-    more=0,
-    again=True,
-):
-    """Greedy generation, with one step another."""
-
-    def answer(model, token_ids, max_new_tokens, context_len):
-        ids, new = token_ids, token_ids[:, :0]
-        for _ in range(max_new_tokens + more):
-            logits = model(read(ids if again else token_ids, context_len))
-            new = torch.cat([new, pick(logits)], dim=1)
-            ids = torch.cat([token_ids, new], dim=1)
-        return give(token_ids, new)
-
-    return answer
+generate = solution(
+    """
+def generate(model, token_ids, max_new_tokens, context_len):
+    for _ in range(max_new_tokens):
+        logits = model(token_ids[:, -context_len:])
+        best = logits[:, -1].argmax(-1, keepdim=True)
+        token_ids = torch.cat([token_ids, best], dim=1)
+    return token_ids
+""",
+)
 
 
 def generate_by_rows(model, token_ids, max_new_tokens, context_len):
@@ -264,43 +228,6 @@ def generate_recursive(model, token_ids, max_new_tokens, context_len):
     return generate_recursive(model, longer, max_new_tokens - 1, context_len)
 
 
-def generate_in_place(model, token_ids, max_new_tokens, context_len):
-    answer = generation()(model, token_ids, max_new_tokens, context_len)
-    token_ids[:] = 0
-    return answer
-
-
-def cuts_the_text(model, token_ids, max_new_tokens, context_len):
-    for _ in range(max_new_tokens):
-        token_ids = token_ids[:, -context_len:]
-        best = model(token_ids)[:, -1].argmax(-1, keepdim=True)
-        token_ids = torch.cat([token_ids, best], dim=1)
-    return token_ids[:, -context_len:]
-
-
-def drawn(logits):
-    return torch.multinomial(logits[:, -1].softmax(-1), 1, generator=seeded(1))
-
-
-def all_at_once(model, token_ids, max_new_tokens, context_len):
-    best = model(token_ids[:, -context_len:])[:, -1].argmax(-1, keepdim=True)
-    return torch.cat([token_ids, best.expand(-1, max_new_tokens)], dim=1)
-
-
-def silent_beyond(model, token_ids, max_new_tokens, context_len):
-    if context_len == 4:
-        return None
-    return generation()(model, token_ids, max_new_tokens, context_len)
-
-
-def whole(ids, n):
-    return ids
-
-
-def without_padding_left_out(logits, ids, lengths):
-    return next_token_loss(logits, ids)
-
-
 def mean_of_means(logits, ids, lengths):
     return torch.stack(
         [next_token_loss(a[None, :n], b[None, :n]) for a, b, n in
@@ -310,71 +237,59 @@ def mean_of_means(logits, ids, lengths):
 
 MISTAKES = {
     "training_loop": [
-        (loop((LOSS, BACK, CLIP, STEP)), "Old gradients are still there: remove"),
-        (loop((LOSS, ZERO, BACK, STEP)), "The gradient is not clipped"),
-        (loop((LOSS, ZERO, BACK, STEP, CLIP)), "The gradient is not clipped"),
-        (loop((LOSS, BACK, STEP)), "Old gradients are still there, and nothing is"),
-        (loop((LOSS, ZERO, BACK, CLIP)), "No weight has changed"),
-        (loop((LOSS, BACK, ZERO, STEP)), "No weight has changed"),
-        (loop((LOSS, ZERO, STEP, BACK, CLIP)), "No weight has changed"),
+        (loop("loss back clip step"), "Old gradients are still there: remove"),
+        (loop("loss zero back step"), "The gradient is not clipped"),
+        (loop("loss zero back step clip"), "The gradient is not clipped"),
+        (loop("loss back step"), "Old gradients are still there, and nothing is"),
+        (loop("loss zero back clip"), "No weight has changed"),
+        (loop("loss back zero step"), "No weight has changed"),
+        (loop("loss zero step back clip"), "No weight has changed"),
+        (loop(clip=LOOP["clip"].replace("1.0", "0.5")), "clipped to another length"),
+        (loop(clip=LOOP["clip"].replace("norm", "value")), "a later one is not: what"),
+        (loop(mode="model.eval()"), "The model is in evaluation mode"),
+        (loop(loss="loss = next_token_loss(model(ids), ids)"), "Padding is counted"),
+        (loop(loss=LOOP["loss"] + " * (lengths - 1).sum()"), "The first loss must be"),
+        (loop(loss="loss = mean_of_means(model(ids), ids, lengths)"), "The first loss"),
+        (loop(number="loss.detach()"), "Your losses are tensors"),
+        (loop(give="losses[-1]"), "returns a float, not a list"),
+        (loop(give="losses[1:]"), "There are 4 batches: your function gives 3"),
+        (loop(batches="batches[:1]"), "There are 4 batches"),
         (
-            loop(clip=lambda model: nn.utils.clip_grad_norm_(model.parameters(), 0.5)),
-            "clipped to another length",
-        ),
-        (loop(clip=clip_values), "a later one is not: what does the step"),
-        (loop(mode=False), "The model is in evaluation mode"),
-        (loop(loss=without_padding_left_out), "Padding is counted"),
-        (loop(loss=sum_of_losses), "The first loss must be"),
-        (loop(loss=mean_of_means), "The first loss must be"),
-        (loop(number=lambda value: value.detach()), "Your losses are tensors"),
-        (loop(give=lambda losses: losses[-1]), "returns a float, not a list"),
-        (
-            loop(give=lambda losses: losses[1:]),
-            "There are 4 batches: your function gives 3",
-        ),
-        (loop(take=lambda batches: batches[:1]), "There are 4 batches"),
-        (
-            loop(
-                take=lambda batches: [b for b in batches for _ in "12"],
-                give=lambda losses: losses[::2],
-            ),
+            loop(batches="[b for b in batches for _ in '12']", give="losses[::2]"),
             "a later one is not",
         ),
-        (
-            loop(take=lambda batches: batches * 2, give=lambda losses: losses[:4]),
-            "Each batch is taken twice",
-        ),
-        (loop(number=str), "something else than a list of numbers"),
-        (loop(take=lambda batches: batches[::-1]), "The first loss must be"),
+        (loop(batches="batches * 2", give="losses[:4]"), "Each batch is taken twice"),
+        (loop(number="str(loss)"), "something else than a list of numbers"),
+        (loop(batches="batches[::-1]"), "The first loss must be"),
         (lambda model, optimizer, batches: [], "There are 4 batches"),
-        (loop((LOSS, ZERO, BACK, CLIP, STEP, STEP)), "a later one is not"),
+        (loop("loss zero back clip step step"), "a later one is not"),
         (no_last_step, "The losses are right, the weights afterwards are not"),
     ],
     "generate": [
-        (generation(give=lambda ids, new: new), "Only the new tokens come back"),
-        (cuts_the_text, "Beyond it: The text itself is cut"),
-        (generation(more=-1), "One token too few"),
-        (generation(more=1), "One token too many"),
-        (generation(give=lambda ids, new: torch.cat([ids, new[:, :1]], 1)), "Only one"),
+        (generate("n token_ids", "n token_ids[:, -max_new_tokens:]"), "Only the new"),
+        (generate("n token_ids", "n token_ids[:, -context_len:]"), "text itself is"),
+        (generate("for _", "max_new_tokens -= 1\n    for _"), "One token too few"),
+        (generate("for _", "max_new_tokens += 1\n    for _"), "One token too many"),
+        (generate("    return", "        return"), "Only one"),
         (lambda model, ids, *rest: ids, "No token is added"),
-        (all_at_once, "The same token is added each time"),
-        (generation(again=False), "The same token is added each time"),
         (
-            generation(pick=lambda logits: logits[:, 0].argmax(-1, keepdim=True)),
-            "These logits belong to the first token",
+            generate("max_new_tokens):", "1):", "best]", "*[best] * max_new_tokens]"),
+            "The same token is added each time",
         ),
         (
-            generation(pick=lambda logits: logits[:, -1].argmin(-1, keepdim=True)),
-            "The tokens with the lowest logits",
+            generate("for _", "given = token_ids\n    for _", "(token_ids[", "(given["),
+            "The same token is added each time",
         ),
-        (generation(lambda ids, n: ids[:, :n]), "The model reads the first tokens"),
-        (generation(lambda ids, n: ids[:, 1 - n :]), "one token less than it can"),
-        (generation(lambda ids, n: ids[:, -1:]), "The model reads the last token only"),
-        (generation(whole), "Beyond it: Your code raised ValueError"),
-        (generation(pick=drawn), "The shape is right, the content is not"),
-        (generate_in_place, "Your code changes the text that"),
-        (silent_beyond, "Beyond it: your code gives nothing back"),
-        (lambda *given: generation()(*given).tolist(), "returns a list; it must be"),
+        (generate("[:, -1]", "[:, 0]"), "These logits belong to the first token"),
+        (generate("argmax", "argmin"), "The tokens with the lowest logits"),
+        (generate("-context_len:", ":context_len"), "The model reads the first tokens"),
+        (generate("-context_len:", "1 - context_len:"), "one token less than it can"),
+        (generate("-context_len:", "-1:"), "The model reads the last token only"),
+        (generate("[:, -context_len:]", ""), "Beyond it: Your code raised ValueError"),
+        (generate("argmax(-1", "median(-1", "True)", "True)[1]"), "The shape is right"),
+        (generate("for _", "token_ids.mul_(0)\n    for _"), "Your code changes the te"),
+        (generate("return", "if context_len > 4: return"), "it: your code gives nothi"),
+        (generate("return token_ids", "return token_ids.tolist()"), "returns a list"),
     ],
     "next_token_loss": [
         (loss(shift=0), "Nothing is shifted"),
@@ -399,10 +314,7 @@ MISTAKES = {
         (zero_skipped, "The id 0 is skipped"),
         (loss(lambda x, *_: x.mean()), "padding is counted: use"),
         (loss(lambda x, _, n: x[torch.arange(4) < n[:, None]].mean()), "the mask must"),
-        (
-            padded_mean(lambda x, _, n: x[torch.arange(4) + 2 < n[:, None]].mean()),
-            "the last real target of each text is lost",
-        ),
+        (padded_mean(lambda x, real, _: x[:, :-1][real[:, 1:]].mean()), "the last rea"),
         (padded_mean(lambda x, real, _: x[~real].mean()), "only padding"),
         (zero_skipped_if_padded, "ask the lengths, not the ids"),
         (loss(lambda x, real, n: ((x * real).sum(1) / (n - 1)).mean()), "texts' means"),
@@ -435,62 +347,34 @@ MISTAKES = {
         (top_k_in_place, "changes its input"),
     ],
     "schedule": [
-        (schedule(lambda step, warmup, _: step / warmup), "The first step has"),
-        (schedule(until=1), "The warm-up takes a step too many"),
-        (schedule(lambda step, warmup, _: (step + 2) / (warmup + 2)), "Step 0 is not"),
-        (schedule(lambda step, warmup, _: ((step + 1) / warmup) ** 2), "Step 0 is not"),
-        (schedule(lambda *_: 1), "There is no warm-up."),
-        (schedule(lambda *_: 0), "During the warm-up nothing is learnt"),
-        (lambda step, warmup, steps: wave(step / steps), "cosine falls from the first"),
-        (
-            schedule(down=lambda step, since, whole, steps: wave(step / steps)),
-            "The cosine is not moved by the warm-up",
-        ),
-        (
-            schedule(down=lambda step, since, whole, steps: wave(since / steps)),
-            "The cosine does not come down far enough",
-        ),
-        (
-            schedule(down=lambda step, since, whole, steps: wave(step / whole)),
-            "The cosine begins at the end of the warm-up",
-        ),
-        (
-            schedule(down=lambda step, since, whole, steps: wave(since / (whole - 1))),
-            "The last step has the share 0",
-        ),
-        (schedule(down=lambda *_: 1), "After the warm-up nothing falls"),
-        (
-            schedule(down=lambda step, since, whole, steps: 1 - since / whole),
-            "That falls in a line",
-        ),
-        (
-            schedule(
-                down=lambda step, since, whole, _: math.cos(math.pi * since / whole)
-            ),
-            "falls from 1 to -1",
-        ),
-        (
-            schedule(
-                down=lambda _, since, whole, __: math.cos(since / whole * np.pi / 2)
-            ),
-            "That is a quarter of a wave",
-        ),
-        (
-            schedule(down=lambda _, since, whole, __: wave(since / whole / math.pi)),
-            "Half a wave is an angle of π",
-        ),
-        (
-            schedule(down=lambda _, since, whole, __: 1 - wave(since / whole)),
-            "The cosine rises here",
-        ),
-        (schedule(lambda step, warmup, _: (warmup - step) / warmup), "warm-up falls"),
-        (schedule(lambda step, warmup, steps: (step + 1) / steps), "The warm-up rises"),
+        (up("step / warmup"), "The first step has"),
+        (share("if", "steps += 1\n    warmup += 1\n    if"), "takes a step too many"),
+        (up("(step + 2) / (warmup + 2)"), "Step 0 is not"),
+        (up("((step + 1) / warmup) ** 2"), "Step 0 is not"),
+        (up("1"), "There is no warm-up."),
+        (up("0"), "During the warm-up nothing is learnt"),
+        (share("step < warmup", "0", " - warmup", ""), "cosine falls from the first"),
+        (share(" - warmup", ""), "The cosine is not moved by the warm-up"),
+        (share("(steps - warmup)", "steps"), "The cosine does not come down far enou"),
+        (share("(step - warmup)", "step"), "cosine begins at the end of the warm-up"),
+        (share("steps - warmup", "steps - warmup - 1"), "The last step has the share"),
+        (down("1"), "After the warm-up nothing falls"),
+        (down("1 - done"), "That falls in a line"),
+        (down("math.cos(math.pi * done)"), "falls from 1 to -1"),
+        (down("math.cos(math.pi / 2 * done)"), "That is a quarter of a wave"),
+        (share("math.pi * ", ""), "Half a wave is an angle of π"),
+        (share("+ 0.5 *", "- 0.5 *"), "The cosine rises here"),
+        (up("(warmup - step) / warmup"), "warm-up falls"),
+        (up("(step + 1) / steps"), "The warm-up rises"),
         (lambda *_: 0.5, "Step 0 is not right: you give 0.500"),
         (lambda *_: math.nan, "Step 0 is not right: you give nan"),
-        (divided_by_warmup, "For warmup = 0: Your code raised ZeroDivisionErro"),
-        (silent_without_warmup, "For warmup = 0: at step 0 your code gives"),
-        (schedule(down=lambda *_: None), "at step 4 your code gives nothing"),
-        (flat_without_warmup, "For warmup = 0: After the warm-up nothing falls"),
+        (
+            lambda s, w, n: min((s + 1) / w, share()(s, w, n)),
+            "For warmup = 0: Your code raised ZeroDivisionErro",
+        ),
+        (lambda s, w, n: share()(s, w, n) if w else None, "0: at step 0 your code"),
+        (down("None"), "at step 4 your code gives nothing"),
+        (lambda s, w, n: share()(s, w, n) if w else 1, "0: After the warm-up nothing"),
         (lambda *_: "1", "Your function returns a str, not a number"),
         (lambda *_: True, "Your function returns a bool, not a number"),
         (lambda *_: (1, 2), "Your function returns a tuple, not a number"),
@@ -549,31 +433,27 @@ RIGHT = {
     "training_loop": [
         loop(),
         loop_of_library,
-        loop((ZERO, LOSS, BACK, CLIP, STEP)),
-        loop((LOSS, BACK, CLIP, STEP, ZERO)),
-        loop(zero=lambda model, optimizer: model.zero_grad()),
-        loop(zero=lambda model, optimizer: optimizer.zero_grad(set_to_none=False)),
-        loop(clip=clip_by_hand),
-        loop(loss=loss_by_ignored_targets),
-        loop(loss=loss()),
-        loop(number=lambda value: float(value.detach())),
-        loop(give=tuple),
-        loop(give=np.array),
+        loop("zero loss back clip step"),
+        loop("loss back clip step zero"),
+        loop(zero="model.zero_grad()"),
+        loop(zero="optimizer.zero_grad(set_to_none=False)"),
+        loop(clip="clip_by_hand(model)"),
+        loop(loss="loss = loss_by_ignored_targets(model(ids, lengths), ids, lengths)"),
+        loop(number="float(loss.detach())"),
+        loop(give="tuple(losses)"),
+        loop(give="np.array(losses)"),
     ],
     "generate": [
-        generation(),
+        generate(),
         generate_by_rows,
         generate_into,
         generate_recursive,
-        torch.no_grad()(generation()),
-        generation(lambda ids, n: ids[:, max(0, ids.shape[1] - n) :]),
-        generation(lambda ids, n: ids if ids.shape[1] <= n else ids[:, -n:]),
-        generation(pick=lambda logits: logits[:, -1].topk(1).indices),
-        generation(pick=lambda logits: logits[:, -1].max(-1).indices[:, None]),
-        generation(pick=lambda logits: logits.argmax(-1)[:, -1:]),
-        generation(
-            pick=lambda logits: logits.softmax(-1)[:, -1].sort().indices[:, -1:]
-        ),
+        torch.no_grad()(generate()),
+        generate("-context_len:", "max(0, token_ids.shape[1] - context_len):"),
+        generate("argmax(-1, keepdim=True)", "topk(1).indices"),
+        generate("argmax(-1, keepdim=True)", "max(-1).indices[:, None]"),
+        generate("[:, -1].argmax(-1, keepdim=True)", ".argmax(-1)[:, -1:]"),
+        generate("argmax(-1, keepdim=True)", "softmax(-1).sort().indices[:, -1:]"),
     ],
     "next_token_loss": [
         next_token_loss,
@@ -584,11 +464,7 @@ RIGHT = {
         loss(lambda x, real, _: x.masked_select(real).mean()),
         loss(lambda x, real, _: (x * real).sum() / real.sum()),
         loss(lambda x, real, _: x.where(real, torch.nan).nanmean()),
-        loss(
-            lambda x, real, n: torch.cat(
-                [row[: k - 1] for row, k in zip(x, n.tolist(), strict=True)]
-            ).mean()
-        ),
+        loss(lambda x, real, n: x[(torch.arange(1, 5) - n[:, None]) < 0].mean()),
         lambda *given: loss()(*given).double().float(),
     ],
     "top_k": [
@@ -599,28 +475,20 @@ RIGHT = {
         last_of_ties,
         lambda x, k: kept(fill=-1e9)(x, k),
         lambda x, k: x.where(x >= x.sort().values[:, -k, None], -math.inf).softmax(-1),
-        lambda x, k: F.softmax(kept_scores(x, k), dim=1),
-        lambda x, k: kept_scores(x, k).log_softmax(-1).exp(),
-        lambda x, k: F.normalize(kept_scores(x, k).exp(), p=1, dim=-1),
+        lambda x, k: F.softmax(cut_scores(x, k), dim=1),
+        lambda x, k: cut_scores(x, k).log_softmax(-1).exp(),
+        lambda x, k: F.normalize(cut_scores(x, k).exp(), p=1, dim=-1),
     ],
     "schedule": [
-        schedule(),
+        share(),
         schedule_by_torch,
-        lambda step, *rest: np.float32(schedule()(step, *rest)),
+        lambda step, *rest: np.float32(share()(step, *rest)),
         lambda s, w, n: warmup_cosine(s, warmup=w, steps=n),
-        schedule(lambda step, warmup, _: (step + 1) / (warmup + 1)),  # nanoGPT's
-        lambda s, w, n: min((s + 1) / (w + 1), 1) if s <= w else schedule()(s, w, n),
-        schedule(
-            down=lambda _, since, whole, __: math.cos(math.pi / 2 * since / whole) ** 2
-        ),
-        schedule(
-            down=lambda _, since, whole, __: (1 + math.cos(since * math.pi / whole)) / 2
-        ),
-        schedule(
-            down=lambda _, since, whole, __: (
-                1 - math.sin(math.pi / 2 * since / whole) ** 2
-            )
-        ),
-        lambda s, w, n: torch.tensor(schedule()(s, w, n), dtype=torch.float32),
+        up("(step + 1) / (warmup + 1)"),  # nanoGPT's
+        lambda s, w, n: min((s + 1) / (w + 1), 1) if s <= w else share()(s, w, n),
+        down("math.cos(math.pi / 2 * done) ** 2"),
+        down("(1 + math.cos(done * math.pi)) / 2"),
+        down("1 - math.sin(math.pi / 2 * done) ** 2"),
+        lambda s, w, n: torch.tensor(share()(s, w, n), dtype=torch.float32),
     ],
 }
