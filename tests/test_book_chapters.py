@@ -1,6 +1,5 @@
 """The reading order, and chapters read as the site reads them."""
 
-
 import pytest
 
 from tests.running import sample

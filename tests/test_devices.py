@@ -126,6 +126,13 @@ FUNCTIONS = {
     "merge_heads": [lambda: al.merge_heads(floats(BATCH, HEADS, LENGTH, 2))],
     "add_head_axis": [lambda: al.add_head_axis(allowed(BATCH, 1, 3))],
     "split_mask": [lambda: al.split_mask(allowed(2, 3, 5, 5), tokens(), HEADS)],
+    "rope_angles": [lambda: al.rope_angles(whole(LENGTH), WIDTH)],
+    "apply_rope": [
+        lambda layout=layout: al.apply_rope(
+            tokens(), al.rope_angles(whole(LENGTH), WIDTH), layout=layout
+        )
+        for layout in ("half", "interleaved")
+    ],
     "sinusoidal_positions": [lambda: al.sinusoidal_positions(5, 6, device="meta")],
     "layer_norm": [lambda: al.layer_norm(tokens(), floats(WIDTH), floats(WIDTH))],
     "next_token_loss": [

@@ -9,6 +9,7 @@ from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import TinyBlock
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.reproducibility import seeded
+from attention_lib.rope import rope_angles
 from tests.tensors import (
     assert_leaves_alone,
     assert_same,

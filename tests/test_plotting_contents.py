@@ -67,7 +67,7 @@ def test_contents_of_bars():
 def test_contents_of_a_map():
     told = drawn(show_weights(np.eye(2), WORDS, WORDS))
     assert told["images"][0]["rows"] == ["1.000 0.000", "0.000 1.000"]
-    look = ["#ffffff 8.5", "0°"]
+    look = ["#1f2430 11.0", "0°"]
     places = ["0.000 0.000", "1.000 1.000"]
     assert told["texts"] == [["1.00", place, *look] for place in places]
     assert told["y"]["ticks"] == WORDS

@@ -151,7 +151,7 @@ MISTAKES = {
         (only_where(10, broken), "stride 2: Your code raised ValueError in"),
     ],
     "language_model": [
-        (lambda *sizes: "text", "Your function returns a str: it must be a module"),
+        (lambda *sizes: "text", "Your function returns a str: a layer is wanted"),
         (built(HEAD, f"{HEAD}, 0"), "Your forward returns a tuple"),
         (built(" @ self.table.T", ""), "shape (2, 7, 11) here; yours have (2, 7, 8)"),
         (built(HEAD, f"({HEAD}).mT"), "yours have (2, 11, 7)"),
