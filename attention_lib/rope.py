@@ -135,7 +135,7 @@ def convert_layout(
 def rope_attention_factor(scaling: Scaling | None) -> float:
     """Gives what queries and keys are multiplied by, next to the rotation: YaRN's rule.
 
-    Peng et al. (2023), section 3.4: 0.1 · ln(factor) + 1, unless ``attention_factor``
+    Peng et al. (2023): 0.1 · ln(factor) + 1, unless ``attention_factor``
     or ``mscale`` say otherwise. Scores grow by its square. Other scalings have 1.
 
     Args:

@@ -89,7 +89,7 @@ MISTAKES = {
         (rotary(CHUNK, PAIRS), "other pairs than wanted"),
         (rotary(CAT, "torch.cat([a * cos, b * cos], -1)"), "Only the cosines are"),
         (rotary(CAT, "x * 1"), "Nothing is turned"),
-        (rotary("self.speeds\n", "self.speeds.float()\n"), "50,003: The angles are too c"),
+        (rotary("self.speeds\n", "self.speeds.float()\n"), "3: The angles are too c"),
         (rotary("/ head_dim", "/ 8"), "Right for (2, 3, 5, 8). For (5, 6):"),
         (rotary("* self.speeds", "* self.speeds * 2 * math.pi"), "not in turns"),
         (rotary(TYPES, "angles.cos(), angles.sin()"), "but float32 became"),
