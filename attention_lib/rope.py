@@ -108,8 +108,8 @@ def apply_rope(
 
 
 def convert_layout(
-    weight: Float[Tensor, "N *M"], num_heads: int, *, layout: Layout
-) -> Float[Tensor, "N *M"]:
+    weight: Float[Tensor, "N ..."], num_heads: int, *, layout: Layout
+) -> Float[Tensor, "N ..."]:
     """Reorders a projection's rows into this layout, from the other one.
 
     Scores stay the same when the projections of queries and of keys are both converted,
