@@ -102,9 +102,7 @@ def test_rope_keeps_the_last_scores_and_marks_the_same_offset(browser):
         assert rows[1][3] == rows[2][3] == rows[3][3] != rows[0][3]
         assert view.locator(".rope-same").count() == 1
         arrow = view.locator(".rope-arrow").first
-        tip = complex(
-            float(arrow.get_attribute("x2")), -float(arrow.get_attribute("y2"))
-        )
+        x, y = (float(arrow.get_attribute(name)) for name in ("x2", "y2"))
         assert abs(complex(x, -y) - complex(*QUERY) * np.exp(9j)) < 1e-6
 
 
