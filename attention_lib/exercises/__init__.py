@@ -45,8 +45,8 @@ from attention_lib.exercises.positions import (
     check_trained_positions,
 )
 from attention_lib.exercises.rope import (
-    check_layout,
     check_offset_finder,
+    check_pair_layout,
     check_rotary,
     check_slow_pairs,
 )
@@ -80,7 +80,6 @@ __all__ = [
     "check_head_windows",
     "check_language_model",
     "check_layer_norm",
-    "check_layout",
     "check_leak_finder",
     "check_linear",
     "check_model_parameters",
@@ -91,6 +90,7 @@ __all__ = [
     "check_offset_finder",
     "check_order_finder",
     "check_padding_mask",
+    "check_pair_layout",
     "check_parameter_count",
     "check_place_with_itself",
     "check_position_table",

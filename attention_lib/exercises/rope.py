@@ -71,7 +71,7 @@ def check_rotary(answer: object) -> Verdict:
     return Verdict(True, "Equal to the library's, for any positions, base and width.")
 
 
-def check_layout(answer: object) -> Verdict:
+def check_pair_layout(answer: object) -> Verdict:
     """Checks ``load(weight, num_heads)``: from interleaved rows to halves."""
     weight = torch.arange(24.0)[:, None] + torch.tensor([0.0, 0.5, 0.75])
     for heads, so_far in [(2, ""), (3, "Right for 2 heads. For 3 heads:")]:
