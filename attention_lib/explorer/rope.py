@@ -91,17 +91,13 @@ def _static(
 ) -> str:
     """Gives the score at first, after both moved on, and after one did."""
     p, s = positions
-    places = [(p, s), (p + 10, s + 10), (p + 1, s)]
-    lines = [
-        (
-            f"{words[0]} at {p}, {words[1]} at {s}",
-            [
-                f"{p - s}",
-                *(f"{turned_score(*pairs, v, (p, s)):.3f}" for v in speeds.values()),
-            ],
-        )
-        for p, s in places
-    ]
+    lines = []
+    for at in [(p, s), (p + 10, s + 10), (p + 1, s)]:
+        scores = [
+            turned_score(pairs[0], pairs[1], speed, at) for speed in speeds.values()
+        ]
+        cells = [f"{at[0] - at[1]}", *(f"{score:.3f}" for score in scores)]
+        lines.append((f"{words[0]} at {at[0]}, {words[1]} at {at[1]}", cells))
     caption = (
         "The score of one pair of coordinates, for each speed: it stays while the "
         "offset stays. With JavaScript on, the page shows both vectors, and you can "
