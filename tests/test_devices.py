@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import attention_lib
+from attention_lib.rope import SCALINGS
 
 # What the library's modules define, exported at the top or not.
 SOURCES = [
@@ -74,6 +75,12 @@ def model(**options):
     return al.TinyLM(al.ModelConfig(vocab_size=WORDS, dropout=0.1, **sizes, **options))
 
 
+def scaling(kind):
+    named = SCALINGS[kind][0]
+    numbers = {key: number for number, key in enumerate(named, start=1)}
+    return {"rope_type": kind, **numbers}
+
+
 def multi_head(kind):
     build = partial(al.make_mha, kind, WIDTH, HEADS, qkv_bias=True, dropout=0.1)
     return [build], many_heads
@@ -126,7 +133,11 @@ FUNCTIONS = {
     "merge_heads": [lambda: al.merge_heads(floats(BATCH, HEADS, LENGTH, 2))],
     "add_head_axis": [lambda: al.add_head_axis(allowed(BATCH, 1, 3))],
     "split_mask": [lambda: al.split_mask(allowed(2, 3, 5, 5), tokens(), HEADS)],
-    "rope_angles": [lambda: al.rope_angles(whole(LENGTH), WIDTH)],
+    "rope_angles": [
+        lambda kind=kind: al.rope_angles(whole(LENGTH), WIDTH, scaling=scaling(kind))
+        for kind in SCALINGS
+    ],
+    "convert_layout": [lambda: al.convert_layout(floats(12, 5), HEADS, layout="half")],
     "apply_rope": [
         lambda layout=layout: al.apply_rope(
             tokens(), al.rope_angles(whole(LENGTH), WIDTH), layout=layout

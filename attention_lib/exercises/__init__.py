@@ -44,6 +44,12 @@ from attention_lib.exercises.positions import (
     check_positions,
     check_trained_positions,
 )
+from attention_lib.exercises.rope import (
+    check_offset_finder,
+    check_pair_layout,
+    check_rotary,
+    check_slow_pairs,
+)
 from attention_lib.exercises.toy import (
     check_attention,
     check_batched_attention,
@@ -81,16 +87,20 @@ __all__ = [
     "check_multi_head_count",
     "check_multi_head_layer",
     "check_next_token_loss",
+    "check_offset_finder",
     "check_order_finder",
     "check_padding_mask",
+    "check_pair_layout",
     "check_parameter_count",
     "check_place_with_itself",
     "check_position_table",
     "check_positions",
     "check_pre_norm",
     "check_pruned",
+    "check_rotary",
     "check_schedule",
     "check_self_attention",
+    "check_slow_pairs",
     "check_softmax",
     "check_temperature",
     "check_tiny_block",

@@ -3,6 +3,7 @@
 import { mount } from "./mount.js";
 import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
+import { Rope } from "./rope.jsx";
 import { Split } from "./split.jsx";
 import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
@@ -10,6 +11,7 @@ import { Weights } from "./weights.jsx";
 mount({
   mask: Mask,
   predict: Predict,
+  rope: Rope,
   split: Split,
   vectors: Vectors,
   weights: Weights,
