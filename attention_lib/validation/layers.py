@@ -62,6 +62,15 @@ def check_alone(memory: Any, angles: Any, cache: Any) -> None:
         )
 
 
+def check_window(window: int | None, memory: Any) -> None:
+    """Checks that a layer with a window gets no memory, whose places are others."""
+    if window is not None and memory is not None:
+        raise ValueError(
+            "memory does not go with a window: its tokens have no place in the text of "
+            "x; build the layer with window=None"
+        )
+
+
 def check_rotation(positions: Any, head_dim: int) -> None:
     """Checks what angles are made from: numbers, and a width of whole pairs."""
     check_kind("positions", positions, Tensor)
