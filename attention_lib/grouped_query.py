@@ -5,6 +5,7 @@ and values, D head_dim. Query heads i · H/G to (i + 1) · H/G - 1 share head i.
 boolean, True means "may attend".
 """
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
@@ -149,6 +150,8 @@ class GroupedQueryAttention(MultiHeadLayer):
         check_groups(num_heads, num_kv_heads)
         check_flags(qkv_bias=qkv_bias, out_bias=out_bias, sinks=sinks)
         check_dropout(dropout)
+        if scale is not None:
+            check_above_zero(scale=scale)
         check_choice("layout", layout, get_args(Layout))
         if qk_norm is not None:
             check_choice("qk_norm", qk_norm, get_args(Normed))
@@ -200,12 +203,12 @@ class GroupedQueryAttention(MultiHeadLayer):
             dtype=weight.dtype,
         )
 
-    def weights_by_head(self) -> dict[str, list[Tensor]]:
+    def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, cut into the heads that they belong to."""
         heads = {"q_proj": self.num_heads, "sinks": self.num_heads}
         heads |= dict.fromkeys(("k_proj", "v_proj"), self.num_kv_heads)
         return {
-            name: list(own.chunk(heads.get(name.split(".")[0], 1)))
+            name: own.chunk(heads.get(name.split(".")[0], 1))
             for name, own in self.named_parameters()
         }
 

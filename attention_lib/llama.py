@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attention_lib.grouped_query import GroupedQueryAttention, Normed, RMSNorm
+from attention_lib.grouped_query import GroupedQueryAttention, Normed
+from attention_lib.grouped_query import RMSNorm as RMSNorm  # people look for it here
 from attention_lib.kv_cache import KVCache, LayerCache
 from attention_lib.rope import rope_angles
 from attention_lib.validation import (

@@ -118,6 +118,8 @@ def check_llama(config: Any) -> None:
     check_groups(config.num_heads, config.num_kv_heads)
     check_above_zero(rope_base=config.rope_base, norm_eps=config.norm_eps)
     check_flags(tie_weights=config.tie_weights, qkv_bias=config.qkv_bias)
+    if config.window is not None:
+        check_positive(window=config.window)
 
 
 def check_run(config: Any) -> None:
