@@ -4,10 +4,9 @@ Shapes: B batch, T length, M d_model, V vocabulary. It is called as a ``TinyLM``
 ``generate`` works with it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from attention_lib.grouped_query import GroupedQueryAttention, Normed
 from attention_lib.grouped_query import RMSNorm as RMSNorm  # people look for it here
 from attention_lib.kv_cache import KVCache, LayerCache
-from attention_lib.rope import rope_angles
+from attention_lib.rope import Scaling, rope_angles, rope_attention_factor
 from attention_lib.validation import (
     check_choice,
     check_llama,
@@ -101,7 +100,7 @@ class LlamaConfig:
     hidden_dim: int
     head_dim: int | None = None
     rope_base: float = 10_000.0
-    rope_scaling: Mapping[str, Any] | None = None
+    rope_scaling: Scaling | None = None
     norm_eps: float = 1e-6
     tie_weights: bool = False
     qkv_bias: bool = False
@@ -121,12 +120,16 @@ class LlamaBlock(nn.Module):
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
+        head_dim = config.head_dim or config.d_model // config.num_heads
+        # YaRN multiplies queries and keys, so each score by the square.
+        factor = rope_attention_factor(config.rope_scaling)
         self.attention_norm = RMSNorm(config.d_model, eps=config.norm_eps)
         self.attention = GroupedQueryAttention(
             config.d_model,
             config.num_heads,
             config.num_kv_heads,
-            head_dim=config.head_dim,
+            head_dim=head_dim,
+            scale=factor**2 * head_dim**-0.5,
             qkv_bias=config.qkv_bias,
             qk_norm=config.qk_norm,
             norm_eps=config.norm_eps,
@@ -261,7 +264,9 @@ class TinyLlama(nn.Module):
             end = start + token_ids.shape[1]
             positions = torch.arange(start, end, device=token_ids.device)
         head_dim = config.head_dim or config.d_model // config.num_heads
-        return rope_angles(positions, head_dim, base=config.rope_base)
+        return rope_angles(
+            positions, head_dim, base=config.rope_base, scaling=config.rope_scaling
+        )
 
     def _draw_weights(self) -> None:
         """Draws the first weights as ``TinyLM`` does, for a stream of the same size."""

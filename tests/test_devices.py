@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import attention_lib
+from attention_lib.rope import SCALINGS
 
 # What the library's modules define, exported at the top or not.
 SOURCES = [
@@ -80,6 +81,12 @@ def model(**options):
 
 def llama_config(**options):
     return al.LlamaConfig(WORDS, 9, WIDTH, HEADS, 1, 1, 4, **options)
+
+
+def scaling(kind):
+    named = SCALINGS[kind][0]
+    numbers = {key: number for number, key in enumerate(named, start=1)}
+    return {"rope_type": kind, **numbers}
 
 
 def multi_head(kind):
@@ -157,7 +164,11 @@ FUNCTIONS = {
         lambda: al.split_mask(allowed(BATCH, HEADS, LENGTH, LENGTH), tokens(), HEADS)
     ],
     "repeat_kv": [lambda: al.repeat_kv(floats(BATCH, HEADS, LENGTH, 2), 2)],
-    "rope_angles": [lambda: al.rope_angles(whole(LENGTH), WIDTH)],
+    "rope_angles": [
+        lambda kind=kind: al.rope_angles(whole(LENGTH), WIDTH, scaling=scaling(kind))
+        for kind in SCALINGS
+    ],
+    "convert_layout": [lambda: al.convert_layout(floats(12, 5), HEADS, layout="half")],
     "apply_rope": [
         lambda layout=layout: al.apply_rope(
             tokens(), al.rope_angles(whole(LENGTH), WIDTH), layout=layout
