@@ -26,7 +26,9 @@ from attention_lib.data import (
     pad_texts,
     read_text,
 )
+from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
 from attention_lib.kv_cache import KVCache
+from attention_lib.llama import LlamaConfig, RMSNorm, SwiGLU, TinyLlama
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
@@ -43,7 +45,12 @@ from attention_lib.multi_head import (
 )
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.reproducibility import choose_device, make_repeatable, seeded
-from attention_lib.rope import apply_rope, rope_angles
+from attention_lib.rope import (
+    apply_rope,
+    convert_layout,
+    rope_angles,
+    rope_attention_factor,
+)
 from attention_lib.sampling import continue_text, pick_token
 from attention_lib.training import (
     TrainConfig,
@@ -60,15 +67,20 @@ __all__ = [
     "ByteTokenizer",
     "CharTokenizer",
     "FeedForward",
+    "GroupedQueryAttention",
     "KVCache",
     "LearnedPositions",
+    "LlamaConfig",
     "ModelConfig",
     "MultiHeadAttention",
     "MultiHeadAttentionWrapper",
+    "RMSNorm",
     "SelfAttention",
     "SlidingWindowDataset",
+    "SwiGLU",
     "TinyBlock",
     "TinyLM",
+    "TinyLlama",
     "TrainConfig",
     "Training",
     "apply_rope",
@@ -77,6 +89,7 @@ __all__ = [
     "choose_device",
     "combine_masks",
     "continue_text",
+    "convert_layout",
     "copy_weights",
     "evaluate",
     "layer_norm",
@@ -90,7 +103,9 @@ __all__ = [
     "padding_mask",
     "pick_token",
     "read_text",
+    "repeat_kv",
     "rope_angles",
+    "rope_attention_factor",
     "save_checkpoint",
     "scaled_dot_product_attention",
     "seeded",

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import attention_lib
+from attention_lib.rope import SCALINGS
 
 # What the library's modules define, exported at the top or not.
 SOURCES = [
@@ -78,6 +79,16 @@ def model(**options):
     return al.TinyLM(al.ModelConfig(vocab_size=WORDS, dropout=0.1, **sizes, **options))
 
 
+def llama_config(**options):
+    return al.LlamaConfig(WORDS, 9, WIDTH, HEADS, 1, 1, 4, **options)
+
+
+def scaling(kind):
+    named = SCALINGS[kind][0]
+    numbers = {key: number for number, key in enumerate(named, start=1)}
+    return {"rope_type": kind, **numbers}
+
+
 def multi_head(kind):
     return lambda: al.make_mha(kind, WIDTH, HEADS, qkv_bias=True, dropout=0.1)
 
@@ -106,6 +117,29 @@ MODULES = {
         ],
         no_memory,
     ),
+    "GroupedQueryAttention": (
+        [
+            lambda: al.GroupedQueryAttention(WIDTH, HEADS, 1, dropout=0.1),
+            lambda: al.GroupedQueryAttention(
+                WIDTH, HEADS, 1, window=2, softcap=9.0, sinks=True, qk_norm="rms"
+            ),
+        ],
+        lambda: no_memory((BATCH, HEADS, LENGTH, LENGTH)),
+    ),
+    "RMSNorm": (
+        [lambda: al.RMSNorm(WIDTH), lambda: al.RMSNorm(WIDTH, plus_one=True)],
+        lambda: [((tokens(),), {})],
+    ),
+    "SwiGLU": ([lambda: al.SwiGLU(WIDTH, 4)], lambda: [((tokens(),), {})]),
+    "LlamaBlock": (
+        [lambda: al.LlamaBlock(llama_config())],
+        lambda: [((tokens(),), {"causal": True})],
+    ),
+    "TinyLlama": ([lambda: al.TinyLlama(llama_config(tie_weights=True))], texts),
+    "Rebuilt": (
+        [lambda: al.Rebuilt(multi_head("split")(), head_dim=2)],
+        lambda: [((tokens(),), {}), ((tokens(), allowed(BATCH, 1, LENGTH)), {})],
+    ),
     "TinyLM": ([model, lambda: model(tie_weights=True, norm="post")], texts),
 }
 
@@ -133,7 +167,12 @@ FUNCTIONS = {
     "split_mask": [
         lambda: al.split_mask(allowed(BATCH, HEADS, LENGTH, LENGTH), tokens(), HEADS)
     ],
-    "rope_angles": [lambda: al.rope_angles(whole(LENGTH), WIDTH)],
+    "repeat_kv": [lambda: al.repeat_kv(floats(BATCH, HEADS, LENGTH, 2), 2)],
+    "rope_angles": [
+        lambda kind=kind: al.rope_angles(whole(LENGTH), WIDTH, scaling=scaling(kind))
+        for kind in SCALINGS
+    ],
+    "convert_layout": [lambda: al.convert_layout(floats(12, 5), HEADS, layout="half")],
     "apply_rope": [
         lambda layout=layout: al.apply_rope(
             tokens(), al.rope_angles(whole(LENGTH), WIDTH), layout=layout

@@ -11,6 +11,8 @@ from traceback import walk_tb
 import numpy as np
 import pytest
 import torch
+from transformers.models.llama.configuration_llama import LlamaConfig as TheirConfig
+from transformers.models.llama.modeling_llama import LlamaAttention
 
 from attention_lib import (
     attention,
@@ -18,10 +20,14 @@ from attention_lib import (
     block,
     checkpoints,
     data,
+    grouped_query,
+    llama,
     masks,
     multi_head,
     positions,
+    published,
     reproducibility,
+    rope,
     sampling,
     stories,
     toy,
@@ -159,6 +165,12 @@ NO_OPTIONS = NO_SIZES | {"head_dim": NO_SIZE[1:], "d_out": NO_SIZE[1:],
 LAYERS = [attention.SelfAttention(6, 2),
           *(backends.make_mha(kind, 6, 3) for kind in backends.KINDS)]
 MHA = LAYERS[-1]
+GROUPED = grouped_query.GroupedQueryAttention(6, 3, 1)
+LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
+BARE = LlamaAttention(  # of one head of width 6
+    TheirConfig(hidden_size=6, num_attention_heads=1, num_key_value_heads=1), 0
+)
+SMALL = llama.TinyLlama(llama.LlamaConfig(**LLAMA))
 BLOCKS = [block.TinyBlock(6, 3, norm=norm) for norm in ("pre", "post", "none")]
 NO_KEY = [*no_like(KEY), KEY[:, :5], torch.zeros(2, 3, 6)]
 NO_QUERY = [each for each in no_like(QUERY) if getattr(each, "dtype", 0) is not
@@ -167,6 +179,12 @@ NO_ARRAY = [None, "x", [[None]], KEY.numpy() > 0, np.zeros(6), np.zeros((0, 6)),
             np.zeros((3, 0)), np.zeros((3, 5)), np.zeros((3, 6)) * 1j]
 ARRAYS = {"query": np.zeros((2, 6)), "key": np.zeros((3, 6)), "value": np.ones((3, 4))}
 NO_CHOICE = [None, "x", 1, ["pre"]]
+
+YARN = {"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 8}
+NO_SCALING = ["x", 2.0, {}, {"factor": 2}, *({**YARN, **wrong} for wrong in [
+    {"rope_type": "ntk"}, {"rope_type": None}, {"factr": 2}, {"factor": None},
+    {"factor": 0.5}, {"factor": "2"}, {"truncate": 0}, {"beta_slow": 40},
+    {"original_max_position_embeddings": 8.0}, {"attention_factor": -1}])]
 
 
 def combined(mask, other):
@@ -222,6 +240,16 @@ CALLS += [
      {"context_len": NO_SIZE, "d_model": NO_SIZE}),
     (positions.LearnedPositions(3, 4), {"length": 3},
      {"length": [*NO_SIZE, 4], "offset": [*NO_INT, -1, 1]}),
+    (rope.rope_angles, {"positions": LENGTHS, "head_dim": 4},
+     {"positions": [None, "x", [1], LENGTHS.numpy(), LENGTHS > 0, LENGTHS * 1j],
+      "head_dim": [*NO_SIZE, 3], "base": NO_RATE, "scaling": NO_SCALING}),
+    (rope.rope_attention_factor, {"scaling": YARN}, {"scaling": NO_SCALING}),
+    (rope.apply_rope, {"x": X, "angles": X[0, :, :3]},
+     {"x": [None, "x", X.numpy(), X.long(), X[0, 0]], "layout": NO_CHOICE,
+      "angles": [None, "x", X.numpy(), X.long(), X[0], X[:, 0, :3], X.to("meta")]}),
+    (rope.convert_layout, {"weight": X[0], "num_heads": 2, "layout": "half"},
+     {"weight": [None, "x", X.numpy(), X.long(), X[0, :3], X[:0], X[0, 0, 0]],
+      "num_heads": [*NO_SIZE, 3], "layout": NO_CHOICE}),
     (ModelConfig, SIZES,
      dict.fromkeys(SIZES, NO_SIZE) | NO_SIZES | {"tie_weights": NO_FLAG} |
      dict.fromkeys(["norm", "mha", "positions"], NO_CHOICE)),
@@ -230,6 +258,31 @@ CALLS += [
     *((call, {"token_ids": IDS, "lengths": LENGTHS},
        {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
       for call in (MODEL, MODEL.stream, MODEL.attention_weights)),
+    (grouped_query.repeat_kv, {"x": X[None], "groups": 2},
+     {"x": [None, "x", X.numpy(), X, X[0]], "groups": NO_SIZE}),
+    (grouped_query.GroupedQueryAttention, {"d_model": 6, "num_heads": 3,
+                                           "num_kv_heads": 1},
+     NO_OPTIONS | {"num_kv_heads": [*NO_SIZE, 2], "out_bias": NO_FLAG,
+                   "sinks": NO_FLAG, "window": NO_SIZE[1:], "qk_norm": NO_CHOICE[1:],
+                   "layout": NO_CHOICE, "softcap": NO_RATE[1:], "scale": NO_RATE[1:]}),
+    *((call, {"x": X}, NO_CALL) for call in (GROUPED, GROUPED.attention_weights)),
+    (grouped_query.GroupedQueryAttention(6, 3, 1, window=2), {"x": X},
+     {"memory": [X]} | {name: NO_CALL[name] for name in ("x", "mask", "causal")}),
+    (llama.RMSNorm, {"width": 6},
+     {"width": NO_SIZE, "eps": NO_RATE, "plus_one": NO_FLAG}),
+    (llama.RMSNorm(6), {"x": X}, {"x": [None, "x", X.numpy(), X.long(), X[..., :5]]}),
+    (llama.SwiGLU, {"d_model": 6, "hidden_dim": 4},
+     {"d_model": NO_SIZE, "hidden_dim": NO_SIZE, "activation": NO_CHOICE}),
+    (llama.SwiGLU(6, 4), {"x": X}, {"x": NO_X}),
+    (llama.LlamaConfig, LLAMA,
+     dict.fromkeys(LLAMA, NO_SIZE) |
+     {"head_dim": [*NO_SIZE[1:], 3], "rope_base": NO_RATE, "norm_eps": NO_RATE,
+      "tie_weights": NO_FLAG, "qkv_bias": NO_FLAG, "window": NO_SIZE[1:],
+      "num_kv_heads": [*NO_SIZE, 2]}),
+    *((call, {"token_ids": IDS, "lengths": LENGTHS},
+       {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
+      for call in (SMALL, SMALL.stream, SMALL.attention_weights)),
+    (published.rebuild, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
     (toy.softmax, {"x": np.ones(2)},
      {"x": [None, "x", [True], [None], [math.nan], [math.inf], [], 1.0, [1j]],
       "axis": [*NO_INT, 1, -2],
