@@ -1,4 +1,4 @@
-"""attention_lib.latent_attention: both forms equal, and equal to DeepSeek-V3's layer."""
+"""attention_lib.latent_attention: both forms equal, and equal to DeepSeek-V3."""
 
 import math
 
