@@ -1,0 +1,194 @@
+"""Latent attention: keys and values grow out of one small vector per token.
+
+Shapes: B batch, H heads, T length, K number of keys, M d_model, C width of the latent,
+N width of a key without position, R width of its rotated part, V width of a value, P
+pairs of the rotated part. Masks are boolean, True means "may attend".
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attention_lib.attention import attention_weights
+from attention_lib.grouped_query import RMSNorm
+from attention_lib.kv_cache import LayerCache
+from attention_lib.masks import with_causal
+from attention_lib.multi_head import add_head_axis, merge_heads, split_heads
+from attention_lib.rope import Layout, apply_rope
+from attention_lib.validation import (
+    check_above_zero,
+    check_flags,
+    check_positive,
+    check_tokens,
+)
+
+
+class MultiHeadLatentAttention(nn.Module):
+    """Multi-head attention whose keys and values are made from a shared latent.
+
+    DeepSeek-AI (2024), DeepSeek-V2, section 2.1: equations (9) to (19). A token's
+    latent (C numbers) and one rotated key (R numbers) for all heads say everything that
+    later queries need of it.
+
+    Args:
+        d_model: width of the input.
+        num_heads: number of heads.
+        q_latent_dim: width of the latent of queries; None makes queries directly.
+        kv_latent_dim: width of the latent of keys and values, C.
+        nope_dim: width of the part of queries and keys that is not rotated, N.
+        rope_dim: width of the rotated part, R; even.
+        value_dim: width of a value, V.
+        absorb: whether the up-projections are multiplied into queries and outputs, so
+            that attention reads the latents themselves and a cache holds C + R numbers
+            per token; else keys and values are made and kept, H · (N + R + V) numbers.
+            The outputs are equal.
+        scale: multiplies the scores; 1/√(N + R) when left out.
+        rope_scale: multiplies what is rotated; see ``rope_attention_factor``.
+        bias: whether the projections from and to the stream have a bias.
+        layout: the pairs of the rotation; see ``apply_rope``.
+        norm_eps: added to the mean square of a latent.
+
+    Raises:
+        TypeError: a width that is not an int; an input of another type or device.
+        ValueError: a width below 1; an input of another width, or with an empty axis.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        q_latent_dim: int | None,
+        kv_latent_dim: int,
+        nope_dim: int,
+        rope_dim: int,
+        value_dim: int,
+        absorb: bool = False,
+        scale: float | None = None,
+        rope_scale: float = 1.0,
+        bias: bool = False,
+        layout: Layout = "interleaved",
+        norm_eps: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        check_positive(d_model=d_model, num_heads=num_heads, nope_dim=nope_dim)
+        check_positive(kv_latent_dim=kv_latent_dim, rope_dim=rope_dim)
+        check_positive(value_dim=value_dim)
+        check_flags(absorb=absorb, bias=bias)
+        check_above_zero(rope_scale=rope_scale)
+        self.num_heads, self.absorb, self.layout = num_heads, absorb, layout
+        self.widths = nope_dim, rope_dim, value_dim
+        self.scale = (nope_dim + rope_dim) ** -0.5 if scale is None else scale
+        self.rope_scale = rope_scale
+        width = num_heads * (nope_dim + rope_dim)
+        self.q_proj: nn.Module
+        if q_latent_dim is None:
+            self.q_proj = nn.Linear(d_model, width, bias=False)
+        else:
+            check_positive(q_latent_dim=q_latent_dim)
+            self.q_proj = nn.Sequential(
+                nn.Linear(d_model, q_latent_dim, bias=bias),
+                RMSNorm(q_latent_dim, eps=norm_eps),
+                nn.Linear(q_latent_dim, width, bias=False),
+            )
+        self.kv_down_proj = nn.Linear(d_model, kv_latent_dim + rope_dim, bias=bias)
+        self.kv_norm = RMSNorm(kv_latent_dim, eps=norm_eps)
+        self.kv_up_proj = nn.Linear(
+            kv_latent_dim, num_heads * (nope_dim + value_dim), bias=False
+        )
+        self.out_proj = nn.Linear(num_heads * value_dim, d_model, bias=bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        angles: Float[Tensor, "*B T P"] | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "B T M"]:
+        """Attends in all heads, joins their outputs and projects them.
+
+        Args:
+            x: the source of queries, keys and values.
+            mask: True where a query may attend to a key; broadcasts to (B, T, K), or is
+                (B, H, T, K).
+            causal: hides the future as well; see ``causal_mask``.
+            angles: turn the rotated parts; see ``rope_angles``.
+            cache: of ``new_cache``; x holds the tokens that are new.
+        """
+        query, key, value = self._look(x, angles, cache)
+        mask = with_causal(add_head_axis(mask), causal, query, key)
+        weights = attention_weights(query, key, mask, scale=self.scale)
+        mixed = weights @ value  # (B, H, T, V), or absorbed (B, H, T, C)
+        if self.absorb:
+            _, up_value = self._up()
+            mixed = mixed @ up_value.mT  # (B, H, T, C) @ (H, C, V)
+        return self.out_proj(merge_heads(mixed))
+
+    def attention_weights(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        angles: Float[Tensor, "*B T P"] | None = None,
+    ) -> Float[Tensor, "B H T K"]:
+        """Gives the attention weights of each head."""
+        query, key, _ = self._look(x, angles, None)
+        mask = with_causal(add_head_axis(mask), causal, query, key)
+        return attention_weights(query, key, mask, scale=self.scale)
+
+    def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
+        """Makes an empty cache; with ``absorb`` it holds latents and rotated keys."""
+        nope, rope, value = self.widths
+        heads, key_dim, value_dim = self.num_heads, nope + rope, value
+        if self.absorb:
+            heads, key_dim, value_dim = 1, self.kv_up_proj.in_features, rope
+        weight = self.out_proj.weight
+        return LayerCache(
+            batch_size,
+            heads,
+            max_len,
+            key_dim,
+            value_dim=value_dim,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
+
+    def _look(
+        self, x: Tensor, angles: Tensor | None, cache: LayerCache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Gives queries, keys and values: made, or the latents in their place."""
+        check_tokens(x, self.kv_down_proj.weight)
+        nope, rope, _ = self.widths
+        query, turned = split_heads(self.q_proj(x), self.num_heads).split(
+            [nope, rope], dim=-1
+        )
+        down = self.kv_down_proj(x)[:, None]  # (B, 1, T, C + R): one head for all
+        latent, shared = down.split([down.shape[-1] - rope, rope], dim=-1)
+        latent = self.kv_norm(latent)
+        if angles is not None:
+            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
+            turned = apply_rope(turned, turn, layout=self.layout) * self.rope_scale
+            shared = apply_rope(shared, turn, layout=self.layout) * self.rope_scale
+        up_key, up_value = self._up()
+        if self.absorb:
+            if cache is not None:
+                latent, shared = cache.append(latent, shared)
+            query = query @ up_key  # (B, H, T, N) @ (H, N, C): the key's up-projection
+            key, value = torch.cat((latent, shared), dim=-1), latent
+            return torch.cat((query, turned), dim=-1), key, value
+        shared = shared.expand(-1, self.num_heads, -1, -1)
+        key = torch.cat((latent @ up_key.mT, shared), dim=-1)  # (B, H, T, N + R)
+        value = latent @ up_value.mT  # (B, H, T, V)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        return torch.cat((query, turned), dim=-1), key, value
+
+    def _up(self) -> tuple[Float[Tensor, "H N C"], Float[Tensor, "H V C"]]:
+        """Gives each head's up-projections: of keys, and of values."""
+        nope, _, value = self.widths
+        weight = self.kv_up_proj.weight.unflatten(0, (self.num_heads, nope + value))
+        up_key, up_value = weight.split([nope, value], dim=1)
+        return up_key, up_value
