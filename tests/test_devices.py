@@ -79,6 +79,13 @@ def llama_config(**options):
     return al.LlamaConfig(WORDS, 9, WIDTH, HEADS, 1, 1, 4, **options)
 
 
+def latent(q_latent_dim, **options):
+    widths = dict(kv_latent_dim=4, nope_dim=3, rope_dim=2, value_dim=5)
+    return al.MultiHeadLatentAttention(
+        WIDTH, HEADS, q_latent_dim=q_latent_dim, **widths, **options
+    )
+
+
 def scaling(kind):
     named = SCALINGS[kind][0]
     numbers = {key: number for number, key in enumerate(named, start=1)}
@@ -118,6 +125,10 @@ MODULES = {
         ],
         lambda: no_memory((BATCH, HEADS, LENGTH, LENGTH)),
     ),
+    "MultiHeadLatentAttention": (
+        [partial(latent, None, absorb=False), partial(latent, 4, absorb=True)],
+        no_memory,
+    ),
     "RMSNorm": (
         [lambda: al.RMSNorm(WIDTH), lambda: al.RMSNorm(WIDTH, plus_one=True)],
         lambda: [((tokens(),), {})],
@@ -129,7 +140,7 @@ MODULES = {
     ),
     "TinyLlama": ([lambda: al.TinyLlama(llama_config(tie_weights=True))], texts),
     "Rebuilt": (
-        [lambda: al.Rebuilt(multi_head("split")(), head_dim=2)],
+        [lambda: al.Rebuilt(al.make_mha("split", WIDTH, HEADS), head_dim=2)],
         lambda: [((tokens(),), {}), ((tokens(), allowed(BATCH, 1, LENGTH)), {})],
     ),
     "TinyLM": ([model, lambda: model(tie_weights=True, norm="post")], texts),
