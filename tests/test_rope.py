@@ -242,3 +242,12 @@ def test_scaling_may_say_the_base_and_none_for_what_is_left_out(refused):
 def test_convert_layout_refuses_half_pairs(refused, rows):
     with refused(ValueError, "weight must have num_heads · head_dim rows"):
         convert_layout(torch.zeros(rows), 2, layout="half")
+
+
+@pytest.mark.parametrize("heads", [2, 8, 16])
+def test_slopes_of_chapter_10_are_those_of_bloom(heads):
+    bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
+    mask = torch.ones(1, 5)
+    published = bloom.build_alibi_tensor(mask, heads, torch.float32)[:, 0]  # (H, K)
+    slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
+    assert_close(published, slopes[:, None] * torch.arange(5.0))
