@@ -26,7 +26,7 @@ from attention_lib.data import (
     pad_texts,
     read_text,
 )
-from attention_lib.kv_cache import KVCache
+from attention_lib.kv_cache import KVCache, generate
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
@@ -44,7 +44,7 @@ from attention_lib.multi_head import (
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.reproducibility import choose_device, make_repeatable, seeded
 from attention_lib.rope import apply_rope, rope_angles
-from attention_lib.sampling import continue_text, pick_token
+from attention_lib.sampling import pick_token
 from attention_lib.training import (
     TrainConfig,
     Training,
@@ -76,9 +76,9 @@ __all__ = [
     "causal_mask",
     "choose_device",
     "combine_masks",
-    "continue_text",
     "copy_weights",
     "evaluate",
+    "generate",
     "layer_norm",
     "load_checkpoint",
     "make_loader",

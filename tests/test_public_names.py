@@ -70,7 +70,7 @@ def imported_modules(module):
 TOP = {
     "attention": "SelfAttention attention_weights scaled_dot_product_attention",
     "rope": "apply_rope rope_angles",
-    "kv_cache": "KVCache",
+    "kv_cache": "KVCache generate",
     "masks": "causal_mask combine_masks padding_mask sliding_window_mask",
     "multi_head": "MultiHeadAttention MultiHeadAttentionWrapper copy_weights "
     "merge_heads split_heads",
@@ -83,7 +83,7 @@ TOP = {
     "training": "TrainConfig Training evaluate next_token_loss train train_step "
     "warmup_cosine",
     "checkpoints": "load_checkpoint save_checkpoint",
-    "sampling": "continue_text pick_token",
+    "sampling": "pick_token",
     "reproducibility": "choose_device make_repeatable seeded",
 }
 
