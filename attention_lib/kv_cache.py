@@ -168,8 +168,9 @@ def bound(module: nn.Module) -> Callable[[Tensor], Tensor]:
     if isinstance(module, nn.Linear) and is_plain(module, nn.Linear):
         return partial(F.linear, weight=module.weight, bias=module.bias)
     if isinstance(module, nn.LayerNorm) and is_plain(module, nn.LayerNorm):
-        own = {"normalized_shape": module.normalized_shape, "eps": module.eps}
-        return partial(torch.layer_norm, weight=module.weight, bias=module.bias, **own)
+        weight, bias, eps = module.weight, module.bias, module.eps
+        shape = list(module.normalized_shape)
+        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
     return module
 
 
