@@ -17,6 +17,12 @@ from attention_lib.exercises.block import (
     check_tiny_block,
     check_write_sizes,
 )
+from attention_lib.exercises.kv_cache import (
+    check_cache,
+    check_cache_bytes,
+    check_step_mask,
+    check_write,
+)
 from attention_lib.exercises.leaks import check_leak_finder
 from attention_lib.exercises.masks import (
     check_causal_mask,
@@ -65,6 +71,8 @@ __all__ = [
     "check_attention",
     "check_batched_attention",
     "check_block_parameters",
+    "check_cache",
+    "check_cache_bytes",
     "check_causal_mask",
     "check_entropy",
     "check_from_additive",
@@ -92,6 +100,7 @@ __all__ = [
     "check_schedule",
     "check_self_attention",
     "check_softmax",
+    "check_step_mask",
     "check_temperature",
     "check_tiny_block",
     "check_top_k",
@@ -99,5 +108,6 @@ __all__ = [
     "check_training_loop",
     "check_visible_pairs",
     "check_windows",
+    "check_write",
     "check_write_sizes",
 ]
