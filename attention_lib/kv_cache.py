@@ -31,7 +31,6 @@ _EVERYWHERE = (
     nn.modules.module._global_forward_pre_hooks,
 )
 Step = Callable[..., Tensor]  # one new token per text, and its angles if it is turned
-_LONG = 200  # so many tokens and more are worth a progress bar
 
 
 class LayerCache:
@@ -267,7 +266,7 @@ def generate(
 
 def _count(steps: int) -> Iterable[int]:
     """Counts the tokens, with a progress bar where they are many."""
-    if steps < _LONG:
+    if steps < 200:
         return range(steps)
     return tqdm(range(steps), desc="generating", unit="token", leave=False)
 

@@ -36,7 +36,8 @@ def summarise(raw: Row) -> Row:
     cpu, noted = raw["machine_info"]["cpu"], raw["benchmarks"][0]["extra_info"]
     cases = [case["params"] | case["stats"] for case in raw["benchmarks"]]
     layers = [case for case in cases if "mask" in case]
-    steps = [case for case in cases if "mask" not in case]
+    decoded = [case for case in cases if "new_tokens" in case]
+    steps = [case for case in cases if "length" in case and "mask" not in case]
     return {
         "measured": raw["datetime"][:10],
         "machine": {
@@ -49,6 +50,7 @@ def summarise(raw: Row) -> Row:
         | {"pytest-benchmark": raw["version"]},
         "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
         "steps": ratios(steps, ("length",), REFERENCE),
+        "decode": ratios(decoded, ("new_tokens",), REFERENCE),
     }
 
 
@@ -145,6 +147,10 @@ def bounds(results: Row) -> str:
         found = against(causal, told, lambda name: name == its_floor)
         long = [pair for pair in found if pair[1]["length"] == 2048]
         promised.append((f"{told} / {its_floor}", 1.03, long))
+    written = [r for r in results.get("decode", []) if r["name"] == "TinyLM, sdpa"]
+    if written:  # once it is measured
+        found = [(r["ratio"], r | {"length": r["new_tokens"]}) for r in written]
+        promised.append(("a token of TinyLM, sdpa / Hugging Face GPT-2", 0.35, found))
     lines = [
         "| what | bound | median | worst | where | within |",
         "|---|---|---|---|---|---|",

@@ -291,11 +291,8 @@ CACHE |= {"vocab_size": 11, "bytes_per_number": 4}
 
 def test_explore_cache_sends_what_a_model_computes_and_keeps():
     view = explore_cache(["the", *KEYS], **CACHE)
-    model, ids = (
-        TinyLM(ModelConfig(11, 9, 12, 3, 2)),
-        torch.ones(1, 5, dtype=torch.int64),
-    )
-    model.requires_grad_(False)
+    model = TinyLM(ModelConfig(11, 9, 12, 3, 2)).requires_grad_(False)
+    ids = torch.ones(1, 5, dtype=torch.int64)
     cache, rows = model.new_cache(1, 9), tables_of(view)[0][1:]
     for step, row in zip(sent(view)["steps"], rows, strict=True):
         length, new = step["length"], step["length"] - cache.length
