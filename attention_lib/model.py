@@ -16,7 +16,12 @@ from attention_lib.block import Norm, TinyBlock
 from attention_lib.kv_cache import KVCache, LayerCache, Step, bound, is_plain
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.rope import rope_angles
-from attention_lib.validation import check_choice, check_config, check_token_ids
+from attention_lib.validation import (
+    check_choice,
+    check_config,
+    check_instance,
+    check_token_ids,
+)
 
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]
 
@@ -78,13 +83,15 @@ class TinyLM(nn.Module):
         config: the sizes and choices.
 
     Raises:
-        TypeError: ids that are not whole numbers; another device.
+        TypeError: a config of another kind; ids that are not whole numbers; another
+            device.
         ValueError: a text longer than the context; lengths that are not one per text.
             The ids themselves are checked where texts come in: ``check_token_values``.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        check_instance("config", config, ModelConfig)
         self.config = config
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
         if config.positions == "learned":

@@ -253,8 +253,8 @@ ALSO = {"texts": ("token_ids", "text"), "token_ids": ("the text",)}
 ALSO |= {"index": ("window",), "path": ("file",), "offset": ("positions",)}
 ALSO |= {"other": ("mask", "masks"), "mask": ("masks",), "length": ("positions",)}
 ALSO |= {"mha": ("kind",), "query": ("arrays",)}
-# A loss reads no values, and who builds a model without a config sees it at once.
-KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths", "TinyLM(config"}
+# A loss reads no values.
+KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths"}
 
 
 def fault(function, right, name, wrong):

@@ -24,14 +24,19 @@ def check_linear(answer: object) -> Verdict:
     b = torch.randn(3, generator=rng)
     wrong = judge(answer, (x, w, b), x @ w.T + b, _linear_mistakes(x, w, b))
     others = [
-        (x, w[:2], b[:2], "Right for a square weight. For one of shape (2, 3):"),
-        (x[0], w, b, "Right for three axes. For x of shape (3, 3):"),
-        (x[None], w, b, "Right for three axes. For x of shape (1, 2, 3, 3):"),
+        (
+            x,
+            w[:2],
+            b[:2],
+            "This is right for a square weight. For one of shape (2, 3):",
+        ),
+        (x[0], w, b, "This is right for three axes. For x of shape (3, 3):"),
+        (x[None], w, b, "This is right for three axes. For x of shape (1, 2, 3, 3):"),
     ]
     for x, w, b, so_far in others:
         wrong = wrong or judge(answer, (x, w, b), x @ w.T + b, so_far=so_far)
     return wrong or Verdict(
-        True, "Equal to nn.Linear, whatever the widths and the axes in front."
+        True, "Your function equals nn.Linear, for all widths and axes in front."
     )
 
 
@@ -42,9 +47,9 @@ def check_parameter_count(answer: object) -> Verdict:
         (3 * weight, "The three biases are missing."),
         (3 * weight + bias, "There is only one bias: each projection has its own."),
         (3 * bias, "Only biases are counted: the weights are missing."),
-        (weight + bias, "That is one projection: how many has a head?"),
-        (weight, "That is one weight: what else has a head?"),
-        (2 * (weight + bias), "Those are two projections: how many has a head?"),
+        (weight + bias, "That is one projection: how many does a head have?"),
+        (weight, "That is one weight: what else does a head have?"),
+        (2 * (weight + bias), "Those are two projections: how many does a head have?"),
         (3 * (weight + 768), "A bias is as long as its projection's output."),
         (4 * (weight + bias), "There is no output projection in this head."),
         (12 * 3 * (weight + bias), "Those are all twelve heads: this one is 64 wide."),
@@ -54,9 +59,9 @@ def check_parameter_count(answer: object) -> Verdict:
     return judge_number(
         answer,
         3 * (weight + bias),
-        "Three weights of 64 × 768 and three biases of 64.",
+        "There are three weights of 64 × 768 and three biases of 64.",
         mistakes,
-        "Not that many: list each weight and each bias with its shape.",
+        "That is not the number: list each weight and each bias with its shape.",
     )
 
 
@@ -75,7 +80,7 @@ def check_head(answer: object) -> Verdict:
         *_wrong_weights(query, key, value),
     ]
     return judge(answer, (x, w_q, w_k, w_v), right, mistakes) or Verdict(
-        True, "Equal to the library's attention, for values of another width too."
+        True, "Your head equals the library's, for values of another width too."
     )
 
 
@@ -124,11 +129,15 @@ def _judge_module(dropping: nn.Module, head: nn.Module, x: Tensor) -> Verdict:
         return wrong
     head(x).square().sum().backward()
     if any(p.grad is None or not p.grad.any() for p in head.parameters()):
-        return Verdict(False, "Right, but no gradient reaches all three projections.")
+        return Verdict(
+            False, "This is right, but no gradient reaches all three projections."
+        )
     dropping.load_state_dict(head.state_dict())
     dropping.eval()
     if not torch.allclose(dropping(x), right, atol=1e-5):
-        return Verdict(False, "Right without dropout. In evaluation it still drops.")
+        return Verdict(
+            False, "This is right without dropout. In evaluation it still drops."
+        )
     return _judge_dropout(dropping.train())
 
 
@@ -140,7 +149,7 @@ def _judge_dropout(head: nn.Module) -> Verdict:
         head.get_parameter("q_proj.weight").zero_()
         head.get_parameter("v_proj.weight").copy_(torch.eye(6)[:1].expand(5, 6))
         sums = head(x)
-    still = "Right in evaluation. While training"
+    still = "This is right in evaluation. While training"
     if torch.allclose(sums, torch.ones_like(sums), atol=1e-5):
         message = f"{still}, each row of weights still sums to 1: what is dropped?"
         return Verdict(False, message)
@@ -155,7 +164,7 @@ def _judge_dropout(head: nn.Module) -> Verdict:
         if found:
             message = f"{still}, all {what} lose their weights together: drop each "
             return Verdict(False, f"{message}weight on its own.")
-    return Verdict(True, "Equal to the library's head, and it drops weights only.")
+    return Verdict(True, "Your head equals the library's, and it drops weights only.")
 
 
 def _linear_mistakes(x: Tensor, w: Tensor, b: Tensor) -> Mistakes:
@@ -185,7 +194,7 @@ def _wrong_scales(x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Mista
          "many products does a score sum?"),
         (scaled(1.0, x), "The scores are not scaled, and the input is mixed."),
         (scaled(1.0), "The scores are not scaled at all."),
-        (scaled(1 / head_dim), "The scale is the width: it is its root that counts."),
+        (scaled(1 / head_dim), "The scale is the width: take its root."),
         (scaled(head_dim**0.5), "The scores are multiplied by the root: divide them."),
         (scaled(value.shape[-1] ** -0.5), "The scale takes the width of the values: a "
          "score has nothing to do with them."),
@@ -209,7 +218,7 @@ def _wrong_inputs(x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Mista
 def _wrong_weights(query: Tensor, key: Tensor, value: Tensor) -> Mistakes:
     raw = query @ key.mT
     scores = raw * query.shape[-1] ** -0.5
-    unweighted = "The scores were never made into weights."
+    unweighted = "The scores were never turned into weights."
     return [
         (scores.softmax(1) @ value, "The softmax runs over the queries, not the keys."),
         (scores.softmax(0) @ value, "The softmax runs over the batch, not the keys."),

@@ -45,16 +45,17 @@ def check_block_parameters(answer: object) -> Verdict:
         (right - hidden + width, "The bias of the MLP's first layer is as long as its "
          "output."),
         (right + 3 * width, "Queries, keys and values have no bias here."),
-        (right + 8 * attention - attention, "The heads share out the width: eight of "
+        (right + 8 * attention - attention, "The heads share the width: eight of "
          "them have no more weights than one."),
-        (right - mlp + mlp // 4, "The MLP is four times as wide within."),
+        (right - mlp + mlp // 4, "The hidden layer of the MLP is four times as wide."),
     ]  # fmt: skip
     return judge_number(
         answer,
         right,
-        "1,049,088 in attention, 2,099,712 in the MLP, 2,048 in the norms.",
+        "Attention has 1,049,088, the MLP 2,099,712, and the norms 2,048.",
         mistakes,
-        "Not that many: list attention, MLP and both norms, each with its biases.",
+        "That is not the number: list attention, MLP and both norms, each with its "
+        "biases.",
     )
 
 
@@ -75,28 +76,29 @@ def check_layer_norm(answer: object) -> Verdict:
             (flat, weight, bias),
             layer_norm(flat, weight, bias),
             [(torch.full_like(x, math.nan), "0 is divided by 0: what is eps for?")],
-            so_far="Right for random tokens. For tokens whose numbers are all alike:",
+            so_far="This is right for random tokens. For tokens whose numbers are all "
+            "alike:",
         )
         or judge(
             answer,
             (small, weight, bias),
             layer_norm(small, weight, bias),
             _eps_mistakes(small, weight, bias),
-            so_far="Right for large numbers. For tokens that hardly vary:",
+            so_far="This is right for large numbers. For tokens that hardly vary:",
         )
         or judge(
             answer,
             (x[0, 0], weight, bias),
             layer_norm(x[0, 0], weight, bias),
-            so_far="Right for (2, 3, 4). For a single token, (4,):",
+            so_far="This is right for (2, 3, 4). For a single token, (4,):",
         )
         or judge(
             answer,
             (wider, *vectors),
             layer_norm(wider, *vectors),
-            so_far="Right for (2, 3, 4). For (1, 2, 3, 5):",
+            so_far="This is right for (2, 3, 4). For (1, 2, 3, 5):",
         )
-        or Verdict(True, "Equal to nn.LayerNorm, eps included, for any axes in front.")
+        or Verdict(True, "Your function equals nn.LayerNorm, with eps and any axes.")
     )
 
 
@@ -112,7 +114,7 @@ def check_pre_norm(answer: object) -> Verdict:
     right = first + think(norm_2(first))
     mistakes = _block_mistakes(x, *parts)
     return judge(_given(answer, *parts), (x,), right, mistakes) or Verdict(
-        True, "Nothing but plus signs on the stream: this is pre-norm."
+        True, "Only plus signs stand on the stream: this is pre-norm."
     )
 
 
@@ -136,7 +138,7 @@ def check_tiny_block(answer: object) -> Verdict:
                 return wrong
         if words := _dropped(made, block, x):
             return Verdict(False, f"{so_far} {words}".strip())
-    return Verdict(True, "Equal to the library's: both norms, masks and dropout.")
+    return Verdict(True, "Your block equals the library's, with masks and dropout.")
 
 
 def check_write_sizes(answer: object) -> Verdict:
@@ -150,7 +152,7 @@ def check_write_sizes(answer: object) -> Verdict:
     mask[3, 1] = False  # not what a layer calls causal
     right = _sizes(blocks, x, mask)
     mistakes = [
-        (_sizes(blocks, x, None), "The mask is not used: every block wants it."),
+        (_sizes(blocks, x, None), "The mask is not used: every block needs it."),
         (_sizes(blocks, x, mask, norms=False), "A layer of a pre-norm block reads the "
          "normalised stream, not the stream itself."),
         (_sizes(blocks, x, mask, attention_first=False), "The MLP reads the stream "
@@ -159,7 +161,7 @@ def check_write_sizes(answer: object) -> Verdict:
          "added: the stream must grow from block to block."),
         (_sizes(blocks, x, mask, after=True), "These are sizes of the stream, not of "
          "what is added to it."),
-        (right.T, "One row a block, one column a layer: yours is the other way round."),
+        (right.T, "Yours is transposed: each row belongs to a block."),
         (right.flip(1), "Attention comes first, then the MLP."),
         (right**2, "The length of a vector is the root of the sum of its squares."),
         (right / 6**0.5, "These are root mean squares: the length of a vector is the "
@@ -170,7 +172,7 @@ def check_write_sizes(answer: object) -> Verdict:
     ]  # fmt: skip
     given = _given(answer, deepcopy(blocks))
     return judge(given, (x, mask), right, mistakes) or Verdict(
-        True, "What each layer adds, block by block."
+        True, "These are the sizes of what each layer adds."
     )
 
 
@@ -204,8 +206,9 @@ def _norm_mistakes(x: Tensor, weight: Tensor, bias: Tensor) -> Mistakes:
         (x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight + bias,
          "The mean is not subtracted."),
         (x / (variance + 1e-5).sqrt() * weight + bias, "The mean is not subtracted."),
-        (centred * weight + bias, "The deviation is not divided by."),
-        (centred / (variance + 1e-5) * weight + bias, "That divides by the variance: "
+        (centred * weight + bias, "The numbers are not divided by the standard "
+         "deviation."),
+        (centred / (variance + 1e-5) * weight + bias, "This divides by the variance: "
          "its root is wanted."),
         (right, "The weight and the bias are not used."),
         (last, "The bias is not added."),
@@ -250,7 +253,8 @@ def _block_mistakes(
         (norm_2(first) + think(norm_2(first)), "The second norm still stands on the "
          "stream."),
         (norm_2(post + think(post)), "This is post-norm: it normalises after adding."),
-        (plain + think(plain), "There is no norm left: each layer reads through one."),
+        (plain + think(plain), "There is no norm left: each layer must read through "
+         "one."),
         (first + think(first), "The second norm is missing."),
         (plain + think(norm_2(plain)), "The first norm is missing."),
         (first + think(norm_1(first)), "The same norm is used twice."),
@@ -357,7 +361,7 @@ def _dropped(made: nn.Module, block: TinyBlock, x: Tensor) -> str:
         return "While training, the stream itself is dropped: drop what is added to it."
     return (
         "While training with a dropout of 0.5, a quarter of the numbers should pass "
-        f"unchanged; yours: {unchanged:.2f}. Drop what each layer adds, once."
+        f"unchanged, but {unchanged:.2f} of them do. Drop what each layer adds, once."
     )
 
 

@@ -69,8 +69,8 @@ def judge_finder(
         return Verdict(False, patterns[pattern])
     for (name, _, truth), found in zip(suspects, said, strict=True):
         if found != truth:
-            return Verdict(False, f"Judged wrongly: {name} {claims[truth]}.")
-    return Verdict(True, f"{len(said)} functions, each judged rightly.")
+            return Verdict(False, f"Your answer is wrong: {name} {claims[truth]}.")
+    return Verdict(True, f"All {len(said)} functions are judged rightly.")
 
 
 def _is_boolean(came: Any) -> bool:

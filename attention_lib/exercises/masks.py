@@ -13,8 +13,18 @@ def check_causal_mask(answer: object) -> Verdict:
     """Checks a causal mask for lengths that may differ."""
     lengths = [
         (4, 4, _triangle_mistakes(4), ""),
-        (2, 5, _wide_mistakes(2, 5), "Right for equal lengths. For 2 queries, 5 keys:"),
-        (5, 2, _tall_mistakes(5, 2), "Right up to here. For 5 queries, 2 keys:"),
+        (
+            2,
+            5,
+            _wide_mistakes(2, 5),
+            "This is right for equal lengths. For 2 queries, 5 keys:",
+        ),
+        (
+            5,
+            2,
+            _tall_mistakes(5, 2),
+            "This is right up to here. For 5 queries, 2 keys:",
+        ),
     ]
     for query_len, key_len, mistakes, so_far in lengths:
         right = causal_mask(query_len, key_len)
@@ -30,7 +40,11 @@ def check_padding_mask(answer: object) -> Verdict:
     mistakes = [*_wrong_axes(padding_mask(first, 6)), *_wrong_keys(first, 6)]
     for inputs, known, so_far in [
         ((first, 6), mistakes, ""),
-        ((full, 4), [], "Right up to here. For lengths of 4, 1 and 0 in 4 columns:"),
+        (
+            (full, 4),
+            [],
+            "This is right up to here. For lengths of 4, 1 and 0 in 4 columns:",
+        ),
     ]:
         right = padding_mask(*inputs)
         wrong = judge(answer, inputs, right, known, so_far=so_far)
@@ -61,16 +75,17 @@ def check_from_additive(answer: object) -> Verdict:
             (finite,),
             right,
             [(finite.softmax(-1) > 0, empty)],
-            so_far="Right for -inf. For -1e9, -10,000 and the lowest finite number:",
+            so_far="This is right for -inf. For -1e9, -10,000 and the lowest finite "
+            "number:",
         )
         or judge(
             answer,
             (biased,),
             biased >= -20,
             [(biased == 0, zero_only)],
-            so_far="Right without biases. With them:",
+            so_far="This is right without biases. With them:",
         )
-        or Verdict(True, "Biases may attend, whatever the very negative number is.")
+        or Verdict(True, "Only very negative numbers forbid; a bias does not.")
     )
 
 
@@ -90,9 +105,9 @@ def check_visible_pairs(answer: object) -> Verdict:
     return judge_number(
         answer,
         27,
-        "12 for three real keys (1+2+3+3+3) and 15 for five (1+2+3+4+5).",
+        "Three real keys give 12 pairs (1+2+3+3+3), five give 15 (1+2+3+4+5).",
         mistakes,
-        "Not that many: count the True cells row by row, five rows a text.",
+        "That is not the number: count the True cells in five rows per text.",
     )
 
 
@@ -131,7 +146,8 @@ def _tall_mistakes(query_len: int, key_len: int) -> Mistakes:
 def _wrong_axes(right: Tensor) -> Mistakes:
     columns = right[:, 0]
     return [
-        (columns[:, :, None], "The queries are masked: padding is hidden as a key."),
+        (columns[:, :, None], "The queries are masked, but padding is hidden as a "
+         "key."),
         (columns, "(B, K) would broadcast the batch along the queries: which axis is "
          "missing?"),
         (columns[None], "The new axis stands before the batch: where are the queries?"),

@@ -31,8 +31,10 @@ def check_windows(answer: object) -> Verdict:
     """Checks ``windows(token_ids, length, stride)``, each of ``length + 1`` tokens."""
     cases = [
         (13, 4, 4, _full_mistakes, ""),
-        (11, 4, 4, _tail_mistakes, "Right for 13 ids. For 11, length and stride 4:"),
-        (10, 3, 2, _stride_mistakes, "Right so far. For 10 ids, length 3, stride 2:"),
+        (11, 4, 4, _tail_mistakes, "This is right for 13 ids. For 11, length and "
+         "stride 4:"),
+        (10, 3, 2, _stride_mistakes, "This is right so far. For 10 ids, length 3, "
+         "stride 2:"),
     ]  # fmt: skip
     for count, length, stride, mistakes, so_far in cases:
         token_ids = _TEXT[:count]
@@ -52,7 +54,7 @@ def check_windows(answer: object) -> Verdict:
         if message:
             return Verdict(False, f"{so_far} {message}".strip())
         if given.tolist() != token_ids:
-            return Verdict(False, "Your code changes the ids: leave them be.")
+            return Verdict(False, "Your code changes the ids: work on a copy.")
     return Verdict(
         True, "With stride = length, each token but the first is a target once."
     )
@@ -83,11 +85,12 @@ def check_model_parameters(answer: object) -> Verdict:
         (right + 192, "Queries, keys and values have no bias here."),
         (right + 1000, "The head has no bias."),
         (right - block, "There are two blocks."),
-        (right + 6 * attention, "Four heads share out the width: together they are as "
+        (right + 6 * attention, "Four heads share the width: together they are as "
          "large as one."),
-        (right + 18 * 32**2, "Four heads share out the width: together they are as "
+        (right + 18 * 32**2, "Four heads share the width: together they are as "
          "large as one."),
-        (right - 2 * (mlp - 2 * 32**2 - 64), "The MLP is four times as wide within."),
+        (right - 2 * (mlp - 2 * 32**2 - 64), "The hidden layer of the MLP is four "
+         "times as wide."),
         (2 * words, "Those are the words alone: add positions, blocks, the last norm."),
         (2 * block, "Those are the blocks alone: what stands before and after them?"),
         (block, "That is one block: what else is there?"),
@@ -95,9 +98,10 @@ def check_model_parameters(answer: object) -> Verdict:
     return judge_number(
         answer,
         right,
-        "Words 2 · 32,000, positions 2,048, blocks 2 · 12,608, last norm 64.",
+        "That is 2 · 32,000 for words, 2,048, 2 · 12,608 for blocks, and 64.",
         mistakes,
-        "Not that many: list the parts from the ids to the scores, and count each.",
+        "That is not the number: list the parts from the ids to the scores, and count "
+        "each.",
     )
 
 
@@ -115,7 +119,10 @@ def check_language_model(answer: object) -> Verdict:
     model.eval()  # dropout is allowed
     ids = torch.randint(vocab_size - 1, (2, 7), generator=seeded(0))
     longer = torch.full((1, 40), 3)  # one token, again and again
-    for given, so_far in [(ids, ""), (longer, "Right for 7 tokens. For 40 of them: ")]:
+    for given, so_far in [
+        (ids, ""),
+        (longer, "This is right for 7 tokens. For 40 of them: "),
+    ]:
         logits = run(model.forward, given)
         if logits is NOT_YET:
             return NOT_YET
@@ -134,7 +141,9 @@ def check_language_model(answer: object) -> Verdict:
     )
     if message:
         return Verdict(False, message)
-    return Verdict(True, "A causal language model, whose parameters are all in use.")
+    return Verdict(
+        True, "This is a causal language model that uses all its parameters."
+    )
 
 
 def _wrong_logits(logits: Any, shape: tuple[int, ...]) -> str:
@@ -291,7 +300,7 @@ def check_entropy(answer: object) -> Verdict:
         (name + choice + verb, "Only half of the texts have a verb: multiply its "
          "entropy by the probability that there is one."),
         (name + verb, "That is a text that always has a verb: here only half of them "
-         "do, and whether is a choice of its own."),
+         "do, and whether there is one is a choice of its own."),
         (name + choice / 2 + verb / 2, "The choice has two outcomes: −p ln p of both."),
         (name + choice / 2 + verb, "The choice has two outcomes, and only half of the "
          "texts have a verb."),
@@ -306,9 +315,10 @@ def check_entropy(answer: object) -> Verdict:
     return judge_number(
         answer,
         right,
-        "ln 8 for the name, ln 2 for the choice, and half of the time ln 6.",
+        "The name costs ln 8, the choice ln 2, and half of the time a verb ln 6.",
         mistakes,
-        "Not that: add up the entropies of what is drawn, each as often as it is "
+        "That is not the number: add up the entropies of what is drawn, each as often "
+        "as it is "
         "drawn.",
     )
 
@@ -346,7 +356,7 @@ def _first_difference(windows: Windows, right: Windows) -> str:
     for i, (window, wanted) in enumerate(zip(windows, right, strict=False)):
         if window != wanted:
             return f"Window {i} is not right: yours is {window}."
-    return f"There must be {len(right)} windows here; yours are {len(windows)}."
+    return f"There must be {len(right)} windows here; you give {len(windows)}."
 
 
 def _full_mistakes(token_ids: Sequence[int]) -> Mistakes:

@@ -27,7 +27,7 @@ from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
 
 _PROJECTIONS = ("q", "k", "v", "out")
-_UNMIXED = "What the heads found stands side by side: what mixes it?"
+_UNMIXED = "The outputs of the heads stand side by side: what mixes them?"
 
 
 def check_multi_head_count(answer: object) -> Verdict:
@@ -37,13 +37,14 @@ def check_multi_head_count(answer: object) -> Verdict:
     square = "A projection goes from 512 to the inner width, which is not 512."
     mistakes = [
         (3 * d_model * width + width * d_out, "The biases are missing."),
-        (3 * d_model * width + output, "The biases of the three projections: missing."),
+        (3 * d_model * width + output, "The biases of the three projections are "
+         "missing."),
         (3 * projection + width * d_out, "The output projection has a bias, too."),
         (3 * projection, "The output projection is missing."),
         (3 * projection + width * d_model + d_model, "The output is 100 wide."),
         (3 * projection + d_model * d_out + d_out, "The output projection starts where "
          "the heads stand side by side, not at the input's width."),
-        (3 * (d_model * 32 + 32) + output, "That is one head's queries, keys, values."),
+        (3 * (d_model * 32 + 32) + output, "These are the projections of one head."),
         (8 * (3 * (d_model * 32 + 32) + 32 * d_out + d_out), "Each head has an output "
          "bias of its own here: the layer has one for all."),
         (projection + output, "Queries, keys and values have a projection each."),
@@ -54,9 +55,9 @@ def check_multi_head_count(answer: object) -> Verdict:
     return judge_number(
         answer,
         3 * projection + output,
-        "Three weights of 256 × 512, three biases of 256, then 100 × 256 and 100.",
+        "There are three times 256 × 512 + 256, and then 100 × 256 + 100.",
         mistakes,
-        "Not that many: list each weight and each bias with its shape.",
+        "That is not the number: list each weight and each bias with its shape.",
     )
 
 
@@ -66,7 +67,7 @@ def check_multi_head_layer(answer: object) -> Verdict:
         return Verdict(False, "Give the class itself, not a layer that it makes.")
     for d_model, num_heads, so_far in [
         (6, 3, ""),
-        (8, 2, "Right for three heads of width 2. For two of width 4:"),
+        (8, 2, "This is right for three heads of width 2. For two of width 4:"),
     ]:
         with torch.random.fork_rng(devices=[]):
             layer = run(answer, d_model, num_heads)
@@ -80,13 +81,16 @@ def check_multi_head_layer(answer: object) -> Verdict:
             return wrong if wrong is NOT_YET or not so_far else Verdict(
                 False, f"{so_far} {wrong.message}"
             )  # fmt: skip
-    return Verdict(True, "Multi-head attention of your own, equal to the library's.")
+    return Verdict(True, "Your multi-head attention equals the library's.")
 
 
 def check_multi_head(answer: object) -> Verdict:
     """Checks multi-head attention with four given weights, stored as (in, out)."""
     rng = seeded(0)
-    wider = "Right where the heads together are as wide as the input. For wider ones:"
+    wider = (
+        "This is right where the heads together are as wide as the input. For "
+        "wider ones:"
+    )
     for inner, so_far in [(6, ""), (12, wider)]:
         x = torch.randn(2, 5, 6, generator=rng)
         projections = torch.randn(3, 6, inner, generator=rng).unbind()
@@ -103,7 +107,7 @@ def check_multi_head(answer: object) -> Verdict:
         run(answer, *given)
     if printed.getvalue():
         return Verdict(False, "The numbers are right, but your function prints.")
-    return Verdict(True, "Equal to the library, for any inner width, and silent.")
+    return Verdict(True, "Your function equals the library's, and prints nothing.")
 
 
 def check_pruned(answer: object) -> Verdict:
@@ -113,16 +117,17 @@ def check_pruned(answer: object) -> Verdict:
     w_o = torch.randn(12, 6, generator=rng)
     for keep, so_far in [
         ([True, False, True], ""),
-        ([False, True, False], "Right for two heads of three. With one kept:"),
-        ([True, True, True], "Right for some heads of three. With all kept:"),
+        ([False, True, False], "This is right for two heads of three. With one kept:"),
+        ([True, True, True], "This is right for some heads of three. With all kept:"),
     ]:
         chosen = torch.tensor(keep)
         kept = found * chosen[:, None, None]
         right, everything = merge_heads(kept) @ w_o, merge_heads(found) @ w_o
-        average = "This averages: the terms are added, not shared out."
+        average = "This is an average: the terms must be added."
         mistakes = [
             (everything, "No head is left out."),
-            (everything - right, "The heads to keep are left out, the others kept."),
+            (everything - right, "The heads to keep are left out, and the others "
+             "kept."),
             (right / 3, average),
             (right / 2, average),
             (merge_heads(kept), "The heads stand side by side: what mixes them?"),
@@ -133,14 +138,14 @@ def check_pruned(answer: object) -> Verdict:
         ]  # fmt: skip
         if wrong := judge(answer, (found, w_o, keep), right, mistakes, so_far=so_far):
             return wrong
-    return Verdict(True, "The sum of the terms of the heads that are kept.")
+    return Verdict(True, "This is the sum of the terms of the heads that are kept.")
 
 
 def check_head_windows(answer: object) -> Verdict:
     """Checks a causal window of its own width for each head, (1, H, T, T)."""
     for length, windows, so_far in [
         (6, [1, 4, 2], ""),
-        (5, [3, 1], "Right for three heads and six tokens. For two and five:"),
+        (5, [3, 1], "This is right for three heads and six tokens. For two and five:"),
     ]:
         right = _windows(length, windows)
         too_wide = _windows(length, [width + 1 for width in windows])
@@ -151,7 +156,7 @@ def check_head_windows(answer: object) -> Verdict:
             (~right, "True means blocked here: it must mean 'may attend'."),
             (right.mT, "Each head sees what is to come: is the triangle flipped?"),
             (right | right.mT, "What is to come can be seen as well."),
-            (too_wide, "Each head sees one place too many: its own counts."),
+            (too_wide, "Each head sees one place too many: its own counts, too."),
             (too_narrow, "Each head sees one place too few."),
             (right.flip(1), "The windows stand in reverse order."),
             (causal_mask(length).expand_as(right), "Every head sees the whole past."),
@@ -159,7 +164,9 @@ def check_head_windows(answer: object) -> Verdict:
         given = (length, windows)
         if wrong := judge(answer, given, right, mistakes, so_far=so_far):
             return wrong
-    return Verdict(True, "One window per head; the axis of the texts broadcasts.")
+    return Verdict(
+        True, "Each head has its window, and the axis of the texts broadcasts."
+    )
 
 
 def _wrong_parameters(layer: nn.Module, d_model: int) -> Verdict | None:
@@ -176,8 +183,9 @@ def _wrong_parameters(layer: nn.Module, d_model: int) -> Verdict | None:
             return Verdict(False, f"The layer has no parameter {name}: is it an "
                            "attribute of self, and in no plain list?")  # fmt: skip
         if name not in wanted:
-            return Verdict(False, f"Too many parameters: {name}. Four weights and the "
-                           "bias of out_proj are all.")  # fmt: skip
+            return Verdict(False, f"There are too many parameters: {name}. Four "
+             f"weights "
+                           "and the bias of out_proj are all.")  # fmt: skip
         if found[name] != wanted[name]:
             return Verdict(False, f"{name} is {found[name]}; it must be "
                            f"{wanted[name]} here.")  # fmt: skip
@@ -236,7 +244,7 @@ def _wrong_with_masks(layer: nn.Module, bias: Tensor, *given: Any) -> Verdict | 
              "softmax: the weights that are left do not sum to 1."),
         ]  # fmt: skip
         right = _layer(*given, mask=own) + bias
-        so_far = f"Right without a mask. With a mask {shape}:"
+        so_far = f"This is right without a mask. With a mask {shape}:"
         if wrong := judge(layer.forward, (x, mask), right, mistakes, so_far=so_far):
             return wrong
     return None

@@ -26,9 +26,9 @@ def check_place_with_itself(answer: object) -> Verdict:
     return judge_number(
         answer,
         256,
-        "256 hands, and each adds sin² + cos² = 1, at every position.",
+        "There are 256 hands, and each adds sin² + cos² = 1, at every position.",
         mistakes,
-        "Not that: what does one hand add, and how many hands are there?",
+        "That is not the number: what does one hand add, and how many hands are there?",
     )
 
 
@@ -39,16 +39,16 @@ def check_trained_positions(answer: object) -> Verdict:
         (100, "Those are the positions: how wide is the vector of each?"),
         (768, "That is one position: how many does the text have?"),
         (924 * 768, "Those are the ones that get nothing: count the others."),
-        (99 * 768, "One position too few: they are counted from zero."),
-        (101 * 768, "One position too many: the last one is number 99."),
+        (99 * 768, "That is one position too few: they are counted from zero."),
+        (101 * 768, "That is one position too many: the last one is number 99."),
         (100 * 1024, "The table's length is not the width of a vector."),
     ]
     return judge_number(
         answer,
         100 * 768,
-        "100 positions of 768 numbers; the other 924 wait for longer texts.",
+        "The text trains 100 positions of 768 numbers, and the other 924 none.",
         mistakes,
-        "Not that many: which rows were used, and how wide are they?",
+        "That is not the number: which rows were used, and how wide are they?",
     )
 
 
@@ -68,14 +68,16 @@ def check_positions(answer: object) -> Verdict:
         (mixed, 8),
         _rows(mixed, 8),
         ignored,
-        so_far="Right for positions 0 to 4. For positions 40, 3, 7, 3:",
+        so_far="This is right for positions 0 to 4. For positions 40, 3, 7, 3:",
     )
     for width, before in [(7, 8), (1, 7)]:
-        so_far = f"Right for width {before}. For width {width}:"
+        so_far = f"This is right for width {before}. For width {width}:"
         wrong = wrong or judge(
             answer, (mixed, width), _rows(mixed, width), so_far=so_far
         )
-    return wrong or Verdict(True, "Any positions in any order, and any width.")
+    return wrong or Verdict(
+        True, "Your function takes any positions in any order and any width."
+    )
 
 
 def check_position_table(answer: object) -> Verdict:
@@ -86,9 +88,9 @@ def check_position_table(answer: object) -> Verdict:
         answer,
         (3, 4),
         sinusoidal_positions(3, 4),
-        so_far="Right for 6 positions of width 8. For 3 positions of width 4:",
+        so_far="This is right for 6 positions of width 8. For 3 positions of width 4:",
     )
-    return wrong or Verdict(True, "Equal to the library's table, column by column.")
+    return wrong or Verdict(True, "Your table equals the library's, column by column.")
 
 
 def check_order_finder(answer: object) -> Verdict:
@@ -206,9 +208,9 @@ _SUSPECTS: Suspects = [
 _PATTERNS = {
     16 * "1": "You say that everything sees order: is the output reordered too?",
     16 * "0": "You say that nothing sees order: are two results compared?",
-    "1001100000000000": "Every judgement is the wrong way round: True must mean it "
-    "sees.",
-    "1111011111111111": "A row may take its output along: reorder the output as well.",
+    "1001100000000000": "Every judgement is the wrong way round: True must mean "
+    "that it sees order.",
+    "1111011111111111": "Each output moves with its row: reorder the output as well.",
     "0110011111101000": "Reversing alone misses what is the same from both ends.",
     "0110011111110011": "Moving all rows on alone misses what is the same around a "
     "ring.",

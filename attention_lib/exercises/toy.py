@@ -29,8 +29,11 @@ def check_temperature(answer: object) -> Verdict:
     if _is_half(_top_weight(1 / temperature)):
         message = "A temperature divides the scores: yours would multiply them."
         return Verdict(False, message)
-    change = "too sharp. Warmer." if top > 0.5 else "too flat. Colder."
-    return Verdict(False, f"The largest weight is {top:.3f}: {change}")
+    change = "sharp. Take a higher" if top > 0.5 else "flat. Take a lower"
+    message = (
+        f"The largest weight is {top:.3f}: the weights are too {change} temperature."
+    )
+    return Verdict(False, message)
 
 
 def check_head_width(answer: object) -> Verdict:
@@ -38,21 +41,21 @@ def check_head_width(answer: object) -> Verdict:
     width = positive_number(answer)
     if isinstance(width, Verdict):
         return width
-    narrower = "The root goes the wrong way: the width is above 32."
+    narrower = "The root is taken the wrong way round: the width is above 32."
     mistakes = [
-        (32, "32 is the deviation. A head that wide has a deviation of only 5.7."),
+        (32, "That is the standard deviation. A head of this width has one of 5.7."),
         (math.sqrt(32), narrower),
         (6, narrower),  # the same, rounded
-        (16, "Half of 32 is too narrow: the deviation is smaller than the width."),
-        (64, "Twice 32 is too narrow: the deviation does not grow in proportion."),
-        (32**4, "Squared once too often: that is the square of a variance."),
+        (16, "Half of 32 is too narrow: the standard deviation is below the width."),
+        (64, "Twice 32 is too narrow: the standard deviation grows slowly."),
+        (32**4, "This is squared once too often: it is the square of a variance."),
     ]
     return judge_number(
         width,
         32**2,
-        "The deviation is √D, so D = 32² = 1,024.",
+        "The standard deviation is √D, so D = 32² = 1,024.",
         mistakes,
-        f"At width {width:g} the deviation would be {math.sqrt(width):.1f}, not 32.",
+        f"At width {width:g} the standard deviation is {math.sqrt(width):.1f}, not 32.",
     )
 
 
@@ -71,7 +74,7 @@ def check_softmax(answer: object) -> Verdict:
             (large,),
             softmax(large),
             _unstable_ways(large),
-            so_far="Right for small scores.",
+            so_far="This is right for small scores.",
         )
         or Verdict(True, "Rows sum to 1, and scores of 1,000 do not overflow.")
     )
@@ -86,7 +89,7 @@ def check_attention(answer: object) -> Verdict:
     right = softmax(query @ key.T / math.sqrt(6)) @ value
     mistakes = [*_wrong_scales(query, key, value), *_wrong_steps(query, key, value)]
     return judge(answer, (query, key, value), right, mistakes) or Verdict(
-        True, "Three queries, five keys, seven numbers a value: all equal."
+        True, "Your context equals the library's, number by number."
     )
 
 
@@ -95,8 +98,8 @@ def check_batched_attention(answer: object) -> Verdict:
     rng = np.random.default_rng(0)
     for front, so_far in [
         ((), ""),
-        ((2,), "Right for one text. For a batch of two:"),
-        ((2, 4), "Right for a batch. For two axes in front:"),
+        ((2,), "This is right for one text. For a batch of two:"),
+        ((2, 4), "This is right for a batch. For two axes in front:"),
     ]:
         shapes = [(3, 6), (5, 6), (5, 7)]
         given = tuple(rng.normal(size=(*front, *shape)) for shape in shapes)
@@ -125,13 +128,14 @@ def _judge_both(
     context, weights = attention(query, key, value)
     scores = query @ key.swapaxes(-2, -1)
     scaled = scores / math.sqrt(query.shape[-1])
-    mistakes = [(weights, "The weights come first: the context should.")]
+    mistakes = [(weights, "The weights come first, but the context should.")]
     for axis in range(query.ndim - 1):
         by = 1 / math.sqrt(query.shape[axis])
         mistakes += [
             (softmax(scaled, axis=axis) @ value, "The softmax runs over the queries or "
-             "over the batch: which axis are the keys?"),
-            (softmax(scores * by) @ value, "The scale counts another axis than D."),
+             "over the batch: which axis holds the keys?"),
+            (softmax(scores * by) @ value, "The scale takes the length of another "
+             "axis than D."),
         ]  # fmt: skip
     if query.ndim == 2:
         mistakes += _wrong_scales(query, key, value)
@@ -139,9 +143,12 @@ def _judge_both(
     if wrong := judge(part(0), given, context, mistakes, so_far=so_far):
         return wrong
     others = [
-        (scores, "The second thing is the raw scores, not the weights."),
-        (scaled, "The second thing is the scores, not the weights."),
-        (weights.swapaxes(-2, -1), "The weights are transposed: a row is a query."),
+        (scores, "The second result is the raw scores, not the weights."),
+        (scaled, "The second result is the scores, not the weights."),
+        (
+            weights.swapaxes(-2, -1),
+            "The weights are transposed: each row belongs to a query.",
+        ),
     ]
     so_far = f"{so_far} The context is right. The weights:".strip()
     return judge(part(1), given, weights, others, so_far=so_far)
@@ -170,7 +177,10 @@ def _softmax_mistakes(scores: np.ndarray) -> Mistakes:
         (np.exp(scores - scores.max(-1, keepdims=True)), unsummed),
         (_shares(scores), "The exponential is missing."),
         (np.log(softmax(scores)), "These are the logarithms of the weights."),
-        (softmax(-scores), "The largest score gets the smallest weight: a sign."),
+        (
+            softmax(-scores),
+            "The largest score gets the smallest weight: is a sign wrong?",
+        ),
         (_shares(2**scores), "These are shares of powers of 2: take powers of e."),
         (_shares(from_columns), "A row's numbers are shifted by different amounts."),
     ]
@@ -186,7 +196,11 @@ def _unstable_ways(large: np.ndarray) -> Mistakes:
     return [
         (naive, "Scores of 1,000 overflow: what could be subtracted first?"),
         (centred, "Scores of 1,000 still overflow: subtract more than the mean."),
-        (together, "A row of very low scores becomes 0/0: it looks at other rows."),
+        (
+            together,
+            "A row of very low scores becomes 0/0: do its numbers depend on "
+            "other rows?",
+        ),
         (clipped, "Clipping gives scores of -1,000 and -1,001 the same weight."),
     ]
 
@@ -203,15 +217,18 @@ def _wrong_scales(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> Mist
     late = softmax(query @ key.T) / math.sqrt(width) @ value
     return [
         (scaled(1.0), "The scores are not scaled: see √D in the formula."),
-        (scaled(1 / width), "The scores are divided by D: it is its root that counts."),
+        (scaled(1 / width), "The scores are divided by D: divide by its root."),
         (
             scaled(float(width)),
             "The scores are multiplied by D: see √D in the formula.",
         ),
         (scaled(math.sqrt(width)), "The scores are multiplied by √D: divide them."),
-        (scaled(query_len**-0.5), "The scale counts the queries: which axis is D?"),
-        (scaled(key_len**-0.5), "The scale counts the keys: which axis is D?"),
-        (scaled(value_width**-0.5), "The scale takes the values' width, not D."),
+        (
+            scaled(query_len**-0.5),
+            "The scale takes the number of queries: which axis is D?",
+        ),
+        (scaled(key_len**-0.5), "The scale takes the number of keys: which axis is D?"),
+        (scaled(value_width**-0.5), "The scale takes the width of the values, not D."),
         (late, "The weights are scaled, not the scores: rows should sum to 1."),
     ]
 
@@ -220,13 +237,13 @@ def _wrong_steps(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> Mista
     raw = query @ key.T
     scores = raw / math.sqrt(query.shape[-1])
     e, weights = np.exp(scores), softmax(scores)
-    unweighted = "The scores were never made into weights."
+    unweighted = "The scores were never turned into weights."
     both = softmax(raw / query.shape[-1], axis=0) @ value
     return [
         (both, "Two bugs are left."),
         (softmax(scores, axis=0) @ value, "The softmax runs over the queries: the "
          "weights of each query, over all keys, should sum to 1."),
-        (e / e.sum() @ value, "All weights together sum to 1: each row should."),
+        (e / e.sum() @ value, "All weights together sum to 1, but each row should."),
         (e @ value, "The exponentials are not divided by their sum yet."),
         (scores @ value, unweighted),
         (raw @ value, unweighted),

@@ -37,9 +37,9 @@ def check_next_token_loss(answer: object) -> Verdict:
             (logits, token_ids, lengths),
             next_token_loss(logits, token_ids, lengths),
             _padding_mistakes(logits, token_ids, lengths),
-            so_far="Right without padding. For texts of 5, 2 and 4 tokens:",
+            so_far="This is right without padding. For texts of 5, 2 and 4 tokens:",
         )
-        or Verdict(True, "The mean over the real targets, each shifted once.")
+        or Verdict(True, "This is the mean over the real targets, each shifted once.")
     )
 
 
@@ -52,16 +52,19 @@ def check_top_k(answer: object) -> Verdict:
             answer,
             (logits, k),
             _kept(logits, k),
-            so_far=f"Right for the best 3 of 5. For the best {k}:",
+            so_far=f"This is right for the best 3 of 5. For the best {k}:",
         )
     return wrong or _wrong_ties(answer) or Verdict(
-        True, "What is cut has the probability 0, the rest sums to 1."
+        True, "What is cut has the probability 0, and the rest sums to 1."
     )  # fmt: skip
 
 
 def check_schedule(answer: object) -> Verdict:
     """Checks ``share(step, warmup, steps)``: up in a line, down in a cosine."""
-    for warmup, steps, so_far in [(4, 12, ""), (0, 5, "Right so far. For warmup = 0:")]:
+    for warmup, steps, so_far in [
+        (4, 12, ""),
+        (0, 5, "This is right so far. For warmup = 0:"),
+    ]:
         step = np.arange(steps)
         right = np.array(
             [warmup_cosine(n, warmup=warmup, steps=steps) for n in range(steps)]
@@ -76,7 +79,7 @@ def check_schedule(answer: object) -> Verdict:
             message = _wrong_shares(came, [right, later], warmup)
         if message:
             return Verdict(False, f"{so_far} {message}".strip())
-    return Verdict(True, "Up in a line to 1, then down in half a wave of the cosine.")
+    return Verdict(True, "The share rises in a line, then falls along half a wave.")
 
 
 def check_training_loop(answer: object) -> Verdict:
@@ -99,14 +102,15 @@ def check_training_loop(answer: object) -> Verdict:
         message = next(fits, "The losses are right, the weights afterwards are not.")
     if message:
         return Verdict(False, message)
-    return Verdict(True, "One step for each batch, and the weights are right.")
+    return Verdict(True, "There is one step for each batch, and the weights are right.")
 
 
 def check_generate(answer: object) -> Verdict:
     """Checks greedy ``generate(model, token_ids, max_new_tokens, context_len)``."""
     cases = [
         (torch.tensor([[3, 1], [0, 5]]), 3, 9, ""),
-        (torch.tensor([[3, 1, 4], [0, 5, 2]]), 6, 4, "Right within the context. Beyond "
+        (torch.tensor([[3, 1, 4], [0, 5, 2]]), 6, 4, "This is right within the "
+         "context. Beyond "
          "it:"),
     ]  # fmt: skip
     for token_ids, count, context_len, so_far in cases:
@@ -121,7 +125,7 @@ def check_generate(answer: object) -> Verdict:
             return Verdict(False, f"{so_far} {message}".strip())
         if not torch.equal(given, token_ids):
             return Verdict(
-                False, "Your code changes the text that it was given: leave it be."
+                False, "Your code changes the text that it was given: use a copy."
             )
         wrong = judge(
             lambda came=came: came,
@@ -160,11 +164,11 @@ def _shift_mistakes(logits: Tensor, token_ids: Tensor) -> Mistakes:
         (F.cross_entropy(logits.mT, token_ids.roll(-1, 1)), "The last token is asked "
          "for the first one of its text: it has no target."),
         (losses.sum(), "That is the sum: divide it by the number of targets."),
-        (losses.sum() / batch, "That is a loss a text: one a token is wanted."),
+        (losses.sum() / batch, "That is a loss per text: a loss per token is wanted."),
         (losses.sum() / (length - 1), "That is the sum over the texts: divide by the "
          "number of all targets."),
-        (losses.sum() / token_ids.numel(), "Divided by the number of tokens: the first "
-         "ones are no targets."),
+        (losses.sum() / token_ids.numel(), "This divides by the number of tokens: the "
+         "first ones are no targets."),
         (losses, "These are the losses of all tokens: their mean is asked for."),
         (-losses.mean(), "The sign is wrong: a logarithm of a probability is below 0."),
         (losses.mean() / math.log(2), "These are bits: nats are asked for, so take "
@@ -177,12 +181,12 @@ def _shift_mistakes(logits: Tensor, token_ids: Tensor) -> Mistakes:
         (-scores.mean(), "The scores are no probabilities yet."),
         (scores.mean(), "The scores are no probabilities yet."),
         (-over[1].gather(-1, targets[..., None]).mean(), "The softmax runs over the "
-         "places: it must run over the vocabulary."),
+         "positions: it must run over the vocabulary."),
         (-over[0].gather(-1, targets[..., None]).mean(), "The softmax runs over the "
          "texts: it must run over the vocabulary."),
         (losses[targets != 0].mean(), "The id 0 is skipped, but it is a real token, "
          "too: ask the lengths, not the ids."),
-        (F.cross_entropy(mixed, targets.flatten()), "The reshape mixes places and "
+        (F.cross_entropy(mixed, targets.flatten()), "The reshape mixes positions and "
          "vocabulary: see which axis comes last."),
     ]  # fmt: skip
 
@@ -197,7 +201,8 @@ def _padding_mistakes(logits: Tensor, token_ids: Tensor, lengths: Tensor) -> Mis
     means = (losses * real).sum(1) / real.sum(1)
     return [
         (losses.mean(), "padding is counted: use the lengths."),
-        (losses[one_more].mean(), "one padding token a text is counted: the mask must "
+        (losses[one_more].mean(), "one padding token per text is counted: the mask "
+         "must "
          "be shifted with the targets."),
         (losses[one_less].mean(), "the last real target of each text is lost."),
         (losses[~real].mean(), "only padding is counted: the mask is the wrong way "
@@ -208,11 +213,11 @@ def _padding_mistakes(logits: Tensor, token_ids: Tensor, lengths: Tensor) -> Mis
          "same."),
         ((losses * real).mean(), "padding adds nothing, but is counted in the number "
          "that you divide by."),
-        ((losses * real).sum() / lengths.sum(), "divided by the number of tokens: the "
-         "first ones are no targets."),
+        ((losses * real).sum() / lengths.sum(), "this divides by the number of tokens: "
+         "the first ones are no targets."),
         (losses[real].sum(), "that is the sum: divide it by the number of targets."),
-        ((losses * real).sum() / len(lengths), "that is a loss a text: one a target is "
-         "wanted."),
+        ((losses * real).sum() / len(lengths), "that is a loss per text: a loss per "
+         "target is wanted."),
         (_with_zeroed_scores(logits, token_ids, real) / count, "scores of padding are "
          "set to 0, and still counted: leave them out."),
     ]  # fmt: skip
@@ -248,7 +253,7 @@ def _top_k_mistakes(logits: Tensor) -> Mistakes:
         (_kept(logits, 2), "One token too few is kept."),
         (_kept(logits, 4), "One token too many is kept."),
         (logits.softmax(-1), "Nothing is cut."),
-        (best.softmax(-1), "Here stand only the k that are kept: each token must stay "
+        (best.softmax(-1), "Only the k that are kept are here: each token must stay "
          "in its own column."),
         (logits.topk(3).indices, "These are the best tokens: their probabilities are "
          "asked for."),
@@ -268,7 +273,9 @@ def _wrong_ties(answer: object) -> Verdict | None:
         scores[:, lost] = -math.inf
         rights.append(scores.masked_fill(logits == 0, -math.inf).softmax(-1))
     dropped = "both are dropped, and one token is left."
-    so_far = "Right so far. For the best 2 of 4, where two share the second place:"
+    so_far = (
+        "This is right so far. For the best 2 of 4, where two share the second place:"
+    )
     verdicts = [
         judge(answer, (logits, 2), right, [(_kept(logits, 1), dropped)], so_far=so_far)
         for right in rights

@@ -66,7 +66,8 @@ def judge(
     wrong = came if isinstance(came, Verdict) else _compare(came, right, mistakes)
     if wrong is None and not all(map(_unchanged, given, inputs)):
         wrong = Verdict(
-            False, "The result is right, but your code changes its input: leave it be."
+            False,
+            "The result is right, but your code changes its input: work on a copy.",
         )
     if wrong is None or not so_far:
         return wrong
