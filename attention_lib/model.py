@@ -167,7 +167,7 @@ class TinyLM(nn.Module):
         none: list[LayerCache | None] = [None] * config.num_layers
         caches = none if cache is None else cache.layers
         for block, own in zip(self.blocks, caches, strict=True):
-            x = block(states[-1], mask, causal=True, angles=angles, cache=own)
+            x = block(states[-1], mask=mask, causal=True, angles=angles, cache=own)
             states.append(x)
         return states
 
