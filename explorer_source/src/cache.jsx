@@ -13,7 +13,7 @@ export function Cache({ words, layers, steps }) {
   const last = at === steps.length - 1;
   const made = kept ? fresh : length; // how many tokens this step reads
   const state = (place) => (place >= length ? "empty" : place >= length - made ? "made" : "kept");
-  const rows = Array.from({ length: layers }, (_, layer) => ["keys", "values"].map((part) => `layer ${layer + 1}, ${part}`)).flat();
+  const rows = Array.from({ length: layers }, (_, layer) => ["keys", "values"].map((part) => `${part} ${layer + 1}`)).flat();
   const sign = { empty: "", made: "+", kept: "✓" };
   const spoken = { empty: "nothing yet", made: "made in this step", kept: "found in the cache" };
 
@@ -65,7 +65,7 @@ export function Cache({ words, layers, steps }) {
           ? `The cache holds ${number(bytes)} bytes and saves ${number(anew - cached)} FLOPs.`
           : `Nothing is kept; a cache would save ${number(anew - cached)} FLOPs.`}
       </p>
-      <p class="view-soft">+ is made in this step, ✓ is found in the cache. The word in bold is the one that the step writes; it is read in the next step.</p>
+      <p class="view-soft">A row for the keys of each layer, and one for its values: + is made in this step, ✓ is found in the cache. The word in bold is the one that the step writes; it is read in the next step.</p>
     </>
   );
 }
