@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import layers, steps
+from benchmarks import decode, layers, steps
 
 ROUNDS = int(os.environ.get("BENCHMARK_ROUNDS", "3"))
 STEP_ROUNDS = 8 * ROUNDS  # a step is short, and its bound is close
@@ -43,6 +43,13 @@ def step_cases() -> Iterator[Any]:
                 yield number, name, length
 
 
+def decode_cases() -> Iterator[Any]:
+    for count in decode.NEW_TOKENS:
+        for number in range(ROUNDS):
+            for name in decode.MODELS:
+                yield number, name, count
+
+
 def note_settings(benchmark: Any) -> None:
     benchmark.extra_info["threads"] = torch.get_num_threads()
     benchmark.extra_info["timer"] = TIMER.__name__
@@ -57,6 +64,11 @@ def all_layers() -> dict[str, Any]:
 @cache
 def step_call(name: str, length: int) -> Any:
     return steps.make_call(name, length)
+
+
+@cache
+def decode_call(name: str, count: int) -> Any:
+    return decode.make_call(name, count)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +87,9 @@ def test_layer(
 def test_step(benchmark: Any, number: int, name: str, length: int) -> None:
     note_settings(benchmark)
     benchmark.pedantic(step_call(name, length), rounds=TIMES, warmup_rounds=1)
+
+
+@pytest.mark.parametrize(("number", "name", "new_tokens"), list(decode_cases()))
+def test_decode(benchmark: Any, number: int, name: str, new_tokens: int) -> None:
+    note_settings(benchmark)
+    benchmark.pedantic(decode_call(name, new_tokens), rounds=TIMES, warmup_rounds=1)

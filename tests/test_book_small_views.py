@@ -8,7 +8,12 @@ import torch
 from playwright.sync_api import Locator
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer import explore_mask, explore_split, explore_vectors
+from attention_lib.explorer import (
+    explore_cache,
+    explore_mask,
+    explore_split,
+    explore_vectors,
+)
 from attention_lib.explorer.mask import ANSWERS, empty_row
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
@@ -31,6 +36,15 @@ MASKS = {
 VECTORS = explore_vectors(X, WORDS, query=1, axes=("thing", "state"))
 MASK = explore_mask(SCORES, WORDS, KEYS, masks=MASKS)
 SPLIT = explore_split(NUMBERED, 2)
+CACHE = explore_cache(
+    ["the", "cat", "sat", "down"],
+    prompt=2,
+    num_layers=1,
+    num_heads=2,
+    head_dim=4,
+    vocab_size=7,
+    bytes_per_number=2,
+)
 
 
 # The texts of a table's cells, row by row.
@@ -395,3 +409,35 @@ def test_phone_has_room_for_all_and_what_is_touched_is_large(browser):
             ".map(({ width, height }) => Math.min(width, height))"
         )
         assert min(sizes) >= 24
+
+
+# explore_cache
+
+
+@pytest.mark.parametrize("by", ["mouse", "finger", "keyboard"])
+def test_cache_fills_step_by_step(browser, by):
+    with opened(browser, CACHE, **(PHONE if by == "finger" else {})) as page:
+        view = live(page)
+
+        def press(button):
+            if by == "keyboard":
+                button.press("Space")
+            else:
+                button.tap() if by == "finger" else button.click()
+
+        def shows(keys, words):
+            rows = view.locator("tbody tr").all()
+            found = ["".join(row.locator("td").all_inner_texts()) for row in rows]
+            assert found == [keys, keys]
+            assert words in view.locator(".cache-said").inner_text()
+
+        onward = view.get_by_role("button", name="Next")
+        shows("++", "reads 2 tokens and writes “sat”: 3,424 FLOPs")
+        press(onward)
+        shows("✓✓+", "reads 1 token and writes “down”: 1,744 FLOPs")
+        shows("✓✓+", "holds 96 bytes and saves 3,488 FLOPs")
+        onward.click(force=True)  # there is no third
+        press(view.get_by_label("reading all anew"))
+        shows("+++", "reads 3 tokens and writes “down”: 5,232 FLOPs")
+        press(view.get_by_role("button", name="Back"))
+        shows("++", "reads 2 tokens")

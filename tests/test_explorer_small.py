@@ -10,11 +10,18 @@ import torch
 import torch.nn.functional as F
 from bs4 import BeautifulSoup
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from attention_lib.attention import attention_weights, scaled_dot_product_attention
-from attention_lib.explorer import explore_mask, explore_split, explore_vectors
+from attention_lib.explorer import (
+    explore_cache,
+    explore_mask,
+    explore_split,
+    explore_vectors,
+)
 from attention_lib.explorer.mask import ANSWERS, NOTE, empty_row
 from attention_lib.masks import causal_mask
+from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import split_heads
 from attention_lib.reproducibility import seeded
 from attention_lib.toy import attention
@@ -241,3 +248,37 @@ def test_explore_split_takes_arrays_and_leaves_them():
 def test_explore_split_refuses(x, num_heads, error, words, refused):
     with refused(error, words):
         explore_split(x, num_heads)
+
+
+# explore_cache
+
+CACHE = {"prompt": 2, "num_layers": 2, "num_heads": 3, "head_dim": 4}
+CACHE |= {"vocab_size": 11, "bytes_per_number": 4}
+
+
+def test_explore_cache_sends_what_a_model_computes_and_keeps():
+    view = explore_cache(["the", *KEYS], **CACHE)
+    model = TinyLM(ModelConfig(11, 9, 12, 3, 2)).requires_grad_(False)
+    ids = torch.ones(1, 5, dtype=torch.int64)
+    cache, rows = model.new_cache(1, 9), tables_of(view)[0][1:]
+    for step, row in zip(sent(view)["steps"], rows, strict=True):
+        length, new = step["length"], step["length"] - cache.length
+        for given, kept in [(ids[:, :new], cache), (ids[:, :length], None)]:
+            with FlopCounterMode(display=False) as counter:
+                model(given, cache=kept)
+            assert counter.get_total_flops() == step["cached" if kept else "anew"]
+        assert step["bytes"] == model.new_cache(1, length).nbytes
+        shown = [int(cell.replace(",", "")) for cell in row[1:]]
+        assert shown == [step[key] for key in ("new", "bytes", "cached", "anew")]
+        assert step["new"] == new
+    assert [row[0] for row in rows] == ["“cat”", "“slept”", "“pad”"]
+
+
+def test_explore_cache_refuses(refused):
+    with refused(ValueError, "prompt must leave a word to write; got 4 of 4 words"):
+        explore_cache(KEYS, **CACHE | {"prompt": 4})
+    with refused(TypeError, "words must be a list of texts"):
+        explore_cache("the cat", **CACHE)
+    for name in CACHE:
+        with refused(ValueError, f"{name} must be at least 1; got 0"):
+            explore_cache(KEYS, **CACHE | {name: 0})

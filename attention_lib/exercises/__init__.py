@@ -18,10 +18,16 @@ from attention_lib.exercises.block import (
     check_write_sizes,
 )
 from attention_lib.exercises.grouped_query import (
-    check_cache_bytes,
     check_grouped_query,
+    check_shared_bytes,
     check_sink_weights,
     check_to_groups,
+)
+from attention_lib.exercises.kv_cache import (
+    check_cache,
+    check_cache_bytes,
+    check_step_mask,
+    check_write,
 )
 from attention_lib.exercises.leaks import check_leak_finder
 from attention_lib.exercises.masks import (
@@ -77,6 +83,7 @@ __all__ = [
     "check_attention",
     "check_batched_attention",
     "check_block_parameters",
+    "check_cache",
     "check_cache_bytes",
     "check_causal_mask",
     "check_entropy",
@@ -108,9 +115,11 @@ __all__ = [
     "check_rotary",
     "check_schedule",
     "check_self_attention",
+    "check_shared_bytes",
     "check_sink_weights",
     "check_slow_pairs",
     "check_softmax",
+    "check_step_mask",
     "check_temperature",
     "check_tiny_block",
     "check_to_groups",
@@ -119,5 +128,6 @@ __all__ = [
     "check_training_loop",
     "check_visible_pairs",
     "check_windows",
+    "check_write",
     "check_write_sizes",
 ]

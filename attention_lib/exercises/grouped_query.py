@@ -21,7 +21,7 @@ from attention_lib.reproducibility import seeded
 _NAMES = ("q", "k", "v", "out")
 
 
-def check_cache_bytes(answer: object) -> Verdict:
+def check_shared_bytes(answer: object) -> Verdict:
     """Checks the bytes of a cache: 24 layers, half of them with a window of 128."""
     layers, heads, shared, head_dim, tokens, window, size = 24, 16, 4, 64, 1024, 128, 2
     row = 2 * shared * head_dim * size  # of one token in one layer

@@ -282,7 +282,7 @@ def of_library(d_model, num_heads, num_kv_heads):
 
 
 RIGHT = {
-    "cache_bytes": [
+    "shared_bytes": [
         12 * 1152 * ROW, 12 * (1024 + 128) * 1024, 14_155_776, 14_155_776.0,
         torch.tensor(14_155_776), 13.5 * 2**20, 12 * TOKENS * ROW + 12 * 128 * ROW,
         2 * 2 * 4 * 64 * 12 * 1152, sum([1024, 128] * 12) * 1024, 24 * 576 * 1024,
@@ -312,7 +312,7 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "cache_bytes": [
+    "shared_bytes": [
         (24 * TOKENS * ROW, "keep 128 tokens only"),
         (24 * 128 * ROW, "every other layer"),
         (6 * 1152 * ROW, "takes 2 bytes"),
