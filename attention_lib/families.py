@@ -12,35 +12,17 @@ from torch import Tensor
 from attention_lib.decoder import DecoderConfig, LayerConfig
 
 # What says nothing about the numbers that a model computes in evaluation.
-HARMLESS = frozenset(
-    [
-        "architectures",
-        "dtype",
-        "torch_dtype",
-        "transformers_version",
-        "model_type",
-        "_name_or_path",
-        "bos_token_id",
-        "eos_token_id",
-        "pad_token_id",
-        "initializer_range",
-        "use_cache",
-        "cache_implementation",
-        "attention_dropout",
-        "attn_pdrop",
-        "embd_pdrop",
-        "resid_pdrop",
-        "summary_activation",
-        "summary_first_dropout",
-        "summary_proj_to_labels",
-        "summary_type",
-        "summary_use_proj",
-        "task_specific_params",
-        "n_ctx",
-        "output_router_logits",
-        "router_aux_loss_coef",
-    ]
-)
+# fmt: off
+HARMLESS = {
+    "_name_or_path", "architectures", "attention_dropout", "attn_pdrop",
+    "bos_token_id", "cache_implementation", "dtype", "embd_pdrop", "eos_token_id",
+    "initializer_range", "model_type", "n_ctx", "output_router_logits",
+    "pad_token_id", "resid_pdrop", "router_aux_loss_coef", "summary_activation",
+    "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+    "summary_use_proj", "task_specific_params", "torch_dtype", "transformers_version",
+    "use_cache",
+}
+# fmt: on
 ACTIVATIONS = {
     "silu": "silu",
     "gelu": "gelu",
@@ -88,7 +70,8 @@ class Fields:
         for name, value in self.left.items():
             raise ValueError(
                 f"config.json says {name} = {value!r}, which load_pretrained does not "
-                f"know for {self.family}: it may change the result, so it is not ignored"
+                f"know for {self.family}: it may change the result, so it cannot be "
+                "ignored"
             )
 
 

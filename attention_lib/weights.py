@@ -1,6 +1,7 @@
 """Published checkpoints: a folder as Hugging Face writes it, run in our own layers."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,31 +76,23 @@ class Checkpoint:
     def _open(self, file: str) -> None:
         path = self.folder / file
         if not path.exists():
-            pickled = sorted(self.folder.glob("*.bin")) + sorted(
-                self.folder.glob("*.pt")
-            )
-            hint = (
-                f"; {pickled[0].name} is a pickle, which can run any code: it is not read"
-                if pickled
-                else ""
-            )
-            raise ValueError(f"{self.folder} has no {file}{hint}")
+            pickles = [*self.folder.glob("*.bin"), *self.folder.glob("*.pt")]
+            hint = ": a pickle can run any code, so it is not read" if pickles else ""
+            raise ValueError(f"{self.folder.name} has no {file}{hint}")
         try:
             opened = safe_open(path, "pt")
             for name in opened.keys():  # noqa: SIM118 (it is no dict)
                 part = opened.get_slice(name)
-                if part.get_dtype() not in TYPES:
+                shape, kind = tuple(part.get_shape()), part.get_dtype()
+                if kind not in TYPES:
                     raise ValueError(
-                        f"{file}: {name} is stored as {part.get_dtype()}; wanted one "
-                        f"of {', '.join(TYPES)}"
+                        f"{file} stores {name} as {kind}; wanted {', '.join(TYPES)}"
                     )
                 if name in self._files:
                     raise ValueError(f"{name} stands in two files")
                 self._files[name] = file, opened
-                self.shapes[name] = tuple(part.get_shape())
-                self.nbytes += (
-                    torch.Size(part.get_shape()).numel() * TYPES[part.get_dtype()]
-                )
+                self.shapes[name] = shape
+                self.nbytes += math.prod(shape) * TYPES[kind]
         except (SafetensorError, OSError) as error:
             raise ValueError(
                 f"{file} is not a whole safetensors file: {error}"
