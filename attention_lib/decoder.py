@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.grouped_query import GroupedQueryAttention, RMSNorm
 from attention_lib.kv_cache import KVCache, LayerCache
-from attention_lib.llama import RMSNorm, SwiGLU
+from attention_lib.llama import SwiGLU
 from attention_lib.rope import rope_angles, rope_attention_factor
 from attention_lib.validation import (
     check_choice,
@@ -324,11 +324,11 @@ class Experts(nn.Module):
         super().__init__()
         experts, width, hidden = config.num_experts, config.d_model, config.hidden_dim
         self.router = nn.Linear(width, experts)
-        self.gate_up_proj = nn.Parameter(torch.empty(experts, width, 2 * hidden))
-        self.gate_up_bias = nn.Parameter(torch.zeros(experts, 2 * hidden))
-        self.down_proj = nn.Parameter(torch.empty(experts, hidden, width))
-        self.down_bias = nn.Parameter(torch.zeros(experts, width))
-        for weight in (self.gate_up_proj, self.down_proj):
+        self.experts_gate_up = nn.Parameter(torch.empty(experts, width, 2 * hidden))
+        self.experts_gate_up_bias = nn.Parameter(torch.zeros(experts, 2 * hidden))
+        self.experts_down = nn.Parameter(torch.empty(experts, hidden, width))
+        self.experts_down_bias = nn.Parameter(torch.zeros(experts, width))
+        for weight in (self.experts_gate_up, self.experts_down):
             nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
         self.chosen = config.experts_per_token
         self.limit, self.alpha = config.expert_limit, config.expert_alpha
@@ -338,7 +338,7 @@ class Experts(nn.Module):
         scores, names = self.router(x).topk(self.chosen, dim=-1)  # (B, T, chosen)
         shares = scores.softmax(dim=-1)
         mixed = torch.zeros_like(x)
-        for expert in range(len(self.down_proj)):
+        for expert in range(len(self.experts_down)):
             hit = names == expert  # (B, T, chosen)
             tokens = hit.any(dim=-1)  # (B, T)
             share = (shares * hit).sum(dim=-1)[tokens]  # (tokens,)
@@ -346,11 +346,11 @@ class Experts(nn.Module):
         return mixed
 
     def _through(self, x: Tensor, expert: int) -> Tensor:
-        hidden = x @ self.gate_up_proj[expert] + self.gate_up_bias[expert]
+        hidden = x @ self.experts_gate_up[expert] + self.experts_gate_up_bias[expert]
         gate = hidden[..., 0::2].clamp(max=self.limit)
         up = hidden[..., 1::2].clamp(-self.limit, self.limit)
         out = (up + 1) * gate * torch.sigmoid(self.alpha * gate)
-        return out @ self.down_proj[expert] + self.down_bias[expert]
+        return out @ self.experts_down[expert] + self.experts_down_bias[expert]
 
 
 def _make_norm(config: DecoderConfig) -> nn.Module:

@@ -332,9 +332,8 @@ _NAMES = {
     "last_norm": "model.norm",
     "head.weight": "lm_head.weight",
     "blocks": "model.layers",
-    "mlp.gate_up_proj": "mlp.experts.gate_up_proj",
-    "mlp.gate_up_bias": "mlp.experts.gate_up_proj_bias",
-    "mlp.down_bias": "mlp.experts.down_proj_bias",
+    "mlp.experts_gate_up": "mlp.experts.gate_up_proj",
+    "mlp.experts_down": "mlp.experts.down_proj",
     "attention.out_proj": "self_attn.o_proj",
     "attention.": "self_attn.",
 }

@@ -88,7 +88,12 @@ def test_family_equals_transformers(name, tmp_path):
     with torch.no_grad():
         assert_close(ours(ids()), theirs(ids()).logits, rtol=0, atol=1e-4)
     wanted = theirs.generate(
-        ids(), max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0
+        ids(),
+        attention_mask=torch.ones_like(ids()),  # else it hides what equals the padding
+        max_new_tokens=12,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
     )
     for use_cache in (True, False):
         found = generate(ours, ids(), max_new_tokens=12, use_cache=use_cache)
