@@ -43,7 +43,12 @@ from attention_lib.multi_head import (
 )
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.reproducibility import choose_device, make_repeatable, seeded
-from attention_lib.rope import apply_rope, rope_angles
+from attention_lib.rope import (
+    apply_rope,
+    convert_layout,
+    rope_angles,
+    rope_attention_factor,
+)
 from attention_lib.sampling import continue_text, pick_token
 from attention_lib.training import (
     TrainConfig,
@@ -77,6 +82,7 @@ __all__ = [
     "choose_device",
     "combine_masks",
     "continue_text",
+    "convert_layout",
     "copy_weights",
     "evaluate",
     "layer_norm",
@@ -91,6 +97,7 @@ __all__ = [
     "pick_token",
     "read_text",
     "rope_angles",
+    "rope_attention_factor",
     "save_checkpoint",
     "scaled_dot_product_attention",
     "seeded",

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import attention_lib
+from attention_lib.rope import SCALINGS
 
 # What the library's modules define, exported at the top or not.
 SOURCES = [
@@ -78,6 +79,12 @@ def model(**options):
     return al.TinyLM(al.ModelConfig(vocab_size=WORDS, dropout=0.1, **sizes, **options))
 
 
+def scaling(kind):
+    named = SCALINGS[kind][0]
+    numbers = {key: number for number, key in enumerate(named, start=1)}
+    return {"rope_type": kind, **numbers}
+
+
 def multi_head(kind):
     return lambda: al.make_mha(kind, WIDTH, HEADS, qkv_bias=True, dropout=0.1)
 
@@ -133,7 +140,11 @@ FUNCTIONS = {
     "split_mask": [
         lambda: al.split_mask(allowed(BATCH, HEADS, LENGTH, LENGTH), tokens(), HEADS)
     ],
-    "rope_angles": [lambda: al.rope_angles(whole(LENGTH), WIDTH)],
+    "rope_angles": [
+        lambda kind=kind: al.rope_angles(whole(LENGTH), WIDTH, scaling=scaling(kind))
+        for kind in SCALINGS
+    ],
+    "convert_layout": [lambda: al.convert_layout(floats(12, 5), HEADS, layout="half")],
     "apply_rope": [
         lambda layout=layout: al.apply_rope(
             tokens(), al.rope_angles(whole(LENGTH), WIDTH), layout=layout

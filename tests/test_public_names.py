@@ -69,7 +69,7 @@ def imported_modules(module):
 # What people build with: the names at the top, by module.
 TOP = {
     "attention": "SelfAttention attention_weights scaled_dot_product_attention",
-    "rope": "apply_rope rope_angles",
+    "rope": "apply_rope convert_layout rope_angles rope_attention_factor",
     "kv_cache": "KVCache",
     "masks": "causal_mask combine_masks padding_mask sliding_window_mask",
     "multi_head": "MultiHeadAttention MultiHeadAttentionWrapper copy_weights "

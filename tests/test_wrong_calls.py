@@ -22,6 +22,7 @@ from attention_lib import (
     multi_head,
     positions,
     reproducibility,
+    rope,
     sampling,
     stories,
     toy,
@@ -168,6 +169,12 @@ NO_ARRAY = [None, "x", [[None]], KEY.numpy() > 0, np.zeros(6), np.zeros((0, 6)),
 ARRAYS = {"query": np.zeros((2, 6)), "key": np.zeros((3, 6)), "value": np.ones((3, 4))}
 NO_CHOICE = [None, "x", 1, ["pre"]]
 
+YARN = {"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 8}
+NO_SCALING = ["x", 2.0, {}, {"factor": 2}, *({**YARN, **wrong} for wrong in [
+    {"rope_type": "ntk"}, {"rope_type": None}, {"factr": 2}, {"factor": None},
+    {"factor": 0.5}, {"factor": "2"}, {"truncate": 0}, {"beta_slow": 40},
+    {"original_max_position_embeddings": 8.0}, {"attention_factor": -1}])]
+
 
 def combined(mask, other):
     return masks.combine_masks(mask, other)
@@ -222,6 +229,16 @@ CALLS += [
      {"context_len": NO_SIZE, "d_model": NO_SIZE}),
     (positions.LearnedPositions(3, 4), {"length": 3},
      {"length": [*NO_SIZE, 4], "offset": [*NO_INT, -1, 1]}),
+    (rope.rope_angles, {"positions": LENGTHS, "head_dim": 4},
+     {"positions": [None, "x", [1], LENGTHS.numpy(), LENGTHS > 0, LENGTHS * 1j],
+      "head_dim": [*NO_SIZE, 3], "base": NO_RATE, "scaling": NO_SCALING}),
+    (rope.rope_attention_factor, {"scaling": YARN}, {"scaling": NO_SCALING}),
+    (rope.apply_rope, {"x": X, "angles": X[0, :, :3]},
+     {"x": [None, "x", X.numpy(), X.long(), X[0, 0]], "layout": NO_CHOICE,
+      "angles": [None, "x", X.numpy(), X.long(), X[0], X[:, 0, :3], X.to("meta")]}),
+    (rope.convert_layout, {"weight": X[0], "num_heads": 2, "layout": "half"},
+     {"weight": [None, "x", X.numpy(), X.long(), X[0, :3], X[:0], X[0, 0, 0]],
+      "num_heads": [*NO_SIZE, 3], "layout": NO_CHOICE}),
     (ModelConfig, SIZES,
      dict.fromkeys(SIZES, NO_SIZE) | NO_SIZES | {"tie_weights": NO_FLAG} |
      dict.fromkeys(["norm", "mha", "positions"], NO_CHOICE)),

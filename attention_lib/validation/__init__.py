@@ -21,6 +21,7 @@ from attention_lib.validation.layers import (
 from attention_lib.validation.picking import (
     check_generator, check_next_scores, check_sampling,
 )
+from attention_lib.validation.rotation import check_rows, check_scaling
 from attention_lib.validation.sizes import (
     check_above_zero, check_choice, check_config, check_dropout, check_flags,
     check_heads, check_instance, check_max_grad_norm, check_not_negative, check_offset,
@@ -38,8 +39,8 @@ __all__ = [
     "check_instance", "check_layout", "check_lengths", "check_logits", "check_mask",
     "check_masks", "check_max_grad_norm", "check_next_scores", "check_not_negative",
     "check_offset", "check_path", "check_positive", "check_prompt", "check_room",
-    "check_rotation", "check_run", "check_sampling", "check_scores", "check_source",
-    "check_text", "check_texts", "check_token_ids", "check_token_texts",
-    "check_token_values", "check_tokens", "check_value", "check_warmup",
-    "check_window_sizes",
+    "check_rotation", "check_rows", "check_run", "check_sampling", "check_scaling",
+    "check_scores", "check_source", "check_text", "check_texts", "check_token_ids",
+    "check_token_texts", "check_token_values", "check_tokens", "check_value",
+    "check_warmup", "check_window_sizes",
 ]

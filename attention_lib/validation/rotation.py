@@ -1,0 +1,85 @@
+"""Rotary positions: what stretches them, and rows that stand in pairs."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from attention_lib.validation._words import check_floats, check_int, check_number
+from attention_lib.validation.sizes import check_choice, check_flags, check_positive
+
+# Least values; what is not here must be above 0.
+_LEAST = {"factor": 1, "mscale": 0, "mscale_all_dim": 0}
+# The first may not be larger than the second.
+_ORDERED = ("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")
+
+
+def check_scaling(
+    scaling: Any,
+    known: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]],
+    *,
+    head_dim: int | None = None,
+    base: float | None = None,
+) -> None:
+    """Checks what stretches rotary positions: every key is known, every number fits.
+
+    Args:
+        scaling: what came, as Hugging Face's ``rope_parameters``.
+        known: for each ``rope_type``, what it needs and what it takes besides.
+        head_dim: the width that is turned, where it is known.
+        base: of the speeds, where it is known; ``rope_theta`` must agree with it.
+    """
+    if not isinstance(scaling, Mapping):
+        raise TypeError(f"scaling must be a mapping; got {type(scaling).__name__}")
+    kind: Any = scaling.get("rope_type")
+    check_choice("rope_type, in scaling,", kind, known)
+    needed, optional = known[kind]
+    every = "rope_type", "rope_theta", *needed, *optional
+    for key in scaling:
+        check_choice(f"each key of scaling for {kind!r}", key, every)
+    given = {key: n for key, n in scaling.items() if n is not None}
+    if missing := [key for key in needed if key not in given]:
+        raise ValueError(f"scaling for {kind!r} needs {', '.join(missing)}")
+    for key, number in given.items():
+        _check_entry(f"{key}, in scaling,", key, number)
+    given.setdefault("beta_fast", 32)
+    given.setdefault("beta_slow", 1)
+    for low, high in _ORDERED:
+        if low in given and not given[low] < given[high]:
+            raise ValueError(
+                f"{low}, in scaling, must be below {high}; got {given[low]} and "
+                f"{given[high]}"
+            )
+    if base is not None and given.get("rope_theta", base) != base:
+        raise ValueError(
+            f"scaling says rope_theta {given['rope_theta']}, base is {base}: pass "
+            "base=scaling['rope_theta']"
+        )
+    if kind == "yarn" and base is not None and base <= 1:
+        raise ValueError(f"base must be above 1 with 'yarn'; got {base}")
+    if kind == "dynamic" and head_dim == 2:
+        raise ValueError("head_dim must be at least 4 with 'dynamic'; got 2")
+
+
+def check_rows(weight: Any, num_heads: int) -> None:
+    """Checks that a weight's rows are heads of whole pairs."""
+    check_floats("weight", weight)
+    check_positive(num_heads=num_heads)
+    if weight.ndim == 0 or weight.shape[0] % (2 * num_heads) or 0 in weight.shape:
+        raise ValueError(
+            f"weight must have num_heads · head_dim rows, head_dim even; got "
+            f"{tuple(weight.shape)} for {num_heads} heads"
+        )
+
+
+def _check_entry(name: str, key: str, number: Any) -> None:
+    if key == "truncate":
+        check_flags(**{name: number})
+    elif key == "original_max_position_embeddings":
+        check_int(name, number)
+        check_number(name, number, "at least 1", lambda n: n >= 1)
+    elif key in _LEAST:
+        least = _LEAST[key]
+        wanted = f"at least {least} and finite"
+        check_number(name, number, wanted, lambda n: least <= n < math.inf)
+    elif key != "rope_type":
+        check_number(name, number, "above 0 and finite", lambda n: 0 < n < math.inf)
