@@ -26,7 +26,9 @@ from attention_lib.data import (
     pad_texts,
     read_text,
 )
+from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
 from attention_lib.kv_cache import KVCache
+from attention_lib.llama import LlamaConfig, RMSNorm, SwiGLU, TinyLlama
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
@@ -65,15 +67,20 @@ __all__ = [
     "ByteTokenizer",
     "CharTokenizer",
     "FeedForward",
+    "GroupedQueryAttention",
     "KVCache",
     "LearnedPositions",
+    "LlamaConfig",
     "ModelConfig",
     "MultiHeadAttention",
     "MultiHeadAttentionWrapper",
+    "RMSNorm",
     "SelfAttention",
     "SlidingWindowDataset",
+    "SwiGLU",
     "TinyBlock",
     "TinyLM",
+    "TinyLlama",
     "TrainConfig",
     "Training",
     "apply_rope",
@@ -96,6 +103,7 @@ __all__ = [
     "padding_mask",
     "pick_token",
     "read_text",
+    "repeat_kv",
     "rope_angles",
     "rope_attention_factor",
     "save_checkpoint",

@@ -9,6 +9,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from attention_lib.attention import SelfAttention
 from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import FeedForward, TinyBlock
+from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.llama import LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.masks import padding_mask
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
@@ -25,13 +27,21 @@ LAYERS = {
     "FeedForward": lambda: FeedForward(D_MODEL),
     **{kind: lambda kind=kind: make_mha(kind, D_MODEL, HEADS) for kind in KINDS},
     "TinyBlock": lambda: TinyBlock(D_MODEL, HEADS, norm="post"),
+    "grouped": lambda: GroupedQueryAttention(D_MODEL, HEADS, 1),
+    "grouped, all options": lambda: GroupedQueryAttention(
+        D_MODEL, HEADS, 1, window=3, softcap=5.0, sinks=True, qk_norm="rms"
+    ),
+    "SwiGLU": lambda: SwiGLU(D_MODEL, 7),
+    "TinyLM, Llama": lambda: TinyLlama(
+        LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 1, 1, 20)
+    ),
     "TinyLM, split": lambda: TinyLM(ModelConfig(*SIZES, tie_weights=True)),
     "TinyLM, sdpa": lambda: TinyLM(ModelConfig(*SIZES, mha="sdpa")),
 }
 each_layer = pytest.mark.parametrize("name", LAYERS)
 # Compilers take their time. These three hold all that the others are made of, but for
 # two ways to attend; the others are compiled by `make test-all`.
-QUICK = {"split", "sdpa", "TinyLM, sdpa"}
+QUICK = {"split", "sdpa", "TinyLM, sdpa", "TinyLM, Llama"}
 
 
 def compiled(names):
@@ -49,7 +59,7 @@ def made(name):
 
 
 def called(name):
-    return {} if name == "FeedForward" or "LM" in name else {"causal": True}
+    return {} if name in ("FeedForward", "SwiGLU") or "LM" in name else {"causal": True}
 
 
 def inputs(name, batch=3, length=7):

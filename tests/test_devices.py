@@ -79,6 +79,10 @@ def model(**options):
     return al.TinyLM(al.ModelConfig(vocab_size=WORDS, dropout=0.1, **sizes, **options))
 
 
+def llama_config(**options):
+    return al.LlamaConfig(WORDS, 9, WIDTH, HEADS, 1, 1, 4, **options)
+
+
 def scaling(kind):
     named = SCALINGS[kind][0]
     numbers = {key: number for number, key in enumerate(named, start=1)}
@@ -113,6 +117,25 @@ MODULES = {
         ],
         no_memory,
     ),
+    "GroupedQueryAttention": (
+        [
+            lambda: al.GroupedQueryAttention(WIDTH, HEADS, 1, dropout=0.1),
+            lambda: al.GroupedQueryAttention(
+                WIDTH, HEADS, 1, window=2, softcap=9.0, sinks=True, qk_norm="rms"
+            ),
+        ],
+        lambda: no_memory((BATCH, HEADS, LENGTH, LENGTH)),
+    ),
+    "RMSNorm": (
+        [lambda: al.RMSNorm(WIDTH), lambda: al.RMSNorm(WIDTH, plus_one=True)],
+        lambda: [((tokens(),), {})],
+    ),
+    "SwiGLU": ([lambda: al.SwiGLU(WIDTH, 4)], lambda: [((tokens(),), {})]),
+    "LlamaBlock": (
+        [lambda: al.LlamaBlock(llama_config())],
+        lambda: [((tokens(),), {"causal": True})],
+    ),
+    "TinyLlama": ([lambda: al.TinyLlama(llama_config(tie_weights=True))], texts),
     "TinyLM": ([model, lambda: model(tie_weights=True, norm="post")], texts),
 }
 
@@ -140,6 +163,7 @@ FUNCTIONS = {
     "split_mask": [
         lambda: al.split_mask(allowed(BATCH, HEADS, LENGTH, LENGTH), tokens(), HEADS)
     ],
+    "repeat_kv": [lambda: al.repeat_kv(floats(BATCH, HEADS, LENGTH, 2), 2)],
     "rope_angles": [
         lambda kind=kind: al.rope_angles(whole(LENGTH), WIDTH, scaling=scaling(kind))
         for kind in SCALINGS

@@ -7,6 +7,7 @@ from torch.testing import assert_close
 from attention_lib.attention import SelfAttention
 from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import TinyBlock
+from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import rope_angles
@@ -18,6 +19,7 @@ BLOCKS = {
     **{norm: {"norm": norm} for norm in ("pre", "post", "none")},
     "block of sdpa": {"mha": "sdpa"},
 }
+GROUPED = {"grouped": {}, "grouped, normed, sinks": {"qk_norm": "rms", "sinks": True}}
 LAYERS = {
     "head": lambda **options: SelfAttention(D_MODEL, 7, **options),
     **{
@@ -27,6 +29,12 @@ LAYERS = {
     **{
         name: lambda own=own, **options: TinyBlock(D_MODEL, HEADS, **own, **options)
         for name, own in BLOCKS.items()
+    },
+    **{
+        name: lambda own=own, **options: GroupedQueryAttention(
+            D_MODEL, HEADS, 1, **own, **options
+        )
+        for name, own in GROUPED.items()
     },
 }
 each_layer = pytest.mark.parametrize("name", LAYERS)

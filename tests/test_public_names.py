@@ -82,6 +82,8 @@ TOP = {
     "pad_texts read_text",
     "training": "TrainConfig Training evaluate next_token_loss train train_step "
     "warmup_cosine",
+    "grouped_query": "GroupedQueryAttention repeat_kv",
+    "llama": "LlamaConfig RMSNorm SwiGLU TinyLlama",
     "checkpoints": "load_checkpoint save_checkpoint",
     "sampling": "continue_text pick_token",
     "reproducibility": "choose_device make_repeatable seeded",

@@ -18,6 +18,8 @@ from attention_lib import (
     block,
     checkpoints,
     data,
+    grouped_query,
+    llama,
     masks,
     multi_head,
     positions,
@@ -160,6 +162,9 @@ NO_OPTIONS = NO_SIZES | {"head_dim": NO_SIZE[1:], "d_out": NO_SIZE[1:],
 LAYERS = [attention.SelfAttention(6, 2),
           *(backends.make_mha(kind, 6, 3) for kind in backends.KINDS)]
 MHA = LAYERS[-1]
+GROUPED = grouped_query.GroupedQueryAttention(6, 3, 1)
+LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
+SMALL = llama.TinyLlama(llama.LlamaConfig(**LLAMA))
 BLOCKS = [block.TinyBlock(6, 3, norm=norm) for norm in ("pre", "post", "none")]
 NO_KEY = [*no_like(KEY), KEY[:, :5], torch.zeros(2, 3, 6)]
 NO_QUERY = [each for each in no_like(QUERY) if getattr(each, "dtype", 0) is not
@@ -247,6 +252,30 @@ CALLS += [
     *((call, {"token_ids": IDS, "lengths": LENGTHS},
        {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
       for call in (MODEL, MODEL.stream, MODEL.attention_weights)),
+    (grouped_query.repeat_kv, {"x": X[None], "groups": 2},
+     {"x": [None, "x", X.numpy(), X, X[0]], "groups": NO_SIZE}),
+    (grouped_query.GroupedQueryAttention, {"d_model": 6, "num_heads": 3,
+                                           "num_kv_heads": 1},
+     NO_OPTIONS | {"num_kv_heads": [*NO_SIZE, 2], "out_bias": NO_FLAG,
+                   "sinks": NO_FLAG, "window": NO_SIZE[1:], "qk_norm": NO_CHOICE[1:],
+                   "layout": NO_CHOICE, "softcap": NO_RATE[1:], "scale": NO_RATE[1:]}),
+    *((call, {"x": X}, NO_CALL) for call in (GROUPED, GROUPED.attention_weights)),
+    (grouped_query.GroupedQueryAttention(6, 3, 1, window=2), {"x": X},
+     {"memory": [X]} | {name: NO_CALL[name] for name in ("x", "mask", "causal")}),
+    (llama.RMSNorm, {"width": 6},
+     {"width": NO_SIZE, "eps": NO_RATE, "plus_one": NO_FLAG}),
+    (llama.RMSNorm(6), {"x": X}, {"x": [None, "x", X.numpy(), X.long(), X[..., :5]]}),
+    (llama.SwiGLU, {"d_model": 6, "hidden_dim": 4},
+     {"d_model": NO_SIZE, "hidden_dim": NO_SIZE, "activation": NO_CHOICE}),
+    (llama.SwiGLU(6, 4), {"x": X}, {"x": NO_X}),
+    (llama.LlamaConfig, LLAMA,
+     dict.fromkeys(LLAMA, NO_SIZE) |
+     {"head_dim": [*NO_SIZE[1:], 3], "rope_base": NO_RATE, "norm_eps": NO_RATE,
+      "tie_weights": NO_FLAG, "qkv_bias": NO_FLAG, "window": NO_SIZE[1:],
+      "num_kv_heads": [*NO_SIZE, 2]}),
+    *((call, {"token_ids": IDS, "lengths": LENGTHS},
+       {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
+      for call in (SMALL, SMALL.stream, SMALL.attention_weights)),
     (toy.softmax, {"x": np.ones(2)},
      {"x": [None, "x", [True], [None], [math.nan], [math.inf], [], 1.0, [1j]],
       "axis": [*NO_INT, 1, -2],

@@ -1,10 +1,11 @@
 """What layers and models get: shapes, types and devices only, never values."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attention_lib.validation._words import (
     broadcasts,
@@ -16,7 +17,7 @@ from attention_lib.validation._words import (
     check_whole,
     refuse_axes,
 )
-from attention_lib.validation.sizes import check_positive
+from attention_lib.validation.sizes import check_instance, check_positive
 
 
 def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
@@ -62,6 +63,15 @@ def check_alone(memory: Any, angles: Any, cache: Any) -> None:
         )
 
 
+def check_window(window: int | None, memory: Any) -> None:
+    """Checks that a layer with a window gets no memory, whose places are others."""
+    if window is not None and memory is not None:
+        raise ValueError(
+            "memory does not go with a window: its tokens have no place in the text of "
+            "x; build the layer with window=None"
+        )
+
+
 def check_rotation(positions: Any, head_dim: int) -> None:
     """Checks what angles are made from: numbers, and a width of whole pairs."""
     check_kind("positions", positions, Tensor)
@@ -97,6 +107,22 @@ def check_room(key: Any, kept: Tensor, end: int) -> None:
         raise ValueError(
             f"the cache has room for {shape[2]} tokens; got {end}: make it with a "
             "larger max_len"
+        )
+
+
+def check_published(layer: Any, known: Iterable[str]) -> None:
+    """Checks that a layer of ``transformers`` is one that can be rebuilt."""
+    check_instance("layer", layer, nn.Module)
+    kind = type(layer)
+    if kind.__name__ not in known or not kind.__module__.startswith("transformers."):
+        raise ValueError(
+            f"layer must be an attention layer of transformers: {', '.join(known)}; "
+            f"got {kind.__module__}.{kind.__name__}"
+        )
+    if not layer.is_causal:
+        raise ValueError(
+            f"layer must attend to the past of its own text; this {kind.__name__} "
+            "attends to the future or to a memory, which is not rebuilt"
         )
 
 

@@ -88,6 +88,16 @@ def check_heads(
     return d_model // num_heads
 
 
+def check_groups(num_heads: int, num_kv_heads: int) -> None:
+    """Checks that heads of keys and values can be shared evenly by query heads."""
+    check_positive(num_kv_heads=num_kv_heads)
+    if num_heads % num_kv_heads:
+        raise ValueError(
+            f"num_kv_heads must divide num_heads; got {num_kv_heads} for {num_heads} "
+            "query heads: each head of keys is shared by as many query heads"
+        )
+
+
 def check_config(config: Any) -> None:
     """Checks the sizes that a model is built from."""
     names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
@@ -95,6 +105,21 @@ def check_config(config: Any) -> None:
     check_heads(config.d_model, config.num_heads)
     check_dropout(config.dropout)
     check_flags(tie_weights=config.tie_weights)
+
+
+def check_llama(config: Any) -> None:
+    """Checks the sizes that a model with grouped queries is built from."""
+    names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
+    check_positive(**{name: getattr(config, name) for name in names})
+    check_positive(hidden_dim=config.hidden_dim)
+    head_dim = check_heads(config.d_model, config.num_heads, config.head_dim)
+    if head_dim % 2:
+        raise ValueError(f"head_dim must be even, to be turned; got {head_dim}")
+    check_groups(config.num_heads, config.num_kv_heads)
+    check_above_zero(rope_base=config.rope_base, norm_eps=config.norm_eps)
+    check_flags(tie_weights=config.tie_weights, qkv_bias=config.qkv_bias)
+    if config.window is not None:
+        check_positive(window=config.window)
 
 
 def check_run(config: Any) -> None:

@@ -1,0 +1,334 @@
+"""Grouped queries: several query heads read the keys and values of one shared head.
+
+Shapes: B batch, T length, K number of keys, M d_model, H query heads, G heads of keys
+and values, D head_dim. Query heads i · H/G to (i + 1) · H/G - 1 share head i. Masks are
+boolean, True means "may attend".
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attention_lib.attention import attention_weights
+from attention_lib.kv_cache import LayerCache
+from attention_lib.masks import combine_masks, sliding_window_mask, with_causal
+from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
+from attention_lib.rope import Layout, apply_rope
+from attention_lib.validation import (
+    check_above_zero,
+    check_alone,
+    check_choice,
+    check_dropout,
+    check_features,
+    check_flags,
+    check_groups,
+    check_heads,
+    check_layout,
+    check_mask,
+    check_positive,
+    check_source,
+    check_window,
+)
+
+Normed = Literal["rms", "rms_plus_one"]
+
+
+class RMSNorm(nn.Module):
+    """Divides each vector by the root of its mean square, then scales each number.
+
+    Zhang and Sennrich (2019), equation (4), without their shift. Half precision is
+    computed in float32.
+
+    Args:
+        width: how many numbers a vector has.
+        eps: added to the mean square.
+        plus_one: whether the scale is 1 + weight, and the weight starts at 0, as in
+            Gemma; else the scale is the weight, and starts at 1.
+
+    Raises:
+        TypeError: a width that is not an int; an input of another type or device.
+        ValueError: a width below 1; an eps that is not above 0; another width of input.
+    """
+
+    def __init__(
+        self, width: int, *, eps: float = 1e-6, plus_one: bool = False
+    ) -> None:
+        super().__init__()
+        check_positive(width=width)
+        check_above_zero(eps=eps)
+        check_flags(plus_one=plus_one)
+        self.weight = nn.Parameter(
+            torch.zeros(width) if plus_one else torch.ones(width)
+        )
+        self.eps = eps
+        self.plus_one = plus_one
+
+    def forward(self, x: Float[Tensor, "*B W"]) -> Float[Tensor, "*B W"]:
+        """Brings the mean square of each vector to 1, then scales it."""
+        check_features(x, weight=self.weight)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # at least float32
+        normed = wide * (wide.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
+        weight = 1 + self.weight if self.plus_one else self.weight
+        return (normed * weight).to(x.dtype)
+
+
+def repeat_kv(x: Float[Tensor, "B G T D"], groups: int) -> Float[Tensor, "B H T D"]:
+    """Repeats each head of keys or values for the query heads that share it.
+
+    Args:
+        x: heads of keys or values.
+        groups: how many query heads share one of them, H / G.
+
+    Raises:
+        TypeError: no tensor; a number of groups that is not an int.
+        ValueError: another number of axes; a number of groups below 1.
+    """
+    check_layout(x, "batch", "heads", "length", "head_dim")
+    check_positive(groups=groups)
+    return x.repeat_interleave(groups, dim=1)
+
+
+class GroupedQueryAttention(MultiHeadLayer):
+    """Multi-head attention whose query heads share keys and values in groups.
+
+    Ainslie et al. (2023). With as many heads of keys as of queries it is multi-head
+    attention, with a single one the multi-query attention of Shazeer (2019). The
+    further options are those of published models.
+
+    Args:
+        d_model: width of the input.
+        num_heads: number of query heads.
+        num_kv_heads: number of heads of keys and values; divides ``num_heads``.
+        head_dim: width of each head; d_model / num_heads when left out.
+        d_out: width of the output; d_model when left out.
+        qkv_bias: whether queries, keys and values get a bias, as in Qwen 2.
+        out_bias: whether the output gets one.
+        qk_norm: normalises each query and key before they are turned: ``rms`` as in
+            Qwen 3, ``rms_plus_one`` as in Gemma 3. See ``RMSNorm``.
+        norm_eps: the ``eps`` of these norms.
+        scale: multiplies the scores; 1/√D when left out.
+        softcap: bends each score s to softcap · tanh(s / softcap), so that none is
+            larger, before the mask, as in Gemma 2.
+        window: how many keys a query sees at most, its own and those before it, as in
+            Mistral 7B. Later ones are hidden then in any case.
+        sinks: whether each head has a learned score that takes part in the softmax and
+            brings no value, as in gpt-oss: rows then sum to less than 1.
+        layout: the pairs of a rotation; see ``apply_rope``.
+        dropout: the probability that a weight is dropped while training.
+
+    Raises:
+        TypeError: a width that is not an int; an input of another type or device.
+        ValueError: heads that do not divide each other or the width; a size below 1;
+            an unknown norm or layout; a window together with a memory.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        num_kv_heads: int,
+        *,
+        head_dim: int | None = None,
+        d_out: int | None = None,
+        qkv_bias: bool = False,
+        out_bias: bool = False,
+        qk_norm: Normed | None = None,
+        norm_eps: float = 1e-6,
+        scale: float | None = None,
+        softcap: float | None = None,
+        window: int | None = None,
+        sinks: bool = False,
+        layout: Layout = "half",
+        dropout: float = 0.0,
+    ) -> None:
+        nn.Module.__init__(self)  # it shares the call of a MultiHeadLayer, not its form
+        head_dim = check_heads(d_model, num_heads, head_dim, d_out)
+        check_groups(num_heads, num_kv_heads)
+        check_flags(qkv_bias=qkv_bias, out_bias=out_bias, sinks=sinks)
+        check_dropout(dropout)
+        if scale is not None:
+            check_above_zero(scale=scale)
+        check_choice("layout", layout, get_args(Layout))
+        if qk_norm is not None:
+            check_choice("qk_norm", qk_norm, get_args(Normed))
+        if softcap is not None:
+            check_above_zero(softcap=softcap)
+        if window is not None:
+            check_positive(window=window)
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = head_dim
+        self.scale = head_dim**-0.5 if scale is None else scale
+        self.softcap, self.window, self.layout = softcap, window, layout
+        self.dropout = dropout
+        width, shared = num_heads * head_dim, num_kv_heads * head_dim
+        self.q_proj = nn.Linear(d_model, width, bias=qkv_bias)
+        self.k_proj = nn.Linear(d_model, shared, bias=qkv_bias)
+        self.v_proj = nn.Linear(d_model, shared, bias=qkv_bias)
+        self.out_proj = nn.Linear(width, d_out or d_model, bias=out_bias)
+        self.q_norm: RMSNorm | None = None
+        self.k_norm: RMSNorm | None = None
+        if qk_norm is not None:
+            plus_one = qk_norm == "rms_plus_one"
+            self.q_norm = RMSNorm(head_dim, eps=norm_eps, plus_one=plus_one)
+            self.k_norm = RMSNorm(head_dim, eps=norm_eps, plus_one=plus_one)
+        self.sinks = nn.Parameter(torch.zeros(num_heads)) if sinks else None
+
+    def attention_weights(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
+    ) -> Float[Tensor, "B H T K"]:
+        """Gives the attention weights of each query head, before dropout."""
+        query, key, _ = self._look(x, memory, angles)
+        mask = self._visible(query, key, add_head_axis(mask), causal)
+        return self._weights(query, key, mask)
+
+    def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
+        """Makes an empty cache: it holds the heads of keys and values, so G of them."""
+        weight = self.out_proj.weight
+        return LayerCache(
+            batch_size,
+            self.num_kv_heads,
+            max_len,
+            self.head_dim,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
+
+    def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
+        """Gives views of all parameters, cut into the heads that they belong to."""
+        heads = {"q_proj": self.num_heads, "sinks": self.num_heads}
+        heads |= dict.fromkeys(("k_proj", "v_proj"), self.num_kv_heads)
+        return {
+            name: own.chunk(heads.get(name.split(".")[0], 1))
+            for name, own in self.named_parameters()
+        }
+
+    def _project(
+        self, x: Tensor, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        source = check_source(x, memory, self.q_proj.weight)
+        check_window(self.window, memory)
+        query = split_heads(self.q_proj(x), self.num_heads)
+        key = split_heads(self.k_proj(source), self.num_kv_heads)
+        value = split_heads(self.v_proj(source), self.num_kv_heads)
+        if self.q_norm is not None and self.k_norm is not None:
+            query, key = self.q_norm(query), self.k_norm(key)
+        return query, key, value  # (B, H, T, D), and twice (B, G, K, D)
+
+    def _look(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        angles: Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        check_alone(memory, angles, cache)
+        query, key, value = self._project(x, memory)
+        if angles is not None:
+            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
+            query = apply_rope(query, turn, layout=self.layout)
+            key = apply_rope(key, turn, layout=self.layout)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        return query, key, value
+
+    def _visible(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool
+    ) -> Tensor | None:
+        """Gives the mask, with the window or the causal one where they hold."""
+        if self.window is None:
+            return with_causal(mask, causal, query, key)
+        sizes = query.shape[-2], self.window, key.shape[-2]
+        near = sliding_window_mask(*sizes, device=query.device)
+        return near if mask is None else combine_masks(mask, near)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        *,
+        alone: bool,
+    ) -> Tensor:
+        check_flags(causal=causal)
+        length, key_len = query.shape[-2], key.shape[-2]
+        if mask is not None:
+            check_mask(mask, (*query.shape[:-1], key_len), like=query)
+        reach = key_len if self.window is None else self.window + length - 1
+        if key_len > reach:  # older keys of the cache are outside of every window
+            key, value = key[:, :, -reach:], value[:, :, -reach:]
+            if mask is not None and mask.ndim and mask.shape[-1] > 1:
+                mask = mask[..., -reach:]
+        by_hand = self.softcap is not None or self.sinks is not None
+        plain = mask is None and self.window is None and not by_hand
+        told = causal and alone and plain
+        if not told:
+            mask = self._visible(query, key, mask, causal)
+        dropout = self.dropout if self.training else 0.0
+        if not by_hand:
+            return self._fast(query, key, value, mask, told, dropout)
+        weights = F.dropout(self._weights(query, key, mask), dropout)
+        return weights @ repeat_kv(value, self.num_heads // self.num_kv_heads)
+
+    def _fast(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        told: bool,
+        dropout: float,
+    ) -> Tensor:
+        """Attends with PyTorch's kernel, which reads each shared head where it lies."""
+        shape, groups = query.shape, self.num_heads // self.num_kv_heads
+        if mask is not None and mask.ndim < 2:
+            mask = mask.view(1, -1)  # the kernel wants both axes, (Q, K)
+        rows = shape[-2] == 1 and groups > 1
+        if rows:  # one query in each head: those of a group become rows of one head
+            query = query.reshape(shape[0], self.num_kv_heads, groups, shape[-1])
+            if mask is not None and mask.ndim == 4 and mask.shape[1] > 1:
+                mask = mask.reshape(-1, self.num_kv_heads, groups, mask.shape[-1])
+        context = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            is_causal=told,
+            dropout_p=dropout,
+            scale=self.scale,
+            enable_gqa=groups > 1 and not rows,
+        )
+        return context.reshape(shape)
+
+    def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+        """Gives the weights (B, H, Q, K), each step written out."""
+        key = repeat_kv(key, self.num_heads // self.num_kv_heads)
+        if self.softcap is None and self.sinks is None:
+            return attention_weights(query, key, mask, scale=self.scale)
+        at_least_float32 = torch.promote_types(query.dtype, torch.float32)
+        kind = "cpu" if query.is_meta else query.device.type
+        with torch.autocast(kind, enabled=False):
+            scaled = query.to(at_least_float32) * self.scale
+            scores = scaled @ key.to(at_least_float32).mT  # (B, H, Q, K)
+        if self.softcap is not None:
+            scores = self.softcap * (scores / self.softcap).tanh()
+        if mask is not None:
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        if self.sinks is not None:
+            sinks = self.sinks.to(scores.dtype)[:, None, None]
+            scores = torch.cat((scores, sinks.expand(*scores.shape[:-1], 1)), dim=-1)
+        weights = scores.softmax(dim=-1)[..., : key.shape[-2]]
+        if mask is not None:
+            weights = weights.masked_fill(~mask, 0.0)  # where a row is empty
+        return weights.to(query.dtype)

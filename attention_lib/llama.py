@@ -1,0 +1,284 @@
+"""A whole small Llama: RMSNorm, SwiGLU, rotary positions and grouped queries.
+
+Shapes: B batch, T length, M d_model, V vocabulary. It is called as a ``TinyLM`` is, and
+``generate`` works with it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attention_lib.grouped_query import GroupedQueryAttention, Normed
+from attention_lib.grouped_query import RMSNorm as RMSNorm  # people look for it here
+from attention_lib.kv_cache import KVCache, LayerCache
+from attention_lib.rope import Scaling, rope_angles, rope_attention_factor
+from attention_lib.validation import (
+    check_choice,
+    check_llama,
+    check_positive,
+    check_token_ids,
+    check_tokens,
+)
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
+
+
+class SwiGLU(nn.Module):
+    """A feed-forward network with a gate: down(activation(gate(x)) · up(x)).
+
+    Shazeer (2020), equation (6), without biases.
+
+    Args:
+        d_model: width of the input and of the output.
+        hidden_dim: width of the hidden layer.
+        activation: of the gate: ``silu``; ``gelu_tanh``, as in Gemma; or ``gelu``.
+
+    Raises:
+        TypeError: a width that is not an int; an input of another type or device.
+        ValueError: a width below 1; an unknown activation; an input of another width.
+    """
+
+    def __init__(
+        self, d_model: int, hidden_dim: int, *, activation: str = "silu"
+    ) -> None:
+        super().__init__()
+        check_positive(d_model=d_model, hidden_dim=hidden_dim)
+        check_choice("activation", activation, ACTIVATIONS)
+        self.gate_proj = nn.Linear(d_model, hidden_dim, bias=False)
+        self.up_proj = nn.Linear(d_model, hidden_dim, bias=False)
+        self.down_proj = nn.Linear(hidden_dim, d_model, bias=False)
+        self.activation = activation
+
+    def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
+        """Computes each output token from the input token at the same position."""
+        check_tokens(x, self.up_proj.weight)
+        gate = ACTIVATIONS[self.activation](self.gate_proj(x))
+        return self.down_proj(gate * self.up_proj(x))
+
+
+@dataclass(frozen=True)
+class LlamaConfig:
+    """What a ``TinyLlama`` is built from.
+
+    Attributes:
+        vocab_size: how many different tokens there are.
+        context_len: how many tokens it can look at: the longest text.
+        d_model: width of the residual stream.
+        num_heads: query heads of each block.
+        num_kv_heads: heads of keys and values of each block.
+        num_layers: blocks on top of each other.
+        hidden_dim: width of the hidden layer of each ``SwiGLU``.
+        head_dim: width of each head; d_model / num_heads when left out.
+        rope_base: the base of the rotation; see ``rope_angles``.
+        rope_scaling: how the rotation is stretched; see ``rope_angles``.
+        norm_eps: added to the mean square by every ``RMSNorm``.
+        tie_weights: whether the head uses the token embedding's weights.
+        qkv_bias: whether queries, keys and values get a bias, as in Qwen 2.
+        qk_norm: how queries and keys are normalised: ``rms`` as in Qwen 3.
+        window: how many keys a query sees at most, as in Mistral 7B.
+
+    Raises:
+        TypeError: a size that is not an int; a choice that is not True or False.
+        ValueError: a size below 1; heads that do not divide each other or the width.
+    """
+
+    vocab_size: int
+    context_len: int
+    d_model: int
+    num_heads: int
+    num_kv_heads: int
+    num_layers: int
+    hidden_dim: int
+    head_dim: int | None = None
+    rope_base: float = 10_000.0
+    rope_scaling: Scaling | None = None
+    norm_eps: float = 1e-6
+    tie_weights: bool = False
+    qkv_bias: bool = False
+    qk_norm: Normed | None = None
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        check_llama(self)
+
+
+class LlamaBlock(nn.Module):
+    """Attention with grouped queries, and a gated network, each after its RMSNorm.
+
+    Args:
+        config: of the model.
+    """
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        head_dim = config.head_dim or config.d_model // config.num_heads
+        # YaRN multiplies queries and keys, so each score by the square.
+        factor = rope_attention_factor(config.rope_scaling)
+        self.attention_norm = RMSNorm(config.d_model, eps=config.norm_eps)
+        self.attention = GroupedQueryAttention(
+            config.d_model,
+            config.num_heads,
+            config.num_kv_heads,
+            head_dim=head_dim,
+            scale=factor**2 * head_dim**-0.5,
+            qkv_bias=config.qkv_bias,
+            qk_norm=config.qk_norm,
+            norm_eps=config.norm_eps,
+            window=config.window,
+        )
+        self.feed_forward_norm = RMSNorm(config.d_model, eps=config.norm_eps)
+        self.feed_forward = SwiGLU(config.d_model, config.hidden_dim)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        angles: Float[Tensor, "*B T P"] | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "B T M"]:
+        """Adds the output of attention to the stream, then that of the network.
+
+        Its arguments are those of ``TinyBlock``.
+        """
+        seen = self.attention_norm(x)
+        x = x + self.attention(seen, mask, causal=causal, angles=angles, cache=cache)
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+class TinyLlama(nn.Module):
+    """Gives, for each token of a text, a score for every token that may come next.
+
+    The model of Touvron et al. (2023), section 2.2, with the grouped queries of Llama 2
+    and 3, and nothing else: no bias, no dropout, no learned positions.
+
+    Args:
+        config: the sizes and choices.
+
+    Raises:
+        TypeError: ids that are not whole numbers; another device.
+        ValueError: a text longer than the context; lengths that are not one per text.
+            The ids themselves are checked where texts come in.
+    """
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.blocks = nn.ModuleList(
+            LlamaBlock(config) for _ in range(config.num_layers)
+        )
+        self.last_norm = RMSNorm(config.d_model, eps=config.norm_eps)
+        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self._draw_weights()
+        if config.tie_weights:
+            self.head.weight = self.token_embedding.weight
+
+    def forward(
+        self,
+        token_ids: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Scores the next token at every position; no position sees a later one.
+
+        Its arguments are those of ``TinyLM``.
+        """
+        states = self.stream(
+            token_ids, lengths, mask=mask, positions=positions, cache=cache
+        )
+        return self.head(self.last_norm(states[-1]))
+
+    def stream(
+        self,
+        token_ids: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
+        cache: KVCache | None = None,
+    ) -> list[Float[Tensor, "B T M"]]:
+        """Gives the residual stream before the first block, and after each."""
+        weight = self.token_embedding.weight
+        start = 0 if cache is None else cache.length
+        longest = self.config.context_len - start
+        check_token_ids(token_ids, lengths, max_len=longest, like=weight)
+        angles = self._angles(token_ids, start, positions)
+        states = [self.token_embedding(token_ids)]  # (B, T, M)
+        none: list[LayerCache | None] = [None] * self.config.num_layers
+        caches = none if cache is None else cache.layers
+        for block, own in zip(self.blocks, caches, strict=True):
+            x = block(states[-1], mask, causal=True, angles=angles, cache=own)
+            states.append(x)
+        return states
+
+    def attention_weights(
+        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
+    ) -> list[Float[Tensor, "B H T T"]]:
+        """Gives the weights of every query head, block by block."""
+        states = self.stream(token_ids, lengths)
+        angles = self._angles(token_ids, 0, None)
+        return [
+            block.attention.attention_weights(  # type: ignore[operator, union-attr]
+                block.attention_norm(state),  # type: ignore[operator]
+                causal=True,
+                angles=angles,
+            )
+            for block, state in zip(self.blocks, states[:-1], strict=True)
+        ]
+
+    def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
+        """Makes an empty cache, for texts of at most ``max_len`` tokens.
+
+        Args:
+            batch_size: how many texts.
+            max_len: ``context_len`` when left out.
+        """
+        max_len = self.config.context_len if max_len is None else max_len
+        return KVCache(
+            [
+                block.attention.new_cache(batch_size, max_len)  # type: ignore[operator, union-attr]
+                for block in self.blocks
+            ]
+        )
+
+    def _angles(
+        self, token_ids: Tensor, start: int, positions: Tensor | None
+    ) -> Tensor:
+        """Gives the angles of the new tokens, counted on from the cache."""
+        config = self.config
+        if positions is None:
+            end = start + token_ids.shape[1]
+            positions = torch.arange(start, end, device=token_ids.device)
+        head_dim = config.head_dim or config.d_model // config.num_heads
+        return rope_angles(
+            positions, head_dim, base=config.rope_base, scaling=config.rope_scaling
+        )
+
+    def _draw_weights(self) -> None:
+        """Draws the first weights as ``TinyLM`` does, for a stream of the same size."""
+        config = self.config
+        for name, weight in self.named_parameters():
+            if weight.ndim < 2:  # norms and biases keep their start
+                continue
+            std = config.d_model**-0.5
+            if name.endswith(("out_proj.weight", "down_proj.weight")):
+                std *= (2 * config.num_layers) ** -0.5
+            if name == "head.weight":
+                std *= 0.1
+            if name == "token_embedding.weight" and not config.tie_weights:
+                std = 1.0
+            nn.init.normal_(weight, std=std)

@@ -1,0 +1,172 @@
+"""Attention layers of ``transformers``, rebuilt from this book's layers.
+
+A layer is recognised by the name of its class, so nothing here imports that library.
+Each family is written as what differs from Llama's attention.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Num
+from torch import Tensor, nn
+
+from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.multi_head import MultiHeadAttention, MultiHeadLayer
+from attention_lib.rope import Scaling, rope_angles, rope_attention_factor
+from attention_lib.validation import check_published
+
+# What each family has that Llama's attention has not, as options of our layer.
+FAMILIES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "LlamaAttention": lambda layer: {},
+    "Qwen2Attention": lambda layer: {"window": layer.sliding_window},
+    "Qwen3Attention": lambda layer: {
+        "window": layer.sliding_window,
+        "qk_norm": "rms",
+        "norm_eps": layer.q_norm.variance_epsilon,
+    },
+    "MistralAttention": lambda layer: {"window": layer.config.sliding_window},
+    "Gemma2Attention": lambda layer: {
+        "window": layer.sliding_window,
+        "softcap": layer.attn_logit_softcapping,
+    },
+    "Gemma3Attention": lambda layer: {
+        "window": layer.sliding_window,
+        "qk_norm": "rms_plus_one",
+        "norm_eps": layer.q_norm.eps,
+    },
+    "GptOssAttention": lambda layer: {"window": layer.sliding_window, "sinks": True},
+    "SmolLM3Attention": lambda layer: {"window": layer.sliding_window},
+}
+
+
+class Rebuilt(nn.Module):
+    """A published attention layer, causal, in this book's parts; ``rebuild`` makes it.
+
+    Args:
+        attention: holds the weights.
+        head_dim: the width that is turned; None where positions turn nothing.
+        base: of the rotation; see ``rope_angles``.
+        scaling: of the rotation; see ``rope_angles``.
+    """
+
+    def __init__(
+        self,
+        attention: MultiHeadLayer,
+        *,
+        head_dim: int | None = None,
+        base: float = 10_000.0,
+        scaling: Scaling | None = None,
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.head_dim = head_dim
+        self.base = base
+        self.scaling = scaling
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        positions: Num[Tensor, " T"] | None = None,
+    ) -> Float[Tensor, "B T M"]:
+        """Attends as the published layer does with its causal mask.
+
+        Args:
+            x: the tokens.
+            mask: hides more, such as padding; broadcasts to (B, T, T).
+            positions: the place of each token; counted from 0 when left out.
+        """
+        angles = None
+        if self.head_dim is not None:
+            if positions is None:
+                positions = torch.arange(x.shape[1], device=x.device)
+            turn = {"base": self.base, "scaling": self.scaling}
+            angles = rope_angles(positions, self.head_dim, **turn)
+        return self.attention(x, mask, causal=True, angles=angles)
+
+
+def rebuild(layer: nn.Module) -> Rebuilt:
+    """Makes one of our layers from an attention layer of ``transformers``.
+
+    It has copies of that layer's weights, in their type and on their device, and no
+    dropout.
+
+    Args:
+        layer: of a class in ``FAMILIES``, or ``GPT2Attention``.
+
+    Raises:
+        TypeError: no layer.
+        ValueError: a layer of another class; one with an option that is not rebuilt
+            here: attention in both directions or to a memory, part of a head turned,
+            an unknown scaling of the rotation.
+    """
+    check_published(layer, [*FAMILIES, "GPT2Attention"])
+    own: Any = layer
+    if type(layer).__name__ == "GPT2Attention":
+        return Rebuilt(_gpt2(own))
+    turned = getattr(own, "use_rope", True)
+    rotation = _rotation(own) if turned else {"base": 1.0, "scaling": None}
+    factor = rope_attention_factor(rotation["scaling"])
+    options = FAMILIES[type(layer).__name__](own)
+    with torch.device("meta"):  # the weights come in a moment
+        ours = GroupedQueryAttention(
+            own.q_proj.in_features,
+            own.q_proj.out_features // own.head_dim,
+            own.k_proj.out_features // own.head_dim,
+            head_dim=own.head_dim,
+            qkv_bias=own.q_proj.bias is not None,
+            out_bias=own.o_proj.bias is not None,
+            # YaRN multiplies queries and keys, so each score by the square.
+            scale=own.scaling * factor**2,
+            **options,
+        )
+    weights = {
+        name.replace("o_proj", "out_proj"): weight
+        for name, weight in own.named_parameters()
+    }
+    _give(ours, weights)
+    return Rebuilt(ours, head_dim=own.head_dim if turned else None, **rotation)
+
+
+def _rotation(layer: Any) -> dict[str, Any]:
+    """Reads base and scaling from the layer's config, which may have them by kind."""
+    config = layer.config
+    found: Mapping[str, Any] = config.rope_parameters
+    found = found.get(getattr(layer, "layer_type", None), found)
+    told = {key: value for key, value in found.items() if key != "type"}
+    if told.get("partial_rotary_factor") == 1:
+        del told["partial_rotary_factor"]
+    if told.get("rope_type") == "dynamic":
+        name = "original_max_position_embeddings"
+        told.setdefault(name, config.max_position_embeddings)
+    return {"base": float(told["rope_theta"]), "scaling": told}
+
+
+def _gpt2(layer: Any) -> MultiHeadAttention:
+    """Cuts the fused projection, whose ``Conv1D`` holds (in, out), and turns it."""
+    width = layer.embed_dim
+    with torch.device("meta"):
+        ours = MultiHeadAttention(width, layer.num_heads, qkv_bias=True)
+    weights = {
+        "out_proj.weight": layer.c_proj.weight.T,
+        "out_proj.bias": layer.c_proj.bias,
+    }
+    for kind, own in (("weight", layer.c_attn.weight.T), ("bias", layer.c_attn.bias)):
+        for name, part in zip("qkv", own.split(width), strict=True):
+            weights[f"{name}_proj.{kind}"] = part
+    # Our scores are divided by √D; another scale of theirs goes into the queries.
+    scale = layer.scaling / layer.head_dim**-0.5
+    for name in ("q_proj.weight", "q_proj.bias"):
+        weights[name] = weights[name] * scale
+    _give(ours, weights)
+    return ours
+
+
+def _give(ours: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    copies = {
+        name: weight.detach().clone(memory_format=torch.contiguous_format)
+        for name, weight in weights.items()
+    }
+    ours.load_state_dict(copies, assign=True)
