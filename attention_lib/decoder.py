@@ -17,6 +17,7 @@ from attention_lib.kv_cache import KVCache, LayerCache
 from attention_lib.llama import SwiGLU
 from attention_lib.rope import rope_angles, rope_attention_factor
 from attention_lib.validation import (
+    check_above_zero,
     check_choice,
     check_flags,
     check_heads,
@@ -114,6 +115,13 @@ class DecoderConfig:
         check_positive(**{name: getattr(self, name) for name in sizes})
         check_positive(num_layers=len(self.layers), num_kv_heads=self.num_kv_heads)
         check_heads(self.d_model, self.num_heads, self.head_dim)
+        check_positive(num_experts=self.num_experts, chosen=self.experts_per_token)
+        floats = "norm_eps", "embedding_scale", "expert_limit", "expert_alpha"
+        may_lack = "scale", "softcap", "logits_softcap"
+        numbers = {name: getattr(self, name) for name in floats + may_lack}
+        check_above_zero(
+            **{n: x for n, x in numbers.items() if n in floats or x is not None}
+        )
         check_flags(tie_weights=self.tie_weights, norm_outputs=self.norm_outputs)
         check_choice("norm", self.norm, get_args(Norm))
         check_choice("mlp", self.mlp, get_args(Mlp))

@@ -4,6 +4,7 @@ A field that is not understood is refused, since it may change the result in sil
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,6 +49,12 @@ class Fields:
         found = self.left.pop(name, default)
         if found is REQUIRED:
             raise ValueError(f"config.json lacks {name}, which {self.family} needs")
+        return found
+
+    def see(self, name: str) -> Any:
+        """Gives a field that must be there, and leaves it for who takes it."""
+        found = self.take(name)
+        self.left[name] = found
         return found
 
     def choose(self, name: str, choices: Mapping[Any, Any], default: Any) -> Any:
@@ -178,7 +185,7 @@ def _gemma(fields: Fields, *, every: int, **options: Any) -> DecoderConfig:
         qkv_bias=bias,
         out_bias=bias,
         scale=fields.take("query_pre_attn_scalar") ** -0.5,
-        embedding_scale=fields.left["hidden_size"] ** 0.5,
+        embedding_scale=fields.see("hidden_size") ** 0.5,
         logits_softcap=fields.take("final_logit_softcapping"),
         **options,
     )
@@ -257,22 +264,28 @@ def _rotations(fields: Fields) -> dict[str, tuple[float, dict[str, Any] | None]]
     base = fields.take("rope_theta", None)
     local = fields.take("rope_local_base_freq", None)
     scaling = fields.take("rope_scaling", None)
-    length = fields.left["max_position_embeddings"]
-    standard = {"gpt_oss": 150_000.0, "gemma3_text": 1e6}.get(fields.family, 10_000.0)
-    kinds = "full_attention", "sliding_attention"
+    length = fields.see("max_position_embeddings")
+    standard = {"gpt_oss": 150_000.0}.get(fields.family, 10_000.0)
+    by_type = fields.family == "gemma3_text"
+    bases = {"full_attention": 1e6 if by_type else standard}
+    bases |= {"sliding_attention": standard}
+    if found is None and base is None and fields.family == "gpt_oss":
+        found = fields.take("rope_parameters")  # it stretches, and nobody says how
     if found is None:  # how files before version 5 of transformers say it
-        full = {"rope_theta": base or standard, **(scaling or {})}
-        of_local = {"rope_theta": local or 10_000.0}
-        by_type = fields.family == "gemma3_text"
-        found = dict(zip(kinds, (full, of_local), strict=True)) if by_type else full
-    if not set(found) & set(kinds):
-        found = dict.fromkeys(kinds, found)
+        found = {"rope_theta": base or bases["full_attention"], **(scaling or {})}
+        if by_type:
+            of_local = {"rope_theta": local or standard}
+            found = {"full_attention": found, "sliding_attention": of_local}
+    if not set(found) & set(bases):
+        found = dict.fromkeys(bases, found)
     rotations = {}
-    for kind, said in found.items():
-        said = dict(said)
+    for kind, usual in bases.items():
+        said = dict(found[kind]) if kind in found else {}
+        if not said:
+            raise ValueError(f"config.json has no rope_parameters for {kind}")
         kind_of = said.pop("type", "default")
         said.setdefault("rope_type", kind_of)
-        theta = said.pop("rope_theta", standard)
+        theta = said.pop("rope_theta", usual)
         if said["rope_type"] != "default":
             said.setdefault("original_max_position_embeddings", length)
         plain = said == {"rope_type": "default"}
@@ -282,7 +295,7 @@ def _rotations(fields: Fields) -> dict[str, tuple[float, dict[str, Any] | None]]
 
 def _windows_by_type(fields: Fields, every: int) -> list[int | None]:
     """Gives each layer its window: all but every so-manyth one have it."""
-    window, count = fields.take("sliding_window"), fields.left["num_hidden_layers"]
+    window, count = fields.take("sliding_window"), fields.see("num_hidden_layers")
     types = fields.left.get("layer_types") or [
         "sliding_attention" if (i + 1) % every else "full_attention"
         for i in range(count)
@@ -305,7 +318,7 @@ def _qwen_windows(fields: Fields) -> list[int | None]:
         return _windows_by_type(fields, every=1)
     window = fields.take("sliding_window", 4096) if used else None
     fields.left.pop("sliding_window", None)
-    count = fields.left["num_hidden_layers"]
+    count = fields.see("num_hidden_layers")
     return [window if i >= first else None for i in range(count)]
 
 
@@ -365,19 +378,20 @@ _GPT2_NAMES = {
 
 def _gpt2_name(name: str) -> tuple[str, Callable[[Tensor], Tensor]]:
     """GPT-2 keeps (in, out) matrices, and queries, keys and values in one."""
-    transposed = ".weight" in name and (".attention." in name or ".mlp." in name)
-    change = torch.t if transposed else _same
+    matrix = name.endswith(".weight") and (".attention." in name or ".mlp." in name)
+    turned = torch.t if matrix else _same
+    change = turned
     for part, role in enumerate(("q_proj", "k_proj", "v_proj")):
         if role in name:
             name = name.replace(f"attention.{role}", "attn.c_attn")
-
-            def change(whole: Tensor, part: int = part) -> Tensor:
-                third = whole.chunk(3, dim=-1)[part]
-                return third.t() if transposed else third
-
+            change = partial(_third, part=part, turned=turned)
     for ours, theirs in _GPT2_NAMES.items():
         name = name.replace(ours, theirs)
     return name, change
+
+
+def _third(whole: Tensor, part: int, turned: Callable[[Tensor], Tensor]) -> Tensor:
+    return turned(whole.chunk(3, dim=-1)[part])
 
 
 def _same(tensor: Tensor) -> Tensor:
