@@ -286,7 +286,7 @@ def _rotations(fields: Fields) -> dict[str, tuple[float, dict[str, Any] | None]]
         kind_of = said.pop("type", "default")
         said.setdefault("rope_type", kind_of)
         theta = said.pop("rope_theta", usual)
-        if said["rope_type"] != "default":
+        if said["rope_type"] in ("dynamic", "yarn", "llama3"):
             said.setdefault("original_max_position_embeddings", length)
         plain = said == {"rope_type": "default"}
         rotations[kind] = theta, None if plain else said
@@ -301,6 +301,8 @@ def _windows_by_type(fields: Fields, every: int) -> list[int | None]:
         for i in range(count)
     ]
     known = {"sliding_attention": window, "full_attention": None}
+    if window is None and "sliding_attention" in types:
+        raise ValueError("config.json has layers with a window, but no sliding_window")
     for kind in types:
         if kind not in known:
             raise ValueError(
