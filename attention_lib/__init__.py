@@ -27,7 +27,7 @@ from attention_lib.data import (
     read_text,
 )
 from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
-from attention_lib.kv_cache import KVCache
+from attention_lib.kv_cache import KVCache, generate
 from attention_lib.llama import LlamaConfig, RMSNorm, SwiGLU, TinyLlama
 from attention_lib.masks import (
     causal_mask,
@@ -51,7 +51,7 @@ from attention_lib.rope import (
     rope_angles,
     rope_attention_factor,
 )
-from attention_lib.sampling import continue_text, pick_token
+from attention_lib.sampling import pick_token
 from attention_lib.training import (
     TrainConfig,
     Training,
@@ -88,10 +88,10 @@ __all__ = [
     "causal_mask",
     "choose_device",
     "combine_masks",
-    "continue_text",
     "convert_layout",
     "copy_weights",
     "evaluate",
+    "generate",
     "layer_norm",
     "load_checkpoint",
     "make_loader",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attention_lib.backends import KINDS
 from attention_lib.block import Norm, TinyBlock
-from attention_lib.kv_cache import KVCache, LayerCache
+from attention_lib.kv_cache import KVCache, LayerCache, Step, bound, is_plain
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.rope import rope_angles
 from attention_lib.validation import check_choice, check_config, check_token_ids
@@ -186,6 +186,34 @@ class TinyLM(nn.Module):
         return KVCache(
             [block.new_cache(batch_size, max_len) for block in self.blocks]  # type: ignore[operator]
         )
+
+    def new_step(self, cache: KVCache) -> Step:
+        """Makes a function that reads one new token (B, 1) of each text.
+
+        It gives the scores (B, V) after it, equal to those of a call with the cache. It
+        takes less time, since it fetches the weights once: make it anew when they, or
+        the hooks of a part, have changed.
+        """
+        if not is_plain(self, TinyLM) or self.dropout.training:
+            return lambda token_ids: self(token_ids, cache=cache)[:, -1]
+        steps = [
+            block.new_step(own)  # type: ignore[operator]
+            for block, own in zip(self.blocks, cache.layers, strict=True)
+        ]
+        norm, head, config = bound(self.last_norm), bound(self.head), self.config
+        embed, weight = self.token_embedding, self.token_embedding.weight
+
+        def step(token_ids: Tensor) -> Tensor:
+            start = cache.length
+            check_token_ids(token_ids, max_len=config.context_len - start, like=weight)
+            x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
+            vectors, angles = self._places(1, start, None)
+            x = x if vectors is None else x + vectors
+            for each in steps:
+                x = each(x, angles)
+            return head(norm(x))[:, -1]
+
+        return step
 
     def _places(
         self, length: int, start: int, positions: Tensor | None

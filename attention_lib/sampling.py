@@ -1,19 +1,16 @@
-"""From scores to words: pick the next token, and go on with a text.
+"""From scores to words: pick the next token.
 
-Shapes: B batch, T length, V vocabulary.
+Shapes: B batch, V vocabulary.
 """
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from attention_lib.reproducibility import evaluation_mode
 from attention_lib.validation import (
+    check_best_scores,
     check_generator,
-    check_instance,
     check_next_scores,
-    check_positive,
-    check_prompt,
     check_sampling,
 )
 
@@ -49,8 +46,10 @@ def pick_token(
     check_sampling(temperature, top_k, top_p)
     check_generator(generator)
     check_next_scores(logits, temperature)
+    best, greedy = logits.max(dim=-1)  # (B,) each
+    check_best_scores(best)
     if temperature == 0:
-        return logits.argmax(dim=-1)
+        return greedy
     scores = logits.cpu().double()
     # Of the highest score nothing is left, so that no temperature makes it infinite.
     scores = scores - scores.amax(dim=-1, keepdim=True)
@@ -71,47 +70,3 @@ def pick_token(
     points = torch.rand(len(ends), 1, generator=generator, dtype=ends.dtype)
     picked = (ends <= points * ends[:, -1:]).sum(dim=-1)  # how many end before it
     return picked.to(logits.device)
-
-
-@torch.no_grad()
-def continue_text(
-    model: nn.Module,
-    token_ids: Int[Tensor, "B T"],
-    *,
-    max_new_tokens: int,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    generator: torch.Generator | None = None,
-) -> Int[Tensor, "B T+{max_new_tokens}"]:
-    """Adds tokens one by one; the model reads the whole text anew each time.
-
-    Args:
-        model: gives logits (B, T, V) for ids; its context must hold the result.
-        token_ids: the beginnings, all of one length.
-        max_new_tokens: how many to add.
-        temperature: see ``pick_token``.
-        top_k: see ``pick_token``.
-        top_p: see ``pick_token``.
-        generator: see ``pick_token``.
-
-    Raises:
-        TypeError: no model; ids that are not whole numbers; see ``pick_token``.
-        ValueError: a result that the model's context does not hold, before the first
-            token is added; an id outside the vocabulary; see ``pick_token``.
-    """
-    check_instance("model", model, nn.Module)
-    check_positive(max_new_tokens=max_new_tokens)
-    check_prompt(model, token_ids, max_new_tokens)
-    with evaluation_mode(model):
-        for _ in range(max_new_tokens):
-            logits = model(token_ids)[:, -1]  # (B, V): what comes after the last token
-            picked = pick_token(
-                logits,
-                temperature=temperature,
-                top_k=top_k,
-                top_p=top_p,
-                generator=generator,
-            )
-            token_ids = torch.cat([token_ids, picked[:, None]], dim=1)
-    return token_ids

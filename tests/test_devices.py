@@ -187,8 +187,15 @@ FUNCTIONS = {
     ],
     # Above temperature 0 it draws on the CPU, and meta has no numbers to fetch.
     "pick_token": [lambda: al.pick_token(floats(BATCH, WORDS))],
-    "continue_text": [
-        lambda: al.continue_text(model().to("meta"), whole(1, 2), max_new_tokens=2)
+    "bound": [
+        lambda: al.bound(nn.Linear(WIDTH, 2, device="meta"))(tokens()),
+        lambda: al.bound(nn.LayerNorm(WIDTH, device="meta"))(tokens()),
+    ],
+    "generate": [
+        lambda: al.generate(model().to("meta"), whole(1, 2), max_new_tokens=2, stop=1),
+        lambda: al.generate(
+            model().to("meta"), whole(2, 3), max_new_tokens=2, lengths=whole(2)
+        ),
     ],
 }
 # What else is exported and returns tensors, and why it has no case.

@@ -70,7 +70,7 @@ def imported_modules(module):
 TOP = {
     "attention": "SelfAttention attention_weights scaled_dot_product_attention",
     "rope": "apply_rope convert_layout rope_angles rope_attention_factor",
-    "kv_cache": "KVCache",
+    "kv_cache": "KVCache generate",
     "masks": "causal_mask combine_masks padding_mask sliding_window_mask",
     "multi_head": "MultiHeadAttention MultiHeadAttentionWrapper copy_weights "
     "merge_heads split_heads",
@@ -85,7 +85,7 @@ TOP = {
     "grouped_query": "GroupedQueryAttention repeat_kv",
     "llama": "LlamaConfig RMSNorm SwiGLU TinyLlama",
     "checkpoints": "load_checkpoint save_checkpoint",
-    "sampling": "continue_text pick_token",
+    "sampling": "pick_token",
     "reproducibility": "choose_device make_repeatable seeded",
 }
 

@@ -1,17 +1,14 @@
-"""attention_lib.sampling: what is picked, how often, and how a text goes on."""
+"""attention_lib.sampling: what is picked, and how often."""
 
 import math
 from collections import Counter
 
 import pytest
 import torch
-from torch import nn
 
-from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
-from attention_lib.sampling import continue_text, pick_token
+from attention_lib.sampling import pick_token
 
-VOCAB_SIZE, CONTEXT_LEN = 7, 9
 DTYPES = [torch.float64, torch.bfloat16, torch.float16]
 LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0, 0.0])
 
@@ -29,21 +26,6 @@ def shares(logits, draws=20_000, **options):
 def assert_shares(found, wanted, draws=20_000):
     for share, p in zip(found, wanted.tolist(), strict=True):
         assert abs(share - p) <= 5 * (p * (1 - p) / draws) ** 0.5
-
-
-def tiny(**options):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, 4, 2, 1, **options))
-    model.head.weight.data *= 30  # else all tokens are as likely
-    return model.double()
-
-
-def beginnings(batch=3, length=2):
-    return torch.randint(VOCAB_SIZE, (batch, length), generator=seeded(0))
-
-
-# One token.
 
 
 def test_pick_token_is_greedy_by_default():
@@ -153,77 +135,6 @@ def test_pick_token_uses_the_global_generator_without_one():
         picked = pick_token(logits, temperature=1.0)
     wanted = pick_token(logits, temperature=1.0, generator=seeded(3))
     assert picked.equal(wanted)
-
-
-# A text.
-
-
-def test_continue_text_greedy_equals_a_loop():
-    model, token_ids = tiny(), beginnings()
-    found = continue_text(model, token_ids, max_new_tokens=5)
-    for row, text in enumerate(token_ids.tolist()):
-        for _ in range(5):
-            scores = model(torch.tensor([text]))[0, -1].tolist()
-            text.append(scores.index(max(scores)))
-        assert found[row].tolist() == text
-
-
-def test_continue_text_draws_token_by_token():
-    model, token_ids, generator = tiny(), beginnings(), seeded(4)
-    options = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
-    wanted = token_ids
-    for _ in range(4):
-        picked = pick_token(model(wanted)[:, -1], generator=generator, **options)
-        wanted = torch.cat([wanted, picked[:, None]], 1)
-    found = continue_text(
-        model, token_ids, max_new_tokens=4, generator=seeded(4), **options
-    )
-    assert found.equal(wanted)
-
-
-@pytest.mark.parametrize("mode", [True, False])
-def test_continue_text_restores_the_mode_after_an_error(refused, mode):
-    model = tiny().train(mode)
-    model.blocks[0].eval()
-    before = [part.training for part in model.modules()]
-    continue_text(model, beginnings(), max_new_tokens=2)
-    assert [part.training for part in model.modules()] == before
-    model.head.weight.data[0, 0] = math.nan
-    with refused(ValueError, "logits hold nan or inf"):
-        continue_text(model, beginnings(), max_new_tokens=2)
-    assert [part.training for part in model.modules()] == before
-
-
-def test_continue_text_needs_no_gradient():
-    class Watched(nn.Module):
-        def forward(self, token_ids):
-            assert not torch.is_grad_enabled()
-            assert not self.training
-            return nn.functional.one_hot((token_ids + 1) % 5, 5).double()
-
-    found = continue_text(Watched(), torch.tensor([[3]]), max_new_tokens=4)
-    assert found.tolist() == [[3, 4, 0, 1, 2]]
-
-
-def test_continue_text_fills_the_context_and_no_more(refused):
-    assert continue_text(tiny(), beginnings(), max_new_tokens=7).shape == (3, 9)
-    assert continue_text(tiny(), beginnings(), max_new_tokens=8).shape == (3, 10)
-
-
-@pytest.mark.parametrize(
-    ("length", "more", "words"),
-    [
-        (2, 9, "max_new_tokens must be at most 8 after 2 tokens in a context of 9; go"),
-        (9, 2, "max_new_tokens must be at most 1 after 9 tokens in a context of 9; go"),
-        (11, 1, "max_new_tokens must be at most 0 after 11 tokens in a context of 9;"),
-    ],
-)
-def test_continue_text_refuses_a_small_context_before_the_first_token(
-    refused, monkeypatch, length, more, words
-):
-    monkeypatch.setattr(TinyLM, "forward", None)
-    with refused(ValueError, words):
-        continue_text(tiny(), beginnings(length=length), max_new_tokens=more)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

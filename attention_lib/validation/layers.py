@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attention_lib.validation._words import (
     broadcasts,
+    check_between,
     check_floats,
     check_kind,
     check_number,
@@ -22,8 +23,9 @@ from attention_lib.validation.sizes import check_instance, check_positive
 
 def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
     """Checks that ``x`` is (B, T, M), ready for a layer with this (out, M) weight."""
-    check_kind(name, x, Tensor)
-    check_same_type(name, x, "the layer", weight)
+    if type(x) is not Tensor or x.dtype != weight.dtype or x.device != weight.device:
+        check_kind(name, x, Tensor)
+        check_same_type(name, x, "the layer", weight)
     shape, width = x.shape, weight.shape[-1]
     if len(shape) != 3 or shape[-1] != width:
         raise ValueError(
@@ -123,6 +125,26 @@ def check_published(layer: Any, known: Iterable[str]) -> None:
         raise ValueError(
             f"layer must attend to the past of its own text; this {kind.__name__} "
             "attends to the future or to a memory, which is not rebuilt"
+        )
+
+
+def check_crop(length: Any, kept: int) -> None:
+    """Checks to how many tokens a cache that keeps so many is cut back."""
+    check_between("length", length, 0, kept, f"{kept}, the tokens in the cache")
+
+
+def check_space(
+    cache: Any, token_ids: Any, max_new_tokens: int, use_cache: bool
+) -> None:
+    """Checks that a cache has room for texts and all but the last new token."""
+    check_token_ids(token_ids)
+    if not use_cache:
+        raise ValueError("a cache came with use_cache=False: leave one of them out")
+    needed = cache.length + token_ids.shape[1] + max_new_tokens - 1
+    if needed > cache.max_len:
+        raise ValueError(
+            f"the cache has room for {cache.max_len} tokens; this needs {needed}: make "
+            "it with a larger max_len"
         )
 
 

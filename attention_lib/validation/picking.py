@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attention_lib.validation._words import check_floats, check_number
 from attention_lib.validation.sizes import check_positive
@@ -36,7 +37,7 @@ def check_generator(generator: Any) -> None:
 
 
 def check_next_scores(logits: Any, temperature: float) -> None:
-    """Checks the scores that a token is picked from, values too, except on ``meta``."""
+    """Checks the scores that a token is picked from, but none of their values."""
     check_floats("logits", logits)
     if logits.ndim != 2 or 0 in logits.shape:
         raise ValueError(
@@ -45,6 +46,12 @@ def check_next_scores(logits: Any, temperature: float) -> None:
         )
     if temperature and logits.is_meta:
         raise ValueError("logits on meta have no numbers: only temperature 0 works")
-    # A row's largest score is nan where it holds nan, and -inf where nothing is finite.
-    if not logits.is_meta and not logits.amax(dim=-1).isfinite().all():
+
+
+def check_best_scores(best: Tensor) -> None:
+    """Checks each row's largest score, except on ``meta``: finite, so all can be used.
+
+    It is nan where a row holds nan, and -inf where nothing is finite.
+    """
+    if not best.is_meta and not best.isfinite().all():
         raise ValueError("logits hold nan or inf: no token can be picked from them")

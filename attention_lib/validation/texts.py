@@ -11,7 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attention_lib.validation._words import check_same_device, check_whole
+from attention_lib.validation._words import (
+    check_between,
+    check_same_device,
+    check_whole,
+)
 from attention_lib.validation.layers import check_token_ids
 from attention_lib.validation.sizes import check_instance, check_positive
 
@@ -132,19 +136,42 @@ def check_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
         raise ValueError("no text has two tokens: there is no next token to predict")
 
 
-def check_prompt(model: Any, token_ids: Any, max_new_tokens: int) -> None:
+def check_prompt(
+    model: Any, token_ids: Any, max_new_tokens: int, lengths: Any = None, start: int = 0
+) -> None:
     """Checks the beginnings of texts before a model adds tokens to them.
 
     The last new token is not read again, so it needs no place in the context.
+
+    Args:
+        model: may say in its ``config`` what it holds.
+        token_ids: what came.
+        max_new_tokens: how many shall be added.
+        lengths: how many tokens of each text are real, where that was said.
+        start: how many tokens a cache holds already.
     """
-    check_token_ids(token_ids, like=next(model.parameters(), None))
-    length, context_len = token_ids.shape[1], _said(model, "context_len")
+    check_token_ids(token_ids, lengths, like=next(model.parameters(), None))
+    length, context_len = start + token_ids.shape[1], _said(model, "context_len")
     if length + max_new_tokens - 1 > context_len:
         raise ValueError(
             f"max_new_tokens must be at most {max(0, context_len + 1 - length)} after "
             f"{length} tokens in a context of {context_len}; got {max_new_tokens}"
         )
     check_fits(model, token_ids, length)
+    if lengths is None or lengths.is_meta:
+        return
+    if lengths.min() < 1 or lengths.max() > token_ids.shape[1]:
+        raise ValueError(
+            f"lengths must lie between 1 and {token_ids.shape[1]}, the length of the "
+            f"batch; got {lengths.tolist()}: a text begins with some token"
+        )
+
+
+def check_stop(model: Any, stop: Any) -> None:
+    """Checks the token that ends a text, where there is one: a model may say it."""
+    if stop is not None:
+        most = _said(model, "vocab_size") - 1
+        check_between("stop", stop, 0, most, f"{most}, the last token")
 
 
 def _said(model: Any, name: str) -> int:

@@ -1,0 +1,243 @@
+"""attention_lib.kv_cache: the cache, and how a text goes on with it and without."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from attention_lib.kv_cache import bound, generate, is_plain
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.reproducibility import seeded
+from attention_lib.sampling import pick_token
+from attention_lib.training import next_token_loss
+from tests.tensors import assert_same
+
+VOCAB_SIZE, CONTEXT_LEN = 7, 12
+POSITIONS = ["learned", "sinusoidal", "rotary", "none"]
+KINDS = ["wrapper", "split", "sdpa", "torch"]
+LENGTHS = torch.tensor([2, 5, 3])
+
+
+def tiny(**options):
+    sizes = {"d_model": 8, "num_heads": 2, "num_layers": 2} | options
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, **sizes))
+    model.head.weight.data *= 30  # else all tokens are as likely
+    return model.double().eval()
+
+
+def beginnings(batch=3, length=5):
+    return torch.randint(VOCAB_SIZE, (batch, length), generator=seeded(0))
+
+
+# The cache.
+
+
+@torch.no_grad()
+def test_cache_read_in_any_pieces_equals_the_full_pass():
+    model, token_ids = tiny(), beginnings(2, 9)
+    wanted = model(token_ids)
+    for sizes in ([9], [1] * 9, [4, 4, 1], [2, 7]):
+        cache = model.new_cache(2, 9)
+        found = [model(piece, cache=cache) for piece in token_ids.split(sizes, dim=1)]
+        assert_close(torch.cat(found, dim=1), wanted)
+
+
+@torch.no_grad()
+def test_cache_cropped_forgets_and_is_written_over():
+    model, token_ids = tiny(), beginnings(2, 9)
+    cache, kept = model.new_cache(2, 9), model.new_cache(2, 9)
+    model(token_ids, cache=cache)
+    cache.crop(4)
+    assert cache.length == 4
+    model(token_ids[:, :4], cache=kept)
+    rest = token_ids[:, 4:].flip(1)
+    assert_close(model(rest, cache=cache), model(rest, cache=kept))
+
+
+@torch.no_grad()
+def test_cache_repeated_serves_many_texts_and_stays():
+    model, beginning, rest = tiny(), beginnings(1, 4), beginnings(3, 5)
+    cache = model.new_cache(1, 9)
+    model(beginning, cache=cache)
+    copies = cache.repeat(3)
+    found = model(rest, cache=copies)
+    texts = torch.cat([beginning.expand(3, -1), rest], dim=1)
+    assert_close(found, model(texts)[:, 4:])
+    assert (cache.length, copies.length) == (4, 9)
+    assert_close(model(rest[:1], cache=cache), found[:1])
+
+
+def test_cache_says_its_bytes_and_room():
+    cache = tiny().new_cache(3, 10)
+    # 2 layers, keys and values, 3 texts, 10 tokens of width 8, 8 bytes a number.
+    assert (cache.nbytes, cache.max_len) == (2 * 2 * 3 * 10 * 8 * 8, 10)
+
+
+# Generation.
+
+
+def by_hand(model, text, count):
+    """Goes on with one text, reading all of it for each token."""
+    text = list(text)
+    for _ in range(count):
+        scores = model(torch.tensor([text]))[0, -1].tolist()
+        text.append(scores.index(max(scores)))
+    return text
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("mha", KINDS)
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_generate_equals_a_loop_over_each_text_alone(positions, mha, use_cache):
+    model, token_ids = tiny(positions=positions, mha=mha), beginnings()
+    for lengths in (None, LENGTHS):
+        found = generate(
+            model, token_ids, max_new_tokens=6, lengths=lengths, use_cache=use_cache
+        )
+        for row, length in enumerate([5] * 3 if lengths is None else LENGTHS.tolist()):
+            wanted = by_hand(model, token_ids[row, :length].tolist(), 6)
+            # The padding that it came with stands behind.
+            assert found[row].tolist() == wanted + token_ids[row, length:].tolist()
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_generate_draws_token_by_token(use_cache):
+    model, token_ids, generator = tiny(), beginnings(), seeded(4)
+    options = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
+    wanted = token_ids
+    for _ in range(4):
+        picked = pick_token(model(wanted)[:, -1], generator=generator, **options)
+        wanted = torch.cat([wanted, picked[:, None]], 1)
+    options |= {"use_cache": use_cache, "generator": seeded(4)}
+    assert generate(model, token_ids, max_new_tokens=4, **options).equal(wanted)
+
+
+class Counts(nn.Module):
+    """The next token is one more; it has no cache and no config."""
+
+    calls = 0
+
+    def forward(self, token_ids):
+        self.calls += 1
+        assert not torch.is_grad_enabled()
+        assert not self.training
+        return nn.functional.one_hot((token_ids + 1) % 9, 9).double()
+
+
+def test_generate_fills_a_text_that_met_the_stop_and_ends_with_the_last():
+    model, token_ids = Counts(), torch.tensor([[1, 2, 3], [4, 0, 0]])
+    lengths = torch.tensor([3, 1])
+    found = generate(model, token_ids, max_new_tokens=6, lengths=lengths, stop=6)
+    assert found.tolist() == [[1, 2, 3, 4, 5, 6, 6, 6, 6], [4, 5, 6, 6, 6, 6, 6, 0, 0]]
+    assert model.calls == 3
+
+
+def test_generate_takes_any_model_and_a_model_may_learn_from_it():
+    assert generate(Counts(), torch.tensor([[3]]), max_new_tokens=2).tolist() == [
+        [3, 4, 5]
+    ]
+    model = tiny().train()
+    texts = generate(model, beginnings(), max_new_tokens=2)
+    next_token_loss(model(texts), texts).backward()
+
+
+def test_generate_reads_each_token_once():
+    model, read = tiny(), []
+    model.token_embedding.register_forward_hook(lambda part, ids, _: read.append(ids))
+    generate(model, beginnings(), max_new_tokens=4)
+    assert [ids[0].shape[1] for ids in read] == [5, 1, 1, 1]
+
+
+@pytest.mark.parametrize("lengths", [None, torch.tensor([3, 5, 1])])
+def test_generate_goes_on_after_a_cache(lengths):
+    model, beginning, rest = tiny(), beginnings(3, 3), beginnings(3, 5)
+    cache = model.new_cache(3, 10)
+    with torch.no_grad():
+        model(beginning, cache=cache)
+    found = generate(model, rest, max_new_tokens=3, lengths=lengths, cache=cache)
+    for row, length in enumerate([5] * 3 if lengths is None else lengths.tolist()):
+        text = [*beginning[row].tolist(), *rest[row, :length].tolist()]
+        assert found[row, : length + 3].tolist() == by_hand(model, text, 3)[3:]
+    assert cache.length == (10 if lengths is None else 3)
+    if lengths is None:  # and again, after the token that was not read yet
+        assert cache.layers[0].keys.requires_grad is False
+        cache.crop(3)
+        assert generate(model, rest, max_new_tokens=3, cache=cache).equal(found)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_generate_restores_the_mode_after_an_error(refused, mode):
+    model = tiny().train(mode)
+    model.blocks[0].eval()
+    before = [part.training for part in model.modules()]
+    generate(model, beginnings(), max_new_tokens=2)
+    assert [part.training for part in model.modules()] == before
+    model.head.weight.data[0, 0] = math.nan
+    with refused(ValueError, "logits hold nan or inf"):
+        generate(model, beginnings(), max_new_tokens=2)
+    assert [part.training for part in model.modules()] == before
+
+
+@pytest.mark.parametrize(
+    ("length", "more", "words"),
+    [
+        (2, 12, "max_new_tokens must be at most 11 after 2 tokens in a context of 12;"),
+        (12, 2, "max_new_tokens must be at most 1 after 12 tokens in a context of 12;"),
+        (14, 1, "max_new_tokens must be at most 0 after 14 tokens in a context of 12;"),
+    ],
+)
+def test_generate_fills_the_context_and_no_more(
+    refused, monkeypatch, length, more, words
+):
+    assert generate(tiny(), beginnings(), max_new_tokens=8).shape == (3, 13)
+    monkeypatch.setattr(TinyLM, "forward", None)
+    with refused(ValueError, words):
+        generate(tiny(), beginnings(length=length), max_new_tokens=more)
+    cache = tiny().new_cache(3, 5)
+    with refused(ValueError, "the cache has room for 5 tokens; this needs 6: make it"):
+        generate(tiny(), beginnings(), max_new_tokens=2, cache=cache)
+
+
+# One step, with all weights at hand.
+
+
+@pytest.mark.parametrize("norm", ["pre", "post", "none"])
+@pytest.mark.parametrize("mha", ["split", "sdpa"])
+@pytest.mark.parametrize("positions", POSITIONS)
+@torch.no_grad()
+def test_step_equals_a_call_with_the_cache(positions, mha, norm):
+    model, token_ids = tiny(positions=positions, mha=mha, norm=norm), beginnings()
+    cache, wanted = model.new_cache(3, 6), model(token_ids)
+    step = model.new_step(cache)
+    for place in range(5):
+        assert_close(step(token_ids[:, place : place + 1]), wanted[:, place])
+
+
+@pytest.mark.parametrize("name", ["", "blocks.0", "blocks.1.attention", "head",
+                                  "blocks.0.feed_forward", "blocks.1.attention_norm",
+                                  "blocks.0.attention.out_proj"])  # fmt: skip
+def test_step_runs_what_hooks_into_a_part(name):
+    model, calls = tiny(mha="sdpa"), []
+    part = model.get_submodule(name)
+    part.register_forward_hook(lambda *_: calls.append(name))
+    plain = generate(tiny(mha="sdpa"), beginnings(), max_new_tokens=4)
+    assert generate(model, beginnings(), max_new_tokens=4).equal(plain)
+    assert len(calls) == 4
+
+
+def test_bound_gives_any_other_module_as_it_is():
+    class Other(nn.Linear):
+        pass
+
+    other, replaced = Other(2, 3), nn.Linear(2, 3)
+    replaced.forward = torch.sin
+    assert bound(other) is other
+    assert bound(replaced) is replaced
+    assert is_plain(nn.Linear(2, 3), nn.Linear)
+    x = torch.randn(4, 2, generator=seeded(0))
+    for layer in (nn.Linear(2, 3), nn.Linear(2, 3, bias=False), nn.LayerNorm(2)):
+        assert_same(bound(layer)(x), layer(x))
