@@ -82,8 +82,9 @@ class Rebuilt(nn.Module):
         if self.head_dim is not None:
             if positions is None:
                 positions = torch.arange(x.shape[1], device=x.device)
-            turn = {"base": self.base, "scaling": self.scaling}
-            angles = rope_angles(positions, self.head_dim, **turn)
+            angles = rope_angles(
+                positions, self.head_dim, base=self.base, scaling=self.scaling
+            )
         return self.attention(x, mask, causal=True, angles=angles)
 
 
@@ -107,8 +108,8 @@ def rebuild(layer: nn.Module) -> Rebuilt:
     if type(layer).__name__ == "GPT2Attention":
         return Rebuilt(_gpt2(own))
     turned = getattr(own, "use_rope", True)
-    rotation = _rotation(own) if turned else {"base": 1.0, "scaling": None}
-    factor = rope_attention_factor(rotation["scaling"])
+    rotation: dict[str, Any] = _rotation(own) if turned else {}
+    factor = rope_attention_factor(rotation.get("scaling"))
     options = FAMILIES[type(layer).__name__](own)
     with torch.device("meta"):  # the weights come in a moment
         ours = GroupedQueryAttention(
@@ -134,7 +135,7 @@ def _rotation(layer: Any) -> dict[str, Any]:
     """Reads base and scaling from the layer's config, which may have them by kind."""
     config = layer.config
     found: Mapping[str, Any] = config.rope_parameters
-    found = found.get(getattr(layer, "layer_type", None), found)
+    found = found.get(getattr(layer, "layer_type", ""), found)
     told = {key: value for key, value in found.items() if key != "type"}
     if told.get("partial_rotary_factor") == 1:
         del told["partial_rotary_factor"]

@@ -136,6 +136,10 @@ MODULES = {
         lambda: [((tokens(),), {"causal": True})],
     ),
     "TinyLlama": ([lambda: al.TinyLlama(llama_config(tie_weights=True))], texts),
+    "Rebuilt": (
+        [lambda: al.Rebuilt(multi_head("split")(), head_dim=2)],
+        lambda: [((tokens(),), {}), ((tokens(), allowed(BATCH, 1, LENGTH)), {})],
+    ),
     "TinyLM": ([model, lambda: model(tie_weights=True, norm="post")], texts),
 }
 

@@ -11,6 +11,8 @@ from traceback import walk_tb
 import numpy as np
 import pytest
 import torch
+from transformers.models.llama.configuration_llama import LlamaConfig as TheirConfig
+from transformers.models.llama.modeling_llama import LlamaAttention
 
 from attention_lib import (
     attention,
@@ -24,6 +26,7 @@ from attention_lib import (
     masks,
     multi_head,
     positions,
+    published,
     reproducibility,
     rope,
     sampling,
@@ -171,6 +174,9 @@ LAYERS = [attention.SelfAttention(6, 2),
 MHA = LAYERS[-1]
 GROUPED = grouped_query.GroupedQueryAttention(6, 3, 1)
 LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
+BARE = LlamaAttention(  # of one head of width 6
+    TheirConfig(hidden_size=6, num_attention_heads=1, num_key_value_heads=1), 0
+)
 SMALL = llama.TinyLlama(llama.LlamaConfig(**LLAMA))
 BLOCKS = [block.TinyBlock(6, 3, norm=norm) for norm in ("pre", "post", "none")]
 NO_KEY = [*no_like(KEY), KEY[:, :5], torch.zeros(2, 3, 6)]
@@ -283,6 +289,7 @@ CALLS += [
     *((call, {"token_ids": IDS, "lengths": LENGTHS},
        {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
       for call in (SMALL, SMALL.stream, SMALL.attention_weights)),
+    (published.rebuild, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
     (toy.softmax, {"x": np.ones(2)},
      {"x": [None, "x", [True], [None], [math.nan], [math.inf], [], 1.0, [1j]],
       "axis": [*NO_INT, 1, -2],

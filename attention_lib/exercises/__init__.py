@@ -17,6 +17,12 @@ from attention_lib.exercises.block import (
     check_tiny_block,
     check_write_sizes,
 )
+from attention_lib.exercises.grouped_query import (
+    check_cache_bytes,
+    check_grouped_query,
+    check_sink_weights,
+    check_to_groups,
+)
 from attention_lib.exercises.leaks import check_leak_finder
 from attention_lib.exercises.masks import (
     check_causal_mask,
@@ -65,10 +71,12 @@ __all__ = [
     "check_attention",
     "check_batched_attention",
     "check_block_parameters",
+    "check_cache_bytes",
     "check_causal_mask",
     "check_entropy",
     "check_from_additive",
     "check_generate",
+    "check_grouped_query",
     "check_head",
     "check_head_width",
     "check_head_windows",
@@ -91,9 +99,11 @@ __all__ = [
     "check_pruned",
     "check_schedule",
     "check_self_attention",
+    "check_sink_weights",
     "check_softmax",
     "check_temperature",
     "check_tiny_block",
+    "check_to_groups",
     "check_top_k",
     "check_trained_positions",
     "check_training_loop",

@@ -1,6 +1,7 @@
 // Brings every view of a page to life, once, also those that a notebook adds later.
 // A new kind: one import and one entry here; its style is the component's `style`.
 import { mount } from "./mount.js";
+import { Groups } from "./groups.jsx";
 import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
 import { Split } from "./split.jsx";
@@ -8,6 +9,7 @@ import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
 
 mount({
+  groups: Groups,
   mask: Mask,
   predict: Predict,
   split: Split,

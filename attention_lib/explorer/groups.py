@@ -1,0 +1,82 @@
+"""Query heads that share keys and values, and what a cache then holds."""
+
+from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._tables import plain_table
+from attention_lib.validation import check_positive
+
+LIMIT = 32
+
+
+def explore_groups(
+    num_heads: int, *, head_dim: int, num_layers: int, tokens: int, number_bytes: int = 2
+) -> Interactive:
+    """Lets the reader choose the number of heads of keys, from all heads to one.
+
+    It shows which query heads share one head of keys and values, and the bytes that a
+    cache then takes: per token, and for a whole text.
+
+    Args:
+        num_heads: query heads, 2 to 32.
+        head_dim: width of a head.
+        num_layers: layers of the model.
+        tokens: length of the text.
+        number_bytes: bytes of one number.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1; too many heads, or one.
+    """
+    check_positive(head_dim=head_dim, num_layers=num_layers, tokens=tokens)
+    check_positive(num_heads=num_heads, number_bytes=number_bytes)
+    if not 2 <= num_heads <= LIMIT:
+        raise ValueError(f"num_heads must be 2 to {LIMIT}; got {num_heads}")
+    choices = [n for n in range(num_heads, 0, -1) if num_heads % n == 0]
+    per_head = 2 * num_layers * head_dim * number_bytes  # keys and values
+    rows = [
+        (
+            f"{shared} heads of keys" if shared > 1 else "1 head of keys",
+            [
+                _name(shared, num_heads),
+                str(num_heads // shared),
+                _words(shared * per_head),
+                _words(shared * per_head * tokens),
+            ],
+        )
+        for shared in choices
+    ]
+    caption = (
+        f"{num_heads} query heads of width {head_dim}, {num_layers} layers, "
+        f"{number_bytes} bytes per number."
+    )
+    head = ["", "name", "queries per head", "per token", f"{tokens:,} tokens"]
+    return Interactive(
+        "groups",
+        {
+            "heads": num_heads,
+            "choices": choices,
+            "names": [_name(shared, num_heads) for shared in choices],
+            "perToken": [_words(shared * per_head) for shared in choices],
+            "perText": [_words(shared * per_head * tokens) for shared in choices],
+            "tokens": tokens,
+        },
+        plain_table(caption, head, rows),
+        f"<{num_heads} query heads, and {choices[0]} to 1 heads of keys and values>",
+    )
+
+
+def _name(shared: int, num_heads: int) -> str:
+    names = {num_heads: "multi-head attention", 1: "multi-query attention"}
+    return names.get(shared, "grouped queries")
+
+
+def _words(count: int) -> str:
+    """Writes a number of bytes: ``128 KiB``, ``4 GiB``."""
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:g} {unit}"
+        size /= 1024
+    return f"{size:g} GiB"

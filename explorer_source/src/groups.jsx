@@ -1,0 +1,76 @@
+// Query heads that share keys and values: a slider over the heads of keys.
+import { useRef, useState } from "preact/hooks";
+import style from "./groups.css";
+
+export function Groups({ heads, choices, names, perToken, perText, tokens }) {
+  const [at, setAt] = useState(0);
+  const [query, setQuery] = useState(null);
+  const [id] = useState(() => `groups-${Math.random().toString(36).slice(2)}`);
+  const all = useRef(null);
+  // The arrow keys go from query head to query head.
+  const step = (event) => {
+    const buttons = [...all.current.querySelectorAll("button")];
+    const next = buttons.indexOf(event.target) + ({ ArrowRight: 1, ArrowLeft: -1 }[event.key] ?? NaN);
+    if (!buttons[next]) return;
+    event.preventDefault();
+    buttons[next].focus();
+    setQuery(next);
+  };
+  const shared = choices[at];
+  const size = heads / shared;
+  const own = query === null ? null : Math.floor(query / size);
+
+  return (
+    <>
+      <div class="groups-choice">
+        <label for={id}>
+          heads of keys and values: <strong class="view-number">{shared}</strong>
+        </label>
+        <input
+          id={id}
+          type="range"
+          min="0"
+          max={choices.length - 1}
+          step="1"
+          value={at}
+          aria-valuetext={`${shared}: ${names[at]}`}
+          onInput={(event) => setAt(Number(event.currentTarget.value))}
+        />
+      </div>
+      <p class="groups-name" aria-live="polite">
+        <strong>{names[at]}</strong>: the cache takes <span class="view-number">{perToken[at]}</span> per token,{" "}
+        <span class="view-number">{perText[at]}</span> for {tokens.toLocaleString("en")} tokens.
+      </p>
+      <div class="groups-bar" aria-hidden="true">
+        <span style={{ width: `${(100 * shared) / heads}%` }} />
+      </div>
+      <div class="groups-all" ref={all} onKeyDown={step}>
+        {Array.from({ length: shared }, (_, head) => (
+          <div key={`${shared}-${head}`} class={`groups-one${head === own ? " groups-here" : ""}`}>
+            <div class="groups-queries">
+              {Array.from({ length: size }, (_, i) => head * size + i).map((number) => (
+                <button
+                  key={number}
+                  type="button"
+                  tabIndex={number === (query ?? 0) ? 0 : -1}
+                  aria-pressed={number === query}
+                  aria-label={`query head ${number}`}
+                  onClick={() => setQuery(number === query ? null : number)}
+                >
+                  {number}
+                </button>
+              ))}
+            </div>
+            <div class="groups-keys">k, v {head}</div>
+          </div>
+        ))}
+      </div>
+      <p class="view-soft" aria-live="polite">
+        {query === null
+          ? "Each frame is a head of keys and values, with the query heads that read it. Press a query head to follow it."
+          : `Query head ${query} reads head ${own} of keys and values: ${query} divided by ${size}, rounded down.`}
+      </p>
+    </>
+  );
+}
+Groups.style = style;
