@@ -7,6 +7,7 @@ reader changes something. Every view has a static part that needs no script.
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer.groups import explore_groups
 from attention_lib.explorer.mask import explore_mask
+from attention_lib.explorer.rope import explore_rope
 from attention_lib.explorer.split import explore_split
 from attention_lib.explorer.vectors import explore_vectors
 from attention_lib.explorer.weights import explore_weights
@@ -15,6 +16,7 @@ __all__ = [
     "Interactive",
     "explore_groups",
     "explore_mask",
+    "explore_rope",
     "explore_split",
     "explore_vectors",
     "explore_weights",

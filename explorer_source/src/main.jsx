@@ -4,6 +4,7 @@ import { mount } from "./mount.js";
 import { Groups } from "./groups.jsx";
 import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
+import { Rope } from "./rope.jsx";
 import { Split } from "./split.jsx";
 import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
@@ -12,6 +13,7 @@ mount({
   groups: Groups,
   mask: Mask,
   predict: Predict,
+  rope: Rope,
   split: Split,
   vectors: Vectors,
   weights: Weights,
