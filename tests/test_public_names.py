@@ -22,7 +22,17 @@ ROAD = [
     *("toy", "masks", "rope", "sampling", "kv_cache", "attention", "multi_head"),
     *("backends", "positions", "block"),
     *("stories", "data", "model", "training", "checkpoints"),
-    *("grouped_query", "llama", "published", "weights", "latent_attention"),
+    *(
+        "grouped_query",
+        "llama",
+        "published",
+        "decoder",
+        "families",
+        "weights",
+        "publishing",
+        "loading",
+        "latent_attention",
+    ),
     *("cross_attention", "flash_attention", "checks", "bugs"),
     *("explorer", "predict", "exercises"),
 ]

@@ -8,7 +8,12 @@ LIMIT = 32
 
 
 def explore_groups(
-    num_heads: int, *, head_dim: int, num_layers: int, tokens: int, number_bytes: int = 2
+    num_heads: int,
+    *,
+    head_dim: int,
+    num_layers: int,
+    tokens: int,
+    number_bytes: int = 2,
 ) -> Interactive:
     """Lets the reader choose the number of heads of keys, from all heads to one.
 

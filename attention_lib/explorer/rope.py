@@ -49,12 +49,16 @@ def explore_rope(
     if len(names) != 2:
         raise ValueError(f"words must name the query and the key; got {names}")
     if not isinstance(speeds, Mapping):
-        raise TypeError(f"speeds must map names to numbers; got {type(speeds).__name__}")
+        raise TypeError(
+            f"speeds must map names to numbers; got {type(speeds).__name__}"
+        )
     if not speeds:
         raise ValueError("speeds must hold one at least; got an empty mapping")
     check_above_zero(**{f"speeds[{name!r}]": speed for name, speed in speeds.items()})
     check_not_negative(longest=longest)
-    check_not_negative(**{f"positions[{i}]": place for i, place in enumerate(positions)})
+    check_not_negative(
+        **{f"positions[{i}]": place for i, place in enumerate(positions)}
+    )
     if len(positions) != 2 or max(positions) > longest:
         raise ValueError(f"positions must be two, up to {longest}; got {positions}")
     data = {
@@ -91,7 +95,10 @@ def _static(
     lines = [
         (
             f"{words[0]} at {p}, {words[1]} at {s}",
-            [f"{p - s}", *(f"{turned_score(*pairs, v, (p, s)):.3f}" for v in speeds.values())],
+            [
+                f"{p - s}",
+                *(f"{turned_score(*pairs, v, (p, s)):.3f}" for v in speeds.values()),
+            ],
         )
         for p, s in places
     ]
