@@ -80,7 +80,7 @@ class Slowly(reader()):
         return self.all[name].clone()
 
 
-def thirds(dim=1, turn=lambda part: part.T, order=(0, 1, 2), give=list):
+def thirds(dim=1, turn=lambda part: part.T, order=(0, 1, 2), give=torch.stack):
     def answer(weight):
         parts = weight.chunk(3, dim=dim)
         return give([turn(parts[i]) for i in order])
@@ -89,22 +89,22 @@ def thirds(dim=1, turn=lambda part: part.T, order=(0, 1, 2), give=list):
 
 
 def torn(weight):
-    return list(weight.reshape(3, len(weight), len(weight)))
+    return weight.reshape(3, len(weight), len(weight))
 
 
 def in_turns(weight):
-    return [weight[:, part::3].T for part in range(3)]
+    return torch.stack([weight[:, part::3].T for part in range(3)])
 
 
 def in_place(weight):
     found = [part.T.clone() for part in weight.chunk(3, dim=1)]
     weight.zero_()
-    return found
+    return torch.stack(found)
 
 
 def by_slices(weight):
     width = weight.shape[0]
-    return [weight[:, i * width : (i + 1) * width].T for i in range(3)]
+    return torch.stack([weight[:, i * width : (i + 1) * width].T for i in range(3)])
 
 
 def suspect(
@@ -178,7 +178,10 @@ MISTAKES = {
         (reader(names=list), "`__metadata__` is no tensor"),
         (reader(names=lambda header: ["a.weight"]), "must hold a.weight, b.bias"),
         (reader(names=lambda header: 3), "must be a list of names"),
-        (reader(types=TYPES | {"BF16": torch.float16}), "stored as torch.bfloat16"),
+        (
+            reader(types=TYPES | {"BF16": torch.float16}),
+            "stored as another type than float16",
+        ),
         (reader(shaped=lambda flat, shape: flat), "has the shape (3, 4)"),
         (
             reader(
@@ -189,7 +192,8 @@ MISTAKES = {
             "not those of the file",
         ),
         (reader(give=lambda tensor: tensor.tolist()), "must give a tensor"),
-        (reader(order="big"), "fails"),
+        (reader(order="big"), "Your code raised"),
+        (lambda path: 5, "it must have `names` and `read`"),
         (NamesOnly, "gives nothing back"),
     ],
     "gpt2_projections": [
@@ -198,13 +202,13 @@ MISTAKES = {
         (thirds(order=(2, 1, 0)), "reverse"),
         (thirds(order=(0, 2, 1)), "Keys come before values"),
         (torn, "torn apart"),
-        (lambda weight: [part.T for part in torn(weight)], "torn apart"),
+        (lambda weight: torn(weight).mT, "torn apart"),
         (in_turns, "not in turns"),
-        (thirds(dim=0), "three matrices of one shape"),
-        (lambda weight: [weight.T] * 2, "three matrices of one shape"),
-        (lambda weight: "qkv", "three matrices of one shape"),
+        (thirds(dim=0, order=(0, 1)), "The shape must be (3, 4, 4)"),
+        (thirds(give=list), "returns a list"),
+        (thirds(order=(0, 1)), "The shape must be"),
         (in_place, "changes its input"),
-        (lambda weight: weight.T, "shape"),
+        (thirds(order=(1, 2, 0)), "look at [0, 0, 0]"),
     ],
     "suspect": [
         (suspect(same=lambda error: error.max() == 0), "differ by rounding only"),
@@ -218,8 +222,17 @@ MISTAKES = {
             "rounding elsewhere",
         ),
         (suspect(words=("equal", "other", "rotation")), "the answer is “rotation”"),
-        (suspect(words=(True, False, False)), "one of the three words"),
+        (suspect(words=(True, False, False)), "must be one of the three words"),
         (suspect_in_place, "changes the scores"),
+        (suspect(diagonal=lambda error: True), "scores that all differ"),
+        (
+            suspect(
+                same=lambda error: error.abs().max() < 1e-4,
+                diagonal=lambda e: abs(e.diagonal(dim1=1, dim2=2).sum()) < 1e-4,
+                error=lambda ours, theirs: ours - theirs,
+            ),
+            "whose changes cancel",
+        ),
         (lambda ours, theirs: "equal", "a diagonal that agrees"),
         (lambda ours, theirs: "rotation", "two tables that are the same"),
     ],
@@ -234,8 +247,12 @@ MISTAKES = {
         (parameters(head=False), "weights of its own"),
         (parameters(attention=1), "the output is one"),
         (parameters(give=lambda n: 2 * n), "your count is"),
-        (parameters(give=str), "one number"),
-        (lambda fields: True, "one number"),
+        (parameters(give=str), "the count is one number"),
+        (
+            lambda fields: None if fields["tie_word_embeddings"] else by_shapes(fields),
+            "With a tied head: your code gives nothing back",
+        ),
+        (lambda fields: True, "the count is one number"),
     ],
 }
 
@@ -254,15 +271,15 @@ RIGHT = {
     ],
     "gpt2_projections": [
         thirds(),
-        thirds(give=tuple),
-        thirds(give=torch.stack),
+        thirds(give=lambda parts: torch.stack(parts, dim=0)),
+        thirds(give=lambda parts: torch.cat(parts).unflatten(0, (3, -1))),
         thirds(turn=lambda part: part.t().contiguous()),
         thirds(turn=lambda part: part.transpose(0, 1)),
         thirds(turn=lambda part: part.mT.clone()),
         by_slices,
-        lambda weight: weight.T.chunk(3),
+        lambda weight: weight.T.reshape(3, len(weight), len(weight)),
         lambda weight: weight.T.unflatten(0, (3, -1)),
-        lambda weight: torch.split(weight.T, len(weight)),
+        lambda weight: torch.stack(torch.split(weight.T, len(weight))),
     ],
     "suspect": [
         suspect(),
