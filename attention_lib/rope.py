@@ -108,8 +108,8 @@ def apply_rope(
 
 
 def convert_layout(
-    weight: Float[Tensor, "N *M"], num_heads: int, *, layout: Layout
-) -> Float[Tensor, "N *M"]:
+    weight: Float[Tensor, "N ..."], num_heads: int, *, layout: Layout
+) -> Float[Tensor, "N ..."]:
     """Reorders a projection's rows into this layout, from the other one.
 
     Scores stay the same when the projections of queries and of keys are both converted,
@@ -135,7 +135,7 @@ def convert_layout(
 def rope_attention_factor(scaling: Scaling | None) -> float:
     """Gives what queries and keys are multiplied by, next to the rotation: YaRN's rule.
 
-    Peng et al. (2023), section 3.4: 0.1 · ln(factor) + 1, unless ``attention_factor``
+    Peng et al. (2023): 0.1 · ln(factor) + 1, unless ``attention_factor``
     or ``mscale`` say otherwise. Scores grow by its square. Other scalings have 1.
 
     Args:

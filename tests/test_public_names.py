@@ -94,6 +94,7 @@ TOP = {
     "warmup_cosine",
     "grouped_query": "GroupedQueryAttention repeat_kv",
     "llama": "LlamaConfig RMSNorm SwiGLU TinyLlama",
+    "weights": "load_pretrained",
     "checkpoints": "load_checkpoint save_checkpoint",
     "sampling": "pick_token",
     "reproducibility": "choose_device make_repeatable seeded",

@@ -32,6 +32,7 @@ SCALED = {
         **{"rope_type": "yarn", "factor": 3.7, LENGTH: 4096, "truncate": False},
         **{"beta_fast": 8, "beta_slow": 2.5, "mscale": 0.7, "mscale_all_dim": 0.4},
     },
+    "yarn, long": {"rope_type": "yarn", "factor": 32.0, LENGTH: 4096},
     "yarn, a factor": {"rope_type": "yarn", **SHORT, "attention_factor": 1.3},
     "llama3": {"rope_type": "llama3", **SHORT, **LLAMA},
     "llama3, long": {"rope_type": "llama3", "factor": 3.7, LENGTH: 8192, **LLAMA},
@@ -113,7 +114,7 @@ def test_apply_rope_takes_angles_of_each_text_and_keeps_the_type():
 
 @pytest.mark.parametrize(("layout", "old"), [LAYOUTS, LAYOUTS[::-1]])
 def test_convert_layout_keeps_scores_and_comes_back(layout, old):
-    heads, head_dim, x = 3, 4, randn(5, 7)
+    heads, head_dim, x = 2, 6, randn(5, 7)
     w_q, w_k = randn(2, heads * head_dim, 7, seed=1)
     angles = rope_angles(torch.arange(5.0).double(), head_dim)
 

@@ -144,6 +144,8 @@ def test_older_words_for_rotation_mean_the_same(name, tmp_path):
 
 REFUSED = {
     "unknown family": ({"model_type": "bert"}, "'bert'; load_pretrained knows gpt2"),
+    "later family": ({"model_type": "deepseek_v3"}, "comes with chapter 13"),
+    "turned in pairs": ({"rope_interleaved": True}, "rope_interleaved = True"),
     "unknown field": ({"residual_multiplier": 2}, "says residual_multiplier = 2"),
     "unbuilt": ({"mlp_bias": True}, "mlp_bias = True; load_pretrained knows False"),
     "other activation": ({"hidden_act": "relu"}, "hidden_act = 'relu'"),

@@ -50,6 +50,12 @@ from attention_lib.exercises.positions import (
     check_positions,
     check_trained_positions,
 )
+from attention_lib.exercises.rope import (
+    check_layout,
+    check_offset_finder,
+    check_rotary,
+    check_slow_pairs,
+)
 from attention_lib.exercises.toy import (
     check_attention,
     check_batched_attention,
@@ -90,6 +96,7 @@ __all__ = [
     "check_head_windows",
     "check_language_model",
     "check_layer_norm",
+    "check_layout",
     "check_leak_finder",
     "check_linear",
     "check_llama_parameters",
@@ -98,6 +105,7 @@ __all__ = [
     "check_multi_head_count",
     "check_multi_head_layer",
     "check_next_token_loss",
+    "check_offset_finder",
     "check_order_finder",
     "check_padding_mask",
     "check_parameter_count",
@@ -106,9 +114,11 @@ __all__ = [
     "check_positions",
     "check_pre_norm",
     "check_pruned",
+    "check_rotary",
     "check_schedule",
     "check_self_attention",
     "check_sink_weights",
+    "check_slow_pairs",
     "check_softmax",
     "check_suspect",
     "check_temperature",

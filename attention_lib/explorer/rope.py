@@ -24,8 +24,8 @@ def explore_rope(
 ) -> Interactive:
     """Shows one pair of a query and of a key, turned by their positions.
 
-    The reader moves both positions, alone or together, and chooses the pair's speed. The
-    score stays while the offset stays.
+    The reader moves both positions, alone or together, and chooses the pair's speed.
+    The score stays while the offset stays.
 
     Args:
         query: (2,), one pair of coordinates before it is turned.
@@ -103,8 +103,9 @@ def _static(
         for p, s in places
     ]
     caption = (
-        "The score of one pair of coordinates, for each speed: it stays while the offset "
-        "stays. With JavaScript on, the page shows both vectors, and you can move them."
+        "The score of one pair of coordinates, for each speed: it stays while the "
+        "offset stays. With JavaScript on, the page shows both vectors, and you can "
+        "move them."
     )
     return plain_table(caption, ["positions", "offset", *speeds], lines)
 

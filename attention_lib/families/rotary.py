@@ -79,6 +79,7 @@ def _rotations(fields: Fields) -> dict[str, tuple[float, dict[str, Any] | None]]
         kind_of = said.pop("type", "default")
         said.setdefault("rope_type", kind_of)
         theta = said.pop("rope_theta", usual)
+        theta = float(theta) if type(theta) is int else theta
         if said["rope_type"] in ("dynamic", "yarn", "llama3"):
             said.setdefault("original_max_position_embeddings", length)
         plain = said == {"rope_type": "default"}

@@ -1,0 +1,260 @@
+"""The checks of chapter 10: each usual mistake is made, and must be named."""
+
+import itertools
+
+import torch
+
+from attention_lib.rope import apply_rope, convert_layout, rope_angles
+from tests.answers import as_numbers, solution
+
+# A solution in its words would give it away.
+rotary = solution(
+    """
+class Rotary:
+    def __init__(self, head_dim, base=10_000.0):
+        even = torch.arange(0, head_dim, 2, dtype=torch.float64)
+        self.speeds = base ** (-even / head_dim)
+
+    def __call__(self, x, positions):
+        angles = positions[:, None] * self.speeds
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+"""
+)
+BOTH, CHUNK = "a * cos - b * sin, b * cos + a * sin", "x.chunk(2, dim=-1)"
+CAT = f"torch.cat([{BOTH}], -1)"
+STACK = f"torch.stack([{BOTH}], -1).flatten(-2)"
+TYPES = "angles.cos().to(x.dtype), angles.sin().to(x.dtype)"
+PAIRS = "x[..., 0::2], x[..., 1::2]"
+PLACES, ANGLES = "positions[:, None]", "angles = positions[:, None] * self.speeds"
+
+load = solution(
+    """
+def load(weight, num_heads):
+    rows, width = weight.shape
+    pairs = weight.reshape(num_heads, rows // num_heads // 2, 2, width)
+    return pairs.transpose(1, 2).reshape(rows, width)
+"""
+)
+HEADS, SWAP = "num_heads, rows // num_heads // 2", "pairs.transpose(1, 2)"
+SHAPE = "rows // num_heads // 2, 2"
+
+finder = solution(
+    """
+def offset_only(scores, x):
+    table = scores(x)
+    return torch.allclose(table[1:, 1:], table[:-1, :-1])
+"""
+)
+UPPER = "table[1:, 1:].triu(), table[:-1, :-1].triu()"
+COMPARED = "table[1:, 1:], table[:-1, :-1]"
+ALL = "torch.allclose(table[1:, 1:], table[:-1, :-1])"
+
+
+def wrong_at(*places):
+    """Right, but for the calls with these numbers."""
+    calls = itertools.count()
+
+    def offset_only(scores, x):
+        return finder()(scores, x) != (next(calls) in places)
+
+    return offset_only
+
+
+MISTAKES = {
+    "slow_pairs": [
+        (35, "the pairs that do make a full turn"),
+        (28, "One too few"),
+        (30, "One too many"),
+        (58, "Those are coordinates"),
+        (64, "That is every pair"),
+        (14, "That belongs to base 10,000"),
+        (20, "A full turn is 2π radians"),
+        (8192, "Not that many"),
+        (0, "a number above 0"),
+        ("29", "The answer is one number, not a str"),
+    ],
+    "rotary": [
+        (rotary(CHUNK, PAIRS, CAT, STACK), "the layout wanted is half"),
+        (rotary("- b", "+ b", "+ a", "- a"), "turns the wrong way"),
+        (rotary("arange(0, head_dim, 2", "arange(head_dim // 2"), "turn too fast"),
+        (rotary("(-even", "(even"), "must turn more slowly"),
+        (rotary(PLACES, "torch.arange(len(positions))[:, None]"), "counts from 0"),
+        (rotary("base **", "10_000 **"), "The base given is ignored."),
+        (rotary(PLACES, "positions.sort()[0][:, None]"), "keep their order"),
+        (rotary("- b", "+ b"), "lacks its minus sign"),
+        (rotary(BOTH, ", ".join(BOTH.split(", ")[::-1])), "halves have changed places"),
+        (rotary(CAT, STACK), "put the halves side by side"),
+        (rotary(CHUNK, PAIRS), "other pairs than wanted"),
+        (rotary(CAT, "torch.cat([a * cos, b * cos], -1)"), "Only the cosines are"),
+        (rotary(CAT, "x * 1"), "Nothing is turned"),
+        (rotary("self.speeds\n", "self.speeds.float()\n"), "3: The angles are too c"),
+        (rotary("/ head_dim", "/ 8"), "Right for (2, 3, 5, 8). For (5, 6):"),
+        (rotary("* self.speeds", "* self.speeds * 2 * math.pi"), "not in turns"),
+        (rotary(TYPES, "angles.cos(), angles.sin()"), "but float32 became"),
+        (lambda *inputs: 3, "it must be what can be called"),
+        (rotary(ANGLES, "x *= 1.5; " + ANGLES), "look at [0, 0, 0, 0] first"),
+    ],
+    "layout": [
+        (load(SHAPE, "2, rows // num_heads // 2"), "That is the way back"),
+        (load(SWAP, "pairs"), "Nothing is reordered"),
+        (load(HEADS, "1, rows // 2"), "within each head"),
+        (load(HEADS + ", 2", "1, 2, rows // 2"), "and it is the way back"),
+        (load(SWAP, "pairs.flip(2)"), "they still stand side by side"),
+        (load(SWAP, SWAP + ".flip(1)"), "the second coordinates stand first"),
+        (load(SWAP, "pairs.permute(2, 0, 1, 3)"), "across heads: do it within"),
+        (load(SWAP, "pairs.transpose(0, 1)"), "Heads and pairs changed places."),
+        (load(SWAP, "weight.reshape(num_heads, -1, width).flip(1)"), "only reversed"),
+        (load(SWAP, "weight.reshape(num_heads, -1, width).transpose(0, 1)"), "ignored"),
+        (load(HEADS, "2, rows // 4"), "Right for 2 heads. For 3 heads:"),
+    ],
+    "offset_finder": [
+        (finder(ALL, "True"), "You say that all of them"),
+        (finder(ALL, "False"), "compare with a tolerance"),
+        (finder(ALL, "not " + ALL), "the wrong way round"),
+        (finder(COMPARED, "table.diagonal()[1:], table.diagonal()[:-1]"), "Only the "
+         "diagonal is compared"),
+        (finder(COMPARED, "table[2:, 2:], table[:-2, :-2]"), "compare neighbours"),
+        (finder(COMPARED, "table[0, :-1], table[1, 1:]"), "Only rows 0 and 1"),
+        (finder(COMPARED, "table[:-1, 0], table[1:, 1]"), "Only columns 0 and 1"),
+        (finder(COMPARED, UPPER), "a cell below"),
+        (finder(COMPARED, UPPER.replace("triu", "tril")), "a cell above"),
+        (finder(COMPARED, "table[1:, 1:].sum(), table[:-1, :-1].sum()"), "Sums can be"),
+        (finder(COMPARED, "table[1:], table[:-1]"), "move one column, too"),
+        (finder(COMPARED, "table, table[0, 0].expand_as(table)"), "along diagonals"),
+        (finder(COMPARED, "table, table.T"), "Symmetric is another thing"),
+        (finder(ALL, ALL + " and torch.allclose(table, table.T)"), "need not be symm"),
+        (finder("torch.allclose", "torch.equal"), "depends on the offset only"),
+        (finder(COMPARED, "table[1:2, 1:2], table[:1, :1]"), "depends on more than"),
+        (finder("scores(x)", "scores(x.mul_(2))"), "Your code changes x itself"),
+        (finder(ALL, "0.5"), "came a float"),
+        (wrong_at(0), "a rotation of queries and keys"),
+        (wrong_at(1), "words with sinusoids added"),
+        (wrong_at(2), "words without positions"),
+        (wrong_at(3), "a penalty for the distance"),
+        (wrong_at(4), "a rotation of the keys alone"),
+        (wrong_at(5), "queries in one layout, keys in the other"),
+        (wrong_at(6), "scores that grow from left to right"),
+        (wrong_at(7, 11), "one changed cell on the diagonal"),
+        (wrong_at(8), "a changed last cell of row 0"),
+        (wrong_at(9, 11), "a changed cell in row 5"),
+        (wrong_at(10, 11), "a changed cell in row 1"),
+        (wrong_at(11), "rows that take turns"),
+    ],
+}  # fmt: skip
+
+
+class WithLibrary:
+    def __init__(self, head_dim, base=10_000.0):
+        self.head_dim, self.base = head_dim, base
+
+    def __call__(self, x, positions):
+        angles = rope_angles(positions.double(), self.head_dim, base=self.base)
+        return apply_rope(x, angles)
+
+
+class ByComplexNumbers(WithLibrary):
+    def __call__(self, x, positions):
+        angles = rope_angles(positions.double(), self.head_dim, base=self.base)
+        numbers = torch.complex(*x.double().chunk(2, dim=-1))
+        turned = numbers * torch.polar(torch.ones_like(angles), angles)
+        return torch.cat([turned.real, turned.imag], -1).to(x.dtype)
+
+
+class ByMatrices(WithLibrary):
+    def __call__(self, x, positions):
+        eye, rows = torch.eye(self.head_dim, dtype=torch.float64), []
+        for place, row in zip(positions.tolist(), x.double().unbind(-2), strict=True):
+            angle = rope_angles(torch.tensor([float(place)]).double(), self.head_dim,
+                                base=self.base)  # fmt: skip
+            rows.append(row @ apply_rope(eye, angle.expand(self.head_dim, -1)))
+        return torch.stack(rows, -2).to(x.dtype)
+
+
+def rotary_function(head_dim, base=10_000.0):
+    return rotary()(head_dim, base)
+
+
+def load_by_index(weight, num_heads):
+    order = torch.arange(len(weight)).view(num_heads, -1, 2).mT.flatten()
+    return weight[order]
+
+
+def load_by_loops(weight, num_heads):
+    heads = []
+    for head in weight.chunk(num_heads):
+        heads += [head[0::2], head[1::2]]
+    return torch.cat(heads)
+
+
+def load_by_places(weight, num_heads):
+    loaded, width = torch.empty_like(weight), len(weight) // num_heads
+    for row in range(len(weight)):
+        head, place = divmod(row, width)
+        pair, second = divmod(place, 2)
+        loaded[head * width + second * width // 2 + pair] = weight[row]
+    return loaded
+
+
+def finder_by_loops(scores, x):
+    table, last = scores(x), len(x) - 1
+    return all(
+        abs(table[i, j] - table[i + 1, j + 1]) < 1e-9
+        for i in range(last)
+        for j in range(last)
+    )
+
+
+def finder_by_diagonals(scores, x):
+    spreads = [
+        scores(x).diagonal(n) - scores(x).diagonal(n)[0]
+        for n in range(1 - len(x), len(x))
+    ]
+    return bool(torch.cat(spreads).abs().max() < 1e-8)
+
+
+RIGHT = {
+    "slow_pairs": [*as_numbers(29), 64 - 35, sum(29 * [1]), 29.0],
+    "rotary": [
+        rotary(),
+        rotary("self.speeds = base ** (-even / head_dim)",
+               "self.speeds = 1 / base ** (even / head_dim)"),
+        rotary("self.speeds = base ** (-even / head_dim)",
+               "self.speeds = torch.exp(-even / head_dim * math.log(base))"),
+        rotary(CAT, "torch.cat([a, b], -1) * cos.repeat(1, 2) + "
+               "torch.cat([-b, a], -1) * sin.repeat(1, 2)"),
+        rotary(TYPES, "(wave.to(x.dtype) for wave in (angles.cos(), angles.sin()))"),
+        rotary(CHUNK, "x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]"),
+        rotary(PLACES, "positions.double()[:, None]"),
+        rotary(PLACES + " * self.speeds", "torch.outer(positions, self.speeds)"),
+        WithLibrary,
+        ByComplexNumbers,
+        ByMatrices,
+        rotary_function,
+    ],
+    "layout": [
+        load(),
+        load("rows // num_heads // 2", "-1"),
+        load(".reshape(rows, width)", ".flatten(0, 2)"),
+        load("reshape(num_heads", "view(num_heads"),
+        load(SWAP, "torch.cat([pairs[:, :, :1], pairs[:, :, 1:]], 1)"),
+        load(SWAP, "pairs.permute(0, 2, 1, 3).contiguous()"),
+        lambda weight, heads: convert_layout(weight, heads, layout="half"),
+        load_by_index,
+        load_by_loops,
+        load_by_places,
+    ],
+    "offset_finder": [
+        finder(),
+        finder(ALL, "(table[1:, 1:] - table[:-1, :-1]).abs().max() < 1e-6"),
+        finder(ALL, "np.allclose(table[1:, 1:], table[:-1, :-1])"),
+        finder(ALL, "np.bool_(True) if " + ALL + " else np.bool_(False)"),
+        finder(ALL, "torch.tensor(" + ALL + ")"),
+        finder("scores(x)", "scores(x.clone())"),
+        finder(COMPARED, "table.roll((1, 1), (0, 1))[1:, 1:], table[1:, 1:]"),
+        lambda scores, x: scores(x).diff(dim=0)[:, 1:].allclose(-scores(x).diff()[:-1]),
+        finder_by_loops,
+        finder_by_diagonals,
+    ],
+}  # fmt: skip

@@ -1,0 +1,83 @@
+"""The view of shared keys: what it sends and says, by mouse, finger and keys."""
+
+import pytest
+from bs4 import BeautifulSoup
+
+from attention_lib.explorer import explore_groups
+from tests.browsing import axe_faults
+from tests.views import PHONE, live, opened
+
+LLAMA = {"head_dim": 128, "num_layers": 32, "tokens": 8192}
+VIEW = explore_groups(12, head_dim=8, num_layers=2, tokens=100)
+
+
+def test_explore_groups_says_the_cache_of_llama_3_without_a_script():
+    view = explore_groups(32, **LLAMA)
+    table = BeautifulSoup(view.static, "html.parser").table
+    rows = [[cell.text for cell in row.select("th, td")] for row in table.select("tr")]
+    assert [row[0] for row in rows[1:]] == [
+        *(f"{shared} heads of keys" for shared in (32, 16, 8, 4, 2)),
+        "1 head of keys",
+    ]
+    name = "grouped queries"
+    assert rows[1][1:] == ["multi-head attention", "1", "512 KiB", "4 GiB"]
+    assert rows[3] == ["8 heads of keys", name, "4", "128 KiB", "1 GiB"]
+    assert rows[6][1:] == ["multi-query attention", "32", "16 KiB", "128 MiB"]
+    assert view.data["choices"] == [32, 16, 8, 4, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "words"),
+    [
+        ({"num_heads": 1}, ValueError, "num_heads must be 2 to 32; got 1"),
+        ({"num_heads": 33}, ValueError, "num_heads must be 2 to 32; got 33"),
+        ({"tokens": 0}, ValueError, "tokens must be at least 1; got 0"),
+        ({"head_dim": 2.5}, TypeError, "head_dim must be an int; got 2.5"),
+    ],
+)
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_explore_groups_refuses(changed, error, words, refused):
+    with refused(error, words):
+        explore_groups(**{"num_heads": 4, **LLAMA, **changed})
+
+
+@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
+    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+        view = live(page)
+        slider = view.get_by_role("slider", name="heads of keys and values")
+        for at, shared in enumerate([12, 6, 4, 3, 2, 1]):
+            if by != "keys":
+                slider.fill(str(at))
+            elif at:
+                slider.press("ArrowRight")
+            frames = [
+                [button.inner_text() for button in frame.get_by_role("button").all()]
+                for frame in view.locator(".groups-one").all()
+            ]
+            assert [len(frame) for frame in frames] == [12 // shared] * shared
+            flat = [query for frame in frames for query in frame]
+            assert flat == [str(query) for query in range(12)]
+            said = view.locator("[aria-live]").first.inner_text()
+            assert f"{shared * 64} bytes per token" in said
+            button = view.get_by_role("button", name="query head 7", exact=True)
+            if by == "keys":
+                view.get_by_role("button", name="query head 6", exact=True).focus()
+                page.keyboard.press("ArrowRight")
+            else:
+                button.tap() if by == "finger" else button.click()
+            assert button.get_attribute("aria-pressed") == "true"
+            own = 7 * shared // 12
+            assert f"reads head {own} " in view.locator("[aria-live]").last.inner_text()
+            here = view.locator(".groups-one").nth(own)
+            assert "groups-here" in here.get_attribute("class")
+            if by != "keys":
+                button.click()  # and let go
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_groups_are_accessible_and_fit_a_phone(browser, theme):
+    with opened(browser, VIEW, theme=theme, **PHONE) as page:
+        live(page)
+        assert axe_faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
