@@ -85,10 +85,10 @@ class Decoder(nn.Module):
         return states
 
     def attention_weights(
-        self, token_ids: Int[Tensor, "B T"]
+        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
     ) -> list[Float[Tensor, "B H T T"]]:
         """Gives the weights of every head, block by block."""
-        states = self.stream(token_ids)
+        states = self.stream(token_ids, lengths)
         positions = self._positions(token_ids, 0, None)
         return [
             block.attention_weights(state, positions)  # type: ignore[operator]
