@@ -330,7 +330,7 @@ CALLS += [
 ALSO = {"texts": ("token_ids", "text"), "token_ids": ("the text",)}
 ALSO |= {"index": ("window",), "path": ("file",), "offset": ("positions",)}
 ALSO |= {"other": ("mask", "masks"), "mask": ("masks",), "length": ("positions",)}
-ALSO |= {"mha": ("kind",), "query": ("arrays",)}
+ALSO |= {"mha": ("kind",), "query": ("arrays",), "folder": ("path",)}
 # A loss reads no values, and who builds a model without a config sees it at once.
 KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths", "TinyLM(config"}
 

@@ -205,7 +205,7 @@ def _wrong_tensor(
     ]
     for shift, words in places:
         part = bytearray(raw[start + shift : end + shift])
-        found = torch.frombuffer(part, dtype=right.dtype).view(right.shape)
-        if came.nan_to_num().equal(found.nan_to_num()):
+        other = torch.frombuffer(part, dtype=right.dtype).view(right.shape)
+        if came.nan_to_num().equal(other.nan_to_num()):
             return words
     return f"The numbers of {name} are not those of the file."
