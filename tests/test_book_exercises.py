@@ -11,7 +11,7 @@ import torch
 from attention_lib import exercises
 from tools.chapters import chapter_paths, notebook_path
 
-TESTED = ["first", "block", "model", "multi_head", "positions", "training"]
+TESTED = ["first", "block", "model", "multi_head", "positions", "training", "weights"]
 FILES = [import_module(f"tests.mistakes.{name}") for name in TESTED]
 MISTAKES = [
     (name, *case)
