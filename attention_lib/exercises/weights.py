@@ -19,8 +19,8 @@ def check_checkpoint_reader(answer: object) -> Verdict:
     """Checks a class with ``names`` and ``read(name)``, made from a path."""
     drawn = seeded(0)
     tensors = {
-        "a.weight": torch.randn(3, 4, generator=drawn),
-        "b.bias": torch.randn(5, generator=drawn),
+        "a.weight": torch.randn(3, 4, generator=drawn, dtype=torch.float32),
+        "b.bias": torch.randn(5, generator=drawn, dtype=torch.float32),
         "c.weight": torch.randn(2, 3, generator=drawn).bfloat16(),
     }
     with tempfile.TemporaryDirectory() as folder:
