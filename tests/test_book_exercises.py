@@ -11,7 +11,8 @@ import torch
 from attention_lib import exercises
 from tools.chapters import chapter_paths, notebook_path
 
-TESTED = ["first", "block", "model", "multi_head", "positions", "training", "weights"]
+TESTED = ["first", "block", "grouped_query", "model", "multi_head", "positions"]
+TESTED += ["rope", "training", "weights"]
 FILES = [import_module(f"tests.mistakes.{name}") for name in TESTED]
 MISTAKES = [
     (name, *case)
