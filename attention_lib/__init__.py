@@ -61,6 +61,7 @@ from attention_lib.training import (
     train_step,
     warmup_cosine,
 )
+from attention_lib.weights import load_pretrained
 
 __all__ = [
     "BPETokenizer",
@@ -94,6 +95,7 @@ __all__ = [
     "generate",
     "layer_norm",
     "load_checkpoint",
+    "load_pretrained",
     "make_loader",
     "make_mha",
     "make_repeatable",

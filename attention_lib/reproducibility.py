@@ -21,6 +21,7 @@ from attention_lib.validation import check_not_negative
 RUN_ENVIRONMENT = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
     "TQDM_DISABLE": "1",
 }
 

@@ -86,6 +86,12 @@ def latent(q_latent_dim, **options):
     )
 
 
+def decoder(**options):
+    layers = (al.LayerConfig(window=2), al.LayerConfig(rope_base=None))
+    config = al.DecoderConfig(WORDS, 9, WIDTH, HEADS, 1, 2, 4, layers, **options)
+    return al.Decoder(config)
+
+
 def scaling(kind):
     named = SCALINGS[kind][0]
     numbers = {key: number for number, key in enumerate(named, start=1)}
@@ -138,6 +144,19 @@ MODULES = {
         [lambda: al.LlamaBlock(llama_config())],
         lambda: [((tokens(),), {"causal": True})],
     ),
+    "Decoder": (
+        [
+            decoder,
+            lambda: decoder(norm="layer", mlp="plain", learned_positions=True),
+            lambda: decoder(norm_outputs=True, logits_softcap=9.0, tie_weights=True),
+        ],
+        texts,
+    ),
+    "DecoderBlock": (
+        [lambda: decoder().blocks[0]],
+        lambda: [((tokens(), whole(LENGTH)), {})],
+    ),
+    "PlainMLP": ([lambda: al.PlainMLP(WIDTH, 4, "gelu")], lambda: [((tokens(),), {})]),
     "TinyLlama": ([lambda: al.TinyLlama(llama_config(tie_weights=True))], texts),
     "Rebuilt": (
         [lambda: al.Rebuilt(al.make_mha("split", WIDTH, HEADS), head_dim=2)],
@@ -150,6 +169,11 @@ MODULES = {
 FUNCTIONS = {
     "SlidingWindowDataset": [
         lambda: [*al.SlidingWindowDataset(whole(9), length=4, stride=4)]
+    ],
+    "published_tensors": [
+        lambda: al.published_tensors(
+            "gpt2", {"blocks.0.mlp.up_proj.weight": floats(4, WIDTH)}
+        )
     ],
     "attention_weights": [
         lambda: al.attention_weights(tokens(), tokens()),
@@ -206,7 +230,10 @@ FUNCTIONS = {
 ELSEWHERE = {
     name: "gives batches of a data set, which go to the device one at a time"
     for name in ("pad_texts", "make_loader")
-} | {"check_source": "gives back what it was given"}
+} | {
+    "check_source": "gives back what it was given",
+    "published_names": "gives a function, which takes the device of its tensor",
+}
 
 
 def modules(exported):
@@ -271,6 +298,7 @@ def test_function_stays_on_meta(name):
 
 
 def test_every_public_name_has_a_case():
-    assert modules(PUBLIC) == set(MODULES) | {"MultiHeadLayer"}  # what all kinds share
+    # What all kinds share; and experts, which ask for values to choose tokens.
+    assert modules(PUBLIC) == set(MODULES) | {"MultiHeadLayer", "Experts"}
     named = functions(PUBLIC) | {"SlidingWindowDataset"}
     assert named == set(FUNCTIONS) | set(ELSEWHERE)

@@ -6,6 +6,7 @@ A call is unclear if its error is none of ours, or does not name what was wrong.
 import math
 import random
 import re
+import tempfile
 from traceback import walk_tb
 
 import numpy as np
@@ -20,18 +21,23 @@ from attention_lib import (
     block,
     checkpoints,
     data,
+    decoder,
+    families,
     grouped_query,
     kv_cache,
     llama,
+    loading,
     masks,
     multi_head,
     positions,
     published,
+    publishing,
     reproducibility,
     rope,
     sampling,
     stories,
     toy,
+    weights,
 )
 from attention_lib import training as t
 from attention_lib.model import ModelConfig, TinyLM
@@ -76,6 +82,15 @@ NO_SAMPLING = {
 SEEN = {"token_ids": [1, 2], "held_out": [1], "vocab_size": 7, "orders": 2}
 NO_SEEN = {"token_ids": [*NO_ROW, [7], [-1]], "held_out": [*NO_ROW, [7], [-1]],
            "vocab_size": NO_SIZE, "orders": NO_SIZE}
+
+FIELDS = {
+    **{"model_type": "llama", "vocab_size": 7, "max_position_embeddings": 8},
+    **{"hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1},
+    **{"num_attention_heads": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-5},
+}
+DECODER = decoder.Decoder(families.read_config(FIELDS))
+WEIGHTS = tempfile.mkdtemp()
+publishing.save_pretrained(WEIGHTS, DECODER, FIELDS)
 
 # A function, arguments that are right, and for each argument what is wrong.
 CALLS = [
@@ -290,6 +305,16 @@ CALLS += [
        {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
       for call in (SMALL, SMALL.stream, SMALL.attention_weights)),
     (published.rebuild, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
+    (weights.Checkpoint, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]}),
+    (weights.load_pretrained, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]}),
+    (publishing.save_pretrained,
+     {"folder": WEIGHTS, "model": DECODER, "fields": FIELDS},
+     {"folder": NO_PATH, "model": [None, "x", MODEL, decoder.Decoder],
+      "fields": [None, "x", [1]], "shard_bytes": NO_SIZE[1:]}),
+    (loading.loading_needs, {"fields": FIELDS},
+     {"fields": [None, "x", [1]], "bytes_per_second": NO_RATE}),
+    (decoder.Decoder(DECODER.config), {"token_ids": IDS, "lengths": LENGTHS},
+     {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS}),
     (toy.softmax, {"x": np.ones(2)},
      {"x": [None, "x", [True], [None], [math.nan], [math.inf], [], 1.0, [1j]],
       "axis": [*NO_INT, 1, -2],
@@ -308,6 +333,9 @@ ALSO |= {"other": ("mask", "masks"), "mask": ("masks",), "length": ("positions",
 ALSO |= {"mha": ("kind",), "query": ("arrays",)}
 # A loss reads no values.
 KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths"}
+ALSO |= {"mha": ("kind",), "query": ("arrays",), "folder": ("path",)}
+# A loss reads no values, and who builds a model without a config sees it at once.
+KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths", "TinyLM(config"}
 
 
 def fault(function, right, name, wrong):

@@ -77,6 +77,12 @@ from attention_lib.exercises.training import (
     check_training_loop,
 )
 from attention_lib.exercises.verdict import Verdict
+from attention_lib.exercises.weights import (
+    check_checkpoint_reader,
+    check_gpt2_projections,
+    check_llama_parameters,
+    check_suspect,
+)
 
 __all__ = [
     "Verdict",
@@ -86,9 +92,11 @@ __all__ = [
     "check_cache",
     "check_cache_bytes",
     "check_causal_mask",
+    "check_checkpoint_reader",
     "check_entropy",
     "check_from_additive",
     "check_generate",
+    "check_gpt2_projections",
     "check_grouped_query",
     "check_head",
     "check_head_width",
@@ -97,6 +105,7 @@ __all__ = [
     "check_layer_norm",
     "check_leak_finder",
     "check_linear",
+    "check_llama_parameters",
     "check_model_parameters",
     "check_multi_head",
     "check_multi_head_count",
@@ -120,6 +129,7 @@ __all__ = [
     "check_slow_pairs",
     "check_softmax",
     "check_step_mask",
+    "check_suspect",
     "check_temperature",
     "check_tiny_block",
     "check_to_groups",

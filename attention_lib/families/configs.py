@@ -1,0 +1,157 @@
+"""What each family's ``config.json`` says, as the options of our own layers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attention_lib.decoder import DecoderConfig, LayerConfig
+from attention_lib.families.fields import Fields
+from attention_lib.families.rotary import (
+    ACTIVATIONS,
+    qwen_windows,
+    read_rotary,
+    windows_by_type,
+)
+
+
+def read_config(fields: Mapping[str, Any]) -> DecoderConfig:
+    """Turns a family's ``config.json`` into the options of our own layers.
+
+    Args:
+        fields: the file's content.
+
+    Raises:
+        ValueError: an unknown family; a field that is missing, or not understood.
+    """
+    family = fields.get("model_type")
+    if family in LATER:
+        raise ValueError(f"config.json says model_type = {family!r}: {LATER[family]}")
+    if family not in READERS:
+        raise ValueError(
+            f"config.json says model_type = {family!r}; load_pretrained knows "
+            f"{', '.join(READERS)}"
+        )
+    left = Fields(fields)
+    config = READERS[family](left)
+    left.end()
+    return config
+
+
+def _gpt2(fields: Fields) -> DecoderConfig:
+    width, heads = fields.take("n_embd"), fields.take("n_head")
+    for name in ("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn"):
+        fields.expect(name, False)
+    fields.expect("add_cross_attention", False)
+    return DecoderConfig(
+        vocab_size=fields.take("vocab_size"),
+        context_len=fields.take("n_positions"),
+        d_model=width,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=width // heads,
+        hidden_dim=fields.take("n_inner", None) or 4 * width,
+        layers=(LayerConfig(rope_base=None),) * fields.take("n_layer"),
+        norm="layer",
+        norm_eps=fields.take("layer_norm_epsilon", 1e-5),
+        mlp="plain",
+        activation=fields.choose("activation_function", ACTIVATIONS, "gelu_new"),
+        qkv_bias=True,
+        out_bias=True,
+        scale=None if fields.take("scale_attn_weights", True) else 1.0,
+        learned_positions=True,
+        tie_weights=fields.take("tie_word_embeddings", True),
+    )
+
+
+def _llama(fields: Fields) -> DecoderConfig:
+    heads = fields.left.get("num_attention_heads", 0)
+    fields.left.setdefault("num_key_value_heads", heads)
+    fields.expect("mlp_bias", False)
+    fields.expect("pretraining_tp", 1)
+    fields.expect("rope_interleaved", False)
+    bias = fields.take("attention_bias", False)
+    return read_rotary(fields, windows=None, qkv_bias=bias, out_bias=bias)
+
+
+def _mistral(fields: Fields) -> DecoderConfig:
+    return read_rotary(fields, windows=fields.take("sliding_window"))
+
+
+def _qwen2(fields: Fields) -> DecoderConfig:
+    fields.expect("use_mrope", False)
+    return read_rotary(fields, windows=qwen_windows(fields), qkv_bias=True)
+
+
+def _qwen3(fields: Fields) -> DecoderConfig:
+    bias = fields.take("attention_bias", False)
+    fields.left.setdefault("head_dim", 128)
+    return read_rotary(
+        fields,
+        windows=qwen_windows(fields),
+        qkv_bias=bias,
+        out_bias=bias,
+        qk_norm="rms",
+    )
+
+
+def _gemma2(fields: Fields) -> DecoderConfig:
+    return _gemma(fields, every=2, softcap=fields.take("attn_logit_softcapping"))
+
+
+def _gemma3(fields: Fields) -> DecoderConfig:
+    fields.expect("attn_logit_softcapping", None)  # its attention would ignore it
+    every = fields.take("sliding_window_pattern", 6)
+    fields.left.pop("_sliding_window_pattern", None)  # said by layer_types as well
+    return _gemma(fields, every=every, qk_norm="rms_plus_one")
+
+
+def _gemma(fields: Fields, *, every: int, **options: Any) -> DecoderConfig:
+    fields.expect("use_bidirectional_attention", None, False)
+    bias = fields.take("attention_bias", False)
+    fields.left.pop("hidden_act", None)  # the older name, which the model ignores
+    activation = fields.take("hidden_activation")
+    fields.left["hidden_act"] = activation
+    fields.left.setdefault("tie_word_embeddings", True)
+    fields.left.setdefault("head_dim", 256)
+    return read_rotary(
+        fields,
+        windows=windows_by_type(fields, every),
+        norm="rms_plus_one",
+        norm_outputs=True,
+        qkv_bias=bias,
+        out_bias=bias,
+        scale=fields.take("query_pre_attn_scalar") ** -0.5,
+        embedding_scale=fields.see("hidden_size") ** 0.5,
+        logits_softcap=fields.take("final_logit_softcapping"),
+        **options,
+    )
+
+
+def _gpt_oss(fields: Fields) -> DecoderConfig:
+    fields.left.pop("initial_context_length", None)  # the model ignores it
+    bias = fields.take("attention_bias")
+    return read_rotary(
+        fields,
+        windows=windows_by_type(fields, every=2),
+        qkv_bias=bias,
+        out_bias=bias,
+        sinks=True,
+        mlp="experts",
+        num_experts=fields.take("num_local_experts"),
+        experts_per_token=fields.take("num_experts_per_tok"),
+        expert_limit=fields.take("swiglu_limit", 7.0),
+        expert_alpha=fields.take("swiglu_alpha", 1.702),
+    )
+
+
+# Families whose attention a later chapter builds.
+LATER = {"deepseek_v3": "it needs latent attention, which comes with chapter 13"}
+READERS: dict[str, Callable[[Fields], DecoderConfig]] = {
+    "gpt2": _gpt2,
+    "llama": _llama,
+    "mistral": _mistral,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "gemma2": _gemma2,
+    "gemma3_text": _gemma3,
+    "gpt_oss": _gpt_oss,
+}

@@ -1,0 +1,100 @@
+"""Where our own weights stand in a family's files, and how they lie there."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+from torch import Tensor
+
+
+def published_names(family: str, name: str) -> tuple[str, Callable[[Tensor], Tensor]]:
+    """Says where one of our weights stands in a family's files.
+
+    Args:
+        family: the file's ``model_type``.
+        name: of a parameter of our ``Decoder``.
+
+    Returns:
+        The published tensor's name, and what makes our weight out of that tensor.
+    """
+    if family == "gpt2":
+        return _gpt2_name(name)
+    pairs = _GEMMA_NAMES if family.startswith("gemma") else _LLAMA_NAMES
+    for ours, theirs in pairs.items():
+        name = name.replace(ours, theirs)
+    return name, _same
+
+
+def published_tensors(family: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Gives weights the names and the layout of a family's files.
+
+    Args:
+        family: the file's ``model_type``.
+        weights: of our ``Decoder``, by their names; queries before keys before values.
+    """
+    parts: dict[str, list[Tensor]] = {}
+    for name, weight in weights.items():
+        source, change = published_names(family, name)
+        turned = getattr(change, "keywords", {}).get("turned", change) is torch.t
+        parts.setdefault(source, []).append(weight.t() if turned else weight)
+    return {
+        source: torch.cat(each, dim=-1).contiguous() for source, each in parts.items()
+    }
+
+
+_NAMES = {
+    "token_embedding": "model.embed_tokens",
+    "last_norm": "model.norm",
+    "head.weight": "lm_head.weight",
+    "blocks": "model.layers",
+    "mlp.experts_gate_up": "mlp.experts.gate_up_proj",
+    "mlp.experts_down": "mlp.experts.down_proj",
+    "attention.out_proj": "self_attn.o_proj",
+    "attention.": "self_attn.",
+}
+_LLAMA_NAMES = {
+    "mlp_norm": "post_attention_layernorm",
+    "attention_norm": "input_layernorm",
+    **_NAMES,
+}
+_GEMMA_NAMES = {
+    "mlp_norm": "pre_feedforward_layernorm",
+    "mlp_out_norm": "post_feedforward_layernorm",
+    "attention_out_norm": "post_attention_layernorm",
+    "attention_norm": "input_layernorm",
+    **_NAMES,
+}
+_GPT2_NAMES = {
+    "token_embedding": "transformer.wte",
+    "position_embedding": "transformer.wpe",
+    "last_norm": "transformer.ln_f",
+    "head.weight": "lm_head.weight",
+    "blocks": "transformer.h",
+    "attention_norm": "ln_1",
+    "mlp_norm": "ln_2",
+    "attention.out_proj": "attn.c_proj",
+    "mlp.up_proj": "mlp.c_fc",
+    "mlp.down_proj": "mlp.c_proj",
+}
+
+
+def _gpt2_name(name: str) -> tuple[str, Callable[[Tensor], Tensor]]:
+    """GPT-2 keeps (in, out) matrices, and queries, keys and values in one."""
+    matrix = name.endswith(".weight") and (".attention." in name or ".mlp." in name)
+    turned = torch.t if matrix else _same
+    change = turned
+    for part, role in enumerate(("q_proj", "k_proj", "v_proj")):
+        if role in name:
+            name = name.replace(f"attention.{role}", "attn.c_attn")
+            change = partial(_third, part=part, turned=turned)
+    for ours, theirs in _GPT2_NAMES.items():
+        name = name.replace(ours, theirs)
+    return name, change
+
+
+def _third(whole: Tensor, part: int, turned: Callable[[Tensor], Tensor]) -> Tensor:
+    return turned(whole.chunk(3, dim=-1)[part])
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor

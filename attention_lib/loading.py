@@ -1,0 +1,56 @@
+"""What a published model takes, said before it is spent: parameters, bytes, seconds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from attention_lib.decoder import Decoder
+from attention_lib.families import read_config
+from attention_lib.validation import check_above_zero, check_instance
+
+
+@dataclass(frozen=True)
+class LoadingNeeds:
+    """What a model takes.
+
+    Attributes:
+        parameters: how many numbers it has; a tied head counts once.
+        nbytes: how many bytes they take in memory, and in a file of the same type.
+        seconds: how long reading so many bytes takes, at the speed that was given.
+    """
+
+    parameters: int
+    nbytes: int
+    seconds: float
+
+
+def loading_needs(
+    fields: Mapping[str, Any],
+    *,
+    dtype: torch.dtype = torch.bfloat16,
+    bytes_per_second: float = 1e9,
+) -> LoadingNeeds:
+    """Says what a model takes, from its ``config.json`` alone: no weight is touched.
+
+    The cache and the intermediate results of a run come on top.
+
+    Args:
+        fields: the file's content.
+        dtype: the type of the weights.
+        bytes_per_second: how fast the disk or the network is.
+
+    Raises:
+        TypeError: fields that are no mapping; a speed that is no number.
+        ValueError: an unknown family; a field that is not understood; a speed that is
+            not above 0.
+    """
+    check_instance("fields", fields, Mapping)
+    check_above_zero(bytes_per_second=bytes_per_second)
+    config = read_config(fields)
+    with torch.device("meta"):
+        model = Decoder(config)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    nbytes = parameters * dtype.itemsize
+    return LoadingNeeds(parameters, nbytes, nbytes / bytes_per_second)

@@ -1,0 +1,65 @@
+"""attention_lib.publishing: our weights in the published format, and back."""
+
+import json
+
+import pytest
+import torch
+
+from attention_lib.decoder import Decoder
+from attention_lib.families import read_config
+from attention_lib.publishing import save_pretrained
+from attention_lib.weights import Checkpoint, load_pretrained
+
+LLAMA = {
+    **{"model_type": "llama", "vocab_size": 11, "max_position_embeddings": 9},
+    **{"hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2},
+    **{"num_attention_heads": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-5},
+}
+GPT2 = {
+    **{"model_type": "gpt2", "vocab_size": 11, "n_positions": 9},
+    **{"n_embd": 8, "n_layer": 2, "n_head": 2},
+}
+
+
+@pytest.mark.parametrize("shard_bytes", [None, 600])
+@pytest.mark.parametrize("fields", [GPT2, LLAMA, LLAMA | {"tie_word_embeddings": True}])
+def test_saved_model_comes_back(fields, shard_bytes, tmp_path):
+    torch.manual_seed(0)
+    model = Decoder(read_config(fields))
+    save_pretrained(tmp_path / "new", model, fields, shard_bytes=shard_bytes)
+    found = load_pretrained(tmp_path / "new").state_dict()
+    assert found.keys() == model.state_dict().keys()
+    assert all(found[name].equal(own) for name, own in model.state_dict().items())
+    files = list((tmp_path / "new").glob("*.safetensors"))
+    assert (len(files) == 1) == (shard_bytes is None)
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "Llama"])
+def test_transformers_reads_what_was_saved(kind, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    transformers.logging.disable_progress_bar()
+    fields = {"GPT2": GPT2, "Llama": LLAMA}[kind]
+    torch.manual_seed(0)
+    model = Decoder(read_config(fields)).eval()
+    save_pretrained(tmp_path, model, fields)
+    theirs, info = getattr(transformers, f"{kind}LMHeadModel" if kind == "GPT2" else
+                           f"{kind}ForCausalLM").from_pretrained(
+        tmp_path, output_loading_info=True)  # fmt: skip
+    assert not any(info.values())
+    ids = torch.arange(9)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(model(ids), theirs.eval()(ids).logits)
+
+
+def test_shards_are_small_and_indexed(tmp_path):
+    save_pretrained(tmp_path, Decoder(read_config(LLAMA)), LLAMA, shard_bytes=600)
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert index["metadata"]["total_size"] == Checkpoint(tmp_path).nbytes
+    assert set(index["weight_map"]) == set(Checkpoint(tmp_path).shapes)
+
+
+def test_fields_of_another_model_are_refused(tmp_path):
+    model = Decoder(read_config(LLAMA))
+    with pytest.raises(ValueError, match="those that the model was built from"):
+        save_pretrained(tmp_path, model, LLAMA | {"rms_norm_eps": 1e-6})
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,251 @@
+"""attention_lib.weights: published models from their folders, equal to transformers."""
+
+import json
+import re
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from attention_lib.reproducibility import seeded
+from attention_lib.weights import Checkpoint, load_pretrained
+
+transformers = pytest.importorskip("transformers")
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+SIZES = {
+    "vocab_size": 61,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.2,
+}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 1e4,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+LLAMA3 = YARN | {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+WINDOW = {"head_dim": 16, "sliding_window": 5}
+FAMILIES = {
+    "gpt2": ("GPT2", {}),
+    "gpt2, other activation": ("GPT2", {"activation_function": "gelu", "n_inner": 40}),
+    "llama": ("Llama", {}),
+    "llama, biases": ("Llama", {"attention_bias": True, "tie_word_embeddings": True}),
+    "llama, llama3": ("Llama", {"rope_parameters": LLAMA3, "head_dim": 12}),
+    "llama, yarn": ("Llama", {"rope_parameters": YARN}),
+    "mistral": ("Mistral", {"sliding_window": 5}),
+    "mistral, no window": ("Mistral", {"sliding_window": None}),
+    "qwen2": ("Qwen2", {"tie_word_embeddings": True}),
+    "qwen2, window": (
+        "Qwen2",
+        {"use_sliding_window": True, "max_window_layers": 1, "sliding_window": 5},
+    ),
+    "qwen3": ("Qwen3", {"head_dim": 16, "num_key_value_heads": 1}),
+    "gemma2": ("Gemma2", {**WINDOW, "query_pre_attn_scalar": 24}),
+    "gemma3_text": (
+        "Gemma3Text",
+        {**WINDOW, "layer_types": ["sliding_attention", "full_attention"]},
+    ),
+    "gpt_oss": (
+        "GptOss",
+        {**WINDOW, "num_local_experts": 4, "num_experts_per_tok": 2},
+    ),
+}
+
+
+def saved(name, folder, shard="1GB", **changes):
+    """A tiny random checkpoint, as transformers writes it, and its model."""
+    kind, options = FAMILIES[name]
+    options = SIZES | options | changes
+    if kind == "GPT2":
+        old = (
+            "hidden_size num_hidden_layers num_attention_heads max_position_embeddings"
+        )
+        new = "n_embd", "n_layer", "n_head", "n_positions"
+        options |= {n: options.pop(o) for o, n in zip(old.split(), new, strict=True)}
+        for unused in ("intermediate_size", "num_key_value_heads"):
+            del options[unused]
+    config = getattr(transformers, f"{kind}Config")(**options)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    generator = seeded(0)
+    for parameter in model.parameters():  # norms and sinks too: a forgotten one shows
+        if parameter.ndim < 2:
+            parameter.data = 0.5 * torch.randn(parameter.shape, generator=generator)
+    model.save_pretrained(folder, max_shard_size=shard)
+    return model
+
+
+def greedy(model, token_ids, count, *, use_cache):
+    cache, new = model.new_cache(len(token_ids)) if use_cache else None, token_ids
+    for _ in range(count):
+        with torch.no_grad():
+            picked = model(new, cache=cache)[:, -1:].argmax(dim=-1)
+        token_ids = torch.cat([token_ids, picked], dim=1)
+        new = picked if use_cache else token_ids
+    return token_ids
+
+
+def ids(batch=2, length=20):
+    return torch.randint(61, (batch, length), generator=seeded(1))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_family_equals_transformers(name, tmp_path):
+    theirs, ours = saved(name, tmp_path), load_pretrained(tmp_path)
+    with torch.no_grad():
+        assert_close(ours(ids()), theirs(ids()).logits, rtol=0, atol=1e-4)
+    wanted = theirs.generate(
+        ids(),
+        attention_mask=torch.ones_like(ids()),  # else it hides what equals the padding
+        max_new_tokens=12,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    for use_cache in (True, False):
+        assert greedy(ours, ids(), 12, use_cache=use_cache).equal(wanted)
+
+
+def test_sharded_files_and_other_types_load(tmp_path):
+    theirs = saved("llama", tmp_path, shard="20KB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 1
+    with torch.no_grad():
+        assert_close(load_pretrained(tmp_path)(ids()), theirs(ids()).logits)
+    halves = load_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert {parameter.dtype for parameter in halves.parameters()} == {torch.bfloat16}
+    checkpoint = Checkpoint(tmp_path)
+    assert checkpoint.nbytes == 4 * sum(p.numel() for p in theirs.parameters())
+    assert checkpoint.shapes["model.norm.weight"] == (32,)
+
+
+# What files before version 5 of transformers say at the top of config.json.
+OLD = {
+    "llama": {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
+    "qwen2": {"rope_theta": 2e4},
+    "gemma3_text": {"rope_theta": 5e5, "rope_local_base_freq": 800.0},
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_older_words_for_rotation_mean_the_same(name, tmp_path):
+    saved(name, tmp_path)
+    edited(tmp_path, rope_parameters="drop", **OLD[name])
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        assert_close(load_pretrained(tmp_path)(ids()), theirs(ids()).logits)
+
+
+REFUSED = {
+    "unknown family": ({"model_type": "bert"}, "'bert'; load_pretrained knows gpt2"),
+    "later family": ({"model_type": "deepseek_v3"}, "comes with chapter 13"),
+    "turned in pairs": ({"rope_interleaved": True}, "rope_interleaved = True"),
+    "unknown field": ({"residual_multiplier": 2}, "says residual_multiplier = 2"),
+    "unbuilt": ({"mlp_bias": True}, "mlp_bias = True; load_pretrained knows False"),
+    "other activation": ({"hidden_act": "relu"}, "hidden_act = 'relu'"),
+    "missing field": ({"rms_norm_eps": "drop"}, "lacks rms_norm_eps"),
+    "more layers": ({"num_hidden_layers": 3}, "lack model.layers.2.input_layernorm"),
+    "fewer layers": ({"num_hidden_layers": 1}, "also hold model.layers.1.input_layer"),
+    "other width": (
+        {"intermediate_size": 50},
+        "gate_proj.weight has shape (48, 32)",
+    ),
+    "other heads": ({"num_key_value_heads": 4}, "k_proj.weight has shape (16, 32)"),
+    "quantised": ({"quantization_config": {"bits": 4}}, "says quantization_config"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_config_that_is_not_understood_is_refused(case, tmp_path):
+    changes, words = REFUSED[case]
+    saved("llama", tmp_path)
+    edited(tmp_path, **changes)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        load_pretrained(tmp_path)
+
+
+def cut(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def leads_out(folder):
+    names = dict.fromkeys(Checkpoint(folder).shapes, "../model.safetensors")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": names}))
+
+
+def pickled(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+BROKEN = {
+    cut: "not a whole safetensors file",
+    leads_out: "does not lie in the folder",
+    pickled: "a pickle can run any code, so it is not read",
+    lambda folder: (folder / "config.json").unlink(): "has no config.json",
+    lambda folder: (folder / "config.json").write_text("{"): "cannot be read",
+    lambda folder: (folder / "config.json").write_text(
+        "[]"
+    ): "hold an object; got list",
+}
+
+
+@pytest.mark.parametrize("harm", BROKEN, ids=list("abcdef"))
+def test_broken_folder_is_refused(harm, tmp_path):
+    saved("llama", tmp_path)
+    harm(tmp_path)
+    with pytest.raises(ValueError, match=BROKEN[harm]):
+        load_pretrained(tmp_path)
+
+
+def edited(folder, **changes):
+    path = folder / "config.json"
+    fields = json.loads(path.read_text()) | changes
+    kept = {name: value for name, value in fields.items() if value != "drop"}
+    path.write_text(json.dumps(kept))
+
+
+def others(value):
+    """Other values that a field could have."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int | float):
+        return [value + 1, value * 2, value / 2, None]
+    if isinstance(value, list):
+        return [value[::-1], value + value[:1]]
+    if isinstance(value, dict):
+        parts = {name: [*others(own), "drop"] for name, own in value.items()}
+        return [value | {name: own} for name in parts for own in parts[name]]
+    return [3, True, "x", "gelu", "relu"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_any_other_field_is_refused_or_means_what_transformers_says(name, tmp_path):
+    saved(name, tmp_path)
+    path, refused = tmp_path / "config.json", 0
+    fields = json.loads(path.read_text())
+    edits = [(n, other) for n in fields for other in (*others(fields[n]), "drop")]
+    for field, other in edits:
+        path.write_text(json.dumps(fields))
+        edited(tmp_path, **{field: other})
+        try:
+            ours = load_pretrained(tmp_path)
+        except (ValueError, TypeError):
+            refused += 1
+            continue
+        try:
+            theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+            wanted = theirs(ids()).logits.detach()
+        except Exception:  # it stops, by any kind of error, where we read no harm
+            continue
+        with torch.no_grad():
+            assert_close(ours(ids()), wanted, rtol=0, atol=1e-4)
+    assert 10 < refused < len(edits) - 10
