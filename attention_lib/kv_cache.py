@@ -207,7 +207,8 @@ def generate(
         generator: see ``pick_token``.
 
     Returns:
-        Each text: its tokens, then the new ones, then the padding that it came with.
+        The texts (B, T + n); each has its tokens, then the new ones, then the padding
+        that it came with.
 
     Raises:
         TypeError: no model; ids, lengths or a stop that are not whole numbers; another

@@ -364,7 +364,7 @@ def test_program_was_built_from_the_sources():
 
 def test_program_is_small_and_names_its_licences():
     text = PROGRAM.read_text(encoding="utf-8")
-    assert len(text.encode()) < 60_000
+    assert len(text.encode()) < 75_000  # eight views; pages have a bound of their own
     packages = json.loads((SOURCE / "package.json").read_text(encoding="utf-8"))
     for name, version in packages["dependencies"].items():
         assert f"\n{name} {version} (MIT)\n\nThe MIT License" in text
