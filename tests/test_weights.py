@@ -31,6 +31,16 @@ YARN = {
 }
 LLAMA3 = YARN | {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 WINDOW = {"head_dim": 16, "sliding_window": 5}
+LATENT = {
+    "num_key_value_heads": 4,
+    "first_k_dense_replace": 2,
+    "kv_lora_rank": 12,
+    "q_lora_rank": 20,
+    "qk_rope_head_dim": 6,
+    "qk_nope_head_dim": 10,
+    "v_head_dim": 7,
+}
+MSCALE = {"mscale": 1.0, "mscale_all_dim": 0.8}
 FAMILIES = {
     "gpt2": ("GPT2", {}),
     "gpt2, other activation": ("GPT2", {"activation_function": "gelu", "n_inner": 40}),
@@ -50,6 +60,11 @@ FAMILIES = {
     "gemma3_text": (
         "Gemma3Text",
         {**WINDOW, "layer_types": ["sliding_attention", "full_attention"]},
+    ),
+    "deepseek_v3": ("DeepseekV3", LATENT),
+    "deepseek_v3, yarn": (
+        "DeepseekV3",
+        LATENT | {"q_lora_rank": None, "rope_parameters": YARN | MSCALE},
     ),
     "gpt_oss": (
         "GptOss",
@@ -144,7 +159,6 @@ def test_older_words_for_rotation_mean_the_same(name, tmp_path):
 
 REFUSED = {
     "unknown family": ({"model_type": "bert"}, "'bert'; load_pretrained knows gpt2"),
-    "later family": ({"model_type": "deepseek_v3"}, "comes with chapter 13"),
     "turned in pairs": ({"rope_interleaved": True}, "rope_interleaved = True"),
     "unknown field": ({"residual_multiplier": 2}, "says residual_multiplier = 2"),
     "unbuilt": ({"mlp_bias": True}, "mlp_bias = True; load_pretrained knows False"),

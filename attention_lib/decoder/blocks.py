@@ -3,6 +3,8 @@
 Shapes: B batch, T new tokens, K all tokens so far, M d_model, V vocabulary.
 """
 
+import dataclasses
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -11,6 +13,7 @@ from attention_lib.decoder.config import DecoderConfig, LayerConfig
 from attention_lib.decoder.mlp import make_mlp
 from attention_lib.grouped_query import GroupedQueryAttention, RMSNorm
 from attention_lib.kv_cache import KVCache, LayerCache
+from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.rope import rope_angles, rope_attention_factor
 from attention_lib.validation import check_token_ids
 
@@ -123,24 +126,8 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, config: DecoderConfig, own: LayerConfig) -> None:
         super().__init__()
-        scale, self.own, self.head_dim = config.scale, own, config.head_dim
-        if own.rope_scaling is not None:  # stretched queries and keys: their product
-            scale = config.head_dim**-0.5 if scale is None else scale
-            scale *= rope_attention_factor(own.rope_scaling) ** 2
-        self.attention = GroupedQueryAttention(
-            config.d_model,
-            config.num_heads,
-            config.num_kv_heads,
-            head_dim=config.head_dim,
-            qkv_bias=config.qkv_bias,
-            out_bias=config.out_bias,
-            qk_norm=config.qk_norm,
-            norm_eps=config.norm_eps,
-            scale=scale,
-            softcap=config.softcap,
-            window=own.window,
-            sinks=config.sinks,
-        )
+        self.own, self.head_dim = own, config.head_dim
+        self.attention = _make_attention(config, own)
         self.mlp = make_mlp(config)
         self.attention_norm = _make_norm(config)
         self.mlp_norm = _make_norm(config)
@@ -184,6 +171,40 @@ class DecoderBlock(nn.Module):
         return rope_angles(
             positions, self.head_dim, base=own.rope_base, scaling=own.rope_scaling
         )
+
+
+def _make_attention(
+    config: DecoderConfig, own: LayerConfig
+) -> GroupedQueryAttention | MultiHeadLatentAttention:
+    scale, stretch = config.scale, 1.0
+    if own.rope_scaling is not None:
+        stretch = rope_attention_factor(own.rope_scaling)
+    if config.latent is not None:
+        return MultiHeadLatentAttention(
+            config.d_model,
+            config.num_heads,
+            **dataclasses.asdict(config.latent),
+            absorb=True,
+            scale=scale,
+            rope_scale=stretch,
+            bias=config.out_bias,
+        )
+    if stretch != 1:  # queries and keys alike: their product
+        scale = (config.head_dim**-0.5 if scale is None else scale) * stretch**2
+    return GroupedQueryAttention(
+        config.d_model,
+        config.num_heads,
+        config.num_kv_heads,
+        head_dim=config.head_dim,
+        qkv_bias=config.qkv_bias,
+        out_bias=config.out_bias,
+        qk_norm=config.qk_norm,
+        norm_eps=config.norm_eps,
+        scale=scale,
+        softcap=config.softcap,
+        window=own.window,
+        sinks=config.sinks,
+    )
 
 
 def _make_norm(config: DecoderConfig) -> nn.Module:

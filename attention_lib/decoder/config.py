@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from attention_lib.rope import Layout
 from attention_lib.validation import (
     check_above_zero,
     check_choice,
@@ -29,6 +30,27 @@ class LayerConfig:
     window: int | None = None
     rope_base: float | None = 10_000.0
     rope_scaling: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class LatentConfig:
+    """The widths of latent attention; see ``MultiHeadLatentAttention``.
+
+    Attributes:
+        q_latent_dim: width of the latent of queries; None makes queries directly.
+        kv_latent_dim: width of the latent of keys and values.
+        nope_dim: width of the part of queries and keys that is not rotated.
+        rope_dim: width of the rotated part.
+        value_dim: width of a value.
+        layout: the pairs of the rotation; see ``apply_rope``.
+    """
+
+    q_latent_dim: int | None
+    kv_latent_dim: int
+    nope_dim: int
+    rope_dim: int
+    value_dim: int
+    layout: Layout = "interleaved"
 
 
 @dataclass(frozen=True)
@@ -63,6 +85,8 @@ class DecoderConfig:
         experts_per_token: how many of them each token goes through.
         expert_limit: bounds what enters an expert's gate.
         expert_alpha: how steep an expert's gate is.
+        latent: the widths of latent attention, where keys and values grow out of
+            latents; ``head_dim`` is then that of the rotated part.
 
     Raises:
         TypeError: a size that is not an int; a choice that is not True or False.
@@ -96,6 +120,7 @@ class DecoderConfig:
     experts_per_token: int = 1
     expert_limit: float = 7.0
     expert_alpha: float = 1.702
+    latent: LatentConfig | None = None
 
     def __post_init__(self) -> None:
         sizes = "vocab_size", "context_len", "d_model", "head_dim", "hidden_dim"

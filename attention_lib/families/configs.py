@@ -1,9 +1,10 @@
 """What each family's ``config.json`` says, as the options of our own layers."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attention_lib.decoder import DecoderConfig, LayerConfig
+from attention_lib.decoder import DecoderConfig, LatentConfig, LayerConfig
 from attention_lib.families.fields import Fields
 from attention_lib.families.rotary import (
     ACTIVATIONS,
@@ -23,8 +24,6 @@ def read_config(fields: Mapping[str, Any]) -> DecoderConfig:
         ValueError: an unknown family; a field that is missing, or not understood.
     """
     family = fields.get("model_type")
-    if family in LATER:
-        raise ValueError(f"config.json says model_type = {family!r}: {LATER[family]}")
     if family not in READERS:
         raise ValueError(
             f"config.json says model_type = {family!r}; load_pretrained knows "
@@ -143,8 +142,45 @@ def _gpt_oss(fields: Fields) -> DecoderConfig:
     )
 
 
-# Families whose attention a later chapter builds.
-LATER = {"deepseek_v3": "it needs latent attention, which comes with chapter 13"}
+def _deepseek_v3(fields: Fields) -> DecoderConfig:
+    heads, count = fields.see("num_attention_heads"), fields.see("num_hidden_layers")
+    if fields.take("first_k_dense_replace") < count:
+        raise ValueError(
+            "config.json asks for layers of experts (first_k_dense_replace is below "
+            "num_hidden_layers); load_pretrained knows deepseek_v3 without them"
+        )
+    for name in ROUTING:
+        fields.left.pop(name, None)
+    fields.expect("num_key_value_heads", heads)
+    fields.left["num_key_value_heads"] = heads
+    fields.expect("pretraining_tp", 1)
+    layouts = {True: "interleaved", False: "half"}
+    latent = LatentConfig(
+        q_latent_dim=fields.take("q_lora_rank"),
+        kv_latent_dim=fields.take("kv_lora_rank"),
+        nope_dim=fields.take("qk_nope_head_dim"),
+        rope_dim=fields.take("qk_rope_head_dim"),
+        value_dim=fields.take("v_head_dim"),
+        layout=fields.choose("rope_interleave", layouts, True),
+    )
+    fields.left["head_dim"] = latent.rope_dim  # what is rotated
+    said = fields.left.get("rope_parameters") or fields.left.get("rope_scaling") or {}
+    scale = (latent.nope_dim + latent.rope_dim) ** -0.5
+    factor, stretch = said.get("factor", 1), said.get("mscale_all_dim", 0)
+    if stretch and factor > 1:  # YaRN: the published code squares it as well
+        scale *= (0.1 * stretch * math.log(factor) + 1) ** 2
+    bias = fields.take("attention_bias", False)
+    return read_rotary(fields, windows=None, out_bias=bias, scale=scale, latent=latent)
+
+
+# What routes tokens to experts, where there are none; what follows from other widths.
+# fmt: off
+ROUTING = [
+    "moe_intermediate_size", "n_routed_experts", "n_shared_experts", "n_group",
+    "topk_group", "num_experts_per_tok", "norm_topk_prob", "routed_scaling_factor",
+    "num_nextn_predict_layers", "num_mtp_layers", "qk_head_dim",
+]
+# fmt: on
 READERS: dict[str, Callable[[Fields], DecoderConfig]] = {
     "gpt2": _gpt2,
     "llama": _llama,
@@ -154,4 +190,5 @@ READERS: dict[str, Callable[[Fields], DecoderConfig]] = {
     "gemma2": _gemma2,
     "gemma3_text": _gemma3,
     "gpt_oss": _gpt_oss,
+    "deepseek_v3": _deepseek_v3,
 }

@@ -50,6 +50,12 @@ _NAMES = {
     "mlp.experts_gate_up": "mlp.experts.gate_up_proj",
     "mlp.experts_down": "mlp.experts.down_proj",
     "attention.out_proj": "self_attn.o_proj",
+    "attention.q_proj.0": "self_attn.q_a_proj",
+    "attention.q_proj.1": "self_attn.q_a_layernorm",
+    "attention.q_proj.2": "self_attn.q_b_proj",
+    "attention.kv_down_proj": "self_attn.kv_a_proj_with_mqa",
+    "attention.kv_norm": "self_attn.kv_a_layernorm",
+    "attention.kv_up_proj": "self_attn.kv_b_proj",
     "attention.": "self_attn.",
 }
 _LLAMA_NAMES = {
