@@ -335,7 +335,7 @@ ALSO |= {"mha": ("kind",), "query": ("arrays",)}
 KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths"}
 ALSO |= {"mha": ("kind",), "query": ("arrays",), "folder": ("path",)}
 # A loss reads no values, and who builds a model without a config sees it at once.
-KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths", "TinyLM(config"}
+KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths"}
 
 
 def fault(function, right, name, wrong):
