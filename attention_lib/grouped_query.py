@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
-from attention_lib.kv_cache import LayerCache
+from attention_lib.caches import LayerCache
 from attention_lib.masks import combine_masks, sliding_window_mask, with_causal
 from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
 from attention_lib.rope import Layout, apply_rope

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
+from attention_lib.caches import LayerCache
 from attention_lib.grouped_query import RMSNorm
-from attention_lib.kv_cache import LayerCache
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import add_head_axis, merge_heads, split_heads
 from attention_lib.rope import Layout, apply_rope

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attention_lib.caches import KVCache, LayerCache
 from attention_lib.grouped_query import GroupedQueryAttention, Normed
 from attention_lib.grouped_query import RMSNorm as RMSNorm  # people look for it here
-from attention_lib.kv_cache import KVCache, LayerCache
 from attention_lib.rope import Scaling, rope_angles, rope_attention_factor
 from attention_lib.validation import (
     check_choice,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attention_lib.backends import KINDS
 from attention_lib.block import Norm, TinyBlock
-from attention_lib.kv_cache import KVCache, LayerCache, Step, bound, is_plain
+from attention_lib.caches import KVCache, LayerCache
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.rope import rope_angles
 from attention_lib.validation import (
@@ -162,7 +162,7 @@ class TinyLM(nn.Module):
         check_token_ids(token_ids, lengths, max_len=longest, like=weight)
         # Times √M, so that words and positions are alike in size: Vaswani et al., 3.4.
         x = self.token_embedding(token_ids) * config.d_model**0.5  # (B, T, M)
-        vectors, angles = self._places(token_ids.shape[1], start, positions)
+        vectors, angles = self.places(token_ids.shape[1], start, positions)
         states = [self.dropout(x if vectors is None else x + vectors)]
         none: list[LayerCache | None] = [None] * config.num_layers
         caches = none if cache is None else cache.layers
@@ -176,7 +176,7 @@ class TinyLM(nn.Module):
     ) -> list[Float[Tensor, "B H T T"]]:
         """Gives the weights of every head, block by block, before dropout."""
         states = self.stream(token_ids, lengths)
-        _, angles = self._places(token_ids.shape[1], 0, None)
+        _, angles = self.places(token_ids.shape[1])
         return [
             block.attention_weights(state, causal=True, angles=angles)  # type: ignore[operator]
             for block, state in zip(self.blocks, states[:-1], strict=True)
@@ -194,38 +194,16 @@ class TinyLM(nn.Module):
             [block.new_cache(batch_size, max_len) for block in self.blocks]  # type: ignore[operator]
         )
 
-    def new_step(self, cache: KVCache) -> Step:
-        """Makes a function that reads one new token (B, 1) of each text.
+    def places(
+        self, length: int, start: int = 0, positions: Int[Tensor, "*B T"] | None = None
+    ) -> tuple[Float[Tensor, "*B T M"] | None, Float[Tensor, "*B T P"] | None]:
+        """Gives what tells the places: vectors to add, or angles to turn by.
 
-        It gives the scores (B, V) after it, equal to those of a call with the cache. It
-        takes less time, since it fetches the weights once: make it anew when they, or
-        the hooks of a part, have changed.
+        Args:
+            length: how many tokens there are.
+            start: how many stand before them.
+            positions: the place of each token; counted on from ``start`` when left out.
         """
-        if not is_plain(self, TinyLM) or self.dropout.training:
-            return lambda token_ids: self(token_ids, cache=cache)[:, -1]
-        steps = [
-            block.new_step(own)  # type: ignore[operator]
-            for block, own in zip(self.blocks, cache.layers, strict=True)
-        ]
-        norm, head, config = bound(self.last_norm), bound(self.head), self.config
-        embed, weight = self.token_embedding, self.token_embedding.weight
-
-        def step(token_ids: Tensor) -> Tensor:
-            start = cache.length
-            check_token_ids(token_ids, max_len=config.context_len - start, like=weight)
-            x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
-            vectors, angles = self._places(1, start, None)
-            x = x if vectors is None else x + vectors
-            for each in steps:
-                x = each(x, angles)
-            return head(norm(x))[:, -1]
-
-        return step
-
-    def _places(
-        self, length: int, start: int, positions: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """Gives what tells the places: vectors to add, or angles to turn by."""
         kind, config = self.config.positions, self.config
         if kind == "none":
             return None, None

@@ -219,6 +219,11 @@ FUNCTIONS = {
         lambda: al.bound(nn.Linear(WIDTH, 2, device="meta"))(tokens()),
         lambda: al.bound(nn.LayerNorm(WIDTH, device="meta"))(tokens()),
     ],
+    "new_step": [
+        lambda: al.new_step(model().to("meta"), model().to("meta").new_cache(1, 2))(
+            whole(1, 1)
+        )
+    ],
     "generate": [
         lambda: al.generate(model().to("meta"), whole(1, 2), max_new_tokens=2, stop=1),
         lambda: al.generate(

@@ -18,10 +18,11 @@ import attention_lib
 ROAD = [
     *("validation", "reproducibility", "plotting"),
     # A layer can be told `causal`, turns queries and keys, keeps them in a cache: so
-    # masks, rotation and cache come before attention.
-    *("toy", "masks", "rope", "sampling", "kv_cache", "attention", "multi_head"),
+    # masks, rotation and caches come before attention.
+    *("toy", "masks", "rope", "sampling", "caches", "attention", "multi_head"),
     *("backends", "positions", "block"),
-    *("stories", "data", "model", "training", "checkpoints"),
+    *("stories", "data", "model", "decode_step", "kv_cache"),
+    *("training", "checkpoints"),
     *(
         "grouped_query",
         "llama",

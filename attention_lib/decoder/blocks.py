@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attention_lib.caches import KVCache, LayerCache
 from attention_lib.decoder.config import DecoderConfig, LayerConfig
 from attention_lib.decoder.mlp import make_mlp
 from attention_lib.grouped_query import GroupedQueryAttention, RMSNorm
-from attention_lib.kv_cache import KVCache, LayerCache
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.rope import rope_angles, rope_attention_factor
 from attention_lib.validation import check_token_ids
