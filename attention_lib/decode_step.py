@@ -43,6 +43,8 @@ def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
         model: takes a cache.
         cache: of the model's ``new_cache``; takes each token in.
     """
+    # A compiler would compile anew as the cache grows: it serves the first call only.
+    model = getattr(model, "_orig_mod", model)
     if not is_plain(model, TinyLM) or model.dropout.training:
         return lambda token_ids: model(token_ids, cache=cache)[:, -1]
     steps = [
@@ -56,7 +58,7 @@ def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
         start = cache.length
         check_token_ids(token_ids, max_len=config.context_len - start, like=weight)
         x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
-        vectors, angles = model.places(1, start)
+        vectors, angles = model.places(token_ids, start)
         x = x if vectors is None else x + vectors
         for each in steps:
             x = each(x, angles)
