@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
 from attention_lib.caches import LayerCache
-from attention_lib.grouped_query import RMSNorm
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import add_head_axis, merge_heads, split_heads
+from attention_lib.norms import RMSNorm
 from attention_lib.rope import Layout, apply_rope
 from attention_lib.validation import (
     check_above_zero,

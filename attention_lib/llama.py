@@ -14,10 +14,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.caches import LayerCache
-from attention_lib.grouped_query import GroupedQueryAttention, Normed
-from attention_lib.grouped_query import RMSNorm as RMSNorm  # people look for it here
+from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.model import LanguageModel
-from attention_lib.rope import Scaling, rope_angles, rope_attention_factor
+from attention_lib.norms import Normed
+from attention_lib.norms import RMSNorm as RMSNorm  # people look for it here
+from attention_lib.rope import rope_angles, rope_attention_factor
+from attention_lib.rope_scaling import Scaling
 from attention_lib.validation import (
     check_choice,
     check_llama,

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.multi_head import MultiHeadAttention, MultiHeadLayer
-from attention_lib.rope import Scaling, rope_angles, rope_attention_factor
+from attention_lib.rope import rope_angles, rope_attention_factor
+from attention_lib.rope_scaling import Scaling
 from attention_lib.validation import check_published
 
 # What each family has that Llama's attention has not, as options of our layer.

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import attention_lib
-from attention_lib.rope import SCALINGS
+from attention_lib.rope_scaling import SCALINGS
 
 # What the library's modules define, exported at the top or not.
 SOURCES = [
@@ -200,6 +200,7 @@ FUNCTIONS = {
         lambda kind=kind: al.rope_angles(whole(LENGTH), WIDTH, scaling=scaling(kind))
         for kind in SCALINGS
     ],
+    "pair_speeds": [lambda: al.pair_speeds(floats(LENGTH), WIDTH, 1e4, {})],
     "convert_layout": [lambda: al.convert_layout(floats(12, 5), HEADS, layout="half")],
     "apply_rope": [
         lambda layout=layout: al.apply_rope(

@@ -19,11 +19,12 @@ ROAD = [
     *("validation", "reproducibility", "plotting"),
     # A layer can be told `causal`, turns queries and keys, keeps them in a cache: so
     # masks, rotation and caches come before attention.
-    *("toy", "masks", "rope", "sampling", "caches", "attention", "multi_head"),
-    *("backends", "positions", "block"),
+    *("toy", "masks", "rope_scaling", "rope", "sampling", "caches"),
+    *("attention", "multi_head", "backends", "positions", "block"),
     *("stories", "data", "model", "decode_step", "kv_cache"),
     *("training", "checkpoints"),
     *(
+        "norms",
         "grouped_query",
         "llama",
         "latent_attention",

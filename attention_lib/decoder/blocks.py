@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from attention_lib.caches import LayerCache
 from attention_lib.decoder.config import DecoderConfig, LayerConfig
 from attention_lib.decoder.mlp import make_mlp
-from attention_lib.grouped_query import GroupedQueryAttention, RMSNorm
+from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.model import LanguageModel
+from attention_lib.norms import RMSNorm
 from attention_lib.rope import rope_angles, rope_attention_factor
 
 
