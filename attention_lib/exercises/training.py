@@ -14,6 +14,7 @@ from attention_lib.exercises.verdict import (
     Verdict,
     after,
     judge,
+    judge_texts,
     run,
 )
 from attention_lib.model import ModelConfig, TinyLM
@@ -111,22 +112,13 @@ def check_generate(answer: object) -> Verdict:
          "it:"),
     ]  # fmt: skip
     for token_ids, count, context_len, so_far in cases:
-        given, model = token_ids.clone(), _Reader(context_len)
-        came = run(answer, model, given, count, context_len)
-        if isinstance(came, Verdict):
-            return after(so_far, came)
-        if not torch.equal(given, token_ids):
-            return Verdict(
-                False, "Your code changes the text that it was given: use a copy."
-            )
-        wrong = judge(
-            lambda came=came: came,
-            (),
-            _continued(token_ids, count, context_len),
-            _generation_mistakes(token_ids, count, context_len),
-            so_far=so_far,
-        )
-        if wrong:
+        model = _Reader(context_len)
+        right = _continued(token_ids, count, context_len)
+        mistakes = _generation_mistakes(token_ids, count, context_len)
+        options = count, context_len
+        if wrong := judge_texts(
+            answer, model, token_ids, options, right, mistakes, so_far
+        ):
             return wrong
     return Verdict(True, "The text grows, and the model reads as much as it takes.")
 
