@@ -60,7 +60,8 @@ def test_explore_sentence_shows_the_library_s_weights(browser):
         ahead = weights_of(8, masked=False, temperature=3)[9]
         said = view.locator("[aria-live]")
         assert f"{ahead:.2f} comes from words that are not written" in said.inner_text()
-        view.get_by_role("button", name="start again").click()
+        view.get_by_role("switch").check()
+        view.get_by_role("slider").fill(str(TEMPERATURES.index(1)))
         check_shown(view, 8)
         best = int(weights_of(8).argmax())
         share = f"{weights_of(8)[best]:.2f} from {WORDS[best]}"
@@ -102,11 +103,14 @@ def test_explore_sentence_answers_within_a_frame_on_a_slow_phone(browser):
     assert sorted(took)[2] < 0.016, took
 
 
-def test_explore_sentence_says_its_numbers_without_a_script():
+def test_explore_sentence_says_the_same_without_a_script(browser):
     still = BeautifulSoup(VIEW.static, "html.parser")
     shown = [float(it.text or 0) for it in still.select(".sentence-number")]
     numbers = torch.tensor(shown, dtype=torch.float64)
     torch.testing.assert_close(numbers, weights_of(8), rtol=0, atol=0.0051)
+    with opened(browser, VIEW) as page:
+        said = live(page).locator(".sentence-said").inner_text()
+    assert said.startswith(still.select_one(".sentence-said").text)
     rows = [[it.text for it in row.select("th, td")] for row in still.select("tr")]
     assert [row[0] for row in rows] == ["word", *WORDS]
     assert rows[1][1] == "ana 1.00"

@@ -11,15 +11,18 @@ from attention_lib.explorer._maps import check_place, read_maps
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
 
-SHOWN = 0.005  # a smaller weight is no line and no number
-MOST = 3  # keys of each query in the table
+SHOWN, SAID = 0.005, 0.05  # a smaller weight is no line; is not said
+MOST = 3  # keys that a sentence or a row of the table names
+# What is said of a word; the page has the same in explorer_source/src/strings.js.
+LOOKS = "To go on after {word}, this head takes {shares}."
+NEXT = "The next word is {word}."
 
 
 def explore_sentence(
     scores: Any,
     words: Sequence[str],
-    *,
     mask: Any = None,
+    *,
     query: int = 0,
 ) -> Interactive:
     """Shows a text; a word that is pointed at draws lines to what it looks at.
@@ -55,7 +58,11 @@ def explore_sentence(
         data["mask"] = "".join(np.where(maps.mask[0, 0], "x", ".").ravel())
     weights = maps.weights[0, 0]
     still = "\n".join(
-        [_line(weights[query], maps.queries, query), _table(weights, words)]
+        [
+            _line(weights[query], maps.queries, query),
+            f'<p class="sentence-said">{_say(weights[query], maps.queries, query)}</p>',
+            _table(weights, maps.queries),
+        ]
     )
     line = f"<a sentence to point at: {' '.join(maps.queries)}>"
     return Interactive("sentence", data, still, line)
@@ -65,9 +72,9 @@ def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
     """Gives the text, with the chosen word's weights under the words."""
     parts = []
     for place, (word, weight) in enumerate(zip(words, weights.tolist(), strict=True)):
-        kind = " sentence-query" if place == query else ""
-        number = f"{weight:.2f}"[1:] if SHOWN <= weight < 0.995 else ""
-        number = "1" if weight >= 0.995 else number
+        kind = " sentence-key" if weight >= SHOWN else ""
+        kind += " sentence-query" if place == query else ""
+        number = f"{weight:.2f}".removeprefix("0") if weight >= SHOWN else ""
         parts.append(
             f'<span class="sentence-word{kind}" style="--w: {weight:.2f}">'
             f'<span class="sentence-text">{html.escape(word)}</span>'
@@ -75,6 +82,22 @@ def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
         )
         parts.append('<br class="sentence-end">' if word == "." else "")
     return f'<p class="sentence-words">{" ".join(filter(None, parts))}</p>'
+
+
+def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
+    """Gives one sentence or two: what the chosen word looks at, and what comes next."""
+
+    def bold(place: int) -> str:
+        return f"<b>{html.escape(words[place])}</b>"
+
+    first, *others = np.argsort(-weights, kind="stable")[:MOST].tolist()
+    best = [first, *(key for key in others if weights[key] >= SAID)]
+    *shares, last = [f"{weights[key]:.2f} from {bold(key)}" for key in best]
+    said = f"{', '.join(shares)} and {last}" if shares else last
+    text = LOOKS.format(word=bold(query), shares=said)
+    if query + 1 == len(words):
+        return text
+    return f"{text} {NEXT.format(word=bold(query + 1))}"
 
 
 def _table(weights: np.ndarray, words: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ export function Sentence({ words, query, scores, mask }) {
   const [pointed, point] = useState(null);
   const [masked, setMasked] = useState(Boolean(mask));
   const [heat, setHeat] = useState(ONE);
+  const [touched, touch] = useState(false);
   const [name] = useState(() => `sentence-${Math.random().toString(36).slice(2)}`);
   const box = useRef();
   const places = usePlaces(box);
@@ -24,11 +25,9 @@ export function Sentence({ words, query, scores, mask }) {
   const may = (key) => !mask || mask[at * length + key] === "x";
   const allowed = masked ? words.map((_, key) => may(key)) : null;
   const weights = softmax(all.slice(at * length, (at + 1) * length), allowed, TEMPERATURES[heat]);
-  const initial = chosen === query && heat === ONE && masked === Boolean(mask);
-  const restart = () => {
-    choose(query);
-    setHeat(ONE);
-    setMasked(Boolean(mask));
+  const look = (i) => {
+    point(i);
+    touch(true);
   };
 
   return (
@@ -47,9 +46,9 @@ export function Sentence({ words, query, scores, mask }) {
         {words.map((word, i) => (
           <>
             <label
-              class={`sentence-word${i === at ? " sentence-query" : ""}${allowed && !allowed[i] ? " sentence-hidden" : ""}`}
+              class={`sentence-word${weights[i] >= SHOWN ? " sentence-key" : ""}${i === at ? " sentence-query" : ""}${allowed && !allowed[i] ? " sentence-hidden" : ""}`}
               style={{ "--w": weights[i].toFixed(3) }}
-              onPointerEnter={(event) => event.pointerType === "mouse" && point(i)}
+              onPointerEnter={(event) => event.pointerType === "mouse" && look(i)}
             >
               <input
                 type="radio"
@@ -57,7 +56,7 @@ export function Sentence({ words, query, scores, mask }) {
                 checked={i === chosen}
                 onChange={() => {
                   choose(i);
-                  point(null);
+                  look(null);
                 }}
               />
               <span class="sentence-text">{word}</span>
@@ -67,11 +66,14 @@ export function Sentence({ words, query, scores, mask }) {
           </>
         ))}
       </div>
-      <p class="sentence-said" aria-live="polite">{said(words, at, weights, allowed, may)}</p>
-      <div class="sentence-controls">
+      <p class="sentence-said" aria-live="polite">
+        {said(words, at, weights, allowed, may)}
+        {!touched && <span class="sentence-hint">{SAY.hint}</span>}
+      </p>
+      <div class="weights-controls">
         <Temperature name={SAY.temperature} heat={heat} choose={setHeat} />
         {mask && (
-          <label>
+          <label class="weights-check">
             <input
               type="checkbox"
               role="switch"
@@ -81,7 +83,6 @@ export function Sentence({ words, query, scores, mask }) {
             {SAY.mask}
           </label>
         )}
-        <button type="button" hidden={initial} onClick={restart}>{SAY.again}</button>
       </div>
     </div>
   );
@@ -89,19 +90,19 @@ export function Sentence({ words, query, scores, mask }) {
 Sentence.style = style;
 
 // 0.914 → ".91"
-const digits = (weight) => (weight >= 0.995 ? "1" : weight >= SHOWN ? weight.toFixed(2).slice(1) : "");
+const digits = (weight) => (weight >= SHOWN ? weight.toFixed(2).replace(/^0/, "") : "");
 
 // What the reader sees, in one or two sentences.
 function said(words, at, weights, allowed, may) {
   const word = (i) => <b>{words[i]}</b>;
   const best = weights
     .map((weight, key) => [weight, key])
-    .filter(([weight]) => weight >= SAID)
     .sort(([a], [b]) => b - a)
     .slice(0, 3)
+    .filter(([weight], n) => !n || weight >= SAID)
     .map(([weight, key]) => fill(SAY.share, { weight: weight.toFixed(2), word: word(key) }));
   const shares = best.map((share, n) => [n ? (n === best.length - 1 ? SAY.last : SAY.between) : "", share]);
-  const parts = [fill(best.length ? SAY.looks : SAY.nothing, { word: word(at), shares })];
+  const parts = [fill(SAY.looks, { word: word(at), shares })];
   const ahead = weights.reduce((sum, weight, key) => sum + (may(key) ? 0 : weight), 0);
   if (!allowed && ahead >= SHOWN) parts.push(fill(SAY.ahead, { weight: ahead.toFixed(2) }));
   else if (at + 1 < words.length) parts.push(fill(SAY.next, { word: word(at + 1) }));

@@ -46,16 +46,14 @@ def fill(page: str, made: dict[str, str]) -> str:
 
 def texts(kept: Row) -> dict[str, str]:
     """Return the text of each blank of the page."""
-    rows = kept["rows"]
+    rows, first = kept["rows"], kept["rows"]["as-recorded"]
     minutes = round(sum(row.get("seconds", 0) for row in rows.values()) / 60)
-    first = rows["as-recorded"]
     cells, compared, pictures, *_ = _counts(first)
     same = [row for row in rows.values() if row.get("records") == first["records"]]
-    differ = sum(_counts(row)[-1] for row in same)
     return {
         "proof": f"{compared} outputs of code and {pictures} figures were computed "
         f"again under the conditions of {len(same)} kinds of machine: "
-        f"**{differ} differ**.",
+        f"**{sum(_counts(row)[-1] for row in same)} differ**.",
         "variations": f"{summary(rows)}\n\n"
         f"Run on {first['date']}, on {kept['machine']}, in {minutes} minutes.",
         "chapters": show(rows),

@@ -1,39 +1,16 @@
 """What makes a page answer its reader: quizzes, predictions, folds, and progress."""
 
-from pathlib import Path
 from typing import Any
 
-import nbformat
 from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
 
-from tools.chapters import NOTEBOOKS
 from tools.quiz import Quiz, QuizPart
-
-
-class Recorded(SphinxDirective):
-    """`{recorded} 08-training sentence`: a view of that kind from its record."""
-
-    required_arguments = 2
-
-    def run(self) -> list[nodes.Node]:
-        """Give its HTML as it stands there: nothing is computed."""
-        stem, kind = self.arguments
-        path = Path(self.env.srcdir, NOTEBOOKS.name, f"{stem}.ipynb")
-        self.env.note_dependency(str(path))
-        for cell in nbformat.read(path, as_version=4).cells:
-            for output in cell.get("outputs", ()):
-                view = output.get("data", {}).get("text/html", "")
-                if f'data-kind="{kind}"' in view:
-                    return [nodes.raw("", view, format="html")]
-        raise self.error(f"the record of {stem} holds no view of the kind {kind}")
 
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
     app.add_node(QuizPart, html=(_visit_part, _leave_part))
     app.add_directive("quiz", Quiz)
-    app.add_directive("recorded", Recorded)
     app.add_css_file("learn.css")
     app.add_js_file("learn.js", loading_method="defer")
     app.connect("doctree-read", _name_folds)
