@@ -101,6 +101,46 @@
   document.querySelectorAll(".quiz").forEach(makeForm);
   const items = new Map([...document.querySelectorAll(ITEMS)].map((item) => [idOf(item), item]));
 
+  // A prediction hides what answers it: what the next cell puts out, and a figure right
+  // after it. An answer shows it; so does a button below a question in words.
+  const reveals = new Map();
+  for (const asked of document.querySelectorAll(".cell.tag_predict, .admonition.predict")) {
+    let next = asked.nextElementSibling;
+    if (next?.matches("p")) next = next.nextElementSibling;
+    const shows = [];
+    for (; next?.matches(".cell:not(.tag_predict)"); next = next.nextElementSibling) {
+      const fold = next.querySelector(":scope > details.below-input");
+      const output = next.querySelector(":scope > .cell_output");
+      if (shows.length && !output?.querySelector("figure")) break;
+      if (fold) shows.push(() => (fold.open = true));
+      else if (output) shows.push(cover(output));
+    }
+    if (!shows.length) continue;
+    const reveal = () => shows.forEach((show) => show());
+    const item = asked.querySelector('.attention-view[data-kind="predict"]');
+    if (item) reveals.set(idOf(item), reveal);
+    else asked.append(revealer(reveal));
+  }
+  function cover(output) {
+    const show = () => {
+      output.classList.remove("learn-waits");
+      line.remove();
+    };
+    const line = make("p", "learn-cover", say("hidden"), " ", revealer(show));
+    output.classList.add("learn-waits");
+    output.before(line);
+    return show;
+  }
+  function revealer(show) {
+    const button = make("button", "learn-reveal", say("reveal"));
+    button.type = "button";
+    button.addEventListener("click", () => {
+      show();
+      button.remove();
+    });
+    return button;
+  }
+
   // What was answered rightly before, and wrongly now: it counts, but no ✓ stands by ✗.
   const wrong = new Set();
 
@@ -186,6 +226,7 @@
     const item = event.target.closest(ITEMS);
     const id = item && idOf(item);
     if (!items.has(id)) return;
+    if (event.detail.right || event.detail.shown) reveals.get(id)?.();
     if (!event.detail.right) {
       if (!event.detail.shown) wrong.add(id);
       return show();
@@ -205,4 +246,5 @@
     for (const folded of document.querySelectorAll(".quiz > details, .attention-static > details")) folded.open = true;
   });
   show();
+  for (const id of load()[page]?.right ?? []) reveals.get(id)?.();
 })();
