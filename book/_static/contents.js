@@ -46,7 +46,7 @@
     const close = document.createElement("button");
     close.type = "button";
     close.className = "drawer-close";
-    close.textContent = "Close";
+    close.textContent = say("close");
     sidebar.prepend(close);
   }
   addEventListener("click", (event) => {

@@ -6,6 +6,7 @@ import { Groups } from "./groups.jsx";
 import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
 import { Rope } from "./rope.jsx";
+import { Sentence } from "./sentence.jsx";
 import { Split } from "./split.jsx";
 import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
@@ -16,6 +17,7 @@ mount({
   mask: Mask,
   predict: Predict,
   rope: Rope,
+  sentence: Sentence,
   split: Split,
   vectors: Vectors,
   weights: Weights,

@@ -31,6 +31,8 @@ def _load(
     body, names = str(context.get("body", "")), list[str]()
     if 'class="attention-view"' in body:
         names.append("views.js")
+    if 'data-kind="sentence"' in body:  # its words stand where they will stay
+        app.add_css_file("sentence.css")
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
         app.add_css_file("terms.css")

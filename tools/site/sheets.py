@@ -30,6 +30,7 @@ FONTS = {
         "source-serif-4-latin-400-italic",
         "source-serif-4-latin-600-normal",
         "source-sans-3-latin-wght-normal",
+        "source-code-pro-latin-400-normal",
     ),
     "katex.css": (
         "KaTeX_Main-Regular",
