@@ -18,7 +18,7 @@ from tools.site.hooks import when_built
 # They work on a page, and on the finished site, in this order: the last writes the
 # style sheets for all of it.
 PARTS = (
-    *("head", "launch", "learn", "scripts", "formulas", "punctuation"),
+    *("head", "launch", "learn", "scripts", "finding", "formulas", "punctuation"),
     *("api", "code_links", "pictures", "accessible", "sheets"),
 )
 

@@ -2,7 +2,7 @@
 
 `views.js` is the program of `attention_lib`'s views. `terms.js` shows what a term means
 beside its link, by the glossary's entries in `definitions.js`.
-`search.js` adds to Sphinx's own search. None keeps a page from being shown.
+None keeps a page from being shown.
 """
 
 import json
@@ -36,13 +36,9 @@ def _load(
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
         app.add_css_file("terms.css")
-    if page == "search":
-        names.append("search.js")
     for name in names:
         app.add_js_file(name, loading_method="defer")
-    # The page of the search has a script of its own that does not wait.
-    if template != "search.html":
-        context["script_files"] = [*map(deferred, context.get("script_files", ()))]
+    context["script_files"] = [*map(deferred, context.get("script_files", ()))]
 
 
 def deferred(script: Any) -> Any:
