@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lib.plotting import BookFigure, show_bars, show_curves
-from benchmarks import steps
+from benchmarks import latent, steps
 from tools.check.reproduces import fill
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,6 +38,7 @@ def summarise(raw: Row) -> Row:
     cases = [case["params"] | case["stats"] for case in raw["benchmarks"]]
     layers = [case for case in cases if "mask" in case]
     decoded = [case for case in cases if "new_tokens" in case]
+    kept = [case for case in cases if "kept" in case]
     whole = [case for case in cases if "length" in case and "mask" not in case]
     return {
         "measured": raw["datetime"][:10],
@@ -52,6 +53,7 @@ def summarise(raw: Row) -> Row:
         "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
         "steps": ratios(whole, ("length",), steps.PLAIN),
         "decode": ratios(decoded, ("new_tokens",), steps.FACE),
+        "latent": ratios(kept, ("kept",), latent.REFERENCE),
     }
 
 
@@ -148,6 +150,9 @@ def bounds(results: Row) -> str:
     if written:  # once it is measured
         found = [(r["ratio"], r | {"length": r["new_tokens"]}) for r in written]
         promised.append((f"a token of {steps.OURS} / {steps.FACE}", 0.35, found))
+    if absorbed := [r for r in results.get("latent", []) if r["name"] == latent.OURS]:
+        found = [(r["ratio"], r | {"length": r["kept"]}) for r in absorbed]
+        promised.append((f"a step, {latent.OURS} / {latent.REFERENCE}", 0.2, found))
     lines = [
         "| what | bound | median | worst | where | within |",
         "|---|---|---|---|---|---|",
@@ -188,6 +193,7 @@ def texts(results: Row) -> dict[str, str]:
         "forward_none": table(of(results, "none", "forward")),
         "backward_none": table(of(results, "none", "with backward")),
         "steps": table(results["steps"]),
+        "latent": table([row | {"length": row["kept"]} for row in results["latent"]]),
     }
 
 
