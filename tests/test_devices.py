@@ -132,8 +132,8 @@ MODULES = {
         lambda: no_memory((BATCH, HEADS, LENGTH, LENGTH)),
     ),
     "MultiHeadLatentAttention": (
-        [partial(latent, None, absorb=False), partial(latent, 4, absorb=True)],
-        no_memory,
+        [partial(latent, None, dropout=0.1), partial(latent, 4, absorb=True)],
+        many_heads,
     ),
     "RMSNorm": (
         [lambda: al.RMSNorm(WIDTH), lambda: al.RMSNorm(WIDTH, plus_one=True)],
