@@ -219,7 +219,7 @@ def explore_pipeline(
         raise ValueError(f"heads must be 1 or {HEADS}; got {heads}")
     if not 0 <= query < len(words):
         raise ValueError(f"query must be 0 to {len(words) - 1}; got {query}")
-    stages = (*STAGES, *BLOCK_STAGES) if block else STAGES
+    stages = (BLOCK_STAGES[0], *STAGES, *BLOCK_STAGES[1:]) if block else STAGES
     data: dict[str, Any] = {
         "model": _numbers(model, block),
         "stages": [stage._asdict() for stage in stages],

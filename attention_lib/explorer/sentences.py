@@ -6,7 +6,6 @@ where they have to look. Half of the steps hide the future.
 """
 
 import itertools
-from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -124,7 +123,7 @@ def _sentences() -> tuple[Tensor, Tensor]:
 
 def _loss(
     model: SentenceModel,
-    read: Sequence[nn.Module],
+    read: nn.ModuleList,
     texts: Tensor,
     aims: Tensor,
     mixed: Tensor,

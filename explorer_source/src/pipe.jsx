@@ -41,7 +41,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
 
   const { words, ids, fault } = useMemo(() => known(state.text, model), [state.text, model]);
   const shown = labels(words);
-  const [head, mask] = [Math.min(state.head, model.heads - 1), MASKS[state.mask] ? state.mask : masks[0]];
+  const [head, mask] = [Math.min(state.head, model.heads - 1), masks.includes(state.mask) ? state.mask : masks[0]];
   const flipped = new Set(state.flip ? state.flip.split("_") : []);
   const allowed = (i, j) => MASKS[cache ? "causal" : mask](i, j, words) !== flipped.has(`${i}-${j}`);
   const settings = { head, allowed, scaled: state.scaled, heat: state.heat };
@@ -54,7 +54,8 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
   const best = values.w[word].indexOf(Math.max(...values.w[word]));
   const chosen = pointed ? pointed.key ?? null : state.key;
   const key = chosen !== null && chosen < count && !(cache && chosen > step) ? chosen : best;
-  const stage = pointed?.id ?? state.stage;
+  const wanted = pointed?.id ?? state.stage;
+  const stage = values[wanted] ? wanted : null;
   const place = stage && { id: stage, word, key, part: pointed?.part ?? state.part ?? 0 };
   const reads = {
     made: (r) => !cache || (kept ? r === step : r <= step),

@@ -14,11 +14,12 @@ const BLOCK = {
 };
 
 export function layout(width, { rows, model, block }) {
-  const kind = width >= 940 ? "wide" : width < 560 ? "phone" : "column";
+  const kind = width >= 1340 ? "wide" : width < 560 ? "phone" : "column";
   const phone = kind === "phone";
   const columns = (id) => ("sdmw".includes(id) ? rows : "qkvo".includes(id) ? model.size : id === "c" ? model.heads * model.size : model.width);
   const share = (id) => ("sdmwqo".includes(id) ? 1 : 0.55); // of a column of the scores
   const bands = [...BANDS[kind], ...(block ? BLOCK[kind] : [])];
+  const groups = [BANDS[kind], BLOCK[kind]]; // each with cells of one size
   const label = phone ? 56 : 68;
   const [row, gap] = phone ? [25, 12] : [28, 24];
   const [kRow, vRow] = [16, 18];
@@ -26,7 +27,7 @@ export function layout(width, { rows, model, block }) {
   const fixed = (band) =>
     label + (band.length - 1) * gap + (band.includes("o") && band.length > 1 ? fan : 0) + (band.includes("o") ? label : 0);
   const units = (band) => band.reduce((sum, id) => sum + columns(id) * share(id), 0);
-  const unit = Math.min(34, ...bands.map((band) => (width - fixed(band)) / units(band)));
+  const unitOf = (group) => Math.min(34, ...group.map((band) => (width - fixed(band)) / units(band)));
   const blocks = {};
   const labels = [];
   let y = 0;
@@ -36,6 +37,7 @@ export function layout(width, { rows, model, block }) {
       band.includes("o") ? rows * vRow + 44 : 0,
       18,
     );
+    const unit = unitOf(groups.find((group) => group.includes(band)));
     let x = label;
     if (phone && band[0] === "o") x = blocks.w.x; // under the weights, so that the curves fall into the values
     labels.push({ x: x - 8, y: y + top, row });
