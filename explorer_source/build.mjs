@@ -29,7 +29,7 @@ const licences = ["preact"].map((name) => {
 });
 
 await build({
-  entryPoints: { views: "src/main.jsx", pipe: "src/pipe_main.jsx" },
+  entryPoints: { views: "src/main.jsx", pipe: "src/pipe_main.jsx", snapshots: "src/snapshots_main.jsx" },
   outdir: "../attention_lib/explorer",
   bundle: true,
   minify: true,

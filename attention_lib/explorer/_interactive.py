@@ -14,7 +14,7 @@ class Interactive:
     reader sees the static part.
 
     Args:
-        kind: which view of `views.js` draws it, or `pipe`, whose program is `pipe.js`.
+        kind: which view of `views.js` draws it.
         data: what the view needs; whatever JSON can hold.
         static: HTML that shows the same without a script: headings, tables, text.
         text: one line, for where there is no HTML.
@@ -34,12 +34,11 @@ class Interactive:
             f'<div class="attention-static">\n{self.static}\n</div>\n'
             f'<script type="application/json">{data}</script>\n</div>\n'
         )
-        program = _script("pipe" if self.kind == "pipe" else "views")
-        return {"text/html": view + program, "text/plain": self.text}
+        return {"text/html": view + _script(), "text/plain": self.text}
 
 
 @cache
-def _script(name: str) -> str:
-    """Gives a program of views; records and pages hold it once or not at all."""
-    program = files(__package__).joinpath(f"{name}.js").read_text(encoding="utf-8")
+def _script() -> str:
+    """Gives the program of all views; records and pages hold it once or not at all."""
+    program = files(__package__).joinpath("views.js").read_text(encoding="utf-8")
     return f'<script data-attention-program="views">{program}</script>'

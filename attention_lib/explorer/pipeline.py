@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attention_lib.attention import attention_weights
 from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._packing import pack, static_table
 from attention_lib.explorer._tables import plain_table
 from attention_lib.explorer.sentences import HEADS, WORDS, SentenceModel
@@ -233,7 +234,7 @@ def explore_pipeline(
         data["goal"] = Goal(*goal)._asdict()
     mask = mask_of("causal" if cache else masks[0], words)
     line = f"<attention, step by step: {len(words)} words, {len(stages)} steps>"
-    return Interactive(
+    return OwnProgram(
         "pipe", data, _static(model, ids, words, mask, query, heads), line
     )
 

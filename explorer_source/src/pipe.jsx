@@ -1,6 +1,7 @@
 // One head, live, from the words to the mix: x → Q, K, V → scores → ÷√D → mask → softmax.
 // The same component in every chapter: what is there besides comes with the numbers.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLinked, useReached } from "./frame.jsx";
 import { fromAddress, toAddress } from "./pipe_address.js";
 import { MASKS, compute, dot, read } from "./pipe_compute.js";
 import { Picture } from "./pipe_picture.jsx";
@@ -13,7 +14,7 @@ import style from "./pipe.css";
 // The chapters that steps are explained in lie beside this page, not beside a notebook.
 const BOOK = /\/chapters\/[^/]*\.html$/.test(location.pathname);
 
-export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cache, goal, start, about }) {
+export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cache, goal, start, about, reach }) {
   const model = useMemo(() => read(sent), [sent]);
   const card = useRef();
   const [id] = useState(() => `pipe-${Math.random().toString(36).slice(2)}`);
@@ -21,7 +22,6 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
   const [state, setState] = useState(() => ({ ...first, ...fromAddress(first) }));
   const [pointed, setPointed] = useState(null);
   const [all, setAll] = useState(false);
-  const [reached, setReached] = useState(false);
   const set = (more) => {
     setPointed(null);
     setState((now) => ({ ...now, ...more }));
@@ -62,12 +62,15 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
     kept: (r) => !cache || r <= step,
     fresh: kept ? step : -1,
   };
-  const done = goal && !reached && met(goal, words, values, reads);
-  useEffect(() => {
-    if (!done) return;
-    setReached(true);
-    card.current.dispatchEvent(new CustomEvent("attention-reached", { bubbles: true }));
-  }, [done]);
+  useReached(!!goal && met(goal, words, values, reads), reach);
+  const tell = useLinked((heard) => {
+    const i = words.indexOf(heard);
+    setPointed(i < 0 || !reads.made(i) ? null : { word: i, id: state.stage });
+  });
+  const pointAt = (found) => {
+    setPointed(found);
+    tell(found ? words[found.word] : null);
+  };
 
   const hold = ({ id: at, word: r, key: c, part }) => {
     const more = { stage: at ?? null, part: part ?? 0, key: c ?? null };
@@ -107,13 +110,13 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
 
   return (
     <div class="pipe-card" ref={card}>
-      <fieldset class="pipe-sentence" onPointerLeave={() => setPointed(null)}>
+      <fieldset class="pipe-sentence" onPointerLeave={() => pointAt(null)}>
         <legend class="view-hidden">Which word looks?</legend>
         {words.map((text, i) => (
           <label
             key={i}
             class={`${i === word ? "pipe-asks" : ""}${reads.kept(i) ? "" : " pipe-later"}`}
-            onPointerEnter={(event) => event.pointerType === "mouse" && !kept && reads.made(i) && setPointed({ word: i, id: state.stage })}
+            onPointerEnter={(event) => event.pointerType === "mouse" && !kept && reads.made(i) && pointAt({ word: i, id: state.stage })}
           >
             <input type="radio" name={`${id}-word`} checked={i === word} onChange={() => (kept ? set({ step: i }) : set({ word: i, key: null }))} aria-label={shown[i]} />
             <span class="pipe-word" style={{ "--w": values.w[word][i] }}>{text}</span>
@@ -144,7 +147,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
       >
         <Picture
           {...{ model, values, words, row: word, column: key, place, head, reads, stage, all, hold }}
-          point={(found) => (!found || !cache || reads.kept(Math.max(found.word, found.key ?? 0))) && setPointed(found && { ...found, key: found.key ?? (found.id === "m" ? null : undefined) })}
+          point={(found) => (!found || !cache || reads.kept(Math.max(found.word, found.key ?? 0))) && pointAt(found && { ...found, key: found.key ?? (found.id === "m" ? null : undefined) })}
           stages={(blocks) => (
             <fieldset>
               <legend class="view-hidden">Step</legend>
@@ -168,12 +171,6 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
         <p>{sayRow(values, shown, word)}</p>
         {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">Point at a cell, or choose a step: the two vectors that meet there appear here.</p>}
       </div>
-      {goal && (
-        <p class="pipe-goal" data-reached={reached} role="status">
-          <span aria-hidden="true">{reached ? "✓" : "○"} </span>
-          <strong>{reached ? "Reached." : "Try it."}</strong> {goal.text}
-        </p>
-      )}
       <Sentence {...{ text: state.text, fault, id, model, set }} />
       <Code stages={stages} stage={stage} choose={(at) => set({ stage: at, part: 0 })} point={(at) => setPointed(at && { id: at, word: state.word, key: state.key ?? undefined })} />
       <div class="pipe-foot">
@@ -182,11 +179,12 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
         {JSON.stringify(state) !== JSON.stringify(first) && <button type="button" onClick={() => set({ anew: undefined, part: undefined, ...first })}>start again</button>}
       </div>
       <Numbers {...{ values, words: shown, stage: stage ?? "w", stages, model }} />
-      <p class="view-soft pipe-about">Filled: above zero. Hollow: below. ×: hidden by the mask. {about}</p>
+      <p class="view-soft pipe-about">Filled: above zero. Hollow: below. ×: hidden by the mask. {cache && "Dashed: a key and a value made in this step; the others were kept. "}{about}</p>
     </div>
   );
 }
 Pipe.style = tables + style;
+Pipe.frame = { title: "Attention, step by step" };
 
 // A sentence of known words; what is not known is named, and the old sentence stays.
 function Sentence({ text, fault, id, model, set }) {

@@ -95,6 +95,7 @@ function Drawing({ plan, model, values, words, row, column, place, head, reads, 
           marked={id === "c" ? head : null}
           size={model.size}
           shown={shown(id)}
+          read={SQUARE.includes(id) ? reads.kept : null}
           fresh={reads.fresh}
         />
       ))}
@@ -104,12 +105,17 @@ function Drawing({ plan, model, values, words, row, column, place, head, reads, 
   );
 }
 
-// What a number stands on: at 55 % and 78 % of the colour, black and white letters change
-// places, in a light page and in a dark one.
-const ground = (strength) => ["", " pipe-low", " pipe-mid", " pipe-high"][(strength > 0) + (strength >= 0.55) + (strength >= 0.78)];
+// Where the letters on a cell change from black to white in a light page, and from white
+// to black in a dark one, for each hue: so strong its colour must be. Off the band, later.
+const CHANGE = { x: [0.855, 0.575], q: [0.805, 0.565], k: [0.895, 0.545], w: [0.785, 0.555], v: [0.885, 0.525] };
+const hue = (id) => ("sdmw".includes(id) ? "w" : "vocp".includes(id) ? "v" : "qk".includes(id) ? id : "x");
+const ground = (strength, id, on) => {
+  const [light, dark] = CHANGE[hue(id)];
+  return strength >= light + (on ? 0 : 0.02) ? " pipe-high" : strength >= dark + (on ? 0 : 0.07) ? " pipe-mid" : " pipe-low";
+};
 
 // Filled cells are above zero, hollow ones below: the sign needs no colour.
-function Matrix({ id, block, values, row, column, all, stage, place, marked, size, shown, fresh }) {
+function Matrix({ id, block, values, row, column, all, stage, place, marked, size, shown, read, fresh }) {
   const { x, y, row: high, column: wide } = block;
   const finite = values.flat().filter(Number.isFinite).map(Math.abs);
   const top = id === "w" ? 1 : Math.max(1e-9, ...finite);
@@ -122,7 +128,7 @@ function Matrix({ id, block, values, row, column, all, stage, place, marked, siz
       {values.map((line, r) =>
         line.map((value, c) => {
           const word = id === "k" ? c : r;
-          if (!shown(word)) return null;
+          if (!shown(word) || (read && !read(c))) return null;
           const on = id === "k" ? c === column : r === row;
           const strength = Math.min(1, Math.abs(value) / top);
           const hidden = value === -Infinity;
@@ -139,7 +145,7 @@ function Matrix({ id, block, values, row, column, all, stage, place, marked, siz
                 <rect class="pipe-above" x={left} y={up} width={w} height={h} rx="2.5" style={{ fillOpacity: 0.08 + 0.92 * strength }} />
               )}
               {room && (on || all) && !hidden && (
-                <text class={`pipe-value${value > 0 ? ground(0.08 + 0.92 * strength) : ""}${c === column ? " pipe-here" : ""}`} x={x + (c + 0.5) * wide} y={y + (r + 0.5) * high}>{text(value)}</text>
+                <text class={`pipe-value${value < 0 ? "" : ground(0.08 + 0.92 * strength, id, on)}${c === column ? " pipe-here" : ""}`} x={x + (c + 0.5) * wide} y={y + (r + 0.5) * high}>{text(value)}</text>
               )}
               {here && <rect class="pipe-cell" x={left - 1} y={up - 1} width={w + 2} height={h + 2} rx="3" />}
               {fresh === word && (id === "k" || id === "v") && <rect class="pipe-fresh" x={left} y={up} width={w} height={h} rx="2" />}

@@ -1,7 +1,8 @@
 """The scripts of a page, each only where it has something to do.
 
-`views.js` and `pipe.js` are the programs of `attention_lib`'s views. `terms.js` shows
-what a term means beside its link, by the glossary's entries in `definitions.js`.
+`views.js`, `pipe.js` and `snapshots.js` are the programs of `attention_lib`'s views.
+`terms.js` shows a term's meaning beside its link, by the glossary's entries in
+`definitions.js`.
 `search.js` adds to Sphinx's own search. None keeps a page from being shown.
 """
 
@@ -16,7 +17,8 @@ from bs4 import BeautifulSoup
 from tools.site.hooks import when_built
 
 VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
-PROGRAMS = {"pipe.js": 'data-kind="pipe"', "views.js": 'data-kind="(?!pipe")'}
+PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in ("pipe", "snapshots")}
+PROGRAMS["views.js"] = 'data-kind="(?!pipe"|snapshots")'
 
 
 def setup(app: Any) -> None:
