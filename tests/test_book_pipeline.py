@@ -163,6 +163,8 @@ def test_link_leads_to_the_same_moment(browser, whole):
         assert said(view) != words
         page.evaluate("href => { location.hash = href }", href)
         expect(view.locator(".pipe-said")).to_have_text(words, use_inner_text=True)
+        page.reload()
+        expect(view.locator(".pipe-said")).to_have_text(words, use_inner_text=True)
         assert lit(live(page, 1)) == "it"  # an address is the first view's
 
 
