@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attention_lib.exercises.training import judge_texts
 from attention_lib.exercises.verdict import (
     Mistakes,
     Verdict,
     judge,
     judge_number,
-    judge_texts,
     run,
 )
 from attention_lib.reproducibility import seeded

@@ -14,7 +14,6 @@ from attention_lib.exercises.verdict import (
     Verdict,
     after,
     judge,
-    judge_texts,
     run,
 )
 from attention_lib.model import ModelConfig, TinyLM
@@ -121,6 +120,37 @@ def check_generate(answer: object) -> Verdict:
         ):
             return wrong
     return Verdict(True, "The text grows, and the model reads as much as it takes.")
+
+
+def judge_texts(
+    answer: object,
+    model: Any,
+    token_ids: Tensor,
+    options: tuple[int, ...],
+    right: Tensor,
+    mistakes: Mistakes,
+    so_far: str,
+) -> Verdict | None:
+    """Runs a reader's generation once, which shall leave its beginnings as they are.
+
+    Args:
+        answer: what the reader wrote.
+        model: counts what it reads.
+        token_ids: the beginnings.
+        options: what else the answer is called with.
+        right: the texts wanted.
+        mistakes: as for ``judge``.
+        so_far: as for ``judge``.
+    """
+    given = token_ids.clone()
+    came = run(answer, model, given, *options)
+    if isinstance(came, Verdict):
+        return after(so_far, came)
+    if not torch.equal(given, token_ids):
+        return Verdict(
+            False, "Your code changes the text that it was given: use a copy."
+        )
+    return judge(lambda: came, (), right, mistakes, so_far=so_far)
 
 
 def _losses(logits: Tensor, token_ids: Tensor, shift: int) -> Tensor:

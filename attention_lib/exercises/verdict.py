@@ -97,37 +97,6 @@ def run(answer: object, *inputs: Any) -> Any:
     return NOT_YET if came is None or came is ... else came
 
 
-def judge_texts(
-    answer: object,
-    model: Any,
-    token_ids: Tensor,
-    options: tuple[int, ...],
-    right: Tensor,
-    mistakes: Mistakes,
-    so_far: str,
-) -> Verdict | None:
-    """Runs a reader's generation once, which shall leave its beginnings as they are.
-
-    Args:
-        answer: what the reader wrote.
-        model: counts what it reads.
-        token_ids: the beginnings.
-        options: what else the answer is called with.
-        right: the texts wanted.
-        mistakes: as for ``judge``.
-        so_far: as for ``judge``.
-    """
-    given = token_ids.clone()
-    came = run(answer, model, given, *options)
-    if isinstance(came, Verdict):
-        return after(so_far, came)
-    if not torch.equal(given, token_ids):
-        return Verdict(
-            False, "Your code changes the text that it was given: use a copy."
-        )
-    return judge(lambda: came, (), right, mistakes, so_far=so_far)
-
-
 def make_layer(answer: object, *options: Any) -> nn.Module | Verdict:
     """Makes a layer of the reader's class, from one seed; a verdict if none comes."""
     if isinstance(answer, nn.Module):

@@ -48,13 +48,13 @@ def check_inputs(
         refuse_axes("query", query)
     _check_beside("key", key, query, kind)
     key_shape = key.shape
-    if key_shape != shape:  # else it fits, axis by axis
-        _check_leading("key", key, query)
-        if shape[-1] != key_shape[-1]:
-            raise ValueError(
-                f"query and key must have the same width; got query {tuple(shape)} "
-                f"and key {tuple(key_shape)}: project both to one head_dim"
-            )
+    # Axis by axis: whole shapes would tell an export that lengths differ for ever.
+    _check_leading("key", key, query)
+    if shape[-1] != key_shape[-1]:
+        raise ValueError(
+            f"query and key must have the same width; got query {tuple(shape)} "
+            f"and key {tuple(key_shape)}: project both to one head_dim"
+        )
     if value is not None:
         check_value(query, key, value, kind=kind)
     if mask is not None:
