@@ -112,11 +112,11 @@
       const fold = next.querySelector(":scope > details.below-input");
       const output = next.querySelector(":scope > .cell_output");
       if (shows.length && !output?.querySelector("figure")) break;
-      if (fold) shows.push(() => (fold.open = true));
+      if (fold) shows.push(() => ((fold.open = true), fold.querySelector("summary")));
       else if (output) shows.push(cover(output));
     }
     if (!shows.length) continue;
-    const reveal = () => shows.forEach((show) => show());
+    const reveal = () => shows.map((show) => show())[0];
     const item = asked.querySelector('.attention-view[data-kind="predict"]');
     if (item) reveals.set(idOf(item), reveal);
     else asked.append(revealer(reveal));
@@ -125,6 +125,8 @@
     const show = () => {
       output.classList.remove("learn-waits");
       line.remove();
+      output.tabIndex = -1;
+      return output;
     };
     const line = make("p", "learn-cover", say("hidden"), " ", revealer(show));
     output.classList.add("learn-waits");
@@ -135,7 +137,7 @@
     const button = make("button", "learn-reveal", say("reveal"));
     button.type = "button";
     button.addEventListener("click", () => {
-      show();
+      show().focus(); // the button goes
       button.remove();
     });
     return button;
