@@ -1,15 +1,9 @@
 """The search: what it finds, how fast and how heavy it is, and how it is used."""
 
-import re
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import expect
 
-from tests.browsing import PHONE, axe_faults, wear
 from tests.running import sample
-from tests.test_book_weight import travelling
-from tools.chapters import ROOT, SITE
+from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
 MASKS = (SITE / "chapters/03-masks.html").as_uri()
@@ -46,7 +40,9 @@ def found(page, query):
 def is_wanted(address, wanted):
     """Say if an address is one of those wanted: a page's beginning, or a place."""
     places = wanted.split(", ")
-    return any(address.endswith(p) if p[0] == "#" else address.startswith(p) for p in places)
+    return any(
+        address.endswith(p) if p[0] == "#" else address.startswith(p) for p in places
+    )
 
 
 def test_sixty_queries_find_their_place_among_the_first_three(page):

@@ -44,10 +44,9 @@ __all__ = [
     "check_layout", "check_lengths", "check_llama", "check_logits", "check_mask",
     "check_masks", "check_max_grad_norm", "check_next_scores", "check_not_negative",
     "check_offset", "check_pairs", "check_path", "check_positive", "check_prompt",
-    "check_published",
-    "check_room", "check_rotation", "check_rows", "check_run", "check_sampling",
-    "check_scaling", "check_scores", "check_source", "check_space", "check_stop",
-    "check_text", "check_texts", "check_token_ids", "check_token_texts",
+    "check_published", "check_room", "check_rotation", "check_rows", "check_run",
+    "check_sampling", "check_scaling", "check_scores", "check_source", "check_space",
+    "check_stop", "check_text", "check_texts", "check_token_ids", "check_token_texts",
     "check_token_values", "check_tokens", "check_value", "check_warmup",
     "check_window", "check_window_sizes",
 ]
