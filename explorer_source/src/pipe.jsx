@@ -19,7 +19,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
   const card = useRef();
   const [id] = useState(() => `pipe-${Math.random().toString(36).slice(2)}`);
   const first = { head: 0, mask: masks[0], scaled: true, heat: 1, flip: "", step: start.word, key: null, stage: null, ...start };
-  const [state, setState] = useState(() => ({ ...first, ...fromAddress(first) }));
+  const [state, setState] = useState(first);
   const [pointed, setPointed] = useState(null);
   const [all, setAll] = useState(false);
   const set = (more) => {
@@ -273,7 +273,7 @@ function Numbers({ values, words, stage, stages, model }) {
   return (
     <details class="pipe-numbers">
       <summary>Numbers of {name}</summary>
-      <div class="pipe-scroll" tabIndex={0} role="region" aria-label={`numbers of ${name}`}>
+      <div class="pipe-scroll" tabIndex={0} role="group" aria-label={`numbers of ${name}`}>
         <table class="view-table view-number">
           <thead><tr><td />{heads.map((text, i) => <th key={i} scope="col">{text}</th>)}</tr></thead>
           <tbody>
