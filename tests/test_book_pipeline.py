@@ -186,8 +186,9 @@ def test_cache_computes_one_row_and_keeps_keys_and_values(browser, model):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_and_lit_numbers_are_read(browser, whole, theme):
-    with opened(browser, whole, theme=theme) as page:
+def test_axe_finds_nothing_and_lit_numbers_are_read(browser, model, whole, theme):
+    cached = explore_pipeline(model, SENTENCE, query=4, cache=True)
+    with opened(browser, whole, cached, theme=theme) as page:
         view = live(page)
         assert axe_faults(page) == []
         for head, word in itertools.product((0, 1), range(7)):

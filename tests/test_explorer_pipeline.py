@@ -1,6 +1,8 @@
 """The numbers of the pipeline, and the model that they come from."""
 
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from attention_lib.explorer.pipeline import (
 from attention_lib.explorer.sentences import WORDS, train_sentence_model
 from attention_lib.masks import causal_mask
 
+ROOT = Path(__file__).resolve().parents[1]
 SENTENCE = "the cat slept because it was tired"
 
 
@@ -32,6 +35,16 @@ def test_heads_look_where_they_have_to(model):
         assert belongs[4].argmax() == belongs[6].argmax() == 1  # it, tired: cat
         before = steps_of(model, ids, mask, head=1)["w"]
         assert (before[1:].argmax(dim=-1) == torch.arange(6)).all()
+
+
+def test_model_is_the_same_whatever_a_chapter_has_set(model):
+    torch.set_default_dtype(torch.float64)
+    try:
+        again = train_sentence_model()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for name, numbers in again.state_dict().items():
+        assert torch.equal(numbers, model.state_dict()[name]), name
 
 
 @pytest.mark.parametrize("name", MASKS)
@@ -68,6 +81,23 @@ def test_page_gets_all_numbers_of_the_model(model):
     for numbers, weight in zip(sent.values(), given.values(), strict=True):
         np.testing.assert_array_equal(numbers, weight.flatten())
     assert data["words"] == list(WORDS)
+
+
+def test_every_chapter_shows_the_same_model(model):
+    ours = explore_pipeline(model, SENTENCE, block=True).data["model"]["numbers"]
+    shown = []
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        for output in (it for cell in cells for it in cell.get("outputs", [])):
+            page = "".join(output.get("data", {}).get("text/html", ""))
+            if 'data-kind="pipe"' not in page:
+                continue
+            data = json.loads(page.split('application/json">')[1].split("</script")[0])
+            shown.append(path.stem[:2])
+            for name, text in data["model"]["numbers"].items():
+                numbers = [np.array(it.split(), float) for it in (text, ours[name])]
+                np.testing.assert_allclose(*numbers, atol=0.011, err_msg=path.stem)
+    assert shown == ["02", "03", "04", "06", "09"]
 
 
 def test_static_part_has_the_weights_and_the_row(model):

@@ -80,12 +80,19 @@ class SentenceModel(nn.Module):
 
 def train_sentence_model(seed: int = 2) -> SentenceModel:
     """Trains both heads and the block, and rounds every number to two decimals."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = SentenceModel()
-        # Each head names its word from its own mix, and the block names both.
-        widths = (WIDTH // HEADS, WIDTH // HEADS, WIDTH, WIDTH)
-        read = nn.ModuleList(nn.Linear(width, len(WORDS)) for width in widths).double()
+    usual = torch.get_default_dtype()
+    try:
+        # A chapter may have set another type; the layers would draw other numbers.
+        torch.set_default_dtype(torch.float32)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = SentenceModel()
+            # Each head names its word from its own mix, and the block names both.
+            widths = (WIDTH // HEADS, WIDTH // HEADS, WIDTH, WIDTH)
+            read = nn.ModuleList(nn.Linear(width, len(WORDS)) for width in widths)
+    finally:
+        torch.set_default_dtype(usual)
+    read.double()
     generator = seeded(seed)
     for table in (model.embedding, model.positions):
         nn.init.normal_(table.weight, std=0.5, generator=generator)

@@ -20,13 +20,13 @@ export function Frame({ View, data, number }) {
           <b>{title}</b>
         </p>
       )}
-      <View {...data} reach={reach} />
       {asked && (
         <p class="view-goal" role="status" data-reached={reached} ref={card}>
           <span aria-hidden="true">{reached ? "✓" : "○"} </span>
           <b>{reached ? "Reached." : "Try it."}</b> {asked}
         </p>
       )}
+      <View {...data} reach={reach} />
     </>
   );
 }

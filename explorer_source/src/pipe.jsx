@@ -18,8 +18,8 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
   const model = useMemo(() => read(sent), [sent]);
   const card = useRef();
   const [id] = useState(() => `pipe-${Math.random().toString(36).slice(2)}`);
-  const first = { head: 0, mask: masks[0], scaled: true, heat: 1, flip: "", step: 0, key: null, stage: null, ...start };
-  const [state, setState] = useState(() => ({ ...first, ...fromAddress(first) }));
+  const first = { head: 0, mask: masks[0], scaled: true, heat: 1, flip: "", step: start.word, key: null, stage: null, ...start };
+  const [state, setState] = useState(first);
   const [pointed, setPointed] = useState(null);
   const [all, setAll] = useState(false);
   const set = (more) => {
@@ -124,6 +124,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
           </label>
         ))}
       </fieldset>
+      <Sentence {...{ text: state.text, fault, id, model, set }} />
       <div class="pipe-controls">
         {cache && (
           <div class="pipe-steps">
@@ -171,7 +172,6 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
         <p>{sayRow(values, shown, word)}</p>
         {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">Point at a cell, or choose a step: the two vectors that meet there appear here.</p>}
       </div>
-      <Sentence {...{ text: state.text, fault, id, model, set }} />
       <Code stages={stages} stage={stage} choose={(at) => set({ stage: at, part: 0 })} point={(at) => setPointed(at && { id: at, word: state.word, key: state.key ?? undefined })} />
       <div class="pipe-foot">
         <label class="pipe-all"><input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /> all numbers</label>
@@ -273,7 +273,7 @@ function Numbers({ values, words, stage, stages, model }) {
   return (
     <details class="pipe-numbers">
       <summary>Numbers of {name}</summary>
-      <div class="pipe-scroll" tabIndex={0} role="region" aria-label={`numbers of ${name}`}>
+      <div class="pipe-scroll" tabIndex={0} role="group" aria-label={`numbers of ${name}`}>
         <table class="view-table view-number">
           <thead><tr><td />{heads.map((text, i) => <th key={i} scope="col">{text}</th>)}</tr></thead>
           <tbody>

@@ -20,7 +20,7 @@ export function layout(width, { rows, model, block }) {
   const share = (id) => ("sdmwqo".includes(id) ? 1 : 0.55); // of a column of the scores
   const bands = [...BANDS[kind], ...(block ? BLOCK[kind] : [])];
   const groups = [BANDS[kind], BLOCK[kind]]; // each with cells of one size
-  const label = phone ? 56 : 68;
+  const label = phone ? 60 : 68;
   const [row, gap] = phone ? [25, 12] : [28, 24];
   const [kRow, vRow] = [16, 18];
   const fan = phone ? 0 : 70; // room for the curves from weights to values

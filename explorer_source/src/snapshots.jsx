@@ -68,7 +68,7 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
           </label>
         ))}
       </fieldset>
-      <div class="snapshots-scroll" tabIndex={0} role="region" aria-label="weights of all heads">
+      <div class="snapshots-scroll" tabIndex={0} role="group" aria-label="weights of all heads">
         <table aria-label={`weights of the query “${words[row]}”; rows are heads, columns are words`} onPointerLeave={() => setPlace(null)}>
           <thead>
             <tr>
