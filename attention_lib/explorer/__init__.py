@@ -7,6 +7,7 @@ reader changes something. Every view has a static part that needs no script.
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer.cache import explore_cache
 from attention_lib.explorer.groups import explore_groups
+from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
 from attention_lib.explorer.rope import explore_rope
 from attention_lib.explorer.sentence import explore_sentence
@@ -18,6 +19,7 @@ __all__ = [
     "Interactive",
     "explore_cache",
     "explore_groups",
+    "explore_latent",
     "explore_mask",
     "explore_rope",
     "explore_sentence",
