@@ -268,7 +268,7 @@ CALLS += [
     (rope.rope_attention_factor, {"scaling": YARN}, {"scaling": NO_SCALING}),
     (rope.apply_rope, {"x": X, "angles": X[0, :, :3]},
      {"x": [None, "x", X.numpy(), X.long(), X[0, 0]], "layout": NO_CHOICE,
-      "angles": [None, "x", X.numpy(), X.long(), X[0], X[:, 0, :3], X.to("meta")]}),
+      "angles": [None, "x", X.numpy(), X.long(), X[0], X[0, :1, :3], X[:, 0, :3], X.to("meta")]}),
     (rope.convert_layout, {"weight": X[0], "num_heads": 2, "layout": "half"},
      {"weight": [None, "x", X.numpy(), X.long(), X[0, :3], X[:0], X[0, 0, 0]],
       "num_heads": [*NO_SIZE, 3], "layout": NO_CHOICE}),
