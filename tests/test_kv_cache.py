@@ -50,7 +50,7 @@ def test_cache_refuses_another_number_of_values(refused):
     cache, key = LayerCache(2, 1, 5, 4), torch.zeros(2, 1, 3, 4)
     with refused(
         ValueError,
-        "there must be one value for each key; got keys (2, 1, 3, 4), values",
+        "there must be one value for each key; got keys (2",
     ):
         cache.append(key, key[:, :, :1])
     assert cache.length == 0

@@ -49,7 +49,7 @@ def check_cache(answer: object) -> Verdict:
         (
             first,
             (2, 3, 4),
-            "Right alone. Made before a second cache, and used after it:",
+            "Right alone. Made before a second cache:",
         ),
     ]:
         if wrong := _judge_cache(cache, [2, 1], sizes):
@@ -222,8 +222,8 @@ def _wrong_texts(token_ids: Tensor, count: int, stop: int) -> Mistakes:
         (torch.cat([token_ids, *twice], dim=1), "The model gets the whole text again, "
          "behind what is in the cache: give it the new token only."),
         (right[:, 3:], "The beginning belongs to the result."),
-        (F.pad(token_ids, (0, count), value=stop), "A stop in the beginning ends nothing: "
-         "look at the new tokens only."),
+        (F.pad(token_ids, (0, count), value=stop), "A stop in the beginning ends "
+         "nothing: look at the new tokens only."),
         (right[:, :-1], "One token is missing at the end."),
         (_continued(token_ids, count + 1, stop), "One token too many."),
     ]  # fmt: skip
