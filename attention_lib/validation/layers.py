@@ -90,9 +90,7 @@ def check_angles(x: Any, angles: Any) -> None:
     check_floats("angles", angles)
     check_same_device("angles", angles, "x", x)
     shape = tuple(x.shape)
-    wanted = (*shape[:-1], shape[-1] // 2)
-    fit = broadcasts(angles.shape, wanted) and angles.shape[-2:] == wanted[-2:]
-    if len(shape) < 2 or not fit:
+    if len(shape) < 2 or not broadcasts(angles.shape, (*shape[:-1], shape[-1] // 2)):
         raise ValueError(
             f"angles {tuple(angles.shape)} do not fit x {shape}: they are (length, "
             "width / 2), one angle for each pair of numbers"
