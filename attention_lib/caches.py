@@ -54,7 +54,7 @@ class LayerCache:
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
         """Adds new tokens behind the old ones, and gives all: views, not copies."""
         start, end = self.length, self.length + key.shape[-2]
-        check_room(key, self.keys, end)
+        check_room(key, value, self.keys, end)
         self.keys[:, :, start:end] = key
         self.values[:, :, start:end] = value
         self.length = end

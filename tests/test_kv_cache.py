@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from attention_lib.caches import LayerCache
 from attention_lib.kv_cache import generate
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
@@ -43,6 +44,16 @@ def test_cache_read_in_any_pieces_equals_the_full_pass():
         cache = model.new_cache(2, 9)
         found = [model(piece, cache=cache) for piece in token_ids.split(sizes, dim=1)]
         assert_close(torch.cat(found, dim=1), wanted)
+
+
+def test_cache_refuses_another_number_of_values(refused):
+    cache, key = LayerCache(2, 1, 5, 4), torch.zeros(2, 1, 3, 4)
+    with refused(
+        ValueError,
+        "there must be one value for each key; got keys (2",
+    ):
+        cache.append(key, key[:, :, :1])
+    assert cache.length == 0
 
 
 @torch.no_grad()

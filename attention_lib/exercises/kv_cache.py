@@ -3,12 +3,14 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attention_lib.exercises.training import judge_texts
 from attention_lib.exercises.verdict import (
     Mistakes,
     Verdict,
+    after,
     judge,
     judge_number,
     run,
@@ -39,7 +41,26 @@ def check_cache_bytes(answer: object) -> Verdict:
 
 def check_cache(answer: object) -> Verdict:
     """Checks ``Cache(batch_size, num_heads, max_len, head_dim).append(key, value)``."""
-    cache = run(answer, 2, 3, 8, 4)
+    if wrong := _judge_cache(run(answer, 2, 3, 8, 4), [2, 1, 3]):
+        return wrong
+    first, second = run(answer, 2, 3, 8, 4), run(answer, 1, 2, 6, 5)
+    for cache, sizes, so_far in [
+        (second, (1, 2, 5), "Right for (2, 3, 8, 4). For (1, 2, 6, 5):"),
+        (
+            first,
+            (2, 3, 4),
+            "Right alone. Made before a second cache:",
+        ),
+    ]:
+        if wrong := _judge_cache(cache, [2, 1], sizes):
+            return after(so_far, wrong)
+    return Verdict(True, "All tokens so far, in memory that was set aside once.")
+
+
+def _judge_cache(
+    cache: Any, lengths: list[int], sizes: tuple[int, int, int] = (2, 3, 4)
+) -> Verdict | None:
+    """Appends pieces of these lengths to a new cache; None where all is right."""
     if isinstance(cache, Verdict):
         return cache
     if not hasattr(cache, "append") or isinstance(cache, list):
@@ -47,9 +68,9 @@ def check_cache(answer: object) -> Verdict:
         return Verdict(
             False, f"Your function returns a {came}: it must be a class with append."
         )
-    pairs = [_pair(size, seed) for seed, size in enumerate((2, 1, 3))]
+    pairs = [_pair(length, seed, sizes) for seed, length in enumerate(lengths)]
     places = []
-    for count in (1, 2, 3):
+    for count in range(1, len(pairs) + 1):
         came = run(cache.append, *pairs[count - 1])
         if isinstance(came, Verdict):
             return came
@@ -66,14 +87,14 @@ def check_cache(answer: object) -> Verdict:
             )
             if wrong:
                 return wrong
-        places.append(came[0].untyped_storage().data_ptr())
-    if len(set(places)) > 1:
+        places.append([each.untyped_storage().data_ptr() for each in came])
+    if places != len(places) * places[:1]:
         return Verdict(
             False,
             "All right, but each call copies what is kept into new memory: set the "
             "memory aside once, for max_len tokens, and write into it.",
         )
-    return Verdict(True, "All tokens so far, in memory that was set aside once.")
+    return None
 
 
 def check_step_mask(answer: object) -> Verdict:
@@ -94,6 +115,9 @@ def check_step_mask(answer: object) -> Verdict:
             (torch.cat([left, ~added], -1), "The new tokens are real."),
             (right.mT, "Keys are columns, so they come last."),
             (right.roll(1, -1), "Look at the end of each row: which keys are new?"),
+            (torch.ones_like(right), "Nothing is hidden: what of the padding?"),
+            (torch.cat([F.pad(left, (1, -1)), added], -1), "The first word of a text "
+             "is hidden, too: it stands at max_len - n."),
         ]  # fmt: skip
         if wrong := judge(
             answer, (lengths, max_len, new), right, mistakes, so_far=so_far
@@ -105,7 +129,11 @@ def check_step_mask(answer: object) -> Verdict:
 def check_write(answer: object) -> Verdict:
     """Checks greedy ``write(model, token_ids, count, stop)``, each token read once."""
     token_ids = torch.tensor([[1, 2, 4], [4, 0, 6]])
-    for count, stop, so_far in [(4, 99, ""), (5, 7, "Right without a stop. With one:")]:
+    for count, stop, so_far in [
+        (4, 99, ""),
+        (5, 7, "Right without a stop. With one:"),
+        (5, 4, "Right with a stop. With one that stands in the beginning, too:"),
+    ]:
         model = _Sums()
         right = _continued(token_ids, count, stop)
         mistakes = _wrong_texts(token_ids, count, stop)
@@ -114,11 +142,11 @@ def check_write(answer: object) -> Verdict:
             answer, model, token_ids, options, right, mistakes, so_far
         ):
             return wrong
-        needed = token_ids.shape[1] + count
-        if model.read > needed:
+        read, needed = model.read / len(token_ids), token_ids.shape[1] + count
+        if read > needed:
             return Verdict(
                 False,
-                f"The text is right, but each row reads {model.read} tokens and needs "
+                f"The text is right, but each row reads {read:g} tokens and needs "
                 f"{needed - 1}: give the model only what is not in the cache.",
             )
     return Verdict(True, "Each token is read once, and a text ends at its stop.")
@@ -128,7 +156,7 @@ class _Sums:
     """A model whose next token is the sum of all tokens so far, and their number."""
 
     def __init__(self) -> None:
-        self.read = 0  # tokens of one text
+        self.read = 0  # tokens of all texts
 
     def new_cache(self, batch_size: int, max_len: int | None = None) -> list[Tensor]:
         return []
@@ -136,7 +164,7 @@ class _Sums:
     def __call__(
         self, token_ids: Tensor, *others: Any, cache: Any = None, **more: Any
     ) -> Tensor:
-        self.read += token_ids.shape[1]
+        self.read += token_ids.numel()
         if cache is not None:
             before = sum(piece.shape[1] for piece in cache)
             cache.append(token_ids)
@@ -182,13 +210,16 @@ def _wrong_texts(token_ids: Tensor, count: int, stop: int) -> Mistakes:
         (torch.cat([token_ids, *twice], dim=1), "The model gets the whole text again, "
          "behind what is in the cache: give it the new token only."),
         (right[:, 3:], "The beginning belongs to the result."),
+        (F.pad(token_ids, (0, count), value=stop), "A stop in the beginning ends "
+         "nothing: look at the new tokens only."),
         (right[:, :-1], "One token is missing at the end."),
         (_continued(token_ids, count + 1, stop), "One token too many."),
     ]  # fmt: skip
 
 
-def _pair(size: int, seed: int) -> tuple[Tensor, Tensor]:
-    keys, values = torch.randn(2, 2, 3, size, 4, generator=seeded(seed))
+def _pair(length: int, seed: int, sizes: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    batch, heads, width = sizes
+    keys, values = torch.randn(2, batch, heads, length, width, generator=seeded(seed))
     return keys, values
 
 
@@ -197,8 +228,8 @@ def _kept(pairs: list[tuple[Tensor, Tensor]], which: int) -> Tensor:
 
 
 def _wrong_caches(pairs: list[tuple[Tensor, Tensor]], which: int) -> Mistakes:
-    right, room = _kept(pairs, which), torch.zeros(2, 3, 8, 4)
-    room[:, :, : right.shape[2]] = right
+    right = _kept(pairs, which)
+    room = F.pad(right, (0, 0, 0, 8 - right.shape[2]))
     over = torch.zeros_like(right)
     for pair in pairs:
         over[:, :, : pair[which].shape[2]] = pair[which]

@@ -95,9 +95,14 @@ def check_angles(x: Any, angles: Any) -> None:
         )
 
 
-def check_room(key: Any, kept: Tensor, end: int) -> None:
+def check_room(key: Any, value: Any, kept: Tensor, end: int) -> None:
     """Checks that new keys (B, H, T, D) go into a cache of (B, H, max_len, D)."""
     shape = kept.shape
+    if value.shape[:-1] != key.shape[:-1]:  # one value would be written many times
+        raise ValueError(
+            "there must be one value for each key; got keys "
+            f"{tuple(key.shape)}, values {tuple(value.shape)}"
+        )
     if key.ndim != 4 or (*key.shape[:2], key.shape[3]) != (*shape[:2], shape[3]):
         raise ValueError(
             f"the cache holds {shape[0]} texts, {shape[1]} heads of width {shape[3]}; "

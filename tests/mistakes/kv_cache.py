@@ -99,6 +99,46 @@ def made(*sizes):
     return cache()(*sizes)
 
 
+class HalfJoined(cache()):
+    """Memory for the keys alone."""
+
+    joined = ()
+
+    def append(self, key, value):
+        self.joined = *self.joined, value
+        return super().append(key, value)[0], torch.cat(self.joined, dim=2)
+
+
+class Shared(cache()):
+    """One memory for all caches."""
+
+    both = torch.zeros(2, 2, 3, 8, 4)
+
+    def __init__(self, *sizes):
+        self.keys, self.values = self.both
+        self.length = 0
+
+
+class LastMade(cache()):
+    """The newest cache takes the memory of the others."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        LastMade.newest = self.keys, self.values
+
+    def append(self, key, value):
+        self.keys, self.values = self.newest
+        return super().append(key, value)
+
+
+class Turned(cache()):
+    """Tokens before heads in memory."""
+
+    def __init__(self, batch_size, num_heads, max_len, head_dim):
+        super().__init__(batch_size, max_len, num_heads, head_dim)
+        self.keys, self.values = self.keys.transpose(1, 2), self.values.transpose(1, 2)
+
+
 def mask(left=lambda n, t: torch.arange(t) >= t - n[:, None], new=True, then=None):
     """A mask for one step, with one part another."""
 
@@ -193,6 +233,17 @@ def write_in_pieces(model, token_ids, n, stop):
     return write()(Rest(), token_ids, n, stop)
 
 
+def write_each_alone(model, token_ids, n, stop):
+    return torch.cat([write()(model, row[None], n, stop) for row in token_ids])
+
+
+def write_ended_before(model, token_ids, n, stop):
+    """A stop in the beginning counts."""
+    text, started = write()(model, token_ids, n, stop), token_ids.shape[1]
+    ended = (token_ids == stop).any(1, keepdim=True)
+    return torch.cat([token_ids, text[:, started:].masked_fill(ended, stop)], 1)
+
+
 def numbers(*values):
     return list(values)
 
@@ -225,6 +276,9 @@ MISTAKES = {
         (cache(end=lambda old, new: (0, old + new + 1)), "one place too many"),
         (cache(give=lambda k, v: k), "two tensors"),
         (Joined, "copies what is kept"),
+        (HalfJoined, "copies what is kept"),
+        (Shared, "Right for (2, 3, 8, 4). For (1, 2, 6, 5):"),
+        (LastMade, "Made before a second cache"),
         (lambda *sizes: {}, "a class with append"),
         (Fails, "IndexError"),
     ],
@@ -239,6 +293,8 @@ MISTAKES = {
         (mask(then=lambda m, t: m.roll(1, -1)), "end of each row"),
         (mask(then=lambda m, t: m.int()), "True and False"),
         (lambda n, t, new: mask()(n, t, 1), "Right for one new token. For three:"),
+        (mask(lambda n, t: torch.ones(len(n), t).bool()), "Nothing is hidden"),
+        (mask(lambda n, t: torch.arange(t) > t - n[:, None]), "first word of a text"),
     ],
     "write": [
         (write(fill=False), "goes on after its stop"),
@@ -249,6 +305,7 @@ MISTAKES = {
         (write(count=1), "One token too many"),
         (write(keep=False, feed=lambda text, new: text), "needs 6"),
         (write_changing, "changes the text"),
+        (write_ended_before, "A stop in the beginning ends nothing"),
         (
             lambda m, t, n, s: write()(m, t, n, s) if s > 9 else ...,
             "nothing back",
@@ -267,7 +324,7 @@ RIGHT = {
     "cache": [
         cache(), LayerCache, Lists, Positional, Doubled, Copied, made,
         type("Named", (cache(),), {}), lambda b, h, t, d: LayerCache(b, h, t, d),
-        cache(give=lambda k, v: [k, v]),
+        cache(give=lambda k, v: [k, v]), Turned,
     ],
     "step_mask": [
         mask(), mask_by_loop, mask_by_flip, mask_by_fill,
@@ -278,7 +335,7 @@ RIGHT = {
         mask(lambda n, t: torch.ones(len(n), t).cumsum(1) > t - n[:, None]),
     ],
     "write": [
-        write(), write_by_list, write_and_end, write_in_pieces,
+        write(), write_by_list, write_and_end, write_in_pieces, write_each_alone,
         write(feed=lambda text, new: text[:, -1:]),
         lambda model, token_ids, count, stop: write()(model, token_ids, count, stop),
         write(give=lambda text: text.clone()), write(give=lambda text: text.long()),
