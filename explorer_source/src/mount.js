@@ -26,9 +26,9 @@ export function mount(kinds) {
   else start();
 }
 
-// One sheet for each build: HASH is that of the sources, set by build.mjs.
+// One sheet for each program of each build: HASH is that of the sources, set by build.mjs.
 function addStyle(kinds) {
-  const id = `attention-views-${HASH}`;
+  const id = `attention-${Object.keys(kinds)[0]}-${HASH}`;
   if (document.getElementById(id)) return;
   const sheet = document.createElement("style");
   sheet.id = id;

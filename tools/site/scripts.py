@@ -1,11 +1,12 @@
 """The scripts of a page, each only where it has something to do.
 
-`views.js` is the program of `attention_lib`'s views. `terms.js` shows what a term means
-beside its link, by the glossary's entries in `definitions.js`.
+`views.js` and `sentence.js` are programs of `attention_lib`'s views. `terms.js` shows a
+term's meaning beside its link, by the glossary's entries in `definitions.js`.
 `search.js` adds to Sphinx's own search. None keeps a page from being shown.
 """
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from bs4 import BeautifulSoup
 
 from tools.site.hooks import when_built
 
-VIEWS, GLOSSARY = "attention_lib/explorer/views.js", "book/glossary.html"
+VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
+PROGRAMS = {"sentence.js": 'data-kind="sentence', "views.js": 'data-kind="(?!sentence)'}
 
 
 def setup(app: Any) -> None:
@@ -28,10 +30,9 @@ def _load(
     app: Any, page: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Have a page load what it has a use for."""
-    body, names = str(context.get("body", "")), list[str]()
-    if 'class="attention-view"' in body:
-        names.append("views.js")
-    if 'data-kind="sentence"' in body:  # its words stand where they will stay
+    body = str(context.get("body", ""))
+    names = [name for name, sign in PROGRAMS.items() if re.search(sign, body)]
+    if "sentence.js" in names:  # its words stand where they will stay
         app.add_css_file("sentence.css")
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
@@ -55,7 +56,8 @@ def deferred(script: Any) -> Any:
 def _write(app: Any) -> None:
     """Put the program, and what each term means, beside what all pages load."""
     static, glossary = Path(app.outdir) / "_static", Path(app.outdir) / GLOSSARY
-    shutil.copyfile(Path(app.srcdir) / VIEWS, static / "views.js")
+    for name in PROGRAMS:
+        shutil.copyfile(Path(app.srcdir) / VIEWS / name, static / name)
     if glossary.is_file():
         found = meanings(glossary.read_text(encoding="utf-8"))
         text = f"window.bookTerms = {json.dumps(found, ensure_ascii=False)};\n"
