@@ -29,7 +29,12 @@ const licences = ["preact"].map((name) => {
 });
 
 await build({
-  entryPoints: { views: "src/main.jsx", pipe: "src/pipe_main.jsx", snapshots: "src/snapshots_main.jsx" },
+  entryPoints: {
+    views: "src/main.jsx",
+    pipe: "src/pipe_main.jsx",
+    sentence: "src/sentence_main.jsx",
+    snapshots: "src/snapshots_main.jsx",
+  },
   outdir: "../attention_lib/explorer",
   bundle: true,
   minify: true,

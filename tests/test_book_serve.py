@@ -56,7 +56,7 @@ def test_watcher_says_when_it_watches_and_rebuilds_once(tree, monkeypatch, capsy
 @pytest.mark.timeout(4 * LIMIT)
 def test_serve_reloads_on_a_change(tmp_path):
     copied = ("attention_lib", "book", "chapters", "notebooks", "tools")
-    for name in copied:
+    for name in (*copied, "explorer_source/src"):
         shutil.copytree(ROOT / name, tmp_path / name)
     for path in (*ROOT.glob("_*.yml"), *ROOT.glob("*.t*t"), *ROOT.glob("*.toml")):
         shutil.copy(path, tmp_path)

@@ -108,7 +108,7 @@ def test_chapter_without_a_record_stops_the_build(tmp_path):
 def book(tmp_path_factory):
     """A copy of the book, built by Jupyter Book's own command."""
     root = tmp_path_factory.mktemp("book")
-    for name in ("attention_lib", "book", "chapters", "notebooks", "tools"):
+    for name in (*SOURCES[:4], "tools", "explorer_source/src"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, root / name, ignore=ignored)
     for name in SETTINGS:

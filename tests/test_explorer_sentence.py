@@ -5,7 +5,7 @@ import torch
 from bs4 import BeautifulSoup
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer import explore_sentence
+from attention_lib.explorer.sentence import explore_sentence
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults

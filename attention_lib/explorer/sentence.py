@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from attention_lib.explorer._interactive import Interactive
-from attention_lib.explorer._maps import check_place, read_maps
+from attention_lib.explorer._maps import read_maps
+from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer.weights import _check_place
 
 SHOWN, SAID = 0.005, 0.05  # a smaller weight is no line; is not said
 MOST = 3  # keys that a sentence or a row of the table names
@@ -48,7 +50,7 @@ def explore_sentence(
     maps = read_maps(None, words, None, scores, mask)
     if maps.weights.shape[:2] != (1, 1) or maps.scores is None:
         raise ValueError(f"scores must be (query, key); got {tuple(scores.shape)}")
-    check_place("query", query, len(maps.queries))
+    _check_place("query", query, len(maps.queries))
     # Softmax sees differences only: the largest score of a row becomes 0.
     given = maps.scores[0, 0]
     given = given - given.max(axis=-1, keepdims=True)
@@ -65,7 +67,7 @@ def explore_sentence(
         ]
     )
     line = f"<a sentence to point at: {' '.join(maps.queries)}>"
-    return Interactive("sentence", data, still, line)
+    return OwnProgram("sentence", data, still, line)
 
 
 def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:

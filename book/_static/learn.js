@@ -105,10 +105,8 @@
   // after it. An answer shows it; so does a button below a question in words.
   const reveals = new Map();
   for (const asked of document.querySelectorAll(".cell.tag_predict, .admonition.predict")) {
-    let next = asked.nextElementSibling;
-    if (next?.matches("p")) next = next.nextElementSibling;
     const shows = [];
-    for (; next?.matches(".cell:not(.tag_predict)"); next = next.nextElementSibling) {
+    for (let next = asked.nextElementSibling; next?.matches(".cell:not(.tag_predict)"); next = next.nextElementSibling) {
       const fold = next.querySelector(":scope > details.below-input");
       const output = next.querySelector(":scope > .cell_output");
       if (shows.length && !output?.querySelector("figure")) break;

@@ -1,14 +1,13 @@
 // What a reader typed, read and judged: a number, or a shape as a list of sizes.
 
 import { calculate } from "./calculate.js";
-
-const counted = (n, noun) => `${n} ${noun === "axis" && n !== 1 ? "axes" : noun}`;
+import { filled, PREDICT as SAY } from "./strings.js";
 
 // Gives {value} or {unread: what to say}.
 export function read(text, { answer, question }) {
   const isShape = Array.isArray(answer);
   const typed = text.trim().replace(/[−–]/g, "-");
-  if (!typed) return { unread: isShape ? "Type a shape first." : "Type a number first." };
+  if (!typed) return { unread: isShape ? SAY.noShape : SAY.noNumber };
   return isShape ? readShape(typed) : readNumber(typed, question);
 }
 
@@ -17,26 +16,25 @@ function readShape(typed) {
   const sizes = inner ? inner.split(/\s*[,;×x*·]\s*|\s+/) : [];
   const odd = sizes.find((size) => !/^\d+$/.test(size));
   if (odd === undefined) return { value: sizes.map(Number) };
-  const what = odd ? `“${odd}” is no size` : "A size is missing";
-  return { unread: `${what}: type whole numbers, as in (8, 5).` };
+  return { unread: odd ? filled(SAY.odd, { size: odd }) : SAY.missing };
 }
 
 function readNumber(typed, question) {
-  if (/^[[(]\s*(?:[\])]|[^()]*,)|^\d+(?:, | *x *)\d/.test(typed)) return { unread: "One number is asked for, not a shape." };
+  if (/^[[(]\s*(?:[\])]|[^()]*,)|^\d+(?:, | *x *)\d/.test(typed)) return { unread: SAY.notShape };
   if (/^\d+,\d+$/.test(typed) && !/,\d{3}$/.test(typed))
-    return { unread: `Write decimals with a point: ${typed.replace(",", ".")}.` };
+    return { unread: filled(SAY.comma, { number: typed.replace(",", ".") }) };
   // A unit may follow a number alone, where the question names it.
   const [, number, unit] = /^(.*[\d%).])\s*([a-zµ]+)\.?$/i.exec(typed) ?? [];
   if (unit) {
     const asked = question.replace(/<[^>]*>/g, "").toLowerCase().match(/[a-zµ]+/g) ?? [];
     const plain = /^[^a-z*/^()]*(?:e[+-]?\d+)?$/i.test(number);
-    if (!plain || !asked.includes(unit.toLowerCase())) return { unread: "Give the number alone." };
+    if (!plain || !asked.includes(unit.toLowerCase())) return { unread: SAY.unit };
   }
   try {
     const value = calculate(number ?? typed);
-    return Number.isFinite(value) ? { value } : { unread: `“${typed}” is no finite number.` };
+    return Number.isFinite(value) ? { value } : { unread: filled(SAY.infinite, { typed }) };
   } catch {
-    return { unread: `“${typed}” cannot be read: type one number, as in 1200, 0.25 or 1.2e3.` };
+    return { unread: filled(SAY.unread, { typed }) };
   }
 }
 
@@ -57,19 +55,19 @@ export function judge(value, { answer, because, mistakes, absolute, relative }) 
 }
 
 function shapeWords(value, answer) {
-  const count = counted(value.length, "axis");
+  const axes = SAY.axes(value.length);
   if (value.length !== answer.length)
-    return `Your shape has ${count}: too ${value.length < answer.length ? "few" : "many"}.`;
+    return filled(value.length < answer.length ? SAY.fewAxes : SAY.manyAxes, { axes });
   const sorted = (sizes) => [...sizes].sort((a, b) => a - b).join();
-  if (sorted(value) === sorted(answer)) return "These are the right sizes, in another order.";
+  if (sorted(value) === sorted(answer)) return SAY.order;
   const wrong = answer.flatMap((size, axis) => (size === value[axis] ? [] : [axis]));
-  const places = wrong.length === 1 ? `axis ${wrong[0]} is` : `axes ${wrong.join(" and ")} are`;
-  return `${count[0].toUpperCase()}${count.slice(1)} is the right number, but ${places} not right. Count from 0.`;
+  return filled(wrong.length === 1 ? SAY.oneAxis : SAY.someAxes, { axes, wrong: wrong.join(SAY.and) });
 }
 
 function sizeWords(value, answer) {
   const ratio = value / answer;
-  if (ratio < 0) return "The sign is wrong.";
-  const far = ratio > 10 || ratio < 0.1 ? "Far too" : "Too";
-  return `${far} ${value > answer ? "high" : "low"}.`;
+  if (ratio < 0) return SAY.sign;
+  const far = ratio > 10 || ratio < 0.1;
+  if (value > answer) return far ? SAY.farHigh : SAY.high;
+  return far ? SAY.farLow : SAY.low;
 }

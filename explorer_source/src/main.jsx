@@ -7,7 +7,6 @@ import { Latent } from "./latent.jsx";
 import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
 import { Rope } from "./rope.jsx";
-import { Sentence } from "./sentence.jsx";
 import { Split } from "./split.jsx";
 import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
@@ -19,7 +18,6 @@ mount({
   mask: Mask,
   predict: Predict,
   rope: Rope,
-  sentence: Sentence,
   split: Split,
   vectors: Vectors,
   weights: Weights,

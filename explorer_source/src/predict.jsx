@@ -2,6 +2,7 @@
 // may listen to `attention-answered`, which says whether the answer was right.
 import { useRef, useState } from "preact/hooks";
 import { judge, read } from "./answer.js";
+import { PREDICT as SAY } from "./strings.js";
 import style from "./predict.css";
 
 export function Predict(data) {
@@ -17,7 +18,7 @@ export function Predict(data) {
     const { value, unread } = read(typed, data);
     if (unread) return setSaid({ mark: "○", plain: unread });
     const verdict = judge(value, data);
-    setSaid({ mark: verdict.right ? "✓" : "✗", lead: verdict.right ? "Right." : "Not yet.", ...verdict });
+    setSaid({ mark: verdict.right ? "✓" : "✗", lead: verdict.right ? SAY.right : SAY.wrong, ...verdict });
     tell(verdict.right);
   };
   const show = () => {
@@ -30,7 +31,7 @@ export function Predict(data) {
   return (
     <form class="predict" ref={form} onSubmit={check}>
       <p class="predict-question">
-        <strong>Predict.</strong> <label for={id} dangerouslySetInnerHTML={{ __html: data.question }} />
+        <strong>{SAY.title}</strong> <label for={id} dangerouslySetInnerHTML={{ __html: data.question }} />
       </p>
       <div class="predict-row">
         <input
@@ -43,10 +44,10 @@ export function Predict(data) {
           value={typed}
           onInput={(event) => setTyped(event.currentTarget.value)}
         />
-        <button type="submit">Check</button>
-        <button type="button" class="predict-show" onClick={show}>Show the answer</button>
+        <button type="submit">{SAY.check}</button>
+        <button type="button" class="predict-show" onClick={show}>{SAY.show}</button>
       </div>
-      <p class="view-soft predict-hint" id={`${id}-hint`}>{data.hint}{!isShape && " A calculation such as 4*768**2 will do."}</p>
+      <p class="view-soft predict-hint" id={`${id}-hint`}>{data.hint}{!isShape && ` ${SAY.calculation}`}</p>
       <p class="predict-verdict" role="status" data-right={said?.right}>
         {said && (
           <>

@@ -70,10 +70,10 @@ export function Sentence({ words, query, scores, mask }) {
         {said(words, at, weights, allowed, may)}
         {!touched && <span class="sentence-hint">{SAY.hint}</span>}
       </p>
-      <div class="weights-controls">
+      <div class="sentence-controls">
         <Temperature name={SAY.temperature} heat={heat} choose={setHeat} />
         {mask && (
-          <label class="weights-check">
+          <label>
             <input
               type="checkbox"
               role="switch"

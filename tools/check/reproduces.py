@@ -25,9 +25,7 @@ def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
     names all rows, in their order.
     """
     path = ROOT / RESULTS
-    kept: Row = {"rows": {}}
-    if path.is_file():
-        kept = json.loads(path.read_text(encoding="utf-8"))
+    kept: Row = json.loads(path.read_text("utf-8")) if path.is_file() else {"rows": {}}
     for name, row in rows.items():
         if "missing" not in row or "chapters" not in kept["rows"].get(name, {}):
             kept["rows"][name] = row
@@ -49,11 +47,11 @@ def texts(kept: Row) -> dict[str, str]:
     rows, first = kept["rows"], kept["rows"]["as-recorded"]
     minutes = round(sum(row.get("seconds", 0) for row in rows.values()) / 60)
     cells, compared, pictures, *_ = _counts(first)
-    same = [row for row in rows.values() if row.get("records") == first["records"]]
+    as_now = [row for row in rows.values() if row.get("records") == first["records"]]
+    differ = [_counts(row)[-1] for row in as_now]
     return {
-        "proof": f"{compared} outputs of code and {pictures} figures were computed "
-        f"again under the conditions of {len(same)} kinds of machine: "
-        f"**{sum(_counts(row)[-1] for row in same)} differ**.",
+        "proof": f"{compared} outputs and {pictures} figures were computed again, as "
+        f"on {len(differ)} kinds of machine: **{sum(differ)} differ**.",
         "variations": f"{summary(rows)}\n\n"
         f"Run on {first['date']}, on {kept['machine']}, in {minutes} minutes.",
         "chapters": show(rows),

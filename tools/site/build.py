@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
 SOURCES: tuple[str, ...] = ("attention_lib", "book", "chapters", "notebooks")
 # What tools/check and tools/export do begins when the pages are there.
-SOURCES += ("tools/record", "tools/site")
+SOURCES += ("tools/record", "tools/site", "explorer_source/src")
 INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
 
 

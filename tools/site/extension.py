@@ -63,10 +63,9 @@ def _fill_cache(app: Any) -> None:
 
 def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:
     """Have a page built again when a record changes of which it shows something."""
-    for name in (docname, *re.findall(r":doc: \.\./(chapters/\S+)\.md", source[0])):
-        if name.startswith("chapters/"):
-            record = f"notebooks/{name.removeprefix('chapters/')}.ipynb"
-            app.env.note_dependency(str(Path(app.srcdir, record)))
+    shown = r"^(?::doc: \.\./)?chapters/([\w-]+)"
+    for stem in re.findall(shown, f"{docname}\n{source[0]}", re.MULTILINE):
+        app.env.note_dependency(str(Path(app.srcdir, f"notebooks/{stem}.ipynb")))
 
 
 def _copy_static(app: Any) -> None:

@@ -1,8 +1,8 @@
 """The scripts of a page, each only where it has something to do.
 
-`views.js`, `pipe.js` and `snapshots.js` are the programs of `attention_lib`'s views.
-`terms.js` shows a term's meaning beside its link, by the glossary's entries in
-`definitions.js`. None keeps a page from being shown.
+`views.js`, `pipe.js`, `sentence.js` and `snapshots.js` are the programs of
+`attention_lib`'s views. `terms.js` shows a term's meaning beside its link, by the
+glossary's entries in `definitions.js`. None keeps a page from being shown.
 """
 
 import json
@@ -16,8 +16,9 @@ from bs4 import BeautifulSoup
 from tools.site.hooks import when_built
 
 VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
-PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in ("pipe", "snapshots")}
-PROGRAMS["views.js"] = 'data-kind="(?!pipe"|snapshots")'
+OWN = "pipe", "sentence", "snapshots"  # kinds of view with a program of their own
+PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
+PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'
 
 
 def setup(app: Any) -> None:
@@ -33,7 +34,7 @@ def _load(
     """Have a page load what it has a use for."""
     body = str(context.get("body", ""))
     names = [name for name, sign in PROGRAMS.items() if re.search(sign, body)]
-    if 'data-kind="sentence"' in body:  # its words stand where they will stay
+    if "sentence.js" in names:  # its words stand where they will stay
         app.add_css_file("sentence.css")
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
