@@ -60,7 +60,7 @@ def _name(module: str, name: str, used: set[str], root: Path) -> set[Path]:
         return set().union(*(_name(inner, it, set(), root) for it in used))
     if path or package.name != "__init__.py":
         return {path or package}
-    for node in ast.parse(package.read_text(encoding="utf-8")).body:
+    for node in _nodes(package.read_text(encoding="utf-8")):
         if isinstance(node, ast.ImportFrom) and not node.level:
             for alias in node.names:
                 if name == (alias.asname or alias.name):
