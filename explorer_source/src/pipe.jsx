@@ -70,6 +70,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
     setPointed(i < 0 || !reads.made(i) ? null : { word: i, id: state.stage });
   });
   const pointAt = (found) => {
+    if (JSON.stringify(found) === JSON.stringify(pointed)) return; // still in the same cell
     setPointed(found);
     tell(found ? words[found.word] : null);
   };
