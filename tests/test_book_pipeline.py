@@ -89,6 +89,26 @@ def test_mouse_lights_a_row_and_shows_two_vectors(browser, model):
         assert lit(view) == "it"
 
 
+def test_step_lights_its_code_and_formula_in_the_page(browser, model):
+    listing = "<pre><span>scores</span> = query <b>@</b> key.mT\n</pre>"
+    with opened(browser, explore_pipeline(model, SENTENCE)) as page:
+        view = live(page)
+        around = (
+            f"<div class=highlight>{listing}</div><p id=equation-eq-attention>f</p>"
+        )
+        page.evaluate(
+            """html => document.body.insertAdjacentHTML(
+            "beforeend", `<div class="bd-article">${html}</div>`)""",
+            around,
+        )
+        view.get_by_text("scores = query @ key.T").hover()
+        lit_part = "[...CSS.highlights.get('pipe-step')].map(String).join()"
+        assert page.evaluate(lit_part) == "query @ key.mT"
+        assert page.locator(".pipe-formula").inner_text() == "f"
+        view.get_by_text("weights @ value").hover()
+        assert page.evaluate(lit_part) == ""
+
+
 def test_finger_holds_a_cell_on_a_phone(browser, whole):
     with opened(browser, whole, **PHONE) as page:
         view = live(page)

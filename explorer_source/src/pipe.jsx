@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useLinked, useReached } from "./frame.jsx";
 import { fromAddress, toAddress } from "./pipe_address.js";
 import { MASKS, compute, dot, read } from "./pipe_compute.js";
+import { light } from "./pipe_page.js";
 import { Picture } from "./pipe_picture.jsx";
 import { meeting, number, row as sayRow } from "./pipe_words.js";
 import { labels } from "./numbers.js";
@@ -56,6 +57,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
   const key = chosen !== null && chosen < count && !(cache && chosen > step) ? chosen : best;
   const wanted = pointed?.id ?? state.stage;
   const stage = values[wanted] ? wanted : null;
+  useEffect(() => light(stage), [stage]);
   const place = stage && { id: stage, word, key, part: pointed?.part ?? state.part ?? 0 };
   const reads = {
     made: (r) => !cache || (kept ? r === step : r <= step),
@@ -68,6 +70,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
     setPointed(i < 0 || !reads.made(i) ? null : { word: i, id: state.stage });
   });
   const pointAt = (found) => {
+    if (JSON.stringify(found) === JSON.stringify(pointed)) return; // still in the same cell
     setPointed(found);
     tell(found ? words[found.word] : null);
   };

@@ -3,9 +3,9 @@
 const minus = (text) => text.replace("-", "−");
 export const number = (value, digits = 2) =>
   value === -Infinity ? "−∞" : minus((Math.abs(value) < 0.5 / 10 ** digits ? 0 : value).toFixed(digits));
-// In a cell there is room for two digits: .62, −2.1
+// In a cell there is room for two digits: .62, −2.1, −13
 export const short = (value) => (value > 0.995 ? "1" : value < 0.005 ? "0" : value.toFixed(2).slice(1));
-export const signed = (value) => number(value, 1);
+export const signed = (value) => number(value, Math.abs(value) < 9.95 ? 1 : 0);
 
 const column = (matrix, c) => matrix.map((row) => row[c]);
 
