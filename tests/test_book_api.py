@@ -11,8 +11,8 @@ from sphinx.util.docutils import docutils_namespace
 from sphinx.util.inventory import InventoryFile
 
 import attention_lib
+from tests.pages import parsed
 from tools.chapters import ROOT, SITE, chapter_paths
-from tools.check.pages import parsed
 from tools.site.api import source
 
 pytestmark = pytest.mark.usefixtures("site")
