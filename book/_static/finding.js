@@ -279,7 +279,7 @@ globalThis.bookFinding = (() => {
       const title = document.createElement("b"), text = document.createElement("p");
       title.append(place.number ? `${place.number} ` : "", marked(place.title, match));
       option.append(title);
-      if (place.from) option.append(Object.assign(document.createElement("i"), { textContent: place.from }));
+      if (place.from) option.append(" ", Object.assign(document.createElement("i"), { textContent: place.from }));
       option.append(text);
       textsOf(place.page).then((all) => {
         if (mine === turn && all[place.nth]) text.append(marked(passage(all[place.nth], match), match));

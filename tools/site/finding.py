@@ -15,7 +15,8 @@ from tools.site.hooks import when_built
 
 PROGRAM, PLACES = "book/_static/finding.js", "_static/places"
 # No words of a place: signs, results, what is drawn.
-NOISE = "//script|//style|//svg|//a[@class='headerlink']|//*[contains(@class,'output')]"
+NOISE = "//script|//style|//svg|//summary|//a[@class='headerlink']"
+NOISE += "|//*[contains(@class,'output')]"
 
 
 def setup(app: Any) -> None:
