@@ -5,10 +5,10 @@ import json
 import pytest
 from bs4 import BeautifulSoup
 
+from tests.pages import parsed
 from tests.running import sample
 from tests.views import predicted
 from tools.chapters import SITE, chapter_paths
-from tools.check.pages import parsed
 
 pytestmark = pytest.mark.usefixtures("site")
 # A quiz is answered at once for each option, then with all that is right.

@@ -11,8 +11,8 @@ from sphinx.util.docutils import docutils_namespace
 from sphinx.util.inventory import InventoryFile
 
 import attention_lib
+from tests.pages import parsed
 from tools.chapters import ROOT, SITE, chapter_paths
-from tools.check.pages import parsed
 from tools.site.api import source
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -58,11 +58,15 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter():
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("masks.causal_mask", "device | str | None = None, ) → Bool[Tensor, 'Q K']"),
-        ("masks.causal_mask", "made. Raises: TypeError – a length that is not an int"),
-        ("training.TrainConfig", "class TrainConfig( steps: int, batch_size: int = 16"),
+        ("masks.causal_mask", "query_len, key_len=None, *, device=None, )"),
+        ("masks.causal_mask", "key_len (int | None) – columns; as many"),
+        (
+            "masks.causal_mask",
+            "type: Bool[Tensor, 'Q K'] Example >>> from",
+        ),
+        ("training.TrainConfig", "class TrainConfig( steps, batch_size=16,"),
         ("plotting.BookFigure", "class BookFigure#"),
-        ("stories.expected", "part: Callable[..., None]"),
+        ("stories.expected", "part (Callable[..., None])"),
     ],
 )
 def test_entry_shows_what_is_written(name, shown):

@@ -8,9 +8,9 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from tests.browsing import DESKTOP, PHONE, THEMES, wear
+from tests.pages import parsed
 from tests.running import sample
 from tools.chapters import SITE, chapter_paths
-from tools.check.pages import parsed
 from tools.site.pictures import drawn
 
 pytestmark = pytest.mark.usefixtures("site")

@@ -9,9 +9,9 @@ import yaml
 from docutils.core import publish_doctree
 
 from tests.browsing import built_pages
+from tests.pages import parsed
 from tests.running import sample
 from tools.chapters import ROOT, SITE, chapter_paths
-from tools.check.pages import parsed
 from tools.site.head import LONGEST, describe, shorten
 
 pytestmark = pytest.mark.usefixtures("site")

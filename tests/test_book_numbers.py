@@ -5,8 +5,8 @@ import re
 import nbformat
 import pytest
 
+from tests.pages import parsed
 from tools.chapters import SITE, chapter_paths, notebook_path
-from tools.check.pages import parsed
 
 pytestmark = pytest.mark.usefixtures("site")
 IN_NOTEBOOK = re.compile(

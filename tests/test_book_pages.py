@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.pages import complaints
 from tools.chapters import SITE, site_pages
-from tools.check.pages import complaints
 
 pytestmark = pytest.mark.usefixtures("site")
 OUTPUT = '<div class="cell_output"><div class="output {}">{}</div></div>'

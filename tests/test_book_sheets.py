@@ -7,8 +7,8 @@ import pytest
 from fontTools.ttLib import TTFont
 from sphinx.errors import ExtensionError
 
+from tests.pages import css_addresses
 from tools.chapters import SITE
-from tools.check.pages import css_addresses
 from tools.site import sheets
 from tools.site.sheets import FONTS, THEME, embedded, purged, with_silent_icons
 

@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.pages import loaded_addresses, target
 from tests.running import sample
 from tools.chapters import SITE, chapter_paths
-from tools.check.pages import loaded_addresses, target
 
 pytestmark = pytest.mark.usefixtures("site")
 CHAPTERS = [SITE / f"chapters/{path.stem}.html" for path in chapter_paths()]

@@ -1,7 +1,7 @@
 // The search: results while typing, in the dialog of Ctrl+K and on the search's own page.
 // `contents.js` fetches this file, MiniSearch and the list of places at a field's first
 // use; the text of a page comes when one of its places is found. All are scripts, which
-// a page opened as a file may load too. `tools/site/finding.py` runs `bookFinding.pack`.
+// a page opened as a file may load too. `tools/site/finding.py` runs `bookFinding.write`.
 globalThis.bookFinding = (() => {
   // All that is said.
   const SAID = {
@@ -12,13 +12,19 @@ globalThis.bookFinding = (() => {
     code: "In its code:",
   };
   // What readers write, and the book's words for it. Where several are named, any will do.
-  const SAME = Object.entries({
+  const THEIRS = {
     "positional encoding": ["positions"], "positional encodings": ["positions"], "positional embedding": ["positions"],
-    "tie": ["tying"], "tied": ["tying"], "bpe": ["byte pair encoding"], "ffn": ["mlp"], "mha": ["multi head attention"],
-    "dk": ["D", "d"], "square root": ["sqrt"], "multi head": ["several heads"], "multi headed": ["multi head", "several heads"],
-    "skip connection": ["residual connection"], "look ahead": ["causal"], "pre ln": ["pre norm"], "post ln": ["post norm"],
-    "concatenate": ["concatenated"], "sum": ["added"], "size": ["memory", "bytes"], "official implementation": ["published code"],
-  });
+    "position ids": ["positions"], "tie": ["tying"], "tied": ["tying"], "lm head": ["weight tying", "logits"],
+    "bpe": ["byte pair encoding"], "block size": ["context window"], "sequence length": ["context window", "length"],
+    "dk": ["D", "d"], "square root": ["sqrt"], "n embd": ["d_model"], "hidden size": ["d_model"], "head size": ["head_dim"],
+    "mha": ["multi head attention"], "multi head": ["several heads"], "multi headed": ["multi head", "several heads"],
+    "mqa": ["multi query attention"], "gqa": ["grouped queries"], "past key values": ["kv cache"], "size": ["memory", "bytes"],
+    "ffn": ["mlp"], "feed forward": ["mlp"], "skip connection": ["residual connection"], "layernorm": ["layer norm"],
+    "layer normalization": ["layer norm"], "batchnorm": ["batch norm"], "pre ln": ["pre norm"], "post ln": ["post norm"],
+    "look ahead": ["causal"], "future": ["causal"], "concatenate": ["concatenated"], "sum": ["added"],
+    "official implementation": ["published code"], "lr": ["learning rate"], "decreasing": ["go down"], "decrease": ["go down"],
+    "converge": ["go down"], "out of memory": ["memory"], "oom": ["memory"],
+  };
   const STOP = new Set(("a an and are as at be but by can do does did for from give given gives has have how i if in instead into is it " +
     "its me my no not of on one or should so than that the their then there this to use used using was we what when where " +
     "which who why with you your s t vs vs. get gets rather between difference different").split(" "));
@@ -27,22 +33,29 @@ globalThis.bookFinding = (() => {
   const TOP = 1.25; // a whole chapter
   const PARTS = 0.5; // a name's words, not the name
   const SHORT = 3; // letters of a word that may go on
-  const BEST = 3, LONG = 170; // places in the first group, letters of a passage
+  const BEST = 3, WEAK = 0.05; // places in the first group; what the last ones score of the first
+  const LONG = 170; // letters of a passage
 
   // ---- Words ----
 
-  // Lower case; √ is a word, and a plural is one thing. A name of several words is these, too.
+  // Lower case; √ is a word, a plural is one thing, and so are -ize and -ise. A name of
+  // several words is these, too.
   const split = (text) => (text.replace(/√/g, " sqrt ").match(/[\p{L}\p{N}_]+/gu) ?? []).map((word) => {
     const parts = word.replace(/(\p{Ll})(\p{Lu})/gu, "$1_$2").split("_").filter(Boolean).map(plain);
     return parts.length > 1 ? [[plain(word)], parts] : [parts];
   });
   const words = (text) => split(text).flat(2);
   const plain = (word) => single(word.toLowerCase());
-  const single = (word) => (word.length > 3 ? word.replace(/ies$/, "y").replace(/([^siu])s$/, "$1") : word);
+  const single = (word) => (word.length > 3 ? word.replace(/ies$/, "y").replace(/([^siu])s$/, "$1") : word)
+    .replace(/iz(?=e|ing|ation)/, "is");
   const stem = (word) => {
     const short = word.replace(/(?:ing|ed|ation|e)$/, "");
     return short.length > 3 ? short.replace(/([^aeiouls])\1$/, "$1") : word;
   };
+
+  // The longest phrases first.
+  const SAME = Object.entries(THEIRS).map(([theirs, ours]) => [words(theirs), ours.map(words)])
+    .sort(([a], [b]) => b.length - a.length);
 
   // The words of all texts, each with the numbers of the texts that hold it: a character
   // or two for the distance from the last one, 0 where a text holds it again.
@@ -63,6 +76,28 @@ globalThis.bookFinding = (() => {
     });
     return [...places].sort(([a], [b]) => (a < b ? -1 : 1)).map(([word, found]) =>
       `${word} ${found.map((number, at) => coded(number - (found[at - 1] ?? 0))).join("")}`).join("\n");
+  };
+  // When the site is built: from each page's places, with heading, code and text, to the
+  // scripts, by name. \ue000 stands around a formula.
+  const SIGNS = { sqrt: "√", infty: "∞", times: "×", cdot: "·", le: "≤", ge: "≥" };
+  const line = (text) => text.replace(/\ue000(.*?)\ue000/gsu, (_, tex) =>
+    tex.replace(/\\([a-z]+)\s*/gi, (_, name) => SIGNS[name] ?? "").replace(/[\\{}_$]/g, "")).replace(/\s+/g, " ").trim();
+  const NAME = /\b(?:\w+\.)*[A-Za-z]+_\w+|\b[A-Za-z]\w*\.[A-Za-z]\w*|\b[A-Z][a-z]+[A-Z]\w*/g;
+  const write = (pages) => {
+    const scripts = {}, all = [];
+    const list = pages.map(([page, places]) => {
+      const found = places.map(([anchor, heading, code, text]) => {
+        const [, number, title] = line(heading).match(/^((?:\d+\.)*\d+ )?(.*)/u);
+        const names = [...new Set(code.match(NAME))].filter((name) => !text.includes(name));
+        all.push(`${line(text)}\n${names.join(", ")}`);
+        const name = anchor.match(/^attention_lib\.\w+\.(.+)/);
+        return [anchor, number?.trim() ?? "", name ? name[1] : title];
+      });
+      const own = JSON.stringify(all.slice(all.length - places.length));
+      scripts[`_static/places/${page.replace(/html$/, "js")}`] = `(globalThis.bookTexts ??= {})["${page}"] = ${own};\n`;
+      return [page, found];
+    });
+    return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(all)])};\n` };
   };
   const unpack = (packed, count) => {
     const texts = Array.from({ length: count }, () => []);
@@ -89,22 +124,23 @@ globalThis.bookFinding = (() => {
   const LISTS = /^book\/(api|sources|bibliography|speed|reproduces|teach|how-to|index)/;
 
   const open = ([pages, packed]) => {
-    const places = pages.flatMap(([page, title, found], at) =>
+    const places = pages.flatMap(([page, found]) =>
       found.map(([anchor, number, name], nth) => {
         const address = nth ? `${page}#${anchor}` : page;
         const group = kind(address);
         const weight = WEIGHTS[group] * (MINOR.test(name) ? 0.5 : group === 1 && !name.endsWith("?") ? 0.2 : 1) * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
-        return { address, page, nth, title: name, number, from: nth ? title : "", group, weight };
+        return { address, page, nth, title: name, number, from: nth ? found[0][2] : "", group, weight };
       }));
     const texts = unpack(packed, places.length);
     const index = new MiniSearch({
       fields: Object.keys(FIELDS), processTerm: (word) => word, tokenize: (list) => [list].flat(), stringifyField: (list) => list,
     });
     index.addAll(places.map(({ title, from }, id) => {
-      // Of a name in code the parts are text.
-      const own = words(title).filter((word) => !STOP.has(word) && (places[id].group < 3 || title.toLowerCase().split(".").includes(word)));
+      // Of a name in code the parts say less than the name.
+      const all = words(title).filter((word) => !STOP.has(word)), names = split(title).map(([[name]]) => name);
+      const own = places[id].group === 3 ? all.filter((word) => names.includes(word)) : all;
       places[id].words = [...new Set(own)];
-      return { id, title: own, page: words(from), text: texts[id] };
+      return { id, title: own, page: [...words(from), ...(own === all ? [] : all)], text: texts[id] };
     }));
     return { places, index };
   };
@@ -139,13 +175,14 @@ globalThis.bookFinding = (() => {
 
   // A question as a list of things asked for, each said in one way or in several.
   const asked = (query) => {
-    const things = [], said = split(query);
+    // "n_embd" is "n embd" in the table.
+    const things = [], said = split(query).flatMap((ways) => (SAME.some(([theirs]) => theirs.join() === ways.at(-1).join())
+      ? ways.at(-1).map((word) => [[word]]) : [ways]));
     for (let at = 0; at < said.length; ) {
       const rest = said.slice(at).map(([[word]]) => word);
-      const same = SAME.filter(([theirs]) => words(theirs).every((word, nth) => word === rest[nth]))
-        .sort(([a], [b]) => b.length - a.length)[0];
-      const length = same ? words(same[0]).length : 1;
-      const ways = same ? [words(same[0]), ...same[1].map(words)] : said[at];
+      const same = SAME.find(([theirs]) => theirs.every((word, nth) => word === rest[nth]));
+      const length = same ? same[0].length : 1;
+      const ways = same ? [same[0], ...same[1]] : said[at];
       ways.isName = !same && ways.length > 1;
       if (length > 1 || !STOP.has(rest[0])) things.push(ways);
       at += length;
@@ -242,7 +279,7 @@ globalThis.bookFinding = (() => {
       const title = document.createElement("b"), text = document.createElement("p");
       title.append(place.number ? `${place.number} ` : "", marked(place.title, match));
       option.append(title);
-      if (place.from) option.append(Object.assign(document.createElement("i"), { textContent: place.from }));
+      if (place.from) option.append(" ", Object.assign(document.createElement("i"), { textContent: place.from }));
       option.append(text);
       textsOf(place.page).then((all) => {
         if (mine === turn && all[place.nth]) text.append(marked(passage(all[place.nth], match), match));
@@ -251,9 +288,12 @@ globalThis.bookFinding = (() => {
     };
     const show = () => {
       const mine = (turn += 1), query = input.value.trim();
-      const found = query ? find(book, query).slice(0, most) : [];
-      const groups = SAID.groups.map(() => []);
-      found.forEach((hit, nth) => groups[nth < BEST ? 0 : book.places[hit.id].group + 1].push(hit));
+      const found = query ? find(book, query) : [];
+      const groups = [found.slice(0, BEST), [], [], [], []];
+      for (const hit of found.slice(BEST)) {
+        const group = groups[book.places[hit.id].group + 1];
+        if (group.length < most && hit.score > WEAK * found[0].score) group.push(hit);
+      }
       list.replaceChildren(...groups.flatMap((hits, group) => {
         if (!hits.length) return [];
         const part = document.createElement("div"), name = document.createElement("p");
@@ -296,10 +336,10 @@ globalThis.bookFinding = (() => {
       form.after(said, list);
       const asks = !inDialog && new URLSearchParams(location.search).get("q");
       if (asks && !input.value) input.value = asks;
-      start(book, form, list, said, inDialog ? 12 : 30);
+      start(book, form, list, said, inDialog ? 3 : 12);
     }
   };
 
-  return { pack, open, find, attach };
+  return { write, open, find, attach };
 })();
 if (globalThis.bookPlaces) bookFinding.attach(bookFinding.open(bookPlaces));

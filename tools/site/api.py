@@ -14,9 +14,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 from tools.address import repository_address
 from tools.chapters import chapter_paths
 
+EXAMPLES = "book/api/examples.txt"
 PACKAGE, INDEX, LISTS = "attention_lib", "book/api/index", "book/elsewhere"
 SHOWN = re.compile(rf"^# {PACKAGE}\.(\w+): \w", re.M)
 USED = re.compile(rf"^from {PACKAGE}\.(\w+) import ", re.M)
@@ -29,6 +32,8 @@ def setup(app: Any) -> None:
     app.connect("source-read", _add_table)
     app.connect("autodoc-process-docstring", _finish)
     app.connect("autodoc-process-signature", _mend)
+    # After autodoc has put the types there, at 500.
+    app.connect("object-description-transform", _as_code, priority=600)
 
 
 def _configure(app: Any, config: Any) -> None:
@@ -98,17 +103,36 @@ def modules(root: Path, pattern: re.Pattern[str]) -> dict[str, list[str]]:
     return {stem: list(dict.fromkeys(pattern.findall(texts[stem]))) for stem in texts}
 
 
+@cache
+def examples(root: Path) -> dict[str, str]:
+    """Return the example of each name: what stands below it in a file for all."""
+    found = re.split(r"^# (\w+)\n", (root / EXAMPLES).read_text("utf-8"), flags=re.M)
+    return dict(zip(found[1::2], found[2::2], strict=True))
+
+
+def _as_code(app: Any, domain: str, kind: str, content: nodes.Element) -> None:
+    """Show types as they are written: Sphinx would take a shape for a name."""
+    for field in content.findall(nodes.field):
+        if re.match("type |rtype", field[0].astext()):
+            text = re.sub(r"~?\b(?:\w+\.)+(?=\w)", "", field[1].astext())
+            text = text.replace("[[...],", "[...,")
+            field[1].children = [nodes.paragraph("", "", nodes.literal(text, text))]
+
+
 def _finish(app: Any, what: str, name: str, target: Any, _: Any, lines: Any) -> None:
-    """Add a module's chapter; of a value, leave out the docstring of its type."""
+    """Add an example, a module's chapter; of a value, leave out its type's text."""
+    app.env.note_dependency(str(Path(app.srcdir) / EXAMPLES))
+    if example := examples(Path(app.srcdir)).get(name.rpartition(".")[2]):
+        lines += ["", ".. rubric:: Example", "", *example.splitlines(), ""]
     if what == "module":
         lines += [taught(Path(app.srcdir), name.rpartition(".")[2]), ""]
     elif what == "data" and "\n".join(lines).strip() == inspect.getdoc(type(target)):
         lines.clear()
 
 
-def _mend(app: Any, what: str, name: str, target: Any, _: Any, *parts: Any) -> Any:
-    """Leave out another project's constructor; mend what Sphinx makes of `...`."""
+def _mend(app: Any, what: str, name: str, target: Any, *_: Any) -> Any:
+    """Leave out another project's constructor."""
     origin = getattr(getattr(target, "__init__", None), "__module__", "")
     if what == "class" and not origin.startswith(PACKAGE):
         return "", ""
-    return tuple(part and part.replace("[[...],", "[...,") for part in parts)
+    return None
