@@ -10,6 +10,7 @@ from attention_lib.attention import SelfAttention
 from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import FeedForward, TinyBlock
 from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.llama import LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.masks import padding_mask
 from attention_lib.model import ModelConfig, TinyLM
@@ -23,6 +24,7 @@ pytestmark = [
 ]
 D_MODEL, HEADS, VOCAB_SIZE, CONTEXT_LEN = 12, 3, 11, 16
 SIZES = VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 1
+LATENT = dict(q_latent_dim=5, kv_latent_dim=6, nope_dim=3, rope_dim=2, value_dim=4)
 LAYERS = {
     "SelfAttention": lambda: SelfAttention(D_MODEL, 4),
     "FeedForward": lambda: FeedForward(D_MODEL),
@@ -32,6 +34,12 @@ LAYERS = {
     "grouped, all options": lambda: GroupedQueryAttention(
         D_MODEL, HEADS, 1, window=3, softcap=5.0, sinks=True, qk_norm="rms"
     ),
+    **{
+        name: lambda absorb=absorb: MultiHeadLatentAttention(
+            D_MODEL, HEADS, absorb=absorb, **LATENT
+        )
+        for name, absorb in (("latent", False), ("latent, absorbed", True))
+    },
     "SwiGLU": lambda: SwiGLU(D_MODEL, 7),
     "TinyLM, Llama": lambda: TinyLlama(
         LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 1, 1, 20)

@@ -23,6 +23,11 @@ LOSSES = {0: 0.5, 1: 2.25, 2: 1.0, 3: 0.5}
 GIVEN = {"weights": WEIGHTS, "latents": LATENTS, "words": WORDS}
 GIVEN |= {"losses": LOSSES, "all_numbers": 12}
 VIEW = explore_latent(**GIVEN)
+# How opaque the colour of each cell is.
+SHADES = """(cells) => cells.map((cell) => {
+    const { backgroundColor } = getComputedStyle(cell);
+    return Number((backgroundColor.match(/rgba.*, (.*)\\)/) ?? [0, 1])[1]);
+})"""
 MOVED = [(LATENTS[width] - WEIGHTS).abs().max().item() for width in LATENTS]
 
 
@@ -73,6 +78,8 @@ def test_latent_shows_the_map_of_every_width(browser, by):
                         float(cell) for cell in row.locator("td").all_inner_texts()
                     ]
                     assert cells == pytest.approx(wanted[i, : i + 1].tolist(), abs=1e-3)
+                    shades = row.locator("td").evaluate_all(SHADES)
+                    assert shades == pytest.approx(cells, abs=6e-3)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
