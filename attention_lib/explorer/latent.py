@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._maps import read_maps
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
@@ -77,7 +78,7 @@ def explore_latent(
     )
     head = ["", "bytes", "largest change", "loss"]
     line = f"<a trained head with latents of {', '.join(map(str, widths))} numbers>"
-    return Interactive("latent", data, plain_table(caption, head, rows), line)
+    return OwnProgram("latent", data, plain_table(caption, head, rows), line)
 
 
 def _map(weights: Any, words: Sequence[str]) -> np.ndarray:

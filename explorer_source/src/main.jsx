@@ -3,7 +3,6 @@
 import { mount } from "./mount.js";
 import { Cache } from "./cache.jsx";
 import { Groups } from "./groups.jsx";
-import { Latent } from "./latent.jsx";
 import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
 import { Rope } from "./rope.jsx";
@@ -14,7 +13,6 @@ import { Weights } from "./weights.jsx";
 mount({
   cache: Cache,
   groups: Groups,
-  latent: Latent,
   mask: Mask,
   predict: Predict,
   rope: Rope,

@@ -1,8 +1,8 @@
 """The scripts of a page, each only where it has something to do.
 
-`views.js`, `pipe.js`, `sentence.js` and `snapshots.js` are the programs of
-`attention_lib`'s views. `terms.js` shows a term's meaning beside its link, by the
-glossary's entries in `definitions.js`. None keeps a page from being shown.
+`views.js` and those of `OWN` are the programs of `attention_lib`'s views. `terms.js`
+shows a term's meaning beside its link, by the glossary's entries in `definitions.js`.
+None keeps a page from being shown.
 """
 
 import json
@@ -16,7 +16,8 @@ from bs4 import BeautifulSoup
 from tools.site.hooks import when_built
 
 VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
-OWN = "pipe", "sentence", "snapshots"  # kinds of view with a program of their own
+# Kinds of view with a program of their own.
+OWN = "latent", "pipe", "sentence", "snapshots"
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
 PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'
 
