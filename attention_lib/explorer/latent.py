@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from attention_lib.explorer._interactive import Interactive
-from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._maps import read_maps
+from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
 from attention_lib.validation import check_positive
