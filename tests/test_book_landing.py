@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browsing import PHONE
-from tests.test_book_weight import total, weigh
+from tests.test_book_weight import SHIFT, total, weigh
 from tools.chapters import SITE
 from tools.check.pages import parsed
 
@@ -32,6 +32,19 @@ def test_landing_page_shows_the_view_of_chapter_8(page, address):
     head.locator("label", has_text="because").click()
     expect(head.locator(".sentence-said")).to_contain_text("after because, this head")
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE
+
+
+@pytest.mark.parametrize("width", [PHONE, 1440])
+def test_landing_page_does_not_jump_when_its_scripts_come(browser, width):
+    heights = []
+    for scripts in (False, True):
+        size = {"width": width, "height": 900}
+        with browser.new_page(viewport=size, java_script_enabled=scripts) as page:
+            page.goto((SITE / LANDING).as_uri())
+            if scripts:
+                assert page.evaluate(SHIFT) < 0.02
+            heights.append(page.locator(".hero").bounding_box()["height"])
+    assert heights[0] == heights[1]
 
 
 def test_landing_page_weighs_little(browser):

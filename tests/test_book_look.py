@@ -42,6 +42,8 @@ def test_lines_of_text_and_of_code_are_as_wide_as_is_read_well(desktop, name):
     loaded = "[...document.fonts].map((f) => f.status == 'loaded' && f.family)"
     faces = {f"Source {name}" for name in ("Serif 4", "Sans 3", "Code Pro")}
     assert faces <= {*desktop.evaluate(loaded)}
+    size = "getComputedStyle(document.querySelector('.highlight pre')).fontSize"
+    assert desktop.evaluate(size) == "15px"
     number, median, longest = desktop.evaluate(LINES)
     assert number > 20
     assert 60 <= median <= 75
@@ -83,6 +85,13 @@ def test_landing_page_leads_to_each_chapter_by_parts_and_numbers():
         assert [Path(str(a["href"])).stem for a in shown.select("ol a")] == stems
         for first in shown.select("ol"):
             assert int(str(first.get("start", 1))) == int(stems[0][:2])
+
+
+def test_code_of_a_figure_stands_below_it():
+    page = parsed(SITE / "chapters/03-masks.html")
+    cells = [cell for cell in page.select(".cell") if cell.select("figure")]
+    assert len(cells) == 3
+    assert all(cell.select_one(".cell_output + details.hide") for cell in cells)
 
 
 def test_pages_heading_links_show_on_focus(desktop):

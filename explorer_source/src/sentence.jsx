@@ -100,7 +100,7 @@ function said(words, at, weights, allowed, may) {
     .sort(([a], [b]) => b - a)
     .slice(0, 3)
     .filter(([weight], n) => !n || weight >= SAID)
-    .map(([weight, key]) => fill(SAY.share, { weight: weight.toFixed(2), word: word(key) }));
+    .map(([weight, key]) => fill(may(key) ? SAY.share : SAY.later, { weight: weight.toFixed(2), word: word(key) }));
   const shares = best.map((share, n) => [n ? (n === best.length - 1 ? SAY.last : SAY.between) : "", share]);
   const parts = [fill(SAY.looks, { word: word(at), shares })];
   const ahead = weights.reduce((sum, weight, key) => sum + (may(key) ? 0 : weight), 0);

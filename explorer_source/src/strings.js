@@ -6,6 +6,7 @@ export const SENTENCE = {
   temperature: "temperature",
   looks: "To go on after {word}, this head takes {shares}.",
   share: "{weight} from {word}",
+  later: "{weight} from the later {word}",
   between: ", ",
   last: " and ",
   next: "The next word is {word}.",

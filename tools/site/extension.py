@@ -72,3 +72,4 @@ def _copy_static(app: Any) -> None:
     """Copy what pages load; Sphinx does so only when it has a page to write."""
     target = Path(app.outdir) / "_static"
     shutil.copytree(Path(app.srcdir) / "book/_static", target, dirs_exist_ok=True)
+    shutil.copy(Path(app.srcdir) / "explorer_source/src/sentence.css", target)
