@@ -60,6 +60,7 @@ def test_sixty_queries_find_their_place_among_the_first_three(page):
     [
         ("Why does my attention give nan?", "#why-does-my-attention-give-nan"),
         ("atention", "#term-attention"),  # one letter wrong
+        ("weighttying", "#term-weight-tying"),
         ("property", ""),  # nothing about rope
         ("qwzx", ""),
     ],

@@ -145,7 +145,7 @@ globalThis.bookFinding = (() => {
     return { places, index };
   };
 
-  // One word: the places that hold it, its beginning, its stem or, if none, one letter else.
+  // One word: the places that hold it, its beginning, its stem or, if none, one letter other.
   const look = (index, word) => {
     const found = new Map();
     const add = (query, options, part) => {
@@ -155,6 +155,11 @@ globalThis.bookFinding = (() => {
     add(word, { prefix: word.length >= SHORT }, 1);
     if (stem(word) !== word) add(stem(word), { prefix: true }, 0.7);
     if (!found.size && word.length > 3) add(word, { fuzzy: 1, prefix: true }, 0.7);
+    // Or two words without their space.
+    for (let at = SHORT; !found.size && at <= word.length - SHORT; at++) {
+      const two = [word.slice(0, at), word.slice(at)];
+      if (two.every((part) => index.search(part).length)) return lookAll(index, two);
+    }
     return found;
   };
   const better = (found, id, { score, match }) => {
