@@ -29,7 +29,6 @@ from attention_lib.validation import (
     check_choice,
     check_dropout,
     check_flags,
-    check_mask,
     check_pairs,
     check_positive,
     check_source,
@@ -211,20 +210,21 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         weights = F.dropout(weights, self.dropout if self.training else 0.0)
         if not self.absorb:
             return weights @ value  # (B, H, T, V)
-        # All heads mix the same latents: as rows of one matrix, nothing is copied.
-        mixed = weights.flatten(1, 2) @ value[:, 0]  # (B, H·T, C)
+        if weights.shape[-2] == 1:
+            mixed = (weights.transpose(1, 2) @ value).transpose(1, 2)
+        else:
+            mixed = weights @ value  # (B, H, T, C)
         _, up_value = self._up()
-        return mixed.view(*weights.shape[:3], -1) @ up_value.mT  # @ (H, C, V)
+        return mixed @ up_value.mT  # (B, H, T, C) @ (H, C, V)
 
     def _weights(
         self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool
     ) -> Float[Tensor, "B H T K"]:
         mask = with_causal(mask, causal, query, key)
-        if not self.absorb:
+        if not self.absorb or query.shape[-2] > 1:
             return attention_weights(query, key, mask, scale=self.scale)
-        shape = *query.shape[:-1], key.shape[-2]  # (B, H, T, K)
-        if mask is not None:
-            check_mask(mask, shape, like=query)
-            mask = mask.expand(shape).flatten(1, 2)
-        rows = attention_weights(query.flatten(1, 2), key[:, 0], mask, scale=self.scale)
-        return rows.view(shape)
+        # One new token: its heads become rows of one matrix, so no latent is copied.
+        if mask is not None and mask.ndim == 4:
+            mask = mask.transpose(1, 2)
+        rows = attention_weights(query.transpose(1, 2), key, mask, scale=self.scale)
+        return rows.transpose(1, 2)

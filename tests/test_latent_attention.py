@@ -88,6 +88,11 @@ def test_absorbed_form_equals_the_plain_one(q_latent_dim, mask):
     )
     for ours, theirs in zip(found, wanted, strict=True):
         assert_close(ours, theirs, rtol=0, atol=1e-12)
+    one = call | {"causal": False, "memory": tokens(), "angles": None}
+    if call["mask"] is not None and call["mask"].ndim > 2:
+        one["mask"] = call["mask"][..., -1:, :]
+    last = tokens()[:, -1:]  # as when one token is new
+    assert_close(absorbed(last, **one), plain(last, **one), rtol=0, atol=1e-12)
     weights = plain.attention_weights(tokens(), **call)
     found = absorbed.attention_weights(tokens(), **call)
     assert_close(found, weights, rtol=0, atol=1e-12)

@@ -39,6 +39,7 @@ export function Latent({ words, maps, widths, numbers, sizes, losses, moved }) {
         <Map title="All keys" name="map with all keys" words={words} weights={unpack(maps[0])} />
         <Map title={`Keys from ${width} ${width === 1 ? "number" : "numbers"}`} name="map with keys from the latent" words={words} weights={unpack(maps[at])} />
       </div>
+      <p class="view-soft">Rows are queries, columns are keys, both in the order of the text. The more colour a cell has, the larger is its weight.</p>
     </>
   );
 }
