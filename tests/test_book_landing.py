@@ -4,11 +4,11 @@ import json
 
 import pytest
 from playwright.sync_api import expect
+from tools.check.pages import parsed
 
 from tests.browsing import PHONE
 from tests.test_book_weight import SHIFT, total, weigh
 from tools.chapters import SITE
-from tools.check.pages import parsed
 
 pytestmark = pytest.mark.usefixtures("site")
 LANDING, CHAPTER = "book/index.html", "chapters/03-masks.html"
