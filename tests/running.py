@@ -1,5 +1,6 @@
 """Running a command as a test does, and reading the samples that tests work on."""
 
+import importlib.util
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,14 @@ def ran(command, *, cwd=ROOT, timeout=250, **options):
     """What a command left: ``returncode``, ``stdout`` and ``stderr``."""
     given = {"cwd": cwd, "timeout": timeout, **options}
     return subprocess.run(command, capture_output=True, text=True, **given)
+
+
+def fresh_tqdm():
+    """tqdm as its variables are set now: it reads them when it is imported."""
+    spec = importlib.util.find_spec("tqdm.std")
+    fresh = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fresh)
+    return fresh.tqdm
 
 
 def sample(name):

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tests.running import fresh_tqdm
 from tools.chapters import ROOT, code_of, read_chapter
 
 FILES = {
@@ -80,7 +81,7 @@ def open_model(hub, monkeypatch, tmp_path):
         code = cell.source.split("folder = open_model()")[0]
         if any(word in code for word in wanted):
             exec(code, space)
-    space |= {"place": tmp_path, "PATIENCE": 0.5}
+    space |= {"place": tmp_path, "PATIENCE": 0.5, "tqdm": fresh_tqdm()}
     return space["open_model"]
 
 

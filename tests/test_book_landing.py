@@ -4,9 +4,9 @@ import json
 
 import pytest
 from playwright.sync_api import expect
-from tools.check.pages import parsed
 
 from tests.browsing import PHONE
+from tests.pages import parsed
 from tests.test_book_weight import SHIFT, total, weigh
 from tools.chapters import SITE
 

@@ -1,9 +1,15 @@
 """The search: what it finds, how fast and how heavy it is, and how it is used."""
 
-import pytest
+import re
+from pathlib import Path
 
+import pytest
+from playwright.sync_api import expect
+
+from tests.browsing import PHONE, axe_faults, wear
 from tests.running import sample
-from tools.chapters import SITE
+from tests.test_book_weight import travelling
+from tools.chapters import ROOT, SITE
 
 pytestmark = pytest.mark.usefixtures("site")
 MASKS = (SITE / "chapters/03-masks.html").as_uri()

@@ -1,6 +1,5 @@
 """attention_lib.training: losses by loops, steps written out, runs in pieces."""
 
-import importlib.util
 import math
 from copy import deepcopy
 from dataclasses import replace
@@ -25,6 +24,7 @@ from attention_lib.training import (
     train_step,
     warmup_cosine,
 )
+from tests.running import fresh_tqdm
 from tests.tensors import assert_same, global_seed
 
 # All of different size, so that a swapped axis shows.
@@ -448,10 +448,7 @@ def bar(request, monkeypatch):
     else:
         monkeypatch.delenv("TQDM_DISABLE", raising=False)
     monkeypatch.setenv("TQDM_MININTERVAL", "0")  # however fast the steps are
-    spec = importlib.util.find_spec("tqdm.std")
-    fresh = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(fresh)
-    monkeypatch.setattr(training, "tqdm", fresh.tqdm)
+    monkeypatch.setattr(training, "tqdm", fresh_tqdm())
     return request.param == "0"
 
 
