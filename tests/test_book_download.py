@@ -71,9 +71,10 @@ def open_model(hub, monkeypatch, tmp_path):
     """The chapter's function, run as a reader's notebook runs it."""
     address = f"http://127.0.0.1:{hub.server_port}"
     options = {"HF_ENDPOINT": address, "HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
-    options |= {"no_proxy": "127.0.0.1", "TQDM_DISABLE": "0"}
+    options["no_proxy"] = "127.0.0.1"
     for name, value in options.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
     cells = code_of(read_chapter(ROOT / "chapters/12-real-weights.md"))
     wanted = "import hashlib", "def download", "def open_model"
     space = {}
