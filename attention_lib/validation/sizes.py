@@ -99,6 +99,16 @@ def check_groups(num_heads: int, num_kv_heads: int) -> None:
         )
 
 
+def check_tile(tile: Any) -> tuple[int, int]:
+    """Checks the size of a tile, one number or (rows, columns), and gives both."""
+    sizes = tile if isinstance(tile, tuple) else (tile, tile)
+    if len(sizes) != 2:
+        raise ValueError(f"tile must be one number or (rows, columns); got {tile}")
+    rows, columns = sizes
+    check_positive(tile_rows=rows, tile_columns=columns)
+    return rows, columns
+
+
 def check_config(config: Any) -> None:
     """Checks the sizes that a model is built from."""
     names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
