@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.kv_cache import LayerCache, Step, bound, is_plain
+from attention_lib.caches import LayerCache
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import (
     MultiHeadAttention,
@@ -20,7 +20,6 @@ from attention_lib.multi_head import (
     add_head_axis,
     split_heads,
 )
-from attention_lib.rope import apply_rope
 from attention_lib.validation import (
     check_choice,
     check_flags,
@@ -74,26 +73,6 @@ class FusedMultiHeadAttention(MultiHeadLayer):
             is_causal=told,
             dropout_p=self.dropout if self.training else 0.0,
         )
-
-    def new_step(self, cache: LayerCache) -> Step:
-        """Makes a function that reads one new token of each text, weights at hand."""
-        if not is_plain(self, FusedMultiHeadAttention) or self.training:
-            return super().new_step(cache)
-        heads, project, join = (
-            self.num_heads,
-            bound(self.qkv_proj),
-            bound(self.out_proj),
-        )
-
-        def step(x: Tensor, angles: Tensor | None = None) -> Tensor:
-            packed = project(x).view(len(x), 1, 3 * heads, -1).transpose(1, 2)
-            query, key, value = packed.chunk(3, dim=1)  # (B, H, 1, D) each
-            if angles is not None:
-                query, key = apply_rope(query, angles), apply_rope(key, angles)
-            context = F.scaled_dot_product_attention(query, *cache.append(key, value))
-            return join(context.transpose(1, 2).flatten(start_dim=2))
-
-        return step
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, as ``MultiHeadAttention`` does."""

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.backends import make_mha
-from attention_lib.kv_cache import LayerCache, Step, bound, is_plain
+from attention_lib.caches import LayerCache
 from attention_lib.validation import (
     check_choice,
     check_features,
@@ -168,25 +168,3 @@ class TinyBlock(nn.Module):
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
         """Makes an empty cache for so many texts of at most so many tokens."""
         return self.attention.new_cache(batch_size, max_len)
-
-    def new_step(self, cache: LayerCache) -> Step:
-        """Makes a function that reads one new token of each text, as ``forward`` does.
-
-        What Python does for a call counts where there is so little to compute; so the
-        weights of a pre-norm block are fetched here, once.
-        """
-        own = self.feed_forward
-        plain = is_plain(self, TinyBlock) and is_plain(own, FeedForward)
-        if not plain or self.norm != "pre" or self.dropout.training:
-            return lambda x, angles=None: self(
-                x, causal=True, angles=angles, cache=cache
-            )
-        attend = self.attention.new_step(cache)
-        first, second = bound(self.attention_norm), bound(self.feed_forward_norm)
-        up, down = bound(own.up_proj), bound(own.down_proj)
-
-        def step(x: Tensor, angles: Tensor | None = None) -> Tensor:
-            x = x + attend(first(x), angles)
-            return x + down(F.gelu(up(second(x))))
-
-        return step

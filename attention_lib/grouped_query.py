@@ -6,7 +6,7 @@ boolean, True means "may attend".
 """
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
@@ -14,16 +14,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
-from attention_lib.kv_cache import LayerCache
+from attention_lib.caches import LayerCache
 from attention_lib.masks import combine_masks, sliding_window_mask, with_causal
 from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
+from attention_lib.norms import Normed
+from attention_lib.norms import RMSNorm as RMSNorm  # people look for it here
 from attention_lib.rope import Layout, apply_rope
 from attention_lib.validation import (
     check_above_zero,
     check_alone,
     check_choice,
     check_dropout,
-    check_features,
     check_flags,
     check_groups,
     check_heads,
@@ -33,47 +34,6 @@ from attention_lib.validation import (
     check_source,
     check_window,
 )
-
-Normed = Literal["rms", "rms_plus_one"]
-
-
-class RMSNorm(nn.Module):
-    """Divides each vector by the root of its mean square, then scales each number.
-
-    Zhang and Sennrich (2019), equation (4), without their shift. Half precision is
-    computed in float32.
-
-    Args:
-        width: how many numbers a vector has.
-        eps: added to the mean square.
-        plus_one: whether the scale is 1 + weight, and the weight starts at 0, as in
-            Gemma; else the scale is the weight, and starts at 1.
-
-    Raises:
-        TypeError: a width that is not an int; an input of another type or device.
-        ValueError: a width below 1; an eps that is not above 0; another width of input.
-    """
-
-    def __init__(
-        self, width: int, *, eps: float = 1e-6, plus_one: bool = False
-    ) -> None:
-        super().__init__()
-        check_positive(width=width)
-        check_above_zero(eps=eps)
-        check_flags(plus_one=plus_one)
-        self.weight = nn.Parameter(
-            torch.zeros(width) if plus_one else torch.ones(width)
-        )
-        self.eps = eps
-        self.plus_one = plus_one
-
-    def forward(self, x: Float[Tensor, "*B W"]) -> Float[Tensor, "*B W"]:
-        """Brings the mean square of each vector to 1, then scales it."""
-        check_features(x, weight=self.weight)
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # at least float32
-        normed = wide * (wide.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
-        weight = 1 + self.weight if self.plus_one else self.weight
-        return (normed * weight).to(x.dtype)
 
 
 def repeat_kv(x: Float[Tensor, "B G T D"], groups: int) -> Float[Tensor, "B H T D"]:

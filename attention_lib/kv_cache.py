@@ -1,176 +1,31 @@
-"""A cache of keys and values, and generation: nothing that was read is read again.
+"""Generation with a cache: nothing that was read is read again.
 
-Shapes: B batch, H heads, T new tokens, K all tokens so far, D head_dim, V vocabulary.
+Shapes: B batch, T tokens of a beginning, K all tokens so far, V vocabulary. What is
+kept of them is in ``caches``; how a single new token is read, in ``decode_step``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from attention_lib.caches import KVCache as KVCache  # people look for them here
+from attention_lib.caches import LayerCache as LayerCache
+from attention_lib.decode_step import new_step
 from attention_lib.masks import padding_mask
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import pick_token
 from attention_lib.validation import (
-    check_crop,
     check_flags,
     check_instance,
     check_positive,
     check_prompt,
-    check_room,
     check_space,
     check_stop,
 )
-
-_EVERYWHERE = (
-    nn.modules.module._global_forward_hooks,
-    nn.modules.module._global_forward_pre_hooks,
-)
-Step = Callable[..., Tensor]  # one new token per text, and its angles if it is turned
-
-
-class LayerCache:
-    """The keys and values of one layer, in memory that is set aside once.
-
-    Args:
-        batch_size: how many texts.
-        num_heads: heads of the keys and values.
-        max_len: how many tokens there is room for.
-        head_dim: width of a key.
-        value_dim: width of a value; ``head_dim`` when left out.
-        device: where the memory lies.
-        dtype: the type of keys and values.
-
-    Raises:
-        TypeError: a size that is not an int.
-        ValueError: a size below 1; more tokens than there is room for.
-    """
-
-    def __init__(
-        self,
-        batch_size: int,
-        num_heads: int,
-        max_len: int,
-        head_dim: int,
-        *,
-        value_dim: int | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        value_dim = head_dim if value_dim is None else value_dim
-        check_positive(batch_size=batch_size, num_heads=num_heads, max_len=max_len)
-        check_positive(head_dim=head_dim, value_dim=value_dim)
-        room = batch_size, num_heads, max_len
-        self.keys = torch.zeros(*room, head_dim, device=device, dtype=dtype)
-        self.values = torch.zeros(*room, value_dim, device=device, dtype=dtype)
-        self.max_len = max_len
-        self.length = 0
-
-    def append(
-        self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
-    ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
-        """Adds new tokens behind the old ones, and gives all: views, not copies."""
-        start, end = self.length, self.length + key.shape[-2]
-        check_room(key, self.keys, end)
-        self.keys[:, :, start:end] = key
-        self.values[:, :, start:end] = value
-        self.length = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
-
-    def crop(self, length: int) -> None:
-        """Forgets all but the first tokens; their room is free again."""
-        check_crop(length, self.length)
-        self.length = length
-
-    def repeat(self, times: int) -> "LayerCache":
-        """Gives a cache of ``times`` as many texts, each with a copy of its own."""
-        check_positive(times=times)
-        copy = object.__new__(type(self))
-        copy.__dict__ |= self.__dict__
-        copy.keys = self.keys.repeat(times, 1, 1, 1)
-        copy.values = self.values.repeat(times, 1, 1, 1)
-        return copy
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes that are set aside."""
-        return self.keys.nbytes + self.values.nbytes
-
-
-class KVCache:
-    """The caches of a model's layers; made by ``model.new_cache``.
-
-    Args:
-        layers: one cache per layer, as ``layer.new_cache`` makes it.
-    """
-
-    def __init__(self, layers: Sequence[LayerCache]) -> None:
-        self.layers = list(layers)
-
-    @property
-    def length(self) -> int:
-        """How many tokens were read."""
-        return self.layers[0].length
-
-    @property
-    def max_len(self) -> int:
-        """How many tokens there is room for."""
-        return self.layers[0].max_len
-
-    def crop(self, length: int) -> None:
-        """Forgets all but the first ``length`` tokens of every text.
-
-        Raises:
-            TypeError: a length that is not an int.
-            ValueError: a length below 0, or above the tokens that were read.
-        """
-        for layer in self.layers:
-            layer.crop(length)
-
-    def repeat(self, times: int) -> "KVCache":
-        """Gives a cache with all texts ``times`` over, as ``Tensor.repeat`` does.
-
-        So a beginning is read once and serves many texts; this cache stays as it is.
-
-        Raises:
-            TypeError: a number that is not an int.
-            ValueError: a number below 1.
-        """
-        return KVCache([layer.repeat(times) for layer in self.layers])
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes that are set aside for all layers."""
-        return sum(layer.nbytes for layer in self.layers)
-
-
-def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Says whether a call of a module does nothing but the ``forward`` of this class.
-
-    It does more where somebody hooked into it, compiled it or replaced its ``forward``.
-    """
-    hooks = module._forward_hooks, module._forward_pre_hooks
-    own = "forward" in vars(module) or module._compiled_call_impl is not None
-    return type(module) is kind and not (any(hooks) or any(_EVERYWHERE) or own)
-
-
-def bound(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Gives a plain layer of PyTorch as a function with its weights at hand.
-
-    It gives the same numbers and takes less time, which counts where a single token
-    is read. Any other module is given as it is.
-    """
-    if isinstance(module, nn.Linear) and is_plain(module, nn.Linear):
-        return partial(F.linear, weight=module.weight, bias=module.bias)
-    if isinstance(module, nn.LayerNorm) and is_plain(module, nn.LayerNorm):
-        weight, bias, eps = module.weight, module.bias, module.eps
-        shape = list(module.normalized_shape)
-        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
-    return module
 
 
 def generate(
@@ -232,9 +87,7 @@ def generate(
         if cache is None and use_cache and hasattr(model, "new_cache"):
             longest = token_ids.shape[1] + max_new_tokens - 1  # the last is never read
             own = model.new_cache(len(token_ids), longest)  # type: ignore[operator]
-        step = None
-        if own is not None and real is None and hasattr(model, "new_step"):
-            step = model.new_step(own)  # type: ignore[operator]
+        step = None if own is None or real is not None else new_step(model, own)
         new: list[Tensor] = []
         ended = torch.zeros_like(token_ids[:, 0], dtype=torch.bool)
         for _ in _count(max_new_tokens):

@@ -3,27 +3,40 @@
 Shapes: B batch, H heads, T length, K number of keys, M d_model, C width of the latent,
 N width of a key without position, R width of its rotated part, V width of a value, P
 pairs of the rotated part. Masks are boolean, True means "may attend".
+
+The weights have the layout of DeepSeek's checkpoints: the rows of a projection stand
+head after head, and in each head first what is not rotated, then what is, or first the
+key's rows, then the value's.
 """
 
+from collections.abc import Sequence
+from typing import get_args
+
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
-from attention_lib.grouped_query import RMSNorm
-from attention_lib.kv_cache import LayerCache
+from attention_lib.caches import LayerCache
 from attention_lib.masks import with_causal
-from attention_lib.multi_head import add_head_axis, merge_heads, split_heads
+from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
+from attention_lib.norms import RMSNorm
 from attention_lib.rope import Layout, apply_rope
 from attention_lib.validation import (
     check_above_zero,
+    check_alone,
+    check_choice,
+    check_dropout,
     check_flags,
+    check_mask,
+    check_pairs,
     check_positive,
-    check_tokens,
+    check_source,
 )
 
 
-class MultiHeadLatentAttention(nn.Module):
+class MultiHeadLatentAttention(MultiHeadLayer):
     """Multi-head attention whose keys and values are made from a shared latent.
 
     DeepSeek-AI (2024), DeepSeek-V2, section 2.1: equations (9) to (19). A token's
@@ -47,10 +60,12 @@ class MultiHeadLatentAttention(nn.Module):
         bias: whether the projections from and to the stream have a bias.
         layout: the pairs of the rotation; see ``apply_rope``.
         norm_eps: added to the mean square of a latent.
+        dropout: the probability that a weight is dropped while training.
 
     Raises:
         TypeError: a width that is not an int; an input of another type or device.
-        ValueError: a width below 1; an input of another width, or with an empty axis.
+        ValueError: a width below 1; an odd ``rope_dim``; an input of another width, or
+            with an empty axis.
     """
 
     def __init__(
@@ -69,17 +84,22 @@ class MultiHeadLatentAttention(nn.Module):
         bias: bool = False,
         layout: Layout = "interleaved",
         norm_eps: float = 1e-6,
+        dropout: float = 0.0,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)  # it shares the call of a MultiHeadLayer, not its form
         check_positive(d_model=d_model, num_heads=num_heads, nope_dim=nope_dim)
-        check_positive(kv_latent_dim=kv_latent_dim, rope_dim=rope_dim)
-        check_positive(value_dim=value_dim)
+        check_positive(kv_latent_dim=kv_latent_dim, value_dim=value_dim)
+        check_pairs(rope_dim=rope_dim)
         check_flags(absorb=absorb, bias=bias)
-        check_above_zero(rope_scale=rope_scale)
+        check_above_zero(rope_scale=rope_scale, norm_eps=norm_eps)
+        if scale is not None:
+            check_above_zero(scale=scale)
+        check_choice("layout", layout, get_args(Layout))
+        check_dropout(dropout)
         self.num_heads, self.absorb, self.layout = num_heads, absorb, layout
         self.widths = nope_dim, rope_dim, value_dim
         self.scale = (nope_dim + rope_dim) ** -0.5 if scale is None else scale
-        self.rope_scale = rope_scale
+        self.rope_scale, self.dropout = rope_scale, dropout
         width = num_heads * (nope_dim + rope_dim)
         self.q_proj: nn.Module
         if q_latent_dim is None:
@@ -98,46 +118,18 @@ class MultiHeadLatentAttention(nn.Module):
         )
         self.out_proj = nn.Linear(num_heads * value_dim, d_model, bias=bias)
 
-    def forward(
-        self,
-        x: Float[Tensor, "B T M"],
-        mask: Bool[Tensor, "..."] | None = None,
-        *,
-        causal: bool = False,
-        angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
-    ) -> Float[Tensor, "B T M"]:
-        """Attends in all heads, joins their outputs and projects them.
-
-        Args:
-            x: the source of queries, keys and values.
-            mask: True where a query may attend to a key; broadcasts to (B, T, K), or is
-                (B, H, T, K).
-            causal: hides the future as well; see ``causal_mask``.
-            angles: turn the rotated parts; see ``rope_angles``.
-            cache: of ``new_cache``; x holds the tokens that are new.
-        """
-        query, key, value = self._look(x, angles, cache)
-        mask = with_causal(add_head_axis(mask), causal, query, key)
-        weights = attention_weights(query, key, mask, scale=self.scale)
-        mixed = weights @ value  # (B, H, T, V), or absorbed (B, H, T, C)
-        if self.absorb:
-            _, up_value = self._up()
-            mixed = mixed @ up_value.mT  # (B, H, T, C) @ (H, C, V)
-        return self.out_proj(merge_heads(mixed))
-
     def attention_weights(
         self,
         x: Float[Tensor, "B T M"],
         mask: Bool[Tensor, "..."] | None = None,
         *,
         causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
-        """Gives the attention weights of each head."""
-        query, key, _ = self._look(x, angles, None)
-        mask = with_causal(add_head_axis(mask), causal, query, key)
-        return attention_weights(query, key, mask, scale=self.scale)
+        """Gives the attention weights of each head, before dropout."""
+        query, key, _ = self._look(x, memory, angles)
+        return self._weights(query, key, add_head_axis(mask), causal)
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
         """Makes an empty cache; with ``absorb`` it holds latents and rotated keys."""
@@ -156,16 +148,28 @@ class MultiHeadLatentAttention(nn.Module):
             dtype=weight.dtype,
         )
 
+    def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
+        """Gives views of all parameters; the up-projections are cut into heads."""
+        own = dict(self.named_parameters())
+        last = "q_proj.2.weight" if "q_proj.2.weight" in own else "q_proj.weight"
+        heads = dict.fromkeys((last, "kv_up_proj.weight"), self.num_heads)
+        return {name: part.chunk(heads.get(name, 1)) for name, part in own.items()}
+
     def _look(
-        self, x: Tensor, angles: Tensor | None, cache: LayerCache | None
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        angles: Tensor | None = None,
+        cache: LayerCache | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Gives queries, keys and values: made, or the latents in their place."""
-        check_tokens(x, self.kv_down_proj.weight)
+        check_alone(memory, angles, cache)
+        source = check_source(x, memory, self.kv_down_proj.weight)
         nope, rope, _ = self.widths
         query, turned = split_heads(self.q_proj(x), self.num_heads).split(
             [nope, rope], dim=-1
         )
-        down = self.kv_down_proj(x)[:, None]  # (B, 1, T, C + R): one head for all
+        down = self.kv_down_proj(source)[:, None]  # (B, 1, K, C + R): one for all heads
         latent, shared = down.split([down.shape[-1] - rope, rope], dim=-1)
         latent = self.kv_norm(latent)
         if angles is not None:
@@ -180,8 +184,8 @@ class MultiHeadLatentAttention(nn.Module):
             key, value = torch.cat((latent, shared), dim=-1), latent
             return torch.cat((query, turned), dim=-1), key, value
         shared = shared.expand(-1, self.num_heads, -1, -1)
-        key = torch.cat((latent @ up_key.mT, shared), dim=-1)  # (B, H, T, N + R)
-        value = latent @ up_value.mT  # (B, H, T, V)
+        key = torch.cat((latent @ up_key.mT, shared), dim=-1)  # (B, H, K, N + R)
+        value = latent @ up_value.mT  # (B, H, K, V)
         if cache is not None:
             key, value = cache.append(key, value)
         return torch.cat((query, turned), dim=-1), key, value
@@ -192,3 +196,35 @@ class MultiHeadLatentAttention(nn.Module):
         weight = self.kv_up_proj.weight.unflatten(0, (self.num_heads, nope + value))
         up_key, up_value = weight.split([nope, value], dim=1)
         return up_key, up_value
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        *,
+        alone: bool,
+    ) -> Tensor:
+        weights = self._weights(query, key, mask, causal)  # (B, H, T, K)
+        weights = F.dropout(weights, self.dropout if self.training else 0.0)
+        if not self.absorb:
+            return weights @ value  # (B, H, T, V)
+        # All heads mix the same latents: as rows of one matrix, nothing is copied.
+        mixed = weights.flatten(1, 2) @ value[:, 0]  # (B, H·T, C)
+        _, up_value = self._up()
+        return mixed.view(*weights.shape[:3], -1) @ up_value.mT  # @ (H, C, V)
+
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool
+    ) -> Float[Tensor, "B H T K"]:
+        mask = with_causal(mask, causal, query, key)
+        if not self.absorb:
+            return attention_weights(query, key, mask, scale=self.scale)
+        shape = *query.shape[:-1], key.shape[-2]  # (B, H, T, K)
+        if mask is not None:
+            check_mask(mask, shape, like=query)
+            mask = mask.expand(shape).flatten(1, 2)
+        rows = attention_weights(query.flatten(1, 2), key[:, 0], mask, scale=self.scale)
+        return rows.view(shape)

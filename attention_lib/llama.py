@@ -7,21 +7,23 @@ Shapes: B batch, T length, M d_model, V vocabulary. It is called as a ``TinyLM``
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.grouped_query import GroupedQueryAttention, Normed
-from attention_lib.grouped_query import RMSNorm as RMSNorm  # people look for it here
-from attention_lib.kv_cache import KVCache, LayerCache
-from attention_lib.rope import Scaling, rope_angles, rope_attention_factor
+from attention_lib.caches import LayerCache
+from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.model import LanguageModel
+from attention_lib.norms import Normed
+from attention_lib.norms import RMSNorm as RMSNorm  # people look for it here
+from attention_lib.rope import rope_angles, rope_attention_factor
+from attention_lib.rope_scaling import Scaling
 from attention_lib.validation import (
     check_choice,
     check_llama,
     check_positive,
-    check_token_ids,
     check_tokens,
 )
 
@@ -155,20 +157,35 @@ class LlamaBlock(nn.Module):
         x = x + self.attention(seen, mask, causal=causal, angles=angles, cache=cache)
         return x + self.feed_forward(self.feed_forward_norm(x))
 
+    def attention_weights(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        angles: Float[Tensor, "*B T P"] | None = None,
+    ) -> Float[Tensor, "B H T T"]:
+        """Gives the attention weights of each query head."""
+        seen = self.attention_norm(x)
+        return self.attention.attention_weights(
+            seen, mask, causal=causal, angles=angles
+        )
 
-class TinyLlama(nn.Module):
+    def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
+        """Makes an empty cache for so many texts of at most so many tokens."""
+        return self.attention.new_cache(batch_size, max_len)
+
+
+class TinyLlama(LanguageModel):
     """Gives, for each token of a text, a score for every token that may come next.
 
     The model of Touvron et al. (2023), section 2.2, with the grouped queries of Llama 2
-    and 3, and nothing else: no bias, no dropout, no learned positions.
+    and 3, and nothing else: no bias, no dropout, no learned positions. Its call is that
+    of a ``LanguageModel``.
 
     Args:
         config: the sizes and choices.
 
-    Raises:
-        TypeError: ids that are not whole numbers; another device.
-        ValueError: a text longer than the context; lengths that are not one per text.
-            The ids themselves are checked where texts come in.
     """
 
     def __init__(self, config: LlamaConfig) -> None:
@@ -180,105 +197,18 @@ class TinyLlama(nn.Module):
         )
         self.last_norm = RMSNorm(config.d_model, eps=config.norm_eps)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        self._draw_weights()
+        self._draw_weights(embedding_std=None if config.tie_weights else 1.0)
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
 
-    def forward(
-        self,
-        token_ids: Int[Tensor, "B T"],
-        lengths: Int[Tensor, " B"] | None = None,
-        *,
-        mask: Bool[Tensor, "..."] | None = None,
-        positions: Int[Tensor, "*B T"] | None = None,
-        cache: KVCache | None = None,
-    ) -> Float[Tensor, "B T V"]:
-        """Scores the next token at every position; no position sees a later one.
-
-        Its arguments are those of ``TinyLM``.
-        """
-        states = self.stream(
-            token_ids, lengths, mask=mask, positions=positions, cache=cache
-        )
-        return self.head(self.last_norm(states[-1]))
-
-    def stream(
-        self,
-        token_ids: Int[Tensor, "B T"],
-        lengths: Int[Tensor, " B"] | None = None,
-        *,
-        mask: Bool[Tensor, "..."] | None = None,
-        positions: Int[Tensor, "*B T"] | None = None,
-        cache: KVCache | None = None,
-    ) -> list[Float[Tensor, "B T M"]]:
-        """Gives the residual stream before the first block, and after each."""
-        weight = self.token_embedding.weight
-        start = 0 if cache is None else cache.length
-        longest = self.config.context_len - start
-        check_token_ids(token_ids, lengths, max_len=longest, like=weight)
-        angles = self._angles(token_ids, start, positions)
-        states = [self.token_embedding(token_ids)]  # (B, T, M)
-        none: list[LayerCache | None] = [None] * self.config.num_layers
-        caches = none if cache is None else cache.layers
-        for block, own in zip(self.blocks, caches, strict=True):
-            x = block(states[-1], mask, causal=True, angles=angles, cache=own)
-            states.append(x)
-        return states
-
-    def attention_weights(
-        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
-    ) -> list[Float[Tensor, "B H T T"]]:
-        """Gives the weights of every query head, block by block."""
-        states = self.stream(token_ids, lengths)
-        angles = self._angles(token_ids, 0, None)
-        return [
-            block.attention.attention_weights(  # type: ignore[operator, union-attr]
-                block.attention_norm(state),  # type: ignore[operator]
-                causal=True,
-                angles=angles,
-            )
-            for block, state in zip(self.blocks, states[:-1], strict=True)
-        ]
-
-    def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
-        """Makes an empty cache, for texts of at most ``max_len`` tokens.
-
-        Args:
-            batch_size: how many texts.
-            max_len: ``context_len`` when left out.
-        """
-        max_len = self.config.context_len if max_len is None else max_len
-        return KVCache(
-            [
-                block.attention.new_cache(batch_size, max_len)  # type: ignore[operator, union-attr]
-                for block in self.blocks
-            ]
-        )
-
-    def _angles(
+    def _begin(
         self, token_ids: Tensor, start: int, positions: Tensor | None
-    ) -> Tensor:
-        """Gives the angles of the new tokens, counted on from the cache."""
+    ) -> tuple[Tensor, dict[str, Any]]:
         config = self.config
-        if positions is None:
-            end = start + token_ids.shape[1]
-            positions = torch.arange(start, end, device=token_ids.device)
-        head_dim = config.head_dim or config.d_model // config.num_heads
-        return rope_angles(
-            positions, head_dim, base=config.rope_base, scaling=config.rope_scaling
+        angles = rope_angles(
+            self._positions(token_ids, start, positions),
+            config.head_dim or config.d_model // config.num_heads,
+            base=config.rope_base,
+            scaling=config.rope_scaling,
         )
-
-    def _draw_weights(self) -> None:
-        """Draws the first weights as ``TinyLM`` does, for a stream of the same size."""
-        config = self.config
-        for name, weight in self.named_parameters():
-            if weight.ndim < 2:  # norms and biases keep their start
-                continue
-            std = config.d_model**-0.5
-            if name.endswith(("out_proj.weight", "down_proj.weight")):
-                std *= (2 * config.num_layers) ** -0.5
-            if name == "head.weight":
-                std *= 0.1
-            if name == "token_embedding.weight" and not config.tie_weights:
-                std = 1.0
-            nn.init.normal_(weight, std=std)
+        return self.token_embedding(token_ids), {"causal": True, "angles": angles}

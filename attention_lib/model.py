@@ -4,7 +4,7 @@ Shapes: B batch, T length, M d_model, V vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attention_lib.backends import KINDS
 from attention_lib.block import Norm, TinyBlock
-from attention_lib.kv_cache import KVCache, LayerCache, Step, bound, is_plain
+from attention_lib.caches import KVCache
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.rope import rope_angles
 from attention_lib.validation import (
@@ -68,25 +68,155 @@ class ModelConfig:
         check_choice("positions", self.positions, get_args(Positions))
 
 
-class TinyLM(nn.Module):
+class LanguageModel(nn.Module):
+    """What every language model here shares: its call.
+
+    Each model makes its parts, and says how the stream of its blocks begins
+    (``_begin``). No position sees a later one, so padding on the right needs no mask:
+    it stands after the real tokens, and what a model says there is not used.
+
+    Raises:
+        TypeError: ids that are not whole numbers; another device.
+        ValueError: a text longer than the context; lengths that are not one per text.
+            The ids themselves are checked where texts come in: ``check_token_values``.
+    """
+
+    config: Any  # its own: at least context_len, d_model and num_layers
+    token_embedding: nn.Embedding
+    blocks: nn.ModuleList
+    last_norm: nn.Module
+    head: nn.Linear
+
+    def forward(
+        self,
+        token_ids: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Scores the next token at every position; no position sees a later one.
+
+        Args:
+            token_ids: texts, padded on the right where they are shorter. With a cache,
+                the tokens that come after those in it.
+            lengths: how many tokens of each text are real. The scores of these are the
+                same with and without it.
+            mask: hides more than the future, such as padding on the left; broadcasts to
+                (B, T, K).
+            positions: the place of each token in its own text, (T,) or (B, T); counted
+                from the start, or on from the cache, when left out.
+            cache: of ``new_cache``; takes the new tokens in.
+        """
+        states = self.stream(
+            token_ids, lengths, mask=mask, positions=positions, cache=cache
+        )
+        return self._score(states[-1])
+
+    def stream(
+        self,
+        token_ids: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
+        cache: KVCache | None = None,
+    ) -> list[Float[Tensor, "B T M"]]:
+        """Gives the residual stream before the first block, and after each."""
+        states, _ = self._read(token_ids, lengths, mask, positions, cache)
+        return states
+
+    def attention_weights(
+        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
+    ) -> list[Float[Tensor, "B H T T"]]:
+        """Gives the weights of every head, block by block, before dropout."""
+        states, also = self._read(token_ids, lengths)
+        return [
+            block.attention_weights(state, **also)  # type: ignore[operator]
+            for block, state in zip(self.blocks, states[:-1], strict=True)
+        ]
+
+    def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
+        """Makes an empty cache, for texts of at most ``max_len`` tokens.
+
+        Args:
+            batch_size: how many texts.
+            max_len: ``context_len`` when left out.
+        """
+        max_len = self.config.context_len if max_len is None else max_len
+        return KVCache(
+            [block.new_cache(batch_size, max_len) for block in self.blocks]  # type: ignore[operator]
+        )
+
+    def _read(
+        self,
+        token_ids: Tensor,
+        lengths: Tensor | None,
+        mask: Tensor | None = None,
+        positions: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> tuple[list[Tensor], dict[str, Any]]:
+        """Gives the stream before the first block and after each, and ``_begin``'s."""
+        start = 0 if cache is None else cache.length
+        longest, weight = self.config.context_len - start, self.token_embedding.weight
+        check_token_ids(token_ids, lengths, max_len=longest, like=weight)
+        x, also = self._begin(token_ids, start, positions)
+        states = [x]  # (B, T, M)
+        caches = [None] * len(self.blocks) if cache is None else cache.layers
+        for block, own in zip(self.blocks, caches, strict=True):
+            states.append(block(states[-1], mask=mask, cache=own, **also))
+        return states, also
+
+    def _begin(
+        self, token_ids: Tensor, start: int, positions: Tensor | None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Gives the stream before the first block, and what every block is told."""
+        raise NotImplementedError
+
+    def _score(self, x: Tensor) -> Tensor:
+        """Gives the scores of all tokens, from the stream after the last block."""
+        return self.head(self.last_norm(x))
+
+    def _positions(
+        self, token_ids: Tensor, start: int, positions: Tensor | None
+    ) -> Tensor:
+        """Counts the new tokens on from the cache, unless their places are given."""
+        if positions is not None:
+            return positions
+        return torch.arange(start, start + token_ids.shape[1], device=token_ids.device)
+
+    def _draw_weights(self, embedding_std: float | None = None) -> None:
+        """Draws the first weights, so that the stream keeps its size."""
+        config = self.config
+        for name, weight in self.named_parameters():
+            if weight.ndim < 2:  # biases and norms keep their start
+                continue
+            std = config.d_model**-0.5  # keeps the size of what is multiplied
+            if name.endswith(("out_proj.weight", "down_proj.weight")):
+                # Two layers a block add to the stream: together they add about 1.
+                std *= (2 * config.num_layers) ** -0.5
+            if name == "head.weight":
+                std *= 0.1  # all words about as likely: a first loss near ln V
+            if name == "token_embedding.weight" and embedding_std is not None:
+                std = embedding_std
+            nn.init.normal_(weight, std=std)
+
+
+class TinyLM(LanguageModel):
     """Gives, for each token of a text, a score for every token that may come next.
 
     After GPT-2 (Radford et al., 2019, section 2.3): learned positions, pre-norm blocks,
     a last norm, and smaller first weights where a layer adds to the stream. Four things
     differ from GPT-2: positions start as sinusoids, embeddings are multiplied by √M,
-    the head starts ten times smaller, and queries, keys and values have no bias.
-
-    No position sees a later one, so padding on the right needs no mask: it stands after
-    the real tokens, and what a model says there is not used.
+    the head starts ten times smaller, and queries, keys and values have no bias. Its
+    call is that of a ``LanguageModel``.
 
     Args:
         config: the sizes and choices.
 
     Raises:
-        TypeError: a config of another kind; ids that are not whole numbers; another
-            device.
-        ValueError: a text longer than the context; lengths that are not one per text.
-            The ids themselves are checked where texts come in: ``check_token_values``.
+        TypeError: a config of another kind.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -115,144 +245,43 @@ class TinyLM(nn.Module):
         self.last_norm = last(config.d_model)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self._draw_weights()
+        # A position starts as its sinusoids: neighbours are alike before any training.
+        if config.positions == "learned":
+            table = sinusoidal_positions(config.context_len, config.d_model)
+            with torch.no_grad():
+                self.positions.embedding.weight.copy_(table)
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
 
-    def forward(
+    def places(
         self,
         token_ids: Int[Tensor, "B T"],
-        lengths: Int[Tensor, " B"] | None = None,
-        *,
-        mask: Bool[Tensor, "..."] | None = None,
+        start: int = 0,
         positions: Int[Tensor, "*B T"] | None = None,
-        cache: KVCache | None = None,
-    ) -> Float[Tensor, "B T V"]:
-        """Scores the next token at every position; no position sees a later one.
+    ) -> tuple[Float[Tensor, "*B T M"] | None, Float[Tensor, "*B T P"] | None]:
+        """Gives what tells the places: vectors to add, or angles to turn by.
 
         Args:
-            token_ids: texts, padded on the right where they are shorter. With a cache,
-                the tokens that come after those in it.
-            lengths: how many tokens of each text are real. The scores of these are the
-                same with and without it.
-            mask: hides more than the future, such as padding on the left; broadcasts to
-                (B, T, K).
-            positions: the place of each token in its own text, (T,) or (B, T); counted
-                from the start, or on from the cache, when left out.
-            cache: of ``new_cache``; takes the new tokens in.
+            token_ids: the new tokens.
+            start: how many stand before them.
+            positions: the place of each; counted on from ``start`` when left out.
         """
-        states = self.stream(
-            token_ids, lengths, mask=mask, positions=positions, cache=cache
-        )
-        return self.head(self.last_norm(states[-1]))
-
-    def stream(
-        self,
-        token_ids: Int[Tensor, "B T"],
-        lengths: Int[Tensor, " B"] | None = None,
-        *,
-        mask: Bool[Tensor, "..."] | None = None,
-        positions: Int[Tensor, "*B T"] | None = None,
-        cache: KVCache | None = None,
-    ) -> list[Float[Tensor, "B T M"]]:
-        """Gives the residual stream before the first block, and after each."""
-        config = self.config
-        weight = self.token_embedding.weight
-        start = 0 if cache is None else cache.length
-        longest = config.context_len - start
-        check_token_ids(token_ids, lengths, max_len=longest, like=weight)
-        # Times √M, so that words and positions are alike in size: Vaswani et al., 3.4.
-        x = self.token_embedding(token_ids) * config.d_model**0.5  # (B, T, M)
-        vectors, angles = self._places(token_ids.shape[1], start, positions)
-        states = [self.dropout(x if vectors is None else x + vectors)]
-        none: list[LayerCache | None] = [None] * config.num_layers
-        caches = none if cache is None else cache.layers
-        for block, own in zip(self.blocks, caches, strict=True):
-            also = {"mask": mask, "angles": angles, "cache": own}
-            states.append(block(states[-1], causal=True, **also))
-        return states
-
-    def attention_weights(
-        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
-    ) -> list[Float[Tensor, "B H T T"]]:
-        """Gives the weights of every head, block by block, before dropout."""
-        states = self.stream(token_ids, lengths)
-        _, angles = self._places(token_ids.shape[1], 0, None)
-        return [
-            block.attention_weights(state, causal=True, angles=angles)  # type: ignore[operator]
-            for block, state in zip(self.blocks, states[:-1], strict=True)
-        ]
-
-    def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
-        """Makes an empty cache, for texts of at most ``max_len`` tokens.
-
-        Args:
-            batch_size: how many texts.
-            max_len: ``context_len`` when left out.
-        """
-        max_len = self.config.context_len if max_len is None else max_len
-        return KVCache(
-            [block.new_cache(batch_size, max_len) for block in self.blocks]  # type: ignore[operator]
-        )
-
-    def new_step(self, cache: KVCache) -> Step:
-        """Makes a function that reads one new token (B, 1) of each text.
-
-        It gives the scores (B, V) after it, equal to those of a call with the cache. It
-        takes less time, since it fetches the weights once: make it anew when they, or
-        the hooks of a part, have changed.
-        """
-        if not is_plain(self, TinyLM) or self.dropout.training:
-            return lambda token_ids: self(token_ids, cache=cache)[:, -1]
-        steps = [
-            block.new_step(own)  # type: ignore[operator]
-            for block, own in zip(self.blocks, cache.layers, strict=True)
-        ]
-        norm, head, config = bound(self.last_norm), bound(self.head), self.config
-        embed, weight = self.token_embedding, self.token_embedding.weight
-
-        def step(token_ids: Tensor) -> Tensor:
-            start = cache.length
-            check_token_ids(token_ids, max_len=config.context_len - start, like=weight)
-            x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
-            vectors, angles = self._places(1, start, None)
-            x = x if vectors is None else x + vectors
-            for each in steps:
-                x = each(x, angles)
-            return head(norm(x))[:, -1]
-
-        return step
-
-    def _places(
-        self, length: int, start: int, positions: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """Gives what tells the places: vectors to add, or angles to turn by."""
         kind, config = self.config.positions, self.config
         if kind == "none":
             return None, None
         if kind == "learned" and positions is None:
-            return self.positions(length, start), None
-        if positions is None:
-            device = self.token_embedding.weight.device
-            positions = torch.arange(start, start + length, device=device)
+            return self.positions(token_ids.shape[1], start), None
+        positions = self._positions(token_ids, start, positions)
         if kind == "rotary":
             return None, rope_angles(positions, config.d_model // config.num_heads)
         table = self.positions.embedding.weight if kind == "learned" else self.sinusoids
         return F.embedding(positions, table), None  # type: ignore[arg-type]
 
-    def _draw_weights(self) -> None:
-        config = self.config
-        for name, weight in self.named_parameters():
-            if weight.ndim < 2:  # biases and norms keep PyTorch's start
-                continue
-            std = config.d_model**-0.5  # keeps the size of what is multiplied
-            if name.endswith(("out_proj.weight", "down_proj.weight")):
-                # Two layers a block add to the stream: together they add about 1.
-                std *= (2 * config.num_layers) ** -0.5
-            if name == "head.weight":
-                std *= 0.1  # all words about as likely: a first loss near ln V
-            nn.init.normal_(weight, std=std)
-        # A position starts as its sinusoids: neighbours are alike before any training.
-        if config.positions == "learned":
-            positions = sinusoidal_positions(config.context_len, config.d_model)
-            with torch.no_grad():
-                self.positions.embedding.weight.copy_(positions)
+    def _begin(
+        self, token_ids: Tensor, start: int, positions: Tensor | None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        # Times √M, so that words and positions are alike in size: Vaswani et al., 3.4.
+        x = self.token_embedding(token_ids) * self.config.d_model**0.5  # (B, T, M)
+        vectors, angles = self.places(token_ids, start, positions)
+        x = self.dropout(x if vectors is None else x + vectors)
+        return x, {"causal": True, "angles": angles}

@@ -16,7 +16,7 @@ from attention_lib.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
-from attention_lib.kv_cache import LayerCache, Step
+from attention_lib.caches import LayerCache
 from attention_lib.masks import with_causal
 from attention_lib.rope import apply_rope
 from attention_lib.validation import (
@@ -189,13 +189,6 @@ class MultiHeadLayer(nn.Module):
             device=weight.device,
             dtype=weight.dtype,
         )
-
-    def new_step(self, cache: LayerCache) -> Step:
-        """Makes a function that reads one new token of each text, as ``forward`` does.
-
-        A kind may fetch its weights once, here, and not again for every token.
-        """
-        return lambda x, angles=None: self(x, causal=True, angles=angles, cache=cache)
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, cut into heads where they belong to one.

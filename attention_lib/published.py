@@ -12,8 +12,10 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.multi_head import MultiHeadAttention, MultiHeadLayer
-from attention_lib.rope import Scaling, rope_angles, rope_attention_factor
+from attention_lib.rope import rope_angles, rope_attention_factor
+from attention_lib.rope_scaling import Scaling
 from attention_lib.validation import check_published
 
 # What each family has that Llama's attention has not, as options of our layer.
@@ -37,6 +39,19 @@ FAMILIES: dict[str, Callable[[Any], dict[str, Any]]] = {
     },
     "GptOssAttention": lambda layer: {"window": layer.sliding_window, "sinks": True},
     "SmolLM3Attention": lambda layer: {"window": layer.sliding_window},
+}
+
+# Latent attention: their names of our parts. A layer has q_proj or the three below it.
+LATENT = "DeepseekV2Attention", "DeepseekV3Attention"
+_LATENT_PARTS = {
+    "q_proj": "q_proj",
+    "q_a_proj": "q_proj.0",
+    "q_a_layernorm": "q_proj.1",
+    "q_b_proj": "q_proj.2",
+    "kv_a_proj_with_mqa": "kv_down_proj",
+    "kv_a_layernorm": "kv_norm",
+    "kv_b_proj": "kv_up_proj",
+    "o_proj": "out_proj",
 }
 
 
@@ -95,7 +110,8 @@ def rebuild(layer: nn.Module) -> Rebuilt:
     dropout.
 
     Args:
-        layer: of a class in ``FAMILIES``, or ``GPT2Attention``.
+        layer: of a class in ``FAMILIES`` or ``LATENT``, or ``GPT2Attention``. Latent
+            attention is rebuilt absorbed.
 
     Raises:
         TypeError: no layer.
@@ -103,8 +119,10 @@ def rebuild(layer: nn.Module) -> Rebuilt:
             here: attention in both directions or to a memory, part of a head turned,
             an unknown scaling of the rotation.
     """
-    check_published(layer, [*FAMILIES, "GPT2Attention"])
+    check_published(layer, [*FAMILIES, *LATENT, "GPT2Attention"])
     own: Any = layer
+    if type(layer).__name__ in LATENT:
+        return _latent(own)
     if type(layer).__name__ == "GPT2Attention":
         return Rebuilt(_gpt2(own))
     turned = getattr(own, "use_rope", True)
@@ -163,6 +181,35 @@ def _gpt2(layer: Any) -> MultiHeadAttention:
         weights[name] = weights[name] * scale
     _give(ours, weights)
     return ours
+
+
+def _latent(layer: Any) -> Rebuilt:
+    """Reads the widths of latent attention; V2 always rotates pairs side by side."""
+    rotation = _rotation(layer)
+    with torch.device("meta"):
+        ours = MultiHeadLatentAttention(
+            layer.hidden_size,
+            layer.num_heads,
+            q_latent_dim=layer.q_lora_rank,
+            kv_latent_dim=layer.kv_lora_rank,
+            nope_dim=layer.qk_nope_head_dim,
+            rope_dim=layer.qk_rope_head_dim,
+            value_dim=layer.v_head_dim,
+            absorb=True,
+            scale=layer.scaling,
+            rope_scale=rope_attention_factor(rotation["scaling"]),
+            bias=layer.o_proj.bias is not None,
+            layout="interleaved"
+            if getattr(layer.config, "rope_interleave", True)
+            else "half",
+            norm_eps=layer.kv_a_layernorm.variance_epsilon,
+        )
+    weights = {}
+    for name, weight in layer.named_parameters():
+        part, kind = name.rsplit(".", 1)
+        weights[f"{_LATENT_PARTS[part]}.{kind}"] = weight
+    _give(ours, weights)
+    return Rebuilt(ours, head_dim=layer.qk_rope_head_dim, **rotation)
 
 
 def _give(ours: nn.Module, weights: Mapping[str, Tensor]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lib.plotting import BookFigure, show_bars, show_curves
-from benchmarks import steps
+from benchmarks import latent, steps
 from tools.check.reproduces import fill
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,6 +38,7 @@ def summarise(raw: Row) -> Row:
     cases = [case["params"] | case["stats"] for case in raw["benchmarks"]]
     layers = [case for case in cases if "mask" in case]
     decoded = [case for case in cases if "new_tokens" in case]
+    kept = [case for case in cases if "kept" in case]
     whole = [case for case in cases if "length" in case and "mask" not in case]
     return {
         "measured": raw["datetime"][:10],
@@ -52,6 +53,7 @@ def summarise(raw: Row) -> Row:
         "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
         "steps": ratios(whole, ("length",), steps.PLAIN),
         "decode": ratios(decoded, ("new_tokens",), steps.FACE),
+        "latent": ratios(kept, ("kept",), latent.REFERENCE),
     }
 
 
@@ -144,10 +146,12 @@ def bounds(results: Row) -> str:
     for other, bound in ((steps.PLAIN, 1.0), (steps.FACE, 0.85)):
         found = against(whole, steps.OURS, lambda name, its=other: name == its)
         promised.append((f"step of {steps.OURS} / {other}", bound, found))
-    written = [r for r in results.get("decode", []) if r["name"] == steps.OURS]
-    if written:  # once it is measured
-        found = [(r["ratio"], r | {"length": r["new_tokens"]}) for r in written]
-        promised.append((f"a token of {steps.OURS} / {steps.FACE}", 0.35, found))
+    written = [r for r in results["decode"] if r["name"] == steps.OURS]
+    found = [(r["ratio"], r | {"length": r["new_tokens"]}) for r in written]
+    promised.append((f"a token of {steps.OURS} / {steps.FACE}", 0.35, found))
+    absorbed = [r for r in results["latent"] if r["name"] == latent.OURS]
+    found = [(r["ratio"], r | {"length": r["kept"]}) for r in absorbed]
+    promised.append((f"a step, {latent.OURS} / {latent.REFERENCE}", 0.2, found))
     lines = [
         "| what | bound | median | worst | where | within |",
         "|---|---|---|---|---|---|",
@@ -163,6 +167,27 @@ def bounds(results: Row) -> str:
             f"{', '.join(where)} | {held} of {len(found)} |"
         )
     return "\n".join(lines)
+
+
+def decoded(rows: list[Row]) -> str:
+    """One line a model: the time for one new token, and how far the rounds differ."""
+    lines = ["| model | time | single rounds |", "|---|---:|---:|"]
+    for row in rows:
+        spread = f"{row['low']:.2f} to {row['high']:.2f}"
+        lines.append(f"| {row['name']} | {row['ratio']:.2f} | {spread} |")
+    return "\n".join(lines)
+
+
+def spread(results: Row) -> str:
+    """How far single rounds of the training step differ."""
+    own = [row for row in results["steps"] if row["name"] == steps.OURS]
+    medians = ", ".join(f"{row['median']:.3f}" for row in own)
+    low, high = min(row["low"] for row in own), max(row["high"] for row in own)
+    return (
+        f"Over {own[0]['rounds']} rounds, the median ratio of {steps.OURS} to "
+        f"{steps.PLAIN} is {medians} for the three lengths. Single rounds lie between "
+        f"{low:.2f} and {high:.2f}."
+    )
 
 
 def machine(results: Row) -> str:
@@ -188,6 +213,9 @@ def texts(results: Row) -> dict[str, str]:
         "forward_none": table(of(results, "none", "forward")),
         "backward_none": table(of(results, "none", "with backward")),
         "steps": table(results["steps"]),
+        "spread": spread(results),
+        "decode": decoded(results["decode"]),
+        "latent": table([row | {"length": row["kept"]} for row in results["latent"]]),
     }
 
 

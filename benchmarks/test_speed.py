@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import decode, layers, steps
+from benchmarks import decode, latent, layers, steps
 
 ROUNDS = int(os.environ.get("BENCHMARK_ROUNDS", "3"))
 STEP_ROUNDS = 8 * ROUNDS  # a step is short, and its bound is close
@@ -50,6 +50,12 @@ def decode_cases() -> Iterator[Any]:
                 yield number, name, count
 
 
+def latent_cases() -> Iterator[Any]:
+    for number in range(ROUNDS):
+        for name in latent.MODELS:
+            yield number, name, latent.KEPT
+
+
 def note_settings(benchmark: Any) -> None:
     benchmark.extra_info["threads"] = torch.get_num_threads()
     benchmark.extra_info["timer"] = TIMER.__name__
@@ -69,6 +75,11 @@ def step_call(name: str, length: int) -> Any:
 @cache
 def decode_call(name: str, count: int) -> Any:
     return decode.make_call(name, count)
+
+
+@cache
+def latent_call(name: str) -> Any:
+    return latent.make_call(name)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +104,9 @@ def test_step(benchmark: Any, number: int, name: str, length: int) -> None:
 def test_decode(benchmark: Any, number: int, name: str, new_tokens: int) -> None:
     note_settings(benchmark)
     benchmark.pedantic(decode_call(name, new_tokens), rounds=TIMES, warmup_rounds=1)
+
+
+@pytest.mark.parametrize(("number", "name", "kept"), list(latent_cases()))
+def test_latent(benchmark: Any, number: int, name: str, kept: int) -> None:
+    note_settings(benchmark)
+    benchmark.pedantic(latent_call(name), rounds=10, warmup_rounds=2)

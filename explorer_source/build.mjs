@@ -1,6 +1,8 @@
-// Builds attention_lib/explorer/views.js: `npm ci && npm run build`. The result is in the
-// repository, so only someone who changes a view needs this. Its first lines hold the
-// licences of what is inside, and a hash of the sources, which a test compares.
+// Builds the programs in attention_lib/explorer: `npm ci && npm run build`. They are in the
+// repository, so only someone who changes a view needs this. Their first lines hold the
+// licences of what is inside, and a hash of the sources, which a test compares. A page
+// loads those that it uses, and an output of a notebook brings one: so a large view has
+// a program of its own.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { build, transform } from "esbuild";
@@ -27,8 +29,8 @@ const licences = ["preact"].map((name) => {
 });
 
 await build({
-  entryPoints: ["src/main.jsx"],
-  outfile: "../attention_lib/explorer/views.js",
+  entryPoints: { views: "src/main.jsx", pipe: "src/pipe_main.jsx", snapshots: "src/snapshots_main.jsx" },
+  outdir: "../attention_lib/explorer",
   bundle: true,
   minify: true,
   format: "iife",

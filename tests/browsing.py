@@ -140,7 +140,7 @@ def visit(page, heard, address, seen=None):
     faults = []
     width = page.evaluate("innerWidth")
     page.goto(address)
-    for theme in THEMES[:1] if seen is not None else THEMES:
+    for theme in THEMES[:1] if seen is not None else THEMES[::-1]:
         wear(page, theme)
         for fault, texts in page.evaluate(PROBE).items():
             faults += [f"{fault}: {text} ({theme})" for text in texts]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from benchmarks import layers, report, steps
+from benchmarks import decode, latent, layers, report, steps
 from benchmarks.plain import IGNORED
 from tools.check.pictures import THRESHOLD, worst_block
 from tools.check.reproduces import BLANK, fill
@@ -63,8 +63,24 @@ def test_models_compute_the_same_loss_from_the_same_weights():
     assert loss == pytest.approx(plain(ids, targets).item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("name", decode.MODELS)
+def test_models_write_as_many_tokens_as_asked(name):
+    with torch.no_grad():
+        assert decode.make_call(name, 3)().shape == (1, decode.PROMPT + 3)
+
+
+def test_latent_steps_give_the_same_output(monkeypatch):
+    monkeypatch.setattr(latent, "KEPT", 9)
+    wanted = latent.make_call(latent.REFERENCE)()
+    for name in set(latent.MODELS) - set(latent.GROUPED):
+        call = latent.make_call(name)
+        torch.testing.assert_close(call(), wanted, rtol=0, atol=1e-6, msg=name)
+        torch.testing.assert_close(call(), wanted, rtol=0, atol=1e-6, msg=name)
+
+
 def test_results_are_numbers_in_order_and_name_no_machine(results):
-    for row in results["layers"] + results["steps"]:
+    parts = "layers", "steps", "decode", "latent"
+    for row in (row for part in parts for row in results[part]):
         assert all(row[key] > 0 for key in NUMBERS)
         assert row["low"] <= row["median"] <= row["high"]
     known = {"cpu", "cores", "threads", "timer", "instructions"}

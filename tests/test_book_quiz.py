@@ -33,7 +33,7 @@ def test_read_options_refuses_what_is_not_complete(body, words, line):
     assert caught.value.line == line
 
 
-def test_notebook_folds_answers_and_the_code_of_a_prediction():
+def test_notebook_folds_answers_and_the_code_that_the_page_folds():
     notebook = plain_notebook(CHAPTERS.parent / f"{PAGE}.md")
     text = "\n".join(cell.source for cell in notebook.cells)
     question, _, rest = text.partition('<a id="quiz-1-1"></a>')[2].partition("<details")
@@ -43,7 +43,7 @@ def test_notebook_folds_answers_and_the_code_of_a_prediction():
     assert f"\n3. {WHY}" in rest
     assert "(Choose all that are right.)" in rest.partition("quiz-1-5")[2]
     for cell in code_of(notebook):
-        folded = "predict" in cell.metadata.get("tags", [])
+        folded = bool({"hide-input", "hide-cell"} & {*cell.metadata.get("tags", [])})
         assert (cell.metadata == {**unfolded(cell), **FOLDED}) == folded
         assert not unfolded(cell).keys() & FOLDED.keys()
 

@@ -68,7 +68,8 @@ def test_tables_show_differences_what_is_missing_and_what_is_older():
 
 def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
     (tmp_path / "book").mkdir()
-    (tmp_path / reproduces.PAGE).write_text("% results: variations\n% end\n")
+    for page, blank in zip(reproduces.PAGES, ("variations", "proof"), strict=True):
+        (tmp_path / page).write_text(f"% results: {blank}\n% end\n")
     monkeypatch.setattr(reproduces, "ROOT", tmp_path)
     titles = {"as-recorded": "two threads", "gpu": "two threads"}
     missing = {"what": "a GPU", "missing": "no GPU at hand"}
@@ -77,14 +78,18 @@ def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
     kept = json.loads((tmp_path / reproduces.RESULTS).read_text())
     assert kept["rows"] == {"as-recorded": row(), "gpu": row()}
     assert list(kept["rows"]) == list(titles)
-    assert "| two threads |" in (tmp_path / reproduces.PAGE).read_text()
+    texts = [(tmp_path / page).read_text() for page in reproduces.PAGES]
+    assert "| two threads |" in texts[0]
+    assert "of 2 kinds of machine: **0 differ**" in texts[1]
 
 
-def test_page_shows_what_is_kept():
-    page = (ROOT / reproduces.PAGE).read_text(encoding="utf-8")
-    made = reproduces.texts(KEPT)
-    assert fill(page, made) == page, "run `make test-variations`"
-    assert {match[2] for match in BLANK.finditer(page)} == set(made)
+def test_pages_show_what_is_kept():
+    made, blanks = reproduces.texts(KEPT), set[str]()
+    for name in reproduces.PAGES:
+        page = (ROOT / name).read_text(encoding="utf-8")
+        assert fill(page, made) == page, "run `make test-variations`"
+        blanks |= {match[2] for match in BLANK.finditer(page)}
+    assert blanks == set(made)
 
 
 def test_every_variation_has_a_row_that_agrees_in_all_chapters():

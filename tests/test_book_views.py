@@ -28,7 +28,8 @@ from tests.views import (
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
-PROGRAM = ROOT / "attention_lib/explorer/views.js"
+# The bytes that each program may have; pages have a bound of their own.
+PROGRAMS = {"views": 75_000, "pipe": 55_000, "snapshots": 30_000}
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
 COLOURS = {  # of the ground and of the words
     "light": ("rgb(255, 255, 255)", "rgb(31, 36, 48)"),
@@ -353,25 +354,32 @@ def test_words_are_shown_as_text(browser):
     assert html_of(view_of).count("<script") == 2
 
 
-def test_program_was_built_from_the_sources():
+def text_of(program):
+    return (ROOT / f"attention_lib/explorer/{program}.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program_was_built_from_the_sources(program):
     digest = hashlib.sha256()
     sources = [f"src/{path.name}" for path in (SOURCE / "src").iterdir()]
     for path in sorted(["package-lock.json", *sources]):
         digest.update(f"{path}\0".encode() + (SOURCE / path).read_bytes() + b"\0")
-    first = PROGRAM.read_text(encoding="utf-8").splitlines()[0]
+    first = text_of(program).splitlines()[0]
     assert digest.hexdigest() in first, "run `npm ci && npm run build` there"
 
 
-def test_program_is_small_and_names_its_licences():
-    text = PROGRAM.read_text(encoding="utf-8")
-    assert len(text.encode()) < 75_000  # eight views; pages have a bound of their own
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program_is_small_and_names_its_licences(program):
+    text = text_of(program)
+    assert len(text.encode()) < PROGRAMS[program]
     packages = json.loads((SOURCE / "package.json").read_text(encoding="utf-8"))
     for name, version in packages["dependencies"].items():
         assert f"\n{name} {version} (MIT)\n\nThe MIT License" in text
 
 
-def test_program_holds_no_path_and_loads_nothing():
-    text = PROGRAM.read_text(encoding="utf-8")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program_holds_no_path_and_loads_nothing(program):
+    text = text_of(program)
     assert not re.search(r"/(home|root|tmp|Users|work)/", text)
     # Names of the languages of HTML's relatives are no addresses that anything loads.
     names = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import attention_lib
-from attention_lib.rope import SCALINGS
+from attention_lib.rope_scaling import SCALINGS
 
 # What the library's modules define, exported at the top or not.
 SOURCES = [
@@ -132,8 +132,8 @@ MODULES = {
         lambda: no_memory((BATCH, HEADS, LENGTH, LENGTH)),
     ),
     "MultiHeadLatentAttention": (
-        [partial(latent, None, absorb=False), partial(latent, 4, absorb=True)],
-        no_memory,
+        [partial(latent, None, dropout=0.1), partial(latent, 4, absorb=True)],
+        many_heads,
     ),
     "RMSNorm": (
         [lambda: al.RMSNorm(WIDTH), lambda: al.RMSNorm(WIDTH, plus_one=True)],
@@ -200,6 +200,7 @@ FUNCTIONS = {
         lambda kind=kind: al.rope_angles(whole(LENGTH), WIDTH, scaling=scaling(kind))
         for kind in SCALINGS
     ],
+    "pair_speeds": [lambda: al.pair_speeds(floats(LENGTH), WIDTH, 1e4, {})],
     "convert_layout": [lambda: al.convert_layout(floats(12, 5), HEADS, layout="half")],
     "apply_rope": [
         lambda layout=layout: al.apply_rope(
@@ -218,6 +219,11 @@ FUNCTIONS = {
     "bound": [
         lambda: al.bound(nn.Linear(WIDTH, 2, device="meta"))(tokens()),
         lambda: al.bound(nn.LayerNorm(WIDTH, device="meta"))(tokens()),
+    ],
+    "new_step": [
+        lambda: al.new_step(model().to("meta"), model().to("meta").new_cache(1, 2))(
+            whole(1, 1)
+        )
     ],
     "generate": [
         lambda: al.generate(model().to("meta"), whole(1, 2), max_new_tokens=2, stop=1),
@@ -299,6 +305,7 @@ def test_function_stays_on_meta(name):
 
 def test_every_public_name_has_a_case():
     # What all kinds share; and experts, which ask for values to choose tokens.
-    assert modules(PUBLIC) == set(MODULES) | {"MultiHeadLayer", "Experts"}
+    shared = {"MultiHeadLayer", "LanguageModel"}
+    assert modules(PUBLIC) == set(MODULES) | shared | {"Experts"}
     named = functions(PUBLIC) | {"SlidingWindowDataset"}
     assert named == set(FUNCTIONS) | set(ELSEWHERE)

@@ -29,7 +29,7 @@ NUMBERS = [
     *("temperature", "head_width", "parameter_count", "visible_pairs"),
     "multi_head_count",
     *("place_with_itself", "trained_positions", "block_parameters"),
-    *("model_parameters", "entropy", "cache_bytes", "shared_bytes"),
+    *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
 ]
 CHECKS = [name.removeprefix("check_") for name in exercises.__all__ if "check_" in name]
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))

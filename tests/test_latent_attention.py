@@ -1,17 +1,17 @@
 """attention_lib.latent_attention: both forms equal, and equal to DeepSeek-V3."""
 
-import math
-
 import pytest
 import torch
 from torch.testing import assert_close
 
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import causal_mask, padding_mask
+from attention_lib.multi_head import MultiHeadAttention, copy_weights
 from attention_lib.reproducibility import seeded
-from attention_lib.rope import rope_angles, rope_attention_factor
+from attention_lib.rope import apply_rope, rope_angles
+from tests.tensors import global_seed, values_and_gradients
 
-BATCH, LENGTH, D_MODEL, HEADS, LATENT, NOPE, ROPE, VALUE = 2, 9, 14, 3, 8, 5, 4, 7
+BATCH, LENGTH, D_MODEL, HEADS, LATENT, NOPE, ROPE, VALUE = 2, 9, 14, 3, 8, 6, 4, 7
 YARN = {
     "rope_type": "yarn",
     "rope_theta": 1e4,
@@ -20,29 +20,29 @@ YARN = {
     "mscale": 1.0,
     "mscale_all_dim": 0.8,
 }
+OWN = torch.rand(1, HEADS, LENGTH, LENGTH, generator=seeded(2)) > 0.4
+MASKS = {
+    "none": None,
+    "padding": padding_mask(torch.tensor([4, 9]), LENGTH),
+    "own for each head": OWN,
+    "nothing": torch.tensor(False),
+}
+each_form = pytest.mark.parametrize("absorb", [False, True])
 
 
 def layer(absorb, q_latent_dim=None, **options):
     widths = {"kv_latent_dim": LATENT, "nope_dim": NOPE, "rope_dim": ROPE}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        made = MultiHeadLatentAttention(
-            D_MODEL,
-            HEADS,
-            q_latent_dim=q_latent_dim,
-            value_dim=VALUE,
-            absorb=absorb,
-            **widths,
-            **options,
-        ).double()
+    widths |= {"q_latent_dim": q_latent_dim, "value_dim": VALUE, "absorb": absorb}
+    with global_seed(0):
+        made = MultiHeadLatentAttention(D_MODEL, HEADS, **widths, **options).double()
     for parameter in made.parameters():  # a forgotten norm shows
         if parameter.ndim < 2:
             parameter.data = torch.randn(parameter.shape, generator=seeded(0)).double()
     return made
 
 
-def tokens():
-    shape = BATCH, LENGTH, D_MODEL
+def tokens(length=LENGTH):
+    shape = BATCH, length, D_MODEL
     return torch.randn(shape, generator=seeded(1), dtype=torch.float64)
 
 
@@ -50,18 +50,51 @@ def angles():
     return rope_angles(torch.arange(LENGTH).double(), ROPE)
 
 
+def by_heads(made, x, source, turn):
+    """Head by head, token by token: DeepSeek-V2, equations (9) to (19)."""
+    rms = torch.nn.functional.rms_norm
+    down = made.kv_down_proj(source)
+    latent = rms(down[..., :LATENT], (LATENT,), made.kv_norm.weight, 1e-6)
+    shared = apply_rope(down[..., LATENT:], turn[1], layout="interleaved")
+    found = []
+    for h in range(HEADS):
+        query = (x @ made.q_proj.weight.T).unflatten(-1, (HEADS, -1))[:, :, h]
+        turned = apply_rope(query[..., NOPE:], turn[0], layout="interleaved")
+        rows = made.kv_up_proj.weight[h * (NOPE + VALUE) : (h + 1) * (NOPE + VALUE)]
+        scores = query[..., :NOPE] @ (latent @ rows[:NOPE].T).mT + turned @ shared.mT
+        weights = (scores / (NOPE + ROPE) ** 0.5).softmax(-1)
+        found.append(weights @ (latent @ rows[NOPE:].T))
+    return made.out_proj(torch.cat(found, -1))
+
+
+@each_form
+def test_layer_equals_the_equations_also_with_a_memory(absorb):
+    made, memory = layer(absorb), tokens(5).flip(0)
+    wanted = by_heads(made, tokens(), tokens(), (angles(), angles()))
+    assert_close(made(tokens(), angles=angles()), wanted)
+    still = [torch.zeros(length, ROPE // 2).double() for length in (LENGTH, 5)]
+    wanted = by_heads(made, tokens(), memory, still)
+    assert_close(made(tokens(), memory=memory), wanted)
+
+
 @pytest.mark.parametrize("q_latent_dim", [None, 6])
-@pytest.mark.parametrize("mask", [None, padding_mask(torch.tensor([4, 9]), LENGTH)])
+@pytest.mark.parametrize("mask", MASKS)
 def test_absorbed_form_equals_the_plain_one(q_latent_dim, mask):
     plain, absorbed = layer(False, q_latent_dim), layer(True, q_latent_dim)
-    call = {"mask": mask, "causal": True, "angles": angles()}
-    assert_close(absorbed(tokens(), **call), plain(tokens(), **call))
+    call = {"mask": MASKS[mask], "causal": True, "angles": angles()}
+    found, wanted = (
+        values_and_gradients(lambda x, made=made: made(x, **call), tokens())
+        for made in (absorbed, plain)
+    )
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert_close(ours, theirs, rtol=0, atol=1e-12)
     weights = plain.attention_weights(tokens(), **call)
-    assert_close(absorbed.attention_weights(tokens(), **call), weights)
+    found = absorbed.attention_weights(tokens(), **call)
+    assert_close(found, weights, rtol=0, atol=1e-12)
     assert (weights[..., ~causal_mask(LENGTH)] == 0).all()
 
 
-@pytest.mark.parametrize("absorb", [False, True])
+@each_form
 def test_cache_in_pieces_equals_the_full_pass(absorb):
     made, cache = layer(absorb), layer(absorb).new_cache(BATCH, LENGTH)
     found = [
@@ -73,13 +106,47 @@ def test_cache_in_pieces_equals_the_full_pass(absorb):
     assert cache.nbytes == 8 * BATCH * LENGTH * per_token
 
 
+@pytest.mark.parametrize("q_latent_dim", [None, 6])
+def test_weights_move_between_the_forms_only(q_latent_dim):
+    plain, absorbed = layer(False, q_latent_dim), layer(True, q_latent_dim)
+    with torch.no_grad():
+        absorbed.kv_up_proj.weight.zero_()
+    copy_weights(plain, absorbed)
+    assert_close(absorbed(tokens()), plain(tokens()))
+    assert len(plain.weights_by_head()["kv_up_proj.weight"]) == HEADS
+    with pytest.raises(ValueError, match="must be built alike"):
+        copy_weights(MultiHeadAttention(12, HEADS), plain)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_layer_refuses_widths_and_the_cache_of_the_other_form(refused):
+    with refused(ValueError, "rope_dim must be even, two numbers a pair; got 3"):
+        MultiHeadLatentAttention(
+            8,
+            2,
+            q_latent_dim=None,
+            kv_latent_dim=4,
+            nope_dim=3,
+            rope_dim=3,
+            value_dim=5,
+        )
+    with refused(ValueError, "the cache holds 2 texts, 3 heads of width 10; got keys"):
+        layer(True)(tokens(), cache=layer(False).new_cache(BATCH, LENGTH))
+    with refused(ValueError, "mask (9, 5) does not broadcast to"):
+        layer(True)(tokens(), torch.ones(9, 5, dtype=torch.bool))
+
+
 @pytest.mark.parametrize("scaling", [None, YARN], ids=["plain", "yarn"])
 @pytest.mark.parametrize("q_latent_dim", [None, 6])
-@pytest.mark.parametrize("absorb", [False, True])
-def test_layer_equals_deepseek_v3(absorb, q_latent_dim, scaling):
+@each_form
+def test_layer_equals_deepseek_v3_at_once_and_token_by_token(
+    absorb, q_latent_dim, scaling
+):
     pytest.importorskip("transformers")
-    from transformers import DeepseekV3Config
+    from transformers import DeepseekV3Config, DynamicCache
     from transformers.models.deepseek_v3 import modeling_deepseek_v3 as published
+
+    from attention_lib.published import rebuild
 
     config = DeepseekV3Config(
         hidden_size=D_MODEL,
@@ -94,30 +161,33 @@ def test_layer_equals_deepseek_v3(absorb, q_latent_dim, scaling):
         max_position_embeddings=32,
         attn_implementation="eager",
     )
-    stretch = 1.0 if scaling is None else (0.08 * math.log(4.0) + 1) ** 2
-    ours = layer(
-        absorb,
-        q_latent_dim,
-        scale=(NOPE + ROPE) ** -0.5 * stretch,
-        rope_scale=rope_attention_factor(scaling),
-    ).float()
     theirs = published.DeepseekV3Attention(config, layer_idx=0).eval()
-    names = {
-        "kv_a_proj_with_mqa": ours.kv_down_proj,
-        "kv_a_layernorm": ours.kv_norm,
-        "kv_b_proj": ours.kv_up_proj,
-        "o_proj": ours.out_proj,
-    }
-    if q_latent_dim is None:
-        names["q_proj"] = ours.q_proj
-    else:
-        parts = ("q_a_proj", "q_a_layernorm", "q_b_proj")
-        names |= dict(zip(parts, ours.q_proj, strict=True))
-    for name, source in names.items():
-        theirs.get_submodule(name).weight.data = source.weight.data
-    x, places = tokens().float(), torch.arange(LENGTH)
-    hidden = torch.finfo(torch.float32).min * ~causal_mask(LENGTH)
-    turned = published.DeepseekV3RotaryEmbedding(config)(x, places[None])
-    wanted, _ = theirs(x, position_embeddings=turned, attention_mask=hidden[None, None])
-    found = ours(x, causal=True, angles=rope_angles(places, ROPE, scaling=scaling))
-    assert_close(found, wanted, rtol=0, atol=1e-6)
+    for number, weight in enumerate(theirs.parameters()):  # norms too
+        torch.nn.init.normal_(weight, std=0.3, generator=seeded(number))
+    rebuilt = rebuild(theirs).attention
+    options = {"scale": rebuilt.scale, "rope_scale": rebuilt.rope_scale}
+    ours = layer(absorb, q_latent_dim, **options).float()
+    copy_weights(rebuilt, ours)
+    rotate, x = published.DeepseekV3RotaryEmbedding(config), tokens().float()
+    turns = rope_angles(torch.arange(LENGTH), ROPE, scaling=scaling)
+
+    def told(places, keys):
+        hidden = torch.zeros(len(places), keys)
+        hidden.masked_fill_(~causal_mask(len(places), keys), torch.finfo().min)
+        return {
+            "position_embeddings": rotate(x, places[None]),
+            "attention_mask": hidden[None, None],
+        }
+
+    wanted, _ = theirs(x, **told(torch.arange(LENGTH), LENGTH))
+    assert_close(ours(x, causal=True, angles=turns), wanted, rtol=0, atol=1e-6)
+    cache, their_cache = ours.new_cache(BATCH, LENGTH), DynamicCache()
+    for places in torch.arange(LENGTH).split([4, 1, 1, 3]):
+        piece, keys = x[:, places], int(places[-1]) + 1
+        found = ours(piece, causal=True, angles=turns[places], cache=cache)
+        wanted, _ = theirs(piece, **told(places, keys), past_key_values=their_cache)
+        assert_close(found, wanted, rtol=0, atol=1e-6)
+    if absorb:  # both keep latents; they store the turned pairs as halves
+        kept, halves = their_cache.layers[0], cache.values.unflatten(-1, (-1, 2))
+        assert_close(cache.keys, kept.keys, rtol=0, atol=1e-6)
+        assert_close(halves.mT.flatten(-2), kept.values, rtol=0, atol=1e-6)

@@ -8,6 +8,7 @@ from attention_lib.attention import SelfAttention
 from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import TinyBlock
 from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import rope_angles
@@ -23,6 +24,11 @@ BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
 BLOCKS = {
     **{norm: {"norm": norm} for norm in ("pre", "post", "none")},
     "block of sdpa": {"mha": "sdpa"},
+}
+LATENT = dict(kv_latent_dim=6, nope_dim=3, rope_dim=4, value_dim=5)
+LATENTS = {
+    "latent": LATENT | {"q_latent_dim": None},
+    "latent, absorbed": LATENT | {"q_latent_dim": 7, "absorb": True, "bias": True},
 }
 GROUPED = {"grouped": {}, "grouped, normed, sinks": {"qk_norm": "rms", "sinks": True}}
 LAYERS = {
@@ -40,6 +46,12 @@ LAYERS = {
             D_MODEL, HEADS, 1, **own, **options
         )
         for name, own in GROUPED.items()
+    },
+    **{
+        name: lambda own=own, **options: MultiHeadLatentAttention(
+            D_MODEL, HEADS, **own, **options
+        )
+        for name, own in LATENTS.items()
     },
 }
 each_layer = pytest.mark.parametrize("name", LAYERS)

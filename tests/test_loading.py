@@ -12,6 +12,7 @@ SMOLLM2 = {  # of HuggingFaceTB/SmolLM2-135M, with the fields that only it has
     **{"rope_theta": 100_000, "rope_scaling": None, "tie_word_embeddings": True},
     **{"is_llama_config": True, "rope_interleaved": False, "pretraining_tp": 1},
     **{"attention_bias": False, "hidden_act": "silu", "torch_dtype": "bfloat16"},
+    **{"transformers.js_config": {"kv_cache_dtype": {"fp16": "float16"}}},
 }
 GPT2 = {
     **{"model_type": "gpt2", "vocab_size": 50_257, "n_positions": 1024, "n_ctx": 1024},

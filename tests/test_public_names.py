@@ -18,11 +18,13 @@ import attention_lib
 ROAD = [
     *("validation", "reproducibility", "plotting"),
     # A layer can be told `causal`, turns queries and keys, keeps them in a cache: so
-    # masks, rotation and cache come before attention.
-    *("toy", "masks", "rope", "sampling", "kv_cache", "attention", "multi_head"),
-    *("backends", "positions", "block"),
-    *("stories", "data", "model", "training", "checkpoints"),
+    # masks, rotation and caches come before attention.
+    *("toy", "masks", "rope_scaling", "rope", "sampling", "caches"),
+    *("attention", "multi_head", "backends", "positions", "block"),
+    *("stories", "data", "model", "decode_step", "kv_cache"),
+    *("training", "checkpoints"),
     *(
+        "norms",
         "grouped_query",
         "llama",
         "latent_attention",

@@ -1,4 +1,4 @@
-"""attention_lib.published: nine families of transformers, equal in our layers."""
+"""attention_lib.published: eleven families of transformers, equal in our layers."""
 
 import importlib
 import subprocess
@@ -35,6 +35,7 @@ STRETCHED = {
     "linear": rope("linear", factor=3.0),
     "dynamic": rope("dynamic", factor=3.0) | {"max_position_embeddings": 6},
 }
+MSCALED = rope("yarn", factor=4.0, mscale=1.0, mscale_all_dim=0.8, **TRAINED)
 CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "llama": ("Llama", 0, {}),
     "llama, biases": ("Llama", 0, {"attention_bias": True} | rope()),
@@ -54,11 +55,16 @@ CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "gpt-oss, full": ("GptOss", 1, BOTH | STRETCHED["yarn"]),
     "smollm3": ("SmolLM3", 0, {"no_rope_layers": [1, 0]}),
     "smollm3, no positions": ("SmolLM3", 1, {"no_rope_layers": [1, 0]}),
+    "deepseek v2": ("DeepseekV2", 0, {"q_lora_rank": None} | rope()),
+    "deepseek v2, yarn": ("DeepseekV2", 1, {"q_lora_rank": 5} | STRETCHED["yarn"]),
+    "deepseek v3": ("DeepseekV3", 0, {"q_lora_rank": None, "attention_bias": True}),
+    "deepseek v3, yarn": ("DeepseekV3", 1, {"q_lora_rank": 5} | MSCALED),
+    "deepseek v3, halves": ("DeepseekV3", 0, {"rope_interleave": False} | rope()),
     "gpt2": ("GPT2", 0, {}),
     "gpt2, other scale": ("GPT2", 1, {"scale_attn_by_inverse_layer_idx": True}),
     "gpt2, no scale": ("GPT2", 1, {"scale_attn_weights": False}),
 }
-FILES = {"GptOss": "gpt_oss"}
+FILES = {"GptOss": "gpt_oss", "DeepseekV2": "deepseek_v2", "DeepseekV3": "deepseek_v3"}
 
 
 def published(family, number, options, sizes):
@@ -71,6 +77,9 @@ def published(family, number, options, sizes):
     sizes = dict(hidden_size=width, num_attention_heads=heads)
     if family == "GPT2":
         sizes["hidden_size"] = heads * head_dim
+    elif family.startswith("Deepseek"):
+        sizes |= dict(num_key_value_heads=heads, qk_rope_head_dim=head_dim)
+        sizes |= dict(qk_nope_head_dim=6, v_head_dim=5, kv_lora_rank=10)
     else:
         sizes |= dict(num_key_value_heads=shared, head_dim=head_dim)
     sizes |= dict(num_hidden_layers=2, vocab_size=9, attn_implementation="eager")

@@ -25,6 +25,7 @@ from attention_lib import (
     families,
     grouped_query,
     kv_cache,
+    latent_attention,
     llama,
     loading,
     masks,
@@ -188,6 +189,8 @@ LAYERS = [attention.SelfAttention(6, 2),
           *(backends.make_mha(kind, 6, 3) for kind in backends.KINDS)]
 MHA = LAYERS[-1]
 GROUPED = grouped_query.GroupedQueryAttention(6, 3, 1)
+WIDTHS = {"kv_latent_dim": 4, "nope_dim": 3, "rope_dim": 2, "value_dim": 5}
+LATENT = {"d_model": 6, "num_heads": 3, "q_latent_dim": None} | WIDTHS
 LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
 BARE = LlamaAttention(  # of one head of width 6
     TheirConfig(hidden_size=6, num_attention_heads=1, num_key_value_heads=1), 0
@@ -290,6 +293,14 @@ CALLS += [
     *((call, {"x": X}, NO_CALL) for call in (GROUPED, GROUPED.attention_weights)),
     (grouped_query.GroupedQueryAttention(6, 3, 1, window=2), {"x": X},
      {"memory": [X]} | {name: NO_CALL[name] for name in ("x", "mask", "causal")}),
+    (latent_attention.MultiHeadLatentAttention, LATENT,
+     dict.fromkeys(["d_model", "num_heads", *WIDTHS], NO_SIZE) |
+     {"q_latent_dim": NO_SIZE[1:], "rope_dim": [*NO_SIZE, 3], "absorb": NO_FLAG,
+      "bias": NO_FLAG, "scale": NO_RATE[1:], "rope_scale": NO_RATE,
+      "layout": NO_CHOICE, "norm_eps": NO_RATE, "dropout": NO_OPTIONS["dropout"]}),
+    *((call, {"x": X}, NO_CALL) for absorb in (False, True)
+      for layer in [latent_attention.MultiHeadLatentAttention(**LATENT, absorb=absorb)]
+      for call in (layer, layer.attention_weights)),
     (llama.RMSNorm, {"width": 6},
      {"width": NO_SIZE, "eps": NO_RATE, "plus_one": NO_FLAG}),
     (llama.RMSNorm(6), {"x": X}, {"x": [None, "x", X.numpy(), X.long(), X[..., :5]]}),

@@ -4,31 +4,29 @@ Shapes: B batch, T new tokens, K all tokens so far, M d_model, V vocabulary.
 """
 
 import dataclasses
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attention_lib.caches import LayerCache
 from attention_lib.decoder.config import DecoderConfig, LayerConfig
 from attention_lib.decoder.mlp import make_mlp
-from attention_lib.grouped_query import GroupedQueryAttention, RMSNorm
-from attention_lib.kv_cache import KVCache, LayerCache
+from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.latent_attention import MultiHeadLatentAttention
+from attention_lib.model import LanguageModel
+from attention_lib.norms import RMSNorm
 from attention_lib.rope import rope_angles, rope_attention_factor
-from attention_lib.validation import check_token_ids
 
 
-class Decoder(nn.Module):
+class Decoder(LanguageModel):
     """Gives, for each token of a text, a score for every token that may come next.
 
-    Called as ``TinyLM`` is, so ``generate`` runs it as well.
+    Its call is that of a ``LanguageModel``, so ``generate`` runs it as well.
 
     Args:
         config: the sizes and choices.
-
-    Raises:
-        TypeError: ids that are not whole numbers; another device.
-        ValueError: a text longer than the context; lengths that are not one per text.
     """
 
     def __init__(self, config: DecoderConfig) -> None:
@@ -43,77 +41,21 @@ class Decoder(nn.Module):
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
 
-    def forward(
-        self,
-        token_ids: Int[Tensor, "B T"],
-        lengths: Int[Tensor, " B"] | None = None,
-        *,
-        mask: Bool[Tensor, "..."] | None = None,
-        positions: Int[Tensor, "*B T"] | None = None,
-        cache: KVCache | None = None,
-    ) -> Float[Tensor, "B T V"]:
-        """Scores the next token at every position; the arguments are ``TinyLM``'s."""
-        states = self.stream(
-            token_ids, lengths, mask=mask, positions=positions, cache=cache
-        )
-        logits = self.head(self.last_norm(states[-1]))
-        cap = self.config.logits_softcap
-        return logits if cap is None else cap * torch.tanh(logits / cap)
-
-    def stream(
-        self,
-        token_ids: Int[Tensor, "B T"],
-        lengths: Int[Tensor, " B"] | None = None,
-        *,
-        mask: Bool[Tensor, "..."] | None = None,
-        positions: Int[Tensor, "*B T"] | None = None,
-        cache: KVCache | None = None,
-    ) -> list[Float[Tensor, "B T M"]]:
-        """Gives the residual stream before the first block, and after each."""
-        config, weight = self.config, self.token_embedding.weight
-        start = 0 if cache is None else cache.length
-        longest = config.context_len - start
-        check_token_ids(token_ids, lengths, max_len=longest, like=weight)
+    def _begin(
+        self, token_ids: Tensor, start: int, positions: Tensor | None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        config = self.config
         positions = self._positions(token_ids, start, positions)
         x = self.token_embedding(token_ids)  # (B, T, M)
         if config.embedding_scale != 1:  # rounded to the type of x, as in training
             x = x * torch.tensor(config.embedding_scale, dtype=x.dtype)
         if config.learned_positions:
             x = x + self.position_embedding(positions)
-        states = [x]
-        none: list[LayerCache | None] = [None] * len(config.layers)
-        caches = none if cache is None else cache.layers
-        for block, own in zip(self.blocks, caches, strict=True):
-            states.append(block(states[-1], positions, mask, cache=own))
-        return states
+        return x, {"positions": positions}
 
-    def attention_weights(
-        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
-    ) -> list[Float[Tensor, "B H T T"]]:
-        """Gives the weights of every head, block by block."""
-        states = self.stream(token_ids, lengths)
-        positions = self._positions(token_ids, 0, None)
-        return [
-            block.attention_weights(state, positions)  # type: ignore[operator]
-            for block, state in zip(self.blocks, states[:-1], strict=True)
-        ]
-
-    def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
-        """Makes an empty cache, for texts of at most ``max_len`` tokens.
-
-        Args:
-            batch_size: how many texts.
-            max_len: ``context_len`` when left out.
-        """
-        max_len = self.config.context_len if max_len is None else max_len
-        return KVCache(
-            [block.attention.new_cache(batch_size, max_len) for block in self.blocks]  # type: ignore[operator, union-attr]
-        )
-
-    def _positions(self, ids: Tensor, start: int, positions: Tensor | None) -> Tensor:
-        if positions is not None:
-            return positions
-        return torch.arange(start, start + ids.shape[1], device=ids.device)
+    def _score(self, x: Tensor) -> Tensor:
+        logits, cap = super()._score(x), self.config.logits_softcap
+        return logits if cap is None else cap * torch.tanh(logits / cap)
 
 
 class DecoderBlock(nn.Module):
@@ -163,6 +105,10 @@ class DecoderBlock(nn.Module):
         return self.attention.attention_weights(
             self.attention_norm(x), causal=True, angles=self._angles(positions)
         )
+
+    def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
+        """Makes an empty cache for so many texts of at most so many tokens."""
+        return self.attention.new_cache(batch_size, max_len)
 
     def _angles(self, positions: Tensor) -> Tensor | None:
         own = self.own

@@ -29,6 +29,12 @@ from attention_lib.exercises.kv_cache import (
     check_step_mask,
     check_write,
 )
+from attention_lib.exercises.latent_attention import (
+    check_absorbed,
+    check_latent_attention,
+    check_latent_bytes,
+    check_low_rank,
+)
 from attention_lib.exercises.leaks import check_leak_finder
 from attention_lib.exercises.masks import (
     check_causal_mask,
@@ -86,6 +92,7 @@ from attention_lib.exercises.weights import (
 
 __all__ = [
     "Verdict",
+    "check_absorbed",
     "check_attention",
     "check_batched_attention",
     "check_block_parameters",
@@ -102,10 +109,13 @@ __all__ = [
     "check_head_width",
     "check_head_windows",
     "check_language_model",
+    "check_latent_attention",
+    "check_latent_bytes",
     "check_layer_norm",
     "check_leak_finder",
     "check_linear",
     "check_llama_parameters",
+    "check_low_rank",
     "check_model_parameters",
     "check_multi_head",
     "check_multi_head_count",

@@ -117,6 +117,9 @@ def check_sink_weights(answer: object) -> Verdict:
              "sinks is turned."),
             (torch.cat((scores, column.exp()), -1).softmax(-1)[..., :-1], "The sinks "
              "are scores: the softmax takes their exponential itself."),
+            ((top := scores - scores.amax(-1, keepdim=True)).exp()
+             / (top.exp().sum(-1, keepdim=True) + column.exp()), "The scores are "
+             "shifted by their maximum, the sink is not: shift both."),
             (torch.cat((scores, column.flip(1)), -1).softmax(-1)[..., :-1], "The heads "
              "get each other's sinks."),
         ]  # fmt: skip
@@ -130,7 +133,7 @@ def check_grouped_query(answer: object) -> Verdict:
     if isinstance(answer, nn.Module):
         return Verdict(False, "Give the class itself, not a layer that it makes.")
     for d_model, heads, shared, so_far in [
-        (12, 6, 2, ""),
+        (18, 6, 2, ""),
         (8, 2, 2, "Right for groups of three. For as many heads of keys as queries:"),
         (8, 4, 1, "Right for several heads of keys. For a single one:"),
     ]:
@@ -197,6 +200,15 @@ def _results(layer: nn.Module, d_model: int, heads: int, shared: int) -> Verdict
          "not of a head."),
         (_grouped(*given, scaled_by=d_model // heads * shared), "The scale takes the "
          "width of all shared heads together, not of one."),
+        (_grouped(*given, scaled_by=(d_model // heads) ** 2), "The scores are divided "
+         "by the width of a head: by its square root is meant."),
+        (_grouped(*given, hidden=0.0), "Hidden scores are 0, and e⁰ is 1: they still "
+         "get weight."),
+        (_grouped(*given, late=True), "The mask comes after the softmax: the other "
+         "weights then sum to less than 1."),
+        (_grouped(*given, over=-2), "The softmax goes over the queries: each query's "
+         "weights sum to 1, so it goes over the keys."),
+        (x + _grouped(*given), "The input is added: that is the block's work."),
         (_grouped(*given, back=True), "The way back mixes tokens and heads: which axes "
          "change places before the heads stand side by side?"),
         (_grouped(*identity), "What the heads found stands side by side: what mixes "
@@ -221,6 +233,9 @@ def _grouped(
     causal: bool = True,
     flipped: bool = False,
     scaled_by: int = 0,
+    hidden: float = -math.inf,
+    late: bool = False,
+    over: int = -1,
     back: bool = False,
 ) -> Tensor:
     """Attention with grouped queries, in which one step or more may be another."""
@@ -228,10 +243,12 @@ def _grouped(
     key = _shared_out(split_heads(x @ w_k, shared), heads // shared, order)
     value = _shared_out(split_heads(x @ w_v, shared), heads // shared, values or order)
     scores = query @ key.mT / math.sqrt(scaled_by or query.shape[-1])
-    if causal:
-        mask = causal_mask(x.shape[1])
-        scores = scores.masked_fill(~(mask.T if flipped else mask), -math.inf)
-    context = scores.softmax(dim=-1) @ value
+    mask = causal_mask(x.shape[1])
+    mask = mask.T if flipped else mask
+    if causal and not late:
+        scores = scores.masked_fill(~mask, hidden)
+    weights = scores.softmax(dim=over)
+    context = (weights * mask if late else weights) @ value
     joined = context.reshape(*x.shape[:2], -1) if back else merge_heads(context)
     return joined @ w_o
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attention_lib.exercises.training import judge_texts
 from attention_lib.exercises.verdict import (
-    NOT_YET,
     Mistakes,
     Verdict,
     judge,
@@ -106,25 +106,13 @@ def check_write(answer: object) -> Verdict:
     """Checks greedy ``write(model, token_ids, count, stop)``, each token read once."""
     token_ids = torch.tensor([[1, 2, 4], [4, 0, 6]])
     for count, stop, so_far in [(4, 99, ""), (5, 7, "Right without a stop. With one:")]:
-        given, model = token_ids.clone(), _Sums()
-        came = run(answer, model, given, count, stop)
-        if came is NOT_YET and not so_far:
-            return NOT_YET
-        if isinstance(came, Verdict):
-            words = "it gives nothing back." if came is NOT_YET else came.message
-            return Verdict(False, f"{so_far} {words}".strip())
-        if not torch.equal(given, token_ids):
-            return Verdict(
-                False, "Your code changes the text that it was given: leave it be."
-            )
-        wrong = judge(
-            lambda came=came: came,
-            (),
-            _continued(token_ids, count, stop),
-            _wrong_texts(token_ids, count, stop),
-            so_far=so_far,
-        )
-        if wrong:
+        model = _Sums()
+        right = _continued(token_ids, count, stop)
+        mistakes = _wrong_texts(token_ids, count, stop)
+        options = count, stop
+        if wrong := judge_texts(
+            answer, model, token_ids, options, right, mistakes, so_far
+        ):
             return wrong
         needed = token_ids.shape[1] + count
         if model.read > needed:

@@ -111,24 +111,46 @@ def check_generate(answer: object) -> Verdict:
          "it:"),
     ]  # fmt: skip
     for token_ids, count, context_len, so_far in cases:
-        given, model = token_ids.clone(), _Reader(context_len)
-        came = run(answer, model, given, count, context_len)
-        if isinstance(came, Verdict):
-            return after(so_far, came)
-        if not torch.equal(given, token_ids):
-            return Verdict(
-                False, "Your code changes the text that it was given: use a copy."
-            )
-        wrong = judge(
-            lambda came=came: came,
-            (),
-            _continued(token_ids, count, context_len),
-            _generation_mistakes(token_ids, count, context_len),
-            so_far=so_far,
-        )
-        if wrong:
+        model = _Reader(context_len)
+        right = _continued(token_ids, count, context_len)
+        mistakes = _generation_mistakes(token_ids, count, context_len)
+        options = count, context_len
+        if wrong := judge_texts(
+            answer, model, token_ids, options, right, mistakes, so_far
+        ):
             return wrong
     return Verdict(True, "The text grows, and the model reads as much as it takes.")
+
+
+def judge_texts(
+    answer: object,
+    model: Any,
+    token_ids: Tensor,
+    options: tuple[int, ...],
+    right: Tensor,
+    mistakes: Mistakes,
+    so_far: str,
+) -> Verdict | None:
+    """Runs a reader's generation once, which shall leave its beginnings as they are.
+
+    Args:
+        answer: what the reader wrote.
+        model: counts what it reads.
+        token_ids: the beginnings.
+        options: what else the answer is called with.
+        right: the texts wanted.
+        mistakes: as for ``judge``.
+        so_far: as for ``judge``.
+    """
+    given = token_ids.clone()
+    came = run(answer, model, given, *options)
+    if isinstance(came, Verdict):
+        return after(so_far, came)
+    if not torch.equal(given, token_ids):
+        return Verdict(
+            False, "Your code changes the text that it was given: use a copy."
+        )
+    return judge(lambda: came, (), right, mistakes, so_far=so_far)
 
 
 def _losses(logits: Tensor, token_ids: Tensor, shift: int) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
@@ -68,6 +69,11 @@ def check_suspect(answer: object) -> Verdict:
     change = torch.randn(2, 5, 5, generator=seeded(3))
     off = ~torch.eye(5, dtype=torch.bool)
     one_head = change * torch.tensor([0.0, 1.0])[:, None, None]
+    many = 3 * torch.randn(2, 40, 40, generator=seeded(4))
+    rounded = 3e-6 * torch.randn(2, 40, 40, generator=seeded(5))
+    turned = many + rounded + 1 - torch.eye(40)
+    one, own = torch.zeros(2, 40, 40), torch.zeros(2, 40, 40)
+    one[1, 30, 7], own[1, 30, 30] = 0.02, 0.006
     corner = torch.zeros(2, 5, 5)
     corner[1, 4, 4] = 0.5
     signs = torch.zeros(2, 5, 5)
@@ -84,7 +90,16 @@ def check_suspect(answer: object) -> Verdict:
         (theirs + corner, "other", "a diagonal that differs in one place, at the end"),
         (theirs + signs, "other", "a diagonal whose changes cancel in a sum"),
     ]  # fmt: skip
-    for ours, wanted, words in cases:
+    pairs = [(ours, theirs, wanted, words) for ours, wanted, words in cases]
+    pairs += [
+        (many + one, many, "rotation", "one score of many that differs, which is small "
+         "in a mean"),
+        (many + one + own, many, "other", "a diagonal that differs in one place of "
+         "many, which is small in a mean"),
+        (turned, many, "rotation", "a long text, where rounding on the diagonal "
+         "sums up"),
+    ]  # fmt: skip
+    for ours, theirs, wanted, words in pairs:
         given = ours.clone(), theirs.clone()
         came = run(answer, *given)
         if isinstance(came, Verdict):
@@ -134,6 +149,8 @@ def _count(fields: Mapping[str, Any]) -> int:
 def _wrong_count(came: Any, fields: Mapping[str, Any]) -> str:
     if isinstance(came, Verdict):
         return "your code gives nothing back." if came is NOT_YET else came.message
+    if isinstance(came, Tensor | np.generic) and came.ndim == 0:
+        came = came.item()
     if isinstance(came, bool) or not isinstance(came, int | float):
         return (
             f"Your function returns a {type(came).__name__}; the count is one number."
@@ -156,7 +173,8 @@ def _wrong_count(came: Any, fields: Mapping[str, Any]) -> str:
         -(2 * layers + 1) * width: "The norms have weights, too.",
         round(2 * layers * width * width * (1 - share)): "Keys and values have fewer "
         "heads than queries.",
-        -layers * width * width: "Attention has four matrices: the output is one.",
+        -layers * width * width: "Attention has four matrices: queries, keys, values "
+        "and output.",
     }
     words = missing.get(int(came) - right, "")
     return words or f"It has {right} parameters; your count is {came}."
@@ -170,6 +188,8 @@ def _wrong_names(made: object, names: list[str]) -> str:
         found = sorted(made.names)
     except TypeError:
         return "`names` must be a list of names."
+    if not list(made.names):
+        return "`names` is empty the second time: make it a list."
     if "__metadata__" in found:
         return "`__metadata__` is no tensor: leave it out of `names`."
     if found != names:

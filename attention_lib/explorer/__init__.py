@@ -7,8 +7,10 @@ reader changes something. Every view has a static part that needs no script.
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer.cache import explore_cache
 from attention_lib.explorer.groups import explore_groups
+from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
 from attention_lib.explorer.rope import explore_rope
+from attention_lib.explorer.sentence import explore_sentence
 from attention_lib.explorer.split import explore_split
 from attention_lib.explorer.vectors import explore_vectors
 from attention_lib.explorer.weights import explore_weights
@@ -17,8 +19,10 @@ __all__ = [
     "Interactive",
     "explore_cache",
     "explore_groups",
+    "explore_latent",
     "explore_mask",
     "explore_rope",
+    "explore_sentence",
     "explore_split",
     "explore_vectors",
     "explore_weights",

@@ -133,6 +133,14 @@ def _agreed(ours: np.ndarray, given: np.ndarray | None) -> np.ndarray:
     return ours
 
 
+def check_place(name: str, place: object, count: int) -> None:
+    """Says whether a layer, head or query is there."""
+    if not isinstance(place, int) or isinstance(place, bool):
+        raise TypeError(f"{name} must be an int; got {type(place).__name__}")
+    if not 0 <= place < count:
+        raise ValueError(f"{name} must be 0 to {count - 1}; got {place}")
+
+
 def read_words(name: str, words: Any) -> list[str]:
     """Gives a list of words; says which argument is none."""
     if isinstance(words, str) or not isinstance(words, Sequence):

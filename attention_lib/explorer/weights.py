@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attention_lib.explorer._interactive import Interactive
-from attention_lib.explorer._maps import Maps, read_maps
+from attention_lib.explorer._maps import Maps, check_place, read_maps
 from attention_lib.explorer._packing import static_table
 
 
@@ -66,9 +66,9 @@ def explore_weights(
     sentences = {name: read_maps(**_of(name, given)) for name in names}
     first = sentences[names[0]]
     layers, heads, rows, _ = first.weights.shape
-    _check_place("layer", layer, layers)
-    _check_place("head", head, heads)
-    _check_place("query", query, rows)
+    check_place("layer", layer, layers)
+    check_place("head", head, heads)
+    check_place("query", query, rows)
     data: dict[str, Any] = {
         "sentences": [maps.data(str(name)) for name, maps in sentences.items()]
     }
@@ -92,13 +92,6 @@ def _of(name: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             value = value[name]
         part[argument] = value
     return part
-
-
-def _check_place(name: str, place: object, count: int) -> None:
-    if not isinstance(place, int) or isinstance(place, bool):
-        raise TypeError(f"{name} must be an int; got {type(place).__name__}")
-    if not 0 <= place < count:
-        raise ValueError(f"{name} must be 0 to {count - 1}; got {place}")
 
 
 def _caption(names: list[Any], maps: Maps, layer: int, head: int) -> str:

@@ -6,14 +6,15 @@ from typing import Any
 # What says nothing about the numbers that a model computes in evaluation.
 # fmt: off
 HARMLESS = {
-    "_name_or_path", "architectures", "attention_dropout", "attn_pdrop",
+    "_attn_implementation_autoset", "_name_or_path", "architectures",
+    "attention_dropout", "attn_pdrop",
     "bos_token_id", "cache_implementation", "dtype", "embd_pdrop", "eos_token_id",
     "initializer_range", "is_llama_config", "model_type", "n_ctx",
     "output_router_logits",
     "pad_token_id", "resid_pdrop", "router_aux_loss_coef", "summary_activation",
     "summary_first_dropout", "summary_proj_to_labels", "summary_type",
     "summary_use_proj", "task_specific_params", "torch_dtype", "transformers_version",
-    "use_cache",
+    "transformers.js_config", "use_cache",
 }
 # fmt: on
 REQUIRED = object()

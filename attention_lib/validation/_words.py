@@ -39,6 +39,8 @@ def check_kind(name: str, array: Any, kind: type[Any]) -> None:
 
 
 def check_floats(name: str, array: Any, kind: type[Any] = Tensor) -> None:
+    if kind is Tensor and type(array) is Tensor and array.dtype.is_floating_point:
+        return  # as nearly always: asked first, since each layer asks it
     check_kind(name, array, kind)
     if not (
         array.dtype.is_floating_point
@@ -101,6 +103,8 @@ def broadcasts(shape: Sequence[int], wanted: Sequence[int], until: int = 0) -> b
         wanted: what it shall become.
         until: how many of the last axes do not count, as a negative number.
     """
+    if not until and shape == wanted[-len(shape) :]:
+        return True  # as nearly always
     if len(shape) > len(wanted):
         return False
     for axis in range(-len(shape), until):

@@ -46,14 +46,14 @@ def check_inputs(
     shape = query.shape
     if len(shape) < 2 or 0 in shape:
         refuse_axes("query", query)
-    check_kind("key", key, kind)
-    check_same_type("key", key, "the query", query)
-    _check_leading("key", key, query)
+    _check_beside("key", key, query, kind)
     key_shape = key.shape
+    # Axis by axis: whole shapes would tell an export that lengths differ for ever.
+    _check_leading("key", key, query)
     if shape[-1] != key_shape[-1]:
         raise ValueError(
-            f"query and key must have the same width; got query {tuple(query.shape)} "
-            f"and key {tuple(key.shape)}: project both to one head_dim"
+            f"query and key must have the same width; got query {tuple(shape)} "
+            f"and key {tuple(key_shape)}: project both to one head_dim"
         )
     if value is not None:
         check_value(query, key, value, kind=kind)
@@ -66,8 +66,7 @@ def check_inputs(
 
 def check_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> None:
     """Checks that values go with a query and a key that fit together."""
-    check_kind("value", value, kind)
-    check_same_type("value", value, "the query", query)
+    _check_beside("value", value, query, kind)
     if value.shape == key.shape:  # and the key fits the query
         return
     _check_leading("value", value, query)
@@ -86,9 +85,11 @@ def check_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
         scores_shape: (..., Q, K), which the mask may not enlarge.
         like: an array whose kind and device the mask must share.
     """
-    _check_boolean("mask", mask)
-    check_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
-    check_same_device("mask", mask, "the query", like)
+    both = type(mask) is Tensor and type(like) is Tensor
+    if not both or mask.dtype is not torch.bool or mask.device != like.device:
+        _check_boolean("mask", mask)
+        check_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
+        check_same_device("mask", mask, "the query", like)
     if not broadcasts(mask.shape, scores_shape):
         raise ValueError(
             f"mask {tuple(mask.shape)} does not broadcast to the scores "
@@ -157,6 +158,14 @@ def _check_boolean(name: str, mask: Any) -> None:
             f"{name} must be boolean (True: may attend); got {came}: turn an additive "
             "mask of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
         )
+
+
+def _check_beside(name: str, array: Any, query: Any, kind: type) -> None:
+    """Checks that keys or values are of the kind, type and device of the query."""
+    both = type(array) is kind is Tensor
+    if not both or array.dtype != query.dtype or array.device != query.device:
+        check_kind(name, array, kind)
+        check_same_type(name, array, "the query", query)
 
 
 def _check_leading(name: str, array: Any, query: Any) -> None:

@@ -18,7 +18,7 @@ from attention_lib.validation._words import (
     check_whole,
     refuse_axes,
 )
-from attention_lib.validation.sizes import check_instance, check_positive
+from attention_lib.validation.sizes import check_instance, check_pairs
 
 
 def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
@@ -79,9 +79,7 @@ def check_rotation(positions: Any, head_dim: int) -> None:
     check_kind("positions", positions, Tensor)
     if positions.dtype == torch.bool or positions.is_complex():
         raise TypeError(f"positions must hold numbers; got {positions.dtype}")
-    check_positive(head_dim=head_dim)
-    if head_dim % 2:
-        raise ValueError(f"head_dim must be even, two numbers a pair; got {head_dim}")
+    check_pairs(head_dim=head_dim)
 
 
 def check_angles(x: Any, angles: Any) -> None:

@@ -109,6 +109,14 @@ def check_tile(tile: Any) -> tuple[int, int]:
     return rows, columns
 
 
+def check_pairs(**widths: int) -> None:
+    """Checks named widths that are turned in pairs: even ones."""
+    check_positive(**widths)
+    for name, width in widths.items():
+        if width % 2:
+            raise ValueError(f"{name} must be even, two numbers a pair; got {width}")
+
+
 def check_config(config: Any) -> None:
     """Checks the sizes that a model is built from."""
     names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"

@@ -1,4 +1,4 @@
-// The contents of a page: which section is being read, and the drawers of a phone.
+// The contents of a page: which section is being read, the search, and the drawers of a phone.
 (() => {
   // The section is the last whose heading is above a line a quarter down the screen.
   // Bootstrap asks which headings are in a band, and names none where there is none.
@@ -35,6 +35,18 @@
     look();
   }
 
+  // The search is fetched when its field is first used; the scripts run in this order.
+  const find = ({ target }) => {
+    if (!target?.closest?.("form.bd-search")) return;
+    removeEventListener("focusin", find);
+    for (const name of ["minisearch", "places", "finding"]) {
+      const src = `${document.documentElement.dataset.content_root}_static/${name}.js`;
+      document.head.append(Object.assign(document.createElement("script"), { src, async: false }));
+    }
+  };
+  addEventListener("focusin", find);
+  find({ target: document.activeElement });
+
   // The theme opens a drawer, and closes it by Escape or a tap beside it. It moves the
   // list into the dialog and back, so this button stands in the list.
   for (const name of ["primary", "secondary"]) {
@@ -46,7 +58,7 @@
     const close = document.createElement("button");
     close.type = "button";
     close.className = "drawer-close";
-    close.textContent = "Close";
+    close.textContent = say("close");
     sidebar.prepend(close);
   }
   addEventListener("click", (event) => {

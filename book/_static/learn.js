@@ -3,6 +3,8 @@
 (() => {
   const NAME = "attention-book-progress";
   const ITEMS = '.quiz, .attention-view[data-kind="predict"]';
+  const { say } = window;
+  const said = new RegExp(`^(${say("saidAlready")})\\b`, "i");
   let memory = {};
   let lasting = true;
 
@@ -60,7 +62,7 @@
     const answers = [...quiz.querySelectorAll(":scope > details > ol > li")];
     const isRight = (answer) => answer.dataset.right === "true";
     const set = make("fieldset", "", make("legend", "", ...copies(quiz.querySelector(".quiz-question"))));
-    if (several) set.append(make("p", "quiz-several", "Choose all that are right."));
+    if (several) set.append(make("p", "quiz-several", say("chooseAll")));
     const inputs = [...options].map((option) => {
       const input = make("input");
       input.type = several ? "checkbox" : "radio";
@@ -70,25 +72,25 @@
     });
     const verdict = make("div", "quiz-verdict");
     verdict.setAttribute("role", "status");
-    const form = make("form", "quiz-form", set, make("button", "", "Check"), verdict);
+    const form = make("form", "quiz-form", set, make("button", "", say("check")), verdict);
     const why = (answer) => {
       const right = isRight(answer);
       const words = copies(answer, ".quiz-mark");
       const text = words.map((node) => node.textContent).join(" ").trim();
-      const lead = right ? "Right. " : "Not this one. ";
+      const lead = say(right ? "right" : "wrong");
       const mark = make("span", "", right ? "✓ " : "✗ ");
       mark.setAttribute("aria-hidden", "true");
-      const said = /^(right|yes|no|wrong|not this)\b/i.test(text) ? [mark] : [mark, make("strong", "", lead)];
-      return make("div", right ? "quiz-right" : "quiz-wrong", ...said, ...words);
+      const parts = said.test(text) ? [mark] : [mark, make("strong", "", lead)];
+      return make("div", right ? "quiz-right" : "quiz-wrong", ...parts, ...words);
     };
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const chosen = answers.filter((_, n) => inputs[n].checked);
       const missing = answers.filter((answer, n) => isRight(answer) && !inputs[n].checked).length;
-      if (!chosen.length) return verdict.replaceChildren(make("div", "", "Choose an option first."));
+      if (!chosen.length) return verdict.replaceChildren(make("div", "", say("chooseFirst")));
       verdict.replaceChildren(...chosen.map(why));
       if (several && missing)
-        verdict.append(make("div", "", missing === 1 ? "One more is right." : `${missing} more are right.`));
+        verdict.append(make("div", "", missing === 1 ? say("oneMore") : say("more", { n: missing })));
       const right = !missing && chosen.every(isRight);
       quiz.dispatchEvent(new CustomEvent("attention-answered", { bubbles: true, detail: { right } }));
     });
@@ -99,14 +101,58 @@
   document.querySelectorAll(".quiz").forEach(makeForm);
   const items = new Map([...document.querySelectorAll(ITEMS)].map((item) => [idOf(item), item]));
 
+  // A prediction hides what answers it: what the next cell puts out, and a figure right
+  // after it. An answer shows it; so does a button below a question in words.
+  const reveals = new Map();
+  for (const asked of document.querySelectorAll(".cell.tag_predict, .admonition.predict")) {
+    let next = asked.nextElementSibling;
+    if (next?.matches("p")) next = next.nextElementSibling;
+    const shows = [];
+    for (; next?.matches(".cell:not(.tag_predict)"); next = next.nextElementSibling) {
+      const fold = next.querySelector(":scope > details.below-input");
+      const output = next.querySelector(":scope > .cell_output");
+      if (shows.length && !output?.querySelector("figure")) break;
+      if (fold) shows.push(() => ((fold.open = true), fold.querySelector("summary")));
+      else if (output) shows.push(cover(output));
+    }
+    if (!shows.length) continue;
+    const reveal = () => shows.map((show) => show())[0];
+    const item = asked.querySelector('.attention-view[data-kind="predict"]');
+    if (item) reveals.set(idOf(item), reveal);
+    else asked.append(revealer(reveal));
+  }
+  function cover(output) {
+    const show = () => {
+      output.classList.remove("learn-waits");
+      line.remove();
+      output.tabIndex = -1;
+      return output;
+    };
+    const line = make("p", "learn-cover", say("hidden"), " ", revealer(show));
+    output.classList.add("learn-waits");
+    output.before(line);
+    return show;
+  }
+  function revealer(show) {
+    const button = make("button", "learn-reveal", say("reveal"));
+    button.type = "button";
+    button.addEventListener("click", () => {
+      show().focus(); // the button goes
+      button.remove();
+    });
+    return button;
+  }
+
   // What was answered rightly before, and wrongly now: it counts, but no ✓ stands by ✗.
   const wrong = new Set();
 
   const line = make("p", "learn-progress");
   const count = make("span");
-  const forget = make("button", "", "Forget all of it");
+  const forget = make("button", "", say("forget"));
   forget.type = "button";
+  let forgotten = false;
   forget.addEventListener("click", () => {
+    forgotten = true;
     save({});
     show();
     line.tabIndex = -1;
@@ -125,11 +171,11 @@
     for (const [id, item] of items) {
       item.querySelector(".learn-done")?.remove();
       if (!done.includes(id) || wrong.has(id)) continue;
-      (item.querySelector(":scope > .attention-live") ?? item).append(make("p", "learn-done", "✓ Answered"));
+      (item.querySelector(":scope > .attention-live") ?? item).append(make("p", "learn-done", say("answered")));
     }
-    const kept = lasting ? "Kept in this browser only." : "This browser keeps nothing: it is gone with the page.";
-    count.textContent = `${done.length} of ${items.size} answered. ${kept}`;
+    count.textContent = say("count", { n: done.length, total: items.size }) + say(lasting ? "kept" : "notKept");
     forget.hidden = !Object.keys(all).length;
+    showRoad(all);
     document.querySelectorAll(".learn-tick").forEach((tick) => tick.remove());
     for (const link of document.querySelectorAll(".bd-sidebar-primary nav a[href]")) {
       const found = all[pageOf(new URL(link.href))];
@@ -137,15 +183,52 @@
       const { right, total } = found;
       const short = make("span", "", right.length >= total ? "✓" : `${right.length}/${total}`);
       short.setAttribute("aria-hidden", "true");
-      const said = make("span", "visually-hidden", ` (${right.length} of ${total} answered)`);
+      const said = make("span", "visually-hidden", ` ${say("countShort", { n: right.length, total })}`);
       link.append(make("span", "learn-tick", short, said));
     }
   }
+
+  // The road on the first page: each stop shows what was answered there, and the first
+  // of its buttons leads to where the reader was.
+  const start = document.querySelector(".ways a");
+  const begin = start && { href: start.href, text: start.textContent };
+  function showRoad(all) {
+    for (const link of document.querySelectorAll(".road ol a")) {
+      const { right = [], total = 1 } = all[pageOf(new URL(link.href))] ?? {};
+      const stop = link.closest("li");
+      stop.style.setProperty("--done", Math.min(1, right.length / total));
+      stop.classList.toggle("road-done", right.length >= total);
+      stop.querySelector(".visually-hidden")?.remove();
+      const text = ` ${say("countShort", { n: right.length, total })}`;
+      if (right.length) link.after(make("span", "visually-hidden", text));
+    }
+    if (!start) return;
+    const { place } = all;
+    start.href = place ? new URL(`../${place.page}.html${place.hash}`, location).href : begin.href;
+    start.textContent = place ? say("goOn", { place: place.number }) : begin.text;
+    start.title = place?.title ?? "";
+  }
+
+  // The section of a chapter that was read last, with its number: "3.4".
+  const keepPlace = () => {
+    const link = document.querySelector("#pst-page-toc-nav a[aria-current]");
+    const heading = document.querySelector("article h1 > .section-number");
+    if (!heading || forgotten || !page.startsWith("chapters/")) return;
+    const deep = link && scrollY > innerHeight / 2;
+    const title = (deep ? link : heading.parentNode).textContent.replace(/#$/, "").trim();
+    const number = title.match(/^\d+(\.\d+)*/)?.[0] ?? heading.textContent.trim();
+    const all = load();
+    all.place = { page, hash: deep ? link.hash : "", number, title };
+    save(all);
+  };
+  addEventListener("pagehide", keepPlace);
+  document.addEventListener("visibilitychange", () => document.hidden && keepPlace());
 
   document.addEventListener("attention-answered", (event) => {
     const item = event.target.closest(ITEMS);
     const id = item && idOf(item);
     if (!items.has(id)) return;
+    if (event.detail.right || event.detail.shown) reveals.get(id)?.();
     if (!event.detail.right) {
       if (!event.detail.shown) wrong.add(id);
       return show();
@@ -165,4 +248,5 @@
     for (const folded of document.querySelectorAll(".quiz > details, .attention-static > details")) folded.open = true;
   });
   show();
+  for (const id of load()[page]?.right ?? []) reveals.get(id)?.();
 })();

@@ -48,7 +48,7 @@
     for (const part of body.querySelectorAll("[id]")) part.removeAttribute("id");
     const more = document.createElement("a");
     more.href = a.href;
-    more.textContent = "In the glossary";
+    more.textContent = say("inGlossary");
     card.append(body, more);
     a.after(card); // next in the order of the keyboard too
     card.showPopover();

@@ -1,11 +1,12 @@
 // A cache that fills: which keys and values a step makes, and which it finds.
 import { useState } from "preact/hooks";
+import { useLinked, useReached } from "./frame.jsx";
 import tables from "./tables.css";
 import style from "./cache.css";
 
 const number = (value) => value.toLocaleString("en-GB");
 
-export function Cache({ words, layers, steps }) {
+export function Cache({ words, layers, steps, reach }) {
   const [at, setAt] = useState(0);
   const [kept, setKept] = useState(true);
   const [group] = useState(() => `cache-${Math.random().toString(36).slice(2)}`);
@@ -13,6 +14,10 @@ export function Cache({ words, layers, steps }) {
   const last = at === steps.length - 1;
   const made = kept ? fresh : length; // how many tokens this step reads
   const state = (place) => (place >= length ? "empty" : place >= length - made ? "made" : "kept");
+  useReached(last && !kept, reach);
+  const [linked, setLinked] = useState(null);
+  const tell = useLinked(setLinked);
+  const hover = (event) => event.pointerType === "mouse" && tell(words[(event.target.closest("td, thead th")?.cellIndex ?? 0) - 1] ?? null);
   const rows = Array.from({ length: layers }, (_, layer) => ["keys", "values"].map((part) => `${part} ${layer + 1}`)).flat();
   const sign = { empty: "", made: "+", kept: "✓" };
   const spoken = { empty: "nothing yet", made: "made in this step", kept: "found in the cache" };
@@ -35,7 +40,7 @@ export function Cache({ words, layers, steps }) {
           <button type="button" aria-disabled={last} onClick={() => setAt(Math.min(at + 1, steps.length - 1))}>Next →</button>
         </div>
       </div>
-      <div class="cache-scroll">
+      <div class="cache-scroll" onPointerOver={hover} onPointerLeave={() => tell(null)}>
         <table class="view-table cache-table" aria-label="keys and values of each token">
           <thead>
             <tr>
@@ -52,7 +57,7 @@ export function Cache({ words, layers, steps }) {
               <tr key={row}>
                 <th scope="row">{row}</th>
                 {words.map((_, place) => (
-                  <td key={place} class={`cache-${state(place)}`} aria-label={spoken[state(place)]}>{sign[state(place)]}</td>
+                  <td key={place} class={`cache-${state(place)}${words[place] === linked ? " cache-linked" : ""}`} aria-label={spoken[state(place)]}>{sign[state(place)]}</td>
                 ))}
               </tr>
             ))}
@@ -70,3 +75,7 @@ export function Cache({ words, layers, steps }) {
   );
 }
 Cache.style = tables + style;
+Cache.frame = {
+  title: "A cache that fills",
+  goal: "What would the last step cost without the cache? Go there, and take it away.",
+};

@@ -1,8 +1,9 @@
 // Query heads that share keys and values: a slider over the heads of keys.
 import { useRef, useState } from "preact/hooks";
+import { useReached } from "./frame.jsx";
 import style from "./groups.css";
 
-export function Groups({ heads, choices, names, perToken, perText, tokens }) {
+export function Groups({ heads, choices, names, perToken, perText, tokens, reach }) {
   const [at, setAt] = useState(0);
   const [query, setQuery] = useState(null);
   const [id] = useState(() => `groups-${Math.random().toString(36).slice(2)}`);
@@ -18,6 +19,7 @@ export function Groups({ heads, choices, names, perToken, perText, tokens }) {
   };
   const shared = choices[at];
   const size = heads / shared;
+  useReached(8 * shared === heads, reach);
   const own = query === null ? null : Math.floor(query / size);
 
   return (
@@ -74,3 +76,7 @@ export function Groups({ heads, choices, names, perToken, perText, tokens }) {
   );
 }
 Groups.style = style;
+Groups.frame = {
+  title: "Query heads that share keys and values",
+  goal: ({ heads, choices }) => choices.includes(heads / 8) && "Make the cache eight times smaller than with keys and values for each head.",
+};

@@ -3,9 +3,11 @@
 import { mount } from "./mount.js";
 import { Cache } from "./cache.jsx";
 import { Groups } from "./groups.jsx";
+import { Latent } from "./latent.jsx";
 import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
 import { Rope } from "./rope.jsx";
+import { Sentence } from "./sentence.jsx";
 import { Split } from "./split.jsx";
 import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
@@ -13,9 +15,11 @@ import { Weights } from "./weights.jsx";
 mount({
   cache: Cache,
   groups: Groups,
+  latent: Latent,
   mask: Mask,
   predict: Predict,
   rope: Rope,
+  sentence: Sentence,
   split: Split,
   vectors: Vectors,
   weights: Weights,

@@ -1,5 +1,6 @@
 // A mask to click together, and the weights that it leaves of given scores.
 import { useState } from "preact/hooks";
+import { useLinked, useReached } from "./frame.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
 import { walk } from "./walk.js";
 import tables from "./tables.css";
@@ -21,7 +22,7 @@ function plain(scores) {
   return parts.map((part) => part / sum);
 }
 
-export function Mask({ queries, keys = queries, scores, masks, answers, note }) {
+export function Mask({ queries, keys = queries, scores, masks, answers, note, reach }) {
   const table = (list) => queries.map((_, i) => list.slice(i * keys.length, (i + 1) * keys.length));
   const signs = (mask) => mask.flat().map((yes) => (yes ? "x" : ".")).join("");
   const [mask, setMask] = useState(() => table([...masks[0][1]].map((sign) => sign === "x")));
@@ -33,6 +34,13 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note }) 
   const now = signs(mask);
   const empty = mask.map((row) => !row.includes(true));
   const shown = empty[place[0]] ? place[0] : empty.indexOf(true);
+
+  useReached(touched && shown >= 0, reach);
+
+  const [linked, setLinked] = useState(null);
+  const tell = useLinked(setLinked);
+  const hover = (event) => event.pointerType === "mouse" && tell(queries[event.target.closest("tbody tr")?.sectionRowIndex] ?? null);
+  const isLit = (i) => (linked === null ? i === place[0] && touched : queries[i] === linked);
 
   const toggle = (i, j) => {
     setPlace([i, j]);
@@ -65,7 +73,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note }) 
           </button>
         ))}
       </div>
-      <div class="mask-parts">
+      <div class="mask-parts" onPointerOver={hover} onPointerLeave={() => tell(null)}>
         <div>
           <p class="mask-title">Mask: who may look at whom</p>
           <table class="view-table mask-table" onKeyDown={walk} aria-label="mask: rows are queries, columns are keys">
@@ -100,7 +108,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note }) 
             {heads(<>key →<br />query ↓</>)}
             <tbody>
               {weights.map((row, i) => (
-                <tr key={i} class={i === place[0] && touched ? "mask-row" : null}>
+                <tr key={i} class={isLit(i) ? "mask-row" : null}>
                   <th scope="row">{queries[i]}</th>
                   {row.map((weight, j) => (
                     <td key={j} class={mask[i][j] ? null : "mask-hidden"} style={{ "--w": weight }}>
@@ -141,6 +149,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note }) 
   );
 }
 Mask.style = tables + style;
+Mask.frame = { title: "A mask to click together", goal: "Hide everything from one word. What are its weights now?" };
 
 function say(query, keys, weights, allowed) {
   const seen = keys.map((key, j) => allowed[j] && `${key} ${weights[j].toFixed(2)}`).filter(Boolean);

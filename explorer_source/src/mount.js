@@ -1,4 +1,5 @@
 import { h, render } from "preact";
+import { Frame } from "./frame.jsx";
 import shared from "./views.css";
 
 // Gives each `.attention-view` its program: kinds maps data-kind to a Preact component,
@@ -14,7 +15,7 @@ export function mount(kinds) {
       try {
         const live = document.createElement("div");
         live.className = "attention-live";
-        render(h(kind, JSON.parse(data.textContent)), live);
+        render(h(Frame, { View: kind, data: JSON.parse(data.textContent), number: numberOf(view) }), live);
         view.append(live);
         view.dataset.live = "";
       } catch (error) {
@@ -26,9 +27,16 @@ export function mount(kinds) {
   else start();
 }
 
-// One sheet for each build: HASH is that of the sources, set by build.mjs.
+// The chapter's number and the place among its views; none in a notebook.
+function numberOf(view) {
+  const chapter = document.querySelector(".bd-article h1 .section-number")?.textContent.match(/\d+/)?.[0];
+  const views = [...document.querySelectorAll('.attention-view:not([data-kind="predict"])')];
+  return chapter && `${chapter}.${views.indexOf(view) + 1}`;
+}
+
+// One sheet for each program of each build: HASH is that of the sources, set by build.mjs.
 function addStyle(kinds) {
-  const id = `attention-views-${HASH}`;
+  const id = `attention-${Object.keys(kinds)[0]}-${HASH}`;
   if (document.getElementById(id)) return;
   const sheet = document.createElement("style");
   sheet.id = id;

@@ -1,5 +1,6 @@
 // One pair of a query and of a key, turned by their positions: the score knows the offset.
 import { useState } from "preact/hooks";
+import { useReached } from "./frame.jsx";
 import { unpack } from "./numbers.js";
 import tables from "./tables.css";
 import style from "./rope.css";
@@ -14,7 +15,7 @@ function turn([x, y], angle) {
   return [x * cos - y * sin, y * cos + x * sin];
 }
 
-export function Rope({ pairs, words, speeds, positions, longest }) {
+export function Rope({ pairs, words, speeds, positions, longest, reach }) {
   const [places, setPlaces] = useState(positions);
   const [chosen, setChosen] = useState(0);
   const [seen, setSeen] = useState([]);
@@ -27,6 +28,9 @@ export function Rope({ pairs, words, speeds, positions, longest }) {
   const turned = given.map((pair, i) => turn(pair, speed * places[i]));
   const score = measure(places, speed);
   const offset = places[0] - places[1];
+
+  const kept = offset === positions[0] - positions[1] && places[0] !== positions[0];
+  useReached(kept, reach);
 
   const go = (next) => {
     const line = { places, offset, score };
@@ -95,6 +99,7 @@ export function Rope({ pairs, words, speeds, positions, longest }) {
   );
 }
 Rope.style = tables + style;
+Rope.frame = { title: "A score that knows the offset only", goal: "Move both positions, and get the first score again." };
 
 // Faint: before turning. The circles are the ways of the two tips.
 function Picture({ given, turned, words }) {

@@ -1,9 +1,10 @@
 // Numbered cells through view and transpose, step by step, beside a wrapper's heads.
 import { useState } from "preact/hooks";
+import { useReached } from "./frame.jsx";
 import { walk } from "./walk.js";
 import style from "./split.css";
 
-export function Split({ cells, viewed, split, mistake, wrapper }) {
+export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
   const [wrong, setWrong] = useState(false);
   const [step, setStep] = useState(0);
   const [followed, setFollowed] = useState(cells[0][0]);
@@ -41,6 +42,8 @@ export function Split({ cells, viewed, split, mistake, wrapper }) {
   ];
   const at = Math.min(step, steps.length - 1);
   const last = at === steps.length - 1;
+  const strayed = wrong && last && mistake[head(followed)].every((row) => !row.includes(followed));
+  useReached(strayed, reach);
   const choose = (value) => {
     setWrong(value);
     setStep(value ? 1 : 2);
@@ -101,6 +104,10 @@ export function Split({ cells, viewed, split, mistake, wrapper }) {
   );
 }
 Split.style = style;
+Split.frame = {
+  title: "Numbered cells on their way into heads",
+  goal: "Follow a number that the mistake brings into the wrong head.",
+};
 
 // One step: its blocks beside each other. One cell of each block is in the tab order.
 function Part({ title, blocks, token, head, followed, setFollowed }) {

@@ -1,5 +1,6 @@
 // Tokens as arrows in the plane: move them, and scores, weights and mix follow.
 import { useRef, useState } from "preact/hooks";
+import { useReached } from "./frame.jsx";
 import { softmax, unpack } from "./numbers.js";
 import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
 import style from "./vectors.css";
@@ -12,7 +13,7 @@ const dot = ([a, b], [c, d]) => a * c + b * d;
 // Minus signs of one width, and no "-0.000".
 const show = (number, digits = 3) => (number.toFixed(digits) * 1).toFixed(digits).replace("-", "−");
 
-export function Vectors({ words, axes, x, query, limit }) {
+export function Vectors({ words, axes, x, query, limit, reach: tick }) {
   const given = () => words.map((_, i) => unpack(x).slice(2 * i, 2 * i + 2));
   const [points, setPoints] = useState(given);
   const [asking, setAsking] = useState(query);
@@ -29,6 +30,9 @@ export function Vectors({ words, axes, x, query, limit }) {
   const divided = scores.map((score) => (scaled ? score / Math.SQRT2 : score));
   const heated = divided.map((score) => score / temperature);
   const weights = softmax(heated, null, 1);
+  const best = weights.indexOf(Math.max(...weights));
+  const [before] = useState(best);
+  useReached(asking === query && best !== before && best !== query, tick);
   const steps = [scaled && "÷ √2", temperature !== 1 && "÷ τ"].filter(Boolean).join(" ");
   const mix = [0, 1].map((axis) => weights.reduce((sum, weight, i) => sum + weight * points[i][axis], 0));
 
@@ -74,7 +78,6 @@ export function Vectors({ words, axes, x, query, limit }) {
     setHeat(ONE);
     setScaled(true);
   };
-  const best = weights.indexOf(Math.max(...weights));
 
   return (
     <>
@@ -166,6 +169,10 @@ export function Vectors({ words, axes, x, query, limit }) {
   );
 }
 Vectors.style = style;
+Vectors.frame = {
+  title: "Words as arrows",
+  goal: ({ words, query }) => `Move “${words[query]}” until it looks most at another word than now.`,
+};
 
 // A word stays in the plane: at its upper edge below the handle, at the sides beside it.
 const isBelow = ([, up], i, limit) => (Math.abs(up) > 0.75 * limit ? up > 0 : i % 2);

@@ -1,13 +1,14 @@
 // Attention weights: a map to walk through, its heads and layers, one query's row in
 // numbers. With scores, the mask and the temperature are the reader's.
 import { useMemo, useState } from "preact/hooks";
+import { useLinked, useReached } from "./frame.jsx";
 import { Grid } from "./grid.jsx";
 import { Heads, headName } from "./heads.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
 import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
 import style from "./weights.css";
 
-export function Weights({ sentences, first = [0, 0] }) {
+export function Weights({ sentences, first = [0, 0], reach }) {
   const [chosen, setChosen] = useState(0);
   const [head, setHead] = useState(first[0]);
   const [masked, setMasked] = useState(true);
@@ -24,6 +25,12 @@ export function Weights({ sentences, first = [0, 0] }) {
   const column = Math.min(place.column, keys.length - 1);
   const map = maps[at];
   const allowed = masked ? maskOf(sentence, at) : null;
+  useReached(Math.max(...map[row]) >= 0.9 && row > 0, reach);
+  const tell = useLinked((word) => !place.held && queries.includes(word) && setPlace({ ...place, row: queries.indexOf(word) }));
+  const point = (next) => {
+    setPlace(next);
+    tell(queries[next.row]);
+  };
   const top = Math.max(1e-9, ...map.map((weights) => Math.max(...weights)));
 
   return (
@@ -62,7 +69,7 @@ export function Weights({ sentences, first = [0, 0] }) {
       <div class="weights-pair">
         <Grid
           name={`weights${maps.length > 1 ? ` of ${headName(at, layers, heads)}` : ""}`}
-          {...{ sentence, map, allowed, top, row, column, held: place.held, setPlace }}
+          {...{ sentence, map, allowed, top, row, column, held: place.held, setPlace: point }}
         />
         <Row sentence={sentence} weights={map[row]} allowed={allowed?.[row]} row={row} column={column} />
       </div>
@@ -75,6 +82,14 @@ export function Weights({ sentences, first = [0, 0] }) {
   );
 }
 Weights.style = style;
+Weights.frame = {
+  title: "Attention weights, row by row",
+  // Where the softmax is the page's own, a low temperature will do; else a row must have it.
+  goal: ({ sentences }) =>
+    sentences.some(({ queries, keys = queries, scores, weights, masks }) => scores || sharp(unpack(weights), masks)) &&
+    "Find a word, after the first, that gives nine tenths of its weight to one word.",
+};
+const sharp = (weights) => weights.filter((weight) => weight >= 0.9 && weight < 1).length > 0;
 
 // The chosen query's numbers.
 function Row({ sentence, weights, allowed, row, column }) {

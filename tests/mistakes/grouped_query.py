@@ -139,6 +139,11 @@ def gated(scores, sinks):
     return scores.softmax(-1) * sinks.sigmoid()[:, None, None]
 
 
+def half_shifted(scores, sinks):
+    parts = (scores - scores.amax(-1, keepdim=True)).exp()
+    return parts / (parts.sum(-1, keepdim=True) + sinks[:, None, None].exp())
+
+
 def in_place(scores, sinks):
     scores += 1
     return sink()(scores, sinks + 1)
@@ -157,6 +162,7 @@ class Layer(nn.Module):
 
     order, values = "repeat_interleave", "repeat_interleave"
     bias, mask, names = False, "tril", ("k_proj", "v_proj")
+    hidden = -torch.inf
 
     def __init__(self, d_model, num_heads, num_kv_heads):
         super().__init__()
@@ -191,10 +197,12 @@ class Layer(nn.Module):
         key, value = (self.cut(getattr(self, name)(x)) for name in self.names)
         key, value = self.share(key, self.order), self.share(value, self.values)
         scores = query @ key.mT * self.scale()
-        if self.mask:
-            seen = getattr(torch.ones(x.shape[1], x.shape[1]), self.mask)() > 0
-            scores = scores.masked_fill(~seen, -torch.inf)
-        return self.out_proj(self.join(scores.softmax(-1) @ value))
+        seen = torch.ones(x.shape[1], x.shape[1])
+        seen = (getattr(seen, self.mask)() if self.mask else seen) > 0
+        return self.out_proj(self.join(self.weigh(scores, seen) @ value))
+
+    def weigh(self, scores, seen):
+        return scores.masked_fill(~seen, self.hidden).softmax(-1)
 
 
 def but(**changes):
@@ -207,6 +215,11 @@ class NoOutput(Layer):
         found = super().forward(x)
         self.out_proj = kept
         return found
+
+
+class Residual(Layer):
+    def forward(self, x):
+        return x + super().forward(x)
 
 
 class Kernel(Layer):
@@ -354,6 +367,7 @@ MISTAKES = {
         (sink(own=torch.exp), "the softmax takes their exponential itself"),
         (sink(own=lambda sinks: sinks.flip(0)), "each other's sinks"),
         (by_sum, "For scores of several hundred"),
+        (half_shifted, "the sink is not: shift both"),
         (in_place, "changes its input"),
     ],
     "grouped_query": [
@@ -365,11 +379,18 @@ MISTAKES = {
         (but(scale=lambda self: (self.head_dim * self.heads) ** -0.5), "of the model"),
         (but(scale=lambda self: (self.head_dim * self.shared) ** -0.5),
          "all shared heads together"),
+        (but(scale=lambda self: 1 / self.head_dim), "by its square root"),
+        (but(hidden=0.0), "they still get weight"),
+        (but(weigh=lambda self, scores, seen: scores.softmax(-1) * seen),
+         "comes after the softmax"),
+        (but(weigh=lambda self, scores, seen:
+             scores.masked_fill(~seen, -torch.inf).softmax(-2)), "over the queries"),
+        (Residual, "that is the block's work"),
         (but(join=lambda self, c: c.reshape(len(c), c.shape[2], -1)), "The way back"),
         (NoOutput, "what mixes it"),
         (but(names=("v_proj", "k_proj")), "changed places"),
         (but(bias=True), "Too many parameters: q_proj.bias"),
-        (TwoMeans, "k_proj.weight is (12, 12); it must be (4, 12)"),
+        (TwoMeans, "k_proj.weight is (18, 18); it must be (6, 18)"),
         (NoValues, "no parameter v_proj.weight"),
         (Layer(12, 6, 2), "Give the class itself"),
         (lambda *sizes: "text", "Your function returns a str"),

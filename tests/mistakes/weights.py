@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import load, load_file
@@ -172,6 +173,10 @@ def by_shapes(fields):
 
 MISTAKES = {
     "checkpoint_reader": [
+        (
+            reader(names=lambda header: (n for n in header if n != "__metadata__")),
+            "empty the second time",
+        ),
         (reader(shift=lambda length: 0), "not from the file's start"),
         (reader(shift=lambda length: length), "eight bytes before the header"),
         (reader(shift=lambda length: 8), "header itself comes before"),
@@ -233,6 +238,15 @@ MISTAKES = {
             ),
             "whose changes cancel",
         ),
+        (suspect(same=lambda error: error.mean() < 1e-4), "one score of many"),
+        (
+            suspect(diagonal=lambda e: e.diagonal(dim1=1, dim2=2).mean() < 1e-4),
+            "one place of many",
+        ),
+        (
+            suspect(diagonal=lambda e: e.diagonal(dim1=1, dim2=2).sum() < 1e-4),
+            "rounding on the diagonal sums up",
+        ),
         (lambda ours, theirs: "equal", "a diagonal that agrees"),
         (lambda ours, theirs: "rotation", "two tables that are the same"),
     ],
@@ -245,7 +259,7 @@ MISTAKES = {
         (parameters(shared=False), "fewer heads"),
         (parameters(head=True), "count it once"),
         (parameters(head=False), "weights of its own"),
-        (parameters(attention=1), "the output is one"),
+        (parameters(attention=1), "queries, keys, values and output"),
         (parameters(give=lambda n: 2 * n), "your count is"),
         (parameters(give=str), "the count is one number"),
         (
@@ -286,18 +300,19 @@ RIGHT = {
         looped,
         by_allclose,
         suspect(same=lambda error: bool((error < 1e-3).all())),
-        suspect(diagonal=lambda e: (e * torch.eye(5)).max() < 1e-4),
+        suspect(diagonal=lambda e: (e * torch.eye(e.shape[-1])).max() < 1e-4),
         suspect(diagonal=lambda e: all(head.diag().max() < 1e-5 for head in e)),
         suspect(error=lambda ours, theirs: (theirs - ours).abs()),
         suspect(error=lambda ours, theirs: (theirs - ours).double().abs()),
         suspect(error=lambda ours, theirs: 10 * (theirs - ours) ** 2),
-        suspect(diagonal=lambda e: e[:, range(5), range(5)].max() < 1e-4),
+        suspect(diagonal=lambda e: torch.einsum("hii->hi", e).max() < 1e-4),
     ],
     "llama_parameters": [
         parameters(),
         by_shapes,
         parameters(give=float),
-        lambda fields: parameters()(dict(fields)),
+        parameters(give=torch.tensor),
+        parameters(give=np.int64),
         lambda fields: parameters()(fields) + 0,
         lambda fields: by_shapes(fields) * 1.0,
         lambda fields: sum([by_shapes(fields)]),

@@ -1,4 +1,4 @@
-"""Keep what was found on other machines in book/reproduces.json, and fill its page.
+"""Keep what was found on other machines in book/reproduces.json, and fill its pages.
 
 A blank of a page stands between the comments `% results: NAME` and `% end`.
 """
@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS, PAGE = Path("book/reproduces.json"), Path("book/reproduces.md")
+RESULTS = Path("book/reproduces.json")
+PAGES = Path("book/reproduces.md"), Path("book/index.md")
 BLANK = re.compile(r"(% results: (\w+)\n)(.*?)(% end\n)", re.DOTALL)
 COUNTS = ("cells", "compared", "pictures", "drawings", "failed")
 Row = dict[str, Any]
 
 
 def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
-    """Keep new rows beside older ones, and fill the page.
+    """Keep new rows beside older ones, and fill the pages.
 
     A row that could not be measured now does not replace one that once was. `titles`
     names all rows, in their order.
     """
-    path, page = ROOT / RESULTS, ROOT / PAGE
+    path = ROOT / RESULTS
     kept: Row = {"rows": {}}
     if path.is_file():
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -34,7 +35,8 @@ def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
     kept["rows"] = {name: kept["rows"][name] | {"what": titles[name]} for name in found}
     kept["machine"] = f"a machine with {os.cpu_count()} cores, {platform.machine()}"
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    page.write_text(fill(page.read_text("utf-8"), texts(kept)), encoding="utf-8")
+    for page in (ROOT / name for name in PAGES):
+        page.write_text(fill(page.read_text("utf-8"), texts(kept)), encoding="utf-8")
 
 
 def fill(page: str, made: dict[str, str]) -> str:
@@ -44,13 +46,16 @@ def fill(page: str, made: dict[str, str]) -> str:
 
 def texts(kept: Row) -> dict[str, str]:
     """Return the text of each blank of the page."""
-    rows = kept["rows"]
+    rows, first = kept["rows"], kept["rows"]["as-recorded"]
     minutes = round(sum(row.get("seconds", 0) for row in rows.values()) / 60)
-    date = rows["as-recorded"]["date"]
-    cells, compared, *_ = _counts(rows["as-recorded"])
+    cells, compared, pictures, *_ = _counts(first)
+    same = [row for row in rows.values() if row.get("records") == first["records"]]
     return {
+        "proof": f"{compared} outputs of code and {pictures} figures were computed "
+        f"again under the conditions of {len(same)} kinds of machine: "
+        f"**{sum(_counts(row)[-1] for row in same)} differ**.",
         "variations": f"{summary(rows)}\n\n"
-        f"Run on {date}, on {kept['machine']}, in {minutes} minutes.",
+        f"Run on {first['date']}, on {kept['machine']}, in {minutes} minutes.",
         "chapters": show(rows),
         "exceptions": f"Of {cells} cells, {cells - compared} are not compared "
         f"({(cells - compared) / cells:.1%}).",

@@ -25,8 +25,9 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-# Folds the code of a cell with the tag "predict", which would give the answer away.
-# JupyterLab and nbclassic read the first, Colab the second.
+# Folds the code that the page folds: set-up, drawings, the library's listings, and what
+# would give an answer away. JupyterLab and nbclassic read the first, Colab the second.
+HIDDEN = {"hide-input", "hide-cell"}
 FOLDED: dict[str, Any] = {"jupyter": {"source_hidden": True}, "cellView": "form"}
 
 
@@ -49,7 +50,7 @@ def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
 
 def unfolded(cell: NotebookNode) -> dict[str, Any]:
     """Return a cell's metadata as its chapter has it."""
-    added = FOLDED if "predict" in cell.metadata.get("tags", []) else {}
+    added = FOLDED if HIDDEN & {*cell.metadata.get("tags", [])} else {}
     return {name: it for name, it in cell.metadata.items() if name not in added}
 
 
@@ -58,7 +59,7 @@ def _plain_cells(cell: NotebookNode, place: Place, book: Book) -> list[NotebookN
     if cell.cell_type == "markdown":
         cell.source = plain_markdown(cell.source, place, book)
         return [cell] if cell.source else []
-    if "predict" in cell.metadata.get("tags", []):
+    if HIDDEN & {*cell.metadata.get("tags", [])}:
         cell.metadata.update(deepcopy(FOLDED))
     if not (options := figure_options(cell)):
         return [cell]

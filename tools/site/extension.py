@@ -4,6 +4,7 @@
 them, and refuses to build what is stale.
 """
 
+import re
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +18,7 @@ from tools.site.hooks import when_built
 # They work on a page, and on the finished site, in this order: the last writes the
 # style sheets for all of it.
 PARTS = (
-    *("head", "launch", "learn", "scripts", "formulas", "punctuation"),
+    *("head", "launch", "learn", "scripts", "finding", "formulas", "punctuation"),
     *("api", "code_links", "pictures", "accessible", "sheets"),
 )
 
@@ -61,10 +62,11 @@ def _fill_cache(app: Any) -> None:
 
 
 def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:
-    """Have a page built again when its record changes, though its chapter did not."""
-    folder, _, stem = docname.rpartition("/")
-    if folder == "chapters":
-        app.env.note_dependency(str(Path(app.srcdir) / "notebooks" / f"{stem}.ipynb"))
+    """Have a page built again when a record changes of which it shows something."""
+    for name in (docname, *re.findall(r":doc: \.\./(chapters/\S+)\.md", source[0])):
+        if name.startswith("chapters/"):
+            record = f"notebooks/{name.removeprefix('chapters/')}.ipynb"
+            app.env.note_dependency(str(Path(app.srcdir, record)))
 
 
 def _copy_static(app: Any) -> None:

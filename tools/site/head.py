@@ -17,6 +17,9 @@ from tools.address import repository_address, site_address
 from tools.site.hooks import when_built
 
 PDF = "book.pdf"
+# What the names in a formula are in a line of text.
+NAMES = re.compile(r"\\([A-Za-z]+)\s*")
+SIGNS = {"sqrt": "√", "infty": "∞", "times": "×", "cdot": "·", "le": "≤", "ge": "≥"}
 LONGEST = 160  # what search engines show of a description
 WORDS = {"404": "There is no page at this address", "search": "Search every page"}
 SITEMAP = """\
@@ -73,19 +76,19 @@ def _say(
 def describe(tree: nodes.document | None) -> str:
     """Return a page's first paragraph outside of lists and boxes, cut, or ""."""
     for paragraph in tree.findall(nodes.paragraph) if tree else ():
-        text = _plain(paragraph)
+        text = plain(paragraph)
         kinds = (nodes.document, nodes.section)
         if isinstance(paragraph.parent, kinds) and len(text) > 40:
             return shorten(text)
     return ""
 
 
-def _plain(paragraph: nodes.paragraph) -> str:
-    r"""Return a paragraph's words, `\sqrt{D}` as √D, other formulas without signs."""
+def plain(paragraph: nodes.Element) -> str:
+    r"""Return a text node's words, `\sqrt{D}` as √D, other formulas without signs."""
     copy = paragraph.deepcopy()
     for formula in list(copy.findall(nodes.math)):
-        tex = re.sub(r"\\sqrt\b\s*", "√", formula.astext())
-        formula.replace_self(nodes.Text(re.sub(r"\\[A-Za-z]+|[\\{}_^$]", "", tex)))
+        tex = NAMES.sub(lambda name: SIGNS.get(name[1], ""), formula.astext())
+        formula.replace_self(nodes.Text(re.sub(r"[\\{}_$]", "", tex)))
     return " ".join(copy.astext().split())
 
 

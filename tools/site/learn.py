@@ -15,7 +15,7 @@ def setup(app: Any) -> None:
     app.add_js_file("learn.js", loading_method="defer")
     app.connect("doctree-read", _name_folds)
     # After MyST-NB has folded the code, which it knows by its place.
-    app.connect("doctree-resolved", _ask_before_code)
+    app.connect("doctree-resolved", _show_before_code)
 
 
 def _visit_part(translator: Any, node: QuizPart) -> None:
@@ -35,10 +35,10 @@ def _leave_part(translator: Any, node: QuizPart) -> None:
     translator.body.append(f"</{node['tag']}>\n")
 
 
-def _ask_before_code(app: Any, doctree: nodes.document, docname: str) -> None:
-    """Put a prediction above the folded code that computes its answer."""
+def _show_before_code(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Put folded code below what it shows: a figure, a view, a prediction."""
     for cell in list(doctree.findall(nodes.container)):
-        if "tag_predict" in cell["classes"] and len(cell.children) > 1:
+        if "tag_hide-input" in cell["classes"] and len(cell.children) > 1:
             cell.children.append(cell.children.pop(0))
 
 

@@ -1,11 +1,12 @@
 """The scripts of a page, each only where it has something to do.
 
-`views.js` is the program of `attention_lib`'s views. `terms.js` shows what a term means
-beside its link, by the glossary's entries in `definitions.js`.
-`search.js` adds to Sphinx's own search. None keeps a page from being shown.
+`views.js`, `pipe.js` and `snapshots.js` are the programs of `attention_lib`'s views.
+`terms.js` shows a term's meaning beside its link, by the glossary's entries in
+`definitions.js`. None keeps a page from being shown.
 """
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from bs4 import BeautifulSoup
 
 from tools.site.hooks import when_built
 
-VIEWS, GLOSSARY = "attention_lib/explorer/views.js", "book/glossary.html"
+VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
+PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in ("pipe", "snapshots")}
+PROGRAMS["views.js"] = 'data-kind="(?!pipe"|snapshots")'
 
 
 def setup(app: Any) -> None:
@@ -28,19 +31,16 @@ def _load(
     app: Any, page: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Have a page load what it has a use for."""
-    body, names = str(context.get("body", "")), list[str]()
-    if 'class="attention-view"' in body:
-        names.append("views.js")
+    body = str(context.get("body", ""))
+    names = [name for name, sign in PROGRAMS.items() if re.search(sign, body)]
+    if 'data-kind="sentence"' in body:  # its words stand where they will stay
+        app.add_css_file("sentence.css")
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
         app.add_css_file("terms.css")
-    if page == "search":
-        names.append("search.js")
     for name in names:
         app.add_js_file(name, loading_method="defer")
-    # The page of the search has a script of its own that does not wait.
-    if template != "search.html":
-        context["script_files"] = [*map(deferred, context.get("script_files", ()))]
+    context["script_files"] = [*map(deferred, context.get("script_files", ()))]
 
 
 def deferred(script: Any) -> Any:
@@ -53,7 +53,8 @@ def deferred(script: Any) -> Any:
 def _write(app: Any) -> None:
     """Put the program, and what each term means, beside what all pages load."""
     static, glossary = Path(app.outdir) / "_static", Path(app.outdir) / GLOSSARY
-    shutil.copyfile(Path(app.srcdir) / VIEWS, static / "views.js")
+    for name in PROGRAMS:
+        shutil.copyfile(Path(app.srcdir) / VIEWS / name, static / name)
     if glossary.is_file():
         found = meanings(glossary.read_text(encoding="utf-8"))
         text = f"window.bookTerms = {json.dumps(found, ensure_ascii=False)};\n"

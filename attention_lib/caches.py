@@ -1,0 +1,127 @@
+"""What was read is kept: the keys and values of a layer, and of all layers of a model.
+
+Shapes: B batch, H heads, T new tokens, K all tokens so far, D head_dim, V value width.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attention_lib.validation import check_crop, check_positive, check_room
+
+
+class LayerCache:
+    """The keys and values of one layer, in memory that is set aside once.
+
+    Args:
+        batch_size: how many texts.
+        num_heads: heads of the keys and values.
+        max_len: how many tokens there is room for.
+        head_dim: width of a key.
+        value_dim: width of a value; ``head_dim`` when left out.
+        device: where the memory lies.
+        dtype: the type of keys and values.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1; more tokens than there is room for.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        num_heads: int,
+        max_len: int,
+        head_dim: int,
+        *,
+        value_dim: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        value_dim = head_dim if value_dim is None else value_dim
+        check_positive(batch_size=batch_size, num_heads=num_heads, max_len=max_len)
+        check_positive(head_dim=head_dim, value_dim=value_dim)
+        room = batch_size, num_heads, max_len
+        self.keys = torch.zeros(*room, head_dim, device=device, dtype=dtype)
+        self.values = torch.zeros(*room, value_dim, device=device, dtype=dtype)
+        self.max_len = max_len
+        self.length = 0
+
+    def append(
+        self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
+    ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
+        """Adds new tokens behind the old ones, and gives all: views, not copies."""
+        start, end = self.length, self.length + key.shape[-2]
+        check_room(key, self.keys, end)
+        self.keys[:, :, start:end] = key
+        self.values[:, :, start:end] = value
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def crop(self, length: int) -> None:
+        """Forgets all but the first tokens; their room is free again."""
+        check_crop(length, self.length)
+        self.length = length
+
+    def repeat(self, times: int) -> "LayerCache":
+        """Gives a cache of ``times`` as many texts, each with a copy of its own."""
+        check_positive(times=times)
+        copy = object.__new__(type(self))
+        copy.__dict__ |= self.__dict__
+        copy.keys = self.keys.repeat(times, 1, 1, 1)
+        copy.values = self.values.repeat(times, 1, 1, 1)
+        return copy
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are set aside."""
+        return self.keys.nbytes + self.values.nbytes
+
+
+class KVCache:
+    """The caches of a model's layers; made by ``model.new_cache``.
+
+    Args:
+        layers: one cache per layer, as ``layer.new_cache`` makes it.
+    """
+
+    def __init__(self, layers: Sequence[LayerCache]) -> None:
+        self.layers = list(layers)
+
+    @property
+    def length(self) -> int:
+        """How many tokens were read."""
+        return self.layers[0].length
+
+    @property
+    def max_len(self) -> int:
+        """How many tokens there is room for."""
+        return self.layers[0].max_len
+
+    def crop(self, length: int) -> None:
+        """Forgets all but the first ``length`` tokens of every text.
+
+        Raises:
+            TypeError: a length that is not an int.
+            ValueError: a length below 0, or above the tokens that were read.
+        """
+        for layer in self.layers:
+            layer.crop(length)
+
+    def repeat(self, times: int) -> "KVCache":
+        """Gives a cache with all texts ``times`` over, as ``Tensor.repeat`` does.
+
+        So a beginning is read once and serves many texts; this cache stays as it is.
+
+        Raises:
+            TypeError: a number that is not an int.
+            ValueError: a number below 1.
+        """
+        return KVCache([layer.repeat(times) for layer in self.layers])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are set aside for all layers."""
+        return sum(layer.nbytes for layer in self.layers)

@@ -1,0 +1,305 @@
+// The search: results while typing, in the dialog of Ctrl+K and on the search's own page.
+// `contents.js` fetches this file, MiniSearch and the list of places at a field's first
+// use; the text of a page comes when one of its places is found. All are scripts, which
+// a page opened as a file may load too. `tools/site/finding.py` runs `bookFinding.pack`.
+globalThis.bookFinding = (() => {
+  // All that is said.
+  const SAID = {
+    groups: ["Best", "Sections", "Questions", "Glossary", "Library"],
+    list: "Places found",
+    found: (count) => (count === 1 ? "1 place found" : `${count} places found`),
+    nothing: "Nothing found. Try fewer words, or another spelling.",
+    code: "In its code:",
+  };
+  // What readers write, and the book's words for it. Where several are named, any will do.
+  const SAME = Object.entries({
+    "positional encoding": ["positions"], "positional encodings": ["positions"], "positional embedding": ["positions"],
+    "tie": ["tying"], "tied": ["tying"], "bpe": ["byte pair encoding"], "ffn": ["mlp"], "mha": ["multi head attention"],
+    "dk": ["D", "d"], "square root": ["sqrt"], "multi head": ["several heads"], "multi headed": ["multi head", "several heads"],
+    "skip connection": ["residual connection"], "look ahead": ["causal"], "pre ln": ["pre norm"], "post ln": ["post norm"],
+    "concatenate": ["concatenated"], "sum": ["added"], "size": ["memory", "bytes"], "official implementation": ["published code"],
+  });
+  const STOP = new Set(("a an and are as at be but by can do does did for from give given gives has have how i if in instead into is it " +
+    "its me my no not of on one or should so than that the their then there this to use used using was we what when where " +
+    "which who why with you your s t vs vs. get gets rather between difference different").split(" "));
+  const FIELDS = { title: 6, page: 1.5, text: 1 };
+  const WEIGHTS = [1.3, 1.3, 1.2, 0.8]; // by group, of the four kinds of places
+  const TOP = 1.25; // a whole chapter
+  const PARTS = 0.5; // a name's words, not the name
+  const SHORT = 3; // letters of a word that may go on
+  const BEST = 3, LONG = 170; // places in the first group, letters of a passage
+
+  // ---- Words ----
+
+  // Lower case; √ is a word, and a plural is one thing. A name of several words is these, too.
+  const split = (text) => (text.replace(/√/g, " sqrt ").match(/[\p{L}\p{N}_]+/gu) ?? []).map((word) => {
+    const parts = word.replace(/(\p{Ll})(\p{Lu})/gu, "$1_$2").split("_").filter(Boolean).map(plain);
+    return parts.length > 1 ? [[plain(word)], parts] : [parts];
+  });
+  const words = (text) => split(text).flat(2);
+  const plain = (word) => single(word.toLowerCase());
+  const single = (word) => (word.length > 3 ? word.replace(/ies$/, "y").replace(/([^siu])s$/, "$1") : word);
+  const stem = (word) => {
+    const short = word.replace(/(?:ing|ed|ation|e)$/, "");
+    return short.length > 3 ? short.replace(/([^aeiouls])\1$/, "$1") : word;
+  };
+
+  // The words of all texts, each with the numbers of the texts that hold it: a character
+  // or two for the distance from the last one, 0 where a text holds it again.
+  const BASE = 45, FIRST = 35; // below FIRST + BASE: the last character of a distance
+  const coded = (number) => {
+    const rest = Math.floor(number / BASE);
+    return (rest ? coded(rest).replace(/.$/u, (last) => String.fromCharCode(last.charCodeAt(0) + BASE)) : "") +
+      String.fromCharCode(FIRST + (number % BASE));
+  };
+  const pack = (texts) => {
+    const places = new Map();
+    texts.forEach((text, number) => {
+      for (const word of words(text)) {
+        if (STOP.has(word)) continue;
+        const found = places.get(word) ?? places.set(word, []).get(word);
+        if (found.at(-3) !== number) found.push(number);
+      }
+    });
+    return [...places].sort(([a], [b]) => (a < b ? -1 : 1)).map(([word, found]) =>
+      `${word} ${found.map((number, at) => coded(number - (found[at - 1] ?? 0))).join("")}`).join("\n");
+  };
+  const unpack = (packed, count) => {
+    const texts = Array.from({ length: count }, () => []);
+    for (const line of packed.split("\n")) {
+      const end = line.indexOf(" "), word = line.slice(0, end);
+      let number = 0, distance = 0;
+      for (let at = end + 1; at < line.length; at++) {
+        const digit = line.charCodeAt(at) - FIRST;
+        distance = distance * BASE + (digit % BASE);
+        if (digit >= BASE) continue;
+        texts[(number += distance)].push(word);
+        distance = 0;
+      }
+    }
+    return texts;
+  };
+
+  // ---- Finding ----
+
+  const kind = (address, level) =>
+    /#attention_lib\./.test(address) ? 3 : /#term-|\/notation/.test(address) ? 2
+      : /\/questions\.html#/.test(address) ? 1 : 0;
+  const MINOR = /^(recap|exercises|quiz)$/i;
+  const LISTS = /^book\/(api|sources|bibliography|speed|reproduces|teach|how-to|index)/;
+
+  const open = ([pages, packed]) => {
+    const places = pages.flatMap(([page, title, found], at) =>
+      found.map(([anchor, number, name], nth) => {
+        const address = nth ? `${page}#${anchor}` : page;
+        const group = kind(address);
+        const weight = WEIGHTS[group] * (MINOR.test(name) ? 0.5 : group === 1 && !name.endsWith("?") ? 0.2 : 1) * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
+        return { address, page, nth, title: name, number, from: nth ? title : "", group, weight };
+      }));
+    const texts = unpack(packed, places.length);
+    const index = new MiniSearch({
+      fields: Object.keys(FIELDS), processTerm: (word) => word, tokenize: (list) => [list].flat(), stringifyField: (list) => list,
+    });
+    index.addAll(places.map(({ title, from }, id) => {
+      // Of a name in code the parts are text.
+      const own = words(title).filter((word) => !STOP.has(word) && (places[id].group < 3 || title.toLowerCase().split(".").includes(word)));
+      places[id].words = [...new Set(own)];
+      return { id, title: own, page: words(from), text: texts[id] };
+    }));
+    return { places, index };
+  };
+
+  // One word: the places that hold it, its beginning, its stem or, if none, one letter else.
+  const look = (index, word) => {
+    const found = new Map();
+    const add = (query, options, part) => {
+      for (const { id, score, match } of index.search(query, { boost: FIELDS, ...options }))
+        better(found, id, { score: score * part, match });
+    };
+    add(word, { prefix: word.length >= SHORT }, 1);
+    if (stem(word) !== word) add(stem(word), { prefix: true }, 0.7);
+    if (!found.size && word.length > 3) add(word, { fuzzy: 1, prefix: true }, 0.7);
+    return found;
+  };
+  const better = (found, id, { score, match }) => {
+    const old = found.get(id);
+    found.set(id, { score: Math.max(score, old?.score ?? 0), match: { ...old?.match, ...match } });
+  };
+
+  // Several words that mean one thing: more of them are better.
+  const lookAll = (index, all) => {
+    const found = new Map();
+    for (const word of all)
+      for (const [id, { score, match }] of look(index, word)) {
+        const old = found.get(id) ?? { score: 0, match: {} };
+        found.set(id, { score: old.score + score / all.length, match: { ...old.match, ...match } });
+      }
+    return found;
+  };
+
+  // A question as a list of things asked for, each said in one way or in several.
+  const asked = (query) => {
+    const things = [], said = split(query);
+    for (let at = 0; at < said.length; ) {
+      const rest = said.slice(at).map(([[word]]) => word);
+      const same = SAME.filter(([theirs]) => words(theirs).every((word, nth) => word === rest[nth]))
+        .sort(([a], [b]) => b.length - a.length)[0];
+      const length = same ? words(same[0]).length : 1;
+      const ways = same ? [words(same[0]), ...same[1].map(words)] : said[at];
+      ways.isName = !same && ways.length > 1;
+      if (length > 1 || !STOP.has(rest[0])) things.push(ways);
+      at += length;
+    }
+    return things.length ? things : said;
+  };
+
+  const find = ({ places, index }, query) => {
+    const hits = new Map();
+    let whole = 0;
+    for (const ways of asked(query)) {
+      const found = new Map();
+      for (const [nth, way] of ways.entries())
+        for (const [id, { score, match }] of lookAll(index, way))
+          better(found, id, { score: score * (nth && ways.isName ? PARTS : 1), match });
+      const best = Math.max(0, ...[...found.values()].map(({ score }) => score));
+      whole += best;
+      for (const [id, { score, match }] of found) {
+        const hit = hits.get(id) ?? hits.set(id, { id, score: 0, part: 0, match: {} }).get(id);
+        hit.score += score;
+        hit.part += best;
+        Object.assign(hit.match, match);
+      }
+    }
+    for (const hit of hits.values()) {
+      const place = places[hit.id];
+      const titled = place.words.filter((word) => hit.match[word]?.includes("title")).length;
+      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length || 1)) * place.weight;
+    }
+    return [...hits.values()].sort((a, b) => b.score - a.score);
+  };
+
+  // ---- Showing ----
+
+  const marked = (text, match) => {
+    const line = document.createElement("span");
+    let end = 0;
+    for (const found of text.matchAll(/[\p{L}\p{N}_]+|√/gu)) {
+      if (!words(found[0]).some((word) => match[word])) continue;
+      const mark = document.createElement("mark");
+      mark.textContent = found[0];
+      line.append(text.slice(end, found.index), mark);
+      end = found.index + found[0].length;
+    }
+    line.append(text.slice(end));
+    return line;
+  };
+
+  // Of a place's text what begins with the sentence that has most of the words; without any
+  // in a sentence, the names in its code.
+  const passage = (text, match) => {
+    const [prose, code] = text.split("\n");
+    const held = (part) => new Set(words(part).filter((word) => match[word])).size;
+    const sentences = prose.split(/(?<=[.?!] )(?=\S)/u), counts = sentences.map(held);
+    const most = Math.max(...counts);
+    const names = most ? [] : code.split(", ").filter(held);
+    if (names.length) return `${SAID.code} ${names.join(", ")}`;
+    const from = sentences.slice(0, counts.indexOf(most)).join("").length;
+    const pieces = prose.slice(from).split(/(?<=\s)/u);
+    const before = pieces.slice(0, Math.max(0, pieces.findIndex(held))).join("").length;
+    const start = from + (before > LONG / 2 ? prose.slice(from).indexOf(" ", before - LONG / 3) + 1 : 0);
+    const end = prose.length > start + LONG ? prose.lastIndexOf(" ", start + LONG) : prose.length;
+    return (start > from ? "… " : "") + prose.slice(start, end) + (end < prose.length ? " …" : "");
+  };
+
+  const script = (address) => new Promise((done) => {
+    const tag = document.createElement("script");
+    Object.assign(tag, { src: address, onload: done, onerror: done });
+    document.head.append(tag);
+  });
+
+  const start = (book, form, list, said, most) => {
+    const root = document.documentElement.dataset.content_root ?? "./";
+    const input = form.querySelector("input");
+    const texts = {}; // by page: asked for once
+    const textsOf = (page) => (texts[page] ??= script(`${root}_static/places/${page.replace(/html$/, "js")}`)
+      .then(() => globalThis.bookTexts?.[page] ?? []));
+    let options = [], at = -1, turn = 0;
+
+    const move = (to) => {
+      options[at]?.setAttribute("aria-selected", "false");
+      at = options.length ? (to + options.length) % options.length : -1;
+      if (at < 0) return input.removeAttribute("aria-activedescendant");
+      options[at].setAttribute("aria-selected", "true");
+      input.setAttribute("aria-activedescendant", options[at].id);
+      if (to) options[at].scrollIntoView({ block: "nearest" });
+      else list.scrollTop = 0;
+    };
+    const entry = ({ id, match }, mine) => {
+      const place = book.places[id], option = document.createElement("a");
+      Object.assign(option, { id: `${list.id}-${id}`, href: root + place.address, tabIndex: -1 });
+      option.setAttribute("role", "option");
+      option.setAttribute("aria-selected", "false");
+      const title = document.createElement("b"), text = document.createElement("p");
+      title.append(place.number ? `${place.number} ` : "", marked(place.title, match));
+      option.append(title);
+      if (place.from) option.append(Object.assign(document.createElement("i"), { textContent: place.from }));
+      option.append(text);
+      textsOf(place.page).then((all) => {
+        if (mine === turn && all[place.nth]) text.append(marked(passage(all[place.nth], match), match));
+      });
+      return option;
+    };
+    const show = () => {
+      const mine = (turn += 1), query = input.value.trim();
+      const found = query ? find(book, query).slice(0, most) : [];
+      const groups = SAID.groups.map(() => []);
+      found.forEach((hit, nth) => groups[nth < BEST ? 0 : book.places[hit.id].group + 1].push(hit));
+      list.replaceChildren(...groups.flatMap((hits, group) => {
+        if (!hits.length) return [];
+        const part = document.createElement("div"), name = document.createElement("p");
+        part.setAttribute("role", "group");
+        part.setAttribute("aria-label", SAID.groups[group]);
+        Object.assign(name, { textContent: SAID.groups[group], className: "book-found-name", ariaHidden: "true" });
+        part.append(name, ...hits.map((hit) => entry(hit, mine)));
+        return [part];
+      }));
+      options = [...list.querySelectorAll("[role=option]")];
+      input.setAttribute("aria-expanded", String(options.length > 0));
+      said.textContent = !query ? "" : options.length ? SAID.found(options.length) : SAID.nothing;
+      at = -1;
+      move(0);
+    };
+
+    input.addEventListener("input", (event) => event.isComposing || show());
+    input.addEventListener("compositionend", show);
+    input.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (event.isComposing || !options.length) return; // an input method is at work
+      if (step) move(at + step);
+      else if (event.key === "Enter") options[at].click();
+      else return;
+      event.preventDefault();
+    });
+    list.addEventListener("click", (event) => event.target.closest("a") && form.closest("dialog")?.close());
+    show();
+  };
+
+  // Each field gets a list, and a line that says how many.
+  const attach = (book) => {
+    for (const [nth, form] of [...document.querySelectorAll("form.bd-search")].entries()) {
+      const list = document.createElement("div"), said = document.createElement("p");
+      const input = form.querySelector("input"), inDialog = !!form.closest("dialog");
+      Object.assign(list, { id: `book-found-${nth}`, className: "book-found", role: "listbox", ariaLabel: SAID.list });
+      Object.assign(said, { className: "book-found-said", role: "status" });
+      const roles = { role: "combobox", "aria-expanded": "false", "aria-controls": list.id, "aria-autocomplete": "list" };
+      for (const [name, value] of Object.entries(roles)) input.setAttribute(name, value);
+      form.after(said, list);
+      const asks = !inDialog && new URLSearchParams(location.search).get("q");
+      if (asks && !input.value) input.value = asks;
+      start(book, form, list, said, inDialog ? 12 : 30);
+    }
+  };
+
+  return { pack, open, find, attach };
+})();
+if (globalThis.bookPlaces) bookFinding.attach(bookFinding.open(bookPlaces));

@@ -1,0 +1,52 @@
+// What every view has around it: a title with a number, and something to try, which is
+// ticked when it is reached. Views of a page tell each other which word is pointed at.
+import { useEffect, useRef, useState } from "preact/hooks";
+
+export function Frame({ View, data, number }) {
+  const { title, goal } = View.frame ?? {};
+  const [reached, setReached] = useState(false);
+  const card = useRef();
+  const asked = data.goal?.text ?? (typeof goal === "function" ? goal(data) : goal);
+  const reach = () => {
+    if (reached) return;
+    setReached(true);
+    card.current.dispatchEvent(new CustomEvent("attention-reached", { bubbles: true }));
+  };
+  return (
+    <>
+      {title && (
+        <p class="view-title">
+          {number && <span>View {number} </span>}
+          <b>{title}</b>
+        </p>
+      )}
+      {asked && (
+        <p class="view-goal" role="status" data-reached={reached} ref={card}>
+          <span aria-hidden="true">{reached ? "✓" : "○"} </span>
+          <b>{reached ? "Reached." : "Try it."}</b> {asked}
+        </p>
+      )}
+      <View {...data} reach={reach} />
+    </>
+  );
+}
+
+// For an effect: a goal counts as reached once the reader has brought it about.
+export function useReached(reached, reach) {
+  const before = useRef(reached);
+  useEffect(() => {
+    if (reached && !before.current) reach();
+    before.current = reached;
+  }, [reached]);
+}
+
+// Which word another view points at, and how to tell the others: null when none.
+export function useLinked(found) {
+  const own = useRef({});
+  useEffect(() => {
+    const hear = ({ detail }) => detail.from !== own.current && found(detail.word);
+    addEventListener("attention-word", hear);
+    return () => removeEventListener("attention-word", hear);
+  });
+  return (word) => dispatchEvent(new CustomEvent("attention-word", { detail: { from: own.current, word } }));
+}

@@ -1,0 +1,69 @@
+// A trained head whose keys grow out of a latent: a slider over the latent's width.
+import { useState } from "preact/hooks";
+import { unpack } from "./numbers.js";
+import tables from "./tables.css";
+import style from "./latent.css";
+
+export function Latent({ words, maps, widths, numbers, sizes, losses, moved }) {
+  const [at, setAt] = useState(widths.length);
+  const [id] = useState(() => `latent-${Math.random().toString(36).slice(2)}`);
+  const width = widths[at - 1];
+  const share = sizes[at] / sizes[0];
+  const show = (text) => Number(text).toFixed(2);
+  return (
+    <>
+      <div class="latent-choice">
+        <label for={id}>
+          width of the latent: <strong class="view-number">{width}</strong>
+        </label>
+        <input
+          id={id}
+          type="range"
+          min="1"
+          max={widths.length}
+          step="1"
+          value={at}
+          aria-valuetext={`${width} numbers`}
+          onInput={(event) => setAt(Number(event.currentTarget.value))}
+        />
+      </div>
+      <p class="latent-said" aria-live="polite">
+        A token takes <strong class="view-number">{sizes[at]}</strong> bytes instead of {sizes[0]} ({numbers[at]} of {numbers[0]} numbers). The
+        weight that changes most changes by <strong class="view-number">{show(moved[at])}</strong>. The loss of the model is{" "}
+        <strong class="view-number">{show(losses[at])}</strong>; it was {show(losses[0])}.
+      </p>
+      <div class="latent-bar" aria-hidden="true">
+        <span style={{ width: `${100 * Math.min(share, 1)}%` }} />
+      </div>
+      <div class="latent-maps">
+        <Map title="All keys" name="map with all keys" words={words} weights={unpack(maps[0])} />
+        <Map title={`Keys from ${width} ${width === 1 ? "number" : "numbers"}`} name="map with keys from the latent" words={words} weights={unpack(maps[at])} />
+      </div>
+    </>
+  );
+}
+Latent.style = tables + style;
+
+// The lower triangle of a map, row by row.
+function Map({ title, name, words, weights }) {
+  const rows = words.map((_, i) => weights.slice((i * (i + 1)) / 2, ((i + 1) * (i + 2)) / 2));
+  return (
+    <div>
+      <p class="latent-title">{title}</p>
+      <table class="view-table latent-map" aria-label={`${name}: rows are queries, columns are keys`}>
+        <tbody>
+          {rows.map((row, i) => (
+            <tr key={i}>
+              <th scope="row">{words[i]}</th>
+              {row.map((weight, j) => (
+                <td key={j} style={{ "--w": weight }} title={`${words[i]} on ${words[j]}: ${weight.toFixed(3)}`}>
+                  <span class="view-hidden">{weight.toFixed(3)}</span>
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,293 @@
+// One head, live, from the words to the mix: x → Q, K, V → scores → ÷√D → mask → softmax.
+// The same component in every chapter: what is there besides comes with the numbers.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLinked, useReached } from "./frame.jsx";
+import { fromAddress, toAddress } from "./pipe_address.js";
+import { MASKS, compute, dot, read } from "./pipe_compute.js";
+import { Picture } from "./pipe_picture.jsx";
+import { meeting, number, row as sayRow } from "./pipe_words.js";
+import { labels } from "./numbers.js";
+import { TEMPERATURES, Temperature } from "./temperature.jsx";
+import tables from "./tables.css";
+import style from "./pipe.css";
+
+// The chapters that steps are explained in lie beside this page, not beside a notebook.
+const BOOK = /\/chapters\/[^/]*\.html$/.test(location.pathname);
+
+export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cache, goal, start, about, reach }) {
+  const model = useMemo(() => read(sent), [sent]);
+  const card = useRef();
+  const [id] = useState(() => `pipe-${Math.random().toString(36).slice(2)}`);
+  const first = { head: 0, mask: masks[0], scaled: true, heat: 1, flip: "", step: start.word, key: null, stage: null, ...start };
+  const [state, setState] = useState(first);
+  const [pointed, setPointed] = useState(null);
+  const [all, setAll] = useState(false);
+  const set = (more) => {
+    setPointed(null);
+    setState((now) => ({ ...now, ...more }));
+  };
+  // A link in the text, or the one that a teacher sends, leads to a moment of the picture.
+  useEffect(() => {
+    const follow = () => {
+      const found = fromAddress(first);
+      if (!found || card.current !== document.querySelector(".pipe-card")) return;
+      set({ ...first, ...found });
+      card.current.scrollIntoView({ block: "start" });
+    };
+    if (fromAddress(first)) follow();
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+
+  const { words, ids, fault } = useMemo(() => known(state.text, model), [state.text, model]);
+  const shown = labels(words);
+  const [head, mask] = [Math.min(state.head, model.heads - 1), masks.includes(state.mask) ? state.mask : masks[0]];
+  const flipped = new Set(state.flip ? state.flip.split("_") : []);
+  const allowed = (i, j) => MASKS[cache ? "causal" : mask](i, j, words) !== flipped.has(`${i}-${j}`);
+  const settings = { head, allowed, scaled: state.scaled, heat: state.heat };
+  const values = useMemo(() => compute(model, ids, settings), [model, ids, head, mask, state.flip, state.scaled, state.heat]);
+
+  const count = words.length;
+  const step = cache ? Math.min(state.step, count - 1) : null; // which word is being read
+  const kept = cache && !state.anew;
+  const word = cache && (kept || (pointed?.word ?? state.word) > step) ? step : Math.min(pointed?.word ?? state.word, count - 1);
+  const best = values.w[word].indexOf(Math.max(...values.w[word]));
+  const chosen = pointed ? pointed.key ?? null : state.key;
+  const key = chosen !== null && chosen < count && !(cache && chosen > step) ? chosen : best;
+  const wanted = pointed?.id ?? state.stage;
+  const stage = values[wanted] ? wanted : null;
+  const place = stage && { id: stage, word, key, part: pointed?.part ?? state.part ?? 0 };
+  const reads = {
+    made: (r) => !cache || (kept ? r === step : r <= step),
+    kept: (r) => !cache || r <= step,
+    fresh: kept ? step : -1,
+  };
+  useReached(!!goal && met(goal, words, values, reads), reach);
+  const tell = useLinked((heard) => {
+    const i = words.indexOf(heard);
+    setPointed(i < 0 || !reads.made(i) ? null : { word: i, id: state.stage });
+  });
+  const pointAt = (found) => {
+    setPointed(found);
+    tell(found ? words[found.word] : null);
+  };
+
+  const hold = ({ id: at, word: r, key: c, part }) => {
+    const more = { stage: at ?? null, part: part ?? 0, key: c ?? null };
+    if (!kept) more.word = r;
+    if (flips && at === "m" && c !== undefined) {
+      const name = `${r}-${c}`;
+      flipped.has(name) ? flipped.delete(name) : flipped.add(name);
+      more.flip = [...flipped].join("_");
+    }
+    set(more);
+  };
+  const walk = (event) => {
+    const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    const flip = event.key === " " && flips && stage === "m";
+    if ((!move && !flip) || event.target !== event.currentTarget || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    if (flip) return hold({ id: "m", word, key });
+    const within = (value, size) => Math.min(Math.max(value, 0), size - 1);
+    const across = stage && !"sdmw".includes(stage);
+    const wide = across ? values[stage === "k" || stage === "v" ? "k" : stage][0].length : count;
+    const part = across ? within((state.part ?? 0) + move[1], wide) : state.part;
+    const down = stage === "k" || stage === "v" ? { key: within(key + move[0], count) } : { word: within(word + move[0], count) };
+    set({ key: across ? state.key : within(key + move[1], count), part, ...down });
+  };
+
+  const radios = (name, legend, options, now, choose) => (
+    <fieldset class="pipe-pick">
+      <legend>{legend}</legend>
+      {options.map(([value, text]) => (
+        <label key={text}>
+          <input type="radio" name={`${id}-${name}`} checked={now === value} onChange={() => choose(value)} />
+          <span>{text}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+
+  return (
+    <div class="pipe-card" ref={card}>
+      <fieldset class="pipe-sentence" onPointerLeave={() => pointAt(null)}>
+        <legend class="view-hidden">Which word looks?</legend>
+        {words.map((text, i) => (
+          <label
+            key={i}
+            class={`${i === word ? "pipe-asks" : ""}${reads.kept(i) ? "" : " pipe-later"}`}
+            onPointerEnter={(event) => event.pointerType === "mouse" && !kept && reads.made(i) && pointAt({ word: i, id: state.stage })}
+          >
+            <input type="radio" name={`${id}-word`} checked={i === word} onChange={() => (kept ? set({ step: i }) : set({ word: i, key: null }))} aria-label={shown[i]} />
+            <span class="pipe-word" style={{ "--w": values.w[word][i] }}>{text}</span>
+            <span class="pipe-share" aria-hidden="true">{!reads.kept(i) ? "·" : values.m[word][i] === -Infinity ? "hidden" : number(values.w[word][i])}</span>
+          </label>
+        ))}
+      </fieldset>
+      <Sentence {...{ text: state.text, fault, id, model, set }} />
+      <div class="pipe-controls">
+        {cache && (
+          <div class="pipe-steps">
+            <button type="button" aria-disabled={!step} onClick={() => set({ step: Math.max(step - 1, 0) })}>← Back</button>
+            <span>step {step + 1} of {count}</span>
+            <button type="button" aria-disabled={step === count - 1} onClick={() => set({ step: Math.min(step + 1, count - 1) })}>Next →</button>
+          </div>
+        )}
+        {cache && radios("cache", "cache", [[false, "on"], [true, "off"]], !!state.anew, (anew) => set({ anew, word: step }))}
+        {masks.length > 1 && !cache && radios("mask", "mask", masks.map((name) => [name, name]), state.flip ? null : mask, (name) => set({ mask: name, flip: "" }))}
+        {heads.length > 1 && radios("head", "head", heads.map((name, i) => [i, name]), head, (value) => set({ head: value }))}
+        {radios("scale", "÷ √D", [[true, "on"], [false, "off"]], state.scaled, (scaled) => set({ scaled }))}
+        <Temperature name="temperature" heat={Math.max(0, TEMPERATURES.indexOf(state.heat))} choose={(at) => set({ heat: TEMPERATURES[at] })} />
+      </div>
+      <div
+        class="pipe-walk"
+        tabIndex={0}
+        role="application"
+        aria-label="the matrices; up and down: another word; left and right: another cell of the chosen step"
+        onKeyDown={walk}
+      >
+        <Picture
+          {...{ model, values, words, row: word, column: key, place, head, reads, stage, all, hold }}
+          point={(found) => (!found || !cache || reads.kept(Math.max(found.word, found.key ?? 0))) && pointAt(found && { ...found, key: found.key ?? (found.id === "m" ? null : undefined) })}
+          stages={(blocks) => (
+            <fieldset>
+              <legend class="view-hidden">Step</legend>
+              {stages.filter(({ id: at }) => blocks[at]).map(({ id: at, name, does }) => {
+                const { x, y, width, height } = blocks[at];
+                const title = at === "d" ? [state.scaled ? "÷ √D" : "÷ 1", state.heat !== 1 && `÷ ${state.heat}`].filter(Boolean).join(" ") : name;
+                const above = at === "k" || at === "v";
+                if (above) return null;
+                return (
+                  <label key={at} class="pipe-stage" data-tone={at} style={{ left: `${x + width / 2}px`, top: `${y + height + 5}px` }}>
+                    <input type="radio" name={`${id}-stage`} checked={state.stage === at} onChange={() => set({ stage: at, part: 0 })} />
+                    <span><b>{title}</b><i>{does}</i></span>
+                  </label>
+                );
+              })}
+            </fieldset>
+          )}
+        />
+      </div>
+      <div class="pipe-said" aria-live="polite">
+        <p>{sayRow(values, shown, word)}</p>
+        {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">Point at a cell, or choose a step: the two vectors that meet there appear here.</p>}
+      </div>
+      <Code stages={stages} stage={stage} choose={(at) => set({ stage: at, part: 0 })} point={(at) => setPointed(at && { id: at, word: state.word, key: state.key ?? undefined })} />
+      <div class="pipe-foot">
+        <label class="pipe-all"><input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /> all numbers</label>
+        <a href={toAddress(state, first)}>link to this moment</a>
+        {JSON.stringify(state) !== JSON.stringify(first) && <button type="button" onClick={() => set({ anew: undefined, part: undefined, ...first })}>start again</button>}
+      </div>
+      <Numbers {...{ values, words: shown, stage: stage ?? "w", stages, model }} />
+      <p class="view-soft pipe-about">Filled: above zero. Hollow: below. ×: hidden by the mask. {cache && "Dashed: a key and a value made in this step; the others were kept. "}{about}</p>
+    </div>
+  );
+}
+Pipe.style = tables + style;
+Pipe.frame = { title: "Attention, step by step" };
+
+// A sentence of known words; what is not known is named, and the old sentence stays.
+function Sentence({ text, fault, id, model, set }) {
+  const [typed, setTyped] = useState(text);
+  const [said, setSaid] = useState("");
+  useEffect(() => setTyped(text), [text]);
+  const send = (event) => {
+    event.preventDefault();
+    const found = known(typed, model);
+    setSaid(found.fault);
+    if (!found.fault) set({ text: found.words.join(" "), word: Math.min(4, found.words.length - 1), key: null, flip: "", step: 0 });
+  };
+  return (
+    <form class="pipe-form" onSubmit={send}>
+      <label for={`${id}-text`}>another sentence</label>
+      <input id={`${id}-text`} type="text" autocomplete="off" autocapitalize="off" spellcheck={false} value={typed} aria-describedby={`${id}-fault`} onInput={(event) => setTyped(event.currentTarget.value)} />
+      <button type="submit">Show</button>
+      <p id={`${id}-fault`} role="status">{said || fault}</p>
+      <p class="view-soft">Known words: {model.words.join(", ")}.</p>
+    </form>
+  );
+}
+
+function known(text, { words, places }) {
+  const typed = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  const strange = [...new Set(typed.filter((word) => !words.includes(word)))];
+  const fault = strange.length
+    ? `The head does not know ${strange.map((word) => `“${word}”`).join(", ")}: it has no row for ${strange.length > 1 ? "them" : "it"} in its table.`
+    : typed.length > places.length
+      ? `Eight words at most: the head has learned ${places.length} places, and there are ${typed.length} words.`
+      : typed.length ? "" : "Type at least one word.";
+  const taken = typed.filter((word) => words.includes(word)).slice(0, places.length);
+  const of = taken.length ? taken : [words[0]];
+  return { fault, words: of, ids: of.map((word) => words.indexOf(word)) };
+}
+
+// Two vectors, number by number, with their products, and the sum.
+function Meeting({ title, said, left, right, sign, bias }) {
+  if (said) return <p><b>{title}:</b> {said}</p>;
+  const parts = left[1].map((value, i) => [value, right[1][i]]);
+  const total = sign === "+" ? parts[0][0] + parts[0][1] : dot(left[1], right[1]) + (bias ?? 0);
+  if (sign === "+") return <p><b>{title}:</b> {left[0]} {number(parts[0][0])} + {right[0]} {number(parts[0][1])} = {number(total)}.</p>;
+  return (
+    <>
+      <p><b>{title}:</b> {left[0]} · {right[0]}{bias === undefined ? "" : " + bias"} = <strong class="view-number">{number(total)}</strong></p>
+      <ul class="pipe-meeting view-number" style={{ "--n": parts.length }}>
+        {parts.map(([a, b], i) => (
+          <li key={i}>
+            <span>{number(a)}</span> <span><i>×</i> {number(b)}</span> <b><i>=</i> {number(a * b)}</b>
+          </li>
+        ))}
+        {bias !== undefined && <li><span>bias</span> <span /> <b>{number(bias)}</b></li>}
+      </ul>
+    </>
+  );
+}
+
+// The steps as formulas and as code: a line for each, lit with its matrix.
+function Code({ stages, stage, choose, point }) {
+  const same = (at) => at === stage || ((stage === "k" || stage === "v") && at === "q");
+  return (
+    <table class="pipe-code" aria-label="each step as a formula and as code" onPointerLeave={() => point(null)}>
+      <tbody>
+        {stages.map(({ id, name, formula, code, href, where }) => (
+          <tr
+            key={id}
+            class={same(id) ? "pipe-lit" : null}
+            onPointerEnter={(event) => event.pointerType === "mouse" && point(id)}
+            onClick={(event) => event.target.closest("a") || choose(id)}
+          >
+            <th scope="row" data-tone={id} dangerouslySetInnerHTML={{ __html: formula }} />
+            <td><code>{code}</code></td>
+            <td>{BOOK && <a href={href} aria-label={`${name} in the text, ${where}`}>{where}</a>}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+// The numbers of one matrix, to three decimals: to read, to hear, to copy.
+function Numbers({ values, words, stage, stages, model }) {
+  const name = stages.find(({ id }) => id === stage)?.name ?? stage.toUpperCase();
+  const matrix = values[stage];
+  const heads = "sdmw".includes(stage) ? words : matrix[0].map((_, i) => i + 1);
+  return (
+    <details class="pipe-numbers">
+      <summary>Numbers of {name}</summary>
+      <div class="pipe-scroll" tabIndex={0} role="group" aria-label={`numbers of ${name}`}>
+        <table class="view-table view-number">
+          <thead><tr><td />{heads.map((text, i) => <th key={i} scope="col">{text}</th>)}</tr></thead>
+          <tbody>
+            {matrix.map((line, i) => (
+              <tr key={i}><th scope="row">{words[i]}</th>{line.map((value, j) => <td key={j}>{number(value, 3)}</td>)}</tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}
+
+// The goal: one word gives so much of its weight to another, or all words are read.
+function met({ query, key, least }, words, values, reads) {
+  return words.some((word, i) => word === query && reads.made(i) && words.some((other, j) => other === key && values.w[i][j] >= least));
+}

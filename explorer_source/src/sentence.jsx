@@ -1,0 +1,150 @@
+// A text whose words show where they look: lines of the true weights, as wide and as dark
+// as these are. Words are radio buttons; a pointer that rests on one shows it for a while.
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { softmax, unpack } from "./numbers.js";
+import { fill, SENTENCE as SAY } from "./strings.js";
+import style from "./sentence.css";
+import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
+
+const SHOWN = 0.005; // a smaller weight is no line and no number
+const SAID = 0.05; // and a smaller one than this is not said
+
+export function Sentence({ words, query, scores, mask }) {
+  const [chosen, choose] = useState(query);
+  const [pointed, point] = useState(null);
+  const [masked, setMasked] = useState(Boolean(mask));
+  const [heat, setHeat] = useState(ONE);
+  const [touched, touch] = useState(false);
+  const [name] = useState(() => `sentence-${Math.random().toString(36).slice(2)}`);
+  const box = useRef();
+  const places = usePlaces(box);
+  const length = words.length;
+  const all = useMemo(() => unpack(scores), [scores]);
+
+  const at = pointed ?? chosen;
+  const may = (key) => !mask || mask[at * length + key] === "x";
+  const allowed = masked ? words.map((_, key) => may(key)) : null;
+  const weights = softmax(all.slice(at * length, (at + 1) * length), allowed, TEMPERATURES[heat]);
+  const look = (i) => {
+    point(i);
+    touch(true);
+  };
+
+  return (
+    <div class="sentence">
+      <div class="sentence-words" role="radiogroup" aria-label={SAY.legend} ref={box} onPointerLeave={() => point(null)}>
+        <svg class="sentence-lines" aria-hidden="true">
+          {places && words.map((_, key) => key !== at && weights[key] >= SHOWN && (
+            <path
+              key={`${at} ${key}`}
+              d={curve(places[at], places[key])}
+              pathLength="1"
+              style={{ strokeWidth: `${1 + 7 * weights[key]}px`, opacity: 0.12 + 0.88 * weights[key] }}
+            />
+          ))}
+        </svg>
+        {words.map((word, i) => (
+          <>
+            <label
+              class={`sentence-word${weights[i] >= SHOWN ? " sentence-key" : ""}${i === at ? " sentence-query" : ""}${allowed && !allowed[i] ? " sentence-hidden" : ""}`}
+              style={{ "--w": weights[i].toFixed(3) }}
+              onPointerEnter={(event) => event.pointerType === "mouse" && look(i)}
+            >
+              <input
+                type="radio"
+                name={name}
+                checked={i === chosen}
+                onChange={() => {
+                  choose(i);
+                  look(null);
+                }}
+              />
+              <span class="sentence-text">{word}</span>
+              <span class="sentence-number" aria-hidden="true">{digits(weights[i])}</span>
+            </label>
+            {word === "." ? <br class="sentence-end" /> : " "}
+          </>
+        ))}
+      </div>
+      <p class="sentence-said" aria-live="polite">
+        {said(words, at, weights, allowed, may)}
+        {!touched && <span class="sentence-hint">{SAY.hint}</span>}
+      </p>
+      <div class="weights-controls">
+        <Temperature name={SAY.temperature} heat={heat} choose={setHeat} />
+        {mask && (
+          <label class="weights-check">
+            <input
+              type="checkbox"
+              role="switch"
+              checked={masked}
+              onChange={(event) => setMasked(event.currentTarget.checked)}
+            />{" "}
+            {SAY.mask}
+          </label>
+        )}
+      </div>
+    </div>
+  );
+}
+Sentence.style = style;
+
+// 0.914 → ".91"
+const digits = (weight) => (weight >= SHOWN ? weight.toFixed(2).replace(/^0/, "") : "");
+
+// What the reader sees, in one or two sentences.
+function said(words, at, weights, allowed, may) {
+  const word = (i) => <b>{words[i]}</b>;
+  const best = weights
+    .map((weight, key) => [weight, key])
+    .sort(([a], [b]) => b - a)
+    .slice(0, 3)
+    .filter(([weight], n) => !n || weight >= SAID)
+    .map(([weight, key]) => fill(SAY.share, { weight: weight.toFixed(2), word: word(key) }));
+  const shares = best.map((share, n) => [n ? (n === best.length - 1 ? SAY.last : SAY.between) : "", share]);
+  const parts = [fill(SAY.looks, { word: word(at), shares })];
+  const ahead = weights.reduce((sum, weight, key) => sum + (may(key) ? 0 : weight), 0);
+  if (!allowed && ahead >= SHOWN) parts.push(fill(SAY.ahead, { weight: ahead.toFixed(2) }));
+  else if (at + 1 < words.length) parts.push(fill(SAY.next, { word: word(at + 1) }));
+  return parts.map((part) => [part, " "]);
+}
+
+// Where the words stand: the middle, top and bottom of each. Again when that changes.
+function usePlaces(box) {
+  const [places, setPlaces] = useState(null);
+  useLayoutEffect(() => {
+    const measure = () => {
+      if (!box.current?.offsetWidth) return;
+      const found = [...box.current.querySelectorAll(".sentence-word")].map((word) => {
+        const text = word.querySelector(".sentence-text");
+        return {
+          x: word.offsetLeft + text.offsetLeft + text.offsetWidth / 2,
+          top: word.offsetTop + text.offsetTop,
+          bottom: word.offsetTop + word.offsetHeight,
+        };
+      });
+      setPlaces(found);
+    };
+    const watch = new ResizeObserver(measure);
+    watch.observe(box.current);
+    document.fonts?.ready.then(measure);
+    return () => watch.disconnect();
+  }, []);
+  return places;
+}
+
+// From the word that looks: an arch over its own line, a bow to another one.
+function curve(from, to) {
+  const flat = Math.abs(from.top - to.top) < 8;
+  if (flat) {
+    const rise = Math.min(34, 10 + Math.abs(from.x - to.x) / 7);
+    return path(from.x, from.top, -rise, to.x, to.top, -rise);
+  }
+  const up = to.top < from.top;
+  const [start, end] = up ? [from.top, to.bottom] : [from.bottom, to.top];
+  const bow = (end - start) * 0.6;
+  return path(from.x, start, bow, to.x, end, -bow);
+}
+const path = (x, y, bend, toX, toY, toBend) =>
+  `M${round(x)} ${round(y)}C${round(x)} ${round(y + bend)} ${round(toX)} ${round(toY + toBend)} ${round(toX)} ${round(toY)}`;
+const round = (number) => Math.round(10 * number) / 10;

@@ -1,0 +1,109 @@
+// A training run to move through: the loss, the weights and a sample at each snapshot.
+import { useState } from "preact/hooks";
+import { useReached } from "./frame.jsx";
+import { labels, unpack } from "./numbers.js";
+import style from "./snapshots.css";
+
+const [WIDE, HIGH] = [600, 120];
+
+export function Snapshots({ words, heads, steps, queries, weights, samples, measured, losses, every, reach }) {
+  const [at, setAt] = useState(0);
+  const [asked, setAsked] = useState(0);
+  const [place, setPlace] = useState(null); // a head and a word that are pointed at
+  const [id] = useState(() => `snapshots-${Math.random().toString(36).slice(2)}`);
+  const [name, row, key] = queries[asked];
+  const keys = words.slice(0, row + 1);
+  const map = (step) => {
+    const numbers = unpack(weights[step][asked]);
+    return heads.map((_, h) => numbers.slice(h * (row + 1), (h + 1) * (row + 1)));
+  };
+  const now = map(at);
+  const on = (step) => Math.max(...map(step).map((line) => line[key]));
+  const goal = steps.findIndex((_, step) => on(step) >= 0.5);
+  useReached(at === goal && at > 0, reach);
+  const best = now.reduce((most, line, h) => (line[key] > now[most][key] ? h : most), 0);
+
+  const held = unpack(measured);
+  const curve = unpack(losses);
+  const end = Math.max(steps.at(-1), curve.length * every);
+  const top = Math.max(...curve, ...held);
+  const x = (step) => (WIDE * step) / end;
+  const y = (loss) => HIGH - (HIGH * loss) / top;
+  const line = curve.map((loss, i) => `${x((i + 0.5) * every).toFixed(1)},${y(loss).toFixed(1)}`).join(" ");
+  const shown = labels(keys);
+
+  return (
+    <>
+      <div class="snapshots-slide">
+        <label for={id}>training step <strong class="view-number">{steps[at]}</strong></label>
+        <input
+          id={id}
+          type="range"
+          min="0"
+          max={steps.length - 1}
+          value={at}
+          aria-valuetext={`step ${steps[at]}`}
+          onInput={(event) => setAt(+event.currentTarget.value)}
+        />
+        <span class="view-number">held-out loss {held[at].toFixed(2)} nats per token</span>
+      </div>
+      <svg class="snapshots-curve" viewBox={`-4 -8 ${WIDE + 8} ${HIGH + 12}`} preserveAspectRatio="none" aria-hidden="true"
+        onClick={(event) => {
+          const { left, width } = event.currentTarget.getBoundingClientRect();
+          const step = ((event.clientX - left) / width) * end;
+          setAt(steps.reduce((near, s, i) => (Math.abs(s - step) < Math.abs(steps[near] - step) ? i : near), 0));
+        }}>
+        <line class="snapshots-axis" x1="0" x2={WIDE} y1={HIGH} y2={HIGH} />
+        <polyline points={line} />
+        <line class="snapshots-now" x1={x(steps[at])} x2={x(steps[at])} y1="-8" y2={HIGH} />
+      </svg>
+      <p class="view-soft snapshots-scale"><span>step 0, loss up to {top.toFixed(1)}</span><span>step {end}</span></p>
+      <p class="snapshots-sample"><span class="view-soft">A story at this step: </span>{samples[at]}</p>
+      <fieldset class="snapshots-asked">
+        <legend>What each head looks at, where the model must find</legend>
+        {queries.map(([text], i) => (
+          <label key={text}>
+            <input type="radio" name={`${id}-asked`} checked={i === asked} onChange={() => setAsked(i)} />
+            {text}
+          </label>
+        ))}
+      </fieldset>
+      <div class="snapshots-scroll" tabIndex={0} role="group" aria-label="weights of all heads">
+        <table aria-label={`weights of the query “${words[row]}”; rows are heads, columns are words`} onPointerLeave={() => setPlace(null)}>
+          <thead>
+            <tr>
+              <td />
+              {keys.map((word, j) => (
+                <th key={j} scope="col" class={j === key ? "snapshots-answer" : null}><span>{word}</span></th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {now.map((numbers, h) => (
+              <tr key={h}>
+                <th scope="row">{heads[h]}</th>
+                {numbers.map((weight, j) => (
+                  <td key={j} style={{ "--w": weight }} aria-label={weight.toFixed(2)} onPointerEnter={() => setPlace([h, j])} onClick={() => setPlace([h, j])} />
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="snapshots-said" aria-live="polite">
+        {place && place[1] <= row
+          ? `Head ${heads[place[0]]} gives ${now[place[0]][place[1]].toFixed(2)} to “${shown[place[1]]}”.`
+          : `${name}: “${words[row]}” has to find “${words[key]}”. Head ${heads[best]} gives it most, ${now[best][key].toFixed(2)}.`}
+      </p>
+    </>
+  );
+}
+Snapshots.style = style;
+Snapshots.frame = {
+  title: "A training run, snapshot by snapshot",
+  goal: ({ queries, weights }) => {
+    const found = ([, row, key], i) => weights.some((step) => unpack(step[i]).some((weight, at) => at % (row + 1) === key && weight >= 0.5));
+    const [name] = queries.find(found) ?? [];
+    return name && `Find the first snapshot in which a head gives half of its weight to what it has to find. (Begin with: ${name}.)`;
+  },
+};

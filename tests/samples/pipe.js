@@ -1,0 +1,12 @@
+// Leads the picture to each moment, and reads the numbers of its chosen step there.
+async (moments) => {
+  const found = [];
+  for (const moment of moments) {
+    location.hash = moment;
+    await new Promise((done) => setTimeout(done, 40));
+    const rows = document.querySelectorAll(".pipe-numbers tbody tr");
+    found.push([...rows].map((row) => [...row.querySelectorAll("td")].map((cell) =>
+      Number(cell.textContent.replace("−∞", "-Infinity").replace("−", "-")))));
+  }
+  return found;
+}

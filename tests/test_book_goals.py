@@ -1,0 +1,85 @@
+"""What stands around every view: title and goal, and words that views share."""
+
+import pytest
+import torch
+from playwright.sync_api import expect
+
+from attention_lib.explorer import (
+    explore_groups,
+    explore_mask,
+    explore_rope,
+    explore_weights,
+)
+from attention_lib.masks import causal_mask
+from tests.test_book_small_views import CACHE, MASK, SPLIT, VECTORS
+from tests.views import live, opened
+
+ROPE = explore_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], speeds={"one": 1.0})
+GROUPS = explore_groups(16, head_dim=8, num_layers=2, tokens=100)
+SHARP = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.02, 0.03, 0.95]])
+WEIGHTS = explore_weights(SHARP, ["cat", "it", "tired"])
+
+
+def turn(view):
+    for key in ["Shift+ArrowUp"] * 3 + ["Shift+ArrowLeft"] * 2:
+        view.get_by_role("slider", name="it, the query").press(key)
+
+
+def hide(view):
+    for name in ("the", "cat"):
+        view.get_by_role("button", name=f"cat may look at {name}").click()
+
+
+def stray(view):
+    view.get_by_role("radio", name="view alone").check()
+    view.locator("table").first.locator("td").nth(4).click()
+
+
+def take_away(view):
+    view.get_by_role("button", name="Next").click()
+    view.get_by_role("radio", name="reading all anew").check()
+
+
+REACHED = {
+    "vectors": (VECTORS, turn),
+    "split": (SPLIT, stray),
+    "cache": (CACHE, take_away),
+    "rope": (ROPE, lambda view: view.get_by_role("slider").last.fill("3")),
+    "groups": (GROUPS, lambda view: view.get_by_role("slider").fill("3")),
+    "weights": (WEIGHTS, lambda view: view.locator("td").nth(6).click()),
+}
+
+
+@pytest.mark.parametrize("kind", REACHED)
+def test_goal_is_ticked_when_it_is_reached(browser, kind):
+    view_of, act = REACHED[kind]
+    with opened(browser, view_of) as page:
+        view = live(page)
+        assert view.locator(".view-title b").inner_text()
+        expect(view.locator(".view-goal")).to_contain_text("○ Try it.")
+        act(view)
+        expect(view.locator(".view-goal")).to_contain_text("✓ Reached.")
+
+
+def test_a_mask_that_hides_all_is_the_goal_and_blunt_weights_have_none(browser):
+    blunt = explore_weights(torch.full((3, 3), 1 / 3), ["a", "b", "c"])
+    with opened(browser, MASK, blunt) as page:
+        view = live(page)
+        view.get_by_role("button", name="an empty row").click()
+        expect(view.locator(".view-goal")).to_contain_text("Try it.")  # given, not made
+        view.get_by_role("button", name="causal", exact=True).click()
+        hide(view)
+        expect(view.locator(".view-goal")).to_contain_text("Reached.")
+        assert live(page, 1).locator(".view-goal").count() == 0
+
+
+def test_views_of_a_page_point_at_the_same_word(browser):
+    words = ["the", "cat", "slept"]
+    masks = {"causal": causal_mask(3)}
+    mask = explore_mask(torch.zeros(3, 3), words, masks=masks)
+    weights = explore_weights(SHARP, words)
+    with opened(browser, weights, mask) as page:
+        live(page).locator("tbody tr").nth(2).locator("td").first.hover()
+        expect(live(page, 1).locator(".mask-row th")).to_have_text("slept")
+        live(page, 1).locator("table").last.locator("tbody tr").nth(1).hover()
+        expect(live(page).locator(".weights-chosen th")).to_have_text("cat")

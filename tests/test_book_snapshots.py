@@ -1,0 +1,71 @@
+"""The training run in a browser: each snapshot shows what it was given."""
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import expect
+
+from attention_lib.attention import attention_weights
+from attention_lib.explorer.snapshots import explore_snapshots
+from attention_lib.masks import causal_mask
+from attention_lib.reproducibility import seeded
+from tests.browsing import axe_faults
+from tests.views import PHONE, live, opened
+
+WORDS, HEADS, STEPS = ["a", "red", "ball", "was", "red"], ["1.1", "1.2"], [10, 20, 30]
+SAID = "all => all.map(cell => cell.ariaLabel)"
+
+
+def weights_at(step):
+    scores = torch.randn(2, 5, 5, generator=seeded(step)) * step / 10
+    weights = attention_weights(scores, torch.eye(5).expand(2, 5, 5), causal_mask(5))
+    if step == 20:
+        weights[1, 3] = torch.tensor([0.1, 0.8, 0.1, 0, 0])
+    return weights
+
+
+GIVEN = {
+    "queries": {"colour": (3, 1), "thing": (4, 2)},
+    "heads": HEADS,
+    "samples": {step: f"a story of step {step}" for step in STEPS},
+    "measured": {step: 10 / step for step in STEPS},
+    "losses": [3.0] * 300,
+}
+
+
+def run(**changed):
+    weights = {step: weights_at(step) for step in STEPS}
+    return explore_snapshots(WORDS, weights, **GIVEN | changed)
+
+
+def test_slider_shows_each_snapshot(browser):
+    with opened(browser, run(), **PHONE) as page:
+        view = live(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == 375
+        for at, step in enumerate(STEPS):
+            view.get_by_role("slider").fill(str(at))
+            expect(view).to_contain_text(f"a story of step {step}")
+            expect(view).to_contain_text(f"held-out loss {10 / step:.2f}")
+            for asked, row in (("colour", 3), ("thing", 4)):
+                view.get_by_role("radio", name=asked).check()
+                cells = view.locator("tbody td").evaluate_all(SAID)
+                wanted = weights_at(step)[:, row, : row + 1].flatten()
+                np.testing.assert_allclose(np.array(cells, float), wanted, atol=0.0051)
+            view.get_by_role("radio", name="colour").check()
+            words = "Reached." if at else "Try it."
+            expect(view.locator(".view-goal")).to_contain_text(words)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(browser, theme):
+    with opened(browser, run(), theme=theme) as page:
+        live(page)
+        assert axe_faults(page) == []
+
+
+def test_table_says_it_without_scripts_and_misfits_are_refused(refused):
+    assert "<td>0.80</td>" in run().static
+    with refused(ValueError, "samples must have the steps [10, 20, 30]; got [10]"):
+        run(samples={10: "short"})
+    with refused(ValueError, "weights[10] must be (3, 5, 5); got (2, 5, 5)"):
+        run(heads=["1", "2", "3"])

@@ -1,0 +1,83 @@
+"""The view of a latent's width: what it sends, says and refuses, and how it moves."""
+
+import numpy as np
+import pytest
+import torch
+
+from attention_lib.attention import attention_weights
+from attention_lib.explorer import explore_latent
+from attention_lib.masks import causal_mask
+from attention_lib.reproducibility import seeded
+from tests.browsing import axe_faults
+from tests.test_explorer_small import numbers, sent, tables_of
+from tests.views import PHONE, live, opened
+
+WORDS = ["the", "cat", "slept", "the"]
+QUERY, KEY = torch.randn(2, 4, 3, generator=seeded(0), dtype=torch.float64)
+WEIGHTS = attention_weights(QUERY, KEY, causal_mask(4))
+LATENTS = {
+    width: attention_weights(QUERY, KEY * (torch.arange(3) < width), causal_mask(4))
+    for width in (1, 2, 3)
+}
+LOSSES = {0: 0.5, 1: 2.25, 2: 1.0, 3: 0.5}
+GIVEN = {"weights": WEIGHTS, "latents": LATENTS, "words": WORDS}
+GIVEN |= {"losses": LOSSES, "all_numbers": 12}
+VIEW = explore_latent(**GIVEN)
+MOVED = [(LATENTS[width] - WEIGHTS).abs().max().item() for width in LATENTS]
+
+
+def test_explore_latent_sends_the_lower_triangles_and_says_the_rest_without_a_script():
+    shown = np.array(sent(VIEW)["maps"][2].split(" "), dtype=float)
+    rows, columns = np.tril_indices(4)
+    np.testing.assert_allclose(shown, LATENTS[2].numpy()[rows, columns], atol=5.1e-4)
+    wanted = [[24, 0, 0.5], [2, MOVED[0], 2.25], [4, MOVED[1], 1], [6, 0, 0.5]]
+    np.testing.assert_allclose(numbers(tables_of(VIEW)[0]), wanted, atol=5.1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "words"),
+    [
+        ({"latents": {}}, ValueError, "latents must hold one width at least; got an"),
+        ({"latents": [1]}, TypeError, "latents must map widths to values; got list"),
+        ({"latents": {0: WEIGHTS}}, ValueError, "latents[0] must be at least 1; got 0"),
+        ({"losses": {0: 1.0, 1: 1.0}}, ValueError, "losses must hold width 2; got [0,"),
+        ({"words": WORDS[:3]}, ValueError, "3 queries and 3 keys do not name the rows"),
+        ({"weights": WEIGHTS.expand(2, -1, -1)}, ValueError, "a map must be (query, k"),
+        ({"all_numbers": 0}, ValueError, "all_numbers must be at least 1; got 0"),
+    ],
+)
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_explore_latent_refuses(changed, error, words, refused):
+    with refused(error, words):
+        explore_latent(**GIVEN | changed)
+
+
+@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+def test_latent_shows_the_map_of_every_width(browser, by):
+    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+        view = live(page)
+        slider = view.get_by_role("slider", name="width of the latent")
+        for width in (3, 2, 1):
+            if by != "keys":
+                slider.fill(str(width))
+            elif width < 3:
+                slider.press("ArrowLeft")
+            said = " ".join(view.locator("[aria-live]").inner_text().split())
+            assert f"takes {2 * width} bytes instead of 24 ({width} of 12" in said
+            assert f"changes by {MOVED[width - 1]:.2f}." in said
+            assert f"is {LOSSES[width]:.2f}; it was 0.50." in said
+            for table, wanted in enumerate((WEIGHTS, LATENTS[width])):
+                rows = view.locator("table").nth(table).locator("tbody tr").all()
+                for i, row in enumerate(rows):
+                    cells = [
+                        float(cell) for cell in row.locator("td").all_inner_texts()
+                    ]
+                    assert cells == pytest.approx(wanted[i, : i + 1].tolist(), abs=1e-3)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_latent_is_accessible_and_fits_a_phone(browser, theme):
+    with opened(browser, VIEW, theme=theme, **PHONE) as page:
+        live(page)
+        assert axe_faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
