@@ -5,7 +5,7 @@ tiles: Dao (2023), algorithms 1 and 2. Shapes as in ``attention``. Masks are boo
 True means "may attend", and an empty row gives zeros.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -105,18 +105,8 @@ def flash_attention(
         ValueError: shapes that do not fit together; an axis of length zero; a tile
             below 1.
     """
-    check_inputs(query, key, value, mask, scale=scale)
-    check_value(query, key, value)
-    check_flags(causal=causal)
-    leading, scores_shape = query.shape[:-2], (*query.shape[:-1], key.shape[-2])
-    plan = Plan(
-        None if mask is None else mask.broadcast_to(scores_shape),
-        causal,
-        query.shape[-1] ** -0.5 if scale is None else scale,
-        check_tile(tile),
-    )
-    key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
-    return _Flash.apply(query, key, value, plan)[0]
+    options = {"causal": causal, "scale": scale, "tile": tile}
+    return attend_in_tiles(flash_forward, query, key, value, mask, **options)
 
 
 class Plan(NamedTuple):
@@ -154,6 +144,37 @@ class Plan(NamedTuple):
         return scores
 
 
+def attend_in_tiles(
+    forward: Callable[[Tensor, Tensor, Tensor, Plan], tuple[Tensor, Tensor]],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    causal: bool,
+    scale: float | None,
+    tile: int | tuple[int, int],
+) -> Tensor:
+    """Checks the arguments of ``flash_attention``, and runs one kind of forward.
+
+    Args:
+        forward: as ``flash_forward``; backward is ``flash_backward`` for every kind.
+        query: and the rest: as in ``flash_attention``.
+    """
+    check_inputs(query, key, value, mask, scale=scale)
+    check_value(query, key, value)
+    check_flags(causal=causal)
+    leading, scores_shape = query.shape[:-2], (*query.shape[:-1], key.shape[-2])
+    plan = Plan(
+        None if mask is None else mask.broadcast_to(scores_shape),
+        causal,
+        query.shape[-1] ** -0.5 if scale is None else scale,
+        check_tile(tile),
+    )
+    key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
+    return _Flash.apply(forward, query, key, value, plan)[0]
+
+
 def pieces(length: int, size: int) -> Iterator[slice]:
     """Cuts a length into slices of one size; the last may be smaller."""
     return (slice(start, min(start + size, length)) for start in range(0, length, size))
@@ -169,6 +190,7 @@ def flash_forward(
 
     Dao (2023), algorithm 1.
     """
+    query, key, value = _widened(query, key, value)
     query_len, key_len = query.shape[-2], key.shape[-2]
     contexts, log_sums = [], []
     for rows in pieces(query_len, plan.tile[0]):
@@ -221,10 +243,15 @@ class _Flash(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, plan: Plan
+        ctx: Any,
+        forward: Callable[..., tuple[Tensor, Tensor]],
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        plan: Plan,
     ) -> tuple[Tensor, Tensor]:
         with _no_autocast(query):
-            context, log_sum = flash_forward(*_widened(query, key, value), plan)
+            context, log_sum = forward(query, key, value, plan)
         context = context.to(query.dtype)
         ctx.save_for_backward(query, key, value, context, log_sum)
         ctx.plan = plan
@@ -237,7 +264,7 @@ class _Flash(torch.autograd.Function):
         wide = _widened(*ctx.saved_tensors, grad_context)
         with _no_autocast(grad_context):
             grads = flash_backward(*wide, ctx.plan)
-        return *(grad.to(grad_context.dtype) for grad in grads), None
+        return None, *(grad.to(grad_context.dtype) for grad in grads), None
 
 
 def _widened(*tensors: Tensor) -> list[Tensor]:

@@ -1,5 +1,10 @@
 """attention_lib.flash_attention: any tiles, the same result, forward and backward."""
 
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,9 +20,18 @@ from attention_lib.flash_attention import (
     flash_attention,
     flash_forward,
 )
+from attention_lib.flash_kernel import flash_kernel
 from attention_lib.masks import with_causal
 from attention_lib.reproducibility import seeded
-from attention_lib.validation import check_tile
+from attention_lib.validation import check_power_of_two, check_tile
+
+TRITON = find_spec("triton") is not None
+RUNS_KERNELS = torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"
+needs_kernel = pytest.mark.skipif(
+    not (TRITON and RUNS_KERNELS),
+    reason="needs Triton, and a GPU or TRITON_INTERPRET=1",
+)
+KINDS = [flash_attention, pytest.param(flash_kernel, marks=needs_kernel)]
 
 
 def inputs(query_len=7, key_len=10, head_dim=4, value_dim=5, dtype=torch.float64):
@@ -69,6 +83,61 @@ def test_tiles_equal_plain_attention(query_len, key_len, tile, causal, scale, se
     options = {"mask": mask, "causal": causal, "scale": scale}
     ours = outcome(flash_attention, tensors, tile=tile, **options)
     assert_close(ours, outcome(plain, tensors, **options), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("query_len", "key_len", "causal", "masked"),
+    [(37, 50, True, True), (50, 37, True, False), (20, 40, False, True), (3, 1, 0, 0)],
+)
+def test_both_kinds_equal_pytorchs_own(kind, dtype, query_len, key_len, causal, masked):
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    tensors = inputs(query_len, key_len, 20, 5, dtype=dtype)
+    tensors = [x.detach().to(device).requires_grad_() for x in tensors]
+    mask = torch.rand(2, 1, query_len, key_len, generator=seeded(3)).to(device) < 0.3
+    mask[0, 0, 1] = False  # an empty row
+    options = {"mask": mask if masked else None, "causal": bool(causal)}
+    ours = outcome(kind, tensors, tile=(16, 32), **options)
+    mask = with_causal(options["mask"], bool(causal), *tensors[:2])
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    theirs = outcome(sdpa, tensors, attn_mask=mask)
+    bound = 2e-6 if dtype is torch.float32 else 0.06
+    assert_close(ours, theirs, rtol=bound, atol=bound)
+
+
+def test_kernel_without_what_it_needs_says_so():
+    inputs = [torch.zeros(4, 4)] * 3
+    if not TRITON:
+        with pytest.raises(ModuleNotFoundError, match="pip install triton"):
+            flash_kernel(*inputs)
+    elif os.environ.get("TRITON_INTERPRET") != "1":
+        with pytest.raises(ValueError, match="TRITON_INTERPRET=1"):
+            flash_kernel(*inputs)
+    else:
+        with pytest.raises(TypeError, match="got float64"):
+            flash_kernel(*[x.double() for x in inputs])
+    with pytest.raises(ValueError, match=r"powers of 2, at least 16; got \(16, 24\)"):
+        check_power_of_two(tile=(16, 24))
+
+
+COMPILE = """
+from attention_lib.flash_kernel import attend_kernel
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+types = ["*bf16"] * 3 + ["*u8", "*i64", "*bf16", "*fp32"] + ["i32"] * 4 + ["fp32"]
+known = {"MASKED": 1, "CAUSAL": 1, "ROWS": 64, "COLUMNS": 32, "HEAD": 64, "VALUE": 16}
+types = dict(zip(attend_kernel.arg_names, types + ["constexpr"] * 6, strict=True))
+source = ASTSource(attend_kernel, types, known)
+assert "ptx" in compile(source, target=GPUTarget("cuda", 80, 32)).asm
+"""
+
+
+@pytest.mark.skipif(not TRITON, reason="needs Triton")
+def test_kernel_compiles_for_a_gpu_that_is_not_here():
+    # The interpreter takes what the compiler refuses, such as a name of two types.
+    options = {"env": os.environ | {"TRITON_INTERPRET": "0"}, "timeout": 120}
+    subprocess.run([sys.executable, "-c", COMPILE], check=True, **options)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -156,7 +225,7 @@ def test_tiles_in_the_future_are_not_computed(monkeypatch):
 
 @pytest.mark.parametrize("tile", [0, (4, 0)])
 def test_wrong_tile_is_refused(tile):
-    with pytest.raises(ValueError, match=r"tile_[a-z]+ must be at least 1"):
+    with pytest.raises(ValueError, match=r"tile must be at least 1; got 0"):
         flash_attention(*inputs(), tile=tile)
     with pytest.raises(ValueError, match="one number or"):
         check_tile((1, 2, 3))
