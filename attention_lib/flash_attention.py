@@ -105,8 +105,10 @@ def flash_attention(
         ValueError: shapes that do not fit together; an axis of length zero; a tile
             below 1.
     """
-    options = {"causal": causal, "scale": scale, "tile": tile}
-    return attend_in_tiles(flash_forward, query, key, value, mask, **options)
+    inputs = query, key, value, mask
+    return attend_in_tiles(
+        flash_forward, *inputs, causal=causal, scale=scale, tile=tile
+    )
 
 
 class Plan(NamedTuple):
@@ -172,7 +174,8 @@ def attend_in_tiles(
         check_tile(tile),
     )
     key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
-    return _Flash.apply(forward, query, key, value, plan)[0]
+    apply: Callable[..., tuple[Tensor, Tensor]] = _Flash.apply
+    return apply(forward, query, key, value, plan)[0]
 
 
 def pieces(length: int, size: int) -> Iterator[slice]:
@@ -261,9 +264,11 @@ class _Flash(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_context: Tensor, _: Tensor) -> tuple[Any, ...]:
-        wide = _widened(*ctx.saved_tensors, grad_context)
+        query, key, value, context, log_sum, grad = _widened(
+            *ctx.saved_tensors, grad_context
+        )
         with _no_autocast(grad_context):
-            grads = flash_backward(*wide, ctx.plan)
+            grads = flash_backward(query, key, value, context, log_sum, grad, ctx.plan)
         return None, *(grad.to(grad_context.dtype) for grad in grads), None
 
 

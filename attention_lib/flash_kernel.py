@@ -58,8 +58,10 @@ def flash_kernel(
         ValueError: a tile that is no power of 2, tensors where Triton cannot run, or
             what ``flash_attention`` refuses.
     """
-    options = {"causal": causal, "scale": scale, "tile": tile}
-    return attend_in_tiles(_kernel_forward, query, key, value, mask, **options)
+    inputs = query, key, value, mask
+    return attend_in_tiles(
+        _kernel_forward, *inputs, causal=causal, scale=scale, tile=tile
+    )
 
 
 def _jit(function: Callable[..., Any]) -> Any:

@@ -2,6 +2,7 @@
 // A new kind: one import and one entry here; its style is the component's `style`.
 import { mount } from "./mount.js";
 import { Cache } from "./cache.jsx";
+import { Flash } from "./flash.jsx";
 import { Groups } from "./groups.jsx";
 import { Latent } from "./latent.jsx";
 import { Mask } from "./mask.jsx";
@@ -14,6 +15,7 @@ import { Weights } from "./weights.jsx";
 
 mount({
   cache: Cache,
+  flash: Flash,
   groups: Groups,
   latent: Latent,
   mask: Mask,
