@@ -59,7 +59,7 @@ def test_flash_steps_through_the_tiles(browser, by):
             assert view.locator(".flash-now").count() == (bottom - top) * (right - left)
             if further.is_enabled():
                 act.get(by, lambda: further.press("Enter"))()
-        assert "Reached." in view.inner_text()
+        view.get_by_text("Reached.").wait_for()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

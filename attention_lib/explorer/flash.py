@@ -63,6 +63,8 @@ def explore_flash(
             table = torch.cat([*kept, online.result()[0]], dim=1)
             step = {"rows": [r.start, r.stop], "columns": [c.start, c.stop]}
             step["kept"] = [[f"{x:.2f}" for x in row] for row in table.tolist()]
+            for row in step["kept"] if c.start == 0 else ():
+                row[0] = ""  # there was nothing to shrink
             steps.append(
                 step | {"moved": moved * number_bytes, "fast": fast * number_bytes}
             )
