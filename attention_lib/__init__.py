@@ -26,6 +26,7 @@ from attention_lib.data import (
     pad_texts,
     read_text,
 )
+from attention_lib.flash_attention import OnlineSoftmax
 from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
 from attention_lib.kv_cache import KVCache, generate
 from attention_lib.llama import LlamaConfig, RMSNorm, SwiGLU, TinyLlama
@@ -75,6 +76,7 @@ __all__ = [
     "ModelConfig",
     "MultiHeadAttention",
     "MultiHeadAttentionWrapper",
+    "OnlineSoftmax",
     "RMSNorm",
     "SelfAttention",
     "SlidingWindowDataset",

@@ -214,6 +214,10 @@ FUNCTIONS = {
         lambda: al.next_token_loss(floats(2, 3, WORDS), whole(2, 3)),
         lambda: al.next_token_loss(floats(2, 3, WORDS), whole(2, 3), whole(2)),
     ],
+    "flash_attention": [
+        lambda: al.flash_attention(*[tokens()] * 3, causal=True, tile=2),
+        lambda: al.flash_attention(*[tokens()] * 3, allowed(1, LENGTH), tile=(3, 2)),
+    ],
     # Above temperature 0 it draws on the CPU, and meta has no numbers to fetch.
     "pick_token": [lambda: al.pick_token(floats(BATCH, WORDS))],
     "bound": [
@@ -237,6 +241,11 @@ ELSEWHERE = {
     name: "gives batches of a data set, which go to the device one at a time"
     for name in ("pad_texts", "make_loader")
 } | {
+    **dict.fromkeys(
+        ("attend_in_tiles", "flash_forward", "flash_backward"),
+        "the two halves of flash_attention",
+    ),
+    "flash_kernel": "needs Triton, and numbers: tests/test_flash_attention.py",
     "check_source": "gives back what it was given",
     "published_names": "gives a function, which takes the device of its tensor",
 }

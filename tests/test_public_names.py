@@ -35,7 +35,7 @@ ROAD = [
         "publishing",
         "loading",
     ),
-    *("cross_attention", "flash_attention", "checks", "bugs"),
+    *("cross_attention", "flash_attention", "flash_kernel", "checks", "bugs"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent
@@ -91,6 +91,7 @@ TOP = {
     "training": "TrainConfig Training evaluate next_token_loss train train_step "
     "warmup_cosine",
     "grouped_query": "GroupedQueryAttention repeat_kv",
+    "flash_attention": "OnlineSoftmax",
     "llama": "LlamaConfig RMSNorm SwiGLU TinyLlama",
     "weights": "load_pretrained",
     "checkpoints": "load_checkpoint save_checkpoint",

@@ -17,6 +17,11 @@ from attention_lib.exercises.block import (
     check_tiny_block,
     check_write_sizes,
 )
+from attention_lib.exercises.flash_attention import (
+    check_flash_bytes,
+    check_join,
+    check_online_softmax,
+)
 from attention_lib.exercises.grouped_query import (
     check_grouped_query,
     check_shared_bytes,
@@ -101,6 +106,7 @@ __all__ = [
     "check_causal_mask",
     "check_checkpoint_reader",
     "check_entropy",
+    "check_flash_bytes",
     "check_from_additive",
     "check_generate",
     "check_gpt2_projections",
@@ -108,6 +114,7 @@ __all__ = [
     "check_head",
     "check_head_width",
     "check_head_windows",
+    "check_join",
     "check_language_model",
     "check_latent_attention",
     "check_latent_bytes",
@@ -122,6 +129,7 @@ __all__ = [
     "check_multi_head_layer",
     "check_next_token_loss",
     "check_offset_finder",
+    "check_online_softmax",
     "check_order_finder",
     "check_padding_mask",
     "check_pair_layout",

@@ -6,6 +6,7 @@ reader changes something. Every view has a static part that needs no script.
 
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer.cache import explore_cache
+from attention_lib.explorer.flash import explore_flash
 from attention_lib.explorer.groups import explore_groups
 from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
@@ -17,6 +18,7 @@ from attention_lib.explorer.weights import explore_weights
 __all__ = [
     "Interactive",
     "explore_cache",
+    "explore_flash",
     "explore_groups",
     "explore_latent",
     "explore_mask",

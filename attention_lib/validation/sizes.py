@@ -99,6 +99,28 @@ def check_groups(num_heads: int, num_kv_heads: int) -> None:
         )
 
 
+def check_tile(tile: Any) -> tuple[int, int]:
+    """Checks the size of a tile, one number or (rows, columns), and gives both."""
+    if not isinstance(tile, tuple):
+        check_positive(tile=tile)
+        return tile, tile
+    if len(tile) != 2:
+        raise ValueError(f"tile must be one number or (rows, columns); got {tile}")
+    for size in tile:
+        check_positive(**{"a size of tile": size})
+    return tile
+
+
+def check_power_of_two(**sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Checks the sizes of a kernel's tiles: powers of 2, at least 16."""
+    for name, each in sizes.items():
+        if any(size < 16 or size & (size - 1) for size in each):
+            raise ValueError(
+                f"{name} must be made of powers of 2, at least 16; got {each}"
+            )
+    return tuple(size for each in sizes.values() for size in each)
+
+
 def check_pairs(**widths: int) -> None:
     """Checks named widths that are turned in pairs: even ones."""
     check_positive(**widths)

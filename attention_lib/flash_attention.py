@@ -1,0 +1,281 @@
+"""Attention in tiles: the same result, without a table of scores.
+
+Softmax over pieces: Milakov and Gimelshein (2018), algorithm 3. Forward and backward in
+tiles: Dao (2023), algorithms 1 and 2. Shapes as in ``attention``. Masks are boolean,
+True means "may attend", and an empty row gives zeros.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from attention_lib.validation import (
+    check_flags,
+    check_inputs,
+    check_tile,
+    check_value,
+)
+
+
+class OnlineSoftmax:
+    """Mixes values by softmax weights, while the scores arrive in pieces.
+
+    Kept are, for each query, the largest score so far, the sum of the exponentials, and
+    the sum of the values times them. When a larger score arrives, both sums are scaled
+    down to it.
+
+    Args:
+        shape: of the result, (..., Q, V).
+        dtype: the type in which is summed; float32 when left out.
+        device: where it is summed.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.context = torch.zeros(shape, dtype=dtype, device=device)  # undivided
+        self.total = self.context.new_zeros(*shape[:-1], 1)
+        self.largest = self.total.new_full(self.total.shape, -torch.inf)
+
+    def add(
+        self, scores: Float[Tensor, "*B Q K"], value: Float[Tensor, "*#B K V"]
+    ) -> None:
+        """Takes the scores of some keys, and the values that belong to these keys.
+
+        Args:
+            scores: scaled; -inf where a query may not attend.
+            value: one row for each column of the scores.
+        """
+        largest = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))
+        # For a row that has seen nothing, -inf - -inf would be NaN.
+        level = largest.where(largest > -torch.inf, 0)
+        shrink = (self.largest - level).exp()  # 1 where the largest stayed
+        weights = (scores - level).exp()
+        self.total = self.total * shrink + weights.sum(dim=-1, keepdim=True)
+        self.context = self.context * shrink + weights @ value
+        self.largest = largest
+
+    def result(self) -> tuple[Float[Tensor, "*B Q V"], Float[Tensor, "*B Q"]]:
+        """Gives the mixed values and, for each query, log Σ exp(score).
+
+        A query that could attend to nothing gets zeros, and -inf.
+        """
+        seen = self.total != 0
+        context = self.context / self.total.where(seen, 1)
+        return context, (self.largest + self.total.log()).squeeze(-1)
+
+
+def flash_attention(
+    query: Float[Tensor, "*B Q D"],
+    key: Float[Tensor, "*#B K D"],
+    value: Float[Tensor, "*#B K V"],
+    mask: Bool[Tensor, "..."] | None = None,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    tile: int | tuple[int, int] = 64,
+) -> Float[Tensor, "*B Q V"]:
+    """Mixes the values by the attention weights, tile by tile, forward and backward.
+
+    Equal to ``scaled_dot_product_attention`` but for rounding. What backward keeps are
+    the inputs, the result and one number per query: that grows with Q + K, not with
+    Q · K. A mask is kept as it came.
+
+    Args:
+        query: what each row looks for.
+        key: what each entry is found by.
+        value: what each entry gives.
+        mask: True where a query may attend to a key; broadcasts to (..., Q, K).
+        causal: hides the future as well, aligned as ``causal_mask``; tiles that lie
+            wholly in the future are not computed.
+        scale: multiplies the scores; 1/√D when left out.
+        tile: rows and columns of a tile: one number, or (queries, keys). A last tile
+            is smaller where the tile does not divide the length.
+
+    Raises:
+        TypeError: a mask that is not boolean; types or devices that differ.
+        ValueError: shapes that do not fit together; an axis of length zero; a tile
+            below 1.
+    """
+    inputs = query, key, value, mask
+    return attend_in_tiles(
+        flash_forward, *inputs, causal=causal, scale=scale, tile=tile
+    )
+
+
+class Plan(NamedTuple):
+    """What forward and backward agree on: the mask, the scale, and the tiles."""
+
+    mask: Tensor | None  # (..., Q, K)
+    causal: bool
+    scale: float
+    tile: tuple[int, int]
+
+    def tiles(self, rows: slice, key_len: int, ahead: int) -> Iterator[slice]:
+        """Gives the pieces of the keys that some of these queries may see.
+
+        Args:
+            rows: a piece of the queries.
+            key_len: the number of keys.
+            ahead: by how much the place of a query, in the keys' count, is ahead of its
+                row: K - Q, since the last query stands at the last key.
+        """
+        end = min(key_len, rows.stop + ahead) if self.causal else key_len
+        return pieces(max(end, 0), self.tile[1])
+
+    def scores(
+        self, query: Tensor, key: Tensor, rows: slice, columns: slice
+    ) -> Float[Tensor, "*B q k"]:
+        """Computes one tile of scores, -inf where a query may not attend."""
+        scores = query[..., rows, :] @ key[..., columns, :].mT * self.scale
+        if self.mask is not None:
+            scores = scores.masked_fill(~self.mask[..., rows, columns], -torch.inf)
+        ahead = key.shape[-2] - query.shape[-2]
+        if self.causal and columns.stop > rows.start + ahead + 1:  # holds some future
+            place = torch.arange(rows.start, rows.stop, device=key.device) + ahead
+            future = torch.arange(columns.start, columns.stop, device=key.device)
+            scores = scores.masked_fill(future > place[:, None], -torch.inf)
+        return scores
+
+
+def attend_in_tiles(
+    forward: Callable[[Tensor, Tensor, Tensor, Plan], tuple[Tensor, Tensor]],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    causal: bool,
+    scale: float | None,
+    tile: int | tuple[int, int],
+) -> Tensor:
+    """Checks the arguments of ``flash_attention``, and runs one kind of forward.
+
+    Args:
+        forward: as ``flash_forward``; backward is ``flash_backward`` for every kind.
+        query: and the rest: as in ``flash_attention``.
+    """
+    check_inputs(query, key, value, mask, scale=scale)
+    check_value(query, key, value)
+    check_flags(causal=causal)
+    leading, scores_shape = query.shape[:-2], (*query.shape[:-1], key.shape[-2])
+    plan = Plan(
+        None if mask is None else mask.broadcast_to(scores_shape),
+        causal,
+        query.shape[-1] ** -0.5 if scale is None else scale,
+        check_tile(tile),
+    )
+    key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
+    apply: Callable[..., tuple[Tensor, Tensor]] = _Flash.apply
+    return apply(forward, query, key, value, plan)[0]
+
+
+def pieces(length: int, size: int) -> Iterator[slice]:
+    """Cuts a length into slices of one size; the last may be smaller."""
+    return (slice(start, min(start + size, length)) for start in range(0, length, size))
+
+
+def flash_forward(
+    query: Float[Tensor, "*B Q D"],
+    key: Float[Tensor, "*B K D"],
+    value: Float[Tensor, "*B K V"],
+    plan: Plan,
+) -> tuple[Float[Tensor, "*B Q V"], Float[Tensor, "*B Q"]]:
+    """Gives the context and, for each query, log Σ exp(score).
+
+    Dao (2023), algorithm 1.
+    """
+    query, key, value = _widened(query, key, value)
+    query_len, key_len = query.shape[-2], key.shape[-2]
+    contexts, log_sums = [], []
+    for rows in pieces(query_len, plan.tile[0]):
+        shape = (*query.shape[:-2], rows.stop - rows.start, value.shape[-1])
+        online = OnlineSoftmax(shape, dtype=value.dtype, device=value.device)
+        for columns in plan.tiles(rows, key_len, key_len - query_len):
+            scores = plan.scores(query, key, rows, columns)
+            online.add(scores, value[..., columns, :])
+        context, log_sum = online.result()
+        contexts.append(context)
+        log_sums.append(log_sum)
+    return torch.cat(contexts, dim=-2), torch.cat(log_sums, dim=-1)
+
+
+def flash_backward(
+    query: Float[Tensor, "*B Q D"],
+    key: Float[Tensor, "*B K D"],
+    value: Float[Tensor, "*B K V"],
+    context: Float[Tensor, "*B Q V"],
+    log_sum: Float[Tensor, "*B Q"],
+    grad_context: Float[Tensor, "*B Q V"],
+    plan: Plan,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gives the gradients of query, key and value: Dao (2023), algorithm 2.
+
+    Each tile of weights is computed again, as exp(score - log Σ exp(score)), used, and
+    forgotten.
+    """
+    query_len, key_len = query.shape[-2], key.shape[-2]
+    grads = torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
+    grad_query, grad_key, grad_value = grads
+    # The part of each row's gradient that softmax takes away from all its scores.
+    mean = (grad_context * context).sum(dim=-1, keepdim=True)  # (..., Q, 1)
+    level = log_sum.where(log_sum > -torch.inf, 0).unsqueeze(-1)
+    for rows in pieces(query_len, plan.tile[0]):
+        grad_rows = grad_context[..., rows, :]
+        for columns in plan.tiles(rows, key_len, key_len - query_len):
+            scores = plan.scores(query, key, rows, columns)
+            weights = (scores - level[..., rows, :]).exp()  # (..., q, k)
+            grad_value[..., columns, :] += weights.mT @ grad_rows
+            grad_weights = grad_rows @ value[..., columns, :].mT
+            grad_scores = weights * (grad_weights - mean[..., rows, :]) * plan.scale
+            grad_query[..., rows, :] += grad_scores @ key[..., columns, :]
+            grad_key[..., columns, :] += grad_scores.mT @ query[..., rows, :]
+    return grads
+
+
+class _Flash(torch.autograd.Function):
+    """Ties forward and backward together for autograd; sums in float32 at least."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        forward: Callable[..., tuple[Tensor, Tensor]],
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        plan: Plan,
+    ) -> tuple[Tensor, Tensor]:
+        with _no_autocast(query):
+            context, log_sum = forward(query, key, value, plan)
+        context = context.to(query.dtype)
+        ctx.save_for_backward(query, key, value, context, log_sum)
+        ctx.plan = plan
+        ctx.mark_non_differentiable(log_sum)
+        return context, log_sum
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_context: Tensor, _: Tensor) -> tuple[Any, ...]:
+        query, key, value, context, log_sum, grad = _widened(
+            *ctx.saved_tensors, grad_context
+        )
+        with _no_autocast(grad_context):
+            grads = flash_backward(query, key, value, context, log_sum, grad, ctx.plan)
+        return None, *(grad.to(grad_context.dtype) for grad in grads), None
+
+
+def _widened(*tensors: Tensor) -> list[Tensor]:
+    return [x.to(torch.promote_types(x.dtype, torch.float32)) for x in tensors]
+
+
+def _no_autocast(x: Tensor) -> torch.autocast:
+    """Autocast would multiply in half precision, where a score can overflow."""
+    return torch.autocast("cpu" if x.is_meta else x.device.type, enabled=False)

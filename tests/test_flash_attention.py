@@ -1,0 +1,231 @@
+"""attention_lib.flash_attention: any tiles, the same result, forward and backward."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+from torch.autograd.graph import saved_tensors_hooks
+from torch.testing import assert_close
+
+from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.flash_attention import (
+    OnlineSoftmax,
+    Plan,
+    flash_attention,
+    flash_forward,
+)
+from attention_lib.flash_kernel import flash_kernel
+from attention_lib.masks import with_causal
+from attention_lib.reproducibility import seeded
+from attention_lib.validation import check_power_of_two, check_tile
+
+TRITON = find_spec("triton") is not None
+RUNS_KERNELS = torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"
+needs_kernel = pytest.mark.skipif(
+    not (TRITON and RUNS_KERNELS),
+    reason="needs Triton, and a GPU or TRITON_INTERPRET=1",
+)
+KINDS = [flash_attention, pytest.param(flash_kernel, marks=needs_kernel)]
+
+
+def inputs(query_len=7, key_len=10, head_dim=4, value_dim=5, dtype=torch.float64):
+    generator = seeded(0)
+    sizes = (query_len, head_dim), (key_len, head_dim), (key_len, value_dim)
+    return [
+        torch.randn(2, 3, *size, generator=generator, dtype=dtype, requires_grad=True)
+        for size in sizes
+    ]
+
+
+def outcome(attention, tensors, **options):
+    """The result and the gradients of all inputs under one fixed random loss."""
+    context = attention(*tensors, **options)
+    torch.manual_seed(1)
+    return context, *torch.autograd.grad(
+        (context * torch.randn_like(context)).sum(), tensors
+    )
+
+
+def plain(query, key, value, mask=None, *, causal=False, scale=None):
+    mask = with_causal(mask, causal, query, key)
+    return scaled_dot_product_attention(query, key, value, mask, scale=scale)
+
+
+def test_pieces_by_hand():
+    online = OnlineSoftmax((1, 1), dtype=torch.float64)
+    for score, value in ((0.0, 3.0), (2.0, 1.0), (1.0, 0.0)):
+        online.add(*(torch.tensor([[x]], dtype=torch.float64) for x in (score, value)))
+    e = torch.e
+    context, log_sum = online.result()
+    assert context.item() == pytest.approx((3 + e**2) / (1 + e**2 + e), abs=1e-15)
+    assert log_sum.exp().item() == pytest.approx(1 + e**2 + e, abs=1e-14)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    query_len=st.integers(1, 9),
+    key_len=st.integers(1, 9),
+    tile=st.tuples(st.integers(1, 10), st.integers(1, 10)),
+    causal=st.booleans(),
+    scale=st.sampled_from([None, 0.3]),
+    seed=st.none() | st.integers(0, 99),
+)
+def test_tiles_equal_plain_attention(query_len, key_len, tile, causal, scale, seed):
+    tensors = inputs(query_len, key_len)
+    shape = 2, 1, query_len, key_len
+    mask = None if seed is None else torch.rand(shape, generator=seeded(seed)) < 0.4
+    options = {"mask": mask, "causal": causal, "scale": scale}
+    ours = outcome(flash_attention, tensors, tile=tile, **options)
+    assert_close(ours, outcome(plain, tensors, **options), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("query_len", "key_len", "causal", "masked"),
+    [(37, 50, True, True), (50, 37, True, False), (20, 40, False, True), (3, 1, 0, 0)],
+)
+def test_both_kinds_equal_pytorchs_own(kind, dtype, query_len, key_len, causal, masked):
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    tensors = inputs(query_len, key_len, 20, 5, dtype=dtype)
+    tensors = [x.detach().to(device).requires_grad_() for x in tensors]
+    mask = torch.rand(2, 1, query_len, key_len, generator=seeded(3)).to(device) < 0.3
+    mask[0, 0, 1] = False  # an empty row
+    options = {"mask": mask if masked else None, "causal": bool(causal)}
+    ours = outcome(kind, tensors, tile=(16, 32), **options)
+    mask = with_causal(options["mask"], bool(causal), *tensors[:2])
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    theirs = outcome(sdpa, tensors, attn_mask=mask)
+    bound = 2e-6 if dtype is torch.float32 else 0.06
+    assert_close(ours, theirs, rtol=bound, atol=bound)
+
+
+def test_kernel_without_what_it_needs_says_so():
+    inputs = [torch.zeros(4, 4)] * 3
+    if not TRITON:
+        with pytest.raises(ModuleNotFoundError, match="pip install triton"):
+            flash_kernel(*inputs)
+    elif os.environ.get("TRITON_INTERPRET") != "1":
+        with pytest.raises(ValueError, match="TRITON_INTERPRET=1"):
+            flash_kernel(*inputs)
+    else:
+        with pytest.raises(TypeError, match="got float64"):
+            flash_kernel(*[x.double() for x in inputs])
+    with pytest.raises(ValueError, match=r"powers of 2, at least 16; got \(16, 24\)"):
+        check_power_of_two(tile=(16, 24))
+
+
+COMPILE = """
+from attention_lib.flash_kernel import attend_kernel
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+types = ["*bf16"] * 3 + ["*u8", "*i64", "*bf16", "*fp32"] + ["i32"] * 4 + ["fp32"]
+known = {"MASKED": 1, "CAUSAL": 1, "ROWS": 64, "COLUMNS": 32, "HEAD": 64, "VALUE": 16}
+types = dict(zip(attend_kernel.arg_names, types + ["constexpr"] * 6, strict=True))
+source = ASTSource(attend_kernel, types, known)
+assert "ptx" in compile(source, target=GPUTarget("cuda", 80, 32)).asm
+"""
+
+
+@pytest.mark.skipif(not TRITON, reason="needs Triton")
+def test_kernel_compiles_for_a_gpu_that_is_not_here():
+    # The interpreter takes what the compiler refuses, such as a name of two types.
+    options = {"env": os.environ | {"TRITON_INTERPRET": "0"}, "timeout": 120}
+    subprocess.run([sys.executable, "-c", COMPILE], check=True, **options)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_log_sum_equals_that_of_pytorchs_kernel(causal):
+    tensors = [x.detach() for x in inputs(6, 6, 4, 4)]
+    plan = Plan(None, causal, 0.5, (4, 3))
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    theirs = kernel(*tensors, 0.0, causal, scale=0.5)
+    assert_close(flash_forward(*tensors, plan), tuple(theirs), rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_are_those_of_finite_differences():
+    tensors = [x[:1, :1].detach().requires_grad_() for x in inputs(5, 6)]
+    mask = torch.rand(5, 6, generator=seeded(2)) < 0.7
+    assert gradcheck(lambda *x: flash_attention(*x, mask, tile=(2, 4)), tensors)
+
+
+def test_keys_shared_by_all_heads_get_the_gradient_of_all():
+    query, key, value = inputs()
+    shared = [x[:1, :1].detach().requires_grad_() for x in (key, value)]
+    ours = outcome(flash_attention, (query, *shared), tile=3)
+    assert_close(ours, outcome(plain, (query, *shared)))
+
+
+def test_hidden_rows_give_zeros_and_no_gradient():
+    tensors = inputs()
+    mask = torch.ones(7, 10, dtype=torch.bool)
+    mask[2] = False
+    context, *grads = outcome(flash_attention, tensors, mask=mask, tile=4)
+    assert not context[..., 2, :].any()
+    assert not grads[0][..., 2, :].any()
+    assert all(x.isfinite().all() for x in (context, *grads))
+
+
+def test_more_queries_than_keys_leave_the_first_rows_empty():
+    context, *grads = outcome(flash_attention, inputs(9, 4), causal=True, tile=2)
+    assert not context[..., :5, :].any()
+    assert context[..., 5:, :].all()
+    assert all(grad.isfinite().all() for grad in grads)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_in_float32(dtype):
+    query, key, value = (x.detach().to(dtype) for x in inputs(300, 300, 4, 4))
+    ours = flash_attention(query, key, value, causal=True)
+    assert ours.dtype == dtype
+    exact = plain(query.float(), key.float(), value.float(), causal=True)
+    assert_close(ours, exact.to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-6)
+    large = torch.full((4, 64), 100.0, dtype=torch.float16)  # scores beyond float16
+    ours = flash_attention(large, -large, large, causal=True, tile=3)
+    assert_close(ours, large)
+
+
+def test_large_scores_do_not_overflow():
+    query, key, value = (x.detach() * 1e3 for x in inputs())
+    assert_close(flash_attention(query, key, value, tile=3), plain(query, key, value))
+
+
+def test_what_backward_keeps_grows_with_the_length():
+    def kept(attention, length):
+        seen = {}
+
+        def pack(x):
+            seen[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+            return x
+
+        with saved_tensors_hooks(pack, lambda x: x):
+            context = attention(*inputs(length, length, 16, 16), causal=True)
+        return context, sum(seen.values())
+
+    assert kept(flash_attention, 1024)[1] / kept(flash_attention, 256)[1] <= 4.5
+    assert kept(plain, 1024)[1] / kept(plain, 256)[1] > 10
+
+
+def test_tiles_in_the_future_are_not_computed(monkeypatch):
+    computed = []
+    scores = Plan.scores
+    monkeypatch.setattr(
+        Plan, "scores", lambda *a: computed.append(a[-2:]) or scores(*a)
+    )
+    query, key, value = (x.detach() for x in inputs(8, 8))
+    flash_attention(query, key, value, causal=True, tile=2)
+    assert len(computed) == 4 + 3 + 2 + 1
+
+
+@pytest.mark.parametrize("tile", [0, (4, 0)])
+def test_wrong_tile_is_refused(tile):
+    with pytest.raises(ValueError, match=r"tile must be at least 1; got 0"):
+        flash_attention(*inputs(), tile=tile)
+    with pytest.raises(ValueError, match="one number or"):
+        check_tile((1, 2, 3))
