@@ -25,7 +25,7 @@ from attention_lib.validation import (
 class RelativeAttention(MultiHeadAttention):
     """The attention of T5: scores are not scaled, and distance adds to them.
 
-    Raffel et al. (2020), section 2.1: each head adds a trained number to a score, by
+    Raffel et al. (2020): each head adds a trained number to a score, by
     how far the key stands from the query. Near distances have a number each, farther
     ones share one. With a memory, distances mean nothing, and nothing is added.
 
@@ -138,7 +138,7 @@ class RelativeAttention(MultiHeadAttention):
             first = count * (offset > 0)
             distance = offset.abs()
         else:
-            first, distance = 0, (-offset).clamp(min=0)
+            first, distance = torch.zeros_like(offset), (-offset).clamp(min=0)
         near = count // 2
         steps = (distance.clamp(min=1).float() / near).log()
         steps = steps / math.log(self.max_distance / near) * (count - near)
