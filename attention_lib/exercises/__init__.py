@@ -17,6 +17,10 @@ from attention_lib.exercises.block import (
     check_tiny_block,
     check_write_sizes,
 )
+from attention_lib.exercises.cross_attention import (
+    check_both_caches,
+    check_cross_attention,
+)
 from attention_lib.exercises.grouped_query import (
     check_grouped_query,
     check_shared_bytes,
@@ -96,10 +100,12 @@ __all__ = [
     "check_attention",
     "check_batched_attention",
     "check_block_parameters",
+    "check_both_caches",
     "check_cache",
     "check_cache_bytes",
     "check_causal_mask",
     "check_checkpoint_reader",
+    "check_cross_attention",
     "check_entropy",
     "check_from_additive",
     "check_generate",
