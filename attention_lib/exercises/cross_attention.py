@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from attention_lib.exercises.verdict import (
     NOT_YET,
-    Mistakes,
     Verdict,
     after,
     judge,
@@ -102,7 +101,7 @@ def _results(layer: nn.Module, d_model: int, heads: int) -> Verdict | None:
         seen[0, :, 2:] = not masked
         plain: Any = (x, memory, heads, *weights)
         right = _cross(*plain, mask=seen)
-        mistakes: Mistakes = [
+        mistakes: list[tuple[Tensor, str]] = [
             (_cross(x, x, heads, *weights), "Keys and values come from x: the memory "
              "is never looked at."),
             (_cross(memory, memory, heads, *weights), "The queries come from the "
