@@ -13,6 +13,7 @@ from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.llama import LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.masks import padding_mask
 from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
 from tests.tensors import global_seed
 
@@ -32,6 +33,7 @@ LAYERS = {
     "grouped, all options": lambda: GroupedQueryAttention(
         D_MODEL, HEADS, 1, window=3, softcap=5.0, sinks=True, qk_norm="rms"
     ),
+    "relative": lambda: RelativeAttention(D_MODEL, HEADS),
     "SwiGLU": lambda: SwiGLU(D_MODEL, 7),
     "TinyLM, Llama": lambda: TinyLlama(
         LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 1, 1, 20)
