@@ -17,6 +17,7 @@ from attention_lib.attention import (
 from attention_lib.backends import make_mha
 from attention_lib.block import FeedForward, TinyBlock, layer_norm
 from attention_lib.checkpoints import load_checkpoint, save_checkpoint
+from attention_lib.cross_attention import TinyTranslator, TranslatorConfig, translate
 from attention_lib.data import (
     BPETokenizer,
     ByteTokenizer,
@@ -84,8 +85,10 @@ __all__ = [
     "TinyBlock",
     "TinyLM",
     "TinyLlama",
+    "TinyTranslator",
     "TrainConfig",
     "Training",
+    "TranslatorConfig",
     "apply_rope",
     "attention_weights",
     "causal_mask",
@@ -118,6 +121,7 @@ __all__ = [
     "split_heads",
     "train",
     "train_step",
+    "translate",
     "warmup_cosine",
 ]
 

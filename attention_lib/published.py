@@ -1,9 +1,10 @@
 """Attention layers of ``transformers``, rebuilt from this book's layers.
 
 A layer is recognised by the name of its class, so nothing here imports that library.
-Each family is written as what differs from Llama's attention.
+Each family with rotary positions is written as what differs from Llama's attention.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.multi_head import MultiHeadAttention, MultiHeadLayer
+from attention_lib.relative_attention import RelativeAttention
 from attention_lib.rope import rope_angles, rope_attention_factor
 from attention_lib.rope_scaling import Scaling
 from attention_lib.validation import check_published
@@ -54,15 +56,39 @@ _LATENT_PARTS = {
     "o_proj": "out_proj",
 }
 
+# Those that may attend to both sides or to a memory: our names of their parts.
+BOTH_WAYS: dict[str, dict[str, str]] = {
+    "BertSelfAttention": {"query": "q_proj", "key": "k_proj", "value": "v_proj"},
+    "BertCrossAttention": {"query": "q_proj", "key": "k_proj", "value": "v_proj"},
+    "BertAttention": {
+        "self.query": "q_proj",
+        "self.key": "k_proj",
+        "self.value": "v_proj",
+        "output.dense": "out_proj",
+    },
+    "BartAttention": {
+        name: name for name in ("q_proj", "k_proj", "v_proj", "out_proj")
+    },
+    "T5Attention": {
+        "q": "q_proj",
+        "k": "k_proj",
+        "v": "v_proj",
+        "o": "out_proj",
+        "relative_attention_bias": "distance_bias",
+    },
+}
+
 
 class Rebuilt(nn.Module):
-    """A published attention layer, causal, in this book's parts; ``rebuild`` makes it.
+    """A published attention layer in this book's parts; ``rebuild`` makes it.
 
     Args:
         attention: holds the weights.
         head_dim: the width that is turned; None where positions turn nothing.
         base: of the rotation; see ``rope_angles``.
         scaling: of the rotation; see ``rope_angles``.
+        causal: whether no token sees a later one.
+        norm: of what comes in plus what was found, where the layer adds them itself.
     """
 
     def __init__(
@@ -72,12 +98,16 @@ class Rebuilt(nn.Module):
         head_dim: int | None = None,
         base: float = 10_000.0,
         scaling: Scaling | None = None,
+        causal: bool = True,
+        norm: nn.LayerNorm | None = None,
     ) -> None:
         super().__init__()
         self.attention = attention
         self.head_dim = head_dim
         self.base = base
         self.scaling = scaling
+        self.causal = causal
+        self.norm = norm
 
     def forward(
         self,
@@ -85,13 +115,16 @@ class Rebuilt(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         *,
         positions: Num[Tensor, " T"] | None = None,
+        memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Attends as the published layer does with its causal mask.
+        """Attends as the published layer does with the mask of its model.
 
         Args:
             x: the tokens.
-            mask: hides more, such as padding; broadcasts to (B, T, T).
-            positions: the place of each token; counted from 0 when left out.
+            mask: hides more, such as padding; broadcasts to (B, T, T), or to (B, T, S).
+            positions: the place of each token, where the layer turns by it; counted
+                from 0 when left out.
+            memory: the source of keys and values, where the layer takes one.
         """
         angles = None
         if self.head_dim is not None:
@@ -100,7 +133,10 @@ class Rebuilt(nn.Module):
             angles = rope_angles(
                 positions, self.head_dim, base=self.base, scaling=self.scaling
             )
-        return self.attention(x, mask, causal=True, angles=angles)
+        found = self.attention(
+            x, mask, causal=self.causal, angles=angles, memory=memory
+        )
+        return found if self.norm is None else self.norm(x + found)
 
 
 def rebuild(layer: nn.Module) -> Rebuilt:
@@ -110,17 +146,23 @@ def rebuild(layer: nn.Module) -> Rebuilt:
     dropout.
 
     Args:
-        layer: of a class in ``FAMILIES`` or ``LATENT``, or ``GPT2Attention``. Latent
-            attention is rebuilt absorbed.
+        layer: of a class in ``FAMILIES``, ``LATENT`` or ``BOTH_WAYS``, or
+            ``GPT2Attention``. Latent attention is rebuilt absorbed. A
+            ``BertAttention`` adds what came in and normalises; ``BertSelfAttention``
+            and ``BertCrossAttention`` end before the output projection. T5's distances
+            are those of the first layer, which gives them to the others: so a later
+            layer is rebuilt without, and may share that layer's ``distance_bias``.
 
     Raises:
         TypeError: no layer.
         ValueError: a layer of another class; one with an option that is not rebuilt
-            here: attention in both directions or to a memory, part of a head turned,
-            an unknown scaling of the rotation.
+            here: another family's attention in both directions or to a memory, part
+            of a head turned, an unknown scaling of the rotation.
     """
-    check_published(layer, [*FAMILIES, *LATENT, "GPT2Attention"])
+    check_published(layer, [*FAMILIES, *LATENT, *BOTH_WAYS, "GPT2Attention"], BOTH_WAYS)
     own: Any = layer
+    if type(layer).__name__ in BOTH_WAYS:
+        return _both_ways(own)
     if type(layer).__name__ in LATENT:
         return _latent(own)
     if type(layer).__name__ == "GPT2Attention":
@@ -210,6 +252,42 @@ def _latent(layer: Any) -> Rebuilt:
         weights[f"{_LATENT_PARTS[part]}.{kind}"] = weight
     _give(ours, weights)
     return Rebuilt(ours, head_dim=layer.qk_rope_head_dim, **rotation)
+
+
+def _both_ways(layer: Any) -> Rebuilt:
+    """Rebuilds BERT's, BART's and T5's: of one text, or with a memory."""
+    kind = type(layer).__name__
+    inner = layer.self if kind == "BertAttention" else layer
+    weights = {}
+    for name, weight in layer.named_parameters():
+        part, end = name.rsplit(".", 1)
+        if part in BOTH_WAYS[kind]:
+            weights[f"{BOTH_WAYS[kind][part]}.{end}"] = weight
+    width = weights["q_proj.weight"].shape[1]
+    with torch.device("meta"):
+        if kind == "T5Attention":
+            table = getattr(layer, "relative_attention_bias", None)
+            ours: MultiHeadAttention = RelativeAttention(
+                width,
+                layer.n_heads,
+                num_buckets=0 if table is None else table.num_embeddings,
+                max_distance=layer.relative_attention_max_distance,
+                both_ways=not layer.is_decoder,
+                head_dim=layer.key_value_proj_dim,
+            )
+        else:
+            heads = getattr(inner, "num_attention_heads", None) or inner.num_heads
+            biased = "q_proj.bias" in weights
+            ours = MultiHeadAttention(width, heads, qkv_bias=biased)
+    query = weights["q_proj.weight"]
+    if kind in ("BertSelfAttention", "BertCrossAttention"):  # its end is elsewhere
+        weights["out_proj.weight"] = torch.eye(width).to(query)
+    if kind != "T5Attention":
+        zeros = torch.zeros(width).to(query)
+        weights.setdefault("out_proj.bias", zeros)
+    _give(ours, weights)
+    norm = copy.deepcopy(layer.output.LayerNorm) if kind == "BertAttention" else None
+    return Rebuilt(ours, causal=inner.is_causal, norm=norm)
 
 
 def _give(ours: nn.Module, weights: Mapping[str, Tensor]) -> None:

@@ -14,6 +14,7 @@ from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.llama import LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.masks import padding_mask
 from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
 from tests.tensors import global_seed
 
@@ -40,6 +41,7 @@ LAYERS = {
         )
         for name, absorb in (("latent", False), ("latent, absorbed", True))
     },
+    "relative": lambda: RelativeAttention(D_MODEL, HEADS),
     "SwiGLU": lambda: SwiGLU(D_MODEL, 7),
     "TinyLM, Llama": lambda: TinyLlama(
         LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 1, 1, 20)

@@ -92,6 +92,24 @@ def decoder(**options):
     return al.Decoder(config)
 
 
+def translator(**options):
+    config = al.TranslatorConfig(WORDS, 9, WIDTH, HEADS, 1, dropout=0.1, **options)
+    return al.TinyTranslator(config)
+
+
+def split_layer():
+    return al.make_mha("split", WIDTH, HEADS).to("meta")
+
+
+def look_at(layer):
+    return al.look_at(layer, tokens(), al.remember(layer, floats(BATCH, 4, WIDTH)))
+
+
+def both_texts():
+    source, target = whole(BATCH, 4), whole(BATCH, LENGTH)
+    return [((source, target), {}), ((source, target, whole(BATCH)), {})]
+
+
 def scaling(kind):
     named = SCALINGS[kind][0]
     numbers = {key: number for number, key in enumerate(named, start=1)}
@@ -134,6 +152,24 @@ MODULES = {
     "MultiHeadLatentAttention": (
         [partial(latent, None, dropout=0.1), partial(latent, 4, absorb=True)],
         many_heads,
+    ),
+    "RelativeAttention": (
+        [
+            lambda: al.RelativeAttention(WIDTH, HEADS, dropout=0.1),
+            lambda: al.RelativeAttention(WIDTH, HEADS, both_ways=False),
+        ],
+        lambda: no_memory((BATCH, HEADS, LENGTH, LENGTH)),
+    ),
+    "CrossBlock": (
+        [
+            lambda: al.CrossBlock(WIDTH, HEADS, dropout=0.1),
+            lambda: al.CrossBlock(WIDTH, HEADS, norm="post", num_cross_heads=1),
+        ],
+        lambda: [((tokens(), floats(BATCH, 4, WIDTH), allowed(BATCH, 1, 4)), {})],
+    ),
+    "TinyTranslator": (
+        [translator, lambda: translator(num_encoder_layers=0)],
+        both_texts,
     ),
     "RMSNorm": (
         [lambda: al.RMSNorm(WIDTH), lambda: al.RMSNorm(WIDTH, plus_one=True)],
@@ -195,6 +231,12 @@ FUNCTIONS = {
     "merge_heads": [lambda: al.merge_heads(floats(BATCH, HEADS, LENGTH, 2))],
     "add_head_axis": [lambda: al.add_head_axis(allowed(BATCH, 1, 3))],
     "split_mask": [lambda: al.split_mask(allowed(2, 3, 5, 5), tokens(), HEADS)],
+    "look_at": [lambda: look_at(split_layer())],
+    "translate": [
+        lambda: al.translate(
+            translator().to("meta"), whole(2, 4), start=1, stop=2, max_new_tokens=3
+        )
+    ],
     "repeat_kv": [lambda: al.repeat_kv(floats(BATCH, HEADS, LENGTH, 2), 2)],
     "rope_angles": [
         lambda kind=kind: al.rope_angles(whole(LENGTH), WIDTH, scaling=scaling(kind))

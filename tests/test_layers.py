@@ -10,6 +10,7 @@ from attention_lib.block import TinyBlock
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import causal_mask, padding_mask
+from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import rope_angles
 from tests.tensors import (
@@ -53,6 +54,9 @@ LAYERS = {
         )
         for name, own in LATENTS.items()
     },
+    "relative": lambda **options: RelativeAttention(
+        D_MODEL, HEADS, num_buckets=4, max_distance=3, **options
+    ),
 }
 each_layer = pytest.mark.parametrize("name", LAYERS)
 PADDING = padding_mask(torch.tensor([3, 5]), LENGTH)

@@ -28,6 +28,8 @@ ROAD = [
         "grouped_query",
         "llama",
         "latent_attention",
+        "cross_attention",
+        "relative_attention",
         "published",
         "decoder",
         "families",
@@ -35,7 +37,7 @@ ROAD = [
         "publishing",
         "loading",
     ),
-    *("cross_attention", "flash_attention", "flash_kernel", "checks", "bugs"),
+    *("flash_attention", "flash_kernel", "checks", "bugs"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent
@@ -93,6 +95,7 @@ TOP = {
     "grouped_query": "GroupedQueryAttention repeat_kv",
     "flash_attention": "OnlineSoftmax",
     "llama": "LlamaConfig RMSNorm SwiGLU TinyLlama",
+    "cross_attention": "TinyTranslator TranslatorConfig translate",
     "weights": "load_pretrained",
     "checkpoints": "load_checkpoint save_checkpoint",
     "sampling": "pick_token",

@@ -1,4 +1,4 @@
-"""attention_lib.published: eleven families of transformers, equal in our layers."""
+"""attention_lib.published: fourteen families of transformers, equal in our layers."""
 
 import importlib
 import subprocess
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attention_lib.llama import LlamaConfig, TinyLlama
-from attention_lib.masks import padding_mask, sliding_window_mask
+from attention_lib.masks import causal_mask, padding_mask, sliding_window_mask
 from attention_lib.published import rebuild
 from attention_lib.reproducibility import seeded
 from tests.tensors import values_and_gradients
@@ -137,6 +137,81 @@ def test_rebuilt_layer_equals_the_published_one(name, sizes):
         for weight in ours.parameters():
             weight.zero_()
     assert all(weight.any() for weight in layer.parameters())
+
+
+def either_way(name, heads, head_dim):
+    """A layer of BERT, BART or T5 with random weights, and how it is called."""
+    family, *how = name.split(", ")
+    folder = family.lower()
+    package = importlib.import_module(f"transformers.models.{folder}")
+    modelling = importlib.import_module(
+        f"transformers.models.{folder}.modeling_{folder}"
+    )
+    width = 20 if family == "T5" else heads * head_dim
+    writes = {"is_decoder": "decoder" in how, "attn_implementation": "eager"}
+    if family == "T5":
+        sizes = dict(d_kv=head_dim, num_heads=heads, d_model=width)
+        sizes |= dict(relative_attention_num_buckets=8)
+        config = package.T5Config(**sizes, relative_attention_max_distance=7, **writes)
+        layer = modelling.T5Attention(config, "near" in how, 0, "decoder" in how)
+    elif family == "BART":
+        config = package.BartConfig(d_model=width, **writes)
+        options = dict(is_causal="decoder" in how, config=config, layer_idx=0)
+        bias = "no bias" not in how
+        layer = modelling.BartAttention(width, heads, bias=bias, **options)
+    else:
+        config = package.BertConfig(
+            hidden_size=width, num_attention_heads=heads, layer_norm_eps=0.1, **writes
+        )
+        options = {"is_causal": "decoder" in how, "layer_idx": 0}
+        if "whole" in how:
+            options["is_cross_attention"] = "memory" in how
+            layer = modelling.BertAttention(config, **options)
+        else:
+            kind = "BertCrossAttention" if "memory" in how else "BertSelfAttention"
+            layer = getattr(modelling, kind)(config, **options)
+    for number, weight in enumerate(layer.parameters()):
+        nn.init.normal_(weight, std=0.2, generator=seeded(number))
+    words = {"BERT": "encoder_hidden_states"}
+    words |= dict.fromkeys(["BART", "T5"], "key_value_states")
+    hides = "mask" if family == "T5" else "attention_mask"
+    if "whole" in how and "memory" in how:
+        hides = "encoder_attention_mask"
+
+    def call(x, memory, mask):
+        given = {} if memory is None else {words[family]: memory}
+        hidden = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo().min)
+        return layer(x, **given, **{hides: hidden[:, None]})[0]
+
+    return layer.eval(), call, width
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("BERT", "BERT, memory", "BERT, whole", "BERT, whole, memory"),
+        *("BERT, decoder", "BART", "BART, no bias", "BART, decoder", "BART, memory"),
+        *("T5", "T5, near", "T5, decoder, near", "T5, decoder", "T5, memory"),
+    ],
+)
+@pytest.mark.parametrize(("heads", "head_dim"), [(3, 4), (1, 8), (4, 5)])
+def test_rebuilt_layer_that_sees_both_sides_or_a_memory_equals_it(
+    name, heads, head_dim
+):
+    layer, call, width = either_way(name, heads, head_dim)
+    ours, length = rebuild(layer), 6 if "memory" in name else LENGTH
+    x = torch.randn(BATCH, LENGTH, width, generator=seeded(1))
+    memory = torch.randn(BATCH, length, width, generator=seeded(2))
+    memory = memory if "memory" in name else None
+    padding = padding_mask(torch.tensor([length, 4]), length)
+    seen = padding.expand(-1, LENGTH, -1)
+    if "decoder" in name:
+        seen = seen & causal_mask(LENGTH)
+    given = (x,) if memory is None else (x, memory)
+    wanted = values_and_gradients(lambda x, m=None: call(x, m, seen), *given)
+    found = values_and_gradients(lambda x, m=None: ours(x, padding, memory=m), *given)
+    torch.testing.assert_close(found[0], wanted[0], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found[1:], wanted[1:], rtol=1e-5, atol=1e-5)
 
 
 def test_rebuild_keeps_type_and_device():

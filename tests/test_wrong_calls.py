@@ -20,6 +20,7 @@ from attention_lib import (
     backends,
     block,
     checkpoints,
+    cross_attention,
     data,
     decoder,
     families,
@@ -34,6 +35,7 @@ from attention_lib import (
     positions,
     published,
     publishing,
+    relative_attention,
     reproducibility,
     rope,
     sampling,
@@ -45,6 +47,9 @@ from attention_lib import training as t
 from attention_lib.model import ModelConfig, TinyLM
 
 MODEL = TinyLM(ModelConfig(7, 8, 4, 2, 1))
+TRANSLATOR = cross_attention.TinyTranslator(
+    cross_attention.TranslatorConfig(7, 8, 4, 2, 1)
+)
 SGD = torch.optim.SGD(MODEL.parameters(), lr=0.0)
 TEXTS = [torch.tensor([1, 2, 3]), torch.tensor([4, 5])] * 2
 CONFIG = t.TrainConfig(steps=4, batch_size=2, warmup=1)
@@ -306,6 +311,19 @@ CALLS += [
     *((call, {"x": X}, NO_CALL) for absorb in (False, True)
       for layer in [latent_attention.MultiHeadLatentAttention(**LATENT, absorb=absorb)]
       for call in (layer, layer.attention_weights)),
+    (cross_attention.TranslatorConfig,
+     {"vocab_size": 7, "context_len": 8, "d_model": 4, "num_heads": 2, "num_layers": 1},
+     {"vocab_size": NO_SIZE, "context_len": NO_SIZE, "d_model": [*NO_SIZE, 3],
+      "num_heads": NO_SIZE, "num_layers": NO_SIZE,
+      "num_encoder_layers": [*NO_INT[1:], -1],
+      "num_cross_heads": [*NO_SIZE[1:], 3], "dropout": NO_OPTIONS["dropout"]}),
+    (cross_attention.translate,
+     {"model": TRANSLATOR, "source": IDS, "source_lengths": LENGTHS, "start": 1,
+      "stop": 2, "max_new_tokens": 3},
+     {"model": NO_MODEL, "source": NO_IDS, "start": [*NO_INT, -1, 7],
+      "stop": [*NO_INT, -1, 7], "max_new_tokens": [*NO_SIZE, 9], "use_cache": NO_FLAG}),
+    (relative_attention.RelativeAttention, {"d_model": 6, "num_heads": 2},
+     {"num_buckets": [*NO_INT, -1, 3], "max_distance": NO_SIZE, "both_ways": NO_FLAG}),
     (llama.RMSNorm, {"width": 6},
      {"width": NO_SIZE, "eps": NO_RATE, "plus_one": NO_FLAG}),
     (llama.RMSNorm(6), {"x": X}, {"x": [None, "x", X.numpy(), X.long(), X[..., :5]]}),
@@ -350,6 +368,7 @@ ALSO |= {"mha": ("kind",), "query": ("arrays",)}
 # A loss reads no values.
 KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths"}
 ALSO |= {"mha": ("kind",), "query": ("arrays",), "folder": ("path",)}
+ALSO |= {"source": ("token_ids", "the text")}
 # A loss reads no values, and who builds a model without a config sees it at once.
 KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths"}
 

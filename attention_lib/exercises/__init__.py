@@ -17,6 +17,10 @@ from attention_lib.exercises.block import (
     check_tiny_block,
     check_write_sizes,
 )
+from attention_lib.exercises.cross_attention import (
+    check_both_caches,
+    check_cross_attention,
+)
 from attention_lib.exercises.flash_attention import (
     check_flash_bytes,
     check_join,
@@ -101,10 +105,12 @@ __all__ = [
     "check_attention",
     "check_batched_attention",
     "check_block_parameters",
+    "check_both_caches",
     "check_cache",
     "check_cache_bytes",
     "check_causal_mask",
     "check_checkpoint_reader",
+    "check_cross_attention",
     "check_entropy",
     "check_flash_bytes",
     "check_from_additive",

@@ -115,8 +115,14 @@ def check_room(key: Any, value: Any, kept: Tensor, end: int) -> None:
         )
 
 
-def check_published(layer: Any, known: Iterable[str]) -> None:
-    """Checks that a layer of ``transformers`` is one that can be rebuilt."""
+def check_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> None:
+    """Checks that a layer of ``transformers`` is one that can be rebuilt.
+
+    Args:
+        layer: what came.
+        known: names of classes.
+        both_ways: those of them that may attend to the future, or to a memory.
+    """
     check_instance("layer", layer, nn.Module)
     kind = type(layer)
     if kind.__name__ not in known or not kind.__module__.startswith("transformers."):
@@ -124,7 +130,7 @@ def check_published(layer: Any, known: Iterable[str]) -> None:
             f"layer must be an attention layer of transformers: {', '.join(known)}; "
             f"got {kind.__module__}.{kind.__name__}"
         )
-    if not layer.is_causal:
+    if kind.__name__ not in both_ways and not layer.is_causal:
         raise ValueError(
             f"layer must attend to the past of its own text; this {kind.__name__} "
             "attends to the future or to a memory, which is not rebuilt"

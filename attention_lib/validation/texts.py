@@ -167,11 +167,11 @@ def check_prompt(
         )
 
 
-def check_stop(model: Any, stop: Any) -> None:
+def check_stop(model: Any, stop: Any, name: str = "stop") -> None:
     """Checks the token that ends a text, where there is one: a model may say it."""
     if stop is not None:
         most = _said(model, "vocab_size") - 1
-        check_between("stop", stop, 0, most, f"{most}, the last token")
+        check_between(name, stop, 0, most, f"{most}, the last token")
 
 
 def _said(model: Any, name: str) -> int:

@@ -1,0 +1,428 @@
+"""An encoder reads one text, a decoder writes another and looks at the first.
+
+Shapes: B batch, S length of the source, T length of the target, M d_model, H heads, V
+vocabulary. Masks are boolean, True means "may attend".
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.block import FeedForward, TinyBlock
+from attention_lib.caches import KVCache, LayerCache
+from attention_lib.masks import padding_mask
+from attention_lib.multi_head import (
+    MultiHeadAttention,
+    add_head_axis,
+    merge_heads,
+    split_heads,
+)
+from attention_lib.positions import sinusoidal_positions
+from attention_lib.reproducibility import evaluation_mode
+from attention_lib.validation import (
+    check_choice,
+    check_dropout,
+    check_flags,
+    check_heads,
+    check_instance,
+    check_not_negative,
+    check_positive,
+    check_prompt,
+    check_source,
+    check_stop,
+    check_token_ids,
+    check_tokens,
+)
+
+CrossNorm = Literal["pre", "post"]
+
+
+def remember(layer: MultiHeadAttention, memory: Float[Tensor, "B S M"]) -> LayerCache:
+    """Makes the keys and values of a memory, once for all queries to come.
+
+    Args:
+        layer: will attend to the memory.
+        memory: the encoder's output.
+
+    Raises:
+        TypeError: another kind of layer; a memory of another type or device.
+        ValueError: a memory of another width, or with an empty axis.
+    """
+    check_instance("layer", layer, MultiHeadAttention)
+    check_tokens(memory, layer.k_proj.weight, name="memory")
+    kept = layer.new_cache(*memory.shape[:2])
+    kept.append(
+        split_heads(layer.k_proj(memory), layer.num_heads),
+        split_heads(layer.v_proj(memory), layer.num_heads),
+    )
+    return kept
+
+
+def look_at(
+    layer: MultiHeadAttention,
+    x: Float[Tensor, "B T M"],
+    kept: LayerCache,
+    mask: Bool[Tensor, "..."] | None = None,
+) -> Float[Tensor, "B T M"]:
+    """Gives ``layer(x, mask, memory=memory)`` for a memory that ``remember`` kept.
+
+    Args:
+        layer: the one that kept it.
+        x: the source of the queries.
+        kept: keys and values of the memory.
+        mask: True where a query may attend to a token of the memory; broadcasts to
+            (B, T, S).
+
+    Raises:
+        TypeError: another kind of layer or cache; an x of another type or device.
+        ValueError: an x of another width, or of another number of texts.
+    """
+    check_instance("layer", layer, MultiHeadAttention)
+    check_instance("kept", kept, LayerCache)
+    check_tokens(x, layer.q_proj.weight)
+    key, value = kept.keys[:, :, : kept.length], kept.values[:, :, : kept.length]
+    query = split_heads(layer.q_proj(x), layer.num_heads)
+    context = scaled_dot_product_attention(query, key, value, add_head_axis(mask))
+    return layer.out_proj(merge_heads(context))
+
+
+class CrossBlock(nn.Module):
+    """A decoder's block: self-attention, cross-attention, a feed-forward network.
+
+    Vaswani et al. (2017), section 3.1, there with ``norm="post"``.
+
+    Args:
+        d_model: width of the stream and of the memory.
+        num_heads: heads of self-attention.
+        num_cross_heads: heads of cross-attention; ``num_heads`` when left out.
+        norm: ``pre`` normalises the input of each layer; ``post`` normalises the stream
+            after each addition. The memory is taken as it comes.
+        qkv_bias: whether queries, keys and values get a bias.
+        dropout: the probability that an attention weight, or a number that a layer
+            adds to the stream, is dropped while training.
+
+    Raises:
+        TypeError: a width that is not an int; an input of another type or device.
+        ValueError: an unknown norm; widths that do not fit together; a dropout below
+            0, or of 1 and more; an input of another width, or with an empty axis; a
+            memory of another number of texts.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_cross_heads: int | None = None,
+        norm: CrossNorm = "pre",
+        qkv_bias: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_choice("norm", norm, get_args(CrossNorm))
+        heads = num_heads if num_cross_heads is None else num_cross_heads
+        check_positive(num_cross_heads=heads)
+        self.attention, self.cross_attention = (
+            MultiHeadAttention(d_model, own, qkv_bias=qkv_bias, dropout=dropout)
+            for own in (num_heads, heads)
+        )
+        self.feed_forward = FeedForward(d_model)
+        self.attention_norm = nn.LayerNorm(d_model)
+        self.cross_norm = nn.LayerNorm(d_model)
+        self.feed_forward_norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.norm = norm
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T M"],
+        memory: Float[Tensor, "B S M"] | LayerCache,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "B T M"]:
+        """Adds what three layers find to the stream; no token sees a later one.
+
+        Args:
+            x: the residual stream.
+            memory: the encoder's output, or what ``remember`` kept of it.
+            memory_mask: True where a query may attend to a token of the memory;
+                broadcasts to (B, T, S).
+            mask: hides more than the future in x; broadcasts to (B, T, T).
+            cache: of ``new_cache``, holds the tokens before x.
+        """
+        check_tokens(x, self.feed_forward.up_proj.weight)
+
+        def look_back(x: Tensor) -> Tensor:
+            return self.attention(x, mask, causal=True, cache=cache)
+
+        def look_across(x: Tensor) -> Tensor:
+            if isinstance(memory, LayerCache):
+                return look_at(self.cross_attention, x, memory, memory_mask)
+            return self.cross_attention(x, memory_mask, memory=memory)
+
+        for layer, norm in (
+            (look_back, self.attention_norm),
+            (look_across, self.cross_norm),
+            (self.feed_forward, self.feed_forward_norm),
+        ):
+            if self.norm == "post":
+                x = norm(x + self.dropout(layer(x)))
+            else:
+                x = x + self.dropout(layer(norm(x)))
+        return x
+
+    def cross_weights(
+        self,
+        x: Float[Tensor, "B T M"],
+        memory: Float[Tensor, "B S M"],
+        memory_mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "B H T S"]:
+        """Gives the weights of each head of cross-attention, before dropout."""
+        check_source(x, memory, self.feed_forward.up_proj.weight)
+        seen = x if self.norm == "post" else self.attention_norm(x)
+        x = x + self.attention(seen, causal=True)
+        seen = self.attention_norm(x) if self.norm == "post" else self.cross_norm(x)
+        return self.cross_attention.attention_weights(seen, memory_mask, memory=memory)
+
+    def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
+        """Makes an empty cache for so many texts of at most so many tokens."""
+        return self.attention.new_cache(batch_size, max_len)
+
+
+@dataclass(frozen=True)
+class TranslatorConfig:
+    """What a ``TinyTranslator`` is built from.
+
+    Attributes:
+        vocab_size: how many different tokens both texts share.
+        context_len: how many tokens a source, and a target, may have.
+        d_model: width of the residual streams.
+        num_heads: heads of each block's self-attention.
+        num_layers: blocks of the decoder.
+        num_encoder_layers: blocks of the encoder; ``num_layers`` when left out. With 0
+            the memory is the source's words and their positions.
+        num_cross_heads: heads of cross-attention; ``num_heads`` when left out.
+        dropout: the probability of a drop, in every block and after the embeddings.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1, or encoder layers below 0; a width that the heads
+            do not divide; a dropout below 0, or of 1 and more.
+    """
+
+    vocab_size: int
+    context_len: int
+    d_model: int
+    num_heads: int
+    num_layers: int
+    num_encoder_layers: int | None = None
+    num_cross_heads: int | None = None
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_positive(vocab_size=self.vocab_size, context_len=self.context_len)
+        check_positive(num_layers=self.num_layers)
+        check_heads(self.d_model, self.num_heads)
+        if self.num_encoder_layers is not None:
+            check_not_negative(num_encoder_layers=self.num_encoder_layers)
+        if self.num_cross_heads is not None:
+            check_positive(num_cross_heads=self.num_cross_heads)
+            if self.d_model % self.num_cross_heads:
+                raise ValueError(
+                    f"num_cross_heads must divide d_model; got {self.num_cross_heads} "
+                    f"heads for a width of {self.d_model}"
+                )
+        check_dropout(self.dropout)
+
+
+class TinyTranslator(nn.Module):
+    """An encoder that reads the source, and a decoder that writes the target.
+
+    Vaswani et al. (2017), figure 1, with norms before the layers; both halves share
+    the embedding and end with a norm.
+
+    Args:
+        config: the sizes.
+
+    Raises:
+        TypeError: a config of another kind; ids that are not whole numbers.
+        ValueError: a text longer than the context; lengths that are not one per text.
+            The ids themselves are checked by ``translate``.
+    """
+
+    def __init__(self, config: TranslatorConfig) -> None:
+        super().__init__()
+        check_instance("config", config, TranslatorConfig)
+        self.config = config
+        width, layers = config.d_model, config.num_encoder_layers
+        layers = config.num_layers if layers is None else layers
+        self.token_embedding = nn.Embedding(config.vocab_size, width)
+        table = sinusoidal_positions(config.context_len, width)
+        self.register_buffer("positions", table, persistent=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.ModuleList(
+            TinyBlock(width, config.num_heads, dropout=config.dropout)
+            for _ in range(layers)
+        )
+        self.decoder = nn.ModuleList(
+            CrossBlock(
+                width,
+                config.num_heads,
+                num_cross_heads=config.num_cross_heads,
+                dropout=config.dropout,
+            )
+            for _ in range(config.num_layers)
+        )
+        self.encoder_norm, self.decoder_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.head = nn.Linear(width, config.vocab_size, bias=False)
+        for name, weight in self.named_parameters():
+            if weight.ndim == 2:
+                small = 0.1 if name == "head.weight" else 1.0
+                nn.init.normal_(weight, std=small * width**-0.5)
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        target: Int[Tensor, "B T"],
+        source_lengths: Int[Tensor, " B"] | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Scores the next token at every position of the target.
+
+        Args:
+            source: texts to be read, padded on the right where they are shorter.
+            target: what is written so far, from its start token on; padding on the
+                right is seen by no real token.
+            source_lengths: how many tokens of each source are real; all when left out.
+        """
+        memory, mask = self.encode(source, source_lengths)
+        return self.decode(target, [memory] * len(self.decoder), mask)
+
+    def encode(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
+    ) -> tuple[Float[Tensor, "B S M"], Bool[Tensor, "B 1 S"] | None]:
+        """Reads a source: gives the memory, and the mask of its real tokens."""
+        x = self._embed(source, lengths)
+        mask = None if lengths is None else padding_mask(lengths, source.shape[1])
+        for block in self.encoder:
+            x = block(x, mask)
+        return self.encoder_norm(x), mask
+
+    def decode(
+        self,
+        target: Int[Tensor, "B T"],
+        memories: list[Tensor] | list[LayerCache],
+        memory_mask: Bool[Tensor, "B 1 S"] | None = None,
+        *,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Scores the next token, given what each block of the decoder may look at.
+
+        Args:
+            target: what is written so far; with a cache, what is new.
+            memories: one per block: the memory itself, or what was kept of it.
+            memory_mask: of the memory's real tokens.
+            cache: of ``new_cache``; takes the new tokens in.
+        """
+        x = self._embed(target, None, 0 if cache is None else cache.length)
+        caches = [None] * len(self.decoder) if cache is None else cache.layers
+        for block, memory, own in zip(self.decoder, memories, caches, strict=True):
+            x = block(x, memory, memory_mask, cache=own)
+        return self.head(self.decoder_norm(x))
+
+    def remember(self, memory: Float[Tensor, "B S M"]) -> list[LayerCache]:
+        """Makes the memory's keys and values for every block of the decoder, once."""
+        return [remember(block.cross_attention, memory) for block in self.decoder]  # type: ignore[arg-type]
+
+    def cross_weights(
+        self,
+        source: Int[Tensor, "B S"],
+        target: Int[Tensor, "B T"],
+        source_lengths: Int[Tensor, " B"] | None = None,
+    ) -> list[Float[Tensor, "B H T S"]]:
+        """Gives the weights of cross-attention, block by block, before dropout."""
+        memory, mask = self.encode(source, source_lengths)
+        x, found = self._embed(target), []
+        for block in self.decoder:
+            found.append(block.cross_weights(x, memory, mask))  # type: ignore[operator]
+            x = block(x, memory, mask)
+        return found
+
+    def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
+        """Makes an empty cache for targets of at most ``max_len`` tokens."""
+        max_len = self.config.context_len if max_len is None else max_len
+        return KVCache(
+            [block.new_cache(batch_size, max_len) for block in self.decoder]  # type: ignore[operator]
+        )
+
+    def _embed(
+        self, token_ids: Tensor, lengths: Tensor | None = None, start: int = 0
+    ) -> Tensor:
+        longest, weight = self.config.context_len - start, self.token_embedding.weight
+        check_token_ids(token_ids, lengths, max_len=longest, like=weight)
+        places = self.positions[start : start + token_ids.shape[1]]  # type: ignore[index]
+        return self.dropout(
+            self.token_embedding(token_ids) * weight.shape[1] ** 0.5 + places
+        )
+
+
+def translate(
+    model: TinyTranslator,
+    source: Int[Tensor, "B S"],
+    source_lengths: Int[Tensor, " B"] | None = None,
+    *,
+    start: int,
+    stop: int,
+    max_new_tokens: int,
+    use_cache: bool = True,
+) -> Int[Tensor, "B N"]:
+    """Writes the likeliest next token, again and again, until every text has ended.
+
+    Args:
+        model: reads and writes.
+        source: texts to be read, padded on the right where they are shorter.
+        source_lengths: how many tokens of each source are real; all when left out.
+        start: the token before the first one that is written.
+        stop: the token that ends a target, and fills it up behind its end.
+        max_new_tokens: how many are written at most.
+        use_cache: False makes all keys and values anew for every token: the same, but
+            slower.
+
+    Returns:
+        What was written, without the start; N is at most ``max_new_tokens``.
+
+    Raises:
+        TypeError: another kind of model; ids or lengths that are not whole numbers.
+        ValueError: ids outside the vocabulary; lengths below 1 or above S; more new
+            tokens than the context holds.
+    """
+    check_instance("model", model, TinyTranslator)
+    check_positive(max_new_tokens=max_new_tokens)
+    check_flags(use_cache=use_cache)
+    check_not_negative(start=start, stop=stop)
+    for name, token in (("start", start), ("stop", stop)):
+        check_stop(model, token, name)
+    check_prompt(model, source, 1, source_lengths)
+    texts = torch.full_like(source[:, :1], start)
+    check_prompt(model, texts, max_new_tokens)
+    ended = torch.zeros_like(texts[:, 0], dtype=torch.bool)
+    with evaluation_mode(model), torch.no_grad():
+        memory, mask = model.encode(source, source_lengths)
+        cache = model.new_cache(len(source), max_new_tokens) if use_cache else None
+        kept = model.remember(memory) if use_cache else [memory] * len(model.decoder)
+        for _ in range(max_new_tokens):
+            new = texts[:, -1:] if use_cache else texts
+            picked = model.decode(new, kept, mask, cache=cache)[:, -1].argmax(-1)
+            picked = picked.masked_fill(ended, stop)
+            texts, ended = (
+                torch.cat([texts, picked[:, None]], 1),
+                ended | (picked == stop),
+            )
+            if not ended.is_meta and ended.all():
+                break
+    return texts[:, 1:]

@@ -1,0 +1,167 @@
+"""Checks of chapter 14: what two caches hold, and cross-attention built."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attention_lib.exercises.verdict import (
+    NOT_YET,
+    Verdict,
+    after,
+    judge,
+    judge_number,
+    make_layer,
+    run,
+)
+from attention_lib.multi_head import merge_heads, split_heads
+from attention_lib.reproducibility import seeded
+
+_NAMES = "q_proj", "k_proj", "v_proj", "out_proj"
+
+
+def check_both_caches(answer: object) -> Verdict:
+    """Checks the numbers in two caches: 12 blocks, 100 words read, 40 written."""
+    blocks, heads, head, source, target = 12, 8, 64, 100, 40
+    one = blocks * 2 * heads * head  # keys and values of one word
+    right = one * (source + target)
+    mistakes = [
+        (one * source, "That is the memory alone: the words written have keys too."),
+        (one * target, "Those are the words written alone: the memory's keys and "
+         "values are kept too."),
+        (one * source * target, "Keys and values are kept, not the weights: the two "
+         "lengths are added."),
+        (right // 2, "Keys and values are both kept."),
+        (right // blocks, "That is one block: there are 12."),
+        (right // heads, "That is one head: there are 8."),
+        (right // head, "Each key has 64 numbers."),
+        (one * target + 2 * heads * head * source, "Every block makes keys and values "
+         "of the memory with weights of its own."),
+        (one * target + blocks * heads * head * source, "The memory's values are kept "
+         "as well as its keys."),
+        (one * target + heads * head * source, "The memory itself need not be kept: "
+         "each block keeps its keys and values."),
+        (2 * right, "Queries are not kept, and bytes are not asked for."),
+    ]  # fmt: skip
+    return judge_number(
+        answer,
+        right,
+        "100 + 40 words, in 12 blocks, with 2 times 512 numbers each.",
+        mistakes,
+        "Not that many: first count the numbers of one word in one block.",
+    )
+
+
+def check_cross_attention(answer: object) -> Verdict:
+    """Checks a class of cross-attention, built by the reader."""
+    for sizes, so_far in [
+        ((6, 3), ""),
+        ((5, 1), "Right for three heads. For a single one:"),
+    ]:
+        layer = make_layer(answer, *sizes)
+        if isinstance(layer, Verdict):
+            return layer if layer is NOT_YET or not so_far else after(so_far, layer)
+        wrong = _parameters(layer, *sizes) or _results(layer, *sizes)
+        if wrong is not None:
+            return wrong if wrong is NOT_YET or not so_far else after(so_far, wrong)
+    return Verdict(True, "Cross-attention: one text looks at another.")
+
+
+def _parameters(layer: nn.Module, d_model: int, heads: int) -> Verdict | None:
+    """Says which parameter is missing, too many, or of a wrong shape."""
+    wanted = {f"{name}.weight": (d_model, d_model) for name in _NAMES}
+    found = {name: tuple(own.shape) for name, own in layer.named_parameters()}
+    given = torch.zeros(2, 4, d_model), torch.zeros(2, 3, d_model)
+    if not found and run(layer.forward, *given) is NOT_YET:
+        return NOT_YET
+    for name in [*wanted, *found]:
+        if name not in found:
+            return Verdict(False, f"The layer has no parameter {name}: is it an "
+                           "attribute of self?")  # fmt: skip
+        if name not in wanted:
+            return Verdict(False, f"Too many parameters: {name}. Four weights without "
+                           "a bias are all.")  # fmt: skip
+        if found[name] != wanted[name]:
+            return Verdict(False, f"{name} is {found[name]}; it must be "
+                           f"{wanted[name]} here.")  # fmt: skip
+    return None
+
+
+def _results(layer: nn.Module, d_model: int, heads: int) -> Verdict | None:
+    """Compares the output with the right one, and with those that mistakes give."""
+    own, rng = dict(layer.eval().named_parameters()), seeded(0)
+    with torch.no_grad():
+        for name in sorted(own):
+            own[name].copy_(torch.randn(own[name].shape, generator=rng) / 2)
+    weights = [own[f"{name}.weight"].detach().T for name in _NAMES]
+    for lengths, masked in [((4, 3), False), ((4, 4), False), ((2, 5), True)]:
+        x, memory = (torch.randn(2, n, d_model, generator=rng) for n in lengths)
+        seen = torch.ones(2, 1, lengths[1], dtype=torch.bool)
+        seen[0, :, 2:] = not masked
+        plain: Any = (x, memory, heads, *weights)
+        right = _cross(*plain, mask=seen)
+        mistakes: list[tuple[Tensor, str]] = [
+            (_cross(x, x, heads, *weights), "Keys and values come from x: the memory "
+             "is never looked at."),
+            (_cross(memory, memory, heads, *weights), "The queries come from the "
+             "memory: they are made from x."),
+            (_cross(memory, x, heads, *weights), "x and the memory have changed "
+             "places."),
+            (_cross(*plain, mask=seen, scale=1.0), "The scores are not scaled."),
+            (_cross(*plain, mask=seen, scale=d_model**-0.5), "The scale takes the "
+             "width of all heads: it is that of one."),
+            (_cross(*plain, mask=seen, swapped=True), "Keys and values have changed "
+             "places."),
+            (_cross(*plain, mask=seen, over=-2), "The softmax runs over the queries: "
+             "each row must sum to 1 over the memory."),
+            (_cross(*plain, mask=seen, back=True), "The way back mixes tokens and "
+             "heads: which axes change places before the heads stand side by side?"),
+            (_cross(*plain, mask=seen, out=False), "The output projection is missing."),
+        ]  # fmt: skip
+        if masked:
+            mistakes += [
+                (_cross(*plain), "The mask is not used: padding is seen."),
+                (_cross(*plain, mask=~seen), "The mask is the wrong way round: True "
+                 "means may attend."),
+            ]  # fmt: skip
+        if lengths[0] == lengths[1]:
+            past = torch.ones(lengths, dtype=torch.bool).tril()
+            hidden = _cross(*plain, mask=past)
+            words = "A causal mask hides part of the memory: all of it was read before."
+            mistakes.append((hidden, words))
+        given = (x, memory, seen) if masked else (x, memory)
+        if wrong := judge(layer.forward, given, right, mistakes):
+            return wrong
+    return None
+
+
+def _cross(
+    x: Tensor,
+    memory: Tensor,
+    heads: int,
+    w_q: Tensor,
+    w_k: Tensor,
+    w_v: Tensor,
+    w_o: Tensor,
+    *,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    swapped: bool = False,
+    over: int = -1,
+    back: bool = False,
+    out: bool = True,
+) -> Tensor:
+    """Cross-attention in which one step or more may be another."""
+    query, key, value = (
+        split_heads(of @ w, heads) for of, w in ((x, w_q), (memory, w_k), (memory, w_v))
+    )
+    key, value = (value, key) if swapped else (key, value)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ key.mT * scale
+    if mask is not None:
+        seen = mask[:, None] if mask.ndim == 3 else mask
+        scores = scores.masked_fill(~seen, -math.inf)
+    context = scores.softmax(dim=over).nan_to_num() @ value  # an empty row: zeros
+    joined = context.reshape(x.shape) if back else merge_heads(context)
+    return joined @ w_o if out else joined

@@ -1,0 +1,146 @@
+"""Attention in which the distance of two tokens adds to their score, as in T5.
+
+Shapes: B batch, T length, S length of a memory, Q and K query and key length, M
+d_model, H heads, D head_dim. Masks are boolean, True means "may attend".
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attention_lib.caches import LayerCache
+from attention_lib.masks import with_causal
+from attention_lib.multi_head import MultiHeadAttention, add_head_axis, merge_heads
+from attention_lib.validation import (
+    check_flags,
+    check_inputs,
+    check_not_negative,
+    check_positive,
+)
+
+
+class RelativeAttention(MultiHeadAttention):
+    """The attention of T5: scores are not scaled, and distance adds to them.
+
+    Raffel et al. (2020): each head adds a trained number to a score, by
+    how far the key stands from the query. Near distances have a number each, farther
+    ones share one. With a memory, distances mean nothing, and nothing is added.
+
+    Args:
+        d_model: width of the input.
+        num_heads: number of heads.
+        num_buckets: how many numbers each head has; 0 for none.
+        max_distance: from here on all distances share one number.
+        both_ways: whether later keys have numbers of their own, half of them all.
+        head_dim: width of each head; d_model / num_heads when left out.
+        dropout: the probability that a weight is dropped while training.
+
+    Raises:
+        TypeError: a width that is not an int; an input of another type or device.
+        ValueError: widths that do not fit together; buckets that do not leave a number
+            for far distances.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        both_ways: bool = True,
+        head_dim: int | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(d_model, num_heads, head_dim=head_dim, dropout=dropout)
+        self.out_proj = nn.Linear(self.out_proj.in_features, d_model, bias=False)
+        check_flags(both_ways=both_ways)
+        check_not_negative(num_buckets=num_buckets)
+        check_positive(max_distance=max_distance)
+        least = 4 if both_ways else 2
+        near = num_buckets // least
+        if num_buckets and (near < 1 or max_distance <= near):
+            raise ValueError(
+                f"num_buckets must be 0 or at least {least}, and max_distance above "
+                f"{near}; got {num_buckets} and {max_distance}"
+            )
+        self.max_distance, self.both_ways = max_distance, both_ways
+        self.distance_bias = (
+            nn.Embedding(num_buckets, num_heads) if num_buckets else None
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "B T M"]:
+        """Attends in all heads, joins their outputs and projects them.
+
+        Its arguments are those of ``MultiHeadLayer``.
+        """
+        query, key, value = self._look(x, memory, angles, cache)  # (B, H, T, D) each
+        weights = self._weights(query, key, mask, causal, near=memory is None)
+        weights = F.dropout(weights, self.dropout, self.training)
+        return self.out_proj(merge_heads(weights @ value))
+
+    def attention_weights(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
+    ) -> Float[Tensor, "B H T K"]:
+        """Gives the attention weights of each head, before dropout."""
+        query, key, _ = self._look(x, memory, angles)
+        return self._weights(query, key, mask, causal, near=memory is None)
+
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, near: bool
+    ) -> Tensor:
+        """Gives the weights (B, H, Q, K); ``near``: both are of one text."""
+        mask = with_causal(add_head_axis(mask), causal, query, key)
+        check_inputs(query, key, mask=mask)
+        wide = torch.promote_types(query.dtype, torch.float32)
+        scores = query.to(wide) @ key.to(wide).mT
+        if near and self.distance_bias is not None:
+            buckets = self._buckets(query.shape[-2], key.shape[-2], query.device)
+            scores = scores + self.distance_bias(buckets).permute(2, 0, 1)
+        if mask is None:
+            return scores.softmax(dim=-1).to(query.dtype)
+        # As in ``attention_weights``: an empty row gives zeros.
+        weights = scores.where(mask, torch.finfo(wide).min).softmax(dim=-1)
+        return (weights * mask).to(query.dtype)
+
+    def _buckets(
+        self, query_len: int, key_len: int, device: torch.device
+    ) -> Int[Tensor, "Q K"]:
+        """Says which number is added for each query and key; the last query is newest.
+
+        Half of the numbers are for the nearest distances, one each. The others are for
+        pieces of growing width up to ``max_distance``.
+        """
+        assert self.distance_bias is not None
+        places = torch.arange(key_len, device=device)
+        offset = places - places[key_len - query_len :, None]  # (Q, K), key - query
+        count = self.distance_bias.num_embeddings
+        if self.both_ways:
+            count //= 2
+            first = count * (offset > 0)
+            distance = offset.abs()
+        else:
+            first, distance = torch.zeros_like(offset), (-offset).clamp(min=0)
+        near = count // 2
+        steps = (distance.clamp(min=1).float() / near).log()
+        steps = steps / math.log(self.max_distance / near) * (count - near)
+        far = (near + steps.long()).clamp(max=count - 1)
+        return first + distance.where(distance < near, far)

@@ -1,0 +1,113 @@
+"""The checks of chapter 14: each usual mistake is made, and must be named."""
+
+import torch
+
+from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.multi_head import MultiHeadAttention, merge_heads, split_heads
+from tests.answers import as_numbers, solution
+
+ONE = 12 * 2 * 8 * 64  # keys and values of one word, in all blocks
+
+layer = solution(
+    """
+class MyCrossAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.q_proj = nn.Linear(d_model, d_model, bias=False)
+        self.k_proj = nn.Linear(d_model, d_model, bias=False)
+        self.v_proj = nn.Linear(d_model, d_model, bias=False)
+        self.out_proj = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x, memory, mask=None):
+        query = split_heads(self.q_proj(x), self.num_heads)
+        key = split_heads(self.k_proj(memory), self.num_heads)
+        value = split_heads(self.v_proj(memory), self.num_heads)
+        mask = None if mask is None else mask[:, None]
+        context = scaled_dot_product_attention(query, key, value, mask)
+        return self.out_proj(merge_heads(context))
+""",
+    merge_heads=merge_heads,
+    split_heads=split_heads,
+    scaled_dot_product_attention=scaled_dot_product_attention,
+)
+CALL = "scaled_dot_product_attention(query, key, value, mask)"
+SCALED = "scaled_dot_product_attention(query, key, value, mask, scale={})"
+OPEN = "None if mask is None else mask[:, None]"
+SCORES = """(query @ key.mT * query.shape[-1] ** -0.5).masked_fill(
+            torch.tensor(False) if mask is None else ~mask, -math.inf
+        )"""
+
+
+class OfLibrary(MultiHeadAttention):
+    """The library's layer, without the bias of its output."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.out_proj = torch.nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x, memory, mask=None):
+        return super().forward(x, mask, memory=memory)
+
+
+RIGHT = {
+    "both_caches": [
+        ONE * 140, ONE * 100 + ONE * 40, *as_numbers(1_720_320), 1.72032e6,
+    ],
+    "cross_attention": [
+        layer(), OfLibrary, lambda *sizes: layer()(*sizes),
+        layer(CALL, "F.scaled_dot_product_attention(query, key, value, mask)"),
+        layer(CALL, f"{SCORES}.softmax(-1) @ value"),
+        layer(CALL, f"torch.softmax({SCORES}, dim=3) @ value"),
+        layer(CALL, SCALED.format("query.shape[-1] ** -0.5")),
+        layer("merge_heads(context)", "context.transpose(1, 2).flatten(2)"),
+        layer("merge_heads(context)",
+              "context.transpose(1, 2).reshape(len(x), x.shape[1], -1)"),
+        layer("split_heads(self.q_proj(x), self.num_heads)",
+              "self.q_proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)"),
+        layer(OPEN, "None if mask is None else mask.unsqueeze(1)"),
+    ],
+}  # fmt: skip
+
+MISTAKES = {
+    "both_caches": [
+        (ONE * 100, "the memory alone"),
+        (ONE * 40, "words written alone"),
+        (ONE * 4000, "the two lengths are added"),
+        (ONE * 70, "both kept"),
+        (ONE * 140 // 12, "one block"),
+        (ONE * 140 // 8, "one head"),
+        (ONE * 140 // 64, "64 numbers"),
+        (ONE * 40 + 2 * 512 * 100, "Every block"),
+        (ONE * 40 + 12 * 512 * 100, "values are kept"),
+        (ONE * 40 + 512 * 100, "memory itself need not"),
+        (ONE * 280, "Queries are not kept"),
+        (7, "Not that many"),
+    ],
+    "cross_attention": [
+        (layer("self.k_proj(memory)", "self.k_proj(x)",
+               "self.v_proj(memory)", "self.v_proj(x)"), "never looked at"),
+        (layer("self.q_proj(x)", "self.q_proj(memory)"), "queries come from the"),
+        (layer("self, x, memory,", "self, memory, x,"), "changed places"),
+        (layer(CALL, SCALED.format("1.0")), "not scaled"),
+        (layer(CALL, SCALED.format("len(self.q_proj.weight) ** -0.5")), "all heads"),
+        (layer("self.k_proj(memory)", "self.v_proj(memory)",
+               "value = split_heads(self.v_proj(memory)",
+               "value = split_heads(self.k_proj(memory)"), "values have changed"),
+        (layer(CALL, f"{SCORES}.softmax(-2) @ value"), "over the queries"),
+        (layer("merge_heads(context)", "context.reshape(x.shape)"), "way back"),
+        (layer("self.out_proj(merge_heads(context))", "merge_heads(context)"),
+         "output projection is missing"),
+        (layer(CALL, "scaled_dot_product_attention(query, key, value)"), "not used"),
+        (layer(OPEN, "None if mask is None else ~mask[:, None]"), "wrong way round"),
+        (layer(CALL, "F.scaled_dot_product_attention(query, key, value, "
+               "torch.ones(x.shape[1], memory.shape[1], dtype=torch.bool).tril() "
+               "if mask is None and x.shape[1] == memory.shape[1] else mask)"),
+         "causal mask hides"),
+        (layer("bias=False", "bias=True"), "Too many parameters"),
+        (layer("q_proj = nn.Linear(d_model, d_model", "q_proj = nn.Linear(d_model, 9"),
+         "q_proj.weight is (9, 6); it must be (6, 6) here."),
+        (layer("self.num_heads = num_heads", "self.num_heads = 3"), "For a single one"),
+        (layer("out_proj", "o_proj"), "no parameter out_proj.weight"),
+    ],
+}  # fmt: skip
