@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
 from attention_lib.flash_attention import OnlineSoftmax, pieces
 from attention_lib.validation import check_positive, check_tile
@@ -90,7 +91,7 @@ def explore_flash(
     )
     line = f"<attention in {len(steps)} tiles>"
     head = ["tile", "in fast memory", "moved so far"]
-    return Interactive("flash", data, plain_table(caption, head, lines), line)
+    return OwnProgram("flash", data, plain_table(caption, head, lines), line)
 
 
 def _range(ends: list[int]) -> str:

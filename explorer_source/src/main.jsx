@@ -2,7 +2,6 @@
 // A new kind: one import and one entry here; its style is the component's `style`.
 import { mount } from "./mount.js";
 import { Cache } from "./cache.jsx";
-import { Flash } from "./flash.jsx";
 import { Groups } from "./groups.jsx";
 import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
@@ -13,7 +12,6 @@ import { Weights } from "./weights.jsx";
 
 mount({
   cache: Cache,
-  flash: Flash,
   groups: Groups,
   mask: Mask,
   predict: Predict,
