@@ -20,6 +20,7 @@ from attention_lib.exercises.block import (
 from attention_lib.exercises.cross_attention import (
     check_both_caches,
     check_cross_attention,
+    check_one_text_mask,
 )
 from attention_lib.exercises.flash_attention import (
     check_flash_bytes,
@@ -135,6 +136,7 @@ __all__ = [
     "check_multi_head_layer",
     "check_next_token_loss",
     "check_offset_finder",
+    "check_one_text_mask",
     "check_online_softmax",
     "check_order_finder",
     "check_padding_mask",

@@ -1,4 +1,4 @@
-"""Checks of chapter 14: what two caches hold, and cross-attention built."""
+"""Checks of chapter 14: two caches, cross-attention built, a text in two parts."""
 
 import math
 from typing import Any
@@ -15,6 +15,7 @@ from attention_lib.exercises.verdict import (
     make_layer,
     run,
 )
+from attention_lib.masks import causal_mask
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
 
@@ -51,6 +52,47 @@ def check_both_caches(answer: object) -> Verdict:
         mistakes,
         "Not that many: first count the numbers of one word in one block.",
     )
+
+
+def check_one_text_mask(answer: object) -> Verdict:
+    """Checks ``mask(source_len, target_len)`` of a decoder that reads and writes."""
+    for source, target, so_far in [
+        (3, 4, ""),
+        (2, 1, "Right for 3 words read and 4 written. For 2 and 1:"),
+    ]:
+        right = _one_text_mask(source, target)
+        place = torch.arange(source + target)
+        read = place < source  # (S + T,)
+        causal = causal_mask(source + target)
+        mistakes = [
+            (causal, "The words of the source may look ahead within the source."),
+            (torch.ones_like(right), "A word that is written must not see later "
+             "ones: the model would copy what it shall find."),
+            (~right, "It is the wrong way round: True must mean that it may attend."),
+            (right.mT, "Rows are queries, columns are keys."),
+            (right | read[:, None], "The source sees the target: no word of it is "
+             "written yet when the source is read."),
+            (right & (read | ~read[:, None]) & (read == read[:, None]), "The target "
+             "sees nothing of the source."),
+            (right & read, "A word of the target sees no word of the target, not even "
+             "itself."),
+            (right & (read | (place != place[:, None])), "A word of the target may "
+             "see itself."),
+            (_one_text_mask(target, source), "The source comes first: its columns are "
+             "those that all may see."),
+            (right[source:], "The words of the source are queries as well: they have "
+             "rows, too."),
+            (right[:, source:], "The words of the source are keys as well: they have "
+             "columns, too."),
+        ]  # fmt: skip
+        if wrong := judge(answer, (source, target), right, mistakes, so_far=so_far):
+            return wrong
+    return Verdict(True, "All see the source, and of the target what is written.")
+
+
+def _one_text_mask(source: int, target: int) -> Tensor:
+    length = source + target
+    return causal_mask(length) | (torch.arange(length) < source)
 
 
 def check_cross_attention(answer: object) -> Verdict:

@@ -3,6 +3,7 @@
 import torch
 
 from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.masks import causal_mask
 from attention_lib.multi_head import MultiHeadAttention, merge_heads, split_heads
 from tests.answers import as_numbers, solution
 
@@ -50,9 +51,66 @@ class OfLibrary(MultiHeadAttention):
         return super().forward(x, mask, memory=memory)
 
 
+joint = solution(
+    """
+def one_text_mask(source_len, target_len):
+    length = source_len + target_len
+    mask = causal_mask(length) | (torch.arange(length) < source_len)
+    return mask
+""",
+    causal_mask=causal_mask,
+)
+JOINT = "causal_mask(length) | (torch.arange(length) < source_len)"
+GIVEN = "return mask"
+
+
+def joint_by_loops(source_len, target_len):
+    length = source_len + target_len
+    mask = torch.zeros(length, length, dtype=torch.bool)
+    for query in range(length):
+        for key in range(length):
+            mask[query, key] = key < source_len or key <= query
+    return mask
+
+
+def joint_by_blocks(source_len, target_len):
+    top = torch.cat(
+        [
+            torch.ones(source_len, source_len).bool(),
+            torch.zeros(source_len, target_len).bool(),
+        ],
+        dim=1,
+    )
+    low = torch.cat(
+        [torch.ones(target_len, source_len).bool(), causal_mask(target_len)], dim=1
+    )
+    return torch.cat([top, low])  # fmt: skip
+
+
+def joint_by_filling(source_len, target_len):
+    mask = causal_mask(source_len + target_len)
+    mask[:, :source_len] = True
+    return mask
+
+
 RIGHT = {
     "both_caches": [
         ONE * 140, ONE * 100 + ONE * 40, *as_numbers(1_720_320), 1.72032e6,
+    ],
+    "one_text_mask": [
+        joint(), joint_by_loops, joint_by_blocks, joint_by_filling,
+        joint(JOINT, "torch.ones(length, length).tril(max(source_len - 1, 0)).bool() "
+              "& causal_mask(length) | (torch.arange(length) < source_len)"),
+        joint(JOINT, "torch.ones(length, length, dtype=torch.bool).tril() "
+              "| (torch.arange(length) < source_len)[None]"),
+        joint(JOINT, "torch.arange(length) <= torch.arange(length)"
+              "[:, None].clamp(min=source_len - 1)"),
+        joint(JOINT, "~(torch.ones(length, length).triu(1).bool() "
+              "& (torch.arange(length) >= source_len))"),
+        joint(JOINT, "torch.where(torch.arange(length) < source_len, True, "
+              "causal_mask(length))"),
+        joint(GIVEN, "return mask.clone()"),
+        lambda *lengths: joint()(*lengths),
     ],
     "cross_attention": [
         layer(), OfLibrary, lambda *sizes: layer()(*sizes),
@@ -83,6 +141,24 @@ MISTAKES = {
         (ONE * 40 + 512 * 100, "memory itself need not"),
         (ONE * 280, "Queries are not kept"),
         (7, "Not that many"),
+    ],
+    "one_text_mask": [
+        (joint(JOINT, "causal_mask(length)"), "may look ahead within the source"),
+        (joint(JOINT, "torch.ones(length, length).bool()"), "must not see later"),
+        (joint(GIVEN, "return ~mask"), "wrong way round"),
+        (joint(GIVEN, "return mask.mT"), "Rows are queries"),
+        (joint(GIVEN, "mask[:source_len] = True; return mask"), "sees the target"),
+        (joint(GIVEN, "mask[source_len:, :source_len] = False; return mask"),
+         "nothing of the source"),
+        (joint(JOINT, "(torch.arange(length) < source_len).expand(length, -1)"),
+         "no word of the target"),
+        (joint(JOINT, "causal_mask(length).tril(-1) "
+               "| (torch.arange(length) < source_len)"), "may see itself"),
+        (lambda source, target: joint()(target, source), "source comes first"),
+        (joint(GIVEN, "return mask[source_len:]"), "have rows"),
+        (joint(GIVEN, "return mask[:, source_len:]"), "have columns"),
+        (joint(GIVEN, "return mask.float()"), "True and False"),
+        (lambda source, target: joint()(3, 4), "For 2 and 1:"),
     ],
     "cross_attention": [
         (layer("self.k_proj(memory)", "self.k_proj(x)",
