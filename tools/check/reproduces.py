@@ -51,7 +51,8 @@ def texts(kept: Row) -> dict[str, str]:
     differ = [_counts(row)[-1] for row in as_now]
     return {
         "proof": f"{compared} outputs and {pictures} figures were computed again, as "
-        f"on {len(differ)} kinds of machine: **{sum(differ)} differ**.",
+        f"on {len(differ)} kind{'s' * (len(differ) > 1)} of machine: "
+        f"**{sum(differ)} differ**.",
         "variations": f"{summary(rows)}\n\n"
         f"Run on {first['date']}, on {kept['machine']}, in {minutes} minutes.",
         "chapters": show(rows),
