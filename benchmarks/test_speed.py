@@ -121,9 +121,7 @@ def test_latent(benchmark: Any, number: int, name: str, kept: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "name", "hidden", "which"), list(flash_cases()))
-def test_flash(
-    benchmark: Any, number: int, name: str, hidden: str, which: str
-) -> None:
+def test_flash(benchmark: Any, number: int, name: str, hidden: str, which: str) -> None:
     note_settings(benchmark)
     call = flash.make_call(name, hidden, which)
     benchmark.pedantic(call, rounds=TIMES, warmup_rounds=1)
