@@ -2,7 +2,8 @@
 
 Run as `python -m benchmarks.report TIMES.json` after a measurement, with several files
 where it was done in parts, or without one to draw and fill the page again from the
-results that are kept.
+results that are kept. A measurement of some cases (`-k flash`) replaces these only, and
+is refused unless the others were measured on that day, by the same versions.
 """
 
 import json
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lib.plotting import BookFigure, show_bars, show_curves
-from benchmarks import latent, steps
+from benchmarks import flash, latent, steps
 from tools.check.reproduces import fill
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,6 +41,14 @@ def summarise(raw: Row) -> Row:
     decoded = [case for case in cases if "new_tokens" in case]
     kept = [case for case in cases if "kept" in case]
     whole = [case for case in cases if "length" in case and "mask" not in case]
+    tiled = [case for case in cases if "hidden" in case]
+    found = {
+        "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
+        "steps": ratios(whole, ("length",), steps.PLAIN),
+        "decode": ratios(decoded, ("new_tokens",), steps.FACE),
+        "latent": ratios(kept, ("kept",), latent.REFERENCE),
+        "flash": ratios(tiled, ("hidden", "which"), flash.REFERENCE),
+    }
     return {
         "measured": raw["datetime"][:10],
         "machine": {
@@ -50,11 +59,18 @@ def summarise(raw: Row) -> Row:
         "versions": {"python": raw["machine_info"]["python_version"]}
         | {name: version(name) for name in ("torch", "transformers")}
         | {"pytest-benchmark": raw["version"]},
-        "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
-        "steps": ratios(whole, ("length",), steps.PLAIN),
-        "decode": ratios(decoded, ("new_tokens",), steps.FACE),
-        "latent": ratios(kept, ("kept",), latent.REFERENCE),
-    }
+    } | {part: rows for part, rows in found.items() if rows}
+
+
+def joined(kept: Row, new: Row) -> Row:
+    """Replaces what was measured anew; the rest must be of that day and machine."""
+    if set(kept) - set(new):
+        for key in ("measured", "machine", "versions"):
+            if kept[key] != new[key]:
+                raise SystemExit(
+                    f"{key} differs: {kept[key]}, {new[key]}; measure everything"
+                )
+    return kept | new
 
 
 def ratios(cases: list[Row], keys: tuple[str, ...], reference: str) -> list[Row]:
@@ -178,6 +194,20 @@ def decoded(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def by_tiles(rows: list[Row]) -> str:
+    """One line a way to attend, one column for each mask and pass."""
+    cases = dict.fromkeys((row["hidden"], row["which"]) for row in rows)
+    says = {"none": "no mask", "causal": "causal"}
+    lines = [
+        "| | " + " | ".join(f"{says[mask]}, {which}" for mask, which in cases) + " |",
+        "|---|" + "---:|" * len(cases),
+    ]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        own = [f"{row['ratio']:.2f}" for row in rows if row["name"] == name]
+        lines.append(f"| {name} | {' | '.join(own)} |")
+    return "\n".join(lines)
+
+
 def spread(results: Row) -> str:
     """How far single rounds of the training step differ."""
     own = [row for row in results["steps"] if row["name"] == steps.OURS]
@@ -216,6 +246,7 @@ def texts(results: Row) -> dict[str, str]:
         "spread": spread(results),
         "decode": decoded(results["decode"]),
         "latent": table([row | {"length": row["kept"]} for row in results["latent"]]),
+        "flash": by_tiles(results["flash"]),
     }
 
 
@@ -256,8 +287,9 @@ def main(arguments: list[str]) -> None:
         parts = [json.loads(Path(a).read_text(encoding="utf-8")) for a in arguments]
         cases = [case for part in parts for case in part["benchmarks"]]
         raw = parts[0] | {"benchmarks": cases}
-        kept = json.dumps(summarise(raw), indent=1) + "\n"
-        RESULTS.write_text(kept, encoding="utf-8")
+        kept = json.loads(RESULTS.read_text(encoding="utf-8"))
+        found = json.dumps(joined(kept, summarise(raw)), indent=1) + "\n"
+        RESULTS.write_text(found, encoding="utf-8")
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     for name, figure in figures(results).items():
         (FIGURES / name).write_bytes(figure.png())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import decode, latent, layers, steps
+from benchmarks import decode, flash, latent, layers, steps
 
 ROUNDS = int(os.environ.get("BENCHMARK_ROUNDS", "3"))
 STEP_ROUNDS = 8 * ROUNDS  # a step is short, and its bound is close
@@ -54,6 +54,14 @@ def latent_cases() -> Iterator[Any]:
     for number in range(ROUNDS):
         for name in latent.MODELS:
             yield number, name, latent.KEPT
+
+
+def flash_cases() -> Iterator[Any]:
+    for hidden in layers.MASKS:
+        for which in layers.PASSES:
+            for number in range(ROUNDS):
+                for name in flash.WAYS:
+                    yield number, name, hidden, which
 
 
 def note_settings(benchmark: Any) -> None:
@@ -110,3 +118,10 @@ def test_decode(benchmark: Any, number: int, name: str, new_tokens: int) -> None
 def test_latent(benchmark: Any, number: int, name: str, kept: int) -> None:
     note_settings(benchmark)
     benchmark.pedantic(latent_call(name), rounds=10, warmup_rounds=2)
+
+
+@pytest.mark.parametrize(("number", "name", "hidden", "which"), list(flash_cases()))
+def test_flash(benchmark: Any, number: int, name: str, hidden: str, which: str) -> None:
+    note_settings(benchmark)
+    call = flash.make_call(name, hidden, which)
+    benchmark.pedantic(call, rounds=TIMES, warmup_rounds=1)
