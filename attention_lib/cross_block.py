@@ -72,6 +72,10 @@ def look_at(
     check_instance("layer", layer, MultiHeadAttention)
     check_instance("kept", kept, LayerCache)
     check_tokens(x, layer.q_proj.weight)
+    if len(kept.keys) != len(x):
+        raise ValueError(
+            f"kept must hold as many texts as x; got {len(kept.keys)} and {len(x)}"
+        )
     key, value = kept.keys[:, :, : kept.length], kept.values[:, :, : kept.length]
     query = split_heads(layer.q_proj(x), layer.num_heads)
     context = scaled_dot_product_attention(query, key, value, add_head_axis(mask))
@@ -145,6 +149,8 @@ class CrossBlock(nn.Module):
             cache: of ``new_cache``, holds the tokens before x.
         """
         check_tokens(x, self.feed_forward.up_proj.weight)
+        if not isinstance(memory, LayerCache):
+            check_instance("memory", memory, Tensor)  # None would mean x itself
 
         def look_back(x: Tensor) -> Tensor:
             return self.attention(x, mask, causal=True, cache=cache)
@@ -172,6 +178,7 @@ class CrossBlock(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H T S"]:
         """Gives the weights of each head of cross-attention, before dropout."""
+        check_instance("memory", memory, Tensor)
         check_source(x, memory, self.feed_forward.up_proj.weight)
         seen = x if self.norm == "post" else self.attention_norm(x)
         x = x + self.attention(seen, causal=True)

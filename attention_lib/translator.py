@@ -158,6 +158,11 @@ class TinyTranslator(nn.Module):
             memory_mask: of the memory's real tokens.
             cache: of ``new_cache``; takes the new tokens in.
         """
+        if len(memories) != len(self.decoder):
+            raise ValueError(
+                f"memories must be one per block of the decoder, {len(self.decoder)}; "
+                f"got {len(memories)}"
+            )
         x = self._embed(target, None, 0 if cache is None else cache.length)
         caches = [None] * len(self.decoder) if cache is None else cache.layers
         for block, memory, own in zip(self.decoder, memories, caches, strict=True):
