@@ -58,8 +58,8 @@ def check_both_caches(answer: object) -> Verdict:
 def check_one_text_mask(answer: object) -> Verdict:
     """Checks ``mask(source_len, target_len)`` of a decoder that reads and writes."""
     for source, target, so_far in [
-        (3, 4, ""),
-        (2, 1, "Right for 3 words read and 4 written. For 2 and 1:"),
+        (3, 5, ""),
+        (2, 1, "Right for 3 words read and 5 written. For 2 and 1:"),
     ]:
         right = _one_text_mask(source, target)
         place = torch.arange(source + target)
@@ -81,6 +81,10 @@ def check_one_text_mask(answer: object) -> Verdict:
              "see itself."),
             (_one_text_mask(target, source), "The source comes first: its columns are "
              "those that all may see."),
+            (causal | (place <= source), "One word too many is open to all: the first "
+             "of the target."),
+            (causal | (place < source - 1), "One word too few is open to all: the "
+             "last of the source."),
             (right[source:], "The words of the source are queries as well: they have "
              "rows, too."),
             (right[:, source:], "The words of the source are keys as well: they have "
@@ -161,10 +165,17 @@ def _results(layer: nn.Module, d_model: int, heads: int) -> Verdict | None:
             (_cross(*plain, mask=seen, back=True), "The way back mixes tokens and "
              "heads: which axes change places before the heads stand side by side?"),
             (_cross(*plain, mask=seen, out=False), "The output projection is missing."),
+            (_cross(x, memory, 1, *weights, mask=seen), "There is a single head: "
+             "split queries, keys and values first."),
+            (right + x, "x is added to the output: that is the block's part."),
         ]  # fmt: skip
         if masked:
             mistakes += [
                 (_cross(*plain), "The mask is not used: padding is seen."),
+                (_cross(*plain, mask=seen, late=True), "The mask comes after the "
+                 "softmax: the weights no longer sum to 1."),
+                (_cross(*plain, mask=seen, hidden=0.0), "A hidden score of 0 still "
+                 "gets a weight."),
                 (_cross(*plain, mask=~seen), "The mask is the wrong way round: True "
                  "means may attend."),
             ]  # fmt: skip
@@ -194,6 +205,8 @@ def _cross(
     over: int = -1,
     back: bool = False,
     out: bool = True,
+    late: bool = False,
+    hidden: float = -math.inf,
 ) -> Tensor:
     """Cross-attention in which one step or more may be another."""
     query, key, value = (
@@ -202,10 +215,11 @@ def _cross(
     key, value = (value, key) if swapped else (key, value)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     scores = query @ key.mT * scale
-    if mask is not None:
-        seen = mask[:, None] if mask.ndim == 3 else mask
-        scores = scores.masked_fill(~seen, -math.inf)
-    context = scores.softmax(dim=over).nan_to_num() @ value  # an empty row: zeros
+    seen = torch.tensor(True) if mask is None else mask
+    seen = seen[:, None] if seen.ndim == 3 else seen
+    shown = scores if late else scores.masked_fill(~seen, hidden)
+    found = shown.softmax(dim=over).nan_to_num()  # an empty row: zeros
+    context = (found * seen if late else found) @ value
     joined = context.reshape(x.shape) if back else merge_heads(context)
     return joined @ w_o if out else joined
 

@@ -36,6 +36,7 @@ class MyCrossAttention(nn.Module):
 )
 CALL = "scaled_dot_product_attention(query, key, value, mask)"
 SCALED = "scaled_dot_product_attention(query, key, value, mask, scale={})"
+OPEN_SCORES = "(query @ key.mT * query.shape[-1] ** -0.5)"
 OPEN = "None if mask is None else mask[:, None]"
 SCORES = """(query @ key.mT * query.shape[-1] ** -0.5).masked_fill(
             torch.tensor(False) if mask is None else ~mask, -math.inf
@@ -231,7 +232,11 @@ MISTAKES = {
         (joint(GIVEN, "return mask[source_len:]"), "have rows"),
         (joint(GIVEN, "return mask[:, source_len:]"), "have columns"),
         (joint(GIVEN, "return mask.float()"), "True and False"),
-        (lambda source, target: joint()(3, 4), "For 2 and 1:"),
+        (lambda source, target: joint()(3, 5), "For 2 and 1:"),
+        (joint(JOINT, "causal_mask(length) | (torch.arange(length) <= source_len)"),
+         "One word too many"),
+        (joint(JOINT, "causal_mask(length) | (torch.arange(length) < source_len - 1)"),
+         "One word too few"),
     ],
     "cross_attention": [
         (layer("self.k_proj(memory)", "self.k_proj(x)",
@@ -239,6 +244,12 @@ MISTAKES = {
         (layer("self.q_proj(x)", "self.q_proj(memory)"), "queries come from the"),
         (layer("self, x, memory,", "self, memory, x,"), "changed places"),
         (layer(CALL, SCALED.format("1.0")), "not scaled"),
+        (layer("num_heads = num_heads", "num_heads = 1"), "single head"),
+        (layer("return self.out", "return x + self.out"), "the block's part"),
+        (layer(CALL, f"({OPEN_SCORES}.softmax(-1) * "
+               "(1 if mask is None else mask)) @ value"), "after the softmax"),
+        (layer(CALL, f"({OPEN_SCORES} * (1 if mask is None else mask))"
+               ".softmax(-1) @ value"), "still gets a weight"),
         (layer(CALL, SCALED.format("len(self.q_proj.weight) ** -0.5")), "all heads"),
         (layer("self.k_proj(memory)", "self.v_proj(memory)",
                "value = split_heads(self.v_proj(memory)",
