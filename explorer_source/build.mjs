@@ -31,6 +31,7 @@ const licences = ["preact"].map((name) => {
 await build({
   entryPoints: {
     views: "src/main.jsx",
+    align: "src/align_main.jsx",
     flash: "src/flash_main.jsx",
     latent: "src/latent_main.jsx",
     pipe: "src/pipe_main.jsx",

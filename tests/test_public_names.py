@@ -28,6 +28,8 @@ ROAD = [
         "grouped_query",
         "llama",
         "latent_attention",
+        "cross_block",
+        "translator",
         "cross_attention",
         "relative_attention",
         "published",

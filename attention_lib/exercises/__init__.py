@@ -21,6 +21,7 @@ from attention_lib.exercises.cross_attention import (
     check_both_caches,
     check_cross_attention,
     check_one_text_mask,
+    check_translation,
 )
 from attention_lib.exercises.flash_attention import (
     check_flash_bytes,
@@ -162,6 +163,7 @@ __all__ = [
     "check_top_k",
     "check_trained_positions",
     "check_training_loop",
+    "check_translation",
     "check_visible_pairs",
     "check_windows",
     "check_write",

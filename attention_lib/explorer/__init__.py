@@ -5,6 +5,7 @@ reader changes something. Every view has a static part that needs no script.
 """
 
 from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer.align import explore_alignment
 from attention_lib.explorer.cache import explore_cache
 from attention_lib.explorer.flash import explore_flash
 from attention_lib.explorer.groups import explore_groups
@@ -17,6 +18,7 @@ from attention_lib.explorer.weights import explore_weights
 
 __all__ = [
     "Interactive",
+    "explore_alignment",
     "explore_cache",
     "explore_flash",
     "explore_groups",
