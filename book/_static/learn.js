@@ -1,4 +1,4 @@
-// Quizzes become forms, and progress is counted. It is kept in this browser only: under
+// Quizzes become forms; progress is counted, and goals of views that were reached are kept. It is kept in this browser only: under
 // one name in localStorage, or, where that is closed, until the page is left.
 (() => {
   const NAME = "attention-book-progress";
@@ -141,6 +141,20 @@
     return button;
   }
 
+  // A view's goal: by its kind, and its place among those of its kind.
+  const views = [...document.querySelectorAll(".attention-view")];
+  const goalOf = (view) => {
+    const { kind } = view.dataset;
+    return `${kind}-${views.filter((other) => other.dataset.kind === kind).indexOf(view)}`;
+  };
+  document.addEventListener("attention-reached", (event) => {
+    const all = load();
+    const goals = new Set(all[page]?.goals).add(goalOf(event.target.closest(".attention-view")));
+    all[page] = { ...all[page], goals: [...goals] };
+    save(all);
+    show();
+  });
+
   // What was answered rightly before, and wrongly now: it counts, but no ✓ stands by ✗.
   const wrong = new Set();
 
@@ -173,6 +187,10 @@
     }
     count.textContent = say("count", { n: done.length, total: items.size }) + say(lasting ? "kept" : "notKept");
     forget.hidden = !Object.keys(all).length;
+    for (const view of views) {
+      view.dataset.goal = all[page]?.goals?.includes(goalOf(view)) ? "reached" : "";
+      view.dispatchEvent(new Event("attention-goal"));
+    }
     showRoad(all);
     document.querySelectorAll(".learn-tick").forEach((tick) => tick.remove());
     for (const link of document.querySelectorAll(".bd-sidebar-primary nav a[href]")) {
@@ -234,7 +252,7 @@
     wrong.delete(id);
     const all = load();
     const before = (all[page]?.right ?? []).filter((known) => items.has(known) && known !== id);
-    all[page] = { right: [...before, id], total: items.size };
+    all[page] = { ...all[page], right: [...before, id], total: items.size };
     save(all);
     show();
   });
