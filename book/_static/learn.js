@@ -101,16 +101,21 @@
   document.querySelectorAll(".quiz").forEach(makeForm);
   const items = new Map([...document.querySelectorAll(ITEMS)].map((item) => [idOf(item), item]));
 
-  // A prediction hides what answers it: what the next cell puts out, and a figure right
-  // after it. An answer shows it; so does a button below a question in words.
+  // A prediction hides what answers it: what the next cell puts out, and the figures
+  // after it, also below a paragraph. An answer shows them; so does a button below a
+  // question in words.
   const reveals = new Map();
   for (const asked of document.querySelectorAll(".cell.tag_predict, .admonition.predict")) {
     const shows = [];
-    for (let next = asked.nextElementSibling; next?.matches(".cell:not(.tag_predict)"); next = next.nextElementSibling) {
+    let told = false; // a paragraph stands between: what follows is hidden if it is a figure
+    for (let next = asked.nextElementSibling; next?.matches("p, .cell:not(.tag_predict)"); next = next.nextElementSibling) {
       const fold = next.querySelector(":scope > details.below-input");
       const output = next.querySelector(":scope > .cell_output");
-      if (shows.length && !output?.querySelector("figure")) break;
-      if (fold) shows.push(() => ((fold.open = true), fold.querySelector("summary")));
+      const figure = output?.querySelector("figure");
+      if (next.matches("p")) told = true;
+      else if (told && fold && !figure) continue; // it is folded as it is
+      else if ((told || shows.length) && !figure) break;
+      else if (fold) shows.push(() => ((fold.open = true), fold.querySelector("summary")));
       else if (output) shows.push(cover(output));
     }
     if (!shows.length) continue;
