@@ -37,6 +37,7 @@ await build({
     pipe: "src/pipe_main.jsx",
     sentence: "src/sentence_main.jsx",
     snapshots: "src/snapshots_main.jsx",
+    split: "src/split_main.jsx",
   },
   outdir: "../attention_lib/explorer",
   bundle: true,
