@@ -37,7 +37,7 @@ ROAD = [
         "publishing",
         "loading",
     ),
-    *("flash_attention", "flash_kernel", "checks", "bugs"),
+    *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent
