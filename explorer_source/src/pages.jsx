@@ -125,6 +125,10 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
         })}
       </ul>
 
+      <p class="view-soft pages-scale">
+        Each page holds {plural(pageLen, "token")}. A dashed page is free{steps.some((it) => it.kept.length) && "; “kept”: its tokens can still be shared"}.
+      </p>
+
       <fieldset class="pages-requests">
         <legend class="pages-title">Requests: choose one</legend>
         <div onPointerLeave={point(null)}>
