@@ -287,6 +287,7 @@ ELSEWHERE = {
         ("attend_in_tiles", "flash_forward", "flash_backward"),
         "the two halves of flash_attention",
     ),
+    "speculative_generate": "compares tokens, so it asks for values",
     "flash_kernel": "needs Triton, and numbers: tests/test_flash_attention.py",
     "check_source": "gives back what it was given",
     "published_names": "gives a function, which takes the device of its tensor",

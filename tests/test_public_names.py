@@ -21,7 +21,7 @@ ROAD = [
     # masks, rotation and caches come before attention.
     *("toy", "masks", "rope_scaling", "rope", "sampling", "caches"),
     *("attention", "multi_head", "backends", "positions", "block"),
-    *("stories", "data", "model", "decode_step", "kv_cache"),
+    *("stories", "data", "model", "decode_step", "kv_cache", "speculative"),
     *("training", "checkpoints"),
     *(
         "norms",
@@ -39,7 +39,7 @@ ROAD = [
         "publishing",
         "loading",
     ),
-    *("flash_attention", "flash_kernel", "checks", "bugs"),
+    *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent

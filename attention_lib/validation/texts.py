@@ -174,6 +174,20 @@ def check_stop(model: Any, stop: Any, name: str = "stop") -> None:
         check_between(name, stop, 0, most, f"{most}, the last token")
 
 
+def check_draft(draft: Any) -> None:
+    """Checks that a draft can be asked for guesses."""
+    if not callable(draft):
+        raise TypeError(
+            "draft must be a model, or a function of the tokens so far and of how many "
+            f"to guess; got {type(draft).__name__}"
+        )
+
+
+def check_guesses(model: Any, guesses: Any) -> list[int]:
+    """Checks that the model knows the tokens that a draft gave, and lists them."""
+    return check_ids(guesses, _said(model, "vocab_size"), "the draft's guesses")
+
+
 def _said(model: Any, name: str) -> int:
     """Gives a size from a model's ``config``; without one, no text is too large."""
     return getattr(getattr(model, "config", None), name, sys.maxsize)
