@@ -34,8 +34,8 @@ from attention_lib.validation.sizes import (
 )
 from attention_lib.validation.texts import (
     check_batch, check_draft, check_fits, check_guesses, check_ids, check_prompt,
-    check_request, check_stop, check_text, check_texts, check_token_texts, check_token_values,
-    check_window_sizes,
+    check_request, check_stop, check_text, check_texts, check_token_texts,
+    check_token_values, check_window_sizes,
 )
 
 __all__ = [
