@@ -2,7 +2,7 @@
 
 In each step the model reads some tokens of every request that runs: one, where a text
 is being written; a piece, where a prompt is being read. So requests join and leave at
-any step (Yu et al., 2022, section 3.1), and a long prompt stops nobody else.
+any step (Yu et al., 2022), and a long prompt stops nobody else.
 """
 
 from collections import Counter, deque
