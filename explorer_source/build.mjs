@@ -33,6 +33,7 @@ await build({
     views: "src/main.jsx",
     flash: "src/flash_main.jsx",
     latent: "src/latent_main.jsx",
+    pages: "src/pages_main.jsx",
     pipe: "src/pipe_main.jsx",
     sentence: "src/sentence_main.jsx",
     snapshots: "src/snapshots_main.jsx",
