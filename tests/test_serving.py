@@ -213,7 +213,9 @@ def test_server_refuses_what_does_not_fit_in_words(refused):
         submit(ours, [1, 2], 12)
     assert not ours.waiting
     submit(ours, [1, 2], 11)
-    with refused(ValueError, "max_new_tokens must be at most 39 after 2 tokens"):
+    with refused(
+        ValueError, "max_new_tokens must be at most 39 after a prompt of"
+    ):
         submit(server(num_pages=99), [1, 2], 40)
     with refused(ValueError, "step_tokens must be at least 4, one for each request"):
         server(step_tokens=3)
