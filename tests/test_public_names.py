@@ -30,6 +30,8 @@ ROAD = [
         "latent_attention",
         "cross_attention",
         "relative_attention",
+        "linear_attention",
+        "sparse_attention",
         "published",
         "decoder",
         "families",
