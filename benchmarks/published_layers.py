@@ -100,7 +100,10 @@ def turning(layer: Any, given: Given, **options: Any) -> Tensor:
     if kind == "Llama4TextAttention":
         turns = turns.expand(len(given.x), -1, -1)
     mask = additive(given.seen(rule(layer)))
-    options |= {"past_key_values": given.cache} if given.cache is not None else {}
+    if given.cache is not None:  # one of a window gives its last keys only
+        own = given.cache.layers[layer.layer_idx]
+        mask = mask[..., -own.get_mask_sizes(given.x.shape[1])[0] :]
+        options["past_key_values"] = given.cache
     found = layer(given.x, position_embeddings=turns, attention_mask=mask, **options)
     return found[0]
 
