@@ -95,66 +95,70 @@ MODELS = (
     Model("T5 small", 2019, "distances add to the scores, which are not scaled", 14,
           ("T5Attention",), kind="both"),
     Model("Longformer base", 2020, "a window to both sides, and global tokens", 16,
-          ("LongformerSelfAttention",), {"max_position_embeddings": 4096},
-          f"{FACE}/allenai/longformer-base-4096", kind="encoder"),
+          ("LongformerSelfAttention",), kind="encoder"),
     Model("BLOOM", 2022, "ALiBi: scores fall with the distance", 16,
           ("BloomAttention",),
           {"n_layer": 70, "n_head": 112, "hidden_size": 14336, "seq_length": 2048},
-          f"{FACE}/bigscience/bloom"),
+          "https://github.com/bigscience-workshop/bigscience/blob/master/train/"
+          "tr11-176B-ml/README.md"),
     Model("MPT-7B", 2023, "ALiBi", 16, ("MptAttention",),
           {"n_layers": 32, "n_heads": 32, "d_model": 4096},
-          f"{FACE}/mosaicml/mpt-7b"),
+          f"{FACE}/OpenVINO/mpt-7b-int8-ov/blob/main/config.json"),
     Model("Mistral 7B", 2023, "grouped queries; a window", 11, ("MistralAttention",)),
     Model("Llama 3 8B", 2024, "grouped queries; rotary positions", 11,
           ("LlamaAttention",),
           {"num_key_value_heads": 8, "max_position_embeddings": 8192},
-          f"{FACE}/meta-llama/Meta-Llama-3-8B"),
+          f"{FACE}/jerryzh168/llama3-8B/blob/main/config.json"),
     Model("DeepSeek-Coder-V2-Lite", 2024, "latent attention", 13,
           ("DeepseekV2Attention",),
           {"num_hidden_layers": 27, "max_position_embeddings": 163840},
-          f"{FACE}/deepseek-ai/DeepSeek-Coder-V2-Lite-Base"),
+          f"{FACE}/deepseek-ai/DeepSeek-Coder-V2-Lite-Base/blame/main/config.json"),
     Model("Qwen2 7B", 2024, "biases on queries, keys and values", 11,
           ("Qwen2Attention",),
           {"num_hidden_layers": 28, "hidden_size": 3584, "num_attention_heads": 28,
            "num_key_value_heads": 4, "max_position_embeddings": 131072},
-          f"{FACE}/Qwen/Qwen2-7B"),
+          f"{FACE}/Qwen/Qwen2-7B/blob/main/config.json"),
     Model("Gemma 2 2B", 2024, "scores are capped; every second layer has a window", 11,
           ("Gemma2Attention",)),
     Model("ModernBERT base", 2024, "both sides; two layers of three have a window", 16,
           ("ModernBertAttention",), kind="encoder"),
     Model("DeepSeek-V3", 2024, "latent attention, compressed queries", 13,
-          ("DeepseekV3Attention",), {"max_position_embeddings": 163840},
-          f"{FACE}/deepseek-ai/DeepSeek-V3"),
+          ("DeepseekV3Attention",), {"max_position_embeddings": 131072},
+          "https://github.com/deepseek-ai/DeepSeek-V3"),
     Model("MiniMax-Text-01", 2025, "lightning: linear, with a fixed decay", 16,
           ("MiniMaxLightningAttention", "MiniMaxAttention"),
           {"num_hidden_layers": 80, "hidden_size": 6144, "num_attention_heads": 64,
            "head_dim": 128, "max_position_embeddings": 1_000_000,
            "layer_types": types(LINEAR, FULL, 8, 80)},
-          f"{FACE}/MiniMaxAI/MiniMax-Text-01"),
+          "https://github.com/MiniMax-AI/MiniMax-01"),
     Model("Gemma 3 270M", 2025, "normed queries and keys; five layers of six have a "
           "window", 11, ("Gemma3Attention",),
           {"num_hidden_layers": 18, "num_attention_heads": 4, "num_key_value_heads": 1,
            "hidden_size": 640, "sliding_window": 512, "max_position_embeddings": 32768},
-          f"{FACE}/google/gemma-3-270m"),
+          f"{FACE}/Codingstark/gemma3-270m-leetcode/blob/main/config.json"),
     Model("Llama 4 Scout", 2025, "chunks; every fourth layer sees all, without "
           "positions", 16, ("Llama4TextAttention",)),
     Model("Qwen3 8B", 2025, "normed queries and keys", 11, ("Qwen3Attention",),
           {"num_hidden_layers": 36, "num_key_value_heads": 8,
            "max_position_embeddings": 40960},
-          f"{FACE}/Qwen/Qwen3-8B"),
+          f"{FACE}/thejaminator/qwen-hook-layer-9/"
+          "commit/478fb720f1f3ced834fce0275b55b2732d438edc"),
     Model("SmolLM3 3B", 2025, "every fourth layer has no positions", 11,
           ("SmolLM3Attention",)),
     Model("gpt-oss-120b", 2025, "learned sinks; every second layer has a window", 11,
           ("GptOssAttention",)),
     Model("Qwen3-Next 80B", 2025, "gated delta rule; gates on softmax attention", 16,
-          ("Qwen3NextGatedDeltaNet", "Qwen3NextAttention")),
+          ("Qwen3NextGatedDeltaNet", "Qwen3NextAttention"),
+          {"max_position_embeddings": 262144},
+          "https://www.alibabacloud.com/blog/qwen3-next-towards-ultimate-training-"
+          "%26-inference-efficiency_602580"),
     Model("DeepSeek-V3.2", 2025, "latent attention to keys that an index chooses", 16,
           ("DeepseekV32Attention",)),
     Model("Kimi Linear 48B", 2025, "delta rule, a decay for each channel; latent "
           "attention without positions", 16,
           ("KimiLinearDeltaAttention", "KimiLinearAttention"),
           {"layer_types": [*types(LINEAR, FULL, 4, 26), FULL]},
-          f"{FACE}/moonshotai/Kimi-Linear-48B-A3B-Instruct"),
+          "https://github.com/MoonshotAI/Kimi-Linear"),
     Model("GLM-5", 2026, "chosen keys, as DeepSeek-V3.2's", 16,
           ("GlmMoeDsaAttention",)),
 )  # fmt: skip
@@ -323,13 +327,9 @@ def texts(kept_: dict[str, Any]) -> dict[str, str]:
         "|---|---|---|",
     ]
     for model in MODELS:
-        told = ", ".join(
-            f"`{name}` {value:,}"
-            for name, value in model.sizes.items()
-            if isinstance(value, int)
-        )
-        link = f"[page]({model.source})" if model.source else ""
-        sources.append(f"| {model.name} | {told or '–'} | {link or '–'} |")
+        if model.sizes:
+            told = ", ".join(f"`{it}` {size(n)}" for it, n in model.sizes.items())
+            sources.append(f"| {model.name} | {told} | [page]({model.source}) |")
     largest = max(max(row["differences"].values()) for row in kept_["rows"].values())
     classes = sum(len(model.layers) for model in MODELS)
     said = (
@@ -356,6 +356,13 @@ def line(model: Model, row: dict[str, Any]) -> str:
     largest = shown(max(row["differences"].values()))
     cells = model.name, model.year, model.what, numbers, *sizes, row["reach"], link
     return f"| {' | '.join(str(cell) for cell in cells)} | {largest} |"
+
+
+def size(value: Any) -> str:
+    """Writes a number of a config, or counts what stands in a list."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return " and ".join(f"{n} × `{kind}`" for kind, n in Counter(value).items())
 
 
 def rounded(number: float) -> str:

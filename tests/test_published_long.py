@@ -106,3 +106,13 @@ def test_gradient_of_a_rebuilt_layer_equals_the_published_one(name, number):
         for weight in ours.parameters():
             weight.zero_()
     assert all(weight.any() for weight in layer.parameters())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rebuilt_layer_keeps_type_and_device(name):
+    layer = build(name, 0, SIZES[0]).to(torch.bfloat16)
+    ours, (x, real) = rebuild(layer), texts(layer)
+    assert {weight.dtype for weight in ours.parameters()} == {torch.bfloat16}
+    x = x if name != "T5Attention" else x[..., :20]
+    assert ours(x.bfloat16(), ours_mask(name, real)).dtype is torch.bfloat16
+    assert all(weight.is_meta for weight in rebuild(layer.to("meta")).parameters())

@@ -55,7 +55,7 @@ def alibi_slopes(num_heads: int) -> Float[Tensor, " H"]:
     return torch.cat((first, between))[:num_heads]
 
 
-def alibi(layer: Any) -> Rebuilt:
+def rebuild_alibi(layer: Any) -> Rebuilt:
     """Cuts the fused projection: BLOOM's rows stand head by head, MPT's do not.
 
     BLOOM's layer adds what its caller gives it besides; ours leaves that to the block.

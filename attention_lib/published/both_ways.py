@@ -32,7 +32,7 @@ BOTH_WAYS: dict[str, dict[str, str]] = {
 }
 
 
-def both_ways(layer: Any) -> Rebuilt:
+def rebuild_both_ways(layer: Any) -> Rebuilt:
     """Rebuilds BERT's, BART's and T5's: of one text, or with a memory."""
     kind = type(layer).__name__
     inner = layer.self if kind == "BertAttention" else layer

@@ -62,7 +62,7 @@ class GatedAttention(GroupedQueryAttention):
         return query, key, value
 
 
-def gated_attention(layer: Any) -> Rebuilt:
+def rebuild_gated(layer: Any) -> Rebuilt:
     """Splits the rows of its query projection, which stand per head [query, gate]."""
     width, head_dim = layer.q_proj.in_features, layer.head_dim
     heads = layer.q_proj.out_features // head_dim // 2

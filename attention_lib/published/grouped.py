@@ -35,7 +35,7 @@ FAMILIES: dict[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def grouped(layer: Any) -> Rebuilt:
+def rebuild_grouped(layer: Any) -> Rebuilt:
     """Reads a layer with separate projections, and what its family has besides."""
     turned = getattr(layer, "use_rope", True)
     rotation: dict[str, Any] = read_rotation(layer) if turned else {}
@@ -61,7 +61,7 @@ def grouped(layer: Any) -> Rebuilt:
     return Rebuilt(ours, head_dim=layer.head_dim if turned else None, **rotation)
 
 
-def gpt2(layer: Any) -> Rebuilt:
+def rebuild_gpt2(layer: Any) -> Rebuilt:
     """Cuts the fused projection, whose ``Conv1D`` holds (in, out), and turns it."""
     width = layer.embed_dim
     with torch.device("meta"):

@@ -22,7 +22,7 @@ _LATENT_PARTS = {
 }
 
 
-def latent(
+def rebuild_latent(
     layer: Any, kind: type[MultiHeadLatentAttention] = MultiHeadLatentAttention
 ) -> Rebuilt:
     """Reads the widths of latent attention; V2 always rotates pairs side by side."""

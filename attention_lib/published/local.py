@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 from attention_lib.attention import scaled_dot_product_attention
@@ -61,7 +61,7 @@ class TemperedAttention(GroupedQueryAttention):
         return query, key, value
 
 
-def llama4(layer: Any) -> Rebuilt:
+def rebuild_llama4(layer: Any) -> Rebuilt:
     """Layers that turn see a chunk each; every fourth layer turns nothing, sees all."""
     config, turned = layer.config, bool(layer.use_rope)
     rotation: dict[str, Any] = read_rotation(layer) if turned else {}
@@ -88,7 +88,7 @@ def llama4(layer: Any) -> Rebuilt:
     return Rebuilt(ours, head_dim=head_dim, near=near, **rotation)
 
 
-def modernbert(layer: Any) -> Rebuilt:
+def rebuild_modernbert(layer: Any) -> Rebuilt:
     """Both sides, turned; most layers see a window, and turn faster."""
     heads = layer.config.num_attention_heads
     width = layer.Wqkv.in_features
@@ -137,8 +137,9 @@ class LongformerAttention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T M"],
-        mask: Bool[Tensor, "B #T T"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
         *,
+        positions: Num[Tensor, " T"] | None = None,
         global_tokens: Bool[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Attends as the published layer does, up to the output projection.
@@ -146,6 +147,7 @@ class LongformerAttention(nn.Module):
         Args:
             x: the tokens.
             mask: hides padding: its columns, so (B, 1, T).
+            positions: not read: they were added to the tokens before.
             global_tokens: which tokens see all, and are seen by all.
         """
         seen = both_sides(self.reach, x.shape[1], x.device)[None]

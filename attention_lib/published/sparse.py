@@ -11,7 +11,7 @@ from attention_lib.caches import LayerCache
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import split_heads
-from attention_lib.published.latent import latent
+from attention_lib.published.latent import rebuild_latent
 from attention_lib.published.parts import Rebuilt
 from attention_lib.rope import Layout, apply_rope
 from attention_lib.sparse_attention import choose_keys
@@ -129,11 +129,11 @@ class IndexedLatentAttention(MultiHeadLatentAttention):
         return cache
 
 
-def sparse(layer: Any) -> Rebuilt:
+def rebuild_sparse(layer: Any) -> Rebuilt:
     """Latent attention and its index; a GLM layer without index is told by a mask."""
     if layer.indexer is None:
-        return latent(layer)
-    ours = latent(layer, IndexedLatentAttention)
+        return rebuild_latent(layer)
+    ours = rebuild_latent(layer, IndexedLatentAttention)
     attention: Any = ours.attention
     layout = SPARSE[type(layer).__name__]
     attention.index = Index(layer.indexer, layout, attention.rope_scale)

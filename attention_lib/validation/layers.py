@@ -130,7 +130,7 @@ def check_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> No
             f"layer must be an attention layer of transformers: {', '.join(known)}; "
             f"got {kind.__module__}.{kind.__name__}"
         )
-    if kind.__name__ not in both_ways and not getattr(layer, "is_causal", True):
+    if kind.__name__ not in both_ways and not layer.is_causal:
         raise ValueError(
             f"layer must attend to the past of its own text; this {kind.__name__} "
             "attends to the future or to a memory, which is not rebuilt"
