@@ -32,6 +32,8 @@ ROAD = [
         "translator",
         "cross_attention",
         "relative_attention",
+        "linear_attention",
+        "sparse_attention",
         "published",
         "decoder",
         "families",

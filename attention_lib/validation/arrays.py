@@ -178,3 +178,22 @@ def _check_leading(name: str, array: Any, query: Any) -> None:
             f"the leading axes of {name}, {tuple(shape[:-2])}, do not broadcast to the "
             f"query's, {tuple(query.shape[:-2])}: expand the query first"
         )
+
+
+def check_sequence(query: Any, key: Any, value: Any, **numbers: Any) -> None:
+    """Checks (..., T, D) twice and (..., T, V), and numbers of shape (..., T)."""
+    check_inputs(query, key, value)
+    check_value(query, key, value)
+    if query.shape != key.shape or key.shape[:-1] != value.shape[:-1]:
+        raise ValueError(
+            "query, key and value must be as long as one another; got "
+            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
+        )
+    for name, number in numbers.items():
+        check_kind(name, number, Tensor)
+        check_same_type(name, number, "the query", query)
+        if number.shape != query.shape[:-1]:
+            raise ValueError(
+                f"{name} must hold one number per token, {tuple(query.shape[:-1])}; "
+                f"got {tuple(number.shape)}"
+            )

@@ -1,0 +1,152 @@
+"""Linear attention and the gated delta rule: a state of fixed size instead of all keys.
+
+Both are causal, and each is computed in three forms that are equal: "parallel" (a table
+of all queries and keys at once), "recurrent" (one token at a time, with a state), and
+"chunked" (a table within each chunk, the state between chunks). Shapes: B batch and
+heads, T length, D width of queries and keys, V of values.
+"""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from attention_lib.validation import check_choice, check_positive, check_sequence
+
+FORMS = ("parallel", "chunked", "recurrent")
+
+
+def linear_attention(
+    query: Float[Tensor, "*B T D"],
+    key: Float[Tensor, "*B T D"],
+    value: Float[Tensor, "*B T V"],
+    *,
+    form: str = "parallel",
+    chunk_len: int = 64,
+) -> Float[Tensor, "*B T V"]:
+    """Mixes the values by φ(query)·φ(key) instead of exp(query·key), φ(x) = elu(x) + 1.
+
+    Katharopoulos et al. (2020), equations (8) to (12). Without the exponential, the
+    brackets may move: (φ(Q) φ(K)ᵀ) V = φ(Q) (φ(K)ᵀ V).
+
+    Args:
+        query: what each row looks for.
+        key: what each entry is found by.
+        value: what each entry gives.
+        form: how it is computed; the results are equal but for rounding.
+        chunk_len: tokens per chunk, for the form "chunked".
+
+    Raises:
+        TypeError: types that differ; a chunk_len that is not an int.
+        ValueError: shapes that differ; an unknown form; a chunk_len below 1.
+    """
+    check_sequence(query, key, value)
+    length = _chunk_len(form, chunk_len, query.shape[-2])
+    query, key = F.elu(query) + 1, F.elu(key) + 1
+    # A column of ones sums the weights along with the values.
+    value = F.pad(value, (0, 1), value=1.0)  # (..., T, V + 1)
+    state = value.new_zeros(*query.shape[:-2], query.shape[-1], value.shape[-1])
+    out = []
+    for q, k, v in _chunks(length, query, key, value):
+        if form == "recurrent":
+            state = state + k.mT @ v  # (..., D, V + 1)
+            out.append(q @ state)
+        else:
+            out.append((q @ k.mT).tril() @ v + q @ state)
+            state = state + k.mT @ v
+    mixed, total = torch.cat(out, dim=-2).split([value.shape[-1] - 1, 1], dim=-1)
+    return mixed / total
+
+
+def gated_delta_rule(
+    query: Float[Tensor, "*B T D"],
+    key: Float[Tensor, "*B T D"],
+    value: Float[Tensor, "*B T V"],
+    log_decay: Float[Tensor, "*B T"],
+    beta: Float[Tensor, "*B T"],
+    *,
+    form: str = "chunked",
+    chunk_len: int = 64,
+) -> Float[Tensor, "*B T V"]:
+    """Writes each value into a state in place of what its key finds there, and reads.
+
+    For each token, S ← exp(log_decay) S; S ← S + β k (v - Sᵀk)ᵀ; out = Sᵀq: Yang et al.
+    (2025), equation (10), there with the state transposed.
+
+    Args:
+        query: what each token reads with; scaled by the caller.
+        key: what each token writes at; of length 1, or the state may grow without end.
+        value: what each token writes.
+        log_decay: at most 0; how much of the state stays, as a logarithm.
+        beta: from 0 to 1; how much of what the key finds is replaced.
+        form: how it is computed; the results are equal but for rounding.
+        chunk_len: tokens per chunk, for the form "chunked".
+
+    Raises:
+        TypeError: types that differ; a chunk_len that is not an int.
+        ValueError: shapes that differ; an unknown form; a chunk_len below 1.
+    """
+    check_sequence(query, key, value, log_decay=log_decay, beta=beta)
+    length = _chunk_len(form, chunk_len, query.shape[-2])
+    state = value.new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])
+    out = []
+    columns = log_decay.unsqueeze(-1), beta.unsqueeze(-1)  # (..., T, 1)
+    for piece in _chunks(length, query, key, value, *columns):
+        step = delta_step if form == "recurrent" else delta_chunk
+        context, state = step(*piece, state)
+        out.append(context)
+    return torch.cat(out, dim=-2)
+
+
+def delta_step(
+    query: Float[Tensor, "*B 1 D"],
+    key: Float[Tensor, "*B 1 D"],
+    value: Float[Tensor, "*B 1 V"],
+    log_decay: Float[Tensor, "*B 1 1"],
+    beta: Float[Tensor, "*B 1 1"],
+    state: Float[Tensor, "*B D V"],
+) -> tuple[Float[Tensor, "*B 1 V"], Float[Tensor, "*B D V"]]:
+    """Reads one token, and gives what it finds and the state after it."""
+    state = state * log_decay.exp()
+    found = key @ state  # (..., 1, V)
+    state = state + key.mT @ (beta * (value - found))
+    return query @ state, state
+
+
+def delta_chunk(
+    query: Float[Tensor, "*B C D"],
+    key: Float[Tensor, "*B C D"],
+    value: Float[Tensor, "*B C V"],
+    log_decay: Float[Tensor, "*B C 1"],
+    beta: Float[Tensor, "*B C 1"],
+    state: Float[Tensor, "*B D V"],
+) -> tuple[Float[Tensor, "*B C V"], Float[Tensor, "*B D V"]]:
+    """Reads C tokens at once, and gives what they find and the state after them.
+
+    What each token writes depends on what those before it wrote: C equations, solved as
+    one triangular system.
+    """
+    so_far = log_decay.cumsum(dim=-2)  # (..., C, 1)
+    # From token j to token i ≥ j; the inner tril keeps exp from overflowing.
+    decay = (so_far - so_far.mT).tril().exp().tril()  # (..., C, C)
+    overlap = (beta * key @ key.mT * decay).tril(-1)
+    new = value - so_far.exp() * key @ state  # as if no token of the chunk wrote
+    written = torch.linalg.solve_triangular(
+        overlap, beta * new, upper=False, unitriangular=True
+    )  # (I + overlap) written = β new
+    context = so_far.exp() * query @ state + query @ key.mT * decay @ written
+    left = so_far[..., -1:, :]
+    state = left.exp() * state + (key * (left - so_far).exp()).mT @ written
+    return context, state
+
+
+def _chunk_len(form: str, chunk_len: int, length: int) -> int:
+    check_choice("form", form, FORMS)
+    check_positive(chunk_len=chunk_len)
+    return {"parallel": length, "chunked": chunk_len, "recurrent": 1}[form]
+
+
+def _chunks(length: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    return zip(*(x.split(length, dim=-2) for x in tensors), strict=True)
