@@ -3,6 +3,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
+import { ALIGN as SAY, filled } from "./strings.js";
 import { walk } from "./walk.js";
 import tables from "./tables.css";
 import style from "./align.css";
@@ -42,20 +43,18 @@ export function Align({ sentences, reach }) {
     <>
       <div class="align-choice">
         <label>
-          sentence{" "}
+          {SAY.sentence}{" "}
           <select value={chosen} onChange={(event) => restart(+event.currentTarget.value)}>
             {sentences.map(({ name }, i) => <option key={i} value={i}>{name}</option>)}
           </select>
         </label>
       </div>
       <p class="align-said" aria-live="polite">
-        {next > 0 && `“${written[next - 1]}” is written. ${say(rows[next - 1], names, guesses[next - 1])} `}
-        {done
-          ? `All words are written. You found ${right} of ${written.length}.`
-          : "Which word will the head look at, to write the next one? Tap its cell in the row with the question marks."}
+        {next > 0 && `${filled(SAY.written, { word: written[next - 1] })} ${say(rows[next - 1], names, guesses[next - 1])} `}
+        {done ? filled(SAY.done, { right, all: written.length }) : SAY.ask}
       </p>
       <div class="align-scroll">
-        <table class="view-table align-map" aria-label="weights: rows are written words, columns are words that were read">
+        <table class="view-table align-map" aria-label={SAY.table}>
           <thead>
             <tr>
               <td></td>
@@ -65,10 +64,10 @@ export function Align({ sentences, reach }) {
           <tbody ref={body} onKeyDown={walk}>
             {rows.map((row, i) => (
               <tr key={i} class={i === next ? "align-next" : null}>
-                <th scope="row">{i < next ? written[i] : i === next ? "next word" : "·"}</th>
+                <th scope="row">{i < next ? written[i] : i === next ? SAY.next : "·"}</th>
                 {row.map((weight, j) => (
                   <td key={j} style={i < next ? { "--w": weight } : null}>
-                    {i === next && <button type="button" aria-label={`it will look at ${names[j]}`} onClick={() => guess(j)}>?</button>}
+                    {i === next && <button type="button" aria-label={filled(SAY.guess, { word: names[j] })} onClick={() => guess(j)}>?</button>}
                     {i < next && <span class="view-hidden">{weight.toFixed(3)}</span>}
                     {i < next && guesses[i] === j && <span aria-hidden="true">{j === best(row) ? "✓" : "✗"}</span>}
                   </td>
@@ -79,22 +78,22 @@ export function Align({ sentences, reach }) {
         </table>
       </div>
       <div class="align-choice">
-        <button type="button" aria-disabled={done} onClick={() => done || setGuesses([...guesses, null])}>Show the next word</button>
-        <button type="button" onClick={() => restart(chosen)}>Start again</button>
+        <button type="button" aria-disabled={done} onClick={() => done || setGuesses([...guesses, null])}>{SAY.show}</button>
+        <button type="button" onClick={() => restart(chosen)}>{SAY.again}</button>
       </div>
-      <p class="view-soft">The more colour a cell has, the larger is its weight. ✓ is a word that you found, ✗ one that you expected instead.</p>
+      <p class="view-soft">{SAY.legend}</p>
     </>
   );
 }
 Align.style = tables + style;
 Align.frame = {
-  title: "An alignment, word by word",
-  goal: `Use the grammar: find ${WANTED} words of one sentence before they are written.`,
+  title: SAY.title,
+  goal: filled(SAY.goal, { wanted: WANTED }),
 };
 
 function say(row, names, guess) {
   const most = best(row);
-  const found = `Its largest weight, ${row[most].toFixed(2)}, is on “${names[most]}”.`;
+  const found = filled(SAY.found, { weight: row[most].toFixed(2), word: names[most] });
   if (guess === null) return found;
-  return guess === most ? `Right. ${found}` : `Not “${names[guess]}”. ${found}`;
+  return filled(guess === most ? SAY.right : SAY.wrong, { guess: names[guess], found });
 }

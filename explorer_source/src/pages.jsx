@@ -1,12 +1,11 @@
 // A server's pages over time: who owns which, who waits, and the block table of one request.
 import { useEffect, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
+import { PAGES as SAY, STEP, fill, filled } from "./strings.js";
 import style from "./pages.css";
 
 const BEAT = 500; // milliseconds per step, when it plays
-const WORDS = { waiting: "waits", prefill: "reads its prompt", decoding: "writes", preempted: "preempted, waits", done: "done", cancelled: "cancelled" };
-const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
-const listed = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
+const listed = (words) => (words.length < 2 ? words.join("") : filled(SAY.listed, { first: words.slice(0, -1).join(", "), last: words.at(-1) }));
 const colour = (request) => ({ "--own": (request * 137.5 + 205) % 360 });
 
 function ownersOf({ tables }, pages) {
@@ -60,10 +59,10 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
   const read = step.fed.filter(Boolean).length;
   const queue = names.filter((_, request) => ["waiting", "preempted"].includes(state(request)));
   const before = at ? steps[at - 1] : { states: [] };
-  const news = Object.entries({ prefill: "begins", preempted: "is preempted", done: "is done", cancelled: "is cancelled" })
-    .map(([word, verb]) => [names.filter((_, request) => state(request) === word && before.states[request] !== word), verb])
+  const news = Object.entries(SAY.news)
+    .map(([word, says]) => [names.filter((_, request) => state(request) === word && before.states[request] !== word), says])
     .filter(([who]) => who.length)
-    .map(([who, verb]) => `${listed(who)} ${who.length > 1 ? verb.replace(/^is/, "are").replace("begins", "begin") : verb}.`);
+    .map(([who, [one, many]]) => filled(who.length > 1 ? many : one, { who: listed(who) }));
 
   const high = (it) => ownersOf(it, pages).filter((each) => each.length).length / pages;
   const bars = steps.map((it, i) => `M${i} 1v${(-high(it)).toFixed(3)}h1V1z`).join("");
@@ -71,16 +70,16 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
     <>
       <div class="pages-choice">
         <button type="button" class="pages-play" onClick={play}>
-          {playing ? "Stop" : "Play"}
+          {playing ? SAY.stop : SAY.play}
         </button>
         <button type="button" onClick={() => go(at - 1)} disabled={at === 0}>
-          Back
+          {STEP.back}
         </button>
         <button type="button" onClick={() => go(at + 1)} disabled={at === last}>
-          Next
+          {STEP.next}
         </button>
         <label for={id}>
-          step <strong class="view-number">{at + 1}</strong> of {steps.length}
+          {fill(STEP.step, { at: <strong class="view-number">{at + 1}</strong>, count: steps.length })}
         </label>
         <input id={id} type="range" min="1" max={steps.length} step="1" value={at + 1} onInput={(event) => go(Number(event.currentTarget.value) - 1)} />
       </div>
@@ -97,14 +96,21 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
         <path class="pages-used" d={bars} />
         <rect class="pages-now" x={at} y="0" width="1" height="1" />
       </svg>
-      <p class="view-soft pages-scale">Pages in use at each step, of {pages}.</p>
+      <p class="view-soft pages-scale">{filled(SAY.time, { pages })}</p>
       <p class="pages-said" aria-live={playing ? "off" : "polite"}>
-        The model reads {plural(step.fed.reduce((sum, count) => sum + count, 0), "token")} for {plural(read, "request")}. In use:{" "}
-        {plural(used, "page")} of {pages}, {shared} shared. Queue: {queue.length ? queue.join(", ") : "empty"}. {news.join(" ")}
+        {filled(SAY.said, {
+          tokens: SAY.tokens(step.fed.reduce((sum, count) => sum + count, 0)),
+          requests: SAY.requests(read),
+          used: SAY.pages(used),
+          pages,
+          shared,
+          queue: queue.join(", ") || SAY.empty,
+        })}{" "}
+        {news.join(" ")}
       </p>
 
-      <p class="pages-title">Pages</p>
-      <ul class="pages-grid" aria-label={`pages of ${pageLen} tokens`} onPointerLeave={point(null)}>
+      <p class="pages-title">{SAY.grid}</p>
+      <ul class="pages-grid" aria-label={filled(SAY.ofTokens, { pageLen })} onPointerLeave={point(null)}>
         {owners.map((who, page) => {
           const kept = !who.length && step.kept.includes(page);
           const mine = who.includes(own);
@@ -117,27 +123,27 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
               onPointerEnter={point(who.length ? who[0] : null)}
               onClick={() => who.length && setChosen(mine ? who[(who.indexOf(own) + 1) % who.length] : who[0])}
             >
-              <span class="view-hidden">page </span>
+              <span class="view-hidden">{SAY.page} </span>
               <span class="pages-number">{page}</span>
-              <b>{who.length > 2 ? `${who.length} ×` : who.map((it) => names[it]).join(" ") || (kept ? "kept" : <span class="view-hidden">free</span>)}</b>
+              <b>{who.length > 2 ? `${who.length} ×` : who.map((it) => names[it]).join(" ") || (kept ? SAY.kept : <span class="view-hidden">{SAY.free}</span>)}</b>
             </li>
           );
         })}
       </ul>
 
       <p class="view-soft pages-scale">
-        Each page holds {plural(pageLen, "token")}. A dashed page is free{steps.some((it) => it.kept.length) && "; “kept”: its tokens can still be shared"}.
+        {filled(steps.some((it) => it.kept.length) ? SAY.legendKept : SAY.legend, { tokens: SAY.tokens(pageLen) })}
       </p>
 
       <fieldset class="pages-requests">
-        <legend class="pages-title">Requests: choose one</legend>
+        <legend class="pages-title">{SAY.choose}</legend>
         <div onPointerLeave={point(null)}>
           {names.map((name, request) => (
             <label key={name} class="pages-request" data-state={state(request)} style={colour(request)} onPointerEnter={point(request)}>
               <input type="radio" class="view-hidden" name={id} checked={request === chosen} onChange={() => setChosen(request)} />
               <span class="view-pick pages-name">{name}</span>
               <span>
-                {WORDS[state(request)] ?? "not here yet"}
+                {SAY.states[state(request)] ?? SAY.notYet}
                 {step.fed[request] > 0 && <span class="view-soft view-number"> +{step.fed[request]}</span>}
               </span>
             </label>
@@ -145,32 +151,32 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
         </div>
       </fieldset>
 
-      <p class="pages-title">Block table of {names[own]}</p>
-      <ol class="pages-table" start={0} aria-label={`block table of ${names[own]}`}>
+      <p class="pages-title">{filled(SAY.table, { name: names[own] })}</p>
+      <ol class="pages-table" start={0} aria-label={filled(SAY.table, { name: names[own] })}>
         {table.map((page, i) => (
           <li key={i} class="pages-entry" style={colour(own)}>
             <span class="view-number view-soft">
-              tokens {i * pageLen} to {(i + 1) * pageLen - 1}
+              {filled(SAY.range, { from: i * pageLen, to: (i + 1) * pageLen - 1 })}
             </span>
             <span>
-              page <b class="view-number">{page}</b>
-              {owners[page].length > 1 && `, with ${listed(owners[page].filter((it) => it !== own).map((it) => names[it]))}`}
+              {SAY.page} <b class="view-number">{page}</b>
+              {owners[page].length > 1 && filled(SAY.with, { others: listed(owners[page].filter((it) => it !== own).map((it) => names[it])) })}
             </span>
           </li>
         ))}
-        {!table.length && <li class="pages-entry pages-none">no pages</li>}
+        {!table.length && <li class="pages-entry pages-none">{SAY.none}</li>}
       </ol>
     </>
   );
 }
 Pages.style = style;
 Pages.frame = {
-  title: "Pages over time",
+  title: SAY.title,
   goal: ({ steps, pages }) => {
     const found = [
-      steps.some((it) => isShared(it, pages)) && "a step where two requests share a page",
-      steps.some(isPreempted) && "a step where a request is preempted",
+      steps.some((it) => isShared(it, pages)) && SAY.sharedGoal,
+      steps.some(isPreempted) && SAY.preemptedGoal,
     ].filter(Boolean);
-    return found.length > 0 && `Find ${found.join(", and ")}.`;
+    return found.length > 0 && filled(SAY.goal, { found: found.join(SAY.and) });
   },
 };
