@@ -1,15 +1,18 @@
 // A trained head whose keys grow out of a latent: a slider over the latent's width.
 import { useState } from "preact/hooks";
+import { useReached } from "./frame.jsx";
 import { unpack } from "./numbers.js";
 import { LATENT as SAY, fill, filled } from "./strings.js";
 import tables from "./tables.css";
 import style from "./latent.css";
 
-export function Latent({ words, maps, widths, numbers, sizes, losses, moved }) {
+export function Latent({ words, maps, widths, numbers, sizes, losses, moved, reach }) {
   const [at, setAt] = useState(widths.length);
   const [id] = useState(() => `latent-${Math.random().toString(36).slice(2)}`);
   const width = widths[at - 1];
   const share = sizes[at] / sizes[0];
+  const same = (place) => Number(losses[place]) === Number(losses[0]);
+  useReached(same(at) && !(at > 1 && same(at - 1)), reach);
   const show = (text) => Number(text).toFixed(2);
   return (
     <>
@@ -51,6 +54,7 @@ export function Latent({ words, maps, widths, numbers, sizes, losses, moved }) {
   );
 }
 Latent.style = tables + style;
+Latent.frame = { title: "A head on a latent", goal: "Find the narrowest latent with which the loss shown is still the same." };
 
 // The lower triangle of a map, row by row.
 function Map({ title, name, words, weights }) {
