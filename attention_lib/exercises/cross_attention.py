@@ -249,8 +249,10 @@ def check_translation(answer: object) -> Verdict:
             ([start, *right], "The start token is not part of what is written."),
             (right[:-1], "The last token is missing: what is written ends with the "
              "stop token, or after so many tokens as are allowed."),
-            (_write(*given[:3], -1, limit), "Writing goes on after the stop token."),
-            (_write(*given[:3], -1, limit + 1), "More tokens than are allowed."),
+            (_write(model, source, start, -1, limit), "Writing goes on after the "
+             "stop token."),
+            (_write(model, source, start, -1, limit + 1), "More tokens than "
+             "are allowed."),
             (_write(*given, place=0), "The next token is read off the wrong place of "
              "the target: which row of the logits stands for the next one?"),
             (_write(*given, whole=False), "The decoder gets the newest token alone: "
@@ -310,7 +312,7 @@ def _write(
     """Writes greedily; one step or more may be another."""
     memory, _ = model.encode(torch.tensor([source]))
     memory = memory if seen else torch.zeros_like(memory)
-    ids, found = list(begin or [start]), []
+    ids, found = list(begin or [start]), list[int]()
     while len(found) < min(limit, 8 - len(begin or [])) and found[-1:] != [stop]:
         target = torch.tensor([ids if whole else ids[-1:]])
         found.append(int(model.decode(target, [memory])[0, place].argmax()))
