@@ -65,7 +65,7 @@ export function Cache({ words, layers, steps, reach }) {
           </tbody>
         </table>
       </div>
-      <p class="cache-said" aria-live="polite">
+      <p class="cache-said" aria-live="polite" aria-atomic="true">
         {fill(made === 1 ? SAY.readsOne : SAY.reads, { made: <strong>{made}</strong>, word: words[length], flops: number(kept ? cached : anew) })}{" "}
         {filled(kept ? SAY.saves : SAY.wouldSave, { bytes: number(bytes), flops: number(anew - cached) })}
       </p>

@@ -21,17 +21,17 @@ export function Flash({ scores, steps, apart, table, reach }) {
   return (
     <>
       <div class="flash-choice">
-        <button type="button" onClick={() => setAt(at - 1)} disabled={at === 0}>
+        <button type="button" onClick={() => setAt(Math.max(at - 1, 0))} aria-disabled={!at}>
           {SAY.back}
         </button>
-        <button type="button" onClick={() => setAt(at + 1)} disabled={at === steps.length - 1}>
+        <button type="button" onClick={() => setAt(Math.min(at + 1, steps.length - 1))} aria-disabled={at === steps.length - 1}>
           {SAY.next}
         </button>
-        <span>
+        <span role="status">
           {fill(SAY.tile, { at: <strong class="view-number">{at + 1}</strong>, count: steps.length })}
         </span>
       </div>
-      <p class="flash-said" aria-live="polite">
+      <p class="flash-said" aria-live="polite" aria-atomic="true">
         {fill(SAY.said, {
           fast: <strong class="view-number">{step.fast}</strong>,
           moved: <strong class="view-number">{step.moved}</strong>,

@@ -40,7 +40,7 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
           onInput={(event) => setAt(Number(event.currentTarget.value))}
         />
       </div>
-      <p class="groups-name" aria-live="polite">
+      <p class="groups-name" aria-live="polite" aria-atomic="true">
         {fill(SAY.said, {
           name: <strong>{names[at]}</strong>,
           token: <span class="view-number">{perToken[at]}</span>,
@@ -72,7 +72,7 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
           </div>
         ))}
       </div>
-      <p class="view-soft" aria-live="polite">
+      <p class="view-soft" aria-live="polite" aria-atomic="true">
         {query === null
           ? SAY.hint
           : filled(SAY.reads, { query, own, size })}

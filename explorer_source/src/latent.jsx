@@ -31,7 +31,7 @@ export function Latent({ words, maps, widths, numbers, sizes, losses, moved, rea
           onInput={(event) => setAt(Number(event.currentTarget.value))}
         />
       </div>
-      <p class="latent-said" aria-live="polite">
+      <p class="latent-said" aria-live="polite" aria-atomic="true">
         {fill(SAY.said, {
           size: <strong class="view-number">{sizes[at]}</strong>,
           all: sizes[0],

@@ -122,7 +122,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
           </table>
         </div>
       </div>
-      <p class="mask-said" aria-live="polite">
+      <p class="mask-said" aria-live="polite" aria-atomic="true">
         {touched ? say(rows[place[0]], columns, weights[place[0]], mask[place[0]]) : SAY.hint}
       </p>
       {shown >= 0 && (

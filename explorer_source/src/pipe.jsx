@@ -172,7 +172,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
           )}
         />
       </div>
-      <div class="pipe-said" aria-live="polite">
+      <div class="pipe-said" aria-live="polite" aria-atomic="true">
         <p>{sayRow(values, shown, word)}</p>
         {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">{SAY.hint}</p>}
       </div>

@@ -91,7 +91,7 @@ export function Rope({ pairs, words, speeds, positions, longest, reach }) {
               ))}
             </tbody>
           </table>
-          <p class="rope-said" aria-live="polite">
+          <p class="rope-said" aria-live="polite" aria-atomic="true">
             {fill(SAY.said, { offset: minus(`${offset}`), score: <strong>{show(score)}</strong> })}
           </p>
         </div>

@@ -91,7 +91,7 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
           </tbody>
         </table>
       </div>
-      <p class="snapshots-said" aria-live="polite">
+      <p class="snapshots-said" aria-live="polite" aria-atomic="true">
         {place && place[1] <= row
           ? filled(SAY.gives, { head: heads[place[0]], weight: now[place[0]][place[1]].toFixed(2), word: shown[place[1]] })
           : filled(SAY.finds, { name, query: words[row], key: words[key], head: heads[best], weight: now[best][key].toFixed(2) })}

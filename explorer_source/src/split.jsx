@@ -75,7 +75,7 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
           <button type="button" aria-disabled={last} onClick={() => setStep(Math.min(at + 1, steps.length - 1))}>{STEP.next}</button>
         </div>
       </div>
-      <div aria-live="polite">
+      <div aria-live="polite" aria-atomic="true">
         <p class="split-code"><code>{steps[at].code}</code></p>
         <p>{steps[at].says}</p>
       </div>
@@ -97,7 +97,7 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
           </p>
         </>
       )}
-      <p class="split-said" aria-live="polite">
+      <p class="split-said" aria-live="polite" aria-atomic="true">
         {fill(SAY.stands, {
           number: <strong class="view-number">{followed}</strong>,
           token: token(followed) + 1,

@@ -159,7 +159,7 @@ export function Vectors({ words, axes, x, query, limit, reach: tick }) {
               ))}
             </tbody>
           </table>
-          <p aria-live="polite" class="vectors-said">
+          <p aria-live="polite" aria-atomic="true" class="vectors-said">
             {fill(SAY.said, {
               query: words[asking],
               key: words[best],

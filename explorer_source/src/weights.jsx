@@ -56,7 +56,7 @@ export function Weights({ sentences, first = [0, 0], reach }) {
         )}
       </div>
       {maps.length > 1 && <Heads layers={layers} heads={heads} maps={maps} chosen={at} choose={setHead} />}
-      <p class="weights-said" aria-live="polite">
+      <p class="weights-said" aria-live="polite" aria-atomic="true">
         {maps.length > 1 && <strong>{capital(headName(at, layers, heads))}. </strong>}
         {say(sentence, row, map[row])}
       </p>
