@@ -4,7 +4,7 @@ import inspect
 import random
 
 import torch
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
@@ -66,7 +66,7 @@ def some_request(draw, page_len):
     return prompt, draw.randint(1, draw.choice([6, 20])), stop, seed
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, phases=[Phase.generate])  # a smaller seed is no simpler
 @given(st.integers(0, 2**32))
 def test_server_gives_each_request_what_it_would_get_alone(seed):
     draw = random.Random(seed)
