@@ -54,6 +54,7 @@ from attention_lib.rope import (
     rope_attention_factor,
 )
 from attention_lib.sampling import pick_token
+from attention_lib.serving import Server
 from attention_lib.training import (
     TrainConfig,
     Training,
@@ -80,6 +81,7 @@ __all__ = [
     "OnlineSoftmax",
     "RMSNorm",
     "SelfAttention",
+    "Server",
     "SlidingWindowDataset",
     "SwiGLU",
     "TinyBlock",

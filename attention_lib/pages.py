@@ -132,6 +132,11 @@ class PagedCache(KVCache):
         rows = model.new_cache(1, num_pages * page_len).layers
         super().__init__([PagedLayer(row) for row in rows])
 
+    def ids(self, rows: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
+        """Puts tokens where the pages are."""
+        device = self.layers[0].keys.device
+        return torch.tensor(rows, dtype=torch.int64, device=device)
+
     def reading(
         self,
         tables: Sequence[Sequence[int]],
@@ -149,7 +154,7 @@ class PagedCache(KVCache):
             fed: the tokens that come now, as many for each text.
         """
         device, page_len = self.layers[0].keys.device, self.page_len
-        token_ids = torch.tensor(fed, dtype=torch.int64, device=device)  # (B, T)
+        token_ids = self.ids(fed)  # (B, T)
         count = token_ids.shape[1]
         longest = max(starts) + count
         widest = pages_for(longest, page_len)

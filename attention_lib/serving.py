@@ -2,7 +2,7 @@
 
 In each step the model reads some tokens of every request that runs: one, where a text
 is being written; a piece, where a prompt is being read. So requests join and leave at
-any step (Yu et al., 2022, section 3.1), and a long prompt stops nobody else.
+any step (Yu et al., 2022), and a long prompt stops nobody else.
 """
 
 from collections import Counter, deque
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from attention_lib.model import LanguageModel
 from attention_lib.pages import PagedCache, PagePool, page_name, pages_for
@@ -23,12 +23,11 @@ from attention_lib.validation import (
     check_draft,
     check_generator,
     check_guesses,
-    check_ids,
     check_instance,
     check_open,
     check_pages,
     check_positive,
-    check_prompt,
+    check_request,
     check_sampling,
     check_step_tokens,
     check_stop,
@@ -82,7 +81,7 @@ class Request:
         full = len(self.text) == self.prompt_len + self.max_new_tokens
         return full or self.stop in self.tokens[-1:]
 
-    def twin(self, generator: torch.Generator | None) -> "Request":
+    def twin(self, generator: Generator | None) -> "Request":
         """Makes a request with the same text that waits, and draws on its own."""
         sampling = self.sampling | {"generator": generator}
         parts = [*self.text], self.prompt_len, self.max_new_tokens, self.stop, sampling
@@ -95,6 +94,10 @@ class Request:
             before = self.names[-1] if self.names else b""
             self.names.append(page_name(before, self.text[start : start + page_len]))
         return self.names
+
+    def coming(self, page_len: int) -> list[bytes]:
+        """Names the full pages that are not read yet."""
+        return self.full_pages(page_len)[self.read // page_len :]
 
 
 class Server:
@@ -163,7 +166,7 @@ class Server:
         top_k: int | None = None,
         top_p: float | None = None,
         stop: int | None = None,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> Request:
         """Puts a request into the queue.
 
@@ -181,11 +184,7 @@ class Server:
             ValueError: no token; an id outside the vocabulary; a text that the context
                 or all pages together do not hold; see ``pick_token``.
         """
-        check_positive(max_new_tokens=max_new_tokens)
-        text = check_ids(prompt, self.model.config.vocab_size, "prompt")
-        device = self.cache.layers[0].keys.device
-        ids = torch.tensor([text], dtype=torch.int64, device=device)
-        check_prompt(self.model, ids, max_new_tokens)
+        text = check_request(self.model, prompt, max_new_tokens)
         check_stop(self.model, stop)
         check_sampling(temperature, top_k, top_p)
         check_generator(generator)
@@ -197,9 +196,7 @@ class Server:
         self.waiting.append(request)
         return request
 
-    def fork(
-        self, request: Request, *, generator: torch.Generator | None = None
-    ) -> Request:
+    def fork(self, request: Request, *, generator: Generator | None = None) -> Request:
         """Makes a second request that goes on from where the first one is.
 
         Where there is a place it runs at once, and uses the pages of the first one.
@@ -259,17 +256,15 @@ class Server:
         queue = deque(self.running)
         while queue or self._admit(queue):
             request = queue.popleft()
-            if request not in self.running:  # preempted by one before
-                continue
             fed = request.text[request.read :][: 1 + spare]
             if request.unread == 1:
                 fed += self._guesses(request, spare)
-            if self._make_room(request, len(fed)):
+            if request in self.running and self._make_room(request, len(fed)):
                 plan[request], spare = fed, spare - len(fed) + 1
         return {own: fed for own, fed in plan.items() if own in self.running}
 
     def _admit(self, queue: deque[Request]) -> bool:
-        """Lets the first that waits run, if there are a place and pages for its text."""
+        """Lets the first that waits run, if there are a place and pages for it."""
         if not self.waiting or len(self.running) == self.max_batch:
             return False
         request = self.waiting[0]
@@ -277,11 +272,7 @@ class Server:
         most = (len(request.text) - 1) // self.page_len
         names = request.full_pages(self.page_len)[:most]
         pages = self.pool.lookup(names)
-        coming = (
-            name
-            for own in self.running
-            for name in own.full_pages(self.page_len)[own.read // self.page_len :]
-        )
+        coming = (name for own in self.running for name in own.coming(self.page_len))
         if len(pages) < most and names[len(pages)] in coming:
             return False  # another one is about to read it: share it then
         idle = sum(page in self.pool.free for page in pages)
@@ -305,7 +296,7 @@ class Server:
         return check_guesses(self.model, self.draft([*request.text], count))[:count]
 
     def _make_room(self, request: Request, count: int) -> bool:
-        """Finds pages for new tokens; says whether the request still runs after that."""
+        """Finds pages for new tokens; says whether the request still runs then."""
         more = pages_for(request.read + count, self.page_len) - len(request.pages)
         written = range(request.read // self.page_len, len(request.pages))
         while True:

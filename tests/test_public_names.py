@@ -94,6 +94,7 @@ TOP = {
     "warmup_cosine",
     "grouped_query": "GroupedQueryAttention repeat_kv",
     "flash_attention": "OnlineSoftmax",
+    "serving": "Server",
     "llama": "LlamaConfig RMSNorm SwiGLU TinyLlama",
     "cross_attention": "TinyTranslator TranslatorConfig translate",
     "weights": "load_pretrained",

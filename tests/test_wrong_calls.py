@@ -32,6 +32,7 @@ from attention_lib import (
     loading,
     masks,
     multi_head,
+    pages,
     positions,
     published,
     publishing,
@@ -39,6 +40,7 @@ from attention_lib import (
     reproducibility,
     rope,
     sampling,
+    serving,
     speculative,
     stories,
     toy,
@@ -97,6 +99,8 @@ FIELDS = {
     **{"num_attention_heads": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-5},
 }
 DECODER = decoder.Decoder(families.read_config(FIELDS))
+SERVER = serving.Server(MODEL, num_pages=3, page_len=3, max_batch=2)
+OPEN = SERVER.submit([1], max_new_tokens=3)
 WEIGHTS = tempfile.mkdtemp()
 publishing.save_pretrained(WEIGHTS, DECODER, FIELDS)
 
@@ -146,6 +150,19 @@ CALLS = [
       "token_ids": [*NO_IDS, IDS + 6, IDS - 2], "max_new_tokens": [*NO_SIZE, 7],
       "draft_len": NO_SIZE, "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
       "stop": [1.5, True, "a", -1, 7]}),
+    (serving.Server, {"model": MODEL, "num_pages": 4, "page_len": 2, "max_batch": 3},
+     {"model": NO_MODEL, "num_pages": NO_SIZE, "page_len": NO_SIZE,
+      "max_batch": NO_SIZE, "step_tokens": [*NO_SIZE[1:], 2], "draft": [3, "x"],
+      "draft_len": NO_SIZE}),
+    (SERVER.submit, {"prompt": [1, 2], "max_new_tokens": 2},
+     {"prompt": [*NO_ROW, [], [7], [-1], IDS, [1] * 9], "max_new_tokens": [*NO_SIZE, 8],
+      "stop": [1.5, True, "a", -1, 7], **NO_SAMPLING}),
+    (SERVER.fork, {"request": OPEN},
+     {"request": [None, "x", [1, 2]], "generator": NO_SAMPLING["generator"]}),
+    (SERVER.cancel, {"request": OPEN}, {"request": [None, "x", [1, 2]]}),
+    (pages.PagePool, {"num_pages": 2}, {"num_pages": NO_SIZE}),
+    (pages.PagedCache, {"model": MODEL, "num_pages": 2, "page_len": 2},
+     {"num_pages": NO_SIZE, "page_len": NO_SIZE}),
     (speculative.ngram_draft, {"tokens": [1, 2, 1, 2], "count": 2},
      {"count": NO_SIZE, "longest": NO_SIZE, "shortest": NO_SIZE}),
     (speculative.model_draft, {"model": MODEL}, {"model": NO_MODEL}),

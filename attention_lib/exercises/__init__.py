@@ -78,6 +78,12 @@ from attention_lib.exercises.rope import (
     check_rotary,
     check_slow_pairs,
 )
+from attention_lib.exercises.serving import (
+    check_accept,
+    check_batch_steps,
+    check_places,
+    check_small_server,
+)
 from attention_lib.exercises.toy import (
     check_attention,
     check_batched_attention,
@@ -103,7 +109,9 @@ from attention_lib.exercises.weights import (
 __all__ = [
     "Verdict",
     "check_absorbed",
+    "check_accept",
     "check_attention",
+    "check_batch_steps",
     "check_batched_attention",
     "check_block_parameters",
     "check_both_caches",
@@ -143,6 +151,7 @@ __all__ = [
     "check_pair_layout",
     "check_parameter_count",
     "check_place_with_itself",
+    "check_places",
     "check_position_table",
     "check_positions",
     "check_pre_norm",
@@ -153,6 +162,7 @@ __all__ = [
     "check_shared_bytes",
     "check_sink_weights",
     "check_slow_pairs",
+    "check_small_server",
     "check_softmax",
     "check_step_mask",
     "check_suspect",

@@ -34,8 +34,8 @@ from attention_lib.validation.sizes import (
 )
 from attention_lib.validation.texts import (
     check_batch, check_draft, check_fits, check_guesses, check_ids, check_prompt,
-    check_stop, check_text, check_texts, check_token_texts, check_token_values,
-    check_window_sizes,
+    check_request, check_stop, check_text, check_texts, check_token_texts,
+    check_token_values, check_window_sizes,
 )
 
 __all__ = [
@@ -47,9 +47,9 @@ __all__ = [
     "check_mask", "check_masks", "check_max_grad_norm", "check_next_scores",
     "check_not_negative", "check_offset", "check_open", "check_pages", "check_pairs",
     "check_path", "check_positive", "check_power_of_two", "check_prompt",
-    "check_published", "check_room", "check_rotation", "check_rows", "check_run",
-    "check_sampling", "check_scaling", "check_scores", "check_source", "check_space",
-    "check_step_tokens", "check_stop", "check_text", "check_texts", "check_tile",
-    "check_token_ids", "check_token_texts", "check_token_values", "check_tokens",
-    "check_value", "check_warmup", "check_window", "check_window_sizes",
+    "check_published", "check_request", "check_room", "check_rotation", "check_rows",
+    "check_run", "check_sampling", "check_scaling", "check_scores", "check_source",
+    "check_space", "check_step_tokens", "check_stop", "check_text", "check_texts",
+    "check_tile", "check_token_ids", "check_token_texts", "check_token_values",
+    "check_tokens", "check_value", "check_warmup", "check_window", "check_window_sizes",
 ]
