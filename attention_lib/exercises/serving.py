@@ -60,7 +60,6 @@ def check_places(answer: object) -> Verdict:
             (offset, "These are the places inside of a page: which page is it?"),
             (page + offset, "A page holds many places: page 3 does not begin at 3."),
             (page * page_len, "These are the first places of the pages."),
-            (position // page_len * page_len + offset, "The block table is not used."),
             (pages[fresh // page_len] * page_len + fresh % page_len, "Count from the "
              "start that is given, not from the first token."),
             (ordered * page_len + offset, "The pages are sorted: a table has its own "
@@ -126,7 +125,7 @@ def _added(guesses: list[int], best: list[int]) -> list[int]:
 # What comes before each step: the lengths that are submitted.
 _STREAMS = [
     (2, [[2, 4, 3, 1], [], [], [], [], [], [], []], ""),
-    (3, [[1], [3, 2], [], [4, 1, 1], [], [], [2], [], [], []],
+    (3, [[1], [3, 2], [], [4, 1, 1], [], [], [], [], [2], [], []],
      "Right where all come at once. Where they come later:"),
     (1, [[2, 1], [], [], [], [], [1], []], "Right in several places. In a single one:"),
 ]  # fmt: skip

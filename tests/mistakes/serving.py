@@ -146,7 +146,7 @@ MISTAKES = {
          "Right where a guess is wrong. Where all are right: One token"),
         (accept(WHOLE, "    return added if guesses[:1] == best[: len(guesses[:1])] "
                 "else []"), "Right where the first is right. Where it is wrong: One"),
-        (accept(WHOLE, "    return added if guesses else []"), "Without any: One token"),
+        (accept(WHOLE, "    return added if guesses else []"), "Without any: One"),
         (accept(WHOLE, "    return [t for t in added if t != stop or t in guesses]"),
          "Right where a guess is the stop. Where another is: The stop"),
     ],
