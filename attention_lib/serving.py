@@ -67,12 +67,12 @@ class Request:
 
     @property
     def done(self) -> bool:
-        """Whether no more tokens come: it is finished, or was cancelled."""
+        """Whether no more tokens come, since it is finished or was cancelled."""
         return self.state in ("done", "cancelled")
 
     @property
     def unread(self) -> int:
-        """How many tokens of the text the model has not read: 1 while it writes."""
+        """How many tokens of the text the model has not read; 1 while it writes."""
         return len(self.text) - self.read
 
     @property
