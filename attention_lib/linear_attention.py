@@ -101,9 +101,9 @@ def gated_delta_rule(
     tensors = _widened(query, key, value, *columns)
     state = tensors[2].new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])
     out = []
-    for piece in _chunks(length, *tensors):
-        step = delta_step if form == "recurrent" else delta_chunk
-        context, state = step(*piece, state)
+    step = delta_step if form == "recurrent" else delta_chunk
+    for q, k, v, decay, share in _chunks(length, *tensors):
+        context, state = step(q, k, v, decay, share, state)
         out.append(context)
     return torch.cat(out, dim=-2).to(dtype)
 
