@@ -34,6 +34,7 @@ await build({
     flash: "src/flash_main.jsx",
     latent: "src/latent_main.jsx",
     pipe: "src/pipe_main.jsx",
+    reach: "src/reach_main.jsx",
     sentence: "src/sentence_main.jsx",
     snapshots: "src/snapshots_main.jsx",
   },

@@ -17,7 +17,7 @@ from tools.site.hooks import when_built
 
 VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
 # Kinds of view with a program of their own.
-OWN = "flash", "latent", "pipe", "sentence", "snapshots"
+OWN = "flash", "latent", "pipe", "reach", "sentence", "snapshots"
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
 PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'
 
