@@ -41,6 +41,7 @@ CHAPTERS = {
     12: "12-real-weights",
     13: "13-latent-attention",
     14: "14-cross-attention",
+    16: "16-long-texts",
 }
 FACE = "https://huggingface.co"
 # What is written as a state is computed in float32, there as here.
