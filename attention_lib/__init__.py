@@ -30,6 +30,7 @@ from attention_lib.data import (
 from attention_lib.flash_attention import OnlineSoftmax
 from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
 from attention_lib.kv_cache import KVCache, generate
+from attention_lib.linear_attention import gated_delta_rule
 from attention_lib.llama import LlamaConfig, RMSNorm, SwiGLU, TinyLlama
 from attention_lib.masks import (
     causal_mask,
@@ -55,6 +56,11 @@ from attention_lib.rope import (
 )
 from attention_lib.sampling import pick_token
 from attention_lib.serving import Server
+from attention_lib.sparse_attention import (
+    choose_keys,
+    chunk_mask,
+    sink_window_mask,
+)
 from attention_lib.training import (
     TrainConfig,
     Training,
@@ -95,10 +101,13 @@ __all__ = [
     "attention_weights",
     "causal_mask",
     "choose_device",
+    "choose_keys",
+    "chunk_mask",
     "combine_masks",
     "convert_layout",
     "copy_weights",
     "evaluate",
+    "gated_delta_rule",
     "generate",
     "layer_norm",
     "load_checkpoint",
@@ -118,6 +127,7 @@ __all__ = [
     "save_checkpoint",
     "scaled_dot_product_attention",
     "seeded",
+    "sink_window_mask",
     "sinusoidal_positions",
     "sliding_window_mask",
     "split_heads",

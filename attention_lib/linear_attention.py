@@ -28,8 +28,8 @@ def linear_attention(
 ) -> Float[Tensor, "*B T V"]:
     """Mixes the values by φ(query)·φ(key) instead of exp(query·key), φ(x) = elu(x) + 1.
 
-    Katharopoulos et al. (2020), equations (8) to (12). Without the exponential, the
-    brackets may move: (φ(Q) φ(K)ᵀ) V = φ(Q) (φ(K)ᵀ V).
+    Katharopoulos et al. (2020). Without the exponential, the brackets may move:
+    (φ(Q) φ(K)ᵀ) V = φ(Q) (φ(K)ᵀ V). Half precision is summed in float32.
 
     Args:
         query: what each row looks for.
@@ -43,8 +43,9 @@ def linear_attention(
         ValueError: shapes that differ; an unknown form; a chunk_len below 1.
     """
     check_sequence(query, key, value)
-    length = _chunk_len(form, chunk_len, query.shape[-2])
-    query, key = F.elu(query) + 1, F.elu(key) + 1
+    length, dtype = _chunk_len(form, chunk_len, query.shape[-2]), query.dtype
+    query, key, value = _widened(query, key, value)
+    query, key = elu_plus_one(query), elu_plus_one(key)
     # A column of ones sums the weights along with the values.
     value = F.pad(value, (0, 1), value=1.0)  # (..., T, V + 1)
     state = value.new_zeros(*query.shape[:-2], query.shape[-1], value.shape[-1])
@@ -57,7 +58,12 @@ def linear_attention(
             out.append((q @ k.mT).tril() @ v + q @ state)
             state = state + k.mT @ v
     mixed, total = torch.cat(out, dim=-2).split([value.shape[-1] - 1, 1], dim=-1)
-    return mixed / total
+    return (mixed / total.where(total > 0, 1)).to(dtype)
+
+
+def elu_plus_one(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Makes numbers positive: x + 1 above 0, eˣ below, exact where elu rounds to -1."""
+    return x.clamp(max=0).exp() + x.relu()
 
 
 def gated_delta_rule(
@@ -72,14 +78,15 @@ def gated_delta_rule(
 ) -> Float[Tensor, "*B T V"]:
     """Writes each value into a state in place of what its key finds there, and reads.
 
-    For each token, S ← exp(log_decay) S; S ← S + β k (v - Sᵀk)ᵀ; out = Sᵀq: Yang et al.
-    (2025), equation (10), there with the state transposed.
+    For each token, S ← exp(log_decay) S; S ← S + β k (v - Sᵀk)ᵀ; out = Sᵀq: the gated
+    delta rule of Yang et al. (2025). Half precision is computed in float32.
 
     Args:
         query: what each token reads with; scaled by the caller.
         key: what each token writes at; of length 1, or the state may grow without end.
         value: what each token writes.
-        log_decay: at most 0; how much of the state stays, as a logarithm.
+        log_decay: at most 0; how much of the state stays, as a logarithm; -inf clears
+            it.
         beta: from 0 to 1; how much of what the key finds is replaced.
         form: how it is computed; the results are equal but for rounding.
         chunk_len: tokens per chunk, for the form "chunked".
@@ -89,15 +96,16 @@ def gated_delta_rule(
         ValueError: shapes that differ; an unknown form; a chunk_len below 1.
     """
     check_sequence(query, key, value, log_decay=log_decay, beta=beta)
-    length = _chunk_len(form, chunk_len, query.shape[-2])
-    state = value.new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])
-    out = []
+    length, dtype = _chunk_len(form, chunk_len, query.shape[-2]), query.dtype
     columns = log_decay.unsqueeze(-1), beta.unsqueeze(-1)  # (..., T, 1)
-    for piece in _chunks(length, query, key, value, *columns):
-        step = delta_step if form == "recurrent" else delta_chunk
-        context, state = step(*piece, state)
+    tensors = _widened(query, key, value, *columns)
+    state = tensors[2].new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])
+    out = []
+    step = delta_step if form == "recurrent" else delta_chunk
+    for q, k, v, decay, share in _chunks(length, *tensors):
+        context, state = step(q, k, v, decay, share, state)
         out.append(context)
-    return torch.cat(out, dim=-2)
+    return torch.cat(out, dim=-2).to(dtype)
 
 
 def delta_step(
@@ -128,24 +136,31 @@ def delta_chunk(
     What each token writes depends on what those before it wrote: C equations, solved as
     one triangular system.
     """
-    so_far = log_decay.cumsum(dim=-2)  # (..., C, 1)
-    # From token j to token i ≥ j; the inner tril keeps exp from overflowing.
-    decay = (so_far - so_far.mT).tril().exp().tril()  # (..., C, C)
+    size = log_decay.shape[-2]
+    start = log_decay.cumsum(dim=-2).exp()  # (..., C, 1), from before the chunk
+    # From token j to token i: the sum of those after j, up to i. A difference of two
+    # sums from the start would be less exact, and -inf - -inf is nan.
+    steps = log_decay.expand(*log_decay.shape[:-1], size).tril(-1)
+    decay = steps.cumsum(dim=-2).exp().tril()  # (..., C, C)
     overlap = (beta * key @ key.mT * decay).tril(-1)
-    new = value - so_far.exp() * key @ state  # as if no token of the chunk wrote
+    new = value - start * key @ state  # as if no token of the chunk wrote
     written = torch.linalg.solve_triangular(
         overlap, beta * new, upper=False, unitriangular=True
     )  # (I + overlap) written = β new
-    context = so_far.exp() * query @ state + query @ key.mT * decay @ written
-    left = so_far[..., -1:, :]
-    state = left.exp() * state + (key * (left - so_far).exp()).mT @ written
-    return context, state
+    context = start * query @ state + query @ key.mT * decay @ written
+    left = decay[..., -1:, :].mT  # (..., C, 1), of each at the chunk's end
+    return context, start[..., -1:, :] * state + (left * key).mT @ written
 
 
 def _chunk_len(form: str, chunk_len: int, length: int) -> int:
     check_choice("form", form, FORMS)
     check_positive(chunk_len=chunk_len)
     return {"parallel": length, "chunked": chunk_len, "recurrent": 1}[form]
+
+
+def _widened(*tensors: Tensor) -> list[Tensor]:
+    half = tensors[0].dtype in (torch.float16, torch.bfloat16)
+    return [x.float() if half else x for x in tensors]
 
 
 def _chunks(length: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:

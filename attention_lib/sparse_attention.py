@@ -8,7 +8,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attention_lib.masks import causal_mask, sliding_window_mask
-from attention_lib.validation import check_mask, check_not_negative, check_positive
+from attention_lib.validation import (
+    check_mask,
+    check_not_negative,
+    check_positive,
+    check_table,
+)
 
 
 def sink_window_mask(
@@ -41,13 +46,20 @@ def sink_window_mask(
 
 
 def chunk_mask(
-    query_len: int, chunk_len: int, *, device: torch.device | str | None = None
-) -> Bool[Tensor, "T T"]:
+    query_len: int,
+    chunk_len: int,
+    key_len: int | None = None,
+    *,
+    device: torch.device | str | None = None,
+) -> Bool[Tensor, "Q K"]:
     """Lets each query see the keys of its own chunk, up to its own place.
 
+    Aligned as ``causal_mask``; the first chunk begins at the first key.
+
     Args:
-        query_len: rows and columns.
+        query_len: rows.
         chunk_len: tokens per chunk.
+        key_len: columns; as many as rows when left out.
         device: where the mask is made.
 
     Raises:
@@ -55,9 +67,11 @@ def chunk_mask(
         ValueError: a length below 1.
     """
     check_positive(chunk_len=chunk_len)
-    causal = causal_mask(query_len, device=device)
-    chunk = torch.arange(query_len, device=device) // chunk_len
-    return causal & (chunk == chunk[:, None])
+    key_len = query_len if key_len is None else key_len
+    causal = causal_mask(query_len, key_len, device=device)
+    key_place = torch.arange(key_len, device=device)
+    query_place = torch.arange(key_len - query_len, key_len, device=device)
+    return causal & (key_place // chunk_len == query_place[:, None] // chunk_len)
 
 
 def choose_keys(
@@ -68,21 +82,25 @@ def choose_keys(
     """Lets each query see the keys of its largest scores, of those that it may see.
 
     Among equal scores the earlier key is taken, so that the choice does not depend on
-    the shape of the call.
+    the shape of the call. The choice has no gradient.
 
     Args:
-        scores: how much each query would gain from each key, by any cheap measure.
+        scores: how much each query would gain from each key, by any cheap measure; a
+            key with -inf is never chosen.
         num_keys: how many keys a query sees at most.
         mask: True where a query may attend to a key; broadcasts to (..., Q, K).
 
     Raises:
-        TypeError: a mask that is not boolean; a num_keys that is not an int.
-        ValueError: a num_keys below 1; a mask that does not fit.
+        TypeError: scores that are no floats; a mask that is not boolean; a num_keys
+            that is not an int.
+        ValueError: scores without two axes; a num_keys below 1; a mask that does not
+            fit.
     """
+    check_table(scores)
     check_positive(num_keys=num_keys)
     if mask is not None:
         check_mask(mask, tuple(scores.shape), like=scores)
         scores = scores.masked_fill(~mask, -torch.inf)
     best = scores.argsort(dim=-1, descending=True, stable=True)[..., :num_keys]
     chosen = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best, value=True)
-    return chosen if mask is None else chosen & mask
+    return chosen & (scores > -torch.inf)

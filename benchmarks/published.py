@@ -41,6 +41,7 @@ CHAPTERS = {
     12: "12-real-weights",
     13: "13-latent-attention",
     14: "14-cross-attention",
+    16: "16-long-texts",
 }
 FACE = "https://huggingface.co"
 # What is written as a state is computed in float32, there as here.
@@ -218,27 +219,25 @@ def layer_types(model: Model) -> list[str]:
 
 def reach(model: Model) -> str:
     """Says what a token sees, from the config."""
-    config = model.config()
+    config, kinds = model.config(), Counter(layer_types(model))
     if model.layers == ("LongformerSelfAttention",):
         return f"{config.attention_window // 2} to each side, and global tokens"
-    words = {FULL: "all before", LINEAR: "a state", "indexed_attention": ""}
+    words = {FULL: "all before", LINEAR: "a state"}
     if model.kind != "decoder":
         words[FULL] = "both sides"
-        if model.kind == "both":
-            words[FULL] += " of the source; all before of its own text"
-    if "indexed_attention" in layer_types(model):
+    if model.kind == "both":
+        words[FULL] += " of the source, and what was written"
+    if "indexed_attention" in kinds:
         words["indexed_attention"] = f"{config.index_topk:,} chosen of all before"
-    if SLIDING in layer_types(model):
-        window = f"{config.sliding_window:,}"
-        both = model.kind == "encoder"
-        words[SLIDING] = f"{window} to each side" if both else f"a window of {window}"
-    if "chunked_attention" in layer_types(model):
+    if SLIDING in kinds:
+        where = "to each side" if model.kind == "encoder" else "last tokens"
+        words[SLIDING] = f"{config.sliding_window:,} {where}"
+    if "chunked_attention" in kinds:
         words["chunked_attention"] = f"its chunk of {config.attention_chunk_size:,}"
-    counts = Counter(layer_types(model))
-    if len(counts) == 1:
-        return words[next(iter(counts))]
-    parts = sorted(counts, key=lambda kind: kind == FULL)
-    return ", ".join(f"{words[kind]} ({counts[kind]} layers)" for kind in parts)
+    if len(kinds) == 1:
+        return words[next(iter(kinds))]
+    parts = sorted(kinds, key=lambda kind: kind == FULL)
+    return "; ".join(f"{kinds[kind]} layers: {words[kind]}" for kind in parts)
 
 
 def context(model: Model) -> int | None:
@@ -316,8 +315,8 @@ def measure(model: Model) -> dict[str, Any]:
 def texts(kept_: dict[str, Any]) -> dict[str, str]:
     """Makes the tables of the page from what was recorded."""
     heads = (
-        "| model | year | what differs | numbers kept per token and layer "
-        f"| KiB per token of {SHORT:,} | KiB per token of {LONG:,} | sees "
+        "| model | year | what differs | numbers per token and layer "
+        f"| KiB per token, text of {SHORT:,} | text of {LONG:,} | sees "
         "| chapter | largest difference |",
         "|---|---:|---|---:|---:|---:|---|---|---:|",
     )

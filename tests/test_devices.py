@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import attention_lib
+from attention_lib.linear_attention import FORMS
 from attention_lib.rope_scaling import SCALINGS
 
 # What the library's modules define, exported at the top or not.
@@ -260,6 +261,23 @@ FUNCTIONS = {
         lambda: al.flash_attention(*[tokens()] * 3, causal=True, tile=2),
         lambda: al.flash_attention(*[tokens()] * 3, allowed(1, LENGTH), tile=(3, 2)),
     ],
+    "linear_attention": [
+        lambda form=form: al.linear_attention(*[tokens()] * 3, form=form, chunk_len=2)
+        for form in FORMS
+    ],
+    "gated_delta_rule": [
+        lambda form=form: al.gated_delta_rule(
+            *[tokens()] * 3, *[floats(BATCH, LENGTH)] * 2, form=form, chunk_len=2
+        )
+        for form in FORMS
+    ],
+    "elu_plus_one": [lambda: al.elu_plus_one(tokens())],
+    "sink_window_mask": [lambda: al.sink_window_mask(4, 2, 1, 5, device="meta")],
+    "chunk_mask": [lambda: al.chunk_mask(4, 2, 5, device="meta")],
+    "choose_keys": [
+        lambda: al.choose_keys(floats(2, 3, 4), 2),
+        lambda: al.choose_keys(floats(2, 3, 4), 2, allowed(3, 4)),
+    ],
     # Above temperature 0 it draws on the CPU, and meta has no numbers to fetch.
     "pick_token": [lambda: al.pick_token(floats(BATCH, WORDS))],
     "bound": [
@@ -288,6 +306,7 @@ ELSEWHERE = {
         "the two halves of flash_attention",
     ),
     "speculative_generate": "compares tokens, so it asks for values",
+    **dict.fromkeys(("delta_step", "delta_chunk"), "the steps of gated_delta_rule"),
     "flash_kernel": "needs Triton, and numbers: tests/test_flash_attention.py",
     "check_source": "gives back what it was given",
     "published_names": "gives a function, which takes the device of its tensor",

@@ -102,11 +102,39 @@ def test_state_goes_on_where_a_text_was_cut():
     assert_close(torch.cat(out, dim=-2), whole)
 
 
-def test_strong_decay_does_not_overflow():
-    query, key, value, _, beta = delta_inputs(200)
-    log_decay = torch.full_like(beta, -20.0)
-    ours = outcome(gated_delta_rule, (query, key, value, log_decay, beta))
-    assert all(x.isfinite().all() for x in ours)
+@pytest.mark.parametrize("form", FORMS)
+def test_full_decay_forgets_all_that_was_before(form):
+    query, key, value, log_decay, beta = delta_inputs(70)
+    log_decay[..., 40] = -torch.inf
+    tensors = query, key, value, log_decay, beta
+    whole, *gradients = outcome(gated_delta_rule, tensors, form=form, chunk_len=16)
+    rest = (x[..., 40:] if x.ndim == 3 else x[..., 40:, :] for x in tensors)
+    assert_close(whole[..., 40:, :], gated_delta_rule(*rest), rtol=1e-9, atol=1e-9)
+    assert all(x.isfinite().all() for x in gradients)
+
+
+def test_decay_that_came_long_ago_costs_no_digits():
+    query, key, value, log_decay, beta = (x.float() for x in delta_inputs(60))
+    log_decay[..., 2] = -1e6  # summed up, later decays would drown beside it
+    tensors = query, key, value, log_decay, beta
+    found = gated_delta_rule(*tensors)
+    assert_close(found, gated_delta_rule(*tensors, form="recurrent"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_in_float32(dtype):
+    tensors = [x.to(dtype) for x in delta_inputs(40)]
+    for function, count in ((linear_attention, 3), (gated_delta_rule, 5)):
+        wanted = function(*(x.float() for x in tensors[:count]))
+        assert_close(function(*tensors[:count]), wanted.to(dtype))
+
+
+def test_numbers_far_below_zero_keep_their_share():
+    low = torch.tensor([[-30.0], [-31.0]])  # elu(x) + 1 would round both to 0
+    value = torch.tensor([[0.0], [1.0]])
+    share = linear_attention(low, low, value)[1]
+    assert_close(share, torch.tensor([1 / (1 + torch.e)]))
+    assert not linear_attention(10 * low, low, value).any()  # nothing found, not nan
 
 
 def test_wrong_call_is_refused():

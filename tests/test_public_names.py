@@ -32,6 +32,7 @@ ROAD = [
         "translator",
         "cross_attention",
         "relative_attention",
+        # Published layers of later years are made of these.
         "linear_attention",
         "sparse_attention",
         "published",
@@ -98,6 +99,8 @@ TOP = {
     "warmup_cosine",
     "grouped_query": "GroupedQueryAttention repeat_kv",
     "flash_attention": "OnlineSoftmax",
+    "linear_attention": "gated_delta_rule",
+    "sparse_attention": "choose_keys chunk_mask sink_window_mask",
     "serving": "Server",
     "llama": "LlamaConfig RMSNorm SwiGLU TinyLlama",
     "cross_attention": "TinyTranslator TranslatorConfig translate",

@@ -7,6 +7,7 @@ import torch
 
 from attention_lib.masks import padding_mask
 from attention_lib.published import rebuild
+from attention_lib.published.delta import CHUNK
 from attention_lib.reproducibility import seeded
 from benchmarks.published import LOOSE
 from benchmarks.published_layers import (
@@ -81,6 +82,21 @@ def test_layer_with_a_cache_equals_the_published_one_piece_by_piece(
     at_once = ours(x, ours_mask(name, real)) * real[..., None]
     in_pieces = torch.cat(found, dim=1) * real[..., None]
     torch.testing.assert_close(in_pieces, at_once, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize(
+    "name", [it for it in CACHED if KINDS[it].call in (stated, lightning)]
+)
+@torch.no_grad()
+def test_layer_with_a_state_equals_the_published_one_over_many_chunks(name):
+    layer, length = build(name, 0, SIZES[1]), 2 * CHUNK + 22
+    ours, real = rebuild(layer), torch.ones(2, length, dtype=torch.bool)
+    x = torch.randn(2, length, layer.config.hidden_size, generator=seeded(1))
+    wanted = KINDS[name].call(layer, Given(x, real))
+    torch.testing.assert_close(ours(x), wanted, rtol=1e-5, atol=1e-5)
+    cache = ours.new_cache(2, length)
+    found = [ours(piece, cache=cache) for piece in x.split(CHUNK + 9, dim=1)]
+    torch.testing.assert_close(torch.cat(found, 1), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("number", [0, 1])

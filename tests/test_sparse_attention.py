@@ -28,6 +28,7 @@ def test_sinks_stay_in_sight():
 
 def test_chunks_are_causal_and_apart():
     assert rows(chunk_mask(5, 2)) == ["#....", "##...", "..#..", "..##.", "....#"]
+    assert rows(chunk_mask(2, 2, 5)) == ["..##.", "....#"]
 
 
 def test_largest_scores_are_chosen_among_what_is_seen():
@@ -36,6 +37,8 @@ def test_largest_scores_are_chosen_among_what_is_seen():
     assert rows(choose_keys(scores, 2, causal_mask(2, 4))) == ["#.#.", "#..#"]
     assert rows(choose_keys(scores, 9, causal_mask(2, 4))) == ["###.", "####"]
     assert not choose_keys(scores, 2, torch.zeros(2, 4, dtype=torch.bool)).any()
+    hidden = torch.tensor([[-torch.inf, 1.0, -torch.inf]])
+    assert rows(choose_keys(hidden, 2)) == [".#."]
 
 
 def test_among_equal_scores_the_earlier_key_is_taken():

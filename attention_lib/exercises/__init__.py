@@ -47,6 +47,11 @@ from attention_lib.exercises.latent_attention import (
     check_low_rank,
 )
 from attention_lib.exercises.leaks import check_leak_finder
+from attention_lib.exercises.long_texts import (
+    check_delta_memory,
+    check_kept,
+    check_window_layers,
+)
 from attention_lib.exercises.masks import (
     check_causal_mask,
     check_from_additive,
@@ -121,6 +126,7 @@ __all__ = [
     "check_causal_mask",
     "check_checkpoint_reader",
     "check_cross_attention",
+    "check_delta_memory",
     "check_entropy",
     "check_flash_bytes",
     "check_from_additive",
@@ -131,6 +137,7 @@ __all__ = [
     "check_head_width",
     "check_head_windows",
     "check_join",
+    "check_kept",
     "check_language_model",
     "check_latent_attention",
     "check_latent_bytes",
@@ -175,6 +182,7 @@ __all__ = [
     "check_training_loop",
     "check_translation",
     "check_visible_pairs",
+    "check_window_layers",
     "check_windows",
     "check_write",
     "check_write_sizes",

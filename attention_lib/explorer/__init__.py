@@ -12,6 +12,7 @@ from attention_lib.explorer.groups import explore_groups
 from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
 from attention_lib.explorer.pages import explore_pages
+from attention_lib.explorer.reach import explore_reach
 from attention_lib.explorer.rope import explore_rope
 from attention_lib.explorer.split import explore_split
 from attention_lib.explorer.vectors import explore_vectors
@@ -26,6 +27,7 @@ __all__ = [
     "explore_latent",
     "explore_mask",
     "explore_pages",
+    "explore_reach",
     "explore_rope",
     "explore_split",
     "explore_vectors",

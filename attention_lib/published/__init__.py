@@ -11,11 +11,8 @@ from torch import nn
 
 from attention_lib.published.alibi import ALIBI, rebuild_alibi
 from attention_lib.published.both_ways import BOTH_WAYS, rebuild_both_ways
-from attention_lib.published.gated import (
-    GatedDeltaNet,
-    KimiDeltaAttention,
-    rebuild_gated,
-)
+from attention_lib.published.delta import GatedDeltaNet, KimiDeltaAttention
+from attention_lib.published.gated import rebuild_gated
 from attention_lib.published.grouped import FAMILIES, rebuild_gpt2, rebuild_grouped
 from attention_lib.published.latent import LATENT, rebuild_latent
 from attention_lib.published.lightning import LightningAttention

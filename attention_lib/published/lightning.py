@@ -4,13 +4,12 @@ import copy
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 from attention_lib.multi_head import merge_heads
 from attention_lib.norms import RMSNorm
-from attention_lib.published.gated import DeltaCache
+from attention_lib.published.delta import CHUNK, DeltaCache
 
 
 class LightningAttention(nn.Module):
@@ -27,6 +26,7 @@ class LightningAttention(nn.Module):
     def __init__(self, layer: Any) -> None:
         super().__init__()
         self.num_heads = layer.num_attention_heads
+        self.activation = copy.deepcopy(layer.act_fn)
         self.qkv_proj = copy.deepcopy(layer.qkv_proj)
         self.gate_proj = copy.deepcopy(layer.output_gate)
         self.out_proj = copy.deepcopy(layer.out_proj)
@@ -50,18 +50,21 @@ class LightningAttention(nn.Module):
             positions: not read: only the distance between tokens counts.
             cache: a ``DeltaCache``, which this call changes.
         """
-        mixed = F.silu(self.qkv_proj(x))
+        mixed = self.activation(self.qkv_proj(x))
         if mask is not None:
             mixed = mixed * mask[..., None]
         heads = mixed.unflatten(-1, (self.num_heads, 3, -1))  # (B, T, H, 3, D)
         query, key, value = heads.transpose(1, 2).unbind(3)  # (B, H, T, D)
         state = None if cache is None else cache.state
-        found, state = fading_attention(query, key, value, self.decay, state)
+        out = []
+        parts = (it.split(CHUNK, dim=2) for it in (query, key, value))
+        for q, k, v in zip(*parts, strict=True):
+            found, state = fading_attention(q, k, v, self.decay, state)
+            out.append(found)
         if cache is not None:
             cache.state = state
-        return self.out_proj(
-            self.norm(merge_heads(found)) * self.gate_proj(x).sigmoid()
-        )
+        mixed = self.norm(merge_heads(torch.cat(out, dim=2)))
+        return self.out_proj(mixed * self.gate_proj(x).sigmoid())
 
     def new_cache(self, batch_size: int, max_len: int) -> DeltaCache:
         """Makes an empty cache; its size depends neither on texts nor on lengths."""

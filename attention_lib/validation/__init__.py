@@ -12,7 +12,7 @@ checked where data comes in, by ``check_token_values``.
 # isort: off
 from attention_lib.validation.arrays import (
     as_floats, check_inputs, check_lengths, check_mask, check_masks, check_scores,
-    check_sequence, check_value,
+    check_sequence, check_table, check_value,
 )
 from attention_lib.validation.layers import (
     check_alone, check_angles, check_crop, check_features, check_layout, check_logits,
@@ -49,8 +49,8 @@ __all__ = [
     "check_path", "check_positive", "check_power_of_two", "check_prompt",
     "check_published", "check_request", "check_room", "check_rotation", "check_rows",
     "check_run", "check_sampling", "check_scaling", "check_scores", "check_sequence",
-    "check_source", "check_space", "check_step_tokens", "check_stop", "check_text",
-    "check_texts", "check_tile", "check_token_ids", "check_token_texts",
+    "check_source", "check_space", "check_step_tokens", "check_stop", "check_table",
+    "check_text", "check_texts", "check_tile", "check_token_ids", "check_token_texts",
     "check_token_values", "check_tokens", "check_value", "check_warmup",
     "check_window", "check_window_sizes",
 ]

@@ -197,3 +197,10 @@ def check_sequence(query: Any, key: Any, value: Any, **numbers: Any) -> None:
                 f"{name} must hold one number per token, {tuple(query.shape[:-1])}; "
                 f"got {tuple(number.shape)}"
             )
+
+
+def check_table(scores: Any) -> None:
+    """Checks a table of scores, (..., Q, K)."""
+    check_floats("scores", scores)
+    if scores.ndim < 2 or 0 in scores.shape:
+        raise ValueError(f"scores must be (..., Q, K); got {tuple(scores.shape)}")

@@ -1,0 +1,53 @@
+"""How far layers with windows and sinks reach, to try: `explore_reach`."""
+
+import torch
+
+from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._own_program import OwnProgram
+from attention_lib.explorer._tables import plain_table
+from attention_lib.sparse_attention import sink_window_mask
+from attention_lib.validation import check_not_negative, check_positive
+
+MOST_LAYERS = 8
+
+
+def explore_reach(
+    length: int, *, window: int, num_sinks: int = 0, layers: int = 1
+) -> Interactive:
+    """Lets the reader choose window, sinks and layers, and shows what reaches what.
+
+    Args:
+        length: tokens of the text, at most 20.
+        window: how many keys a query sees at first, itself included.
+        num_sinks: how many keys at the beginning it sees as well, at first.
+        layers: how many layers stand on each other at first, at most 8.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: a number that is not an int.
+        ValueError: a number below 1, or sinks below 0; more than the view can show.
+    """
+    check_positive(length=length, window=window, layers=layers)
+    check_not_negative(num_sinks=num_sinks)
+    most = {"length": 20, "layers": MOST_LAYERS, "window": length, "num_sinks": length}
+    given = {"length": length, "layers": layers, "window": window}
+    for name, number in (given | {"num_sinks": num_sinks}).items():
+        if number > most[name]:
+            raise ValueError(f"{name} must be at most {most[name]}; got {number}")
+    mask = sink_window_mask(length, window, num_sinks).double()
+    found, lines = torch.eye(length, dtype=torch.float64), []
+    for layer in range(1, MOST_LAYERS + 1):
+        found = (mask @ found > 0).double()
+        words = "1 layer" if layer == 1 else f"{layer} layers"
+        lines.append((words, [f"{int(found[-1].sum())} of {length}"]))
+    sinks = "1 sink" if num_sinks == 1 else f"{num_sinks} sinks"
+    caption = (
+        f"How many tokens can change the last output: a window of {window}, {sinks}. "
+        "With JavaScript on, the page shows a map, with sliders for all three."
+    )
+    static = plain_table(caption, ["layers", "tokens that reach the last"], lines)
+    data = {"length": length, "window": window, "sinks": num_sinks, "layers": layers}
+    line = f"<reach of a window of {window}, {sinks}, in {length} tokens>"
+    return OwnProgram("reach", data | {"most": MOST_LAYERS}, static, line)

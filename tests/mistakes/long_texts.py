@@ -1,0 +1,183 @@
+"""The checks of chapter 16: each usual mistake is made, and must be named."""
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from attention_lib.linear_attention import delta_step, gated_delta_rule
+from tests.answers import as_numbers, solution
+
+kept = solution(
+    """
+def kept(length, window, num_sinks):
+    return [
+        place
+        for place in range(length)
+        if place < num_sinks or place >= length - window
+    ]
+"""
+)
+FIRST, LAST = "place < num_sinks", "place >= length - window"
+BOTH = f"{FIRST} or {LAST}"
+
+memory = solution(
+    """
+class MyDeltaMemory:
+    def __init__(self, key_dim, value_dim):
+        self.state = torch.zeros(key_dim, value_dim)
+
+    def write(self, key, value, log_decay, beta):
+        self.state = self.state * math.exp(log_decay)
+        found = key @ self.state
+        self.state = self.state + beta * torch.outer(key, value - found)
+
+    def read(self, query):
+        return query @ self.state
+"""
+)
+FADE = "self.state = self.state * math.exp(log_decay)"
+FOUND = "found = key @ self.state"
+WRITE = "self.state = self.state + beta * torch.outer(key, value - found)"
+NEW, READ = "beta * torch.outer(key, value - found)", "return query @ self.state"
+MADE = "self.state = torch.zeros(key_dim, value_dim)"
+
+
+class Steps:
+    """The library's own step."""
+
+    def __init__(self, key_dim, value_dim):
+        self.state = torch.zeros(key_dim, value_dim)
+
+    def write(self, key, value, log_decay, beta):
+        numbers = torch.tensor([[log_decay]]), torch.tensor([[beta]])
+        rows = key[None], key[None], value[None]
+        self.state = delta_step(*rows, *numbers, self.state)[1]
+
+    def read(self, query):
+        return query @ self.state
+
+
+class Collected:
+    """Keeps all tokens, and reads them at once: it says the right thing."""
+
+    def __init__(self, key_dim, value_dim):
+        self.text = [(torch.zeros(key_dim), torch.zeros(value_dim), 0.0, 0.0)]
+
+    def write(self, *token):
+        self.text.append(token)
+
+    def read(self, query):
+        keys, values, fades, betas = zip(*self.text, strict=True)
+        tensors = torch.stack(keys), torch.stack(values)
+        numbers = torch.tensor(fades), torch.tensor(betas)
+        asked = query.expand(len(keys), -1)
+        return gated_delta_rule(asked, *tensors, *numbers)[-1]
+
+
+class Shared:
+    """One state for all memories."""
+
+    states: ClassVar = {}
+
+    def __init__(self, key_dim, value_dim):
+        self.sizes = key_dim, value_dim
+        self.states.setdefault(self.sizes, torch.zeros(key_dim, value_dim))
+        self.mine = memory()(key_dim, value_dim)
+
+    def write(self, *token):
+        self.mine.write(*token)
+        self.states[self.sizes] = self.mine.state
+
+    def read(self, query):
+        return query @ self.states[self.sizes]
+
+
+RIGHT = {
+    "window_layers": [
+        *as_numbers(33), -(-4095 // 127), np.ceil(4095 / 127), 4095 // 127 + 1,
+    ],
+    "kept": [
+        kept(),
+        kept(BOTH, "not num_sinks <= place < length - window"),
+        kept(BOTH, "place + window >= length or place < num_sinks"),
+        kept(BOTH, f"{LAST} or {FIRST}"),
+        kept(BOTH, "length - place <= window or place <= num_sinks - 1"),
+        kept(BOTH, "place in range(num_sinks) or place > length - window - 1"),
+        lambda n, w, s: sorted({*range(n)[:s], *range(n)[max(n - w, 0) :]}),
+        lambda n, w, s: [*range(min(s, n)), *range(max(s, n - w), n)],
+        lambda n, w, s: list(range(n)) if n <= w + s
+        else list(range(s)) + list(range(n - w, n)),
+        lambda n, w, s: list(dict.fromkeys([*range(n)[:s], *range(max(n - w, 0), n)])),
+    ],
+    "delta_memory": [
+        memory(), Steps, Collected,
+        memory(NEW, "torch.outer(beta * key, value - found)"),
+        memory(NEW, "torch.outer(key, beta * (value - found))"),
+        memory(NEW, "beta * key[:, None] * (value - found)"),
+        memory(NEW, "beta * key[:, None] @ (value - found)[None]"),
+        memory(FADE, "self.state = self.state * 2.718281828459045 ** log_decay"),
+        memory(FOUND, "found = self.state.T @ key"),
+        memory(FOUND, "found = (key[:, None] * self.state).sum(0)"),
+        memory(READ, "return self.state.T @ query"),
+        memory(MADE, "self.state = torch.zeros((key_dim, value_dim))"),
+    ],
+}  # fmt: skip
+MISTAKES = {
+    "window_layers": [
+        (32, "127 tokens back"), (31, "32, which is not enough"),
+        (34, "One layer fewer"), (4095 / 127, "round up"),
+        (1, "sees 128 keys"),
+        (2, "does not multiply"), (12, "does not double"),
+        (127, "how far back one layer goes"), (128, "how many keys one layer sees"),
+        (4095, "more than one token"), (5, "Not that many"), (-1, "above 0"),
+        ("33", "one number"),
+    ],
+    "kept": [
+        (kept(BOTH, LAST), "first tokens are missing"),
+        (kept(BOTH, FIRST), "The window is missing"),
+        (kept("- window", "- window + 1"), "one key short"),
+        (kept("- window", "- window - 1"), "one key too long"),
+        (kept("- window", "- window + num_sinks"), "take none of its keys"),
+        (kept(FIRST, "place <= num_sinks"), "one sink too many"),
+        (kept(FIRST, "place < num_sinks - 1"), "one sink too few"),
+        (lambda n, w, s: kept()(n, s, w), "changed places"),
+        (kept(BOTH, "True"), "All positions are kept"),
+        (kept(BOTH, f"not ({BOTH})"), "can go"),
+        (lambda n, w, s: [*range(s), *range(n - w, n)], "Where they overlap"),
+        (lambda n, w, s: [*range(s), *range(max(s, n - w), n)], "For a short one"),
+        (kept(FIRST, "place < (num_sinks or 1)"), "Without any"),
+        (kept("- window", "- max(window, 2)"), "For a window of 1"),
+        (lambda n, w, s: [i - s for i in kept()(n, w, s)[s:]], "from the beginning"),
+        (lambda n, w, s: kept()(n, w, s)[::-1], "not sorted"),
+        (lambda n, w, s: {*kept()(n, w, s)}, "returns a set"),
+        (lambda n, w, s: torch.tensor(kept()(n, w, s)), "returns a Tensor"),
+        (lambda n, w, s: [1 + i for i in kept()(n, w, s)], "from 0 to 8"),
+        (lambda n, w, s: [float(i) for i in kept()(n, w, s)], "ints"),
+        (lambda n, w, s: kept()(n, w, s) * 2, "twice"),
+        (lambda n, w, s: [], "positions are needed"),
+        (lambda n, w, s: 1 / 0, "ZeroDivisionError"),
+    ],
+    "delta_memory": [
+        (memory(NEW, "beta * torch.outer(key, value)"), "added to what is there"),
+        (memory(FADE, "pass"), "never fades"),
+        (memory(FADE, "pass", WRITE, f"{WRITE}; {FADE}"), "after the write"),
+        (memory(FADE, FOUND, f"        {FOUND}\n        {WRITE}",
+                f"        {FADE}\n        {WRITE}"), "before it fades"),
+        (memory("math.exp(log_decay)", "log_decay"), "a logarithm"),
+        (memory("beta * ", ""), "β is missing"),
+        (memory(NEW, "torch.outer(key, beta * value - found)"), "not the value alone"),
+        (memory(NEW, "torch.outer(key, value - beta * found)"), "only what is taken"),
+        (memory("value - found", "value + found"), "taken away from"),
+        (memory(WRITE, "self.state = beta * torch.outer(key, value)"),
+         "Only the last write"),
+        (memory("value - found", "-found"), "still empty"),
+        (memory(WRITE, "pass"), "still empty"),
+        (memory(NEW, "(1 - beta) * torch.outer(key, value - found)"), "still empty"),
+        (memory("key, value - found", "value - found, key"), "RuntimeError"),
+        (memory(READ, "return self.state"), "shape must be"),
+        (Shared, "already holds something"),
+        (memory()(3, 2), "Give the function itself"),
+        (lambda *sizes: torch.zeros(sizes), "a class with write and read"),
+    ],
+}  # fmt: skip
