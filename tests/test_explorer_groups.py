@@ -68,10 +68,8 @@ def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
                 button.tap() if by == "finger" else button.click()
             assert button.get_attribute("aria-pressed") == "true"
             own = 7 * shared // 12
-            assert (
-                f"reads head {own} "
-                in view.locator("[aria-live=polite]").last.inner_text()
-            )
+            said = view.locator("[aria-live=polite]").last
+            assert f"reads head {own} " in said.inner_text()
             here = view.locator(".groups-one").nth(own)
             assert "groups-here" in here.get_attribute("class")
             if by != "keys":

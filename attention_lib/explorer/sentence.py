@@ -96,7 +96,7 @@ def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
         )
         parts.append('<br class="sentence-end">' if word == "." else "")
     sizes = zip(layouts, (WIDE, NARROW), ("wide", "narrow"), strict=True)
-    drawn = [_curves(weights, places, query, *size) for places, *size in sizes]
+    drawn = [_curves(weights, at, query, widest, name) for at, widest, name in sizes]
     rows = [places[-1][1] + 1 for places in layouts]
     style = f"--rows: {rows[0]}; --rows2: {rows[1]}"
     inside = " ".join(filter(None, [*drawn, *parts]))

@@ -255,7 +255,7 @@ globalThis.bookFinding = (() => {
   const start = (book, form, list, said, most) => {
     const root = document.documentElement.dataset.content_root ?? "./";
     const input = form.querySelector("input");
-    const groups = say("groups").split("|");
+    const titles = say("groups").split("|");
     const texts = {}; // by page: asked for once
     const textsOf = (page) => (texts[page] ??= script(`${root}_static/places/${page.replace(/html$/, "js")}`)
       .then(() => globalThis.bookTexts?.[page] ?? []));
@@ -297,8 +297,8 @@ globalThis.bookFinding = (() => {
         if (!hits.length) return [];
         const part = document.createElement("div"), name = document.createElement("p");
         part.setAttribute("role", "group");
-        part.setAttribute("aria-label", groups[group]);
-        Object.assign(name, { textContent: groups[group], className: "book-found-name", ariaHidden: "true" });
+        part.setAttribute("aria-label", titles[group]);
+        Object.assign(name, { textContent: titles[group], className: "book-found-name", ariaHidden: "true" });
         part.append(name, ...hits.map((hit) => entry(hit, mine)));
         return [part];
       }));

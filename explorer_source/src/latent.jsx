@@ -54,7 +54,7 @@ export function Latent({ words, maps, widths, numbers, sizes, losses, moved, rea
   );
 }
 Latent.style = tables + style;
-Latent.frame = { title: "A head on a latent", goal: "Find the narrowest latent with which the loss shown is still the same." };
+Latent.frame = { title: SAY.title, goal: SAY.goal };
 
 // The lower triangle of a map, row by row.
 function Map({ title, name, words, weights }) {

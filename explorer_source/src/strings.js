@@ -183,6 +183,8 @@ export const GROUPS = {
 };
 
 export const LATENT = {
+  title: "A head on a latent",
+  goal: "Find the narrowest latent with which the loss shown is still the same.",
   width: "width of the latent: {width}",
   numbers: "{width} numbers",
   said: "A token takes {size} bytes instead of {all} ({count} of {whole} numbers). The weight that changes most changes by {moved}. The loss of the model is {loss}; it was {before}.",
@@ -227,6 +229,18 @@ export const SNAPSHOTS = {
   table: "weights of the query “{query}”; rows are heads, columns are words",
   gives: "Head {head} gives {weight} to “{word}”.",
   finds: "{name}: “{query}” has to find “{key}”. Head {head} gives it most, {weight}.",
+};
+
+export const REACH = {
+  title: "How far layers reach",
+  goal: "Let the first token reach the last output.",
+  window: "window",
+  sinks: "sinks",
+  layers: "layers",
+  said: "{last} of {length} tokens can change the last output. The cache of one layer keeps {kept}.",
+  table: "fewest layers from a token (column) to an output (row)",
+  hidden: "not reached",
+  legend: "Rows are outputs, columns are tokens. A number says how many layers it takes at least.",
 };
 
 export const ALIGN = {
