@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "book/published.json", ROOT / "book/published.md"
 SHORT, LONG = 1_000, 100_000  # tokens
 CHAPTERS = {
-    5: "05-positions",
+    10: "10-rotary-positions",
     11: "11-grouped-query",
     12: "12-real-weights",
     13: "13-latent-attention",
@@ -97,12 +97,12 @@ MODELS = (
           ("T5Attention",), kind="both"),
     Model("Longformer base", 2020, "a window to both sides, and global tokens", 16,
           ("LongformerSelfAttention",), kind="encoder"),
-    Model("BLOOM", 2022, "ALiBi: scores fall with the distance", 16,
+    Model("BLOOM", 2022, "ALiBi: scores fall with the distance", 10,
           ("BloomAttention",),
           {"n_layer": 70, "n_head": 112, "hidden_size": 14336, "seq_length": 2048},
           "https://github.com/bigscience-workshop/bigscience/blob/master/train/"
           "tr11-176B-ml/README.md"),
-    Model("MPT-7B", 2023, "ALiBi", 16, ("MptAttention",),
+    Model("MPT-7B", 2023, "ALiBi", 10, ("MptAttention",),
           {"n_layers": 32, "n_heads": 32, "d_model": 4096},
           f"{FACE}/OpenVINO/mpt-7b-int8-ov/blob/main/config.json"),
     Model("Mistral 7B", 2023, "grouped queries; a window", 11, ("MistralAttention",)),
