@@ -10,7 +10,7 @@ export function hops(length, window, sinks, most) {
   const sees = (i, j) => j <= i && (i - j < window || j < sinks);
   const found = Array.from({ length }, (_, i) => Array.from({ length }, (_, j) => (i === j ? 0 : Infinity)));
   for (let layer = 1; layer <= most; layer++) {
-    const before = found.map((row) => row.map((count) => count < layer));
+    const before = found.map((row) => row.map((count) => layer > count));
     for (let i = 0; i < length; i++)
       for (let j = 0; j <= i; j++)
         if (!before[i][j] && before.some((row, m) => sees(i, m) && row[j])) found[i][j] = layer;
@@ -23,7 +23,7 @@ export function Reach({ length, window: first, sinks: none, layers: one, most, r
   const [sinks, setSinks] = useState(none);
   const [layers, setLayers] = useState(one);
   const map = hops(length, window, sinks, most);
-  const last = map[length - 1].filter((count) => count <= layers).length;
+  const last = map[length - 1].filter((count) => layers >= count).length;
   useReached(map[length - 1][0] <= layers, reach);
   const kept = Math.min(length, window + Math.min(sinks, Math.max(0, length - window)));
   const sliders = [
@@ -64,7 +64,7 @@ export function Reach({ length, window: first, sinks: none, layers: one, most, r
             <tr key={i}>
               <th scope="row">{i}</th>
               {row.map((count, j) =>
-                count <= layers ? (
+                layers >= count ? (
                   <td key={j} class="reach-seen" style={{ "--w": 0.12 + 0.5 / count }}>{count}</td>
                 ) : (
                   <td key={j}>{j <= i && <span class="view-hidden">{SAY.hidden}</span>}</td>
