@@ -95,8 +95,11 @@ def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
             f'<span class="sentence-number">{number}</span></span>'
         )
         parts.append('<br class="sentence-end">' if word == "." else "")
-    sizes = zip(layouts, (WIDE, NARROW), ("wide", "narrow"), strict=True)
-    drawn = [_curves(weights, at, query, widest, name) for at, widest, name in sizes]
+    wide, narrow = layouts
+    drawn = [
+        _curves(weights, wide, query, WIDE, "wide"),
+        _curves(weights, narrow, query, NARROW, "narrow"),
+    ]
     rows = [places[-1][1] + 1 for places in layouts]
     style = f"--rows: {rows[0]}; --rows2: {rows[1]}"
     inside = " ".join(filter(None, [*drawn, *parts]))
