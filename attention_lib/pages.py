@@ -153,24 +153,26 @@ class PagedCache(KVCache):
             starts: how many tokens of each text have been read before.
             fed: the tokens that come now, as many for each text.
         """
-        device, page_len = self.layers[0].keys.device, self.page_len
+        page_len = self.page_len
         token_ids = self.ids(fed)  # (B, T)
         count = token_ids.shape[1]
         longest = max(starts) + count
         widest = pages_for(longest, page_len)
         table = [[*pages[:widest], *[0] * (widest - len(pages))] for pages in tables]
-        shift = torch.tensor(starts, device=device)[:, None] + count - longest  # (B, 1)
-        positions = torch.arange(longest, device=device) + shift  # (B, K), padding < 0
+        # A few whole numbers: made on the CPU, and moved at once.
+        shift = torch.tensor(starts, device="cpu")[:, None] + count - longest  # (B, 1)
+        positions = torch.arange(longest, device="cpu") + shift  # (B, K), padding < 0
         real = positions.clamp(min=0)
-        page = torch.tensor(table, device=device).gather(1, real // page_len)
-        places = page * page_len + real % page_len  # (B, K)
+        page = torch.tensor(table, device="cpu").gather(1, real // page_len)
+        places = (page * page_len + real % page_len).to(token_ids.device)  # (B, K)
+        visible = (positions >= 0)[:, None].to(token_ids.device)  # (B, 1, K)
         for layer in self.layers:
             layer.turn_to(places[:, -count:], places.flatten())  # type: ignore[attr-defined]
         alike = min(starts) == max(starts)
         return {
             "token_ids": token_ids,
-            "positions": positions[:, -count:],
-            "mask": None if alike else (positions >= 0)[:, None],  # (B, 1, K)
+            "positions": positions[:, -count:].to(token_ids.device),
+            "mask": None if alike else visible,
             "cache": self,
         }
 
