@@ -137,11 +137,13 @@ def delta_chunk(
     one triangular system.
     """
     size = log_decay.shape[-2]
-    start = log_decay.cumsum(dim=-2).exp()  # (..., C, 1), from before the chunk
+    log_decay = log_decay.clamp(min=-1000)  # also 0 as a factor, and 0 · -inf is nan
+    sums = log_decay.new_ones(size, size).tril()  # cumsum is not repeatable on a GPU
+    start = (sums @ log_decay).exp()  # (..., C, 1), from before the chunk
     # From token j to token i: the sum of those after j, up to i. A difference of two
-    # sums from the start would be less exact, and -inf - -inf is nan.
+    # sums from the start would be less exact.
     steps = log_decay.expand(*log_decay.shape[:-1], size).tril(-1)
-    decay = steps.cumsum(dim=-2).exp().tril()  # (..., C, C)
+    decay = (sums @ steps).exp().tril()  # (..., C, C)
     overlap = (beta * key @ key.mT * decay).tril(-1)
     new = value - start * key @ state  # as if no token of the chunk wrote
     written = torch.linalg.solve_triangular(
