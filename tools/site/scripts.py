@@ -18,16 +18,9 @@ from tools.site.hooks import when_built
 VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
 # Kinds of view with a program of their own.
 OWN = (
-    "align",
-    "flash",
-    "latent",
-    "pages",
-    "pipe",
-    "reach",
-    "sentence",
-    "snapshots",
+    "align", "flash", "latent", "pages", "pipe", "reach", "sentence", "snapshots",
     "split",
-)
+)  # fmt: skip
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
 PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'
 
@@ -47,6 +40,8 @@ def _load(
     names = [name for name, sign in PROGRAMS.items() if re.search(sign, body)]
     if "sentence.js" in names:  # its words stand where they will stay
         app.add_css_file("sentence.css")
+    if re.search('class="[^"]*(math no|std-term)', body):  # meanings may hold formulas
+        app.add_css_file("katex.css", priority=400)
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
         app.add_css_file("terms.css")
