@@ -377,6 +377,9 @@ def test_function_stays_on_meta(name):
 def test_every_public_name_has_a_case():
     # What all kinds share; and experts, which ask for values to choose tokens.
     shared = {"MultiHeadLayer", "LanguageModel"}
-    assert modules(PUBLIC) == set(MODULES) | shared | {"Experts"}
+    # Layers after published ones: tests/test_published_long.py takes them to meta.
+    theirs = {n for n in modules(PUBLIC) if ".published" in PUBLIC[n].__module__}
+    wanted = set(MODULES) | shared | {"Experts"}
+    assert modules(PUBLIC) - theirs == wanted - theirs
     named = functions(PUBLIC) | {"SlidingWindowDataset"}
     assert named == set(FUNCTIONS) | set(ELSEWHERE)
