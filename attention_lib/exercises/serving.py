@@ -86,6 +86,12 @@ def check_accept(answer: object) -> Verdict:
         ([], [5], 8, "Right with guesses. Without any:"),
         ([7, 8, 5, 2], [7, 8, 5, 9, 1], 8, "Right without a stop. With one:"),
         ([7, 2], [8, 2, 1], 8, "Right where a guess is the stop. Where another is:"),
+        (
+            [3, 8, 5],
+            [4, 8, 5, 1],
+            8,
+            "Right where a stop comes. Where a wrong guess is followed by one:",
+        ),
     ]:
         right = _added(guesses, best)
         until = right[: right.index(stop) + 1] if stop in right else right
@@ -212,6 +218,8 @@ def _mistaken(stream: list[list[int]], places: int) -> Mistakes:
         (with_(shown=lambda running, waiting: running + waiting), "Those that wait do "
          "not work: name those that run."),
         (with_(shown=lambda running, waiting: waiting), "You name those that wait."),
+        (with_(shown=lambda running, _: [n + 1 for n in running]), "The first request "
+         "has the number 0."),
         (with_(shown=lambda running, _: running[:1]), "All that run get a token in "
          "each step, not only the first."),
     ]  # fmt: skip

@@ -149,6 +149,8 @@ MISTAKES = {
         (accept(WHOLE, "    return added if guesses else []"), "Without any: One"),
         (accept(WHOLE, "    return [t for t in added if t != stop or t in guesses]"),
          "Right where a guess is the stop. Where another is: The stop"),
+        (accept(WHOLE, "    return best[: guesses.index(stop) + 1] if stop in guesses "
+                "else added"), "Where a wrong guess is followed by one:"),
     ],
     "small_server": [
         (served(ROOM, "while not now and self.waiting and len(self.running) < "
@@ -166,6 +168,8 @@ MISTAKES = {
         (served("return now", "return [number for number, _ in self.waiting]"),
          "You name those that wait"),
         (served("return now", "return now[:1]"), "not only the first"),
+        (served("self.places, self.count = places, 0", "self.places, self.count = "
+                "places, 1"), "has the number 0"),
         (lambda places: 3, "a class with submit and step"),
         (served(ROOM, "if not self.waiting and not self.running:\n"
                 "            self.places = 0\n        " + ROOM),
