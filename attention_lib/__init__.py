@@ -55,6 +55,7 @@ from attention_lib.rope import (
     rope_attention_factor,
 )
 from attention_lib.sampling import pick_token
+from attention_lib.serving import Server
 from attention_lib.sparse_attention import (
     choose_keys,
     chunk_mask,
@@ -86,6 +87,7 @@ __all__ = [
     "OnlineSoftmax",
     "RMSNorm",
     "SelfAttention",
+    "Server",
     "SlidingWindowDataset",
     "SwiGLU",
     "TinyBlock",

@@ -9,7 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention_lib.validation import check_crop, check_positive, check_room
+from attention_lib.validation import (
+    check_crop,
+    check_instance,
+    check_positive,
+    check_room,
+)
 
 
 class LayerCache:
@@ -85,10 +90,17 @@ class KVCache:
 
     Args:
         layers: one cache per layer, as ``layer.new_cache`` makes it.
+
+    Raises:
+        TypeError: a layer that is no ``LayerCache``.
+        ValueError: no layer.
     """
 
     def __init__(self, layers: Sequence[LayerCache]) -> None:
         self.layers = list(layers)
+        check_positive(layers=len(self.layers))
+        for layer in self.layers:
+            check_instance("each of layers", layer, LayerCache)
 
     @property
     def length(self) -> int:

@@ -2,7 +2,8 @@
 
 Run as `python -m benchmarks.report TIMES.json` after a measurement, with several files
 where it was done in parts, or without one to draw and fill the page again from the
-results that are kept.
+results that are kept. A measurement of some cases (`-k flash`) replaces these only, and
+is refused unless the others were measured on that day, by the same versions.
 """
 
 import json
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lib.plotting import BookFigure, show_bars, show_curves
-from benchmarks import latent, steps
+from benchmarks import flash, guessing, latent, serving, steps
 from tools.check.reproduces import fill
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,12 +35,34 @@ Row = dict[str, Any]
 
 def summarise(raw: Row) -> Row:
     """Turns pytest-benchmark's times into ratios; keeps no name of the machine."""
-    cpu, noted = raw["machine_info"]["cpu"], raw["benchmarks"][0]["extra_info"]
-    cases = [case["params"] | case["stats"] for case in raw["benchmarks"]]
+    cpu, each = raw["machine_info"]["cpu"], raw["benchmarks"]
+    said = each[0]["extra_info"]
+    noted = {key: said[key] for key in ("threads", "timer", "instructions")}
+    cases = [case["extra_info"] | case["params"] | case["stats"] for case in each]
+    served = [case for case in cases if "stream" in case]
+    guessed = [case for case in cases if "slots" in case]
     layers = [case for case in cases if "mask" in case]
     decoded = [case for case in cases if "new_tokens" in case]
     kept = [case for case in cases if "kept" in case]
     whole = [case for case in cases if "length" in case and "mask" not in case]
+    tiled = [case for case in cases if "hidden" in case]
+    found = {
+        "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
+        "steps": ratios(whole, ("length",), steps.PLAIN),
+        "decode": ratios(decoded, ("new_tokens",), steps.FACE),
+        "latent": ratios(kept, ("kept",), latent.REFERENCE),
+        "flash": ratios(tiled, ("hidden", "which"), flash.REFERENCE),
+        "serving": ratios(served, ("stream",), serving.REFERENCE),
+        "waits": waits([case for case in served if not case["stream"]]),
+        "guessing": ratios(guessed, ("text", "slots"), guessing.PLAIN),
+        "passes": {
+            f"{case['text']}, {case['slots']}": [
+                case[key] for key in ("passes", "guessed", "accepted")
+            ]
+            for case in guessed
+            if case["name"] == guessing.GUESSED
+        },
+    }
     return {
         "measured": raw["datetime"][:10],
         "machine": {
@@ -50,10 +73,36 @@ def summarise(raw: Row) -> Row:
         "versions": {"python": raw["machine_info"]["python_version"]}
         | {name: version(name) for name in ("torch", "transformers")}
         | {"pytest-benchmark": raw["version"]},
-        "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
-        "steps": ratios(whole, ("length",), steps.PLAIN),
-        "decode": ratios(decoded, ("new_tokens",), steps.FACE),
-        "latent": ratios(kept, ("kept",), latent.REFERENCE),
+    } | {part: rows for part, rows in found.items() if rows}
+
+
+def joined(kept: Row, new: Row) -> Row:
+    """Replaces what was measured anew; the rest must be of that day and machine."""
+    if set(kept) - set(new):
+        for key in ("measured", "machine", "versions"):
+            if kept[key] != new[key]:
+                raise SystemExit(
+                    f"{key} differs: {kept[key]}, {new[key]}; measure everything"
+                )
+    return kept | new
+
+
+def waits(cases: list[Row]) -> Row:
+    """Gives each request's first and last time, in those of the reference's last.
+
+    Each way's are those of its fastest round.
+    """
+    fastest = {}
+    for case in sorted(cases, key=lambda case: -case["min"]):
+        fastest[case["name"]] = case
+    whole = max(fastest[serving.REFERENCE]["last"]) if fastest else 1.0
+    return {
+        name: {
+            when: [round(time / whole, 4) for time in sorted(case[when])]
+            for when in ("first", "last")
+            if None not in case[when]
+        }
+        for name, case in sorted(fastest.items())
     }
 
 
@@ -152,13 +201,30 @@ def bounds(results: Row) -> str:
     absorbed = [r for r in results["latent"] if r["name"] == latent.OURS]
     found = [(r["ratio"], r | {"length": r["kept"]}) for r in absorbed]
     promised.append((f"a step, {latent.OURS} / {latent.REFERENCE}", 0.2, found))
+    streams = [
+        row
+        | {"length": row["stream"], "where": f"stream {row['stream'] + 1}"}
+        | {"ratio": row["median"]}
+        for row in results["serving"]
+    ]
+    others = {serving.REFERENCE: 1.6, serving.STATIC: 1.6, serving.THEIR_BATCH: 1.5}
+    for ours in (serving.OURS, serving.MORE):
+        for other, bound in others.items():  # of requests per second
+            found = against(streams, ours, lambda name, its=other: name == its)
+            promised.append((f"a stream, {ours} / {other}", 1 / bound, found))
+    found = [
+        (row["median"], row | {"where": row["text"]})
+        for row in results["guessing"]
+        if (row["name"], row["slots"]) == (guessing.GUESSED, 1)
+    ]
+    promised.append(("a token with n-gram guesses / plain", 0.65, found))
     lines = [
         "| what | bound | median | worst | where | within |",
         "|---|---|---|---|---|---|",
     ]
     for what, bound, found in promised:
         worst, row = max(found, key=lambda pair: pair[0])
-        where = [f"{row['length']:,} tokens"]
+        where = [row.get("where") or f"{row['length']:,} tokens"]
         where += [f"mask {row['mask']}", row["which"]] if "mask" in row else []
         median = statistics.median(value for value, _ in found)
         held = sum(value <= bound for value, _ in found)
@@ -175,6 +241,68 @@ def decoded(rows: list[Row]) -> str:
     for row in rows:
         spread = f"{row['low']:.2f} to {row['high']:.2f}"
         lines.append(f"| {row['name']} | {row['ratio']:.2f} | {spread} |")
+    return "\n".join(lines)
+
+
+def by_tiles(rows: list[Row]) -> str:
+    """One line a way to attend, one column for each mask and pass."""
+    cases = dict.fromkeys((row["hidden"], row["which"]) for row in rows)
+    says = {"none": "no mask", "causal": "causal"}
+    lines = [
+        "| | " + " | ".join(f"{says[mask]}, {which}" for mask, which in cases) + " |",
+        "|---|" + "---:|" * len(cases),
+    ]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        own = [f"{row['ratio']:.2f}" for row in rows if row["name"] == name]
+        lines.append(f"| {name} | {' | '.join(own)} |")
+    return "\n".join(lines)
+
+
+def requests(rows: list[Row]) -> str:
+    """One line a way, one column a stream: how many times as many requests per second.
+
+    Beside them, how far the single rounds of all streams differ.
+    """
+    streams = list(dict.fromkeys(row["stream"] for row in rows))
+    named = " | ".join(f"stream {stream + 1}" for stream in streams)
+    lines = [
+        f"| way | {named} | single rounds |",
+        "|---|" + "---:|" * len(streams) + "---:|",
+    ]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        own = [row for row in rows if row["name"] == name]
+        cells = " | ".join(f"{1 / row['median']:.2f}" for row in own)
+        low, high = min(1 / r["high"] for r in own), max(1 / r["low"] for r in own)
+        lines.append(f"| {name} | {cells} | {low:.2f} to {high:.2f} |")
+    return "\n".join(lines)
+
+
+def until_last(results: Row) -> str:
+    """What is left of the difference to their server without its start and its end."""
+    ends = {name: each["last"][-1] for name, each in results["waits"].items()}
+    later = ends[serving.THEIR_BATCH] / ends[serving.OURS]
+    return (
+        f"In the fastest rounds of the first stream, the last token of "
+        f"{serving.THEIR_BATCH} comes {later:.2f} times as late as that of "
+        f"{serving.OURS}. What the table counts beyond that passes after the last "
+        "token, while their manager stops."
+    )
+
+
+def guesses(results: Row) -> str:
+    """One line for each kind of text and number of texts at a time."""
+    lines = [
+        "| text | at a time | passes | guessed | right | time | single rounds |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in results["guessing"]:
+        if row["name"] == guessing.GUESSED:
+            passes, guessed, right = results["passes"][f"{row['text']}, {row['slots']}"]
+            lines.append(
+                f"| {row['text']} | {row['slots']} | {passes:,} | {guessed:,} | "
+                f"{right:,} | {row['median']:.2f} | {row['low']:.2f} to "
+                f"{row['high']:.2f} |"
+            )
     return "\n".join(lines)
 
 
@@ -215,7 +343,11 @@ def texts(results: Row) -> dict[str, str]:
         "steps": table(results["steps"]),
         "spread": spread(results),
         "decode": decoded(results["decode"]),
+        "serving": requests(results["serving"]),
+        "until_last": until_last(results),
+        "guessing": guesses(results),
         "latent": table([row | {"length": row["kept"]} for row in results["latent"]]),
+        "flash": by_tiles(results["flash"]),
     }
 
 
@@ -247,6 +379,19 @@ def figures(results: Row) -> dict[str, BookFigure]:
         xlabel="model",
         ylabel="time / nanoGPT's way",
     )
+    times = [round(0.02 * i, 2) for i in range(56)]
+    for when in ("first", "last"):
+        had = {
+            name: [sum(own <= time for own in each[when]) for time in times]
+            for name, each in results["waits"].items()
+            if when in each and name not in (serving.THEIR_ONE, serving.THEIR_STATIC)
+        }
+        drawn[f"speed-{when}-token.png"] = show_curves(
+            times,
+            had,
+            xlabel="time / that of all, one by one",
+            ylabel={"first": "requests begun", "last": "requests done"}[when],
+        )
     return drawn
 
 
@@ -256,8 +401,9 @@ def main(arguments: list[str]) -> None:
         parts = [json.loads(Path(a).read_text(encoding="utf-8")) for a in arguments]
         cases = [case for part in parts for case in part["benchmarks"]]
         raw = parts[0] | {"benchmarks": cases}
-        kept = json.dumps(summarise(raw), indent=1) + "\n"
-        RESULTS.write_text(kept, encoding="utf-8")
+        kept = json.loads(RESULTS.read_text(encoding="utf-8"))
+        found = json.dumps(joined(kept, summarise(raw)), indent=1) + "\n"
+        RESULTS.write_text(found, encoding="utf-8")
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     for name, figure in figures(results).items():
         (FIGURES / name).write_bytes(figure.png())

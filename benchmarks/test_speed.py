@@ -4,6 +4,7 @@ pytest-benchmark times each case. A case is one layer in one round; the rounds f
 each other (A B C, A B C, …), so that a busy moment of the machine hits all alike.
 """
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import decode, latent, layers, steps
+from benchmarks import decode, flash, guessing, latent, layers, serving, steps
 
 ROUNDS = int(os.environ.get("BENCHMARK_ROUNDS", "3"))
 STEP_ROUNDS = 8 * ROUNDS  # a step is short, and its bound is close
@@ -54,6 +55,29 @@ def latent_cases() -> Iterator[Any]:
     for number in range(ROUNDS):
         for name in latent.MODELS:
             yield number, name, latent.KEPT
+
+
+def flash_cases() -> Iterator[Any]:
+    for hidden in layers.MASKS:
+        for which in layers.PASSES:
+            for number in range(ROUNDS):
+                for name in flash.WAYS:
+                    yield number, name, hidden, which
+
+
+def serving_cases() -> Iterator[Any]:
+    for stream in serving.STREAMS:
+        for number in range(ROUNDS):
+            for name in serving.WAYS:
+                yield number, name, stream
+
+
+def guessing_cases() -> Iterator[Any]:
+    for text in (guessing.STORIES, guessing.BOOK):
+        for slots in guessing.SLOTS:
+            for number in range(3 * ROUNDS):  # short, and the machine is not quiet
+                for name in (guessing.PLAIN, guessing.GUESSED):
+                    yield number, name, text, slots
 
 
 def note_settings(benchmark: Any) -> None:
@@ -110,3 +134,34 @@ def test_decode(benchmark: Any, number: int, name: str, new_tokens: int) -> None
 def test_latent(benchmark: Any, number: int, name: str, kept: int) -> None:
     note_settings(benchmark)
     benchmark.pedantic(latent_call(name), rounds=10, warmup_rounds=2)
+
+
+@pytest.mark.parametrize(("number", "name", "hidden", "which"), list(flash_cases()))
+def test_flash(benchmark: Any, number: int, name: str, hidden: str, which: str) -> None:
+    note_settings(benchmark)
+    call = flash.make_call(name, hidden, which)
+    benchmark.pedantic(call, rounds=TIMES, warmup_rounds=1)
+
+
+@pytest.mark.parametrize(("number", "name", "stream"), list(serving_cases()))
+def test_serving(benchmark: Any, number: int, name: str, stream: int) -> None:
+    note_settings(benchmark)
+    requests = serving.make_stream(stream)
+    if number == 0:
+        serving.serve(name, requests[:2], TIMER)  # whatever is made only once
+    served = benchmark.pedantic(serving.serve, (name, requests, TIMER))
+    for when in ("first", "last"):
+        times = [getattr(each, when) for each in served]
+        benchmark.extra_info[when] = [None if math.isnan(t) else t for t in times]
+
+
+@pytest.mark.parametrize(("number", "name", "text", "slots"), list(guessing_cases()))
+def test_guessing(
+    benchmark: Any, number: int, name: str, text: str, slots: int
+) -> None:
+    note_settings(benchmark)
+    call = guessing.make_call(text, name, slots)
+    passes = benchmark.pedantic(call, warmup_rounds=1).passes
+    counted = map(sum, zip(*passes, strict=True))
+    counts = dict(zip(("guessed", "accepted"), counted, strict=True))
+    benchmark.extra_info.update(counts, passes=len(passes))

@@ -31,12 +31,15 @@ const licences = ["preact"].map((name) => {
 await build({
   entryPoints: {
     views: "src/main.jsx",
+    align: "src/align_main.jsx",
     flash: "src/flash_main.jsx",
     latent: "src/latent_main.jsx",
+    pages: "src/pages_main.jsx",
     pipe: "src/pipe_main.jsx",
     reach: "src/reach_main.jsx",
     sentence: "src/sentence_main.jsx",
     snapshots: "src/snapshots_main.jsx",
+    split: "src/split_main.jsx",
   },
   outdir: "../attention_lib/explorer",
   bundle: true,

@@ -2,12 +2,22 @@
 
 import io
 import json
+import time
 
 import pytest
 import torch
 from PIL import Image
 
-from benchmarks import decode, latent, layers, report, steps
+from benchmarks import (
+    decode,
+    flash,
+    guessing,
+    latent,
+    layers,
+    report,
+    serving,
+    steps,
+)
 from benchmarks.plain import IGNORED
 from tools.check.pictures import THRESHOLD, worst_block
 from tools.check.reproduces import BLANK, fill
@@ -78,8 +88,62 @@ def test_latent_steps_give_the_same_output(monkeypatch):
         torch.testing.assert_close(call(), wanted, rtol=0, atol=1e-6, msg=name)
 
 
+@pytest.mark.parametrize("hidden", layers.MASKS)
+def test_ways_to_attend_give_the_same_output_and_gradients(monkeypatch, hidden):
+    monkeypatch.setattr(flash, "KEYS", 70)
+    for which in layers.PASSES:
+        wanted = flash.make_call(flash.REFERENCE, hidden, which)()
+        for name in flash.WAYS:
+            found = flash.make_call(name, hidden, which)()
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_a_part_measured_on_another_day_is_refused():
+    kept = dict.fromkeys(("measured", "machine", "versions", "steps", "flash"), 1)
+    new = dict.fromkeys(("measured", "machine", "versions"), 1)
+    assert report.joined(kept, new | {"flash": 2}) == kept | {"flash": 2}
+    with pytest.raises(SystemExit, match="measure everything"):
+        report.joined(kept, new | {"flash": 2, "measured": 3})
+    whole = kept | {"measured": 3}
+    assert report.joined(kept, whole) == whole
+
+
+def test_all_ways_to_serve_give_the_same_tokens():
+    requests = [
+        serving.Wanted(prompt, min(count, 9))
+        for prompt, count in serving.make_stream(0, serving.BATCH + 2)
+    ]
+    wanted = None
+    for name in serving.WAYS:
+        served = serving.serve(name, requests, time.perf_counter)
+        tokens = [each.tokens for each in served]
+        assert [len(row) for row in tokens] == [count for _, count in requests]
+        wanted = wanted or tokens
+        assert tokens == wanted, name
+        if name != serving.THEIR_BATCH:
+            assert all(0 < each.first <= each.last for each in served)
+
+
+def test_guessing_writes_the_plain_texts(monkeypatch):
+    sizes = {"STEPS": 2, "NEW_TOKENS": 6, "TEXTS": 2}
+    for name, size in sizes.items():
+        monkeypatch.setattr(guessing, name, size)
+    guessing.trained.cache_clear()
+    plain = guessing.make_call(guessing.STORIES, guessing.PLAIN, 1)()
+    assert len(plain.passes) == 12
+    for name, slots in (
+        (guessing.GUESSED, 1),
+        (guessing.PLAIN, 2),
+        (guessing.GUESSED, 2),
+    ):
+        assert (
+            guessing.make_call(guessing.STORIES, name, slots)().tokens == plain.tokens
+        )
+    guessing.trained.cache_clear()
+
+
 def test_results_are_numbers_in_order_and_name_no_machine(results):
-    parts = "layers", "steps", "decode", "latent"
+    parts = "layers", "steps", "decode", "latent", "flash", "serving", "guessing"
     for row in (row for part in parts for row in results[part]):
         assert all(row[key] > 0 for key in NUMBERS)
         assert row["low"] <= row["median"] <= row["high"]

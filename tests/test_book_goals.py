@@ -12,6 +12,7 @@ from attention_lib.explorer import (
 )
 from attention_lib.masks import causal_mask
 from tests.test_book_small_views import CACHE, MASK, SPLIT, VECTORS
+from tests.test_explorer_latent import VIEW as LATENT
 from tests.views import live, opened
 
 ROPE = explore_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], speeds={"one": 1.0})
@@ -40,7 +41,13 @@ def take_away(view):
     view.get_by_role("radio", name="reading all anew").check()
 
 
+def narrow(view):
+    for place in "23":  # the widest, which is shown first, is the only one
+        view.get_by_role("slider").fill(place)
+
+
 REACHED = {
+    "latent": (LATENT, narrow),
     "vectors": (VECTORS, turn),
     "split": (SPLIT, stray),
     "cache": (CACHE, take_away),

@@ -12,6 +12,9 @@ from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
 LANDING, CHAPTER = "book/index.html", "chapters/03-masks.html"
+# Where a line ends, from the left of the window.
+END = """line => line.getPointAtLength(line.getTotalLength())
+  .matrixTransform(line.getScreenCTM()).x"""
 KEEP = "kept => localStorage.setItem('attention-book-progress', kept)"
 
 
@@ -38,13 +41,29 @@ def test_landing_page_shows_the_view_of_chapter_8(page, address):
 def test_landing_page_does_not_jump_when_its_scripts_come(browser, width):
     heights = []
     for scripts in (False, True):
-        size = {"width": width, "height": 900}
-        with browser.new_page(viewport=size, java_script_enabled=scripts) as page:
+        with browser.new_page(viewport={"width": width, "height": 900}) as page:
+            if not scripts:  # as while they are on their way
+                page.route("**/*.js*", lambda route: route.abort())
             page.goto((SITE / LANDING).as_uri())
             if scripts:
                 assert page.evaluate(SHIFT) < 0.02
             heights.append(page.locator(".hero").bounding_box()["height"])
     assert heights[0] == heights[1]
+
+
+@pytest.mark.parametrize("width", [PHONE, 1440])
+def test_head_draws_its_lines_without_a_script(browser, width):
+    size = {"width": width, "height": 900}
+    with browser.new_page(viewport=size, java_script_enabled=False) as page:
+        page.goto((SITE / LANDING).as_uri())
+        words = page.locator(".hero .sentence-key:not(.sentence-query)")
+        lines = page.locator(".hero svg:visible path")
+        assert lines.count() == words.count() > 0
+        for line, word in zip(lines.all(), words.all(), strict=True):
+            below = word.bounding_box()
+            middle = below["x"] + below["width"] / 2
+            assert line.evaluate(END) == pytest.approx(middle, abs=2)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_landing_page_weighs_little(browser):
@@ -92,3 +111,17 @@ def test_prediction_hides_what_answers_it(page, address):
     assert not fold.evaluate("e => e.open")
     box.get_by_role("button", name="Show what comes out").click()
     assert fold.evaluate("e => e.open")
+
+
+def test_goal_that_was_reached_is_kept_until_all_is_forgotten(page, address):
+    page.goto(f"{address}/chapters/10-rotary-positions.html")
+    view = page.locator('.attention-view[data-kind="rope"]')
+    goal = view.locator(".view-goal")
+    expect(goal).to_contain_text("Try it.")
+    together = view.get_by_role("slider").last
+    together.fill(str(int(together.input_value()) + 1))
+    expect(goal).to_contain_text("Reached.")
+    page.reload()
+    expect(goal).to_contain_text("Reached.")
+    page.get_by_role("button", name="Forget all of it").click()
+    expect(goal).to_contain_text("Try it.")

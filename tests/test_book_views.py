@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
 # The bytes that each program may have; pages have a bound of their own.
 PROGRAMS = {"views": 75_000, "pipe": 55_000} | dict.fromkeys(
-    ("flash", "latent", "reach", "sentence", "snapshots"), 30_000
+    ("align", "flash", "latent", "pages", "reach", "sentence", "snapshots", "split"),
+    30_000,
 )
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
 COLOURS = {  # of the ground and of the words
@@ -97,7 +98,7 @@ def test_mouse_shows_each_row_of_each_head(browser):
                 for row in (0, 4):
                     cell(view, row, 3).hover()
                     close(row_shown(view), weights[layer, head, row])
-                said = view.locator("[aria-live]").inner_text()
+                said = view.locator("[aria-live=polite]").inner_text()
                 assert said.startswith(f"Layer {layer + 1}, head {head + 1}. Query")
         # A click holds a row, and Escape lets it go.
         cell(view, 1, 1).click()
@@ -159,7 +160,7 @@ def test_mask_and_temperature_give_the_library_s_numbers(browser, mask):
                 close(map_shown(view), wanted[head])
                 cell(view, 2, 0).hover()
                 close(row_shown(view), wanted[head, 2])
-                said = view.locator("[aria-live]").inner_text()
+                said = view.locator("[aria-live=polite]").inner_text()
                 assert ("looks at nothing" in said) == (on and empty)
 
 
@@ -308,7 +309,7 @@ def test_view_begins_where_it_is_told_and_fades_where_it_goes_on(browser):
     small = explore_weights(torch.eye(3), WORDS[:3])
     fade = "e => getComputedStyle(e, '::after').content"
     with opened(browser, told, left, small, **PHONE) as page:
-        said = live(page).locator("[aria-live]").inner_text()
+        said = live(page).locator("[aria-live=polite]").inner_text()
         assert said.startswith("Layer 2, head 1. Query “word3” looks at word20 0.90")
         page.wait_for_function("document.querySelector('.weights-scroll').scrollLeft")
         assert in_sight(live(page), 3, 20)

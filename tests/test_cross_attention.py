@@ -173,3 +173,27 @@ def test_translator_refuses(refused):
         remember(make_mha("sdpa", D_MODEL, HEADS), vectors(SOURCE).float())
     with refused(ValueError, "token_ids hold 10 tokens; the context has 9"):
         model(ids(10), ids(3))
+    with refused(ValueError, "memories must be one per block of the decoder, 2; got 1"):
+        model.decode(ids(3), [vectors(SOURCE)])
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_block_refuses_a_memory_that_is_missing_or_of_other_texts(refused):
+    block, x, memory = random(CrossBlock(D_MODEL, HEADS)), vectors(4), vectors(SOURCE)
+    for call in (block, block.cross_weights):
+        with refused(TypeError, "memory must be a Tensor; got NoneType"):
+            call(x, None)
+    kept = remember(block.cross_attention, memory[:1])
+    with refused(ValueError, "kept must hold as many texts as x; got 1 and 2"):
+        block(x, kept)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_block_takes_one_token_slices_and_half_precision(dtype):
+    block = random(CrossBlock(D_MODEL, HEADS)).to(dtype)
+    x, memory = vectors(TARGET).to(dtype), vectors(SOURCE).to(dtype)
+    turned = [own.mT.contiguous().mT for own in (x, memory)]  # not contiguous
+    assert_same(block(*turned), block(x, memory))
+    alone = block(x[:1, :1], memory[:1, :1])
+    assert alone.dtype == dtype
+    assert alone.isfinite().all()

@@ -52,7 +52,7 @@ def test_flash_steps_through_the_tiles(browser, by):
         further = view.get_by_role("button", name="Next tile")
         act = {"mouse": further.click, "finger": further.tap}
         for step in sent(VIEW)["steps"]:
-            said = " ".join(view.locator("[aria-live]").inner_text().split())
+            said = " ".join(view.locator("[aria-live=polite]").inner_text().split())
             assert f"In fast memory: {step['fast']} bytes." in said
             assert f"Moved so far: {step['moved']} bytes" in said
             (top, bottom), (left, right) = step["rows"], step["columns"]

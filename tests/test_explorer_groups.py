@@ -58,7 +58,7 @@ def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
             assert [len(frame) for frame in frames] == [12 // shared] * shared
             flat = [query for frame in frames for query in frame]
             assert flat == [str(query) for query in range(12)]
-            said = view.locator("[aria-live]").first.inner_text()
+            said = view.locator("[aria-live=polite]").first.inner_text()
             assert f"{shared * 64} bytes per token" in said
             button = view.get_by_role("button", name="query head 7", exact=True)
             if by == "keys":
@@ -68,7 +68,8 @@ def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
                 button.tap() if by == "finger" else button.click()
             assert button.get_attribute("aria-pressed") == "true"
             own = 7 * shared // 12
-            assert f"reads head {own} " in view.locator("[aria-live]").last.inner_text()
+            said = view.locator("[aria-live=polite]").last
+            assert f"reads head {own} " in said.inner_text()
             here = view.locator(".groups-one").nth(own)
             assert "groups-here" in here.get_attribute("class")
             if by != "keys":

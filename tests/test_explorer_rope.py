@@ -87,7 +87,7 @@ def test_rope_shows_the_score_of_every_place(browser, by):
             now = rows_of(view)[0]
             assert now[:3] == [*places, places[0] - places[1]]
             assert abs(now[3] - score(*places, SPEEDS[speed])) < 1e-3
-            said = view.locator("[aria-live]").inner_text().replace("−", "-")
+            said = view.locator("[aria-live=polite]").inner_text().replace("−", "-")
             assert said == f"Offset {now[2]:.0f}: score {now[3]:.3f}."
 
 

@@ -58,7 +58,7 @@ def test_explore_sentence_shows_the_library_s_weights(browser):
             view.get_by_role("slider").fill(str(place))
             check_shown(view, 8, masked=False, temperature=temperature)
         ahead = weights_of(8, masked=False, temperature=3)[9]
-        said = view.locator("[aria-live]")
+        said = view.locator("[aria-live=polite]")
         assert f"{ahead:.2f} comes from words that are not written" in said.inner_text()
         assert ("from the later kite" in said.inner_text()) == (ahead >= 0.05)
         view.get_by_role("switch").check()

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from attention_lib.caches import LayerCache
+from attention_lib.caches import KVCache, LayerCache
 from attention_lib.kv_cache import generate
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
@@ -210,3 +210,8 @@ def test_generate_fills_the_context_and_no_more(
     cache = tiny().new_cache(3, 5)
     with refused(ValueError, "the cache has room for 5 tokens; this needs 6: make it"):
         generate(tiny(), beginnings(), max_new_tokens=2, cache=cache)
+
+
+def test_cache_of_no_layer_is_refused():
+    with pytest.raises(ValueError, match="layers must be at least 1; got 0"):
+        KVCache([])

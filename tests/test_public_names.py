@@ -21,13 +21,15 @@ ROAD = [
     # masks, rotation and caches come before attention.
     *("toy", "masks", "rope_scaling", "rope", "sampling", "caches"),
     *("attention", "multi_head", "backends", "positions", "block"),
-    *("stories", "data", "model", "decode_step", "kv_cache"),
+    *("stories", "data", "model", "decode_step", "kv_cache", "speculative"),
     *("training", "checkpoints"),
     *(
         "norms",
         "grouped_query",
         "llama",
         "latent_attention",
+        "cross_block",
+        "translator",
         "cross_attention",
         "relative_attention",
         # Published layers of later years are made of these.
@@ -40,7 +42,7 @@ ROAD = [
         "publishing",
         "loading",
     ),
-    *("flash_attention", "flash_kernel", "checks", "bugs"),
+    *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent
@@ -99,6 +101,7 @@ TOP = {
     "flash_attention": "OnlineSoftmax",
     "linear_attention": "gated_delta_rule",
     "sparse_attention": "choose_keys chunk_mask sink_window_mask",
+    "serving": "Server",
     "llama": "LlamaConfig RMSNorm SwiGLU TinyLlama",
     "cross_attention": "TinyTranslator TranslatorConfig translate",
     "weights": "load_pretrained",

@@ -1,5 +1,7 @@
 """Where the chapters are, in which order, and how the site reads them."""
 
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +47,14 @@ def read_chapter(path: Path) -> nbformat.NotebookNode:
     The site finds a record by its code cells and their metadata, so both come from
     MyST-NB's own reader. `metadata.source_map` holds each cell's first line, from 0.
     """
-    notebook: nbformat.NotebookNode = read_myst_markdown_notebook(
-        path.read_text(encoding="utf-8"),
-        config=parser_config(path.parent.parent),
-        add_source_map=True,
-        path=path,
-    )
-    return notebook
+    extensions = frozenset(parser_config(path.parent.parent).enable_extensions)
+    return deepcopy(_read(path.read_text(encoding="utf-8"), path, extensions))
+
+
+@cache
+def _read(text: str, path: Path, extensions: frozenset[str]) -> nbformat.NotebookNode:
+    config = MdParserConfig(enable_extensions=set(extensions))
+    return read_myst_markdown_notebook(text, config, add_source_map=True, path=path)
 
 
 def parser_config(root: Path = ROOT) -> MdParserConfig:

@@ -21,6 +21,7 @@ from attention_lib.exercises.cross_attention import (
     check_both_caches,
     check_cross_attention,
     check_one_text_mask,
+    check_translation,
 )
 from attention_lib.exercises.flash_attention import (
     check_flash_bytes,
@@ -83,6 +84,12 @@ from attention_lib.exercises.rope import (
     check_rotary,
     check_slow_pairs,
 )
+from attention_lib.exercises.serving import (
+    check_accept,
+    check_batch_steps,
+    check_places,
+    check_small_server,
+)
 from attention_lib.exercises.toy import (
     check_attention,
     check_batched_attention,
@@ -108,7 +115,9 @@ from attention_lib.exercises.weights import (
 __all__ = [
     "Verdict",
     "check_absorbed",
+    "check_accept",
     "check_attention",
+    "check_batch_steps",
     "check_batched_attention",
     "check_block_parameters",
     "check_both_caches",
@@ -150,6 +159,7 @@ __all__ = [
     "check_pair_layout",
     "check_parameter_count",
     "check_place_with_itself",
+    "check_places",
     "check_position_table",
     "check_positions",
     "check_pre_norm",
@@ -160,6 +170,7 @@ __all__ = [
     "check_shared_bytes",
     "check_sink_weights",
     "check_slow_pairs",
+    "check_small_server",
     "check_softmax",
     "check_step_mask",
     "check_suspect",
@@ -169,6 +180,7 @@ __all__ = [
     "check_top_k",
     "check_trained_positions",
     "check_training_loop",
+    "check_translation",
     "check_visible_pairs",
     "check_window_layers",
     "check_windows",

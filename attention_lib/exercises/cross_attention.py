@@ -1,4 +1,4 @@
-"""Checks of chapter 14: two caches, cross-attention built, a text in two parts."""
+"""Checks of chapter 14: caches, cross-attention, a text in two parts, writing."""
 
 import math
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attention_lib.cross_attention import TinyTranslator, TranslatorConfig
 from attention_lib.exercises.verdict import (
     NOT_YET,
     Verdict,
@@ -57,8 +58,8 @@ def check_both_caches(answer: object) -> Verdict:
 def check_one_text_mask(answer: object) -> Verdict:
     """Checks ``mask(source_len, target_len)`` of a decoder that reads and writes."""
     for source, target, so_far in [
-        (3, 4, ""),
-        (2, 1, "Right for 3 words read and 4 written. For 2 and 1:"),
+        (3, 5, ""),
+        (2, 1, "Right for 3 words read and 5 written. For 2 and 1:"),
     ]:
         right = _one_text_mask(source, target)
         place = torch.arange(source + target)
@@ -80,6 +81,10 @@ def check_one_text_mask(answer: object) -> Verdict:
              "see itself."),
             (_one_text_mask(target, source), "The source comes first: its columns are "
              "those that all may see."),
+            (causal | (place <= source), "One word too many is open to all: the first "
+             "of the target."),
+            (causal | (place < source - 1), "One word too few is open to all: the "
+             "last of the source."),
             (right[source:], "The words of the source are queries as well: they have "
              "rows, too."),
             (right[:, source:], "The words of the source are keys as well: they have "
@@ -160,10 +165,17 @@ def _results(layer: nn.Module, d_model: int, heads: int) -> Verdict | None:
             (_cross(*plain, mask=seen, back=True), "The way back mixes tokens and "
              "heads: which axes change places before the heads stand side by side?"),
             (_cross(*plain, mask=seen, out=False), "The output projection is missing."),
+            (_cross(x, memory, 1, *weights, mask=seen), "There is a single head: "
+             "split queries, keys and values first."),
+            (right + x, "x is added to the output: that is the block's part."),
         ]  # fmt: skip
         if masked:
             mistakes += [
                 (_cross(*plain), "The mask is not used: padding is seen."),
+                (_cross(*plain, mask=seen, late=True), "The mask comes after the "
+                 "softmax: the weights no longer sum to 1."),
+                (_cross(*plain, mask=seen, hidden=0.0), "A hidden score of 0 still "
+                 "gets a weight."),
                 (_cross(*plain, mask=~seen), "The mask is the wrong way round: True "
                  "means may attend."),
             ]  # fmt: skip
@@ -193,6 +205,8 @@ def _cross(
     over: int = -1,
     back: bool = False,
     out: bool = True,
+    late: bool = False,
+    hidden: float = -math.inf,
 ) -> Tensor:
     """Cross-attention in which one step or more may be another."""
     query, key, value = (
@@ -201,9 +215,106 @@ def _cross(
     key, value = (value, key) if swapped else (key, value)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     scores = query @ key.mT * scale
-    if mask is not None:
-        seen = mask[:, None] if mask.ndim == 3 else mask
-        scores = scores.masked_fill(~seen, -math.inf)
-    context = scores.softmax(dim=over).nan_to_num() @ value  # an empty row: zeros
+    seen = torch.tensor(True) if mask is None else mask
+    seen = seen[:, None] if seen.ndim == 3 else seen
+    shown = scores if late else scores.masked_fill(~seen, hidden)
+    found = shown.softmax(dim=over).nan_to_num()  # an empty row: zeros
+    context = (found * seen if late else found) @ value
     joined = context.reshape(x.shape) if back else merge_heads(context)
     return joined @ w_o if out else joined
+
+
+def check_translation(answer: object) -> Verdict:
+    """Checks ``write(model, source, start, stop, max_new_tokens)`` of one sentence."""
+    model = _random_translator()
+    start, stop = 1, _STOP
+    for source, limit, so_far in [
+        ([3, 4, 5, 6], 7, ""),
+        ([8, 3, 7], 2, "Right where the stop token comes in time. Where the number of "
+         "tokens ends it:"),
+    ]:  # fmt: skip
+        came = run(answer, model, torch.tensor([source]), start, stop, limit)
+        if isinstance(came, Tensor) and came.ndim == 2 and len(came) == 1:
+            came = came[0]
+        came = _ids(came)
+        if not isinstance(came, Tensor):
+            kind = type(came).__name__
+            wrong = came if isinstance(came, Verdict) else Verdict(
+                False, f"Your function returns a {kind}: a list of token ids is "
+                "wanted.")  # fmt: skip
+            return after(so_far, wrong)
+        given: Any = (model, source, start, stop, limit)
+        right = _write(*given)
+        mistakes = [
+            ([start, *right], "The start token is not part of what is written."),
+            (right[:-1], "The last token is missing: what is written ends with the "
+             "stop token, or after so many tokens as are allowed."),
+            (_write(model, source, start, -1, limit), "Writing goes on after the "
+             "stop token."),
+            (_write(model, source, start, -1, limit + 1), "More tokens than "
+             "are allowed."),
+            (_write(*given, place=0), "The next token is read off the wrong place of "
+             "the target: which row of the logits stands for the next one?"),
+            (_write(*given, whole=False), "The decoder gets the newest token alone: "
+             "without a cache it needs all that is written so far."),
+            (_write(*given, seen=False), "What is written does not depend on the "
+             "source: is the memory passed on?"),
+            (_write(*given, begin=source), "The decoder begins with the start token, "
+             "not with the source."),
+        ]  # fmt: skip
+        tensors = [(torch.tensor(ids), words) for ids, words in mistakes]
+        own: Tensor = came
+        wrong_ids = judge(lambda own=own: own, (), torch.tensor(right), tensors)
+        if wrong_ids:
+            return after(so_far, wrong_ids)
+    return Verdict(True, "Read once, then written token by token.")
+
+
+def _ids(came: Any) -> Any:
+    """Gives token ids as a tensor; what holds no numbers stays what it is."""
+    if isinstance(came, str | Verdict):
+        return came
+    try:
+        return torch.tensor([int(token) for token in came])
+    except (TypeError, ValueError, RuntimeError):
+        return came
+
+
+_STOP = 7  # the fourth token that the model writes for the first source
+
+
+def _random_translator() -> TinyTranslator:
+    """Gives a model whose texts depend on the source and on what is written."""
+    with torch.random.fork_rng(devices=[]):
+        model = TinyTranslator(TranslatorConfig(9, 8, 12, 3, 1)).float().eval()
+    rng = seeded(0)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            drawn = torch.randn(weight.shape, generator=rng, dtype=torch.float32)
+            scale = 1.5 * weight.shape[-1] ** -0.5 if weight.ndim == 2 else 0.1
+            weight.copy_(drawn * scale + (weight.ndim == 1 and "norm.weight" in name))
+    return model
+
+
+@torch.no_grad()
+def _write(
+    model: TinyTranslator,
+    source: list[int],
+    start: int,
+    stop: int,
+    limit: int,
+    *,
+    place: int = -1,
+    whole: bool = True,
+    seen: bool = True,
+    begin: list[int] | None = None,
+) -> list[int]:
+    """Writes greedily; one step or more may be another."""
+    memory, _ = model.encode(torch.tensor([source]))
+    memory = memory if seen else torch.zeros_like(memory)
+    ids, found = list(begin or [start]), list[int]()
+    while len(found) < min(limit, 8 - len(begin or [])) and found[-1:] != [stop]:
+        target = torch.tensor([ids if whole else ids[-1:]])
+        found.append(int(model.decode(target, [memory])[0, place].argmax()))
+        ids.append(found[-1])
+    return found

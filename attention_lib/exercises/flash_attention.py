@@ -35,6 +35,8 @@ def check_flash_bytes(answer: object) -> Verdict:
         (right // 2, "Each number takes 2 bytes."),
         (right * 2, "Each number takes 2 bytes, not 4."),
         (right // width, "Each query, key and value has 128 numbers."),
+        (right / 2**10, "Right in KiB: the question is for bytes."),
+        (right / 2**20, "Right in MiB: the question is for bytes."),
     ]  # fmt: skip
     return judge_number(
         answer,
@@ -50,11 +52,13 @@ def check_join(answer: object) -> Verdict:
     rng = seeded(0)
     for queries, width, level, hidden, so_far in [
         (5, 3, 0.0, False, ""),
-        (4, 2, 2000.0, False, "Right for small sums. For large ones:"),
+        (4, 2, 100.0, False, "Right for small sums. For large ones:"),
         (3, 4, 0.0, True, "Right where both saw some key. Where one saw none:"),
     ]:
         a, b = torch.randn(2, queries, width, generator=rng)
-        log_a, log_b = 2 * torch.randn(2, queries, generator=rng) + level
+        log_a, log_b = 2 * torch.randn(2, queries, generator=rng)
+        far = level * torch.arange(1, queries + 1)  # for each query another level
+        log_a, log_b = log_a + far, log_b + far
         if hidden:
             a, log_a = torch.zeros_like(a), torch.full_like(log_a, -torch.inf)
         share = (log_a - torch.logaddexp(log_a, log_b)).exp()[:, None]
@@ -81,6 +85,7 @@ def check_join(answer: object) -> Verdict:
             (whole_share * a + (1 - whole_share) * b, "Each query has shares of its "
              "own, not one for all."),
         ]  # fmt: skip
+        mistakes = [pair for pair in mistakes if pair[0].isfinite().all()]
         given = a, log_a, b, log_b
         if wrong := judge(answer, given, right, mistakes, so_far=so_far):
             return wrong
@@ -90,12 +95,18 @@ def check_join(answer: object) -> Verdict:
 def check_online_softmax(answer: object) -> Verdict:
     """Checks a class that mixes values while scores arrive in pieces."""
     rng = seeded(0)
+    none, high = torch.zeros(1), torch.tensor(500.0)
+    apart, falling = torch.tensor([[-300.0], [300.0]]), -100.0 * torch.arange(6)
     for queries, keys, width, size, level, often, so_far in [
-        (3, 8, 4, 3, 0.0, False, ""),
-        (2, 5, 3, 1, 500.0, False, "Right for small scores. For large ones:"),
-        (4, 6, 2, 6, 0.0, False, "Right for several pieces. For a single one:"),
-        (2, 7, 5, 2, 0.0, True, "Right at the end. Asked after every piece:"),
-    ]:
+        (3, 8, 4, 3, none, False, ""),
+        (2, 5, 3, 1, high, False, "Right for small scores. For large ones:"),
+        (2, 6, 3, 2, apart, False, "Right for large scores. For queries whose scores "
+         "are far apart:"),
+        (2, 6, 3, 2, falling, False, "Right where scores rise. Where they fall by "
+         "much:"),
+        (4, 6, 2, 6, none, False, "Right for several pieces. For a single one:"),
+        (2, 7, 5, 2, none, True, "Right at the end. Asked after every piece:"),
+    ]:  # fmt: skip
         made = run(answer, queries, width)
         if isinstance(made, Verdict):
             return made if made is NOT_YET or not so_far else after(so_far, made)
@@ -104,7 +115,8 @@ def check_online_softmax(answer: object) -> Verdict:
             return Verdict(False, f"Your function returns a {came}: a class with add "
                            "and result is wanted.")  # fmt: skip
         scores = 2 * torch.randn(queries, keys, generator=rng) + level
-        scores = scores.sort(dim=1).values if not level else scores  # so it must shrink
+        if level is none:  # so that the sums must shrink
+            scores = scores.sort(dim=1).values
         value = torch.randn(keys, width, generator=rng)
 
         def use(
@@ -154,7 +166,7 @@ def _mistaken(scores: Tensor, value: Tensor, size: int) -> Mistakes:
         some.softmax(1) @ own
         for some, own in zip(scores.split(size, 1), value.split(size), strict=True)
     ]
-    return [
+    mistakes = [
         (divided("no", "no"), "Nothing shrinks: old sums were measured from a smaller "
          "largest score."),
         (divided("yes", "no"), "The mix must shrink as the sum does."),
@@ -169,3 +181,4 @@ def _mistaken(scores: Tensor, value: Tensor, size: int) -> Mistakes:
         (value.mean(0).expand(len(scores), -1), "All keys count the same: where are "
          "the scores?"),
     ]  # fmt: skip
+    return [pair for pair in mistakes if pair[0].isfinite().all()]

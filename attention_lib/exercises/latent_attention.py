@@ -41,9 +41,11 @@ def check_latent_bytes(answer: object) -> Verdict:
         (one * (latent + rope + queries), "The latent of the queries is not kept: old "
          "queries are never needed."),
         (2 * right, "Keys and values come from the same latent: it is kept once."),
-        (one * (2 * latent + rope), "Keys and values come from the same latent: it is "
-         "kept once."),
+        (one * (2 * latent + rope), "Keys and values come from the same latent, which "
+         "is kept once; the latent of the queries is not kept."),
         (right // 2, "Each number takes 2 bytes."),
+        (right / 2**10, "Right in KiB: the question is for bytes."),
+        (right / 2**20, "Right in MiB: the question is for bytes."),
         (right // layers, "That is one layer: there are 24."),
         (right // tokens, "That is one token: there are 4,096."),
         (one * rope, "That is the rotated key alone: where is the latent?"),
@@ -147,7 +149,7 @@ def check_low_rank(answer: object) -> Verdict:
 def check_latent_attention(answer: object) -> Verdict:
     """Checks a class of causal latent attention, built by the reader."""
     for sizes, so_far in [
-        ((10, 3, 4, 5, 2), ""),
+        ((10, 3, 4, 5, 4), ""),
         ((7, 1, 3, 2, 4), "Right for three heads. For a single one:"),
         ((6, 2, 9, 3, 6), "Right for small latents. For a latent wider than a token:"),
     ]:

@@ -5,11 +5,13 @@ reader changes something. Every view has a static part that needs no script.
 """
 
 from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer.align import explore_alignment
 from attention_lib.explorer.cache import explore_cache
 from attention_lib.explorer.flash import explore_flash
 from attention_lib.explorer.groups import explore_groups
 from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
+from attention_lib.explorer.pages import explore_pages
 from attention_lib.explorer.reach import explore_reach
 from attention_lib.explorer.rope import explore_rope
 from attention_lib.explorer.split import explore_split
@@ -18,11 +20,13 @@ from attention_lib.explorer.weights import explore_weights
 
 __all__ = [
     "Interactive",
+    "explore_alignment",
     "explore_cache",
     "explore_flash",
     "explore_groups",
     "explore_latent",
     "explore_mask",
+    "explore_pages",
     "explore_reach",
     "explore_rope",
     "explore_split",

@@ -14,6 +14,11 @@ from attention_lib.explorer._tables import plain_table
 from attention_lib.explorer.weights import _check_place
 
 SHOWN, SAID = 0.005, 0.05  # a smaller weight is no line; is not said
+# The still's layout, in an em: see sentence.css. Widths of letters are about those of a
+# serif face; each word stands in the middle of its place.
+WIDE, NARROW = 26, 17  # longest line on a screen, on a phone
+THIN, BROAD, GAP = 0.33, 0.55, 0.22
+ROW, TOP, BOTTOM = 2.85, 0.72, 2.7
 MOST = 3  # keys that a sentence or a row of the table names
 # What is said of a word; the page has the same in explorer_source/src/strings.js.
 LOOKS = "To go on after {word}, this head takes {shares}."
@@ -71,19 +76,85 @@ def explore_sentence(
 
 
 def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
-    """Gives the text, with the chosen word's weights under the words."""
+    """Gives the text, with the chosen word's weights under the words.
+
+    Where no script runs, each word stands where `--x` and `--row` put it, in an em, so
+    that the lines of the weights meet it; `--x2` and `--row2` are those of a phone.
+    """
+    layouts = _places(words, WIDE, by_sentence=True), _places(words, NARROW)
     parts = []
     for place, (word, weight) in enumerate(zip(words, weights.tolist(), strict=True)):
         kind = " sentence-key" if weight >= SHOWN else ""
         kind += " sentence-query" if place == query else ""
         number = f"{weight:.2f}".removeprefix("0") if weight >= SHOWN else ""
+        (x, row), (x2, row2) = (places[place] for places in layouts)
         parts.append(
-            f'<span class="sentence-word{kind}" style="--w: {weight:.2f}">'
+            f'<span class="sentence-word{kind}" style="--w: {weight:.2f}; '
+            f'--x: {x:.1f}; --row: {row}; --x2: {x2:.1f}; --row2: {row2}">'
             f'<span class="sentence-text">{html.escape(word)}</span>'
             f'<span class="sentence-number">{number}</span></span>'
         )
         parts.append('<br class="sentence-end">' if word == "." else "")
-    return f'<p class="sentence-words">{" ".join(filter(None, parts))}</p>'
+    wide, narrow = layouts
+    drawn = [
+        _curves(weights, wide, query, WIDE, "wide"),
+        _curves(weights, narrow, query, NARROW, "narrow"),
+    ]
+    rows = [places[-1][1] + 1 for places in layouts]
+    style = f"--rows: {rows[0]}; --rows2: {rows[1]}"
+    inside = " ".join(filter(None, [*drawn, *parts]))
+    return f'<p class="sentence-words" style="{style}">{inside}</p>'
+
+
+def _places(
+    words: Sequence[str], widest: int, *, by_sentence: bool = False
+) -> list[tuple[float, int]]:
+    """Gives each word's middle and its row, in lines of at most `widest` em."""
+    places, x, row = [], 0.0, 0
+    for place, word in enumerate(words):
+        width = 0.3 + sum(THIN if letter in "fijlrt.,'" else BROAD for letter in word)
+        ended = by_sentence and place > 0 and words[place - 1] == "."
+        if x > 0 and (ended or x + width > widest):
+            x, row = 0.0, row + 1
+        places.append((x + width / 2, row))
+        x += width + GAP
+    return places
+
+
+def _curves(
+    weights: np.ndarray,
+    places: Sequence[tuple[float, int]],
+    query: int,
+    widest: int,
+    name: str,
+) -> str:
+    """Gives the lines from the chosen word, as sentence.jsx draws them, in an em."""
+    from_x, from_row = places[query]
+    paths = []
+    for key, (weight, (x, row)) in enumerate(
+        zip(weights.tolist(), places, strict=True)
+    ):
+        if key == query or weight < SHOWN:
+            continue
+        top, bottom = (at * ROW + edge for at, edge in ((from_row, TOP), (row, BOTTOM)))
+        if row == from_row:
+            end, bend = top, -min(1, 0.3 + abs(x - from_x) / 7)
+            bends = top + bend, end + bend
+        else:
+            if row > from_row:
+                top, bottom = from_row * ROW + BOTTOM, row * ROW + TOP
+            end, bow = bottom, 0.6 * (bottom - top)
+            bends = top + bow, end - bow
+        paths.append(
+            f'<path d="M{from_x:.1f} {top:.2f}C{from_x:.1f} {bends[0]:.2f} '
+            f'{x:.1f} {bends[1]:.2f} {x:.1f} {end:.2f}" '
+            f'style="stroke-width: {1 + 7 * weight:.1f}px; '
+            f'opacity: {0.12 + 0.88 * weight:.2f}"/>'
+        )
+    box = f"0 0 {widest} {(places[-1][1] + 1) * ROW:.2f}"
+    kind = f"sentence-lines sentence-{name}"
+    lines = "".join(paths)
+    return f'<svg class="{kind}" viewBox="{box}" aria-hidden="true">{lines}</svg>'
 
 
 def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:

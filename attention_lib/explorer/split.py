@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
 from attention_lib.multi_head import split_heads
 from attention_lib.plotting._figure import COLOURS, as_array
@@ -47,7 +48,7 @@ def explore_split(x: Any, num_heads: int) -> Interactive:
     data = {name: array[0].tolist() for name, array in steps.items()}
     shape = tuple(right.shape)
     line = f"<cells followed from {tuple(batch.shape)} to {shape}>"
-    return Interactive(
+    return OwnProgram(
         "split", data | {"wrapper": heads.tolist()}, _static(steps, heads), line
     )
 

@@ -88,7 +88,9 @@ def check_angles(x: Any, angles: Any) -> None:
     check_floats("angles", angles)
     check_same_device("angles", angles, "x", x)
     shape = tuple(x.shape)
-    if len(shape) < 2 or not broadcasts(angles.shape, (*shape[:-1], shape[-1] // 2)):
+    fitting = (*shape[:-1], shape[-1] // 2) if len(shape) > 1 else ()
+    one_each = len(fitting) > 1 and fitting[-2:] == tuple(angles.shape[-2:])
+    if not one_each or not broadcasts(angles.shape, fitting):
         raise ValueError(
             f"angles {tuple(angles.shape)} do not fit x {shape}: they are (length, "
             "width / 2), one angle for each pair of numbers"

@@ -182,3 +182,32 @@ def _check_least(name: str, size: Any, least: int) -> None:
     check_int(name, size)
     if size < least:
         raise ValueError(f"{name} must be at least {least}; got {size}")
+
+
+def check_step_tokens(step_tokens: int, max_batch: int) -> None:
+    """Checks that a server's step reads one token at least for each request."""
+    check_positive(step_tokens=step_tokens)
+    if step_tokens < max_batch:
+        raise ValueError(
+            f"step_tokens must be at least {max_batch}, one for each request of "
+            f"max_batch; got {step_tokens}"
+        )
+
+
+def check_pages(length: int, page_len: int, num_pages: int) -> None:
+    """Checks that a text fits into all the pages of a server."""
+    needed = -(-length // page_len)
+    if needed > num_pages:
+        raise ValueError(
+            f"the request needs {needed} pages, for {length} tokens at {page_len} per "
+            f"page; the server has {num_pages}: ask for fewer tokens, or give it more"
+        )
+
+
+def check_open(request: Any, known: Iterable[Any]) -> None:
+    """Checks that a request waits or runs on the server that is asked."""
+    state = getattr(request, "state", None)
+    if state is None:
+        raise TypeError(f"request must be a Request; got {type(request).__name__}")
+    if request not in known:
+        raise ValueError(f"the request does not wait or run here; it is {state}")

@@ -167,11 +167,41 @@ def check_prompt(
         )
 
 
+def check_request(model: Any, prompt: Any, max_new_tokens: int) -> list[int]:
+    """Checks a single text before a server adds tokens to it, and lists its ids."""
+    text = check_ids(prompt, _said(model, "vocab_size"), "prompt")
+    check_positive(max_new_tokens=max_new_tokens)
+    if not text:
+        raise ValueError("prompt must hold one token at least; got none")
+    context_len = _said(model, "context_len")
+    if len(text) + max_new_tokens - 1 > context_len:
+        raise ValueError(
+            f"max_new_tokens must be at most {max(0, context_len + 1 - len(text))} "
+            f"after a prompt of {len(text)} tokens in a context of {context_len}; got "
+            f"{max_new_tokens}"
+        )
+    return text
+
+
 def check_stop(model: Any, stop: Any, name: str = "stop") -> None:
     """Checks the token that ends a text, where there is one: a model may say it."""
     if stop is not None:
         most = _said(model, "vocab_size") - 1
         check_between(name, stop, 0, most, f"{most}, the last token")
+
+
+def check_draft(draft: Any) -> None:
+    """Checks that a draft can be asked for guesses."""
+    if not callable(draft):
+        raise TypeError(
+            "draft must be a model, or a function of the tokens so far and of how many "
+            f"to guess; got {type(draft).__name__}"
+        )
+
+
+def check_guesses(model: Any, guesses: Any) -> list[int]:
+    """Checks that the model knows the tokens that a draft gave, and lists them."""
+    return check_ids(guesses, _said(model, "vocab_size"), "the draft's guesses")
 
 
 def _said(model: Any, name: str) -> int:

@@ -3,14 +3,7 @@
 // use; the text of a page comes when one of its places is found. All are scripts, which
 // a page opened as a file may load too. `tools/site/finding.py` runs `bookFinding.write`.
 globalThis.bookFinding = (() => {
-  // All that is said.
-  const SAID = {
-    groups: ["Best", "Sections", "Questions", "Glossary", "Library"],
-    list: "Places found",
-    found: (count) => (count === 1 ? "1 place found" : `${count} places found`),
-    nothing: "Nothing found. Try fewer words, or another spelling.",
-    code: "In its code:",
-  };
+  const { say } = globalThis;
   // What readers write, and the book's words for it. Where several are named, any will do.
   const THEIRS = {
     "positional encoding": ["positions"], "positional encodings": ["positions"], "positional embedding": ["positions"],
@@ -244,7 +237,7 @@ globalThis.bookFinding = (() => {
     const sentences = prose.split(/(?<=[.?!] )(?=\S)/u), counts = sentences.map(held);
     const most = Math.max(...counts);
     const names = most ? [] : code.split(", ").filter(held);
-    if (names.length) return `${SAID.code} ${names.join(", ")}`;
+    if (names.length) return `${say("code")} ${names.join(", ")}`;
     const from = sentences.slice(0, counts.indexOf(most)).join("").length;
     const pieces = prose.slice(from).split(/(?<=\s)/u);
     const before = pieces.slice(0, Math.max(0, pieces.findIndex(held))).join("").length;
@@ -262,6 +255,7 @@ globalThis.bookFinding = (() => {
   const start = (book, form, list, said, most) => {
     const root = document.documentElement.dataset.content_root ?? "./";
     const input = form.querySelector("input");
+    const titles = say("groups").split("|");
     const texts = {}; // by page: asked for once
     const textsOf = (page) => (texts[page] ??= script(`${root}_static/places/${page.replace(/html$/, "js")}`)
       .then(() => globalThis.bookTexts?.[page] ?? []));
@@ -303,14 +297,14 @@ globalThis.bookFinding = (() => {
         if (!hits.length) return [];
         const part = document.createElement("div"), name = document.createElement("p");
         part.setAttribute("role", "group");
-        part.setAttribute("aria-label", SAID.groups[group]);
-        Object.assign(name, { textContent: SAID.groups[group], className: "book-found-name", ariaHidden: "true" });
+        part.setAttribute("aria-label", titles[group]);
+        Object.assign(name, { textContent: titles[group], className: "book-found-name", ariaHidden: "true" });
         part.append(name, ...hits.map((hit) => entry(hit, mine)));
         return [part];
       }));
       options = [...list.querySelectorAll("[role=option]")];
       input.setAttribute("aria-expanded", String(options.length > 0));
-      said.textContent = !query ? "" : options.length ? SAID.found(options.length) : SAID.nothing;
+      said.textContent = !query ? "" : options.length ? say(options.length === 1 ? "foundOne" : "found", { n: options.length }) : say("nothing");
       at = -1;
       move(0);
     };
@@ -334,7 +328,7 @@ globalThis.bookFinding = (() => {
     for (const [nth, form] of [...document.querySelectorAll("form.bd-search")].entries()) {
       const list = document.createElement("div"), said = document.createElement("p");
       const input = form.querySelector("input"), inDialog = !!form.closest("dialog");
-      Object.assign(list, { id: `book-found-${nth}`, className: "book-found", role: "listbox", ariaLabel: SAID.list });
+      Object.assign(list, { id: `book-found-${nth}`, className: "book-found", role: "listbox", ariaLabel: say("list") });
       Object.assign(said, { className: "book-found-said", role: "status" });
       const roles = { role: "combobox", "aria-expanded": "false", "aria-controls": list.id, "aria-autocomplete": "list" };
       for (const [name, value] of Object.entries(roles)) input.setAttribute(name, value);

@@ -1,4 +1,4 @@
-// Quizzes become forms, and progress is counted. It is kept in this browser only: under
+// Quizzes become forms; progress is counted, and goals of views that were reached are kept. It is kept in this browser only: under
 // one name in localStorage, or, where that is closed, until the page is left.
 (() => {
   const NAME = "attention-book-progress";
@@ -101,16 +101,21 @@
   document.querySelectorAll(".quiz").forEach(makeForm);
   const items = new Map([...document.querySelectorAll(ITEMS)].map((item) => [idOf(item), item]));
 
-  // A prediction hides what answers it: what the next cell puts out, and a figure right
-  // after it. An answer shows it; so does a button below a question in words.
+  // A prediction hides what answers it: what the next cell puts out, and the figures
+  // after it, also below a paragraph. An answer shows them; so does a button below a
+  // question in words.
   const reveals = new Map();
   for (const asked of document.querySelectorAll(".cell.tag_predict, .admonition.predict")) {
     const shows = [];
-    for (let next = asked.nextElementSibling; next?.matches(".cell:not(.tag_predict)"); next = next.nextElementSibling) {
+    let told = false; // a paragraph stands between: what follows is hidden if it is a figure
+    for (let next = asked.nextElementSibling; next?.matches("p, .cell:not(.tag_predict)"); next = next.nextElementSibling) {
       const fold = next.querySelector(":scope > details.below-input");
       const output = next.querySelector(":scope > .cell_output");
-      if (shows.length && !output?.querySelector("figure")) break;
-      if (fold) shows.push(() => ((fold.open = true), fold.querySelector("summary")));
+      const figure = output?.querySelector("figure");
+      if (next.matches("p")) told = true;
+      else if (told && fold && !figure) continue; // it is folded as it is
+      else if ((told || shows.length) && !figure) break;
+      else if (fold) shows.push(() => ((fold.open = true), fold.querySelector("summary")));
       else if (output) shows.push(cover(output));
     }
     if (!shows.length) continue;
@@ -140,6 +145,20 @@
     });
     return button;
   }
+
+  // A view's goal: by its kind, and its place among those of its kind.
+  const views = [...document.querySelectorAll(".attention-view")];
+  const goalOf = (view) => {
+    const { kind } = view.dataset;
+    return `${kind}-${views.filter((other) => other.dataset.kind === kind).indexOf(view)}`;
+  };
+  document.addEventListener("attention-reached", (event) => {
+    const all = load();
+    const goals = new Set(all[page]?.goals).add(goalOf(event.target.closest(".attention-view")));
+    all[page] = { ...all[page], goals: [...goals] };
+    save(all);
+    show();
+  });
 
   // What was answered rightly before, and wrongly now: it counts, but no ✓ stands by ✗.
   const wrong = new Set();
@@ -173,6 +192,10 @@
     }
     count.textContent = say("count", { n: done.length, total: items.size }) + say(lasting ? "kept" : "notKept");
     forget.hidden = !Object.keys(all).length;
+    for (const view of views) {
+      view.dataset.goal = all[page]?.goals?.includes(goalOf(view)) ? "reached" : "";
+      view.dispatchEvent(new Event("attention-goal"));
+    }
     showRoad(all);
     document.querySelectorAll(".learn-tick").forEach((tick) => tick.remove());
     for (const link of document.querySelectorAll(".bd-sidebar-primary nav a[href]")) {
@@ -234,7 +257,7 @@
     wrong.delete(id);
     const all = load();
     const before = (all[page]?.right ?? []).filter((known) => items.has(known) && known !== id);
-    all[page] = { right: [...before, id], total: items.size };
+    all[page] = { ...all[page], right: [...before, id], total: items.size };
     save(all);
     show();
   });

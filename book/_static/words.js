@@ -20,6 +20,13 @@ window.bookWords = {
   forget: "Forget all of it",
   reveal: "Show what comes out",
   hidden: "What comes out is hidden until you have answered.",
+  // The search.
+  groups: "Best|Sections|Questions|Glossary|Library",
+  list: "Places found",
+  foundOne: "1 place found",
+  found: "{n} places found",
+  nothing: "Nothing found. Try fewer words, or another spelling.",
+  code: "In its code:",
   // The first page.
   goOn: "Continue at {place}",
 };

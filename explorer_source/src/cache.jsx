@@ -1,6 +1,7 @@
 // A cache that fills: which keys and values a step makes, and which it finds.
 import { useState } from "preact/hooks";
 import { useLinked, useReached } from "./frame.jsx";
+import { CACHE as SAY, STEP, fill, filled } from "./strings.js";
 import tables from "./tables.css";
 import style from "./cache.css";
 
@@ -18,16 +19,16 @@ export function Cache({ words, layers, steps, reach }) {
   const [linked, setLinked] = useState(null);
   const tell = useLinked(setLinked);
   const hover = (event) => event.pointerType === "mouse" && tell(words[(event.target.closest("td, thead th")?.cellIndex ?? 0) - 1] ?? null);
-  const rows = Array.from({ length: layers }, (_, layer) => ["keys", "values"].map((part) => `${part} ${layer + 1}`)).flat();
+  const rows = Array.from({ length: layers }, (_, layer) => [SAY.keys, SAY.values].map((part) => filled(part, { layer: layer + 1 }))).flat();
   const sign = { empty: "", made: "+", kept: "✓" };
-  const spoken = { empty: "nothing yet", made: "made in this step", kept: "found in the cache" };
+  const spoken = { empty: SAY.empty, made: SAY.made, kept: SAY.kept };
 
   return (
     <>
       <div class="cache-controls">
         <fieldset>
-          <legend class="view-hidden">cache</legend>
-          {[[true, "with a cache"], [false, "reading all anew"]].map(([value, name]) => (
+          <legend class="view-hidden">{SAY.cache}</legend>
+          {[[true, SAY.on], [false, SAY.off]].map(([value, name]) => (
             <label key={name}>
               <input type="radio" name={group} checked={kept === value} onChange={() => setKept(value)} />
               {name}
@@ -35,13 +36,13 @@ export function Cache({ words, layers, steps, reach }) {
           ))}
         </fieldset>
         <div class="cache-steps">
-          <button type="button" aria-disabled={!at} onClick={() => setAt(Math.max(at - 1, 0))}>← Back</button>
-          <span>step {at + 1} of {steps.length}</span>
-          <button type="button" aria-disabled={last} onClick={() => setAt(Math.min(at + 1, steps.length - 1))}>Next →</button>
+          <button type="button" aria-disabled={!at} onClick={() => setAt(Math.max(at - 1, 0))}>{STEP.back}</button>
+          <span>{filled(STEP.step, { at: at + 1, count: steps.length })}</span>
+          <button type="button" aria-disabled={last} onClick={() => setAt(Math.min(at + 1, steps.length - 1))}>{STEP.next}</button>
         </div>
       </div>
       <div class="cache-scroll" onPointerOver={hover} onPointerLeave={() => tell(null)}>
-        <table class="view-table cache-table" aria-label="keys and values of each token">
+        <table class="view-table cache-table" aria-label={SAY.table}>
           <thead>
             <tr>
               <td></td>
@@ -64,18 +65,16 @@ export function Cache({ words, layers, steps, reach }) {
           </tbody>
         </table>
       </div>
-      <p class="cache-said" aria-live="polite">
-        The step reads <strong>{made}</strong> {made === 1 ? "token" : "tokens"} and writes “{words[length]}”: {number(kept ? cached : anew)} FLOPs.{" "}
-        {kept
-          ? `The cache holds ${number(bytes)} bytes and saves ${number(anew - cached)} FLOPs.`
-          : `Nothing is kept; a cache would save ${number(anew - cached)} FLOPs.`}
+      <p class="cache-said" aria-live="polite" aria-atomic="true">
+        {fill(made === 1 ? SAY.readsOne : SAY.reads, { made: <strong>{made}</strong>, word: words[length], flops: number(kept ? cached : anew) })}{" "}
+        {filled(kept ? SAY.saves : SAY.wouldSave, { bytes: number(bytes), flops: number(anew - cached) })}
       </p>
-      <p class="view-soft">A row for the keys of each layer, and one for its values: + is made in this step, ✓ is found in the cache. The word in bold is the one that the step writes; it is read in the next step.</p>
+      <p class="view-soft">{SAY.legend}</p>
     </>
   );
 }
 Cache.style = tables + style;
 Cache.frame = {
-  title: "A cache that fills",
-  goal: "What would the last step cost without the cache? Go there, and take it away.",
+  title: SAY.title,
+  goal: SAY.goal,
 };

@@ -1,6 +1,7 @@
 // Attention tile by tile: which scores exist now, what is kept of each row, what is moved.
 import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
+import { FLASH as SAY, fill, filled } from "./strings.js";
 import tables from "./tables.css";
 import style from "./flash.css";
 
@@ -20,31 +21,35 @@ export function Flash({ scores, steps, apart, table, reach }) {
   return (
     <>
       <div class="flash-choice">
-        <button type="button" onClick={() => setAt(at - 1)} disabled={at === 0}>
-          Back
+        <button type="button" onClick={() => setAt(Math.max(at - 1, 0))} aria-disabled={!at}>
+          {SAY.back}
         </button>
-        <button type="button" onClick={() => setAt(at + 1)} disabled={at === steps.length - 1}>
-          Next tile
+        <button type="button" onClick={() => setAt(Math.min(at + 1, steps.length - 1))} aria-disabled={at === steps.length - 1}>
+          {SAY.next}
         </button>
-        <span>
-          Tile <strong class="view-number">{at + 1}</strong> of {steps.length}
+        <span role="status">
+          {fill(SAY.tile, { at: <strong class="view-number">{at + 1}</strong>, count: steps.length })}
         </span>
       </div>
-      <p class="flash-said" aria-live="polite">
-        In fast memory: <strong class="view-number">{step.fast}</strong> bytes. Moved so far:{" "}
-        <strong class="view-number">{step.moved}</strong> bytes; step by step, {apart} would move. The whole table of scores: {table} bytes.
+      <p class="flash-said" aria-live="polite" aria-atomic="true">
+        {fill(SAY.said, {
+          fast: <strong class="view-number">{step.fast}</strong>,
+          moved: <strong class="view-number">{step.moved}</strong>,
+          apart,
+          table,
+        })}
       </p>
       <div class="flash-tables">
         <div>
-          <p class="flash-title">Scores: only one tile exists</p>
-          <table class="view-table flash-scores" aria-label="scores: rows are queries, columns are keys">
+          <p class="flash-title">{SAY.scores}</p>
+          <table class="view-table flash-scores" aria-label={SAY.scoresTable}>
             <tbody>
               {scores.map((row, i) => (
                 <tr key={i}>
-                  <th scope="row">query {i}</th>
+                  <th scope="row">{filled(SAY.query, { i })}</th>
                   {row.map((score, j) => (
                     <td key={j} class={`flash-${state(i, j)}`}>
-                      {state(i, j) === "now" ? score : <span class="view-hidden">{state(i, j) === "gone" ? "forgotten" : "not made yet"}</span>}
+                      {state(i, j) === "now" ? score : <span class="view-hidden">{state(i, j) === "gone" ? SAY.gone : SAY.later}</span>}
                     </td>
                   ))}
                 </tr>
@@ -53,16 +58,16 @@ export function Flash({ scores, steps, apart, table, reach }) {
           </table>
         </div>
         <div>
-          <p class="flash-title">{ended ? "Kept: this piece is finished" : "Kept of each query"}</p>
-          <table class="view-table flash-kept" aria-label="what is kept of each query">
+          <p class="flash-title">{ended ? SAY.finished : SAY.kept}</p>
+          <table class="view-table flash-kept" aria-label={SAY.keptTable}>
             <thead>
               <tr>
-                <th scope="col">query</th>
-                <th scope="col">shrink</th>
-                <th scope="col">largest</th>
-                <th scope="col">sum</th>
+                <th scope="col">{SAY.columns.query}</th>
+                <th scope="col">{SAY.columns.shrink}</th>
+                <th scope="col">{SAY.columns.largest}</th>
+                <th scope="col">{SAY.columns.sum}</th>
                 <th scope="col" colSpan={step.kept[0].length - 3}>
-                  mix / sum
+                  {SAY.columns.mix}
                 </th>
               </tr>
             </thead>
@@ -86,5 +91,5 @@ export function Flash({ scores, steps, apart, table, reach }) {
     </>
   );
 }
-Flash.frame = { title: "Attention, tile by tile", goal: "Step to the last tile. Which sums shrink on the way?" };
+Flash.frame = { title: SAY.title, goal: SAY.goal };
 Flash.style = tables + style;

@@ -1,10 +1,17 @@
 // What every view has around it: a title with a number, and something to try, which is
-// ticked when it is reached. Views of a page tell each other which word is pointed at.
+// ticked when it is reached: a page that remembers it says so by `data-goal`, and by an
+// event when that changes. Views of a page tell each other which word is pointed at.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { FRAME as SAY, filled } from "./strings.js";
 
-export function Frame({ View, data, number }) {
+export function Frame({ View, data, number, view }) {
   const { title, goal } = View.frame ?? {};
-  const [reached, setReached] = useState(false);
+  const [reached, setReached] = useState(view.dataset.goal === "reached");
+  useEffect(() => {
+    const hear = () => setReached(view.dataset.goal === "reached");
+    view.addEventListener("attention-goal", hear);
+    return () => view.removeEventListener("attention-goal", hear);
+  }, []);
   const card = useRef();
   const asked = data.goal?.text ?? (typeof goal === "function" ? goal(data) : goal);
   const reach = () => {
@@ -16,14 +23,14 @@ export function Frame({ View, data, number }) {
     <>
       {title && (
         <p class="view-title">
-          {number && <span>View {number} </span>}
+          {number && <span>{filled(SAY.number, { number })} </span>}
           <b>{title}</b>
         </p>
       )}
       {asked && (
         <p class="view-goal" role="status" data-reached={reached} ref={card}>
           <span aria-hidden="true">{reached ? "✓" : "○"} </span>
-          <b>{reached ? "Reached." : "Try it."}</b> {asked}
+          <b>{reached ? SAY.reached : SAY.goal}</b> {asked}
         </p>
       )}
       <View {...data} reach={reach} />

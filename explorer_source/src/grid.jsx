@@ -1,5 +1,6 @@
 // The map: a table to walk through with arrow keys, of which one cell is in the tab order.
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { MAP, fill, filled } from "./strings.js";
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -71,7 +72,7 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
           <table
             ref={table}
             role="grid"
-            aria-label={`${name}: rows are queries, columns are keys`}
+            aria-label={filled(MAP.table, { name })}
             class="weights-grid"
             onKeyDown={walk}
             onPointerOver={point}
@@ -79,7 +80,7 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
           >
             <thead>
               <tr>
-                <th scope="col" class="weights-corner">key →<br />query ↓</th>
+                <th scope="col" class="weights-corner">{MAP.key}<br />{MAP.query}</th>
                 {keys.map((word, j) => (
                   <th key={j} scope="col" class={j === column ? "weights-here" : null}><span>{word}</span></th>
                 ))}
@@ -102,8 +103,8 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
         </div>
       </div>
       <p class="weights-scale view-soft view-number">
-        weight 0 <span class="weights-ramp" /> {top.toFixed(2)}
-        {allowed?.some((line) => line.includes(false)) && <span class="weights-hidden-key"><span /> hidden by the mask</span>}
+        {fill(MAP.scale, { ramp: <span class="weights-ramp" />, top: top.toFixed(2) })}
+        {allowed?.some((line) => line.includes(false)) && <span class="weights-hidden-key"><span /> {MAP.hidden}</span>}
       </p>
     </div>
   );
@@ -123,7 +124,7 @@ function Line({ word, weights, allowed, top, chosen, column, numbers }) {
               tabIndex={j === column ? 0 : -1}
               class={hidden ? "weights-hidden" : null}
               style={hidden ? null : { "--w": weight / top }}
-              aria-label={hidden ? "hidden by the mask" : weight.toFixed(3)}
+              aria-label={hidden ? MAP.hidden : weight.toFixed(3)}
             >
               {numbers && !hidden ? weight.toFixed(2) : null}
             </td>

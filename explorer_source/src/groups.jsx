@@ -1,6 +1,7 @@
 // Query heads that share keys and values: a slider over the heads of keys.
 import { useRef, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
+import { GROUPS as SAY, fill, filled } from "./strings.js";
 import style from "./groups.css";
 
 export function Groups({ heads, choices, names, perToken, perText, tokens, reach }) {
@@ -26,7 +27,7 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
     <>
       <div class="groups-choice">
         <label for={id}>
-          heads of keys and values: <strong class="view-number">{shared}</strong>
+          {fill(SAY.heads, { shared: <strong class="view-number">{shared}</strong> })}
         </label>
         <input
           id={id}
@@ -39,9 +40,13 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
           onInput={(event) => setAt(Number(event.currentTarget.value))}
         />
       </div>
-      <p class="groups-name" aria-live="polite">
-        <strong>{names[at]}</strong>: the cache takes <span class="view-number">{perToken[at]}</span> per token,{" "}
-        <span class="view-number">{perText[at]}</span> for {tokens.toLocaleString("en")} tokens.
+      <p class="groups-name" aria-live="polite" aria-atomic="true">
+        {fill(SAY.said, {
+          name: <strong>{names[at]}</strong>,
+          token: <span class="view-number">{perToken[at]}</span>,
+          text: <span class="view-number">{perText[at]}</span>,
+          tokens: tokens.toLocaleString("en"),
+        })}
       </p>
       <div class="groups-bar" aria-hidden="true">
         <span style={{ width: `${(100 * shared) / heads}%` }} />
@@ -56,27 +61,27 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
                   type="button"
                   tabIndex={number === (query ?? 0) ? 0 : -1}
                   aria-pressed={number === query}
-                  aria-label={`query head ${number}`}
+                  aria-label={filled(SAY.query, { number })}
                   onClick={() => setQuery(number === query ? null : number)}
                 >
                   {number}
                 </button>
               ))}
             </div>
-            <div class="groups-keys">k, v {head}</div>
+            <div class="groups-keys">{filled(SAY.keys, { head })}</div>
           </div>
         ))}
       </div>
-      <p class="view-soft" aria-live="polite">
+      <p class="view-soft" aria-live="polite" aria-atomic="true">
         {query === null
-          ? "Each frame is a head of keys and values, with the query heads that read it. Press a query head to follow it."
-          : `Query head ${query} reads head ${own} of keys and values: ${query} divided by ${size}, rounded down.`}
+          ? SAY.hint
+          : filled(SAY.reads, { query, own, size })}
       </p>
     </>
   );
 }
 Groups.style = style;
 Groups.frame = {
-  title: "Query heads that share keys and values",
-  goal: ({ heads, choices }) => choices.includes(heads / 8) && "Make the cache eight times smaller than with keys and values for each head.",
+  title: SAY.title,
+  goal: ({ heads, choices }) => choices.includes(heads / 8) && SAY.goal,
 };

@@ -1,11 +1,12 @@
 // Which head: a small picture of each, or two lists where there are many.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { HEADS as SAY, filled } from "./strings.js";
 
 const MANY = 48;
 const INK = [45, 140, 210]; // seen on white and on black
 
 export const headName = (at, layers, heads) =>
-  layers > 1 ? `layer ${Math.floor(at / heads) + 1}, head ${(at % heads) + 1}` : `head ${at + 1}`;
+  filled(layers > 1 ? SAY.layerHead : SAY.oneHead, { layer: Math.floor(at / heads) + 1, head: (at % heads) + 1 });
 
 export function Heads({ layers, heads, maps, chosen, choose }) {
   const [group] = useState(() => `heads-${Math.random().toString(36).slice(2)}`);
@@ -13,17 +14,17 @@ export function Heads({ layers, heads, maps, chosen, choose }) {
   if (maps.length > MANY) {
     return (
       <div class="weights-controls">
-        {layers > 1 && <List name="layer" count={layers} value={layer} choose={(i) => choose(i * heads + (chosen % heads))} />}
-        {heads > 1 && <List name="head" count={heads} value={chosen % heads} choose={(i) => choose(layer * heads + i)} />}
+        {layers > 1 && <List name={SAY.layer} count={layers} value={layer} choose={(i) => choose(i * heads + (chosen % heads))} />}
+        {heads > 1 && <List name={SAY.head} count={heads} value={chosen % heads} choose={(i) => choose(layer * heads + i)} />}
       </div>
     );
   }
   return (
     <fieldset class="weights-heads">
-      <legend class="view-hidden">{layers > 1 ? "layer and head" : "head"}</legend>
+      <legend class="view-hidden">{layers > 1 ? SAY.both : SAY.head}</legend>
       {Array.from({ length: layers }, (_, l) => (
         <div key={l} class="weights-layer">
-          {layers > 1 && <span class="view-soft" aria-hidden="true">layer {l + 1}</span>}
+          {layers > 1 && <span class="view-soft" aria-hidden="true">{filled(SAY.oneLayer, { layer: l + 1 })}</span>}
           {Array.from({ length: heads }, (_, h) => {
             const at = l * heads + h;
             return (

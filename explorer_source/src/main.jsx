@@ -6,7 +6,6 @@ import { Groups } from "./groups.jsx";
 import { Mask } from "./mask.jsx";
 import { Predict } from "./predict.jsx";
 import { Rope } from "./rope.jsx";
-import { Split } from "./split.jsx";
 import { Vectors } from "./vectors.jsx";
 import { Weights } from "./weights.jsx";
 
@@ -16,7 +15,6 @@ mount({
   mask: Mask,
   predict: Predict,
   rope: Rope,
-  split: Split,
   vectors: Vectors,
   weights: Weights,
 });

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { useLinked, useReached } from "./frame.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
 import { walk } from "./walk.js";
+import { MAP, MASK as SAY, filled } from "./strings.js";
 import tables from "./tables.css";
 import style from "./mask.css";
 
@@ -58,7 +59,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
 
   return (
     <>
-      <div class="mask-presets" role="group" aria-label="masks to start from">
+      <div class="mask-presets" role="group" aria-label={SAY.presets}>
         {masks.map(([name, preset]) => (
           <button
             key={name}
@@ -75,9 +76,9 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
       </div>
       <div class="mask-parts" onPointerOver={hover} onPointerLeave={() => tell(null)}>
         <div>
-          <p class="mask-title">Mask: who may look at whom</p>
-          <table class="view-table mask-table" onKeyDown={walk} aria-label="mask: rows are queries, columns are keys">
-            {heads(<>key →<br />query ↓</>)}
+          <p class="mask-title">{SAY.mask}</p>
+          <table class="view-table mask-table" onKeyDown={walk} aria-label={SAY.maskTable}>
+            {heads(<>{MAP.key}<br />{MAP.query}</>)}
             <tbody>
               {mask.map((row, i) => (
                 <tr key={i}>
@@ -89,7 +90,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
                         class="mask-cell"
                         tabIndex={i === place[0] && j === place[1] ? 0 : -1}
                         aria-pressed={yes}
-                        aria-label={`${rows[i]} may look at ${columns[j]}`}
+                        aria-label={filled(SAY.may, { query: rows[i], key: columns[j] })}
                         onFocus={() => setPlace([i, j])}
                         onClick={() => toggle(i, j)}
                       >
@@ -103,9 +104,9 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
           </table>
         </div>
         <div>
-          <p class="mask-title">Weights that it leaves</p>
-          <table class="view-table mask-table view-number" aria-label="weights: rows are queries, columns are keys">
-            {heads(<>key →<br />query ↓</>)}
+          <p class="mask-title">{SAY.weights}</p>
+          <table class="view-table mask-table view-number" aria-label={SAY.weightsTable}>
+            {heads(<>{MAP.key}<br />{MAP.query}</>)}
             <tbody>
               {weights.map((row, i) => (
                 <tr key={i} class={isLit(i) ? "mask-row" : null}>
@@ -121,16 +122,16 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
           </table>
         </div>
       </div>
-      <p class="mask-said" aria-live="polite">
-        {touched ? say(rows[place[0]], columns, weights[place[0]], mask[place[0]]) : "Click cells: ✓ may look, × may not. Or walk with the arrow keys, and press Space."}
+      <p class="mask-said" aria-live="polite" aria-atomic="true">
+        {touched ? say(rows[place[0]], columns, weights[place[0]], mask[place[0]]) : SAY.hint}
       </p>
       {shown >= 0 && (
         <div class="mask-empty">
           <p>
-            <strong>“{rows[shown]}” may look at nothing.</strong> There are four answers:
+            <strong>{filled(SAY.nothing, { query: rows[shown] })}</strong> {SAY.four}
           </p>
-          <table class="view-table mask-table view-number" aria-label={`answers for the empty row of ${rows[shown]}`}>
-            {heads("hidden scores")}
+          <table class="view-table mask-table view-number" aria-label={filled(SAY.answers, { query: rows[shown] })}>
+            {heads(SAY.hidden)}
             <tbody>
               {answers.map(([kind, name]) => (
                 <tr key={kind}>
@@ -149,9 +150,9 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
   );
 }
 Mask.style = tables + style;
-Mask.frame = { title: "A mask to click together", goal: "Hide everything from one word. What are its weights now?" };
+Mask.frame = { title: SAY.title, goal: SAY.goal };
 
 function say(query, keys, weights, allowed) {
   const seen = keys.map((key, j) => allowed[j] && `${key} ${weights[j].toFixed(2)}`).filter(Boolean);
-  return seen.length ? `“${query}” shares its weight out: ${seen.join(", ")}.` : `“${query}” may look at nothing.`;
+  return seen.length ? filled(SAY.shares, { query, seen: seen.join(MAP.between) }) : filled(SAY.nothing, { query });
 }

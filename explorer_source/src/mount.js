@@ -15,7 +15,7 @@ export function mount(kinds) {
       try {
         const live = document.createElement("div");
         live.className = "attention-live";
-        render(h(Frame, { View: kind, data: JSON.parse(data.textContent), number: numberOf(view) }), live);
+        render(h(Frame, { View: kind, data: JSON.parse(data.textContent), number: numberOf(view), view }), live);
         view.append(live);
         view.dataset.live = "";
       } catch (error) {

@@ -9,6 +9,7 @@ import { Picture } from "./pipe_picture.jsx";
 import { meeting, number, row as sayRow } from "./pipe_words.js";
 import { labels } from "./numbers.js";
 import { TEMPERATURES, Temperature } from "./temperature.jsx";
+import { MAP, PIPE as SAY, STEP, filled } from "./strings.js";
 import tables from "./tables.css";
 import style from "./pipe.css";
 
@@ -114,7 +115,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
   return (
     <div class="pipe-card" ref={card}>
       <fieldset class="pipe-sentence" onPointerLeave={() => pointAt(null)}>
-        <legend class="view-hidden">Which word looks?</legend>
+        <legend class="view-hidden">{SAY.asks}</legend>
         {words.map((text, i) => (
           <label
             key={i}
@@ -123,7 +124,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
           >
             <input type="radio" name={`${id}-word`} checked={i === word} onChange={() => (kept ? set({ step: i }) : set({ word: i, key: null }))} aria-label={shown[i]} />
             <span class="pipe-word" style={{ "--w": values.w[word][i] }}>{text}</span>
-            <span class="pipe-share" aria-hidden="true">{!reads.kept(i) ? "·" : values.m[word][i] === -Infinity ? "hidden" : number(values.w[word][i])}</span>
+            <span class="pipe-share" aria-hidden="true">{!reads.kept(i) ? "·" : values.m[word][i] === -Infinity ? SAY.hidden : number(values.w[word][i])}</span>
           </label>
         ))}
       </fieldset>
@@ -131,22 +132,22 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
       <div class="pipe-controls">
         {cache && (
           <div class="pipe-steps">
-            <button type="button" aria-disabled={!step} onClick={() => set({ step: Math.max(step - 1, 0) })}>← Back</button>
-            <span>step {step + 1} of {count}</span>
-            <button type="button" aria-disabled={step === count - 1} onClick={() => set({ step: Math.min(step + 1, count - 1) })}>Next →</button>
+            <button type="button" aria-disabled={!step} onClick={() => set({ step: Math.max(step - 1, 0) })}>{STEP.back}</button>
+            <span>{filled(STEP.step, { at: step + 1, count })}</span>
+            <button type="button" aria-disabled={step === count - 1} onClick={() => set({ step: Math.min(step + 1, count - 1) })}>{STEP.next}</button>
           </div>
         )}
-        {cache && radios("cache", "cache", [[false, "on"], [true, "off"]], !!state.anew, (anew) => set({ anew, word: step }))}
-        {masks.length > 1 && !cache && radios("mask", "mask", masks.map((name) => [name, name]), state.flip ? null : mask, (name) => set({ mask: name, flip: "" }))}
-        {heads.length > 1 && radios("head", "head", heads.map((name, i) => [i, name]), head, (value) => set({ head: value }))}
-        {radios("scale", "÷ √D", [[true, "on"], [false, "off"]], state.scaled, (scaled) => set({ scaled }))}
-        <Temperature name="temperature" heat={Math.max(0, TEMPERATURES.indexOf(state.heat))} choose={(at) => set({ heat: TEMPERATURES[at] })} />
+        {cache && radios("cache", SAY.cache, [[false, SAY.on], [true, SAY.off]], !!state.anew, (anew) => set({ anew, word: step }))}
+        {masks.length > 1 && !cache && radios("mask", SAY.mask, masks.map((name) => [name, name]), state.flip ? null : mask, (name) => set({ mask: name, flip: "" }))}
+        {heads.length > 1 && radios("head", SAY.head, heads.map((name, i) => [i, name]), head, (value) => set({ head: value }))}
+        {radios("scale", "÷ √D", [[true, SAY.on], [false, SAY.off]], state.scaled, (scaled) => set({ scaled }))}
+        <Temperature name={MAP.temperature} heat={Math.max(0, TEMPERATURES.indexOf(state.heat))} choose={(at) => set({ heat: TEMPERATURES[at] })} />
       </div>
       <div
         class="pipe-walk"
         tabIndex={0}
         role="application"
-        aria-label="the matrices; up and down: another word; left and right: another cell of the chosen step"
+        aria-label={SAY.walk}
         onKeyDown={walk}
       >
         <Picture
@@ -154,7 +155,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
           point={(found) => (!found || !cache || reads.kept(Math.max(found.word, found.key ?? 0))) && pointAt(found && { ...found, key: found.key ?? (found.id === "m" ? null : undefined) })}
           stages={(blocks) => (
             <fieldset>
-              <legend class="view-hidden">Step</legend>
+              <legend class="view-hidden">{SAY.step}</legend>
               {stages.filter(({ id: at }) => blocks[at]).map(({ id: at, name, does }) => {
                 const { x, y, width, height } = blocks[at];
                 const title = at === "d" ? [state.scaled ? "÷ √D" : "÷ 1", state.heat !== 1 && `÷ ${state.heat}`].filter(Boolean).join(" ") : name;
@@ -171,23 +172,23 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
           )}
         />
       </div>
-      <div class="pipe-said" aria-live="polite">
+      <div class="pipe-said" aria-live="polite" aria-atomic="true">
         <p>{sayRow(values, shown, word)}</p>
-        {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">Point at a cell, or choose a step: the two vectors that meet there appear here.</p>}
+        {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">{SAY.hint}</p>}
       </div>
       <Code stages={stages} stage={stage} choose={(at) => set({ stage: at, part: 0 })} point={(at) => setPointed(at && { id: at, word: state.word, key: state.key ?? undefined })} />
       <div class="pipe-foot">
-        <label class="pipe-all"><input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /> all numbers</label>
-        <a href={toAddress(state, first)}>link to this moment</a>
-        {JSON.stringify(state) !== JSON.stringify(first) && <button type="button" onClick={() => set({ anew: undefined, part: undefined, ...first })}>start again</button>}
+        <label class="pipe-all"><input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /> {SAY.all}</label>
+        <a href={toAddress(state, first)}>{SAY.link}</a>
+        {JSON.stringify(state) !== JSON.stringify(first) && <button type="button" onClick={() => set({ anew: undefined, part: undefined, ...first })}>{SAY.again}</button>}
       </div>
       <Numbers {...{ values, words: shown, stage: stage ?? "w", stages, model }} />
-      <p class="view-soft pipe-about">Filled: above zero. Hollow: below. ×: hidden by the mask. {cache && "Dashed: a key and a value made in this step; the others were kept. "}{about}</p>
+      <p class="view-soft pipe-about">{SAY.signs} {cache && `${SAY.dashed} `}{about}</p>
     </div>
   );
 }
 Pipe.style = tables + style;
-Pipe.frame = { title: "Attention, step by step" };
+Pipe.frame = { title: SAY.title };
 
 // A sentence of known words; what is not known is named, and the old sentence stays.
 function Sentence({ text, fault, id, model, set }) {
@@ -202,11 +203,11 @@ function Sentence({ text, fault, id, model, set }) {
   };
   return (
     <form class="pipe-form" onSubmit={send}>
-      <label for={`${id}-text`}>another sentence</label>
+      <label for={`${id}-text`}>{SAY.other}</label>
       <input id={`${id}-text`} type="text" autocomplete="off" autocapitalize="off" spellcheck={false} value={typed} aria-describedby={`${id}-fault`} onInput={(event) => setTyped(event.currentTarget.value)} />
-      <button type="submit">Show</button>
+      <button type="submit">{SAY.show}</button>
       <p id={`${id}-fault`} role="status">{said || fault}</p>
-      <p class="view-soft">Known words: {model.words.join(", ")}.</p>
+      <p class="view-soft">{filled(SAY.known, { words: model.words.join(MAP.between) })}</p>
     </form>
   );
 }
@@ -215,10 +216,10 @@ function known(text, { words, places }) {
   const typed = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
   const strange = [...new Set(typed.filter((word) => !words.includes(word)))];
   const fault = strange.length
-    ? `The head does not know ${strange.map((word) => `“${word}”`).join(", ")}: it has no row for ${strange.length > 1 ? "them" : "it"} in its table.`
+    ? filled(strange.length > 1 ? SAY.strangers : SAY.stranger, { words: strange.map((word) => `“${word}”`).join(MAP.between) })
     : typed.length > places.length
-      ? `Eight words at most: the head has learned ${places.length} places, and there are ${typed.length} words.`
-      : typed.length ? "" : "Type at least one word.";
+      ? filled(SAY.long, { places: places.length, count: typed.length })
+      : typed.length ? "" : SAY.empty;
   const taken = typed.filter((word) => words.includes(word)).slice(0, places.length);
   const of = taken.length ? taken : [words[0]];
   return { fault, words: of, ids: of.map((word) => words.indexOf(word)) };
@@ -232,14 +233,14 @@ function Meeting({ title, said, left, right, sign, bias }) {
   if (sign === "+") return <p><b>{title}:</b> {left[0]} {number(parts[0][0])} + {right[0]} {number(parts[0][1])} = {number(total)}.</p>;
   return (
     <>
-      <p><b>{title}:</b> {left[0]} · {right[0]}{bias === undefined ? "" : " + bias"} = <strong class="view-number">{number(total)}</strong></p>
+      <p><b>{title}:</b> {left[0]} · {right[0]}{bias === undefined ? "" : ` + ${SAY.bias}`} = <strong class="view-number">{number(total)}</strong></p>
       <ul class="pipe-meeting view-number" style={{ "--n": parts.length }}>
         {parts.map(([a, b], i) => (
           <li key={i}>
             <span>{number(a)}</span> <span><i>×</i> {number(b)}</span> <b><i>=</i> {number(a * b)}</b>
           </li>
         ))}
-        {bias !== undefined && <li><span>bias</span> <span /> <b>{number(bias)}</b></li>}
+        {bias !== undefined && <li><span>{SAY.bias}</span> <span /> <b>{number(bias)}</b></li>}
       </ul>
     </>
   );
@@ -249,7 +250,7 @@ function Meeting({ title, said, left, right, sign, bias }) {
 function Code({ stages, stage, choose, point }) {
   const same = (at) => at === stage || ((stage === "k" || stage === "v") && at === "q");
   return (
-    <table class="pipe-code" aria-label="each step as a formula and as code" onPointerLeave={() => point(null)}>
+    <table class="pipe-code" aria-label={SAY.code} onPointerLeave={() => point(null)}>
       <tbody>
         {stages.map(({ id, name, formula, code, href, where }) => (
           <tr
@@ -260,7 +261,7 @@ function Code({ stages, stage, choose, point }) {
           >
             <th scope="row" data-tone={id} dangerouslySetInnerHTML={{ __html: formula }} />
             <td><code>{code}</code></td>
-            <td>{BOOK && <a href={href} aria-label={`${name} in the text, ${where}`}>{where}</a>}</td>
+            <td>{BOOK && <a href={href} aria-label={filled(SAY.where, { name, where })}>{where}</a>}</td>
           </tr>
         ))}
       </tbody>
@@ -275,8 +276,8 @@ function Numbers({ values, words, stage, stages, model }) {
   const heads = "sdmw".includes(stage) ? words : matrix[0].map((_, i) => i + 1);
   return (
     <details class="pipe-numbers">
-      <summary>Numbers of {name}</summary>
-      <div class="pipe-scroll" tabIndex={0} role="group" aria-label={`numbers of ${name}`}>
+      <summary>{filled(SAY.numbers, { name })}</summary>
+      <div class="pipe-scroll" tabIndex={0} role="group" aria-label={filled(SAY.numbers, { name })}>
         <table class="view-table view-number">
           <thead><tr><td />{heads.map((text, i) => <th key={i} scope="col">{text}</th>)}</tr></thead>
           <tbody>

@@ -1,6 +1,7 @@
 // Which tokens can change which outputs: sliders over window, sinks and layers.
 import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
+import { REACH as SAY, fill } from "./strings.js";
 import tables from "./tables.css";
 import style from "./reach.css";
 
@@ -9,7 +10,7 @@ export function hops(length, window, sinks, most) {
   const sees = (i, j) => j <= i && (i - j < window || j < sinks);
   const found = Array.from({ length }, (_, i) => Array.from({ length }, (_, j) => (i === j ? 0 : Infinity)));
   for (let layer = 1; layer <= most; layer++) {
-    const before = found.map((row) => row.map((count) => count < layer));
+    const before = found.map((row) => row.map((count) => layer > count));
     for (let i = 0; i < length; i++)
       for (let j = 0; j <= i; j++)
         if (!before[i][j] && before.some((row, m) => sees(i, m) && row[j])) found[i][j] = layer;
@@ -22,13 +23,13 @@ export function Reach({ length, window: first, sinks: none, layers: one, most, r
   const [sinks, setSinks] = useState(none);
   const [layers, setLayers] = useState(one);
   const map = hops(length, window, sinks, most);
-  const last = map[length - 1].filter((count) => count <= layers).length;
+  const last = map[length - 1].filter((count) => layers >= count).length;
   useReached(map[length - 1][0] <= layers, reach);
   const kept = Math.min(length, window + Math.min(sinks, Math.max(0, length - window)));
   const sliders = [
-    ["window", window, setWindow, 1, Math.min(length, 8)],
-    ["sinks", sinks, setSinks, 0, Math.min(length, 4)],
-    ["layers", layers, setLayers, 1, most],
+    [SAY.window, window, setWindow, 1, Math.min(length, 8)],
+    [SAY.sinks, sinks, setSinks, 0, Math.min(length, 4)],
+    [SAY.layers, layers, setLayers, 1, most],
   ];
   return (
     <>
@@ -43,10 +44,13 @@ export function Reach({ length, window: first, sinks: none, layers: one, most, r
         ))}
       </div>
       <p class="reach-said" aria-live="polite">
-        <strong class="view-number">{last}</strong> of {length} tokens can change the last output. The cache of one layer keeps{" "}
-        <strong class="view-number">{kept}</strong>.
+        {fill(SAY.said, {
+          last: <strong class="view-number">{last}</strong>,
+          length,
+          kept: <strong class="view-number">{kept}</strong>,
+        })}
       </p>
-      <table class="view-table reach-map view-number" aria-label="fewest layers from a token (column) to an output (row)">
+      <table class="view-table reach-map view-number" aria-label={SAY.table}>
         <thead>
           <tr>
             <td />
@@ -60,19 +64,19 @@ export function Reach({ length, window: first, sinks: none, layers: one, most, r
             <tr key={i}>
               <th scope="row">{i}</th>
               {row.map((count, j) =>
-                count <= layers ? (
+                layers >= count ? (
                   <td key={j} class="reach-seen" style={{ "--w": 0.12 + 0.5 / count }}>{count}</td>
                 ) : (
-                  <td key={j}>{j <= i && <span class="view-hidden">not reached</span>}</td>
+                  <td key={j}>{j <= i && <span class="view-hidden">{SAY.hidden}</span>}</td>
                 ),
               )}
             </tr>
           ))}
         </tbody>
       </table>
-      <p class="view-soft">Rows are outputs, columns are tokens. A number says how many layers it takes at least.</p>
+      <p class="view-soft">{SAY.legend}</p>
     </>
   );
 }
 Reach.style = tables + style;
-Reach.frame = { title: "How far layers reach", goal: "Let the first token reach the last output." };
+Reach.frame = { title: SAY.title, goal: SAY.goal };

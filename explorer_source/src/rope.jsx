@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { unpack } from "./numbers.js";
+import { ROPE as SAY, fill, filled } from "./strings.js";
 import tables from "./tables.css";
 import style from "./rope.css";
 
@@ -53,7 +54,7 @@ export function Rope({ pairs, words, speeds, positions, longest, reach }) {
 
   return (
     <>
-      <div class="rope-speeds" role="group" aria-label="speed of the pair">
+      <div class="rope-speeds" role="group" aria-label={SAY.speed}>
         {speeds.map(([name], i) => (
           <button key={name} type="button" aria-pressed={i === chosen} onClick={() => choose(i)}>
             {name}
@@ -64,19 +65,19 @@ export function Rope({ pairs, words, speeds, positions, longest, reach }) {
         <Picture {...{ given, turned, words }} />
         <div>
           <div class="rope-sliders">
-            {slider(`position of the query “${words[0]}”`, places[0], [0, longest], (at) => go([at, places[1]]))}
-            {slider(`position of the key “${words[1]}”`, places[1], [0, longest], (at) => go([places[0], at]))}
-            {slider("both together", least, [0, longest - Math.abs(offset)], (at) =>
+            {slider(filled(SAY.query, { word: words[0] }), places[0], [0, longest], (at) => go([at, places[1]]))}
+            {slider(filled(SAY.key, { word: words[1] }), places[1], [0, longest], (at) => go([places[0], at]))}
+            {slider(SAY.both, least, [0, longest - Math.abs(offset)], (at) =>
               go(places.map((place) => place - least + at)),
             )}
           </div>
-          <table class="view-table rope-table" aria-label="the score now, and before">
+          <table class="view-table rope-table" aria-label={SAY.table}>
             <thead>
               <tr>
-                <th scope="col">{words[0]} at</th>
-                <th scope="col">{words[1]} at</th>
-                <th scope="col">offset</th>
-                <th scope="col">score</th>
+                <th scope="col">{filled(SAY.at, { word: words[0] })}</th>
+                <th scope="col">{filled(SAY.at, { word: words[1] })}</th>
+                <th scope="col">{SAY.offset}</th>
+                <th scope="col">{SAY.score}</th>
               </tr>
             </thead>
             <tbody>
@@ -90,8 +91,8 @@ export function Rope({ pairs, words, speeds, positions, longest, reach }) {
               ))}
             </tbody>
           </table>
-          <p class="rope-said" aria-live="polite">
-            Offset {minus(`${offset}`)}: score <strong>{show(score)}</strong>.
+          <p class="rope-said" aria-live="polite" aria-atomic="true">
+            {fill(SAY.said, { offset: minus(`${offset}`), score: <strong>{show(score)}</strong> })}
           </p>
         </div>
       </div>
@@ -99,7 +100,7 @@ export function Rope({ pairs, words, speeds, positions, longest, reach }) {
   );
 }
 Rope.style = tables + style;
-Rope.frame = { title: "A score that knows the offset only", goal: "Move both positions, and get the first score again." };
+Rope.frame = { title: SAY.title, goal: SAY.goal };
 
 // Faint: before turning. The circles are the ways of the two tips.
 function Picture({ given, turned, words }) {

@@ -1,7 +1,7 @@
 // A text whose words show where they look: lines of the true weights, as wide and as dark
 // as these are. Words are radio buttons; a pointer that rests on one shows it for a while.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { softmax, unpack } from "./numbers.js";
+import { labels, softmax, unpack } from "./numbers.js";
 import { fill, SENTENCE as SAY } from "./strings.js";
 import style from "./sentence.css";
 import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
@@ -19,6 +19,7 @@ export function Sentence({ words, query, scores, mask }) {
   const box = useRef();
   const places = usePlaces(box);
   const length = words.length;
+  const named = useMemo(() => labels(words), [words]);
   const all = useMemo(() => unpack(scores), [scores]);
 
   const at = pointed ?? chosen;
@@ -53,6 +54,7 @@ export function Sentence({ words, query, scores, mask }) {
               <input
                 type="radio"
                 name={name}
+                aria-label={named[i]}
                 checked={i === chosen}
                 onChange={() => {
                   choose(i);
@@ -66,7 +68,7 @@ export function Sentence({ words, query, scores, mask }) {
           </>
         ))}
       </div>
-      <p class="sentence-said" aria-live="polite">
+      <p class="sentence-said" aria-live="polite" aria-atomic="true">
         {said(words, at, weights, allowed, may)}
         {!touched && <span class="sentence-hint">{SAY.hint}</span>}
       </p>

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
+import { SNAPSHOTS as SAY, fill, filled } from "./strings.js";
 import style from "./snapshots.css";
 
 const [WIDE, HIGH] = [600, 120];
@@ -35,17 +36,17 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
   return (
     <>
       <div class="snapshots-slide">
-        <label for={id}>training step <strong class="view-number">{steps[at]}</strong></label>
+        <label for={id}>{fill(SAY.training, { step: <strong class="view-number">{steps[at]}</strong> })}</label>
         <input
           id={id}
           type="range"
           min="0"
           max={steps.length - 1}
           value={at}
-          aria-valuetext={`step ${steps[at]}`}
+          aria-valuetext={filled(SAY.step, { step: steps[at] })}
           onInput={(event) => setAt(+event.currentTarget.value)}
         />
-        <span class="view-number">held-out loss {held[at].toFixed(2)} nats per token</span>
+        <span class="view-number">{filled(SAY.loss, { loss: held[at].toFixed(2) })}</span>
       </div>
       <svg class="snapshots-curve" viewBox={`-4 -8 ${WIDE + 8} ${HIGH + 12}`} preserveAspectRatio="none" aria-hidden="true"
         onClick={(event) => {
@@ -57,10 +58,10 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
         <polyline points={line} />
         <line class="snapshots-now" x1={x(steps[at])} x2={x(steps[at])} y1="-8" y2={HIGH} />
       </svg>
-      <p class="view-soft snapshots-scale"><span>step 0, loss up to {top.toFixed(1)}</span><span>step {end}</span></p>
-      <p class="snapshots-sample"><span class="view-soft">A story at this step: </span>{samples[at]}</p>
+      <p class="view-soft snapshots-scale"><span>{filled(SAY.begin, { top: top.toFixed(1) })}</span><span>{filled(SAY.step, { step: end })}</span></p>
+      <p class="snapshots-sample"><span class="view-soft">{SAY.story} </span>{samples[at]}</p>
       <fieldset class="snapshots-asked">
-        <legend>What each head looks at, where the model must find</legend>
+        <legend>{SAY.asked}</legend>
         {queries.map(([text], i) => (
           <label key={text}>
             <input type="radio" name={`${id}-asked`} checked={i === asked} onChange={() => setAsked(i)} />
@@ -68,8 +69,8 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
           </label>
         ))}
       </fieldset>
-      <div class="snapshots-scroll" tabIndex={0} role="group" aria-label="weights of all heads">
-        <table aria-label={`weights of the query “${words[row]}”; rows are heads, columns are words`} onPointerLeave={() => setPlace(null)}>
+      <div class="snapshots-scroll" tabIndex={0} role="group" aria-label={SAY.weights}>
+        <table aria-label={filled(SAY.table, { query: words[row] })} onPointerLeave={() => setPlace(null)}>
           <thead>
             <tr>
               <td />
@@ -90,20 +91,20 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
           </tbody>
         </table>
       </div>
-      <p class="snapshots-said" aria-live="polite">
+      <p class="snapshots-said" aria-live="polite" aria-atomic="true">
         {place && place[1] <= row
-          ? `Head ${heads[place[0]]} gives ${now[place[0]][place[1]].toFixed(2)} to “${shown[place[1]]}”.`
-          : `${name}: “${words[row]}” has to find “${words[key]}”. Head ${heads[best]} gives it most, ${now[best][key].toFixed(2)}.`}
+          ? filled(SAY.gives, { head: heads[place[0]], weight: now[place[0]][place[1]].toFixed(2), word: shown[place[1]] })
+          : filled(SAY.finds, { name, query: words[row], key: words[key], head: heads[best], weight: now[best][key].toFixed(2) })}
       </p>
     </>
   );
 }
 Snapshots.style = style;
 Snapshots.frame = {
-  title: "A training run, snapshot by snapshot",
+  title: SAY.title,
   goal: ({ queries, weights }) => {
     const found = ([, row, key], i) => weights.some((step) => unpack(step[i]).some((weight, at) => at % (row + 1) === key && weight >= 0.5));
     const [name] = queries.find(found) ?? [];
-    return name && `Find the first snapshot in which a head gives half of its weight to what it has to find. (Begin with: ${name}.)`;
+    return name && filled(SAY.goal, { name });
   },
 };

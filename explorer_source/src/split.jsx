@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { walk } from "./walk.js";
+import { SPLIT as SAY, STEP, fill, filled } from "./strings.js";
 import style from "./split.css";
 
 export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
@@ -17,26 +18,26 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
   const token = (number) => cells.findIndex((row) => row.includes(number));
   const head = (number) => Math.floor(cells[token(number)].indexOf(number) / size);
   const steps = [
-    { title: `x: ${shape(length, width)}`, code: "x", says: "Each row is a token. Its heads stand side by side.", blocks: [["", cells, (t) => `token ${t + 1}`]] },
+    { title: `x: ${shape(length, width)}`, code: "x", says: SAY.rows, blocks: [["", cells, (t) => SAY.token(t + 1)]] },
     ...(wrong
       ? [{
           title: `view: ${shape(heads, length, size)}`,
           code: `x.view(1, ${heads}, ${length}, ${size})`,
           says: astray(mistake, head),
-          blocks: mistake.map((block, h) => [`head ${h}`, block, (row) => `row ${row}`]),
+          blocks: mistake.map((block, h) => [SAY.head(h), block, (row) => SAY.row(row)]),
         }]
       : [
           {
             title: `view: ${shape(length, heads, size)}`,
             code: `x.view(1, ${length}, ${heads}, ${size})`,
-            says: "Each token’s row is cut into heads. Nothing moves in memory.",
-            blocks: viewed.map((block, t) => [`token ${t + 1}`, block, (h) => `head ${h}`]),
+            says: SAY.cut,
+            blocks: viewed.map((block, t) => [SAY.token(t + 1), block, (h) => SAY.head(h)]),
           },
           {
             title: `transpose: ${shape(heads, length, size)}`,
             code: `x.view(1, ${length}, ${heads}, ${size}).transpose(1, 2)`,
-            says: "Heads come before tokens. Each head has its own part of every token.",
-            blocks: split.map((block, h) => [`head ${h}`, block, (t) => `token ${t + 1}`]),
+            says: SAY.turned,
+            blocks: split.map((block, h) => [SAY.head(h), block, (t) => SAY.token(t + 1)]),
           },
         ]),
   ];
@@ -60,8 +61,8 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
     <>
       <div class="split-controls">
         <fieldset>
-          <legend class="view-hidden">way into heads</legend>
-          {[[false, "view, then transpose"], [true, "view alone (the mistake)"]].map(([value, name]) => (
+          <legend class="view-hidden">{SAY.ways}</legend>
+          {[[false, SAY.right], [true, SAY.mistake]].map(([value, name]) => (
             <label key={name}>
               <input type="radio" name={group} checked={wrong === value} onChange={() => choose(value)} />
               {name}
@@ -69,12 +70,12 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
           ))}
         </fieldset>
         <div class="split-steps">
-          <button type="button" aria-disabled={!at} onClick={() => setStep(Math.max(at - 1, 0))}>← Back</button>
-          <span>step {at + 1} of {steps.length}</span>
-          <button type="button" aria-disabled={last} onClick={() => setStep(Math.min(at + 1, steps.length - 1))}>Next →</button>
+          <button type="button" aria-disabled={!at} onClick={() => setStep(Math.max(at - 1, 0))}>{STEP.back}</button>
+          <span>{filled(STEP.step, { at: at + 1, count: steps.length })}</span>
+          <button type="button" aria-disabled={last} onClick={() => setStep(Math.min(at + 1, steps.length - 1))}>{STEP.next}</button>
         </div>
       </div>
-      <div aria-live="polite">
+      <div aria-live="polite" aria-atomic="true">
         <p class="split-code"><code>{steps[at].code}</code></p>
         <p>{steps[at].says}</p>
       </div>
@@ -84,29 +85,34 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
           <div class="split-pair">
             <Part {...steps[at]} {...grid} />
             <Part
-              title={`wrapper: ${heads} times ${shape(length, size)}`}
-              blocks={wrapper.map((block, h) => [`head ${h}`, block, (t) => `token ${t + 1}`])}
+              title={filled(SAY.wrapper, { heads, shape: shape(length, size) })}
+              blocks={wrapper.map((block, h) => [SAY.head(h), block, (t) => SAY.token(t + 1)])}
               {...grid}
             />
           </div>
           <p class="split-verdict">
             {JSON.stringify(steps[at].blocks.map(([, block]) => block)) === JSON.stringify(wrapper)
-              ? "✓ Each head of the wrapper has a projection of its own, and holds the same numbers."
-              : "✗ Not what the wrapper’s heads hold. A dashed number belongs to another head."}
+              ? SAY.same
+              : SAY.other}
           </p>
         </>
       )}
-      <p class="split-said" aria-live="polite">
-        <strong class="view-number">{followed}</strong> (token {token(followed) + 1}, head {head(followed)}) now stands in {rowOf(steps[at].blocks)}.
+      <p class="split-said" aria-live="polite" aria-atomic="true">
+        {fill(SAY.stands, {
+          number: <strong class="view-number">{followed}</strong>,
+          token: token(followed) + 1,
+          head: head(followed),
+          row: rowOf(steps[at].blocks),
+        })}
       </p>
-      <p class="view-soft">A colour is a token; pale is head 0, darker the next. Point at a number, tap it, or walk with the arrow keys: the same number is framed in every step.</p>
+      <p class="view-soft">{SAY.hint}</p>
     </>
   );
 }
 Split.style = style;
 Split.frame = {
-  title: "Numbered cells on their way into heads",
-  goal: "Follow a number that the mistake brings into the wrong head.",
+  title: SAY.title,
+  goal: SAY.goal,
 };
 
 // One step: its blocks beside each other. One cell of each block is in the tab order.
@@ -125,7 +131,7 @@ function Part({ title, blocks, token, head, followed, setFollowed }) {
                   <tr key={row}>
                     <th scope="row">{label(row)}</th>
                     {line.map((number) => {
-                      const foreign = name.startsWith("head") && head(number) !== at;
+                      const foreign = name === SAY.head(at) && head(number) !== at;
                       return (
                         <td
                           key={number}
@@ -155,7 +161,7 @@ function Part({ title, blocks, token, head, followed, setFollowed }) {
 function astray(blocks, head) {
   const held = blocks.map((block, h) => {
     const numbers = block.flat();
-    return `${numbers.filter((number) => head(number) !== h).length} of the ${numbers.length} numbers in head ${h}`;
+    return filled(SAY.strayed, { count: numbers.filter((number) => head(number) !== h).length, all: numbers.length, head: h });
   });
-  return `The shape is right, and nothing fails. But ${held.join(" and ")} belong to another head.`;
+  return filled(SAY.astray, { held: held.join(SAY.and) });
 }

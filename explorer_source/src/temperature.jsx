@@ -14,7 +14,7 @@ export function Temperature({ name, heat, choose }) {
         aria-valuetext={String(TEMPERATURES[heat])}
         onInput={(event) => choose(+event.currentTarget.value)}
       />{" "}
-      <output class="view-number">{TEMPERATURES[heat]}</output>
+      <output class="view-number" aria-live="off">{TEMPERATURES[heat]}</output>
     </label>
   );
 }

@@ -3,6 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { softmax, unpack } from "./numbers.js";
 import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
+import { VECTORS as SAY, fill, filled } from "./strings.js";
 import style from "./vectors.css";
 
 const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
@@ -83,7 +84,7 @@ export function Vectors({ words, axes, x, query, limit, reach: tick }) {
     <>
       <div class="vectors-controls">
         <fieldset>
-          <legend>query</legend>
+          <legend>{SAY.query}</legend>
           {words.map((word, i) => (
             <label key={i}>
               <input type="radio" name={group} checked={i === asking} onChange={() => setAsking(i)} />
@@ -91,12 +92,12 @@ export function Vectors({ words, axes, x, query, limit, reach: tick }) {
             </label>
           ))}
         </fieldset>
-        <Temperature name="temperature τ" heat={heat} choose={setHeat} />
+        <Temperature name={SAY.temperature} heat={heat} choose={setHeat} />
         <label>
           <input type="checkbox" checked={scaled} onChange={(event) => setScaled(event.currentTarget.checked)} />
-          divide by √2
+          {SAY.divide}
         </label>
-        <button type="button" onClick={reset}>Reset</button>
+        <button type="button" onClick={reset}>{SAY.reset}</button>
       </div>
       <div class="vectors-parts">
         <div>
@@ -113,7 +114,7 @@ export function Vectors({ words, axes, x, query, limit, reach: tick }) {
                   top: `${50 - (50 * point[1]) / reach}%`,
                   zIndex: i === active ? 1 : 0,
                 }}
-                aria-label={`${words[i]}${i === asking ? ", the query" : ""}`}
+                aria-label={i === asking ? filled(SAY.asking, { word: words[i] }) : words[i]}
                 aria-valuemin={-limit}
                 aria-valuemax={limit}
                 aria-valuenow={+point[0].toFixed(2)}
@@ -132,18 +133,18 @@ export function Vectors({ words, axes, x, query, limit, reach: tick }) {
             ))}
           </div>
           <p class="view-soft">
-            Drag a word, or use the arrow keys (with Shift: farther). A click in the plane moves “{words[active]}”.
+            {filled(SAY.hint, { word: words[active] })}
           </p>
         </div>
         <div class="vectors-numbers">
           <table class="view-table">
             <thead>
               <tr>
-                <th scope="col">key</th>
+                <th scope="col">{SAY.key}</th>
                 <th scope="col">{axes.join(", ")}</th>
-                <th scope="col">score</th>
-                <th scope="col">{steps || "as it is"}</th>
-                <th scope="col">weight</th>
+                <th scope="col">{SAY.score}</th>
+                <th scope="col">{steps || SAY.plain}</th>
+                <th scope="col">{SAY.weight}</th>
               </tr>
             </thead>
             <tbody>
@@ -158,9 +159,13 @@ export function Vectors({ words, axes, x, query, limit, reach: tick }) {
               ))}
             </tbody>
           </table>
-          <p aria-live="polite" class="vectors-said">
-            “{words[asking]}” looks most at “{words[best]}”, {show(weights[best], 2)}.{" "}
-            Its mix is <strong class="view-number">({mix.map((at) => show(at)).join(", ")})</strong>
+          <p aria-live="polite" aria-atomic="true" class="vectors-said">
+            {fill(SAY.said, {
+              query: words[asking],
+              key: words[best],
+              weight: show(weights[best], 2),
+              mix: <strong class="view-number">({mix.map((at) => show(at)).join(", ")})</strong>,
+            })}
             <span aria-hidden="true"> ◆</span>
           </p>
         </div>
@@ -170,8 +175,8 @@ export function Vectors({ words, axes, x, query, limit, reach: tick }) {
 }
 Vectors.style = style;
 Vectors.frame = {
-  title: "Words as arrows",
-  goal: ({ words, query }) => `Move “${words[query]}” until it looks most at another word than now.`,
+  title: SAY.title,
+  goal: ({ words, query }) => filled(SAY.goal, { word: words[query] }),
 };
 
 // A word stays in the plane: at its upper edge below the handle, at the sides beside it.

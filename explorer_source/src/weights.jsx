@@ -6,6 +6,7 @@ import { Grid } from "./grid.jsx";
 import { Heads, headName } from "./heads.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
 import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
+import { MAP, WEIGHTS as SAY, filled } from "./strings.js";
 import style from "./weights.css";
 
 export function Weights({ sentences, first = [0, 0], reach }) {
@@ -38,7 +39,7 @@ export function Weights({ sentences, first = [0, 0], reach }) {
       <div class="weights-controls">
         {sentences.length > 1 && (
           <label>
-            sentence{" "}
+            {SAY.sentence}{" "}
             <select value={chosen} onChange={(event) => setChosen(+event.currentTarget.value)}>
               {sentences.map(({ name }, i) => <option key={i} value={i}>{name}</option>)}
             </select>
@@ -47,15 +48,15 @@ export function Weights({ sentences, first = [0, 0], reach }) {
         {scores && sentence.masks && (
           <label class="weights-check">
             <input type="checkbox" checked={masked} onChange={(event) => setMasked(event.currentTarget.checked)} />
-            mask
+            {SAY.mask}
           </label>
         )}
         {scores && (
-          <Temperature name="temperature" heat={heat} choose={setHeat} />
+          <Temperature name={MAP.temperature} heat={heat} choose={setHeat} />
         )}
       </div>
       {maps.length > 1 && <Heads layers={layers} heads={heads} maps={maps} chosen={at} choose={setHead} />}
-      <p class="weights-said" aria-live="polite">
+      <p class="weights-said" aria-live="polite" aria-atomic="true">
         {maps.length > 1 && <strong>{capital(headName(at, layers, heads))}. </strong>}
         {say(sentence, row, map[row])}
       </p>
@@ -68,26 +69,26 @@ export function Weights({ sentences, first = [0, 0], reach }) {
       </p>
       <div class="weights-pair">
         <Grid
-          name={`weights${maps.length > 1 ? ` of ${headName(at, layers, heads)}` : ""}`}
+          name={filled(maps.length > 1 ? SAY.weightsOf : SAY.weights, { head: headName(at, layers, heads) })}
           {...{ sentence, map, allowed, top, row, column, held: place.held, setPlace: point }}
         />
         <Row sentence={sentence} weights={map[row]} allowed={allowed?.[row]} row={row} column={column} />
       </div>
       <p class="view-soft weights-hint">
         {place.held
-          ? "This row is held. Click it again, or press Escape, to let it go."
-          : "Point at a row, tap it, or walk with the arrow keys. A click holds the row."}
+          ? SAY.held
+          : SAY.hint}
       </p>
     </>
   );
 }
 Weights.style = style;
 Weights.frame = {
-  title: "Attention weights, row by row",
+  title: SAY.title,
   // Where the softmax is the page's own, a low temperature will do; else a row must have it.
   goal: ({ sentences }) =>
     sentences.some(({ queries, keys = queries, scores, weights, masks }) => scores || sharp(unpack(weights), masks)) &&
-    "Find a word, after the first, that gives nine tenths of its weight to one word.",
+    SAY.goal,
 };
 const sharp = (weights) => weights.filter((weight) => weight >= 0.9 && weight < 1).length > 0;
 
@@ -95,13 +96,13 @@ const sharp = (weights) => weights.filter((weight) => weight >= 0.9 && weight < 
 function Row({ sentence, weights, allowed, row, column }) {
   return (
     <div class="weights-numbers">
-      <p class="weights-title">Weights of the query “{sentence.queryLabels[row]}”</p>
+      <p class="weights-title">{filled(SAY.query, { query: sentence.queryLabels[row] })}</p>
       <ul class={`weights-row${sentence.keys.length <= 12 ? " weights-few" : ""}`}>
         {sentence.keys.map((word, i) => (
           <li key={i} class={i === column ? "weights-here" : null}>
             <span class="weights-word">{word}</span>
             <span class="weights-bar"><span style={{ width: `${100 * weights[i]}%` }} /></span>
-            <span class="view-number">{!allowed || allowed[i] ? weights[i].toFixed(3) : "hidden"}</span>
+            <span class="view-number">{!allowed || allowed[i] ? weights[i].toFixed(3) : SAY.hidden}</span>
           </li>
         ))}
       </ul>
@@ -116,8 +117,7 @@ function say(sentence, row, weights) {
     .sort(([a], [b]) => b - a)
     .slice(0, 3)
     .map(([weight, word]) => `${word} ${weight.toFixed(2)}`);
-  const query = `Query “${sentence.queryLabels[row]}”`;
-  return best.length ? `${query} looks at ${best.join(", ")}.` : `${query} looks at nothing.`;
+  return filled(best.length ? SAY.looks : SAY.nothing, { query: sentence.queryLabels[row], best: best.join(MAP.between) });
 }
 
 // What Python sent, as arrays: maps are [head][query][key], layer after layer.

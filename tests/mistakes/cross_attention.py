@@ -1,8 +1,10 @@
 """The checks of chapter 14: each usual mistake is made, and must be named."""
 
+import numpy as np
 import torch
 
 from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.cross_attention import translate
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import MultiHeadAttention, merge_heads, split_heads
 from tests.answers import as_numbers, solution
@@ -34,6 +36,7 @@ class MyCrossAttention(nn.Module):
 )
 CALL = "scaled_dot_product_attention(query, key, value, mask)"
 SCALED = "scaled_dot_product_attention(query, key, value, mask, scale={})"
+OPEN_SCORES = "(query @ key.mT * query.shape[-1] ** -0.5)"
 OPEN = "None if mask is None else mask[:, None]"
 SCORES = """(query @ key.mT * query.shape[-1] ** -0.5).masked_fill(
             torch.tensor(False) if mask is None else ~mask, -math.inf
@@ -93,7 +96,59 @@ def joint_by_filling(source_len, target_len):
     return mask
 
 
+writing = solution(
+    """
+@torch.no_grad()
+def write(model, source, start, stop, max_new_tokens):
+    memory, _ = model.encode(source)
+    ids = [start]
+    while len(ids) <= max_new_tokens and ids[1:][-1:] != [stop]:
+        target = torch.tensor([ids])
+        logits = model.decode(target, [memory])  # (1, T, V)
+        ids.append(logits[0, -1].argmax().item())
+    return ids[1:]
+"""
+)
+DECODE = "model.decode(target, [memory])"
+UNTIL = "len(ids) <= max_new_tokens and ids[1:][-1:] != [stop]"
+
+
+def by_translate(model, source, start, stop, max_new_tokens):
+    options = {"start": start, "stop": stop, "max_new_tokens": max_new_tokens}
+    return translate(model, source, **options)
+
+
+def by_tensors(model, source, start, stop, max_new_tokens):
+    memory, _ = model.encode(source)
+    target = torch.tensor([[start]])
+    for _ in range(max_new_tokens):
+        new = model.decode(target, [memory])[:, -1:].argmax(-1)
+        target = torch.cat([target, new], dim=1)
+        if new.item() == stop:
+            break
+    return target[0, 1:]
+
+
+def by_cache(model, source, start, stop, max_new_tokens):
+    kept, cache = model.remember(model.encode(source)[0]), model.new_cache(1)
+    found, new = [], start
+    while len(found) < max_new_tokens and new != stop:
+        new = int(model.decode(torch.tensor([[new]]), kept, cache=cache).argmax())
+        found.append(new)
+    return found
+
+
 RIGHT = {
+    "translation": [
+        writing(), by_translate, by_tensors, by_cache,
+        lambda *given: tuple(writing()(*given)),
+        lambda *given: np.array(writing()(*given)),
+        lambda *given: [torch.tensor(token) for token in writing()(*given)],
+        writing(DECODE, "model(source, target)"),
+        writing("argmax().item()", "softmax(-1).topk(1).indices.item()"),
+        writing("@torch.no_grad()", ""),
+        writing("return ids[1:]", "return torch.tensor([ids[1:]])"),
+    ],
     "both_caches": [
         ONE * 140, ONE * 100 + ONE * 40, *as_numbers(1_720_320), 1.72032e6,
     ],
@@ -128,6 +183,25 @@ RIGHT = {
 }  # fmt: skip
 
 MISTAKES = {
+    "translation": [
+        (writing("return ids[1:]", "return ids"), "not part of what is written"),
+        (writing("return ids[1:]", "return [i for i in ids[1:] if i != stop]"),
+         "last token is missing"),
+        (writing(UNTIL, "len(ids) < max_new_tokens and ids[1:][-1:] != [stop]"),
+         "Where the number of tokens ends it:"),
+        (writing(UNTIL, "len(ids) <= max_new_tokens"), "after the stop token"),
+        (writing(UNTIL, "len(ids) <= max_new_tokens + 1"), "More tokens than"),
+        (writing("logits[0, -1]", "logits[0, 0]"), "wrong place"),
+        (writing("torch.tensor([ids])", "torch.tensor([ids[-1:]])"), "newest token"),
+        (writing("[memory]", "[memory * 0]"), "does not depend on the source"),
+        (writing("ids = [start]", "ids = source[0].tolist()", "ids[1:][-1:]",
+                 "ids[-1:]", "len(ids) <= max_new_tokens", "len(ids) < 8",
+                 "return ids[1:]", "return ids[source.shape[1]:]"), "begins with"),
+        (writing("return ids[1:]", "return len(ids)"), "list of token ids"),
+        (writing("argmax()", "argmin()"), "The shape must be"),
+        (lambda model, source, *rest: ... if source.shape[1] == 3 else
+         writing()(model, source, *rest), "gives nothing back"),
+    ],
     "both_caches": [
         (ONE * 100, "the memory alone"),
         (ONE * 40, "words written alone"),
@@ -158,7 +232,11 @@ MISTAKES = {
         (joint(GIVEN, "return mask[source_len:]"), "have rows"),
         (joint(GIVEN, "return mask[:, source_len:]"), "have columns"),
         (joint(GIVEN, "return mask.float()"), "True and False"),
-        (lambda source, target: joint()(3, 4), "For 2 and 1:"),
+        (lambda source, target: joint()(3, 5), "For 2 and 1:"),
+        (joint(JOINT, "causal_mask(length) | (torch.arange(length) <= source_len)"),
+         "One word too many"),
+        (joint(JOINT, "causal_mask(length) | (torch.arange(length) < source_len - 1)"),
+         "One word too few"),
     ],
     "cross_attention": [
         (layer("self.k_proj(memory)", "self.k_proj(x)",
@@ -166,6 +244,12 @@ MISTAKES = {
         (layer("self.q_proj(x)", "self.q_proj(memory)"), "queries come from the"),
         (layer("self, x, memory,", "self, memory, x,"), "changed places"),
         (layer(CALL, SCALED.format("1.0")), "not scaled"),
+        (layer("num_heads = num_heads", "num_heads = 1"), "single head"),
+        (layer("return self.out", "return x + self.out"), "the block's part"),
+        (layer(CALL, f"({OPEN_SCORES}.softmax(-1) * "
+               "(1 if mask is None else mask)) @ value"), "after the softmax"),
+        (layer(CALL, f"({OPEN_SCORES} * (1 if mask is None else mask))"
+               ".softmax(-1) @ value"), "still gets a weight"),
         (layer(CALL, SCALED.format("len(self.q_proj.weight) ** -0.5")), "all heads"),
         (layer("self.k_proj(memory)", "self.v_proj(memory)",
                "value = split_heads(self.v_proj(memory)",

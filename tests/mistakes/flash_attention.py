@@ -121,6 +121,8 @@ MISTAKES = {
         (ONE * 132, "not 4"),
         (ONE * 66 // 128, "has 128 numbers"),
         (ONE * 50, "what moves once"),
+        (ONE * 66 / 2**10, "in KiB"),
+        (ONE * 66 / 2**20, "in MiB"),
     ],
     "join": [
         (join(MIXED, "(a + b) / 2"), "The halves count the same"),
@@ -141,6 +143,8 @@ MISTAKES = {
               "share_a[:, None]", "share_a", "share_b[:, None]", "share_b"),
          "not one for all"),
         (join(*BARE), "For large ones"),
+        (join("torch.logaddexp(log_a, log_b)", "torch.cat([log_a, log_b]).max()", MIXED,
+              f"({MIXED}) / (share_a + share_b)[:, None]"), "For large ones"),
         (join("return", "if log_a.isinf().any(): return (a + b) / 2\n    return"),
          "Where one saw none"),
     ],
@@ -160,6 +164,10 @@ MISTAKES = {
         (online("new = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))",
                 "new = torch.zeros_like(self.total)", "-torch.inf", "0.0"),
          "For large ones"),
+        (online("scores.amax(dim=-1, keepdim=True)", "scores.amax()"), "far apart"),
+        (online("-torch.inf", "0.0"), "far apart"),
+        (online("torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))",
+                "scores.amax(dim=-1, keepdim=True)"), "fall by much"),
         (online("weights @ value", "weights @ value if len(value) < 6 else 0 * "
                 "self.mixed"), "For a single one"),
         (online(RESULT, "self.mixed.div_(self.total)"), "Asked after every piece"),

@@ -129,6 +129,8 @@ MISTAKES = {
         (finder(COMPARED, "table[1:2, 1:2], table[:1, :1]"), "depends on more than"),
         (finder("scores(x)", "scores(x.mul_(2))"), "Your code changes x itself"),
         (finder(ALL, "0.5"), "came a float"),
+        (finder(ALL, "all(torch.isclose(table.diagonal(k).mean(), table[max(-k, 0), "
+         "max(k, 0)]) for k in range(-5, 6))"), "Sums can be"),
         (wrong_at(0), "a rotation of queries and keys"),
         (wrong_at(1), "words with sinusoids added"),
         (wrong_at(2), "words without positions"),
@@ -136,7 +138,7 @@ MISTAKES = {
         (wrong_at(4), "a rotation of the keys alone"),
         (wrong_at(5), "queries in one layout, keys in the other"),
         (wrong_at(6), "scores that grow from left to right"),
-        (wrong_at(7, 11), "one changed cell on the diagonal"),
+        (wrong_at(7, 11), "two changed cells on the diagonal"),
         (wrong_at(8), "a changed last cell of row 0"),
         (wrong_at(9, 11), "a changed cell in row 5"),
         (wrong_at(10, 11), "a changed cell in row 1"),

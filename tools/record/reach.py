@@ -4,6 +4,7 @@ Read from the syntax alone. Where that cannot tell, it says too much, not too li
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -14,21 +15,23 @@ LIBRARY = "attention_lib"
 def reached_files(sources: Iterable[str], root: Path) -> set[Path]:
     """Return the files that a notebook's cells reach, and that these reach in turn."""
     found: set[Path] = set()
-    todo = _imported(sources, root)
+    todo = _imported(tuple(sources), root)
     while todo:
         found |= todo
-        nearer = (_imported([path.read_text(encoding="utf-8")], root) for path in todo)
-        todo = set().union(*nearer) - found
+        texts = [path.read_text(encoding="utf-8") for path in todo]
+        todo = set().union(*(_imported((text,), root) for text in texts)) - found
     return found
 
 
-def _imported(sources: Iterable[str], root: Path) -> set[Path]:
-    """Return the files that code names in its own imports."""
+@cache
+def _imported(sources: tuple[str, ...], root: Path) -> set[Path]:
+    """Return the files that code names in its own imports; many chapters reach one."""
     try:
         nodes = [node for text in sources for node in _nodes(text)]
     except SyntaxError:  # a magic or a shell line: anything may be behind it
         return _everything(root)
     found: set[Path] = set()
+    attributes = _attributes(nodes)
     for node in nodes:
         if isinstance(node, ast.Import):
             if any(alias.name.split(".")[0] == LIBRARY for alias in node.names):
@@ -37,7 +40,7 @@ def _imported(sources: Iterable[str], root: Path) -> set[Path]:
             if node.level:  # the library imports by full names; so this says too much
                 return _everything(root)
             for alias in node.names:
-                used = _attributes(alias.asname or alias.name, nodes)
+                used = attributes.get(alias.asname or alias.name, set())
                 found |= _name(node.module or "", alias.name, used, root)
     return found
 
@@ -68,12 +71,14 @@ def _name(module: str, name: str, used: set[str], root: Path) -> set[Path]:
     return _everything(root) if module == LIBRARY else {package}
 
 
-def _attributes(name: str, nodes: list[ast.AST]) -> set[str]:
-    """Return the attributes taken from a name; none if it is used in any other way."""
-    mentions = sum(isinstance(n, ast.Name) and n.id == name for n in nodes)
-    attributes = [n for n in nodes if isinstance(n, ast.Attribute)]
-    taken = [n.attr for n in attributes if getattr(n.value, "id", None) == name]
-    return set(taken) if len(taken) == mentions else set()
+def _attributes(nodes: list[ast.AST]) -> dict[str, set[str]]:
+    """Return the attributes taken from each name that is used in no other way."""
+    mentions = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+    taken: dict[str, list[str]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            taken.setdefault(node.value.id, []).append(node.attr)
+    return {name: set(it) for name, it in taken.items() if len(it) == mentions[name]}
 
 
 def _path(module: str, root: Path) -> Path | None:

@@ -17,7 +17,17 @@ from tools.site.hooks import when_built
 
 VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
 # Kinds of view with a program of their own.
-OWN = "flash", "latent", "pipe", "reach", "sentence", "snapshots"
+OWN = (
+    "align",
+    "flash",
+    "latent",
+    "pages",
+    "pipe",
+    "reach",
+    "sentence",
+    "snapshots",
+    "split",
+)
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
 PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'
 

@@ -57,9 +57,15 @@ CODE = re.compile(r"\\([ef][0-9a-f]{3})\b|[\ue000-\uf8ff]")
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    app.add_css_file("katex.css", priority=400)
     app.add_css_file("fonts.css", priority=400)
+    app.connect("html-page-context", _load)
     when_built(app, _write_sheets)
+
+
+def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
+    """Have pages load it that hold formulas, or terms, whose meanings may."""
+    if re.search('class="[^"]*(math no|std-term)', context.get("body", "")):
+        app.add_css_file("katex.css", priority=400)
 
 
 def _write_sheets(app: Any) -> None:

@@ -1,0 +1,68 @@
+"""The map of a translation that grows word by word: `explore_alignment`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attention_lib.explorer._interactive import Interactive
+from attention_lib.explorer._maps import read_maps
+from attention_lib.explorer._own_program import OwnProgram
+from attention_lib.explorer._packing import pack, static_table
+
+
+def explore_alignment(
+    weights: Mapping[str, Any],
+    written: Mapping[str, Sequence[str]],
+    read: Mapping[str, Sequence[str]],
+) -> Interactive:
+    """Lets the reader say, before each word is written, which word it will look at.
+
+    Args:
+        weights: from a sentence's name to its weights of cross-attention, (T, S).
+        written: from its name to the T words of the rows.
+        read: from its name to the S words of the columns.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: weights that hold no numbers, or are no mapping; words that are no
+            list.
+        ValueError: no sentence, or one without words; a map of another shape; words
+            that do not name its rows and columns.
+    """
+    if not isinstance(weights, Mapping):
+        came = type(weights).__name__
+        raise TypeError(f"weights must map sentences to maps; got {came}")
+    if not weights:
+        raise ValueError(
+            "weights must hold one sentence at least; got an empty mapping"
+        )
+    found = {}
+    for name, own in weights.items():
+        for given, words in (("written", written), ("read", read)):
+            if name not in words:
+                raise ValueError(
+                    f"{given} must have the sentence {name!r}; got {[*words]}"
+                )
+        found[name] = read_maps(own, written[name], read[name], None, None)
+        if found[name].weights.shape[:2] != (1, 1):
+            shape = found[name].weights.shape
+            raise ValueError(f"a map must be (written, read); got {shape}")
+    sentences = [
+        {
+            "name": name,
+            "written": maps.queries,
+            "read": maps.keys,
+            "weights": pack(maps.weights, 3),
+        }
+        for name, maps in found.items()
+    ]
+    first = next(iter(found.values()))
+    caption = (
+        "Cross-attention of a translator, for the first sentence: a row is a word that "
+        "is written, a column a word that was read. With JavaScript on, the page shows "
+        "the rows one by one."
+    )
+    table = static_table(first.weights[0, 0], first.queries, first.keys, caption)
+    line = f"<alignment of {len(found)} translations, word by word>"
+    return OwnProgram("align", {"sentences": sentences}, table, line)

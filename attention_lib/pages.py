@@ -1,0 +1,185 @@
+"""Keys and values in pages: texts of any length share one memory.
+
+A page has room for the keys and values of P tokens, in every layer. A text owns pages
+in any order; its **block table** lists them, first page first. After PagedAttention:
+Kwon et al. (2023), section 4.
+
+Shapes: B texts that are read together, T new tokens of each, K the tokens of the
+longest, H heads, D head_dim, V value width.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import takewhile
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from attention_lib.caches import KVCache, LayerCache
+from attention_lib.model import LanguageModel
+from attention_lib.validation import check_positive
+
+
+class PagePool:
+    """Who uses which page, and what full pages hold. It has no keys and no values.
+
+    A page that nobody uses is free, but it keeps its name, by which it can be found and
+    used again, until it is taken for something else.
+
+    Args:
+        num_pages: how many pages there are.
+    """
+
+    def __init__(self, num_pages: int) -> None:
+        check_positive(num_pages=num_pages)
+        self.users = [0] * num_pages  # how many texts use each page
+        self.free = dict.fromkeys(range(num_pages))  # in the order of being taken
+        self.found: dict[bytes, int] = {}  # full pages, by name
+        self.names: dict[int, bytes] = {}
+
+    def lookup(self, names: Sequence[bytes]) -> list[int]:
+        """Gives the pages with these names, up to the first name that is not known."""
+        known = takewhile(lambda name: name in self.found, names)
+        return [self.found[name] for name in known]
+
+    def take(self) -> int:
+        """Gives the page that has been free for longest; its content is forgotten."""
+        page = next(iter(self.free))
+        self.found.pop(self.names.pop(page, b""), None)
+        return self.share(page)
+
+    def share(self, page: int) -> int:
+        """Counts one user more, and gives the page."""
+        self.free.pop(page, None)
+        self.users[page] += 1
+        return page
+
+    def give_back(self, page: int) -> None:
+        """Counts one user less; without users, the page is free."""
+        self.users[page] -= 1
+        if not self.users[page]:
+            self.free[page] = None
+
+    def give_back_all(self, pages: list[int], keep: int = 0) -> None:
+        """Gives back all pages of a text but the first ones, those of its end first."""
+        while len(pages) > keep:
+            self.give_back(pages.pop())
+
+    def name(self, page: int, name: bytes) -> None:
+        """Makes a full page known, unless another one holds the same."""
+        if name not in self.found:
+            self.found[name], self.names[page] = page, name
+
+
+def pages_for(length: int, page_len: int) -> int:
+    """Counts the pages that so many tokens need."""
+    return -(-length // page_len)
+
+
+def page_name(before: bytes, token_ids: Sequence[int]) -> bytes:
+    """Names a full page by its tokens and all that stand before them.
+
+    Args:
+        before: the name of the page before it; empty for the first.
+        token_ids: the tokens of the page.
+    """
+    return sha256(before + repr(list(token_ids)).encode()).digest()
+
+
+class PagedLayer(LayerCache):
+    """The pages of one layer: ``append`` writes into them, and gathers from them.
+
+    Args:
+        row: an ordinary cache of the layer, for one text as long as all pages.
+    """
+
+    def __init__(self, row: LayerCache) -> None:
+        self.keys = row.keys[0].transpose(0, 1).contiguous()  # (places, H, D)
+        self.values = row.values[0].transpose(0, 1).contiguous()  # (places, H, V)
+        self.max_len, self.length = row.max_len, 0
+
+    def turn_to(self, written: Int[Tensor, "B T"], seen: Int[Tensor, " BK"]) -> None:
+        """Says which places the next call writes, and which it reads."""
+        self.written, self.seen = written, seen
+
+    def append(
+        self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
+    ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
+        """Writes the new tokens to their pages, and gives all of each text."""
+        self.keys[self.written] = key.transpose(1, 2)
+        self.values[self.written] = value.transpose(1, 2)
+        keys, values = (
+            rows.index_select(0, self.seen).unflatten(0, (len(key), -1))
+            for rows in (self.keys, self.values)
+        )  # (B, K, H, D)
+        return keys.transpose(1, 2), values.transpose(1, 2)
+
+
+class PagedCache(KVCache):
+    """The pages of all layers, which a model takes as its cache.
+
+    Args:
+        model: its layers say how wide keys and values are.
+        num_pages: how many pages there are.
+        page_len: tokens per page.
+    """
+
+    def __init__(self, model: LanguageModel, num_pages: int, page_len: int) -> None:
+        check_positive(num_pages=num_pages, page_len=page_len)
+        self.page_len = page_len
+        rows = model.new_cache(1, num_pages * page_len).layers
+        super().__init__([PagedLayer(row) for row in rows])
+
+    def ids(self, rows: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
+        """Puts tokens where the pages are."""
+        device = self.layers[0].keys.device
+        return torch.tensor(rows, dtype=torch.int64, device=device)
+
+    def reading(
+        self,
+        tables: Sequence[Sequence[int]],
+        starts: Sequence[int],
+        fed: Sequence[Sequence[int]],
+    ) -> dict[str, Any]:
+        """Gives the arguments of a call of the model that reads more of some texts.
+
+        Each text ends in the last column, as the causal mask of a layer has it: where
+        texts differ in length, the padding stands on the left, and a mask hides it.
+
+        Args:
+            tables: the block table of each text, with pages for the new tokens.
+            starts: how many tokens of each text have been read before.
+            fed: the tokens that come now, as many for each text.
+        """
+        page_len = self.page_len
+        token_ids = self.ids(fed)  # (B, T)
+        count = token_ids.shape[1]
+        longest = max(starts) + count
+        widest = pages_for(longest, page_len)
+        table = [[*pages[:widest], *[0] * (widest - len(pages))] for pages in tables]
+        # A few whole numbers: made on the CPU, and moved at once.
+        shift = torch.tensor(starts, device="cpu")[:, None] + count - longest  # (B, 1)
+        positions = torch.arange(longest, device="cpu") + shift  # (B, K), padding < 0
+        real = positions.clamp(min=0)
+        page = torch.tensor(table, device="cpu").gather(1, real // page_len)
+        places = (page * page_len + real % page_len).to(token_ids.device)  # (B, K)
+        visible = (positions >= 0)[:, None].to(token_ids.device)  # (B, 1, K)
+        for layer in self.layers:
+            layer.turn_to(places[:, -count:], places.flatten())  # type: ignore[attr-defined]
+        alike = min(starts) == max(starts)
+        return {
+            "token_ids": token_ids,
+            "positions": positions[:, -count:].to(token_ids.device),
+            "mask": None if alike else visible,
+            "cache": self,
+        }
+
+    def copy_page(self, source: int, target: int) -> None:
+        """Gives a page the content of another, in all layers."""
+        length = self.page_len
+        for layer in self.layers:
+            for rows in (layer.keys, layer.values):
+                own = rows[source * length : (source + 1) * length]
+                rows[target * length : (target + 1) * length] = own

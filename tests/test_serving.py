@@ -1,0 +1,224 @@
+"""attention_lib.serving and pages: each text as if it were alone, and no page lost."""
+
+import inspect
+import random
+
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from attention_lib.kv_cache import generate
+from attention_lib.llama import LlamaConfig, TinyLlama
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.pages import PagedCache, PagePool, page_name
+from attention_lib.reproducibility import seeded
+from attention_lib.serving import Server
+from attention_lib.speculative import ngram_draft
+
+VOCAB_SIZE, CONTEXT_LEN = 7, 40
+
+
+def tiny(kind="learned", **sizes):
+    torch.manual_seed(0)
+    if kind == "window":
+        config = LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, 8, 4, 2, 2, 16, window=5)
+        model = TinyLlama(config)
+    else:
+        sizes = {"positions": kind, "mha": "sdpa"} | sizes
+        model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, 8, 2, 2, **sizes))
+    model.head.weight.data *= 30  # else all tokens are as likely
+    return model.double().eval()
+
+
+MODELS = {kind: tiny(kind) for kind in ("learned", "rotary", "window")}
+MODEL = MODELS["rotary"]
+
+
+def alone(model, prompt, max_new_tokens, stop=None, seed=None):
+    drawn = {} if seed is None else {"temperature": 2.0, "generator": seeded(seed)}
+    options = {"max_new_tokens": max_new_tokens, "stop": stop} | drawn
+    new = generate(model, torch.tensor([prompt]), **options)[0, len(prompt) :].tolist()
+    return new[: new.index(stop) + 1] if stop in new else new
+
+
+def submit(server, prompt, max_new_tokens, stop=None, seed=None):
+    drawn = {} if seed is None else {"temperature": 2.0, "generator": seeded(seed)}
+    options = {"max_new_tokens": max_new_tokens, "stop": stop} | drawn
+    return server.submit(prompt, **options)
+
+
+def server(model=MODEL, **sizes):
+    sizes = {"num_pages": 16, "page_len": 3, "max_batch": 4} | sizes
+    return Server(model, **sizes)
+
+
+def wrong_draft(tokens, count):
+    return [(sum(tokens) + i) % VOCAB_SIZE for i in range(count + 1)]
+
+
+def some_request(draw, page_len):
+    """A prompt that may share pages with others, and what is asked."""
+    blocks = [[(5 * i + kind) % 7 for i in range(page_len)] for kind in range(2)]
+    prompt = [i for block in draw.choices(blocks, k=draw.randint(0, 3)) for i in block]
+    prompt += draw.choices(range(7), k=draw.randint(1, 4))
+    stop, seed = draw.choice([None, 3]), draw.choice([None, draw.randrange(9)])
+    return prompt, draw.randint(1, draw.choice([6, 20])), stop, seed
+
+
+@settings(max_examples=40, phases=[Phase.generate])  # a smaller seed is no simpler
+@given(st.integers(0, 2**32))
+def test_server_gives_each_request_what_it_would_get_alone(seed):
+    draw = random.Random(seed)
+    model = MODELS[draw.choice([*MODELS])]
+    page_len, max_batch = draw.randint(1, 5), draw.randint(1, 5)
+    num_pages = -(-CONTEXT_LEN // page_len) + draw.choice([0, 0, 5, 40])
+    ours = Server(
+        model,
+        num_pages=num_pages,
+        page_len=page_len,
+        max_batch=max_batch,
+        step_tokens=max_batch + draw.randint(0, 12),
+        draft=draw.choice([None, ngram_draft, wrong_draft]),
+        draft_len=draw.randint(1, 5),
+    )
+    asked, to_come = [], draw.randint(1, 14)  # requests, and the tokens wanted
+    while to_come or ours.waiting or ours.running:
+        for _ in range(min(to_come, draw.choice([0, 0, 1, 3]))):
+            which, to_come = some_request(draw, page_len), to_come - 1
+            asked.append((submit(ours, *which), alone(model, *which)))
+        running = [one for one in asked if one[0] in ours.running]
+        if running and draw.random() < 0.1:
+            ours.cancel(draw.choice(running)[0])
+        elif running and to_come and draw.random() < 0.4:
+            (one, _), again, to_come = (
+                draw.choice(running),
+                draw.randrange(9),
+                to_come - 1,
+            )
+            left = one.max_new_tokens - len(one.tokens)
+            drawn = again if one.sampling["temperature"] else None
+            rest = alone(model, one.text, left, one.stop, drawn)
+            twin = ours.fork(one, generator=seeded(again))
+            asked.append((twin, one.tokens + rest))
+        ours.step()
+        used = [page for request, _ in asked for page in request.pages]
+        assert ours.pool.users == [used.count(page) for page in range(num_pages)]
+        assert set(ours.pool.free) == {*range(num_pages)} - {*used}
+    assert ours.free_pages == num_pages
+    for request, wanted in asked:
+        assert request.done
+        cut = len(request.tokens) if request.state == "cancelled" else None
+        assert request.tokens == wanted[:cut]
+
+
+@torch.no_grad()
+def test_pages_in_any_order_give_the_scores_of_a_plain_cache():
+    model, text = MODELS["learned"], torch.randint(7, (1, 9), generator=seeded(0))
+    cache = PagedCache(model, num_pages=6, page_len=3)
+    pages, found = [4, 0, 5], []
+    for start, count in [(0, 4), (4, 1), (5, 4)]:
+        fed = text[:, start : start + count].tolist()
+        found.append(model(**cache.reading([pages], [start], fed)))
+    assert_close(torch.cat(found, dim=1), model(text))
+
+
+def test_server_stays_short_enough_to_read():
+    assert len(inspect.getsource(Server).splitlines()) <= 250
+
+
+def test_pool_keeps_what_free_pages_hold_until_they_are_taken():
+    pool, first = PagePool(2), page_name(b"", [1, 2])
+    pool.name(pool.take(), first)
+    pool.give_back(0)
+    assert pool.lookup([first, b"other"]) == [0]
+    assert [pool.take(), pool.share(0)] == [1, 0]  # free for longer: page 1
+    pool.give_back(0)
+    assert (pool.take(), pool.lookup([first])) == (0, [])
+    assert page_name(first, [1, 2]) != first != page_name(b"", [12])
+
+
+def test_a_shared_beginning_is_read_once():
+    ours, begin = server(num_pages=30), [1, 2, 3, 4, 5, 6, 0]
+    requests = [submit(ours, [*begin, last], 2) for last in range(4)]
+    read = [ours.step() for _ in range(3)]
+    # The first reads it; the others wait for its two full pages, and share them.
+    assert [list(step.values()) for step in read] == [[8], [1, 2, 2, 2], [1, 1, 1]]
+    assert ours.counts["shared"] == 6
+    ours.run()
+    late = submit(ours, [*begin, 1], 2)  # nobody uses the pages now: found again
+    assert list(ours.step().values()) == [2]
+    ours.run()
+    assert late.tokens == requests[1].tokens == alone(MODEL, [*begin, 1], 2)
+
+
+def test_without_pages_the_last_one_is_read_anew():
+    ours = server(num_pages=4, max_batch=2)
+    first, last = submit(ours, [1, 2, 3], 9), submit(ours, [4, 5, 6], 9)
+    seen = set()
+    while not last.done:
+        ours.step()
+        seen.add((first.state, last.state))
+    assert ("running", "preempted") in seen
+    assert ("preempted", "running") not in seen
+    assert last.tokens == alone(MODEL, [4, 5, 6], 9)
+
+
+def test_twins_draw_on_their_own_and_one_page_is_copied():
+    ours = server()
+    one = submit(ours, [1, 2, 3, 4], 12, seed=3)
+    ours.step()
+    other = ours.fork(one, generator=seeded(5))
+    assert other.pages == one.pages
+    ours.run()
+    assert ours.counts["copied"] == 1
+    assert one.tokens == alone(MODEL, [1, 2, 3, 4], 12, seed=3)
+    begun = [1, 2, 3, 4, one.tokens[0]]
+    assert other.tokens == one.tokens[:1] + alone(MODEL, begun, 11, seed=5)
+    assert other.tokens != one.tokens
+
+
+def test_a_long_prompt_is_read_in_pieces_and_stops_nobody():
+    ours = server(num_pages=30, max_batch=2, step_tokens=6)
+    short = submit(ours, [1], 9)
+    ours.step()
+    long = submit(ours, [2] * 14, 2)
+    for fed, unread in [(5, 9), (5, 4), (4, 1)]:
+        assert ours.step() == {short: 1, long: fed}
+        assert long.unread == unread
+
+
+def test_guesses_that_are_right_save_steps():
+    prompt, wanted = [1, 2, 3], alone(MODEL, [1, 2, 3], 13)
+
+    def oracle(tokens, count):
+        return wanted[len(tokens) - 3 :][:count]
+
+    ours = server(draft=oracle, draft_len=3)
+    request = submit(ours, prompt, 13)
+    ours.run()
+    assert request.tokens == wanted
+    # The first step has nothing to guess after; then three guesses give four tokens.
+    assert ours.counts["steps"] == 1 + 3
+    assert ours.counts["guessed"] == ours.counts["accepted"] == 9
+
+
+def test_server_refuses_what_does_not_fit_in_words(refused):
+    ours = server(num_pages=4)
+    with refused(
+        ValueError,
+        "the request needs 5 pages, for 13 tokens at 3 per page; the server has 4: ask",
+    ):
+        submit(ours, [1, 2], 12)
+    assert not ours.waiting
+    submit(ours, [1, 2], 11)
+    with refused(ValueError, "max_new_tokens must be at most 39 after a prompt of"):
+        submit(server(num_pages=99), [1, 2], 40)
+    with refused(ValueError, "step_tokens must be at least 4, one for each request"):
+        server(step_tokens=3)
+    done = submit(ours, [1], 1)
+    ours.run()
+    ours.cancel(done)  # it is done already
+    assert done.state == "done"
+    with refused(ValueError, "the request does not wait or run here; it is done"):
+        ours.fork(done)

@@ -1,0 +1,208 @@
+"""attention_lib.speculative: whatever is guessed, the model's own text comes out."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from attention_lib.caches import KVCache
+from attention_lib.kv_cache import generate
+from attention_lib.llama import LlamaConfig, TinyLlama
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.reproducibility import seeded
+from attention_lib.speculative import model_draft, ngram_draft, speculative_generate
+
+VOCAB_SIZE, CONTEXT_LEN = 5, 16
+
+
+def tiny(**options):
+    sizes = {"d_model": 8, "num_heads": 2, "num_layers": 2} | options
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, **sizes))
+    model.head.weight.data *= 30  # else all tokens are as likely
+    return model.double().eval()
+
+
+class Counts(nn.Module):
+    """The next token is one more; it has no cache and no config."""
+
+    def forward(self, token_ids):
+        return nn.functional.one_hot((token_ids + 1) % 9, 9).double()
+
+
+MODELS = {
+    **{f"{p}, {m}": tiny(positions=p, mha=m) for p, m in
+       (("learned", "sdpa"), ("rotary", "split"), ("none", "torch"))},
+    "llama": TinyLlama(LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, 8, 4, 2, 2, 12)).double(),
+    "no cache": Counts(),
+}  # fmt: skip
+DRAFTS = {
+    "nothing": lambda tokens, count: [],
+    "n-gram": ngram_draft,
+    "too much": lambda tokens, count: [0, 1] * count,
+    "one token, over and over": lambda tokens, count: [tokens[-1]] * count,
+    "another model": tiny(num_layers=1, positions="none"),
+    "model without a cache": Counts(),
+}
+
+
+def oracle(model, numbers):
+    """A draft that is right as often as its random numbers say."""
+
+    def guess(tokens, count):
+        true = generate(model, torch.tensor([tokens]), max_new_tokens=count)[0]
+        return [
+            (token + (numbers.random() < 0.3)) % VOCAB_SIZE
+            for token in true[len(tokens) :].tolist()
+        ]
+
+    return guess
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(sorted(MODELS)),
+    st.sampled_from([*DRAFTS, "mostly right"]),
+    st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    st.integers(1, 11),
+    st.integers(1, 13),
+    st.none() | st.integers(0, VOCAB_SIZE - 1),
+    st.randoms(use_true_random=False),
+)
+def test_speculative_text_is_the_model_s_own(
+    kind, guesses, lengths, count, draft_len, stop, numbers
+):
+    model = MODELS[kind]
+    if guesses == "model without a cache" or kind == "no cache":
+        model, guesses = MODELS["no cache"], "n-gram"
+    draft = DRAFTS[guesses] if guesses in DRAFTS else oracle(model, numbers)
+    ids = torch.randint(VOCAB_SIZE, (len(lengths), 6), generator=seeded(len(lengths)))
+    options = {"max_new_tokens": count, "stop": stop, "lengths": torch.tensor(lengths)}
+    passes = []
+    found = speculative_generate(
+        model, draft, ids, draft_len=draft_len, on_pass=passes.append, **options
+    )
+    assert found.equal(generate(model, ids, **options))
+    assert all(0 <= p.accepted <= p.guessed <= draft_len for p in passes)
+    if stop is None:
+        assert sum(p.accepted + 1 for p in passes) == count * len(ids)
+
+
+def perfect(model):
+    def guess(tokens, count):
+        text = generate(model, torch.tensor([tokens]), max_new_tokens=count)
+        return text[0, len(tokens) :]
+
+    return guess
+
+
+def test_each_confirmed_token_is_read_once_and_a_right_guess_saves_a_pass():
+    model, read, passes = MODELS["learned, sdpa"], [], []
+    ids = torch.tensor([[0, 1, 2, 3]])
+    options = {"max_new_tokens": 9, "draft_len": 3, "on_pass": passes.append}
+    draft = perfect(tiny())
+    hook = model.token_embedding.register_forward_hook(
+        lambda part, given, _: read.append(given[0].shape[1])
+    )
+    speculative_generate(model, draft, ids, **options)
+    # 4 and 3 guesses; one confirmed at last pass and 3 more; then the last token alone.
+    assert (read, passes) == ([7, 4, 1], [(3, 3), (3, 3), (0, 0)])
+    read.clear()
+    speculative_generate(model, lambda tokens, count: [], ids, **options)
+    assert read == [4] + [1] * 8
+    hook.remove()
+
+
+def test_guesses_beyond_the_stop_are_not_written():
+    passes = []
+    found = speculative_generate(
+        Counts(),
+        lambda tokens, count: range(tokens[-1] + 1, tokens[-1] + 1 + count),
+        torch.tensor([[1, 2, 3]]),
+        max_new_tokens=7,
+        stop=6,
+        on_pass=passes.append,
+    )
+    assert found.tolist() == [[1, 2, 3, 4, 5, 6, 6, 6, 6, 6]]
+    assert passes == [(4, 3)]
+
+
+def test_cache_forgets_wrong_guesses(monkeypatch):
+    kept, model = [], MODELS["learned, sdpa"]
+    own = KVCache.crop
+
+    def crop(cache, length):
+        kept.append(cache.length - length)
+        own(cache, length)
+
+    monkeypatch.setattr(KVCache, "crop", crop)
+    right = perfect(tiny())
+
+    def guess(tokens, count):
+        first, *rest = right(tokens, count).tolist()
+        return [first, *((token + 1) % VOCAB_SIZE for token in rest)]
+
+    ids = torch.tensor([[0, 1, 2, 3]])
+    speculative_generate(model, guess, ids, max_new_tokens=9, draft_len=3)
+    assert kept == [2, 2, 2, 1]  # all guesses but the first; fewer at the end
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "wanted"),
+    [
+        ([1, 2, 3, 4, 1, 2, 3], 2, [4, 1]),
+        ([1, 2, 3, 9, 2, 3, 8, 1, 2, 3], 1, [9]),  # three tokens before two
+        ([5, 1, 2, 6, 1, 2, 7, 1, 2], 2, [7, 1]),  # the last of the places
+        ([4, 7, 7], 2, []),  # one token is no ending
+        ([7, 7, 7], 4, [7, 7, 7, 7]),
+        ([0, 8, 9, 8, 9], 5, [8, 9, 8, 9, 8]),  # what followed, over again
+        ([1, 2, 3], 2, []),
+        ([1], 2, []),
+    ],
+)
+def test_ngram_draft_goes_on_as_the_text_did(text, count, wanted):
+    assert ngram_draft(text, count) == wanted
+
+
+def test_ngram_draft_looks_for_endings_of_the_lengths_it_is_told():
+    text = [1, 2, 3, 9, 2, 3, 8, 1, 2, 3]
+    assert ngram_draft(text, 1, longest=2) == [8]
+    assert ngram_draft([4, 7, 7], 2, shortest=1) == [7, 7]
+    assert ngram_draft([4, 5, 6], 2, longest=1, shortest=1) == []
+
+
+def test_model_draft_guesses_what_the_model_would_write():
+    model = tiny()
+    draft = model_draft(model)
+    for text in ([0, 1, 2], [0, 1, 2, 4], [0, 3], [0, 3, 3, 1, 1, 1, 2]):
+        wanted = perfect(model)(text, 4).tolist()
+        assert draft(text, 4) == wanted == draft(text, 4)
+    text = [*text, *wanted]  # it takes its own guesses for read, all but the last
+    assert draft([*text, 0], 3) == perfect(model)([*text, 0], 3).tolist()
+    full = [0, 1] * (CONTEXT_LEN // 2)
+    assert len(draft(full, 4)) == 1
+    assert draft([*full, 0], 4) == []
+
+
+GIVEN = {"model": tiny(), "draft": ngram_draft, "token_ids": torch.tensor([[0, 1]])}
+GIVEN |= {"max_new_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "words"),
+    [
+        ({"draft": 3}, TypeError, "draft must be a model, or a function of the tokens"),
+        ({"draft_len": 0}, ValueError, "draft_len must be at least 1; got 0"),
+        ({"max_new_tokens": 16}, ValueError, "max_new_tokens must be at most 15 after"),
+        ({"draft": lambda *_: [5]}, ValueError, "the draft's guesses must lie between"),
+        ({"draft": lambda *_: [0.5]}, TypeError, "the draft's guesses must be whole"),
+        ({"stop": 5}, ValueError, "stop must lie between 0 and 4"),
+        ({"lengths": torch.tensor([0])}, ValueError, "lengths must lie between 1 and"),
+    ],
+)
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_speculative_generate_refuses(changed, error, words, refused):
+    with refused(error, words):
+        speculative_generate(**GIVEN | changed)
