@@ -361,7 +361,7 @@ def size(value: Any) -> str:
     """Writes a number of a config, or counts what stands in a list."""
     if isinstance(value, int):
         return f"{value:,}"
-    return " and ".join(f"{n} × `{kind}`" for kind, n in Counter(value).items())
+    return " and ".join(f"{n} × `'{kind}'`" for kind, n in Counter(value).items())
 
 
 def rounded(number: float) -> str:
