@@ -315,10 +315,10 @@ def measure(model: Model) -> dict[str, Any]:
 def texts(kept_: dict[str, Any]) -> dict[str, str]:
     """Makes the tables of the page from what was recorded."""
     heads = (
-        "| model | year | what differs | numbers per token and layer "
+        "| model | what differs, and its chapter | numbers per token and layer "
         f"| KiB per token, text of {SHORT:,} | text of {LONG:,} | sees "
-        "| chapter | largest difference |",
-        "|---|---:|---|---:|---:|---:|---|---|---:|",
+        "| largest difference |",
+        "|---|---|---:|---:|---:|---|---:|",
     )
     rows = [line(model, kept_["rows"][model.name]) for model in MODELS]
     sources = [
@@ -345,15 +345,16 @@ def texts(kept_: dict[str, Any]) -> dict[str, str]:
 
 def line(model: Model, row: dict[str, Any]) -> str:
     """Makes one line of the table."""
-    name = CHAPTERS.get(model.chapter)
-    link = f"{{doc}}`{model.chapter} <../chapters/{name}>`" if name else model.chapter
+    stem = CHAPTERS[model.chapter]
+    link = f"{{doc}}`{model.chapter} <../chapters/{stem}>`"
     sizes = [
         rounded(row["kept"][str(n)] / n / 1024) if str(n) in row["kept"] else "–"
         for n in (SHORT, LONG)
     ]
     numbers = f"{row['numbers']:,}" if row["numbers"] else "–"
     largest = shown(max(row["differences"].values()))
-    cells = model.name, model.year, model.what, numbers, *sizes, row["reach"], link
+    name, what = f"{model.name} ({model.year})", f"{model.what} ({link})"
+    cells = name, what, numbers, *sizes, row["reach"]
     return f"| {' | '.join(str(cell) for cell in cells)} | {largest} |"
 
 
@@ -361,7 +362,7 @@ def size(value: Any) -> str:
     """Writes a number of a config, or counts what stands in a list."""
     if isinstance(value, int):
         return f"{value:,}"
-    return " and ".join(f"{n} × `{kind}`" for kind, n in Counter(value).items())
+    return " and ".join(f"{n} × `'{kind}'`" for kind, n in Counter(value).items())
 
 
 def rounded(number: float) -> str:
