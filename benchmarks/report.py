@@ -249,7 +249,9 @@ def by_tiles(rows: list[Row]) -> str:
     cases = dict.fromkeys((row["hidden"], row["which"]) for row in rows)
     says = {"none": "no mask", "causal": "causal"}
     lines = [
-        "| way | " + " | ".join(f"{says[mask]}, {which}" for mask, which in cases) + " |",
+        "| way | "
+        + " | ".join(f"{says[mask]}, {which}" for mask, which in cases)
+        + " |",
         "|---|" + "---:|" * len(cases),
     ]
     for name in dict.fromkeys(row["name"] for row in rows):
