@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from attention_lib.model import LanguageModel
 from attention_lib.pages import PagedCache, PagePool, page_name, pages_for
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import pick_token
-from attention_lib.speculative import Draft
+from attention_lib.speculative import Draft, model_draft
 from attention_lib.speculative import speculative_generate as speculative_generate
 from attention_lib.validation import (
     check_draft,
@@ -115,7 +115,7 @@ class Server:
         step_tokens: how many tokens a step reads at most: one for each of
             ``max_batch``, and what is left for prompts and guesses. 64 are left for
             these when it is left out.
-        draft: guesses the next tokens, such as ``ngram_draft``; none when left out.
+        draft: guesses the next tokens: ``ngram_draft``, say, or a smaller model.
         draft_len: how many tokens it guesses at most.
 
     Attributes:
@@ -135,7 +135,7 @@ class Server:
         page_len: int,
         max_batch: int,
         step_tokens: int | None = None,
-        draft: Draft | None = None,
+        draft: Draft | nn.Module | None = None,
         draft_len: int = 4,
     ) -> None:
         check_instance("model", model, LanguageModel)
@@ -144,6 +144,7 @@ class Server:
         check_step_tokens(step_tokens, max_batch)
         if draft is not None:
             check_draft(draft)
+            draft = model_draft(draft) if isinstance(draft, nn.Module) else draft
         self.model, self.page_len, self.max_batch = model, page_len, max_batch
         self.draft, self.draft_len, self.step_tokens = draft, draft_len, step_tokens
         self.pool = PagePool(num_pages)
@@ -287,7 +288,7 @@ class Server:
         return True
 
     def _guesses(self, request: Request, spare: int) -> list[int]:
-        """Guesses the next tokens, as far as there is room without dropping anybody."""
+        """Guesses the next tokens, as far as pages are free when it asks."""
         left = request.prompt_len + request.max_new_tokens - len(request.text) - 1
         room = (len(request.pages) + self.free_pages) * self.page_len - request.read - 1
         count = min(self.draft_len, spare, left, room)

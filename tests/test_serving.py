@@ -3,6 +3,7 @@
 import inspect
 import random
 
+import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -188,13 +189,14 @@ def test_a_long_prompt_is_read_in_pieces_and_stops_nobody():
         assert long.unread == unread
 
 
-def test_guesses_that_are_right_save_steps():
+@pytest.mark.parametrize("model", [True, False])
+def test_guesses_that_are_right_save_steps(model):
     prompt, wanted = [1, 2, 3], alone(MODEL, [1, 2, 3], 13)
 
     def oracle(tokens, count):
         return wanted[len(tokens) - 3 :][:count]
 
-    ours = server(draft=oracle, draft_len=3)
+    ours = server(draft=MODEL if model else oracle, draft_len=3)
     request = submit(ours, prompt, 13)
     ours.run()
     assert request.tokens == wanted
