@@ -87,7 +87,8 @@ def flash_attention(
 
     Equal to ``scaled_dot_product_attention`` but for rounding. What backward keeps are
     the inputs, the result and one number per query: that grows with Q + K, not with
-    Q · K. A mask is kept as it came.
+    Q · K. A mask is kept as it came. Leading axes take the place of ``torch.vmap``:
+    it is refused, as are the other transforms of ``torch.func``.
 
     Args:
         query: what each row looks for.

@@ -96,8 +96,7 @@ class PagedLayer(LayerCache):
     """
 
     def __init__(self, row: LayerCache) -> None:
-        self.keys = row.keys[0].transpose(0, 1).contiguous()  # (places, H, D)
-        self.values = row.values[0].transpose(0, 1).contiguous()  # (places, H, V)
+        self.keys, self.values = row.keys[0], row.values[0]  # (H, places, D or V)
         self.max_len, self.length = row.max_len, 0
 
     def turn_to(self, written: Int[Tensor, "B T"], seen: Int[Tensor, " BK"]) -> None:
@@ -108,13 +107,13 @@ class PagedLayer(LayerCache):
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
         """Writes the new tokens to their pages, and gives all of each text."""
-        self.keys[self.written] = key.transpose(1, 2)
-        self.values[self.written] = value.transpose(1, 2)
+        self.keys[:, self.written] = key.transpose(0, 1)
+        self.values[:, self.written] = value.transpose(0, 1)
         keys, values = (
-            rows.index_select(0, self.seen).unflatten(0, (len(key), -1))
+            rows.index_select(1, self.seen).unflatten(1, (len(key), -1))
             for rows in (self.keys, self.values)
-        )  # (B, K, H, D)
-        return keys.transpose(1, 2), values.transpose(1, 2)
+        )  # (H, B, K, D)
+        return keys.transpose(0, 1), values.transpose(0, 1)
 
 
 class PagedCache(KVCache):
@@ -181,5 +180,5 @@ class PagedCache(KVCache):
         length = self.page_len
         for layer in self.layers:
             for rows in (layer.keys, layer.values):
-                own = rows[source * length : (source + 1) * length]
-                rows[target * length : (target + 1) * length] = own
+                own = rows[:, source * length : (source + 1) * length]
+                rows[:, target * length : (target + 1) * length] = own

@@ -236,16 +236,17 @@ class Server:
             How many tokens were read for each request.
         """
         plan = self._plan()
-        # Requests that read as many tokens share one call of the model.
-        for count in sorted({len(fed) for fed in plan.values()}):
-            group = [own for own in plan if len(plan[own]) == count]
-            tables, starts = [own.pages for own in group], [own.read for own in group]
-            with evaluation_mode(self.model), torch.inference_mode():
+        with evaluation_mode(self.model), torch.inference_mode():
+            # Requests that read as many tokens share one call of the model.
+            for count in sorted({len(fed) for fed in plan.values()}):
+                group = [own for own in plan if len(plan[own]) == count]
+                tables = [own.pages for own in group]
+                starts = [own.read for own in group]
                 call = self.cache.reading(tables, starts, [plan[own] for own in group])
                 logits = self.model(**call)  # (B, T, V)
-            greedy = pick_token(logits.flatten(0, 1)).view(-1, count).tolist()
-            for own, scores, best in zip(group, logits, greedy, strict=True):
-                self._accept(own, plan[own], scores, best)
+                greedy = pick_token(logits.flatten(0, 1)).view(-1, count).tolist()
+                for own, scores, best in zip(group, logits, greedy, strict=True):
+                    self._accept(own, plan[own], scores, best)
         read = {request: len(fed) for request, fed in plan.items()}
         self.counts.update(steps=int(bool(read)), read=sum(read.values()))
         return read
@@ -329,8 +330,8 @@ class Server:
             request.text.append(token)
             if not request.finished and fed[at + 1 : at + 2] == [token]:
                 request.read += 1
-        right = request.read - start - known
-        self.counts.update(guessed=len(fed) - known, accepted=right)
+        self.counts["guessed"] += len(fed) - known
+        self.counts["accepted"] += request.read - start - known
         for at in range(start // self.page_len, request.read // self.page_len):
             self.pool.name(request.pages[at], request.full_pages(self.page_len)[at])
         needed = pages_for(request.read, self.page_len)

@@ -82,7 +82,8 @@ def choose_keys(
     """Lets each query see the keys of its largest scores, of those that it may see.
 
     Among equal scores the earlier key is taken, so that the choice does not depend on
-    the shape of the call. The choice has no gradient.
+    the shape of the call. The choice has no gradient. NaN counts as the largest score:
+    such a key is chosen, where it may be seen, so that attention to it shows the NaN.
 
     Args:
         scores: how much each query would gain from each key, by any cheap measure; a
@@ -103,4 +104,4 @@ def choose_keys(
         scores = scores.masked_fill(~mask, -torch.inf)
     best = scores.argsort(dim=-1, descending=True, stable=True)[..., :num_keys]
     chosen = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best, value=True)
-    return chosen & (scores > -torch.inf)
+    return chosen & (scores != -torch.inf)

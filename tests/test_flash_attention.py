@@ -229,3 +229,11 @@ def test_wrong_tile_is_refused(tile):
         flash_attention(*inputs(), tile=tile)
     with pytest.raises(ValueError, match="one number or"):
         check_tile((1, 2, 3))
+
+
+def test_transforms_of_functions_are_refused_as_documented():
+    tensors = [tensor.detach() for tensor in inputs()]
+    assert "torch.vmap" in flash_attention.__doc__
+    for transform in (torch.vmap, torch.func.grad, torch.func.jacrev):
+        with pytest.raises(RuntimeError, match="functorch transforms"):
+            transform(flash_attention)(*tensors)

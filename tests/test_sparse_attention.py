@@ -48,6 +48,12 @@ def test_among_equal_scores_the_earlier_key_is_taken():
     assert_close(alone.view_as(scores), choose_keys(scores, 5))
 
 
+def test_a_score_that_is_nan_is_chosen_first_where_it_is_seen():
+    scores = torch.tensor([[1.0, 0.0, torch.nan, 2.0]]).expand(2, 4)
+    assert rows(choose_keys(scores, 2)) == ["..##", "..##"]
+    assert rows(choose_keys(scores, 2, causal_mask(4)[[1, 3]])) == ["##..", "..##"]
+
+
 def test_every_query_gets_as_many_keys_as_asked_for():
     scores = torch.randn(2, 7, 30, generator=seeded(0))
     assert (choose_keys(scores, 6).sum(dim=-1) == 6).all()

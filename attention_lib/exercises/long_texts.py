@@ -155,6 +155,9 @@ def check_delta_memory(answer: object) -> Verdict:
         wrong = wrong or judge(lambda came=came: came, (), memory(""), mistakes)
         if wrong:
             return after(so_far, wrong)
+        if judge(made.read, (query,), came):
+            return Verdict(False, "A second read with the same query finds something "
+                           "else: reading must change nothing.")  # fmt: skip
         again = run(answer, key_dim, value_dim)
         fresh = run(lambda again=again, query=query: again.read(query))
         if isinstance(fresh, torch.Tensor) and fresh.abs().max() > 0:

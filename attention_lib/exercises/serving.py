@@ -74,6 +74,9 @@ def check_places(answer: object) -> Verdict:
         right = page * page_len + offset
         if wrong := judge(answer, given, right, mistakes, so_far=so_far):
             return wrong
+        if run(answer, *given).is_floating_point():
+            return Verdict(False, "The numbers are right, but they are floats: a place "
+                           "is a whole number.")  # fmt: skip
     return Verdict(True, "With these places, one line writes and one line gathers.")
 
 

@@ -124,6 +124,7 @@ MISTAKES = {
          "From a later one: The place in the page"),
         (places(LAST, LAST + " + 1"), "count from 0"),
         (places(LAST, "position % page_len * len(table) + page"), "side by side"),
+        (places(LAST, "page * page_len + position % page_len / 1"), "whole number"),
         (places("    return " + LAST, "    return (" + LAST + ").squeeze()"),
          "Right for several tokens. For a single one: The shape"),
     ],
