@@ -48,7 +48,7 @@ EACH = "[a / b for a, b in zip(own, first)]"
 GIVE = f"return {{name: {EACH} for name, own in seconds.items()}}"
 
 RIGHT = {
-    "median_ratio": [0.75, 12 / 16, *as_numbers(0.75)[1:2], *as_numbers(0.75)[3:], torch.tensor(0.75)],
+    "median_ratio": [0.75, 12 / 16, *as_numbers(0.75)[3:], torch.tensor(0.75)],
     "attend_joined": [
         joined(),
         joined("mask[:, None]", "mask.unsqueeze(1)"),
