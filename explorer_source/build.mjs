@@ -36,6 +36,7 @@ await build({
     latent: "src/latent_main.jsx",
     pages: "src/pages_main.jsx",
     pipe: "src/pipe_main.jsx",
+    kernels: "src/kernels_main.jsx",
     reach: "src/reach_main.jsx",
     sentence: "src/sentence_main.jsx",
     snapshots: "src/snapshots_main.jsx",

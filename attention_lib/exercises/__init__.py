@@ -71,6 +71,11 @@ from attention_lib.exercises.multi_head import (
     check_multi_head_layer,
     check_pruned,
 )
+from attention_lib.exercises.performance import (
+    check_attend_joined,
+    check_median_ratio,
+    check_ratios_in_turns,
+)
 from attention_lib.exercises.positions import (
     check_order_finder,
     check_place_with_itself,
@@ -116,6 +121,7 @@ __all__ = [
     "Verdict",
     "check_absorbed",
     "check_accept",
+    "check_attend_joined",
     "check_attention",
     "check_batch_steps",
     "check_batched_attention",
@@ -146,6 +152,7 @@ __all__ = [
     "check_linear",
     "check_llama_parameters",
     "check_low_rank",
+    "check_median_ratio",
     "check_model_parameters",
     "check_multi_head",
     "check_multi_head_count",
@@ -164,6 +171,7 @@ __all__ = [
     "check_positions",
     "check_pre_norm",
     "check_pruned",
+    "check_ratios_in_turns",
     "check_rotary",
     "check_schedule",
     "check_self_attention",

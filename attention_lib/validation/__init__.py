@@ -26,11 +26,11 @@ from attention_lib.validation.rotation import (
     check_rows, check_scaling,
 )
 from attention_lib.validation.sizes import (
-    check_above_zero, check_choice, check_config, check_dropout, check_flags,
-    check_groups, check_heads, check_instance, check_llama, check_max_grad_norm,
-    check_not_negative, check_offset, check_open, check_pages, check_pairs,
-    check_path, check_positive, check_power_of_two, check_run, check_step_tokens,
-    check_tile, check_warmup,
+    check_above_zero, check_calls, check_choice, check_config, check_dropout,
+    check_flags, check_groups, check_heads, check_instance, check_llama,
+    check_max_grad_norm, check_not_negative, check_offset, check_open, check_pages,
+    check_pairs, check_path, check_positive, check_power_of_two, check_run,
+    check_step_tokens, check_tile, check_warmup, check_ways,
 )
 from attention_lib.validation.texts import (
     check_batch, check_draft, check_fits, check_guesses, check_ids, check_prompt,
@@ -40,17 +40,18 @@ from attention_lib.validation.texts import (
 
 __all__ = [
     "as_floats", "check_above_zero", "check_alone", "check_angles", "check_batch",
-    "check_best_scores", "check_choice", "check_config", "check_crop", "check_draft",
-    "check_dropout", "check_features", "check_fits", "check_flags", "check_generator",
-    "check_groups", "check_guesses", "check_heads", "check_ids", "check_inputs",
-    "check_instance", "check_layout", "check_lengths", "check_llama", "check_logits",
-    "check_mask", "check_masks", "check_max_grad_norm", "check_next_scores",
-    "check_not_negative", "check_offset", "check_open", "check_pages", "check_pairs",
-    "check_path", "check_positive", "check_power_of_two", "check_prompt",
-    "check_published", "check_request", "check_room", "check_rotation", "check_rows",
-    "check_run", "check_sampling", "check_scaling", "check_scores", "check_sequence",
+    "check_best_scores", "check_calls", "check_choice", "check_config",
+    "check_crop", "check_draft", "check_dropout", "check_features", "check_fits",
+    "check_flags", "check_generator", "check_groups", "check_guesses",
+    "check_heads", "check_ids", "check_inputs", "check_instance", "check_layout",
+    "check_lengths", "check_llama", "check_logits", "check_mask", "check_masks",
+    "check_max_grad_norm", "check_next_scores", "check_not_negative",
+    "check_offset", "check_open", "check_pages", "check_pairs", "check_path",
+    "check_positive", "check_power_of_two", "check_prompt", "check_published",
+    "check_request", "check_room", "check_rotation", "check_rows", "check_run",
+    "check_sampling", "check_scaling", "check_scores", "check_sequence",
     "check_source", "check_space", "check_step_tokens", "check_stop", "check_table",
-    "check_text", "check_texts", "check_tile", "check_token_ids", "check_token_texts",
-    "check_token_values", "check_tokens", "check_value", "check_warmup",
-    "check_window", "check_window_sizes",
+    "check_text", "check_texts", "check_tile", "check_token_ids",
+    "check_token_texts", "check_token_values", "check_tokens", "check_value",
+    "check_warmup", "check_ways", "check_window", "check_window_sizes",
 ]

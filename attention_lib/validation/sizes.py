@@ -1,7 +1,7 @@
 """Sizes, probabilities and choices: what layers, models and runs are built with."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,25 @@ def check_instance(name: str, thing: Any, kind: type) -> None:
     if not isinstance(thing, kind):
         came = repr(thing) if isinstance(thing, type) else type(thing).__name__
         raise TypeError(f"{name} must be a {kind.__name__}; got {came}")
+
+
+def check_calls(**calls: Any) -> None:
+    """Checks what is to be called without arguments, by name."""
+    for name, call in calls.items():
+        if not callable(call):
+            raise TypeError(
+                f"{name} must be called without arguments, as `lambda: layer(x)` is; "
+                f"got {type(call).__name__}"
+            )
+
+
+def check_ways(ways: Any) -> None:
+    """Checks what is to be measured: calls without arguments, by name."""
+    if not isinstance(ways, Mapping):
+        raise TypeError(f"ways must be a dict of calls; got {type(ways).__name__}")
+    if not ways:
+        raise ValueError("ways must hold one call at least; got none")
+    check_calls(**{f"ways[{name!r}]": call for name, call in ways.items()})
 
 
 def check_path(path: Any) -> Path:

@@ -243,6 +243,17 @@ export const REACH = {
   legend: "Rows are outputs, columns are tokens. A number says how many layers it takes at least.",
 };
 
+export const KERNELS = {
+  title: "Which kernel computes this call?",
+  goal: "Switch three things on, and keep the kernel of the plain call.",
+  legend: "This call of scaled_dot_product_attention has:",
+  said: "Kernel: {kernel}.",
+  fused: "It is the kernel of the plain call.",
+  one: "Without {names}, it would be that of the plain call.",
+  or: " or without ",
+  several: "No single switch brings back that of the plain call: more than one is in the way.",
+};
+
 export const ALIGN = {
   title: "An alignment, word by word",
   goal: "Use the grammar: find {wanted} words of one sentence before they are written.",

@@ -1,0 +1,93 @@
+"""The view of kernels: what it asks, says and blames."""
+
+import pytest
+
+from attention_lib.explorer import explore_kernels
+from tests.browsing import axe_faults
+from tests.test_explorer_small import tables_of
+from tests.views import PHONE, live, opened
+
+NAMES = ["half", "three axes", "dropout", "shared"]
+
+
+def kernel(on):
+    return "math" if on & {"three axes", "dropout"} else "flash"
+
+
+VIEW = explore_kernels(NAMES, kernel)
+
+
+def test_explore_kernels_asks_once_for_each_combination_and_says_the_single_ones():
+    asked = []
+    explore_kernels(NAMES, lambda on: asked.append(on) or kernel(on))
+    assert len(asked) == len(set(asked)) == 16
+    rows = tables_of(VIEW)[0][1:]
+    assert rows == [
+        ["none of these", "flash"],
+        ["half", "flash"],
+        ["three axes", "math"],
+        ["dropout", "math"],
+        ["shared", "flash"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        (([1, 2], kernel), TypeError, "switches must be texts"),
+        ((["a"], kernel), ValueError, "switches must be 2 to 8 different names"),
+        ((["a", "a"], kernel), ValueError, "switches must be 2 to 8 different names"),
+        (
+            (list("abcdefghi"), kernel),
+            ValueError,
+            "switches must be 2 to 8 different names",
+        ),
+        ((NAMES, "flash"), TypeError, "kernel_of must be called"),
+    ],
+)
+def test_explore_kernels_refuses(given, error, words, refused):
+    with refused(error, words):
+        explore_kernels(*given)
+
+
+@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+def test_kernels_follow_the_switches(browser, by):
+    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+        view = live(page)
+        said = view.locator("[aria-live]").first
+
+        def flip(name):
+            box = view.get_by_label(name)
+            if by == "keys":
+                box.press(" ")
+            else:
+                (box.tap if by == "finger" else box.click)()
+
+        for name, kernel_now, why in [
+            ("half", "flash", "It is the kernel of the plain call."),
+            ("three axes", "math", "Without three axes, it would be"),
+            ("dropout", "math", "No single switch"),
+            ("three axes", "math", "Without dropout, it would be"),
+            ("dropout", "flash", "It is the kernel of the plain call."),
+        ]:
+            flip(name)
+            words = " ".join(said.inner_text().split())
+            assert words.startswith(f"Kernel: {kernel_now}. {why}")
+        assert not view.get_by_text("Reached.").is_visible()
+
+
+def test_goal_is_reached_with_three_harmless_switches(browser):
+    harmless = explore_kernels(["a", "b", "c"], lambda on: "flash")
+    with opened(browser, harmless) as page:
+        view = live(page)
+        for name in "abc":
+            view.get_by_label(name, exact=True).check()
+        view.get_by_text("Reached.").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_kernels_are_accessible_and_fit_a_phone(browser, theme):
+    with opened(browser, VIEW, theme=theme, **PHONE) as page:
+        live(page)
+        assert axe_faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
