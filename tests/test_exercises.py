@@ -1,10 +1,13 @@
 """The checks of the reader's code: each usual mistake is made, and must be named.
 
 ``tests/mistakes`` holds a file for each chapter's checks: what readers write, in
-``MISTAKES`` with the words that it must meet, in ``RIGHT`` where it is right.
+``MISTAKES`` with the words that it must meet, in ``RIGHT`` where it is right. Each of
+them is checked once, and its verdict kept for all tests.
 """
 
 import re
+import time
+from collections import Counter
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +20,10 @@ import torch
 from attention_lib import exercises
 from attention_lib.exercises.verdict import NOT_YET, Verdict, judge, run
 from tests.answers import silent_at
+from tests.test_book_exercises import FOUND, SOLUTIONS
 
+# The checks and the library as readers meet them: their words, without jaxtyping's.
+pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 # The first file serves four modules, and what all checks share.
 FIRST = ["toy", "attention", "masks", "leaks", "verdict"]
 FILES = {
@@ -35,15 +41,6 @@ NUMBERS = [
 ]
 CHECKS = [name.removeprefix("check_") for name in exercises.__all__ if "check_" in name]
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
-MISTAKES, RIGHT = (
-    [
-        pytest.param(file, name, index, id=f"{name}-{index}")
-        for file, module in FILES.items()
-        for name, cases in getattr(module, kind).items()
-        for index in range(len(cases))
-    ]
-    for kind in ("MISTAKES", "RIGHT")
-)
 # Each function that leaks or sees order, and where a finder may say nothing of it.
 FINDERS = [("first", "leak_finder", True), ("positions", "order_finder", False)]
 SILENT = [(*finder, place) for finder in FINDERS for place in range(1, 10)]
@@ -52,6 +49,7 @@ OWN = r" in `.*`.*|of type .*|<lambda>"
 CODE = (
     r"keepdims|axis=|dim=|tril|np\.|torch\.|view\(|softmax\(|\*\*|\.m?T\b|@|None|<|=="
 )
+SECONDS = 2.0  # of one processor: what else a machine does makes no difference
 
 
 def check(name, answer):
@@ -59,13 +57,20 @@ def check(name, answer):
 
 
 @cache
-def of_mistake(file, name, index):
-    return check(name, FILES[file].MISTAKES[name][index][0])
+def judged(kind, file, name, index):
+    """The verdict on one of a file's answers, and the seconds that it took."""
+    case = getattr(FILES[file], kind)[name][index]
+    start = time.process_time()
+    verdict = check(name, case[0] if kind == "MISTAKES" else case)
+    return verdict, time.process_time() - start
 
 
-@cache
-def of_right(file, name, index):
-    return check(name, FILES[file].RIGHT[name][index])
+def of_mistake(*case):
+    return judged("MISTAKES", *case)[0]
+
+
+def of_right(*case):
+    return judged("RIGHT", *case)[0]
 
 
 @cache
@@ -73,19 +78,32 @@ def of_silent(file, name, otherwise, place):
     return check(name, silent_at(place, otherwise))
 
 
-@pytest.mark.parametrize(("file", "name", "index"), MISTAKES)
-def test_check_names_the_mistake(file, name, index):
-    verdict = of_mistake(file, name, index)
-    assert verdict.passed is False
-    assert FILES[file].MISTAKES[name][index][1] in verdict.message
-    given_away = f"{CODE}|{getattr(FILES[file], 'CODE', CODE)}"
-    assert not re.search(given_away, re.sub(OWN, "", verdict.message))
+def cases(kind, *, file=None, name=None):
+    """File, check and index of the answers of a kind: to a check, or of a file."""
+    return [
+        (its_file, its_name, index)
+        for its_file, module in FILES.items()
+        for its_name, answers in getattr(module, kind).items()
+        if file in (None, its_file) and name in (None, its_name)
+        for index in range(len(answers))
+    ]
 
 
-@pytest.mark.parametrize(("file", "name", "index"), RIGHT)
-def test_check_passes_what_is_right(file, name, index):
-    verdict = of_right(file, name, index)
-    assert verdict.passed is True, verdict
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_names_each_mistake(name):
+    for case in cases("MISTAKES", name=name):
+        file, _, index = case
+        verdict = of_mistake(*case)
+        assert verdict.passed is False, case
+        assert FILES[file].MISTAKES[name][index][1] in verdict.message, case
+        given_away = f"{CODE}|{getattr(FILES[file], 'CODE', CODE)}"
+        assert not re.search(given_away, re.sub(OWN, "", verdict.message)), case
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_passes_all_that_is_right(name):
+    for case in cases("RIGHT", name=name):
+        assert of_right(*case).passed is True, (case, of_right(*case))
 
 
 @pytest.mark.parametrize("case", SILENT)
@@ -98,8 +116,8 @@ def test_finder_names_where_nothing_comes_back(case):
 @pytest.mark.parametrize("file", FILES)
 def test_every_message_is_tested(spoken, file):
     verdicts = [
-        *(of_mistake(*case.values) for case in MISTAKES if case.values[0] == file),
-        *(of_right(*case.values) for case in RIGHT if case.values[0] == file),
+        *(of_mistake(*case) for case in cases("MISTAKES", file=file)),
+        *(of_right(*case) for case in cases("RIGHT", file=file)),
         *(of_silent(*case) for case in SILENT if case[0] == file),
         *(check("softmax", 3), NOT_YET),
     ]
@@ -112,6 +130,57 @@ def test_every_module_of_checks_has_its_mistakes():
     folder = Path(exercises.__path__[0])
     others = {path.stem for path in folder.glob("*.py")} - {"__init__", *FIRST}
     assert {"first", *others} == set(FILES)
+
+
+def test_every_check_has_its_exercise_ten_mistakes_and_ten_right_answers():
+    assert {*SOLUTIONS} == {*CHECKS}
+    assert len(FOUND) == len(SOLUTIONS)
+    for kind in ("MISTAKES", "RIGHT"):
+        count = Counter(name for _, name, _ in cases(kind))
+        assert count.keys() == SOLUTIONS.keys()
+        assert [name for name in count if count[name] < 10] == []
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_takes_no_time(name):
+    for kind in ("MISTAKES", "RIGHT"):
+        for case in cases(kind, name=name):
+            assert judged(kind, *case)[1] < SECONDS
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_works_in_the_chapters_number_type(name):
+    # Chapters 6 and 8 compute in float64 throughout.
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        for file, _, index in cases("RIGHT", name=name):
+            assert check(name, FILES[file].RIGHT[name][index]).passed
+    finally:
+        torch.set_default_dtype(before)
+
+
+def steps_of(solution):
+    """What a solution computes: its lines, without names, comments and returns."""
+    lines = [line.split("  #")[0].strip() for line in solution.splitlines()]
+    lines = [x for x in lines if not x.startswith(("#", "def ", "for ", "if "))]
+    steps = {re.sub(r"^(return|[\w, ]+=) +", "", line) for line in lines}
+    return {step for step in {*steps, *lines} if len(step) > 7}
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_verdict_holds_no_line_of_the_solution(name):
+    steps = steps_of(SOLUTIONS[name])
+    assert steps
+    rights = [FILES[file].RIGHT[name][i] for file, _, i in cases("RIGHT", name=name)]
+    rights = [answer for answer in rights if isinstance(answer, int | float)]
+    numbers = {form for right in rights for form in (f"{right:g}", f"{right:,}")}
+    for case in cases("MISTAKES", name=name):
+        # A line of the reader's own may be the right one.
+        message = re.sub(r" in `.*`", "", of_mistake(*case).message)
+        assert [step for step in steps if step in message] == []
+        told = set(re.findall(r"\d[\d,]*(?:\.\d+)?", message))
+        assert not told & numbers, message
 
 
 # What holds for every check, whatever it checks.

@@ -70,7 +70,7 @@ def test_alignment_grows_by_guesses_and_judges_them(browser, by):
             if row < 4:  # the next row's button is under the finger
                 expect(button).to_be_focused()
         assert "You found 5 of 5." in said.inner_text()
-        assert goal.get_attribute("data-reached") == "true"
+        expect(goal).to_have_attribute("data-reached", "true")
 
 
 def test_alignment_says_what_was_wrong_and_begins_again(browser):

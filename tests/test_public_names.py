@@ -3,7 +3,6 @@
 import ast
 import importlib
 import pkgutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import attention_lib
+from tests.running import ran
 
 # A module imports only from modules to its left: first what serves every chapter, then
 # the chapters in their order, then what looks back at all of them.
@@ -121,13 +121,25 @@ def test_attention_lib_exports_what_people_build_with():
             assert getattr(attention_lib, name) is getattr(source, name)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_module_is_an_attribute_and_no_other_thing(module):
-    # In a process of its own, where nobody has imported the module yet.
-    code = f"import attention_lib, types; found = attention_lib.{module}; "
-    code += "assert type(found) is types.ModuleType; "
-    code += f"import attention_lib.{module} as again; assert found is again"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+# In a process of its own, which forgets all of ours before each module.
+ATTRIBUTES = """
+import sys
+from importlib import import_module
+from types import ModuleType
+
+for module in sys.argv[1:]:
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == "attention_lib":
+            del sys.modules[name]
+    found = getattr(import_module("attention_lib"), module)
+    again = import_module(f"attention_lib.{module}")
+    assert isinstance(found, ModuleType) and found is again, module
+"""
+
+
+def test_module_is_an_attribute_and_no_other_thing():
+    done = ran([sys.executable, "-c", ATTRIBUTES, *MODULES])
+    assert done.returncode == 0, done.stderr
 
 
 def test_attention_lib_names_one_thing_once_and_has_no_other_attribute():

@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
@@ -67,7 +67,12 @@ def some_request(draw, page_len):
     return prompt, draw.randint(1, draw.choice([6, 20])), stop, seed
 
 
-@settings(max_examples=40, phases=[Phase.generate])  # a smaller seed is no simpler
+@pytest.mark.usefixtures("shapes_unchecked")  # which would take most of its time
+@settings(
+    max_examples=40,
+    phases=[Phase.generate],  # a smaller seed is no simpler
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.integers(0, 2**32))
 def test_server_gives_each_request_what_it_would_get_alone(seed):
     draw = random.Random(seed)
