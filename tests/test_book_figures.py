@@ -32,7 +32,9 @@ def window(browser):
 
 
 # Letters are smallest on a phone; colours are the same at each width.
-@pytest.mark.parametrize("width", [PHONE, pytest.param(DESKTOP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "width", [PHONE, pytest.param(DESKTOP, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("page", PAGES)
 def test_letters_of_figures_can_be_read(window, page, width):
     window.set_viewport_size({"width": width, "height": 900})
