@@ -32,7 +32,7 @@
   if (links.length) {
     addEventListener("scroll", ask, { passive: true });
     addEventListener("resize", ask);
-    look();
+    ask(); // with the page's own first frame: at once would lay the page out once more
   }
 
   // The search is fetched when its field is first used; the scripts run in this order.

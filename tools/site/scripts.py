@@ -38,13 +38,8 @@ def _load(
     """Have a page load what it has a use for."""
     body = str(context.get("body", ""))
     names = [name for name, sign in PROGRAMS.items() if re.search(sign, body)]
-    if "sentence.js" in names:  # its words stand where they will stay
-        app.add_css_file("sentence.css")
-    if re.search('class="[^"]*(math no|std-term)', body):  # meanings may hold formulas
-        app.add_css_file("katex.css", priority=400)
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
-        app.add_css_file("terms.css")
     for name in names:
         app.add_js_file(name, loading_method="defer")
     context["script_files"] = [*map(deferred, context.get("script_files", ()))]
