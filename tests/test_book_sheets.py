@@ -7,7 +7,7 @@ import pytest
 from fontTools.ttLib import TTFont
 from sphinx.errors import ExtensionError
 
-from tests.pages import css_addresses
+from tests.pages import css_addresses, parsed
 from tools.chapters import SITE
 from tools.site import sheets
 from tools.site.sheets import FONTS, SHEET, embedded, purged, with_silent_icons
@@ -45,6 +45,16 @@ def test_pages_look_as_with_the_whole_sheets(browser, name):
         before = page.evaluate(LOOK)
         page.evaluate(SWAP, [(STATIC / it).as_uri() for it in names])
         assert page.evaluate(LOOK) == before
+
+
+def test_programs_find_their_styles_in_the_page(browser):
+    chapter = SITE / "chapters/03-masks.html"
+    sent = [str(it["id"]) for it in parsed(chapter).select("style[id^=attention-]")]
+    with browser.new_page() as page:
+        page.goto(chapter.as_uri())
+        page.locator(".attention-view[data-live]").first.wait_for()
+        ids = "all => all.map(style => style.id)"
+        assert page.locator("style[id^=attention-]").evaluate_all(ids) == sent != []
 
 
 def test_sheet_holds_its_fonts_and_leads_to_the_others():

@@ -39,7 +39,7 @@
   const find = ({ target }) => {
     if (!target?.closest?.("form.bd-search")) return;
     removeEventListener("focusin", find);
-    for (const name of ["minisearch", "places", "finding"]) {
+    for (const name of ["minisearch", "places", "finding_words", "finding"]) {
       const src = `${document.documentElement.dataset.content_root}_static/${name}.js`;
       document.head.append(Object.assign(document.createElement("script"), { src, async: false }));
     }

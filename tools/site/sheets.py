@@ -57,32 +57,28 @@ CODE = re.compile(r"\\([ef][0-9a-f]{3})\b|[\ue000-\uf8ff]")
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    version = digest(ROOT)[:8]  # no browser shows a new page by an old sheet
-
-    def link(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
-        context.update(css_files=[], book_sheet=version)  # webpack-macros.html
-
-    app.connect("html-page-context", link, priority=950)
-    when_built(app, _write_sheet)
+    # The template webpack-macros.html links the sheet, of the version of the page.
+    link = {"css_files": [], "book_sheet": digest(ROOT)[:8]}
+    app.connect("html-page-context", lambda *said: said[3].update(link), priority=950)
+    when_built(app, _write_sheet, priority=900)  # the theme writes pygments.css
 
 
 def _write_sheet(app: Any) -> None:
     """Join all sheets, in the order in which a page would ask for them."""
-    static, left_out = Path(app.outdir) / "_static", shutil.ignore_patterns("*.js")
-    shutil.copytree(
-        HERE / "katex", static / "katex", ignore=left_out, dirs_exist_ok=True
-    )
+    static, formulas = Path(app.outdir) / "_static", HERE / "katex"
+    left_out = shutil.ignore_patterns("*.js")
+    shutil.copytree(formulas, static / "katex", ignore=left_out, dirs_exist_ok=True)
     shutil.copy(HERE / "faces.css", static)
     asked = sorted(app.builder._css_files, key=lambda sheet: sheet.priority)
     files = [it.filename.removeprefix("_static/") for it in asked]
-    own = {name for name, _ in app.config.html_css_files}
     names, characters = _shown(Path(app.outdir))
     css = ""
     for name in ("basic.css", THEME, "faces.css", "katex/katex.min.css", *files):
         text = (static / name).read_text(encoding="utf-8").replace("url(../", "url(")
         text = text.replace("url(fonts/Ka", "url(katex/fonts/Ka")
         # Our scripts put names together, which no search of them finds.
-        text = COMMENT.sub("", text) if name in own else purged(text, names)
+        own = (name, {}) in app.config.html_css_files
+        text = COMMENT.sub("", text) if own else purged(text, names)
         css += f"/*! {name} */\n{with_silent_icons(text) if name == THEME else text}\n"
     for icon in CODE.finditer(css):
         characters.add(chr(int(icon[1], 16)) if icon[1] else icon[0])
