@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("site")
 PAGES = [*(f"chapters/{path.stem}" for path in chapter_paths()), "book/speed"]
 FIGURES = sample("figures.js")
 MASKS = (SITE / "chapters/03-masks.html").as_uri()
+TITLE = re.compile(r'^  code_prompt_show: "(.+)"$', re.MULTILINE)
 # The colours of a figure's words, of its first cell, and of the page's heading.
 COLOURS = """() => [
     ...["text", "[style*=figure-]"].map((css) => getComputedStyle(
@@ -114,8 +115,10 @@ def test_folded_code_says_what_it_is():
         assert found[0] == "Show the set-up"
         assert {*found} <= {
             "Show the set-up", "Show the library’s code", "Show the drawing code",
-            "Show the output", "Show code",
+            "Show the output", "Show the question’s code", "Show the view’s code",
+            "Show code", *TITLE.findall(path.read_text(encoding="utf-8")),
         }  # fmt: skip
+    assert "How contexts are counted" in folds("05-positions")
     figures = parsed(Path(SITE, "chapters/03-masks.html")).select(".cell figure")
     assert folds("03-masks").count("Show the drawing code") == len(figures) == 3
 

@@ -126,7 +126,12 @@ def test_nothing_is_fetched_before_and_little_at_first_use(browser, address):
         page.locator(f"{OPTION} mark").first.wait_for()
         page.wait_for_load_state("networkidle")
         whole = [SITE / url.removeprefix(f"{address}/") for url in asked]
-    assert [path.name for path in first] == ["minisearch.js", "places.js", "finding.js"]
+    assert [path.name for path in first] == [
+        "minisearch.js",
+        "places.js",
+        "finding_words.js",
+        "finding.js",
+    ]
     assert sum(map(travelling, first)) < 150_000
     assert sum(map(travelling, whole)) < 200_000  # the texts of what was found, too
 

@@ -12,6 +12,7 @@ from sphinx.errors import ExtensionError
 
 from tests.running import ran
 from tools.chapters import chapter_paths
+from tools.record import update
 from tools.site import build as site
 from tools.site import extension
 from tools.site.build import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
@@ -38,7 +39,7 @@ def calls(monkeypatch):
         (root / INDEX).touch()
         return 0
 
-    monkeypatch.setattr(site, "record", lambda root: made.append(("record", root)))
+    monkeypatch.setattr(update, "main", lambda root, _: made.append(("record", root)))
     monkeypatch.setattr(site, "_build", builder)
     monkeypatch.setattr(sys, "argv", ["site"])
     return made
@@ -69,7 +70,7 @@ def test_main_after_a_step_that_failed_builds_nothing_or_all(tree, calls, monkey
     (tree / "book/file.py").write_text("edited")
     calls.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(site, "record", lambda root: 1)
+        patch.setattr(update, "main", lambda root, _: 1)
         assert site.main(tree) == 1
         assert calls == []
     with monkeypatch.context() as patch:

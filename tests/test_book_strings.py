@@ -11,11 +11,11 @@ PATHS += [ROOT / "explorer_source/src/pipe_words.js"]
 PATHS += [
     path
     for path in (ROOT / "book/_static").glob("*.js")
-    if path.name not in ("words.js", "minisearch.js")
+    if path.name not in ("words.js", "finding_words.js", "minisearch.js")
 ]
-# Comments, imports, selectors, and the search's own lists of words.
+# Comments, imports, selectors.
 UNSAID = r"""(?x) ^import\ .* | (?:^|\s)//.* | /\*[\s\S]*?\*/
-  | \.(?:closest|querySelector\w*)\([^()]*\) | const\ (?:THEIRS|STOP)\ =[\s\S]*?;\n"""
+  | \.(?:closest|querySelector\w*)\([^()]*\)"""
 FILLED = r"\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}"
 STRING = r'"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`'
 # Words between tags; what is heard; strings of two words, or of one with a capital.

@@ -32,14 +32,14 @@
   if (links.length) {
     addEventListener("scroll", ask, { passive: true });
     addEventListener("resize", ask);
-    look();
+    ask(); // with the page's own first frame: at once would lay the page out once more
   }
 
   // The search is fetched when its field is first used; the scripts run in this order.
   const find = ({ target }) => {
     if (!target?.closest?.("form.bd-search")) return;
     removeEventListener("focusin", find);
-    for (const name of ["minisearch", "places", "finding"]) {
+    for (const name of ["minisearch", "places", "finding_words", "finding"]) {
       const src = `${document.documentElement.dataset.content_root}_static/${name}.js`;
       document.head.append(Object.assign(document.createElement("script"), { src, async: false }));
     }

@@ -1,26 +1,11 @@
 // The search: results while typing, in the dialog of Ctrl+K and on the search's own page.
-// `contents.js` fetches this file, MiniSearch and the list of places at a field's first
+// `contents.js` fetches this file, its words, MiniSearch and the list of places at a field's first
 // use; the text of a page comes when one of its places is found. All are scripts, which
 // a page opened as a file may load too. `tools/site/finding.py` runs `bookFinding.write`.
 globalThis.bookFinding = (() => {
   const { say } = globalThis;
-  // What readers write, and the book's words for it. Where several are named, any will do.
-  const THEIRS = {
-    "positional encoding": ["positions"], "positional encodings": ["positions"], "positional embedding": ["positions"],
-    "position ids": ["positions"], "tie": ["tying"], "tied": ["tying"], "lm head": ["weight tying", "logits"],
-    "bpe": ["byte pair encoding"], "block size": ["context window"], "sequence length": ["context window", "length"],
-    "dk": ["D", "d"], "square root": ["sqrt"], "n embd": ["d_model"], "hidden size": ["d_model"], "head size": ["head_dim"],
-    "mha": ["multi head attention"], "multi head": ["several heads"], "multi headed": ["multi head", "several heads"],
-    "mqa": ["multi query attention"], "gqa": ["grouped queries"], "past key values": ["kv cache"], "size": ["memory", "bytes"],
-    "ffn": ["mlp"], "feed forward": ["mlp"], "skip connection": ["residual connection"], "layernorm": ["layer norm"],
-    "layer normalization": ["layer norm"], "batchnorm": ["batch norm"], "pre ln": ["pre norm"], "post ln": ["post norm"],
-    "look ahead": ["causal"], "future": ["causal"], "concatenate": ["concatenated"], "sum": ["added"],
-    "official implementation": ["published code"], "lr": ["learning rate"], "decreasing": ["go down"], "decrease": ["go down"],
-    "converge": ["go down"], "out of memory": ["memory"], "oom": ["memory"],
-  };
-  const STOP = new Set(("a an and are as at be but by can do does did for from give given gives has have how i if in instead into is it " +
-    "its me my no not of on one or should so than that the their then there this to use used using was we what when where " +
-    "which who why with you your s t vs vs. get gets rather between difference different").split(" "));
+  const THEIRS = globalThis.bookTheirs; // finding_words.js is fetched before
+  const STOP = new Set(globalThis.bookStop.split(" "));
   const FIELDS = { title: 6, page: 1.5, text: 1 };
   const WEIGHTS = [1.3, 1.3, 1.2, 0.8]; // by group, of the four kinds of places
   const TOP = 1.25; // a whole chapter

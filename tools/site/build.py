@@ -36,7 +36,9 @@ def main(root: Path = ROOT) -> int:
     if not check and is_current(root):
         print(f"The book is ready. Open {root / INDEX}")
         return 0
-    if not check and record(root):
+    from tools.record.update import main as record
+
+    if not check and record(root, []):
         return 1
     # A page with warnings is not read again by the next run, which would pass; so the
     # stamp stands for a build without any, and where it is missing, all pages are read.
@@ -63,9 +65,8 @@ def made_from(root: Path) -> Iterator[Path]:
 def digest(root: Path, within: str = "") -> str:
     """Return one hash of what the site is made from in a folder, its address too."""
     found = hashlib.sha256(str(repository_address(root)).encode())
-    for path in (
-        path for path in made_from(root) if path.is_relative_to(root / within)
-    ):
+    inside = root / within
+    for path in filter(lambda it: it.is_relative_to(inside), made_from(root)):
         found.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
         found.update(path.read_bytes())
     return found.hexdigest()
@@ -76,13 +77,6 @@ def is_current(root: Path) -> bool:
     if not ((root / INDEX).is_file() and (root / STAMP).is_file()):
         return False
     return (root / STAMP).read_text(encoding="utf-8") == digest(root)
-
-
-def record(root: Path) -> int:
-    """Record what is stale; return an exit status."""
-    from tools.record.update import main
-
-    return main(root, [])
 
 
 def _build(root: Path, everything: bool) -> int:

@@ -31,7 +31,6 @@ PLACES = (Line, addnodes.desc, nodes.section)  # Each links a name once.
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    app.add_css_file("library.css")
     app.connect("doctree-resolved", _link)
 
 

@@ -13,7 +13,7 @@ from lxml import html
 
 from tools.site.hooks import when_built
 
-PROGRAM, PLACES = "book/_static/finding.js", "_static/places"
+PROGRAMS, PLACES = ("finding_words.js", "finding.js"), "_static/places"
 # No words of a place: signs, results, what is drawn.
 NOISE = "//script|//style|//svg|//summary|//a[@class='headerlink']"
 NOISE += "|//*[contains(@class,'output')]"
@@ -56,7 +56,8 @@ def _write(app: Any) -> None:
     site = Path(app.outdir)
     pages = [app.builder.get_target_uri(name) for name in sorted(app.env.found_docs)]
     with MiniRacer() as engine:
-        engine.eval((Path(app.srcdir) / PROGRAM).read_text(encoding="utf-8"))
+        for program in (site / "_static" / name for name in PROGRAMS):
+            engine.eval(program.read_text(encoding="utf-8"))
         found = [[page, places(site / page)] for page in pages]
         scripts = engine.call("bookFinding.write", found)
     shutil.rmtree(site / PLACES, ignore_errors=True)

@@ -31,23 +31,24 @@ BOX = '<span class="katex-base">'
 
 
 @cache
-def _engine() -> Any:
-    """Return KaTeX, ready to be called."""
+def engine() -> Any:
+    """Return KaTeX and `style.js`, ready to be called."""
     from py_mini_racer import MiniRacer
 
-    engine = MiniRacer()
+    started = MiniRacer()
     # Without it, V8's thread would keep Python from ending.
-    atexit.register(engine.close)
-    engine.eval((KATEX / "katex.min.js").read_text(encoding="utf-8"))
-    engine.eval(f"var typeset = {TYPESET}")
-    return engine
+    atexit.register(started.close)
+    for path in (KATEX / "katex.min.js", KATEX.with_name("style.js")):
+        started.eval(path.read_text(encoding="utf-8"))
+    started.eval(f"var typeset = {TYPESET}")
+    return started
 
 
 @cache
 def typeset(tex: str, display: bool) -> tuple[str, str]:
     """Return a formula's HTML, or "" and what is wrong with the formula."""
     options = {**OPTIONS, "displayMode": display}
-    html, error = json.loads(_engine().call("typeset", tex, options))
+    html, error = json.loads(engine().call("typeset", tex, options))
     return html, error
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 
-def when_built(app: Any, step: Callable[[Any], None]) -> None:
+def when_built(app: Any, step: Callable[[Any], None], priority: int = 500) -> None:
     """Have a step called, with Sphinx's application, when all pages are written."""
 
     def finish(app: Any, error: Exception | None) -> None:
         if error is None and app.builder.format == "html":
             step(app)
 
-    app.connect("build-finished", finish)
+    app.connect("build-finished", finish, priority=priority)

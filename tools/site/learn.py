@@ -1,5 +1,6 @@
 """What makes a page answer its reader: quizzes, predictions, folds, and progress."""
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -11,7 +12,6 @@ def setup(app: Any) -> None:
     """Hook into Sphinx."""
     app.add_node(QuizPart, html=(_visit_part, _leave_part))
     app.add_directive("quiz", Quiz)
-    app.add_css_file("learn.css")
     app.add_js_file("learn.js", loading_method="defer")
     app.connect("doctree-read", _name_folds)
     # After MyST-NB has folded the code, which it knows by its place.
@@ -43,15 +43,20 @@ def _show_before_code(app: Any, doctree: nodes.document, docname: str) -> None:
 
 
 def _name_folds(app: Any, doctree: nodes.document) -> None:
-    """Have each folded part of a cell say what it holds; the first is the set-up."""
+    """Have each folded part of a cell say what it holds: by its title, or its kind."""
     cells = [it for it in doctree.findall(nodes.container) if it.get("prompt_show")]
     for cell in cells:
-        what = "the set-up" if cell is cells[0] else "code"
-        parts = cell.findall(nodes.container)
-        if any(part.get("mime_type") == "image/png" for part in parts):
-            what = "the drawing code"
-        elif cell.children[0].astext().startswith("# attention_lib."):
-            what = "the library’s code"
-        elif cell["hide_mode"] == "output":
-            what = "the output"
-        cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"
+        code, given = cell.children[0].astext(), str(cell["prompt_show"])
+        drawn = (it.get("mime_type") for it in cell.findall(nodes.container))
+        kinds = {
+            "the set-up": cell is cells[0],
+            "the drawing code": "image/png" in drawn,
+            "the library’s code": code.startswith("# attention_lib."),
+            "the output": cell["hide_mode"] == "output",
+            "the question’s code": "tag_predict" in cell["classes"],
+            "the view’s code": re.search(r"\bexplore_", code),
+        }
+        what = next((kind for kind, holds in kinds.items() if holds), "code")
+        titled = what == "code" and not given.startswith("Show code cell")
+        cell["prompt_show"] = given if titled else f"Show {what}"
+        cell["prompt_hide"] = given if titled else f"Hide {what}"

@@ -2,25 +2,26 @@
 
 `views.js` and those of `OWN` are the programs of `attention_lib`'s views. `terms.js`
 shows a term's meaning beside its link, by the glossary's entries in `definitions.js`.
-None keeps a page from being shown.
+None keeps a page from being shown. The sheets that programs would add stand in the
+page, which a browser would else style and lay out once more.
 """
 
 import json
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bs4 import BeautifulSoup
 
+from tools.chapters import ROOT
+from tools.site.formulas import engine
 from tools.site.hooks import when_built
 
 VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
 # Kinds of view with a program of their own.
-OWN = (
-    "align", "flash", "kernels", "latent", "pages", "pipe", "reach", "sentence",
-    "snapshots", "split",
-)  # fmt: skip
+OWN = sorted({path.stem for path in (ROOT / VIEWS).glob("*.js")} - {"views"})
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
 PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'
 
@@ -38,16 +39,19 @@ def _load(
     """Have a page load what it has a use for."""
     body = str(context.get("body", ""))
     names = [name for name, sign in PROGRAMS.items() if re.search(sign, body)]
-    if "sentence.js" in names:  # its words stand where they will stay
-        app.add_css_file("sentence.css")
-    if re.search('class="[^"]*(math no|std-term)', body):  # meanings may hold formulas
-        app.add_css_file("katex.css", priority=400)
+    context["book_styles"] = [style(Path(app.srcdir, VIEWS, name)) for name in names]
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
-        app.add_css_file("terms.css")
     for name in names:
         app.add_js_file(name, loading_method="defer")
     context["script_files"] = [*map(deferred, context.get("script_files", ()))]
+
+
+@cache
+def style(program: Path) -> list[str]:
+    """Return the name and the text of the style sheet that a program adds."""
+    text = program.read_text(encoding="utf-8")
+    return list(engine().call("styleOf", text, [*OWN, "weights"]))
 
 
 def deferred(script: Any) -> Any:

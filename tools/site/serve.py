@@ -57,10 +57,8 @@ class Watcher(RebuildServer):  # type: ignore[misc]
             yield_on_timeout=True,
         ):
             if not said:
-                print(
-                    f"Read the book at http://{self.address}; stop with Ctrl-C",
-                    flush=True,
-                )
+                told = f"Read the book at http://{self.address}; stop with Ctrl-C"
+                print(told, flush=True)
                 said = True
             if not changes:
                 continue

@@ -1,9 +1,10 @@
-"""Light style sheets: without the rules that no page can need, with fonts inside.
+"""One light style sheet: without the rules that no page can need, with fonts inside.
 
-A font inside its style sheet lets nothing jump, and needs no leave in a page opened as
-a file. So these faces are cut to the characters of the pages; others are
-fetched when a page asks. Of the theme's sheet, which brings all of Bootstrap, a rule is
-left out when its selectors ask for what no page has and no script names.
+A phone far away waits longest for the number of files, so all sheets are joined. A font
+inside lets nothing jump, and needs no leave in a page opened as a file. So these faces
+are cut to the characters of the pages; others are fetched when a page asks. Of others'
+sheets, one of which brings all of Bootstrap, a rule is left out when its selectors ask
+for what no page has and no script names.
 """
 
 import base64
@@ -18,26 +19,25 @@ from typing import Any
 from sphinx.errors import ExtensionError
 
 from tools.chapters import ROOT, site_pages
+from tools.site.build import digest
 from tools.site.hooks import when_built
 
 HERE = Path(__file__).parent
+SHEET = "site.css"
 THEME = "styles/pydata-sphinx-theme.css"
-# The fonts that a sheet gets. A formula may ask for others, which then come as files.
-FONTS = {
-    THEME: ("fa-solid-900",),
-    "fonts.css": (
-        "source-serif-4-latin-400-normal",
-        "source-serif-4-latin-400-italic",
-        "source-serif-4-latin-600-normal",
-        "source-sans-3-latin-wght-normal",
-        "source-code-pro-latin-400-normal",
+# The fonts inside. A formula may ask for others, which then come as files.
+FONTS = (
+    "fa-solid-900",
+    *(
+        f"source-serif-4-latin-{it}"
+        for it in ("400-normal", "400-italic", "600-normal")
     ),
-    "katex.css": (
-        "KaTeX_Main-Regular",
-        "KaTeX_Math-Italic",
-        *(f"KaTeX_Size{size}-Regular" for size in (1, 2, 3, 4)),
-    ),
-}
+    "source-sans-3-latin-wght-normal",
+    "source-code-pro-latin-400-normal",
+    "KaTeX_Main-Regular",
+    "KaTeX_Math-Italic",
+    *(f"KaTeX_Size{size}-Regular" for size in (1, 2, 3, 4)),
+)
 # Cutting takes seconds, and most edits need no new glyph.
 KEPT = ROOT / "_build/fonts"
 NAMED = re.compile(r'\b(?:class|id)="([^"]*)"')
@@ -57,32 +57,32 @@ CODE = re.compile(r"\\([ef][0-9a-f]{3})\b|[\ue000-\uf8ff]")
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
-    app.add_css_file("fonts.css", priority=400)
-    when_built(app, _write_sheets)
+    # The template webpack-macros.html links the sheet, of the version of the page.
+    link = {"css_files": [], "book_sheet": digest(ROOT)[:8]}
+    app.connect("html-page-context", lambda *said: said[3].update(link), priority=950)
+    when_built(app, _write_sheet, priority=900)  # the theme writes pygments.css
 
 
-def _write_sheets(app: Any) -> None:
-    """Write the three sheets anew from their sources."""
-    static, katex = Path(app.outdir) / "_static", HERE / "katex"
-    shutil.copytree(katex / "fonts", static / "katex/fonts", dirs_exist_ok=True)
-    shutil.copy(katex / "LICENSE", static / "katex")
+def _write_sheet(app: Any) -> None:
+    """Join all sheets, in the order in which a page would ask for them."""
+    static, formulas = Path(app.outdir) / "_static", HERE / "katex"
+    left_out = shutil.ignore_patterns("*.js")
+    shutil.copytree(formulas, static / "katex", ignore=left_out, dirs_exist_ok=True)
+    shutil.copy(HERE / "faces.css", static)
+    asked = sorted(app.builder._css_files, key=lambda sheet: sheet.priority)
+    files = [it.filename.removeprefix("_static/") for it in asked]
     names, characters = _shown(Path(app.outdir))
-    folders = [Path(folder) / "static" for folder in app.builder.theme.get_theme_dirs()]
-    theme = next(path for folder in folders if (path := folder / THEME).is_file())
-    formulas = (katex / "katex.min.css").read_text(encoding="utf-8")
-    sheets = {
-        THEME: with_silent_icons(purged(theme.read_text(encoding="utf-8"), names)),
-        "fonts.css": (HERE / "faces.css").read_text(encoding="utf-8"),
-        "katex.css": formulas.replace("url(fonts/", "url(katex/fonts/"),
-    }
-    others = set(static.rglob("*.css")) - {static / name for name in sheets}
-    texts = [*sheets.values(), *(path.read_text(encoding="utf-8") for path in others)]
-    for icon in (icon for text in texts for icon in CODE.finditer(text)):
+    css = ""
+    for name in ("basic.css", THEME, "faces.css", "katex/katex.min.css", *files):
+        text = (static / name).read_text(encoding="utf-8").replace("url(../", "url(")
+        text = text.replace("url(fonts/Ka", "url(katex/fonts/Ka")
+        # Our scripts put names together, which no search of them finds.
+        own = (name, {}) in app.config.html_css_files
+        text = COMMENT.sub("", text) if own else purged(text, names)
+        css += f"/*! {name} */\n{with_silent_icons(text) if name == THEME else text}\n"
+    for icon in CODE.finditer(css):
         characters.add(chr(int(icon[1], 16)) if icon[1] else icon[0])
-    for name, css in sheets.items():
-        (static / name).write_text(
-            embedded(css, static / name, FONTS[name], characters)
-        )
+    (static / SHEET).write_text(embedded(css, static / SHEET, FONTS, characters))
 
 
 def _shown(site: Path) -> tuple[set[str], set[str]]:

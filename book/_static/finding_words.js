@@ -1,0 +1,19 @@
+// What the search knows of English: a second language is a second table.
+// What readers write, and the book's words for it. Where several are named, any will do.
+globalThis.bookTheirs = {
+  "positional encoding": ["positions"], "positional encodings": ["positions"], "positional embedding": ["positions"],
+  "position ids": ["positions"], "tie": ["tying"], "tied": ["tying"], "lm head": ["weight tying", "logits"],
+  "bpe": ["byte pair encoding"], "block size": ["context window"], "sequence length": ["context window", "length"],
+  "dk": ["D", "d"], "square root": ["sqrt"], "n embd": ["d_model"], "hidden size": ["d_model"], "head size": ["head_dim"],
+  "mha": ["multi head attention"], "multi head": ["several heads"], "multi headed": ["multi head", "several heads"],
+  "mqa": ["multi query attention"], "gqa": ["grouped queries"], "past key values": ["kv cache"], "size": ["memory", "bytes"],
+  "ffn": ["mlp"], "feed forward": ["mlp"], "skip connection": ["residual connection"], "layernorm": ["layer norm"],
+  "layer normalization": ["layer norm"], "batchnorm": ["batch norm"], "pre ln": ["pre norm"], "post ln": ["post norm"],
+  "look ahead": ["causal"], "future": ["causal"], "concatenate": ["concatenated"], "sum": ["added"],
+  "official implementation": ["published code"], "lr": ["learning rate"], "decreasing": ["go down"], "decrease": ["go down"],
+  "converge": ["go down"], "out of memory": ["memory"], "oom": ["memory"],
+};
+// Words that find nothing by themselves.
+globalThis.bookStop = "a an and are as at be but by can do does did for from give given gives has have how i if in instead into is it " +
+  "its me my no not of on one or should so than that the their then there this to use used using was we what when where " +
+  "which who why with you your s t vs vs. get gets rather between difference different";
