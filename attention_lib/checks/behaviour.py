@@ -59,7 +59,7 @@ def check_shape(s: Subject) -> Said:
 
 
 def check_deterministic(s: Subject) -> Said:
-    """The same input gives the same output, whatever came between, and stays as it is."""
+    """The same input gives the same output, whatever came between, and stays."""
     x, other = s.x(), s.x(seed=2)
     kept, state = x.clone(), {k: v.clone() for k, v in s.layer.state_dict().items()}
     first = s.run(x, **s.hides_future)
@@ -93,8 +93,8 @@ def check_future(s: Subject) -> Said:
         worst = told.masked_fill(~later, 0)
         if worst.max() > s.tolerance:
             row, key = divmod(int(worst.argmax()), LENGTH)
-            words = f"told causal, output {row} changes by {size(worst.max())} with token {key}"
-            return "fails", words
+            words = f"told causal, output {row} changes by {size(worst.max())}"
+            return "fails", f"{words} with token {key}"
         seen = told.masked_fill(later, 1).min()
         if seen <= s.tolerance:
             if s.has_window:
@@ -170,7 +170,7 @@ def check_padding(s: Subject) -> Said:
                     ):
                         return (
                             "fails",
-                            f"{side} padding: beside the text alone {size(change)} apart",
+                            f"{side} padding: {size(change)} from the text alone",
                         )
     if not same and s.mask_shape != "(B, T)":
         anything = torch.rand(BATCH, LENGTH, LENGTH, generator=s.generator()) < 0.5
@@ -196,7 +196,8 @@ def _compare_seen(s: Subject, mask: Tensor, more: dict[str, Any], side: str) -> 
     if shown.any():
         place = shown.float().argmax()
         text, row, key = (int(i) for i in torch.unravel_index(place, shown.shape))
-        return f"{words}: output {row} changes by {size(leaks[text, row, key])} with hidden token {key}"
+        change = size(leaks[text, row, key])
+        return f"{words}: output {row} changes by {change} with hidden token {key}"
     missed = seen & ~found & rows
     if missed.any() and not s.has_window:
         place = missed.float().argmax()
@@ -239,7 +240,7 @@ def check_order(s: Subject) -> Said:
 
 
 def check_empty_rows(s: Subject) -> Said:
-    """A query that may see nothing gives finite numbers, and not those of hidden keys."""
+    """A query that may see nothing gives finite numbers, none of hidden keys."""
     if "mask" not in s.takes:
         return NO, "it takes no mask"
     mask = s.hidden([LENGTH]).clone()
@@ -263,7 +264,7 @@ def check_empty_rows(s: Subject) -> Said:
     if leaks.max() > s.tolerance:
         return (
             "fails",
-            f"a row that may see nothing changes by {size(leaks.max())} with hidden tokens",
+            f"a row that sees nothing changes by {size(leaks.max())} with hidden keys",
         )
     return "holds", "finite, also the gradient; 0 from hidden tokens"
 
@@ -306,7 +307,7 @@ def check_large(s: Subject) -> Said:
             if change > s.tolerance:
                 return (
                     "fails",
-                    f"inputs {scale:.0f} times as large: the future shows, {size(change)}",
+                    f"inputs {scale:.0f} times larger: {size(change)} from the future",
                 )
         if "mask" in s.takes:
             mask = s.hidden([4])

@@ -6,6 +6,7 @@ A multiplication and the addition after it are two floating-point operations (FL
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel

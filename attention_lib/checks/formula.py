@@ -29,7 +29,8 @@ _OPTIONS = (
     "softcap", "attn_logit_softcapping", "logits_soft_cap", "softclamp_logits",
     "window", "sliding_window", "window_size", "max_attend_past", "sinks", "alibi",
     "sparse_topk", "query_pre_attn_scalar", "qk_norm", "relative_attention_num_buckets",
-    "use_alibi", "residual_multiplier", "attention_multiplier", "l2_distance", "sigmoid",
+    "use_alibi", "residual_multiplier", "attention_multiplier", "l2_distance",
+    "sigmoid",
 )  # fmt: skip
 
 
@@ -135,6 +136,7 @@ _SLIPS: dict[str, dict[str, str]] = {
     "split": {
         "reshape": "heads are cut by a reshape without a transpose",
         "last": "the features of a head lie apart: (D, H) instead of (H, D)",
+        "both": "heads are cut and merged by a reshape without a transpose",
     },
     "merge": {
         "reshape": "heads are merged by a reshape without a transpose",
@@ -273,16 +275,21 @@ def attend(x: Tensor, roles: Roles, way: Way, s: Subject) -> Tensor:
         )
     scores = query @ key.mT * _scale(way, head_dim, x)
     mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
-    if s.is_causal:
+    if s.is_causal or s.says_causal:
         mask = mask.tril()
     context = _weights(scores, mask, way.softmax) @ value
-    return _end(_merge(context, way.merge), x, roles, way.end)
+    return _end(
+        _merge(context, "reshape" if way.split == "both" else way.merge),
+        x,
+        roles,
+        way.end,
+    )
 
 
 def _split(x: Tensor, head_dim: int, how: str) -> Tensor:
     batch, length, width = x.shape
     heads = width // head_dim
-    if how == "reshape":
+    if how in ("reshape", "both"):
         return x.reshape(batch, heads, length, head_dim)
     if how == "last":
         return x.view(batch, length, head_dim, heads).permute(0, 3, 1, 2)

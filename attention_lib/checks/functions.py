@@ -18,9 +18,9 @@ class FunctionLayer(nn.Module):
     """Multi-head attention whose heads attend by a function.
 
     Args:
-        function: ``function(query, key, value)``, each (B, H, T, D), gives (B, H, T, D),
-            or a tuple that begins with it. It may take ``mask`` or ``attn_mask``,
-            boolean, and ``causal`` or ``is_causal``.
+        function: ``function(query, key, value)``, each (B, H, T, D), gives the same
+            shape, or a tuple that begins with it. It may take ``mask`` or
+            ``attn_mask``, boolean, and ``causal`` or ``is_causal``.
         d_model: width of the layer.
         num_heads: number of heads.
     """

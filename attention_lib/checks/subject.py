@@ -176,7 +176,7 @@ class Subject:
     def leaks(
         self, mask: Tensor | None = None, *, batch: int = BATCH, **more: Any
     ) -> Tensor:
-        """Gives how much each output (row) changes when one input is changed, (T, T)."""
+        """Gives how much each output (row) changes with one input (column), (T, T)."""
         x, other = self.x(batch), self.x(batch, seed=2)
         with torch.no_grad():
             before = self.run(x, mask, **more)
