@@ -14,7 +14,7 @@ from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
 from attention_lib.masks import causal_mask
 
 Said = tuple[Outcome, str]
-NO = "does not apply"
+NO: Outcome = "does not apply"
 
 
 def size(number: float | Tensor) -> str:
@@ -327,14 +327,15 @@ def check_cache(s: Subject) -> Said:
     x = s.x()
     turned = [False, True] if "start" in s.takes else [False]
     for turn in turned:
-        whole = s.run(x, **s.hides_future, **({"start": 0} if turn else {}))
+        more: dict[str, Any] = s.hides_future | ({"start": 0} if turn else {})
+        whole = s.run(x, **more)
         for pieces in ([1] * LENGTH, [2, 1, 3], [LENGTH]):
             cache = s.calling.new_cache(s.layer, BATCH, LENGTH)
             found, start = [], 0
             for count in pieces:
-                more = {"start": start} if turn else {}
+                more |= {"start": start} if turn else {}
                 part = x[:, start : start + count].contiguous()
-                found.append(s.run(part, cache=cache, **s.hides_future, **more))
+                found.append(s.run(part, cache=cache, **more))
                 start += count
             change = apart(torch.cat(found, dim=1), whole)
             if change > s.tolerance:
@@ -359,8 +360,8 @@ def check_memory(s: Subject) -> Said:
     for place in range(4):
         changed = memory.clone()
         changed[:, place] = s.x(seed=4)[:, place]
-        change = (s.run(x, memory=changed) - whole).abs().amax(dim=(0, 2))
-        if change.min() <= s.tolerance:
+        changes = (s.run(x, memory=changed) - whole).abs().amax(dim=(0, 2))
+        if changes.min() <= s.tolerance:
             return "fails", f"an output does not depend on token {place} of the memory"
     order = torch.tensor([2, 0, 3, 1])
     change = apart(s.run(x, memory=memory[:, order]), whole)

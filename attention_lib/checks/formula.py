@@ -90,7 +90,7 @@ def find_roles(layer: nn.Module) -> Roles | None:
         return None
     weights = [whole.get((role, "weight")) for role in names]
     biases = tuple(whole.get((role, "bias")) for role in names)
-    return Roles(*weights, biases)  # type: ignore[arg-type]
+    return Roles(*weights, biases)  # type: ignore[arg-type, call-arg]
 
 
 def _cut(rows: int, width: int) -> list[int] | None:
@@ -247,7 +247,7 @@ def _wrong(s: Subject, roles: Roles) -> Iterator[tuple[Way, str]]:
     for way in _right(s, roles):
         for part, slips in _SLIPS.items():
             for name, words in slips.items():
-                yield replace(way, **{part: name}), words
+                yield replace(way, **{part: name}), words  # type: ignore[arg-type]
     told = {way.heads for way in _right(s, roles)}
     for heads in range(1, roles.query.shape[0] + 1):
         if heads not in told and roles.query.shape[0] % heads == 0:

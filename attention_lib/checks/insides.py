@@ -7,6 +7,7 @@ import copy
 import logging
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -177,7 +178,7 @@ def check_compile(s: Subject) -> Said:
         for length in (LENGTH, LENGTH + 3):
             x = s.x(2, length)
             with torch.no_grad():
-                change = apart(_quietly(lambda x=x: compiled(x)), run(x))
+                change = apart(_quietly(partial(compiled, x)), run(x))
             if change > s.tolerance:
                 return "fails", f"compiled, it is {size(change)} apart at T = {length}"
     finally:

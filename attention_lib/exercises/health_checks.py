@@ -114,7 +114,7 @@ def check_divisor_finder(answer: object) -> Verdict:
         said.append(came)
     if said == [2.0, 1.0, 8.0]:
         return Verdict(True, "The one that agrees names the divisor.")
-    usual = {
+    usual: dict[tuple[float, ...], str] = {
         (0.5, 1.0, 0.125): "You give the factor, not the divisor: one over it.",
         (1, 0, 3): "You give the place in the list, not the number.",
         (2.0, 2.0, 2.0): "You always say the root of the width: compare what comes.",

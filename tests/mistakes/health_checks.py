@@ -84,8 +84,8 @@ RIGHT = {
         divisor("return c", "return float(c)"),
         divisor("for c in candidates", "for c in sorted(candidates)"),
         divisor("for c in candidates", "for c in reversed(candidates)"),
-        divisor(WEIGHTS, "scores = (query @ key.mT / c).exp()\n        weights = scores "
-                "/ scores.sum(-1, keepdim=True)"),
+        divisor(WEIGHTS, "scores = (query @ key.mT / c).exp()\n        weights = "
+                "scores / scores.sum(-1, keepdim=True)"),
     ],
     "examiner": [
         examiner(),
