@@ -29,20 +29,8 @@ from tests.views import (
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
 # The bytes that each program may have; pages have a bound of their own.
-PROGRAMS = {"views": 75_000, "pipe": 55_000} | dict.fromkeys(
-    [
-        "align",
-        "flash",
-        "kernels",
-        "latent",
-        "pages",
-        "reach",
-        "sentence",
-        "snapshots",
-        "split",
-    ],
-    30_000,
-)
+OWN = [path.stem for path in (ROOT / "attention_lib/explorer").glob("*.js")]
+PROGRAMS = dict.fromkeys(sorted(OWN), 30_000) | {"views": 75_000, "pipe": 55_000}
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
 COLOURS = {  # of the ground and of the words
     "light": ("rgb(255, 255, 255)", "rgb(31, 36, 48)"),

@@ -75,6 +75,12 @@ def check_ways(ways: Any) -> None:
     check_calls(**{f"ways[{name!r}]": call for name, call in ways.items()})
 
 
+def check_function(name: str, thing: Any) -> None:
+    """Something that can be called."""
+    if not callable(thing):
+        raise TypeError(f"{name} must be a function; got {type(thing).__name__}")
+
+
 def check_path(path: Any) -> Path:
     """Checks that a path is a text or a ``Path``, and gives it as a ``Path``."""
     if not isinstance(path, str | Path):
