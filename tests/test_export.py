@@ -219,5 +219,5 @@ def test_model_and_rotation_are_left_as_they_were(tmp_path, growing):
 def test_each_family_exports_with_its_cache(family, tmp_path):
     from tests.test_weights import saved
 
-    _, model = saved(family, tmp_path, max_position_embeddings=620)
+    saved(family, tmp_path, max_position_embeddings=620)
     assert main([str(tmp_path), str(tmp_path / "x.onnx")]) == 0
