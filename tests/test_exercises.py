@@ -31,6 +31,7 @@ NUMBERS = [
     *("place_with_itself", "trained_positions", "block_parameters"),
     *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
     *("flash_bytes", "both_caches", "window_layers", "batch_steps"),
+    "wrong_lengths",
 ]
 CHECKS = [name.removeprefix("check_") for name in exercises.__all__ if "check_" in name]
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))

@@ -26,8 +26,9 @@ from attention_lib.reproducibility import seeded
 from tests.tensors import assert_same, global_seed
 
 pytest.importorskip("onnxruntime")
-LLAMA = {
-    **{"model_type": "llama", "vocab_size": 61, "max_position_embeddings": 640},
+MISTRAL = {
+    **{"model_type": "mistral", "sliding_window": 5},
+    **{"vocab_size": 61, "max_position_embeddings": 640},
     **{"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2},
     **{"num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-5},
 }
@@ -55,8 +56,8 @@ def drawn(model):
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
     """A folder with a model, and what the command line says when it exports it."""
-    folder = tmp_path_factory.mktemp("llama")
-    save_pretrained(folder, drawn(Decoder(read_config(LLAMA))), LLAMA)
+    folder = tmp_path_factory.mktemp("mistral")
+    save_pretrained(folder, drawn(Decoder(read_config(MISTRAL))), MISTRAL)
     with redirect_stdout(StringIO()) as said:
         assert main([str(folder), str(folder / "out")]) == 0
     return folder, said.getvalue()
@@ -64,7 +65,7 @@ def published(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def growing(published):
-    return published[0] / "out" / "model.onnx", drawn(Decoder(read_config(LLAMA)))
+    return published[0] / "out" / "model.onnx", drawn(Decoder(read_config(MISTRAL)))
 
 
 @pytest.fixture(scope="module")
