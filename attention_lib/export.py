@@ -134,6 +134,8 @@ def export_checked(
     check_instance("args", args, tuple)
     check_above_zero(tolerance=tolerance)
     check_positive(opset=opset)
+    if sizes is not None:
+        check_instance("sizes", sizes, Mapping)
     path = check_path(path)
     free = check_axes(args, _in_order(model, dynamic_shapes))
     example, tried = check_sizes(args, free, sizes or {}, SIZES)
@@ -189,6 +191,7 @@ def export_model(
         ValueError: a model that is not in float32; see ``export_checked``.
     """
     check_instance("model", model, LanguageModel)
+    path = check_path(path)
     kinds = {weight.dtype for weight in model.parameters()}
     if kinds != {torch.float32}:
         raise ValueError(
@@ -251,8 +254,9 @@ def _in_order(model: nn.Module, axes: Axes | None) -> list[Any]:
     """Gives the axes of each argument, in the order of the model's call."""
     if axes is None:
         return []
-    if not isinstance(axes, Mapping):
+    if isinstance(axes, list | tuple):
         return list(axes)
+    check_instance("dynamic_shapes", axes, Mapping)
     known = list(inspect.signature(model.forward).parameters)
     if extra := sorted(set(axes) - set(known)):
         raise ValueError(

@@ -54,7 +54,7 @@ class GrowingStep(_Step):
 
     def forward(
         self, token_ids: Int[Tensor, "B T"], past: list[Float[Tensor, "B _ _ _"]]
-    ) -> tuple[Tensor, ...]:
+    ) -> list[Tensor]:
         """Gives the scores (B, T, V), then the keys and values of all K tokens.
 
         Args:
@@ -67,7 +67,7 @@ class GrowingStep(_Step):
             for key, value in zip(past[::2], past[1::2], strict=True)
         ]
         scores = self.model(token_ids, cache=KVCache(layers))
-        return scores, *_tensors(layers)
+        return [scores, *_tensors(layers)]
 
     def example(
         self, batch: int, time: int, past: int
@@ -117,7 +117,7 @@ class StaticStep(_Step):
         token_ids: Int[Tensor, "B T"],
         place: Int[Tensor, "1"],
         room: list[Float[Tensor, "B _ _ _"]],
-    ) -> tuple[Tensor, ...]:
+    ) -> list[Tensor]:
         """Gives the scores (B, T, V), then keys and values with the new ones put in.
 
         Args:
@@ -135,7 +135,7 @@ class StaticStep(_Step):
         scores = self.model(
             token_ids, mask=seen, positions=places, cache=KVCache(layers)
         )
-        return scores, *_tensors(layers)
+        return [scores, *_tensors(layers)]
 
     def example(
         self, batch: int, time: int, place: int | None = None

@@ -159,9 +159,17 @@ def _gist(error: Exception) -> str:
 
 
 def open_onnx(path: Path) -> Any:
-    """Opens a file for running, on the CPU."""
+    """Opens a file for running, on the CPU.
+
+    Raises:
+        ValueError: there is no file, or it is no graph.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what goes wrong comes as an exception
-    return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+    except Exception as error:
+        words = str(error).strip().splitlines()[0]
+        raise ValueError(f"the file {path.name} cannot be opened: {words}") from None

@@ -134,6 +134,14 @@ def test_steps_are_the_models_own_call_with_a_cache(kind, growing):
             torch.testing.assert_close(scores, model(ids, cache=cache))
 
 
+def test_angles_far_from_the_start_need_speeds_that_pytorch_computed(growing, tmp_path):
+    step = GrowingStep(growing[1])
+    path, shapes = tmp_path / "x.onnx", {"dynamic_shapes": step.axes}
+    onnx_file.write_onnx(step, step.example(2, 3, 2), path, opset_version=23, **shapes)
+    assert off(path, step, step.example(1, 9, 0)) <= BOUND
+    assert off(path, step, step.example(1, 600, 0)) > BOUND
+
+
 def test_generate_in_onnx_writes_the_models_greedy_text(growing, static):
     for path, model in (growing, static[:2]):
         text = generate_in_onnx(path, PROMPT, max_new_tokens=9)

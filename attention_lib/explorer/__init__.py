@@ -8,6 +8,7 @@ from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer.align import explore_alignment
 from attention_lib.explorer.cache import explore_cache
 from attention_lib.explorer.flash import explore_flash
+from attention_lib.explorer.graph import explore_graph
 from attention_lib.explorer.groups import explore_groups
 from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
@@ -23,6 +24,7 @@ __all__ = [
     "explore_alignment",
     "explore_cache",
     "explore_flash",
+    "explore_graph",
     "explore_groups",
     "explore_latent",
     "explore_mask",

@@ -38,13 +38,19 @@ def _axes(arg: Any, own: Any) -> Any:
             f"args must hold tensors, or lists of them; got {type(arg).__name__}"
         )
     if not isinstance(own or {}, Mapping):
-        raise TypeError(f"axes must be a dict, such as {{0: 'batch'}}; got {own!r}")
+        raise TypeError(
+            f"dynamic_shapes must hold dicts, such as {{0: 'batch'}}; got {own!r}"
+        )
     for axis, name in (own or {}).items():
-        check_int("each axis", axis)
+        check_int("each axis of dynamic_shapes", axis)
         if not 0 <= axis < arg.ndim:
-            raise ValueError(f"a tensor of {arg.ndim} axes has no axis {axis}")
+            raise ValueError(
+                f"dynamic_shapes names axis {axis} of a tensor with {arg.ndim} axes"
+            )
         if not isinstance(name, str) or not name.isidentifier():
-            raise TypeError(f"the name of axis {axis} must be a word; got {name!r}")
+            raise TypeError(
+                f"dynamic_shapes must name axis {axis} by a word; got {name!r}"
+            )
     return dict(own or {})
 
 
@@ -72,10 +78,10 @@ def check_sizes(
     tried = {name: list(sizes.get(name, usual)) for name in example}
     for name, wanted in tried.items():
         for size in wanted:
-            check_int(f"each size of {name}", size)
+            check_int(f"each of sizes[{name!r}]", size)
         if not wanted or min(wanted) < 0:
             raise ValueError(
-                f"sizes of {name} must be whole numbers from 0 on; got {wanted}"
+                f"sizes[{name!r}] must hold numbers from 0 on; got {wanted}"
             )
     return example, tried
 

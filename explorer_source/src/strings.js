@@ -243,6 +243,25 @@ export const REACH = {
   legend: "Rows are outputs, columns are tokens. A number says how many layers it takes at least.",
 };
 
+export const GRAPH = {
+  title: "What a recorded graph gives",
+  goal: "Find a recording that is wrong at 29 of the 30 lengths, and never says so.",
+  program: "function",
+  at: "recorded with",
+  run: "run with",
+  tokens: "{count} tokens",
+  token: "1 token",
+  holds: "The graph holds:",
+  gives: "gives",
+  frozen: "read from a shape, and frozen",
+  said: "A text of {tokens} gives {outcome}.",
+  "=": "what the function gives",
+  "!": "an error",
+  x: "another result than the function, and no error",
+  strip: "what the graph gives, for 1 to {longest} tokens",
+  legend: "= as the function; ! an error; x another result and no error. Shapes are those of the recording.",
+};
+
 export const ALIGN = {
   title: "An alignment, word by word",
   goal: "Use the grammar: find {wanted} words of one sentence before they are written.",
