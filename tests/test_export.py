@@ -120,8 +120,8 @@ def test_static_cache_takes_no_notice_of_what_later_places_hold(static):
 
 
 @pytest.mark.parametrize("kind", ["growing", "static"])
-def test_steps_are_the_models_own_call_with_a_cache(kind, growing):
-    _, model = growing
+def test_steps_are_the_models_own_call_with_a_cache(kind, growing, static):
+    model = growing[1] if kind == "growing" else static[1]
     cache = model.new_cache(2, 20)
     step = GrowingStep(model) if kind == "growing" else StaticStep(model, 20)
     kept = step.example(2, 1, 0)[-1]
@@ -134,12 +134,19 @@ def test_steps_are_the_models_own_call_with_a_cache(kind, growing):
             torch.testing.assert_close(scores, model(ids, cache=cache))
 
 
-def test_angles_far_from_the_start_need_speeds_that_pytorch_computed(growing, tmp_path):
-    step = GrowingStep(growing[1])
-    path, shapes = tmp_path / "x.onnx", {"dynamic_shapes": step.axes}
-    onnx_file.write_onnx(step, step.example(2, 3, 2), path, opset_version=23, **shapes)
-    assert off(path, step, step.example(1, 9, 0)) <= BOUND
-    assert off(path, step, step.example(1, 600, 0)) > BOUND
+class Turned(nn.Module):
+    def forward(self, x):
+        places = torch.arange(x.shape[1])
+        return rope.apply_rope(x, rope.rope_angles(places, x.shape[2]))
+
+
+def test_angles_far_from_the_start_need_speeds_that_pytorch_computed(tmp_path):
+    path, x = tmp_path / "x.onnx", torch.randn(2, 600, 64, generator=seeded(0))
+    options = {"dynamic_shapes": TIME, "sizes": {"time": [1, 600], "batch": [1]}}
+    assert export_checked(Turned(), (x[:, :5],), path, **options).worst <= BOUND
+    onnx_file.write_onnx(Turned(), (x[:, :5],), path, dynamic_shapes=TIME)
+    assert off(path, lambda x: [Turned()(x)], (x[:, :9],)) <= BOUND
+    assert off(path, lambda x: [Turned()(x)], (x,)) > BOUND
 
 
 def test_generate_in_onnx_writes_the_models_greedy_text(growing, static):
