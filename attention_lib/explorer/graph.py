@@ -52,7 +52,8 @@ def _causal(x: Tensor) -> Tensor:
 def _window(x: Tensor) -> Tensor:
     scores = torch.matmul(x, torch.transpose(x, 0, 1))
     if x.shape[0] > LONG:
-        places = torch.cumsum(torch.ones_like(x[:, 0]), 0)
+        ones = torch.ones_like(x[:, 0], dtype=torch.int64)
+        places = torch.cumsum(ones, 0)
         near = torch.lt(torch.abs(torch.sub(places[:, None], places)), WINDOW)
         scores = torch.where(near, scores, -1e9)
     return _mix(scores, x)
