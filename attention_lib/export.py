@@ -192,6 +192,8 @@ def export_model(
     """
     check_instance("model", model, LanguageModel)
     path = check_path(path)
+    if max_len is not None:
+        check_positive(max_len=max_len)
     kinds = {weight.dtype for weight in model.parameters()}
     if kinds != {torch.float32}:
         raise ValueError(
@@ -201,7 +203,7 @@ def export_model(
     room = model.config.context_len if max_len is None else max_len
     time = [size for size in (1, 2, 17, 64, 600) if size <= room - 5]
     tried: dict[str, Iterable[int]] = {"batch": (1, 3), "time": time}
-    step: GrowingStep | StaticStep
+    step: Any
     if max_len is None:
         step = GrowingStep(plain)
         tried["past"] = 0, *(size for size in time if size <= room - 3)
@@ -256,7 +258,8 @@ def _in_order(model: nn.Module, axes: Axes | None) -> list[Any]:
         return []
     if isinstance(axes, list | tuple):
         return list(axes)
-    check_instance("dynamic_shapes", axes, Mapping)
+    if not isinstance(axes, Mapping):
+        raise TypeError(f"dynamic_shapes must be a dict or a list; got {axes!r}")
     known = list(inspect.signature(model.forward).parameters)
     if extra := sorted(set(axes) - set(known)):
         raise ValueError(

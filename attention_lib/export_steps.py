@@ -9,6 +9,7 @@ Shapes: B batch, T new tokens, S tokens read before, L room, K = S + T, V vocabu
 keys and values of a layer are (B, H, S, D) or (B, H, L, D).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,23 +27,7 @@ from attention_lib.validation import (
 )
 
 
-class _Step(nn.Module):
-    """What both kinds share: the model, and the names of what comes in and goes out."""
-
-    first = ("token_ids",)  # what comes before keys and values
-
-    def __init__(self, model: LanguageModel) -> None:
-        super().__init__()
-        check_instance("model", model, LanguageModel)
-        self.model = model
-        layers = range(len(model.blocks))
-        kept = [f"{kind}_{n}" for n in layers for kind in ("key", "value")]
-        self.tensors = len(kept)
-        self.inputs = [*self.first, *kept]
-        self.outputs = ["logits", *(f"new_{name}" for name in kept)]
-
-
-class GrowingStep(_Step):
+class GrowingStep(nn.Module):
     """A language model whose cache comes in and goes out as tensors that grow.
 
     Args:
@@ -51,6 +36,13 @@ class GrowingStep(_Step):
     Raises:
         TypeError: another model.
     """
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        kept = _names(model)
+        self.model, self.tensors = model, len(kept)
+        self.inputs = ["token_ids", *kept]
+        self.outputs = ["logits", *(f"new_{name}" for name in kept)]
 
     def forward(
         self, token_ids: Int[Tensor, "B T"], past: list[Float[Tensor, "B _ _ _"]]
@@ -88,7 +80,7 @@ class GrowingStep(_Step):
         return [{0: "batch", 1: "time"}, [{0: "batch", 2: "past"}] * self.tensors]
 
 
-class StaticStep(_Step):
+class StaticStep(nn.Module):
     """A language model whose cache has room for ``max_len`` tokens from the start.
 
     All shapes but that of the new tokens stay the same from call to call, as many
@@ -104,13 +96,14 @@ class StaticStep(_Step):
             which is counted from the last place.
     """
 
-    first = "token_ids", "place"
-
     def __init__(self, model: LanguageModel, max_len: int) -> None:
-        super().__init__(model)
+        super().__init__()
+        kept = _names(model)
         check_positive(max_len=max_len)
         check_static(model, max_len)
-        self.max_len = max_len
+        self.model, self.max_len, self.tensors = model, max_len, len(kept)
+        self.inputs = ["token_ids", "place", *kept]
+        self.outputs = ["logits", *(f"new_{name}" for name in kept)]
 
     def forward(
         self,
@@ -190,8 +183,15 @@ class _Static(LayerCache):
         return self.keys, self.values
 
 
-def _tensors(layers: list[LayerCache]) -> list[Tensor]:
+def _tensors(layers: Sequence[LayerCache]) -> list[Tensor]:
     return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
+
+
+def _names(model: LanguageModel) -> list[str]:
+    """Names keys and values: ``key_0``, ``value_0``, ``key_1`` and so on."""
+    check_instance("model", model, LanguageModel)
+    layers = range(len(model.blocks))
+    return [f"{kind}_{n}" for n in layers for kind in ("key", "value")]
 
 
 def _ids(model: LanguageModel, batch: int, time: int) -> Int[Tensor, "B T"]:

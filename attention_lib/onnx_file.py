@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from attention_lib import rope
+import attention_lib.rope as rope  # whose functions are exchanged, so as a whole
 from attention_lib.validation import (
     check_path,
     check_place,
@@ -88,7 +88,8 @@ def kept_speeds() -> Iterator[Callable[[], Any]]:
     600, an angle would be 600 roundings off.
     """
     found: dict[tuple[Any, ...], Tensor] = {}
-    computed = rope.pair_speeds
+    module: Any = rope
+    computed = module.pair_speeds
 
     def keep(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
         speeds = computed(positions, head_dim, base, scaling)
@@ -104,14 +105,14 @@ def kept_speeds() -> Iterator[Callable[[], Any]]:
 
     @contextmanager
     def giving() -> Iterator[None]:
-        rope.pair_speeds = give
+        module.pair_speeds = give
         yield
 
-    rope.pair_speeds = keep
+    module.pair_speeds = keep
     try:
         yield giving
     finally:
-        rope.pair_speeds = computed
+        module.pair_speeds = computed
 
 
 def write_onnx(

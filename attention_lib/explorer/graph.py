@@ -82,7 +82,7 @@ def explore_graph(program: str = "window", *, recorded_at: int = 7) -> Interacti
     """
     check_choice("program", program, PROGRAMS)
     check_choice("recorded_at", str(recorded_at), [str(at) for at in RECORDED_AT])
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "name": name,
             "words": words,
