@@ -34,6 +34,7 @@ await build({
     align: "src/align_main.jsx",
     costs: "src/costs_main.jsx",
     flash: "src/flash_main.jsx",
+    graph: "src/graph_main.jsx",
     latent: "src/latent_main.jsx",
     pages: "src/pages_main.jsx",
     pipe: "src/pipe_main.jsx",

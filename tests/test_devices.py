@@ -204,6 +204,14 @@ MODULES = {
         lambda: [((tokens(),), {}), ((tokens(), allowed(BATCH, 1, LENGTH)), {})],
     ),
     "TinyLM": ([model, lambda: model(tie_weights=True, norm="post")], texts),
+    "GrowingStep": (
+        [lambda: al.GrowingStep(model(positions="rotary"))],
+        lambda: [((whole(BATCH, 2), [floats(BATCH, HEADS, 4, 2)] * 2), {})],
+    ),
+    "StaticStep": (
+        [lambda: al.StaticStep(model(), 9)],
+        lambda: [((whole(BATCH, 2), whole(1), [floats(BATCH, HEADS, 9, 2)] * 2), {})],
+    ),
 }
 
 # For each exported function that returns tensors: calls whose every tensor is on meta.
@@ -309,6 +317,7 @@ ELSEWHERE = {
         ("attend_in_tiles", "flash_forward", "flash_backward"),
         "the two halves of flash_attention",
     ),
+    "generate_in_onnx": "onnxruntime computes, and takes the numbers of the CPU",
     "speculative_generate": "compares tokens, so it asks for values",
     **dict.fromkeys(("delta_step", "delta_chunk"), "the steps of gated_delta_rule"),
     "flash_kernel": "needs Triton, and numbers: tests/test_flash_attention.py",

@@ -38,6 +38,7 @@ NUMBERS = [
     *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
     "median_ratio",
     *("flash_bytes", "both_caches", "window_layers", "batch_steps", "flops"),
+    "wrong_lengths",
 ]
 CHECKS = [name.removeprefix("check_") for name in exercises.__all__ if "check_" in name]
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))

@@ -44,6 +44,7 @@ ROAD = [
     ),
     *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs"),
     "performance",
+    *("export_steps", "onnx_file", "export"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent

@@ -24,6 +24,8 @@ from attention_lib import (
     cross_attention,
     data,
     decoder,
+    export,
+    export_steps,
     families,
     flash_attention,
     grouped_query,
@@ -105,6 +107,7 @@ FIELDS = {
 DECODER = decoder.Decoder(families.read_config(FIELDS))
 LAYER = multi_head.MultiHeadAttention(4, 2)
 SERVER = serving.Server(MODEL, num_pages=3, page_len=3, max_batch=2)
+LINEAR = torch.nn.Linear(7, 2)
 OPEN = SERVER.submit([1], max_new_tokens=3)
 WEIGHTS = tempfile.mkdtemp()
 publishing.save_pretrained(WEIGHTS, DECODER, FIELDS)
@@ -418,6 +421,29 @@ CALLS += [
     (checks.saved_bytes, {"function": tuple}, {"function": [None, "x", 3]}),
     (checks.FunctionLayer, {"function": torch.exp, "d_model": 4, "num_heads": 2},
      {"function": [None, "x", 3], "d_model": [*NO_SIZE, 3], "num_heads": NO_SIZE}),
+    (export.export_checked,
+     {"model": LINEAR, "args": (ROW,), "path": f"{WEIGHTS}/linear.onnx",
+      "dynamic_shapes": {"input": {0: "batch"}}, "sizes": {"batch": (1, 4)}},
+     {"model": NO_MODEL, "args": [None, "x", [ROW], ROW, (None,), ("x",)],
+      "path": NO_PATH, "sizes": ["x", 3, [1], {"time": [1]}, {"batch": [0.5]},
+                                 {"batch": [-1]}, {"batch": []}],
+      "dynamic_shapes": ["x", 3, {"x": {0: "batch"}}, [{9: "batch"}], [{0: 3}], [[0]],
+                         [{"a": "batch"}], [None, {0: "batch"}]],
+      "tolerance": NO_RATE, "opset": NO_SIZE}),
+    (export.export_model, {"model": MODEL, "path": f"{WEIGHTS}/model.onnx"},
+     {"model": [*NO_MODEL, LINEAR, TinyLM(MODEL.config).double()], "path": NO_PATH,
+      "max_len": [*NO_SIZE[1:], 9]}),
+    (export.generate_in_onnx,
+     {"path": f"{WEIGHTS}/model.onnx", "token_ids": IDS, "max_new_tokens": 2},
+     {"path": [*NO_PATH, "missing.onnx"], "token_ids": NO_IDS[:9],
+      "max_new_tokens": NO_SIZE}),
+    (export_steps.GrowingStep, {"model": MODEL}, {"model": [*NO_MODEL, LINEAR]}),
+    (export_steps.StaticStep, {"model": MODEL, "max_len": 8},
+     {"model": [*NO_MODEL, LINEAR], "max_len": [*NO_SIZE, 9]}),
+    (export_steps.GrowingStep(MODEL).example, {"batch": 1, "time": 2, "past": 0},
+     {"batch": NO_SIZE, "time": NO_SIZE, "past": [*NO_INT, -1]}),
+    (export_steps.StaticStep(MODEL, 8).example, {"batch": 1, "time": 2, "place": 6},
+     {"batch": NO_SIZE, "time": NO_SIZE, "place": [*NO_INT[1:], -1]}),
     (toy.softmax, {"x": np.ones(2)},
      {"x": [None, "x", [True], [None], [math.nan], [math.inf], [], 1.0, [1j]],
       "axis": [*NO_INT, 1, -2],
@@ -473,7 +499,20 @@ def test_wrong_calls_are_refused_in_words():
     assert len(faults) <= 8, report
 
 
+def exports(function):
+    wanted = "attention_lib.export", "attention_lib.onnx_file"
+    return getattr(function, "__module__", "") in wanted
+
+
 def test_the_same_calls_without_what_is_wrong_are_right(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where a checkpoint is written, and read again
     for function, right, _ in CALLS:
-        function(**right)
+        if not exports(function):
+            function(**right)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")  # a length has no value while it is traced
+def test_exports_without_what_is_wrong_are_right():
+    for function, right, _ in CALLS:
+        if exports(function):
+            function(**right)

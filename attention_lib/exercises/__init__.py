@@ -23,6 +23,12 @@ from attention_lib.exercises.cross_attention import (
     check_one_text_mask,
     check_translation,
 )
+from attention_lib.exercises.export import (
+    check_graph,
+    check_room_mask,
+    check_size_finder,
+    check_wrong_lengths,
+)
 from attention_lib.exercises.flash_attention import (
     check_flash_bytes,
     check_join,
@@ -147,6 +153,7 @@ __all__ = [
     "check_from_additive",
     "check_generate",
     "check_gpt2_projections",
+    "check_graph",
     "check_grouped_query",
     "check_head",
     "check_head_width",
@@ -182,11 +189,13 @@ __all__ = [
     "check_pre_norm",
     "check_pruned",
     "check_ratios_in_turns",
+    "check_room_mask",
     "check_rotary",
     "check_schedule",
     "check_self_attention",
     "check_shared_bytes",
     "check_sink_weights",
+    "check_size_finder",
     "check_slow_pairs",
     "check_small_server",
     "check_softmax",
@@ -204,4 +213,5 @@ __all__ = [
     "check_windows",
     "check_write",
     "check_write_sizes",
+    "check_wrong_lengths",
 ]

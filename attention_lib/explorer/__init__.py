@@ -9,6 +9,7 @@ from attention_lib.explorer.align import explore_alignment
 from attention_lib.explorer.cache import explore_cache
 from attention_lib.explorer.costs import explore_costs
 from attention_lib.explorer.flash import explore_flash
+from attention_lib.explorer.graph import explore_graph
 from attention_lib.explorer.groups import explore_groups
 from attention_lib.explorer.kernels import explore_kernels
 from attention_lib.explorer.latent import explore_latent
@@ -26,6 +27,7 @@ __all__ = [
     "explore_cache",
     "explore_costs",
     "explore_flash",
+    "explore_graph",
     "explore_groups",
     "explore_kernels",
     "explore_latent",

@@ -262,6 +262,25 @@ export const COSTS = {
   said: "{all}FLOPs for one text. Scores and mix, which grow with the square of the length, take {share} % of them.",
   parts: ["Q, K and V", "scores", "mix", "output"],
   legend: "Full colour: grows with the square of the length. Lighter: grows in proportion to it.",
+};
+
+export const GRAPH = {
+  title: "What a recorded graph gives",
+  goal: "Find a recording that is wrong at 29 of the 30 lengths, and never says so.",
+  program: "function",
+  at: "recorded with",
+  run: "run with",
+  tokens: "{count} tokens",
+  token: "1 token",
+  holds: "The graph holds:",
+  gives: "gives",
+  frozen: "read from a shape, and frozen",
+  said: "A text of {tokens} gives {outcome}.",
+  "=": "what the function gives",
+  "!": "an error",
+  x: "another result than the function, and no error",
+  strip: "what the graph gives, for 1 to {longest} tokens",
+  legend: "= as the function; ! an error; x another result and no error. Shapes are those of the recording.",
 export const ALIGN = {
   title: "An alignment, word by word",
   goal: "Use the grammar: find {wanted} words of one sentence before they are written.",

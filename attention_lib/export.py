@@ -1,0 +1,386 @@
+"""A model as an ONNX file, which is written only if it computes what the model does.
+
+``python -m attention_lib.export FOLDER OUT`` exports a published model with its cache.
+Needs the packages ``onnx``, ``onnxscript`` and ``onnxruntime``.
+"""
+
+import argparse
+import copy
+import inspect
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from attention_lib.export_steps import GrowingStep, StaticStep
+from attention_lib.kv_cache import generate
+from attention_lib.model import LanguageModel
+from attention_lib.onnx_file import (
+    PACKAGES,
+    check_packages,
+    generate_in_onnx,
+    kept_speeds,
+    open_onnx,
+    write_onnx,
+)
+from attention_lib.validation import (
+    check_above_zero,
+    check_axes,
+    check_instance,
+    check_path,
+    check_positive,
+    check_sizes,
+)
+from attention_lib.weights import load_pretrained
+
+SIZES = 1, 2, 3, 17, 64, 250  # tried where no others are named
+
+Axes = Mapping[str, Any] | Sequence[Any]  # of names, as torch.onnx.export takes them
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was checked.
+
+    Attributes:
+        path: where it is. Weights of more than 1.5 GB lie beside it.
+        inputs: the shape of each input, by its name; free axes have a name.
+        outputs: the same of the outputs.
+        errors: the sizes that were tried, and by how much the file differed there,
+            divided by the largest number of the output where that is above 1.
+    """
+
+    path: Path
+    inputs: dict[str, tuple[int | str, ...]]
+    outputs: dict[str, tuple[int | str, ...]]
+    errors: dict[str, float]
+
+    @property
+    def worst(self) -> float:
+        """The largest error."""
+        return max(self.errors.values())
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the file, and of the weights beside it."""
+        return sum(
+            file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*")
+        )
+
+    def __str__(self) -> str:
+        """Says what to call the file with."""
+        lines = [f"{self.path.name}: {self.nbytes:,} bytes"]
+        width = max(map(len, [*self.inputs, *self.outputs]))
+        for word, shapes in (("in", self.inputs), ("out", self.outputs)):
+            for name, shape in shapes.items():
+                lines.append(
+                    f"  {word:3} {name:{width}} ({', '.join(map(str, shape))})"
+                )
+        lines.append(
+            f"  checked at {len(self.errors)} sizes: at most {self.worst:.0e} off"
+        )
+        return "\n".join(lines)
+
+
+def export_checked(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    path: str | Path,
+    *,
+    dynamic_shapes: Axes | None = None,
+    sizes: Mapping[str, Iterable[int]] | None = None,
+    make_args: Callable[..., tuple[Any, ...]] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    tolerance: float = 2e-6,
+    opset: int = 23,
+) -> Exported:
+    """Writes a model as an ONNX file, if the file agrees with it at other sizes too.
+
+    The file is run in onnxruntime at the sizes of ``args``, then with each free axis at
+    each other size, then with all of them at other sizes at once. It appears at
+    ``path`` only after that. A copy of the model is exported: on the CPU, in evaluation
+    mode.
+
+    Args:
+        model: gives a tensor, or several.
+        args: what it is called with: tensors, or lists of them.
+        path: the file. One that is there is replaced.
+        dynamic_shapes: names the axes that are free, such as
+            ``{"x": {0: "batch", 1: "time"}}``; none when left out.
+        sizes: what to try for an axis, by its name; ``SIZES`` where it is not named.
+        make_args: gives arguments for sizes, as in ``make_args(batch=2, time=5)``. When
+            left out, they are drawn: floats normally, others from those of ``args``.
+        input_names: one per tensor of ``args``.
+        output_names: one per output.
+        tolerance: by how much numbers may differ, times the largest number of the
+            output where that is above 1.
+        opset: the version of ONNX's operations. From 23 on a row that may see nothing
+            gives zeros, as in PyTorch.
+
+    Raises:
+        ModuleNotFoundError: a package is not installed.
+        TypeError: a model that is none; axes that are no names; sizes that are no ints.
+        ValueError: a file that differs, or does not run, at some sizes; sizes of an
+            axis that is not free; sizes that the model itself refuses.
+    """
+    check_instance("model", model, nn.Module)
+    check_instance("args", args, tuple)
+    check_above_zero(tolerance=tolerance)
+    check_positive(opset=opset)
+    if sizes is not None:
+        check_instance("sizes", sizes, Mapping)
+    path = check_path(path)
+    free = check_axes(args, _in_order(model, dynamic_shapes))
+    example, tried = check_sizes(args, free, sizes or {}, SIZES)
+    check_packages(PACKAGES)
+    own, args = copy.deepcopy(model).cpu().eval(), _on_cpu(args)
+    make = make_args or (lambda **wanted: _resized(args, free, wanted))
+    # What the file is run with, and what the model says to it: model first, so that a
+    # size that it refuses is known before the export.
+    calls = {}
+    with torch.no_grad(), kept_speeds() as kept:
+        for wanted in _plan(example, tried):
+            call = args if wanted == example else _on_cpu(make(**wanted))
+            calls[_words(wanted)] = call, _wanted(own, call, wanted)
+        with tempfile.TemporaryDirectory() as folder, kept():
+            draft = Path(folder, path.name)
+            write_onnx(
+                own,
+                args,
+                draft,
+                dynamic_shapes=dynamic_shapes,
+                input_names=input_names,
+                output_names=output_names,
+                opset_version=opset,
+            )
+            found = _compared(draft, calls, tolerance)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for file in Path(folder).iterdir():  # the weights of a large model, too
+                (path.parent / file.name).write_bytes(file.read_bytes())
+    return Exported(path, *found)
+
+
+def export_model(
+    model: LanguageModel,
+    path: str | Path,
+    *,
+    max_len: int | None = None,
+    sizes: Mapping[str, Iterable[int]] | None = None,
+    **options: Any,
+) -> Exported:
+    """Exports a language model with its cache, by ``export_checked``.
+
+    Args:
+        model: a ``TinyLM``, or what ``load_pretrained`` gives, in float32.
+        path: the file.
+        max_len: the room of a cache that keeps its size (``StaticStep``). When left
+            out, the cache grows (``GrowingStep``).
+        sizes: what to try for ``batch``, for ``time`` (the new tokens) and, where the
+            cache grows, for ``past``. What the context holds of 1 to 600 when left out.
+        options: the other options of ``export_checked``.
+
+    Raises:
+        TypeError: another model.
+        ValueError: a model that is not in float32; see ``export_checked``.
+    """
+    check_instance("model", model, LanguageModel)
+    path = check_path(path)
+    if max_len is not None:
+        check_positive(max_len=max_len)
+    kinds = {weight.dtype for weight in model.parameters()}
+    if kinds != {torch.float32}:
+        raise ValueError(
+            f"model must be in float32; got {', '.join(map(str, kinds))}: call .float()"
+        )
+    plain = copy.deepcopy(model).cpu()
+    room = model.config.context_len if max_len is None else max_len
+    time = [size for size in (1, 2, 17, 64, 600) if size <= room - 5]
+    tried: dict[str, Iterable[int]] = {"batch": (1, 3), "time": time}
+    step: Any
+    if max_len is None:
+        step = GrowingStep(plain)
+        tried["past"] = 0, *(size for size in time if size <= room - 3)
+    else:
+        step = StaticStep(plain, max_len)
+        tried["time"] = *time, max_len
+    return export_checked(
+        step,
+        # A layer with a window leaves out older keys, by an `if` on the length. Few old
+        # tokens take the branch that keeps all, which is right at any length.
+        step.example(2, 3, 2) if max_len is None else step.example(2, 3),
+        path,
+        dynamic_shapes=step.axes,
+        sizes=tried | dict(sizes or {}),
+        make_args=step.example,
+        input_names=step.inputs,
+        output_names=step.outputs,
+        **options,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exports the model of a folder, and gives the command's exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m attention_lib.export",
+        description="Export a published model with its cache, and check the file.",
+    )
+    parser.add_argument("folder", help="with config.json and *.safetensors")
+    parser.add_argument("out", help="the file to write, such as model.onnx")
+    parser.add_argument(
+        "--room", type=int, help="tokens that the cache has room for; else it grows"
+    )
+    chosen = parser.parse_args(arguments)
+    out = Path(chosen.out)
+    try:
+        model = load_pretrained(chosen.folder, dtype=torch.float32)
+        exported = export_model(
+            model, out if out.suffix else out / "model.onnx", max_len=chosen.room
+        )
+        _check_tokens(exported.path, model, chosen.room)
+    except (ValueError, ModuleNotFoundError) as error:
+        print(f"not exported: {error}", file=sys.stderr)
+        return 1
+    print(exported)
+    print("  greedy text: the same tokens as in PyTorch")
+    return 0
+
+
+def _in_order(model: nn.Module, axes: Axes | None) -> list[Any]:
+    """Gives the axes of each argument, in the order of the model's call."""
+    if axes is None:
+        return []
+    if isinstance(axes, list | tuple):
+        return list(axes)
+    if not isinstance(axes, Mapping):
+        raise TypeError(f"dynamic_shapes must be a dict or a list; got {axes!r}")
+    known = list(inspect.signature(model.forward).parameters)
+    if extra := sorted(set(axes) - set(known)):
+        raise ValueError(
+            f"dynamic_shapes names {extra[0]!r}; the model takes {', '.join(known)}"
+        )
+    return [axes.get(name) for name in known]
+
+
+def _resized(args: Any, free: Any, wanted: Mapping[str, int]) -> Any:
+    """Draws arguments of other sizes; what has no free axis stays as it is."""
+    if not isinstance(args, Tensor):
+        return type(args)(
+            _resized(arg, own, wanted) for arg, own in zip(args, free, strict=True)
+        )
+    if not free:
+        return args
+    shape = list(args.shape)
+    for axis, name in free.items():
+        shape[axis] = wanted[name]
+    generator = torch.Generator().manual_seed(sum(wanted.values()))
+    if args.is_floating_point():
+        return torch.randn(shape, generator=generator, dtype=args.dtype)
+    some = torch.randint(args.numel(), shape, generator=generator)
+    return args.flatten()[some]
+
+
+def _plan(
+    example: Mapping[str, int], tried: Mapping[str, Sequence[int]]
+) -> Iterator[dict[str, int]]:
+    """Gives all sizes to run at: the example's, one axis moved, then all of them."""
+    yield dict(example)
+    for name, sizes in tried.items():
+        for size in sizes:
+            yield {**example, name: size}
+    smallest = {name: min(sizes) for name, sizes in tried.items()}
+    yield {**example, **smallest}
+
+
+def _words(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items()) or "as given"
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    """Gives the tensors of arguments or of an output, in order."""
+    if isinstance(tree, Tensor):
+        return [tree]
+    parts = tree.values() if isinstance(tree, Mapping) else tree
+    return [tensor for part in parts for tensor in _tensors(part)]
+
+
+def _on_cpu(tree: Any) -> Any:
+    if isinstance(tree, Tensor):
+        return tree.detach().cpu()
+    return type(tree)(_on_cpu(part) for part in tree)
+
+
+def _wanted(model: nn.Module, call: Any, sizes: Mapping[str, int]) -> list[Tensor]:
+    try:
+        return _tensors(model(*call))
+    except Exception as error:
+        raise ValueError(
+            f"the model itself refuses {_words(sizes)} ({error}): say in sizes= what "
+            "it takes"
+        ) from error
+
+
+def _compared(
+    path: Path, calls: Mapping[str, tuple[Any, list[Tensor]]], tolerance: float
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
+    """Gives shapes of the file's inputs and outputs, and its errors at all sizes."""
+    session = open_onnx(path)
+    ends = session.get_inputs(), session.get_outputs()
+    inputs, outputs = ({end.name: tuple(end.shape) for end in side} for side in ends)
+    errors: dict[str, float] = {}
+    wrong: dict[str, str] = {}
+    for words, (call, wanted) in tqdm(calls.items(), desc="checks", leave=False):
+        given = [tensor.numpy() for tensor in _tensors(call)]
+        try:
+            found = session.run(None, dict(zip(inputs, given, strict=True)))
+        except Exception:
+            wrong[words] = "it does not run"
+            continue
+        errors[words] = _error(found, wanted)
+        if not errors[words] <= tolerance:
+            wrong[words] = f"{errors[words]:.1e} off"
+    if wrong:
+        right = [words for words in calls if words not in wrong]
+        listed = "; ".join(f"{words}: {what}" for words, what in wrong.items())
+        raise ValueError(
+            f"the file does not agree with the model at {listed}. It agrees at "
+            f"{'; '.join(right) or 'no size'}. What Python decides by a size (`if`, "
+            "`range`, `int`) is decided once, while exporting"
+        )
+    return inputs, outputs, errors
+
+
+def _error(found: Sequence[Any], wanted: Sequence[Tensor]) -> float:
+    """Gives the largest difference, divided by the largest number that is above 1."""
+    worst = 0.0
+    for array, right in zip(found, wanted, strict=True):
+        came = torch.from_numpy(array)
+        if came.shape != right.shape or not came.isfinite().equal(right.isfinite()):
+            return float("inf")
+        if right.numel() == 0:
+            continue
+        same = came == right  # infinities, too
+        off = (came.double() - right.double()).abs().masked_fill(same, 0.0)
+        scale = right.double().nan_to_num(0.0, 0.0, 0.0).abs().max().clamp(min=1.0)
+        worst = max(worst, (off.nan_to_num(0.0) / scale).max().item())
+    return worst
+
+
+def _check_tokens(path: Path, model: LanguageModel, room: int | None) -> None:
+    """Checks that greedy texts of the file are those of the model."""
+    longest = min(model.config.context_len, room or 32, 32)
+    start = torch.arange(min(4, longest - 1))[None] % model.config.vocab_size
+    options = {"max_new_tokens": longest - start.shape[1]}
+    in_onnx = generate_in_onnx(path, start, **options)
+    if not in_onnx.equal(generate(model, start, **options)):
+        raise ValueError("the file writes another greedy text than the model")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""ONNX files: written by PyTorch, run by onnxruntime.
+
+Needs the packages ``onnx``, ``onnxscript`` and ``onnxruntime``, when it is called.
+
+Shapes: B batch, T tokens.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+import attention_lib.rope as rope  # whose functions are exchanged, so as a whole
+from attention_lib.validation import (
+    check_path,
+    check_place,
+    check_positive,
+    check_token_ids,
+)
+
+PACKAGES = "onnx", "onnxscript", "onnxruntime"
+LARGE = 1_500_000_000  # bytes; a single file holds less than 2³¹
+
+
+def check_packages(packages: Iterable[str]) -> None:
+    """Says which packages to install, where some are missing."""
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise ModuleNotFoundError(
+            f"{missing[0]} is not installed: pip install {' '.join(PACKAGES)}"
+        )
+
+
+def generate_in_onnx(
+    path: str | Path, token_ids: Int[Tensor, "B T"], *, max_new_tokens: int
+) -> Int[Tensor, "B T+{max_new_tokens}"]:
+    """Adds the likeliest tokens to each text, with a file of ``export_model``.
+
+    Neither the model nor PyTorch's operations are used: onnxruntime computes.
+
+    Args:
+        path: the file.
+        token_ids: the beginnings.
+        max_new_tokens: how many to add.
+
+    Raises:
+        ModuleNotFoundError: onnxruntime is not installed.
+        TypeError: a path that is none; ids that are no whole numbers.
+        ValueError: a number below 1; more tokens than there is room for.
+    """
+    path = check_path(path)
+    check_positive(max_new_tokens=max_new_tokens)
+    check_token_ids(token_ids)
+    check_packages(PACKAGES[2:])
+    session = open_onnx(path)
+    inputs = session.get_inputs()
+    static = inputs[1].name == "place"
+    first = 2 if static else 1
+    names = [given.name for given in inputs]
+    shapes = [[*given.shape] for given in inputs[first:]]
+    if static:
+        check_place(token_ids.shape[1] + max_new_tokens - 1, shapes[0][2])
+    # A free axis is a name: of the tokens so far, of which there are none.
+    fixed = [[n if isinstance(n, int) else 0 for n in shape[1:]] for shape in shapes]
+    kept = [torch.zeros(len(token_ids), *shape).numpy() for shape in fixed]
+    text, unread, place = token_ids, token_ids, 0
+    for _ in range(max_new_tokens):
+        places = [torch.tensor([place]).numpy()] if static else []
+        given = [unread.numpy(), *places, *kept]
+        scores, *kept = session.run(None, dict(zip(names, given, strict=True)))
+        place += unread.shape[1]
+        unread = torch.from_numpy(scores[:, -1].argmax(axis=-1)[:, None])
+        text = torch.cat((text, unread), dim=1)
+    return text
+
+
+@contextmanager
+def kept_speeds() -> Iterator[Callable[[], Any]]:
+    """Keeps the speeds of rotated pairs, so that a file holds them as numbers.
+
+    Else a file computes them by itself, and rounds some of them otherwise. At position
+    600, an angle would be 600 roundings off.
+    """
+    found: dict[tuple[Any, ...], Tensor] = {}
+    module: Any = rope
+    computed = module.pair_speeds
+
+    def keep(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
+        speeds = computed(positions, head_dim, base, scaling)
+        if scaling.get("rope_type") != "dynamic":  # its speeds depend on the length
+            key = positions.dtype, head_dim, base, repr(sorted(scaling.items()))
+            found[key] = speeds
+        return speeds
+
+    def give(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
+        key = positions.dtype, head_dim, base, repr(sorted(scaling.items()))
+        known = found.get(key)
+        return computed(positions, head_dim, base, scaling) if known is None else known
+
+    @contextmanager
+    def giving() -> Iterator[None]:
+        module.pair_speeds = give
+        yield
+
+    module.pair_speeds = keep
+    try:
+        yield giving
+    finally:
+        module.pair_speeds = computed
+
+
+def write_onnx(
+    model: nn.Module, args: tuple[Any, ...], path: Path, **options: Any
+) -> None:
+    """Exports without a check; what the exporter has to say goes into an error.
+
+    Args:
+        model: on the CPU.
+        args: what it is called with.
+        path: the file. Weights of more than 1.5 GB go into another one beside it.
+        options: of ``torch.onnx.export``.
+
+    Raises:
+        ValueError: a model that the exporter cannot follow.
+    """
+    if isinstance(options.get("dynamic_shapes"), list):
+        options["dynamic_shapes"] = tuple(options["dynamic_shapes"])
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    levels = [logger.level for logger in loggers]
+    large = sum(weight.nbytes for weight in model.parameters()) > LARGE
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program: Any = torch.onnx.export(
+                model, args, dynamo=True, verbose=False, **options
+            )
+            program.save(path, external_data=large)
+    except Exception as error:
+        raise ValueError(
+            f"torch.onnx cannot export this model: {_gist(error)}"
+        ) from error
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _gist(error: Exception) -> str:
+    """Gives the one line of an exporter's long error that says what went wrong."""
+    *_, summary = str(error).partition("## Exception summary")
+    lines = (summary or str(error)).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def open_onnx(path: Path) -> Any:
+    """Opens a file for running, on the CPU.
+
+    Raises:
+        ValueError: there is no file, or it is no graph.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what goes wrong comes as an exception
+    try:
+        return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+    except Exception as error:
+        words = str(error).strip().splitlines()[0]
+        raise ValueError(f"the file {path.name} cannot be opened: {words}") from None

@@ -1,0 +1,117 @@
+"""What an export gets: which axes are free, which sizes are tried, and what fits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from attention_lib.validation._words import check_int
+
+
+def check_axes(args: Any, axes: Sequence[Any]) -> list[Any]:
+    """Checks the names of free axes, and gives a dict of them for each tensor.
+
+    Args:
+        args: tensors, and lists of them.
+        axes: for each, a dict such as ``{0: "batch"}``, a list of such, or None.
+    """
+    if any(own for own in axes[len(args) :]):
+        raise ValueError(
+            f"dynamic_shapes names axes of {len(axes)} arguments; args holds "
+            f"{len(args)}"
+        )
+    padded = [*axes, *[None] * (len(args) - len(axes))]
+    return [_axes(arg, own) for arg, own in zip(args, padded, strict=False)]
+
+
+def _axes(arg: Any, own: Any) -> Any:
+    if isinstance(arg, list | tuple):
+        parts = own if own is not None else [None] * len(arg)
+        if not isinstance(parts, list | tuple) or len(parts) != len(arg):
+            raise ValueError(
+                f"dynamic_shapes must hold one entry for each of {len(arg)} tensors of "
+                "a list"
+            )
+        return [_axes(part, named) for part, named in zip(arg, parts, strict=True)]
+    if not isinstance(arg, Tensor):
+        raise TypeError(
+            f"args must hold tensors, or lists of them; got {type(arg).__name__}"
+        )
+    if not isinstance(own or {}, Mapping):
+        raise TypeError(
+            f"dynamic_shapes must hold dicts, such as {{0: 'batch'}}; got {own!r}"
+        )
+    for axis, name in (own or {}).items():
+        check_int("each axis of dynamic_shapes", axis)
+        if not 0 <= axis < arg.ndim:
+            raise ValueError(
+                f"dynamic_shapes names axis {axis} of a tensor with {arg.ndim} axes"
+            )
+        if not isinstance(name, str) or not name.isidentifier():
+            raise TypeError(
+                f"dynamic_shapes must name axis {axis} by a word; got {name!r}"
+            )
+    return dict(own or {})
+
+
+def check_sizes(
+    args: Any,
+    free: Sequence[Any],
+    sizes: Mapping[str, Iterable[int]],
+    usual: Iterable[int],
+) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """Gives the size of each free axis in the example, and those to try for it."""
+    example: dict[str, int] = {}
+    for arg, own in _pairs(args, free):
+        for axis, name in own.items():
+            size = arg.shape[axis]
+            if example.setdefault(name, size) != size:
+                raise ValueError(
+                    f"the axis {name!r} has {example[name]} places in one tensor of "
+                    f"args, and {size} in another: give unlike axes unlike names"
+                )
+    if extra := sorted(set(sizes) - set(example)):
+        raise ValueError(
+            f"sizes names {extra[0]!r}; the free axes are "
+            f"{', '.join(example) or 'none'}"
+        )
+    tried = {name: list(sizes.get(name, usual)) for name in example}
+    for name, wanted in tried.items():
+        for size in wanted:
+            check_int(f"each of sizes[{name!r}]", size)
+        if not wanted or min(wanted) < 0:
+            raise ValueError(
+                f"sizes[{name!r}] must hold numbers from 0 on; got {wanted}"
+            )
+    return example, tried
+
+
+def _pairs(args: Any, free: Any) -> list[tuple[Tensor, dict[int, str]]]:
+    if isinstance(args, Tensor):
+        return [(args, free)]
+    parts = zip(args, free, strict=True)
+    return [pair for arg, own in parts for pair in _pairs(arg, own)]
+
+
+def check_static(model: Any, max_len: int) -> None:
+    """Checks that a model can work on a cache of one size."""
+    context_len = model.config.context_len
+    if max_len > context_len:
+        raise ValueError(
+            f"max_len must be at most the context, {context_len}; got {max_len}"
+        )
+    attentions = (getattr(block, "attention", None) for block in model.blocks)
+    if any(getattr(attention, "window", None) for attention in attentions):
+        raise ValueError(
+            "model must have no window: it is counted from the last place of the "
+            "cache, which holds nothing yet; export it with a cache that grows"
+        )
+
+
+def check_place(longest: int, room: int) -> None:
+    """Checks that a cache of one size has room for all tokens."""
+    if longest > room:
+        raise ValueError(
+            f"there is room for {room} tokens; got {longest}: export the model with a "
+            "larger max_len"
+        )

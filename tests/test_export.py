@@ -1,0 +1,239 @@
+"""attention_lib.export: a file is written only where it computes what the model does.
+
+An export takes seconds, so most tests read the files that two fixtures make.
+"""
+
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+
+import jaxtyping
+import pytest
+import torch
+from torch import nn
+
+from attention_lib import onnx_file, rope
+from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.decoder import Decoder
+from attention_lib.export import export_checked, export_model, generate_in_onnx, main
+from attention_lib.export_steps import GrowingStep, StaticStep
+from attention_lib.families import read_config
+from attention_lib.kv_cache import generate
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.publishing import save_pretrained
+from attention_lib.reproducibility import seeded
+from tests.tensors import assert_same, global_seed
+
+pytest.importorskip("onnxruntime")
+MISTRAL = {
+    **{"model_type": "mistral", "sliding_window": 5},
+    **{"vocab_size": 61, "max_position_embeddings": 640},
+    **{"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-5},
+}
+PROMPT = torch.tensor([[5, 2, 7], [1, 1, 3]])
+TIME = {"x": {0: "batch", 1: "time"}}
+BOUND = 2e-6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_users_call_it():
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
+def drawn(model):
+    with global_seed(0):
+        for weight in model.parameters():
+            if weight.ndim > 1:
+                nn.init.normal_(weight, std=0.15)
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A folder with a model, and what the command line says when it exports it."""
+    folder = tmp_path_factory.mktemp("mistral")
+    save_pretrained(folder, drawn(Decoder(read_config(MISTRAL))), MISTRAL)
+    with redirect_stdout(StringIO()) as said:
+        assert main([str(folder), str(folder / "out")]) == 0
+    return folder, said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def growing(published):
+    return published[0] / "out" / "model.onnx", drawn(Decoder(read_config(MISTRAL)))
+
+
+@pytest.fixture(scope="module")
+def static(tmp_path_factory):
+    model = drawn(TinyLM(ModelConfig(61, 640, 24, 4, 2)))
+    path = tmp_path_factory.mktemp("static") / "tiny.onnx"
+    return path, model, export_model(model, path, max_len=620)
+
+
+def off(path, step, args):
+    """By how much a file differs from a step, over the largest number above 1."""
+    session = onnx_file.open_onnx(path)
+    names = [given.name for given in session.get_inputs()]
+    given = [x for arg in args for x in (arg if isinstance(arg, list) else [arg])]
+    found = session.run(None, {n: x.numpy() for n, x in zip(names, given, strict=True)})
+    with torch.no_grad():
+        wanted = step(*args)
+    pairs = [(torch.from_numpy(f), w) for f, w in zip(found, wanted, strict=True)]
+    assert all(came.shape == right.shape for came, right in pairs)
+    return max(
+        ((f - w).abs().max() / w.abs().max().clamp(min=1)).item() for f, w in pairs
+    )
+
+
+@pytest.mark.parametrize(
+    ("time", "past"), [(1, 0), (1, 1), (1, 599), (600, 0), (37, 563), (2, 3), (599, 1)]
+)
+def test_growing_cache_agrees_at_all_lengths(growing, time, past):
+    path, model = growing
+    step = GrowingStep(model)
+    assert off(path, step, step.example(3, time, past)) <= BOUND
+
+
+@pytest.mark.parametrize(
+    ("time", "place"), [(1, 0), (1, 619), (600, 0), (600, 20), (7, 13), (2, 600)]
+)
+def test_static_cache_agrees_at_all_places(static, time, place):
+    path, model, _ = static
+    step = StaticStep(model, 620)
+    assert off(path, step, step.example(2, time, place)) <= BOUND
+
+
+def test_static_cache_takes_no_notice_of_what_later_places_hold(static):
+    _, model, _ = static
+    step = StaticStep(model, 620)
+    ids, place, room = step.example(2, 3, 5)
+    other = [kept.clone() for kept in room]
+    for kept in other:
+        kept[:, :, 8:] = 1e4
+    with torch.no_grad():
+        assert_same(step(ids, place, room)[0], step(ids, place, other)[0])
+
+
+@pytest.mark.parametrize("kind", ["growing", "static"])
+def test_steps_are_the_models_own_call_with_a_cache(kind, growing, static):
+    model = growing[1] if kind == "growing" else static[1]
+    cache = model.new_cache(2, 20)
+    step = GrowingStep(model) if kind == "growing" else StaticStep(model, 20)
+    kept = step.example(2, 1, 0)[-1]
+    place = 0
+    with torch.no_grad():
+        for ids in (PROMPT, PROMPT[:, :1], PROMPT[:, 1:]):
+            more = [] if kind == "growing" else [torch.tensor([place])]
+            scores, *kept = step(ids, *more, kept)
+            place += ids.shape[1]
+            torch.testing.assert_close(scores, model(ids, cache=cache))
+
+
+class Turned(nn.Module):
+    def forward(self, x):
+        places = torch.arange(x.shape[1])
+        return rope.apply_rope(x, rope.rope_angles(places, x.shape[2]))
+
+
+def test_angles_far_from_the_start_need_speeds_that_pytorch_computed(tmp_path):
+    path, x = tmp_path / "x.onnx", torch.randn(2, 600, 64, generator=seeded(0))
+    options = {"dynamic_shapes": TIME, "sizes": {"time": [1, 600], "batch": [1]}}
+    assert export_checked(Turned(), (x[:, :5],), path, **options).worst <= BOUND
+    onnx_file.write_onnx(Turned(), (x[:, :5],), path, dynamic_shapes=TIME)
+    assert off(path, lambda x: [Turned()(x)], (x[:, :9],)) <= BOUND
+    assert off(path, lambda x: [Turned()(x)], (x,)) > BOUND
+
+
+def test_generate_in_onnx_writes_the_models_greedy_text(growing, static):
+    for path, model in (growing, static[:2]):
+        text = generate_in_onnx(path, PROMPT, max_new_tokens=9)
+        assert_same(text, generate(model, PROMPT, max_new_tokens=9))
+
+
+def test_export_model_says_what_to_call_the_file_with(static):
+    path, _, exported = static
+    assert exported.inputs["place"] == (1,)
+    assert exported.inputs["value_1"] == ("batch", 4, 620, 6)
+    assert exported.outputs["logits"] == ("batch", "time", 61)
+    assert exported.worst == max(exported.errors.values()) <= BOUND
+    assert "batch=2, time=600" in exported.errors
+    said = str(exported)
+    assert f"{path.stat().st_size:,} bytes" in said
+    assert "in  key_0       (batch, 4, 620, 6)" in said
+
+
+def test_command_line_says_how_to_call_the_file(published):
+    _, said = published
+    assert said.startswith("model.onnx: ")
+    assert "in  key_0       (batch, 2, past, 6)" in said
+    assert "greedy text: the same tokens as in PyTorch" in said
+
+
+def test_command_line_refuses_in_words(published, tmp_path):
+    command = [sys.executable, "-m", "attention_lib.export", tmp_path, tmp_path / "x"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("not exported: the folder")
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        return x - x.mean(dim=1, keepdim=True) if x.shape[1] > 16 else x
+
+
+def test_a_branch_on_a_length_is_refused_and_no_file_is_written(tmp_path, refused):
+    path, x = tmp_path / "branch.onnx", torch.ones(2, 7, 3)
+    words = "the file does not agree with the model at batch=2, time=17"
+    with refused(ValueError, words):
+        export_checked(Branch(), (x,), path, dynamic_shapes=TIME)
+    assert [*tmp_path.iterdir()] == []
+    # Where the axis stays below the branch, the file is right.
+    short = {"time": range(1, 17)}
+    export_checked(Branch(), (x,), path, dynamic_shapes=TIME, sizes=short)
+    assert path.exists()
+
+
+class EmptyRow(nn.Module):
+    def forward(self, x):
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril(-1)
+        heads = x[:, None]  # its operation wants four axes
+        fast = nn.functional.scaled_dot_product_attention(heads, heads, heads, mask)
+        return fast, scaled_dot_product_attention(x, x, x, mask)
+
+
+def test_empty_rows_agree_from_opset_23_on(tmp_path, refused):
+    given = (EmptyRow(), (torch.randn(2, 5, 4, generator=seeded(0)),))
+    options = {"dynamic_shapes": TIME, "sizes": {"time": (1, 9), "batch": (1,)}}
+    exported = export_checked(*given, tmp_path / "new.onnx", **options)
+    assert exported.worst <= BOUND
+    with refused(ValueError, "the file does not agree with the model at batch=2"):
+        export_checked(*given, tmp_path / "old.onnx", opset=20, **options)
+
+
+def test_model_and_rotation_are_left_as_they_were(tmp_path, growing):
+    _, model = growing
+    speeds = rope.pair_speeds
+    model.train()
+    with pytest.raises(ValueError, match="the model itself refuses"):
+        export_model(model, tmp_path / "x.onnx", sizes={"time": [700]})
+    assert model.training
+    assert rope.pair_speeds is speeds
+    model.eval()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "family",
+    ["gpt2", "llama, llama3", "llama, yarn", "mistral", "qwen2", "qwen3", "gemma2",
+     "gemma3_text", "deepseek_v3", "deepseek_v3, yarn"],
+)  # fmt: skip
+def test_each_family_exports_with_its_cache(family, tmp_path):
+    from tests.test_weights import saved
+
+    saved(family, tmp_path, max_position_embeddings=620)
+    assert main([str(tmp_path), str(tmp_path / "x.onnx")]) == 0
