@@ -281,6 +281,8 @@ export const GRAPH = {
   x: "another result than the function, and no error",
   strip: "what the graph gives, for 1 to {longest} tokens",
   legend: "= as the function; ! an error; x another result and no error. Shapes are those of the recording.",
+};
+
 export const ALIGN = {
   title: "An alignment, word by word",
   goal: "Use the grammar: find {wanted} words of one sentence before they are written.",
