@@ -42,7 +42,7 @@ ROAD = [
         "publishing",
         "loading",
     ),
-    *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs"),
+    *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs", "inside"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent
