@@ -33,6 +33,7 @@ await build({
     views: "src/main.jsx",
     align: "src/align_main.jsx",
     flash: "src/flash_main.jsx",
+    growth: "src/growth_main.jsx",
     latent: "src/latent_main.jsx",
     pages: "src/pages_main.jsx",
     pipe: "src/pipe_main.jsx",

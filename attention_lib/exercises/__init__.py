@@ -34,6 +34,11 @@ from attention_lib.exercises.grouped_query import (
     check_sink_weights,
     check_to_groups,
 )
+from attention_lib.exercises.inside import (
+    check_duplicate_score,
+    check_lookup,
+    check_without_head,
+)
 from attention_lib.exercises.kv_cache import (
     check_cache,
     check_cache_bytes,
@@ -127,6 +132,7 @@ __all__ = [
     "check_checkpoint_reader",
     "check_cross_attention",
     "check_delta_memory",
+    "check_duplicate_score",
     "check_entropy",
     "check_flash_bytes",
     "check_from_additive",
@@ -145,6 +151,7 @@ __all__ = [
     "check_leak_finder",
     "check_linear",
     "check_llama_parameters",
+    "check_lookup",
     "check_low_rank",
     "check_model_parameters",
     "check_multi_head",
@@ -184,6 +191,7 @@ __all__ = [
     "check_visible_pairs",
     "check_window_layers",
     "check_windows",
+    "check_without_head",
     "check_write",
     "check_write_sizes",
 ]

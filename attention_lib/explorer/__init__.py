@@ -9,6 +9,7 @@ from attention_lib.explorer.align import explore_alignment
 from attention_lib.explorer.cache import explore_cache
 from attention_lib.explorer.flash import explore_flash
 from attention_lib.explorer.groups import explore_groups
+from attention_lib.explorer.growth import explore_growth
 from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
 from attention_lib.explorer.pages import explore_pages
@@ -24,6 +25,7 @@ __all__ = [
     "explore_cache",
     "explore_flash",
     "explore_groups",
+    "explore_growth",
     "explore_latent",
     "explore_mask",
     "explore_pages",
