@@ -35,6 +35,7 @@ await build({
     costs: "src/costs_main.jsx",
     flash: "src/flash_main.jsx",
     graph: "src/graph_main.jsx",
+    growth: "src/growth_main.jsx",
     latent: "src/latent_main.jsx",
     pages: "src/pages_main.jsx",
     pipe: "src/pipe_main.jsx",

@@ -138,6 +138,14 @@ MODULES = {
     ),
     "LearnedPositions": ([lambda: al.LearnedPositions(9, 6)], lambda: [((3, 2), {})]),
     "FeedForward": ([lambda: al.FeedForward(WIDTH)], lambda: [((tokens(),), {})]),
+    "AttentionBlock": (
+        [lambda: al.AttentionBlock(WIDTH, HEADS, dropout=0.1)],
+        no_memory,
+    ),
+    "AttentionOnlyLM": (
+        [lambda: al.AttentionOnlyLM(al.ModelConfig(WORDS, 9, WIDTH, HEADS, 2))],
+        texts,
+    ),
     "TinyBlock": (
         [
             lambda: al.TinyBlock(WIDTH, HEADS, norm="post", mha="split", dropout=0.1),
@@ -301,6 +309,12 @@ FUNCTIONS = {
             whole(1, 1)
         )
     ],
+    "copied_successors": [lambda: al.copied_successors(whole(2, 3))],
+    "previous_token_score": [lambda: al.previous_token_score(floats(2, 3, 4, 4))],
+    "induction_score": [
+        lambda: al.induction_score(floats(2, 3, 4, 4), whole(2, 4)),
+    ],
+    "head_contexts": [lambda: al.head_contexts(model().to("meta"), whole(2, 3))],
     "generate": [
         lambda: al.generate(model().to("meta"), whole(1, 2), max_new_tokens=2, stop=1),
         lambda: al.generate(
@@ -322,6 +336,8 @@ ELSEWHERE = {
     **dict.fromkeys(("delta_step", "delta_chunk"), "the steps of gated_delta_rule"),
     "flash_kernel": "needs Triton, and numbers: tests/test_flash_attention.py",
     "check_source": "gives back what it was given",
+    "repeated_texts": "gives texts, which go to the device a batch at a time",
+    "load_storyteller": "reads a file, and goes to the device after it",
     "published_names": "gives a function, which takes the device of its tensor",
 }
 

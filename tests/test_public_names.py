@@ -43,8 +43,7 @@ ROAD = [
         "loading",
     ),
     *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs"),
-    "performance",
-    *("export_steps", "onnx_file", "export"),
+    *("performance", "export_steps", "onnx_file", "export", "inside"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent

@@ -29,6 +29,7 @@ from attention_lib import (
     families,
     flash_attention,
     grouped_query,
+    inside,
     kv_cache,
     latent_attention,
     linear_attention,
@@ -112,6 +113,23 @@ OPEN = SERVER.submit([1], max_new_tokens=3)
 WEIGHTS = tempfile.mkdtemp()
 publishing.save_pretrained(WEIGHTS, DECODER, FIELDS)
 
+SPLIT = inside.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
+MAPS = torch.zeros(2, 2, 3, 3)
+NO_MAPS = [*NO_FLOATS, LOGITS, MAPS[:, :, 1:], MAPS[..., :1, :1]]
+NO_COMPARED = [None, "x", 1, [[1, 2, 3]], IDS.numpy(), IDS.float(), IDS == 1, IDS[0]]
+NO_PLACE = [None, "x", 0, (0,), (0, 1, 0), (0.0, 1), (0, True), (2, 0), (0, 2), (-1, 0)]
+
+
+def replaced_heads(model, values):
+    with inside.replaced_heads(model, values):
+        pass
+
+
+def replaced_path(**given):
+    with inside.replaced_path(**given, value=0.0):
+        pass
+
+
 # A function, arguments that are right, and for each argument what is wrong.
 CALLS = [
     (t.next_token_loss, {"logits": LOGITS, "token_ids": IDS, "lengths": LENGTHS},
@@ -132,6 +150,24 @@ CALLS = [
        {"model": NO_MODEL, "config": NO_CONFIG,
         "texts": [*NO_TEXTS, TEXTS[:1], [LENGTHS + 9] * 4, [-LENGTHS] * 4, [*LONG]]})
       for each in (t.Training, t.train)),
+    (inside.repeated_texts,
+     {"count": 2, "length": 6, "vocab_size": 5, "periods": (2, 4), "generator": None},
+     {"count": NO_SIZE, "length": [*NO_SIZE, 4], "vocab_size": [*NO_SIZE, 3],
+      "periods": [None, 3, "ab", (2,), (2.0, 3), (0, 3), (4, 3), (2, 6), (2, 5.0)],
+      "generator": NO_SAMPLING["generator"]}),
+    (inside.copied_successors, {"token_ids": IDS}, {"token_ids": NO_COMPARED}),
+    (inside.previous_token_score, {"weights": MAPS}, {"weights": NO_MAPS}),
+    (inside.induction_score, {"weights": MAPS, "token_ids": IDS},
+     {"weights": NO_MAPS, "token_ids": [*NO_COMPARED, IDS[:1], IDS[:, :2]]}),
+    (inside.head_contexts, {"model": SPLIT, "token_ids": IDS}, {"model": NO_MODEL}),
+    (replaced_heads, {"model": SPLIT, "values": {(0, 1): 0.0}},
+     {"model": NO_MODEL, "values": [{each: 0.0} for each in NO_PLACE]}),
+    (replaced_path,
+     {"model": SPLIT, "sender": (0, 1), "receiver": (1, 0), "into": "key"},
+     {"model": NO_MODEL, "sender": [*NO_PLACE, (1, 0)],
+      "receiver": [*NO_PLACE, (0, 0)], "into": [None, "keys", 0]}),
+    (inside.load_storyteller, {"seed": 0}, {"seed": [None, "x", 3, -1]}),
+    (inside.AttentionOnlyLM, {"config": MODEL.config}, {"config": NO_CONFIG[:4]}),
     (RUN.run, {}, {"until": [*NO_INT[1:], -1]}),
     (RUN.batch, {"step": 0}, {"step": [*NO_INT, -1]}),
     (t.evaluate, {"model": MODEL, "texts": TEXTS},

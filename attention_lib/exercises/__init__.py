@@ -46,6 +46,11 @@ from attention_lib.exercises.health_checks import (
     check_flops,
     check_mixing_finder,
 )
+from attention_lib.exercises.inside import (
+    check_duplicate_score,
+    check_lookup,
+    check_without_head,
+)
 from attention_lib.exercises.kv_cache import (
     check_cache,
     check_cache_bytes,
@@ -146,6 +151,7 @@ __all__ = [
     "check_cross_attention",
     "check_delta_memory",
     "check_divisor_finder",
+    "check_duplicate_score",
     "check_entropy",
     "check_examiner",
     "check_flash_bytes",
@@ -167,6 +173,7 @@ __all__ = [
     "check_leak_finder",
     "check_linear",
     "check_llama_parameters",
+    "check_lookup",
     "check_low_rank",
     "check_median_ratio",
     "check_mixing_finder",
@@ -211,6 +218,7 @@ __all__ = [
     "check_visible_pairs",
     "check_window_layers",
     "check_windows",
+    "check_without_head",
     "check_write",
     "check_write_sizes",
     "check_wrong_lengths",

@@ -11,6 +11,7 @@ from attention_lib.explorer.costs import explore_costs
 from attention_lib.explorer.flash import explore_flash
 from attention_lib.explorer.graph import explore_graph
 from attention_lib.explorer.groups import explore_groups
+from attention_lib.explorer.growth import explore_growth
 from attention_lib.explorer.kernels import explore_kernels
 from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
@@ -29,6 +30,7 @@ __all__ = [
     "explore_flash",
     "explore_graph",
     "explore_groups",
+    "explore_growth",
     "explore_kernels",
     "explore_latent",
     "explore_mask",

@@ -231,6 +231,21 @@ export const SNAPSHOTS = {
   finds: "{name}: “{query}” has to find “{key}”. Head {head} gives it most, {weight}.",
 };
 
+export const GROWTH = {
+  title: "Two heads, growing",
+  goal: "Find the first snapshot in which the score of {head} is at least 0.50. How large is the other score there?",
+  training: "training step {step}",
+  step: "step {step}",
+  loss: "loss on repeats {loss}",
+  score: "score of {head} {score}",
+  scale: "step 0; loss up to {top}, scores up to 1",
+  query: "query",
+  map: "{head}",
+  table: "weights of {head}: rows are queries, columns are keys",
+  most: "In {head}, “{query}” gives most to “{key}”, {weight}.",
+  note: "Rows are queries, columns are keys. The more colour, the larger the weight. A frame: the score counts this weight.",
+};
+
 export const REACH = {
   title: "How far layers reach",
   goal: "Let the first token reach the last output.",

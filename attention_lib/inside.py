@@ -1,0 +1,342 @@
+"""What a head does: scores of its map, its removal, and the paths between two heads.
+
+A head is named by its place, (layer, head), both counted from 0. What a head finds is
+its context (B, T, D), before the output projection.
+
+Shapes: B batch, T length, L layers, M d_model, H heads, D head_dim, V vocabulary.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from attention_lib.block import TinyBlock
+from attention_lib.caches import LayerCache
+from attention_lib.masks import causal_mask
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.multi_head import split_heads
+from attention_lib.validation import (
+    check_choice,
+    check_compared,
+    check_generator,
+    check_head_maps,
+    check_head_path,
+    check_head_places,
+    check_not_negative,
+    check_periods,
+    check_positive,
+)
+
+Place = tuple[int, int]  # layer and head, from 0
+
+
+def repeated_texts(
+    count: int,
+    length: int,
+    vocab_size: int,
+    *,
+    periods: tuple[int, int] = (6, 16),
+    generator: torch.Generator | None = None,
+) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
+    """Draws texts that repeat a piece of different tokens until they are full.
+
+    Args:
+        count: how many texts.
+        length: of each text.
+        vocab_size: tokens are drawn from so many.
+        periods: the shortest and the longest piece; each text has its own length.
+        generator: on the CPU, so that every device draws the same.
+
+    Returns:
+        The token ids, and True where a token has stood in the text before.
+
+    Raises:
+        TypeError: a size that is not an int; a generator that is none.
+        ValueError: a size below 1; pieces as long as the text, or longer than there
+            are tokens.
+    """
+    check_positive(count=count, length=length, vocab_size=vocab_size)
+    check_periods(periods, length, vocab_size)
+    check_generator(generator)
+    shortest, longest = periods
+    # The order of random numbers: each token once, in a random order.
+    order = torch.rand(count, vocab_size, generator=generator).argsort(dim=-1)
+    pick = torch.rand(count, 1, generator=generator, dtype=torch.float64)
+    period = shortest + (pick * (longest + 1 - shortest)).long()  # (B, 1)
+    places = torch.arange(length)
+    return order.gather(1, places % period), places >= period
+
+
+def copied_successors(token_ids: Int[Tensor, "B T"]) -> Bool[Tensor, "B T T"]:
+    """Says for each query which keys stand right after an earlier copy of its token.
+
+    Raises:
+        TypeError: ids that are not whole numbers.
+        ValueError: ids that are not (B, T).
+    """
+    check_compared(token_ids)
+    length = token_ids.shape[1]
+    before = token_ids.roll(1, dims=1)  # at each place the token before it
+    found = token_ids[:, :, None] == before[:, None, :]  # (B, T, T)
+    found[:, :, 0] = False  # nothing stands before the first
+    return found & causal_mask(length, device=token_ids.device)
+
+
+def previous_token_score(weights: Float[Tensor, "B H T T"]) -> Float[Tensor, " H"]:
+    """Gives each head's mean weight on the token before the query.
+
+    The first query, which has none, does not count.
+
+    Raises:
+        TypeError: weights that are no floats.
+        ValueError: weights that are not (B, H, T, T), or of a single token.
+    """
+    check_head_maps(weights)
+    return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 2))
+
+
+def induction_score(
+    weights: Float[Tensor, "B H T T"], token_ids: Int[Tensor, "B T"]
+) -> Float[Tensor, " H"]:
+    """Gives each head's mean weight on what followed earlier copies of the query.
+
+    Queries whose token is new do not count. A query may have several earlier copies:
+    the weights on all of them are summed.
+
+    Raises:
+        TypeError: weights that are no floats; ids that are not whole numbers.
+        ValueError: weights that are not (B, H, T, T), or not of these texts.
+    """
+    check_head_maps(weights, token_ids)
+    wanted = copied_successors(token_ids)
+    counts = wanted.any(dim=-1).sum().clamp(min=1)
+    return (weights * wanted[:, None]).sum(dim=(0, 2, 3)) / counts
+
+
+class AttentionBlock(TinyBlock):
+    """A ``TinyBlock`` that normalises first, and has no MLP.
+
+    Args:
+        d_model: width of the stream.
+        num_heads: number of attention heads.
+        dropout: as in ``TinyBlock``.
+        mha: as in ``TinyBlock``.
+    """
+
+    def __init__(
+        self, d_model: int, num_heads: int, *, dropout: float = 0.0, mha: str = "split"
+    ) -> None:
+        super().__init__(d_model, num_heads, dropout=dropout, mha=mha)
+        del self.feed_forward, self.feed_forward_norm
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        angles: Float[Tensor, "*B T P"] | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "B T M"]:
+        """Adds the output of attention to the stream."""
+        found = self.attention(
+            self.attention_norm(x), mask, causal=causal, angles=angles, cache=cache
+        )
+        return x + self.dropout(found)
+
+    def attention_weights(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        angles: Float[Tensor, "*B T P"] | None = None,
+    ) -> Float[Tensor, "B H T T"]:
+        """Gives the attention weights of each head, before dropout."""
+        return self.attention.attention_weights(
+            self.attention_norm(x), mask, causal=causal, angles=angles
+        )
+
+
+class AttentionOnlyLM(TinyLM):
+    """A ``TinyLM`` whose blocks are ``AttentionBlock``, as in Elhage et al. (2021).
+
+    There the blocks have no norms either. Its call is that of a ``LanguageModel``.
+
+    Args:
+        config: the sizes and choices; it must normalise first.
+
+    Raises:
+        TypeError: a config of another kind.
+        ValueError: another norm.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        check_choice("norm", config.norm, ["pre"])
+        sizes = config.d_model, config.num_heads
+        blocks = [
+            AttentionBlock(*sizes, dropout=config.dropout, mha=config.mha)
+            for _ in self.blocks
+        ]
+        for block, drawn in zip(blocks, self.blocks, strict=True):
+            block.attention = drawn.attention  # its weights have been drawn
+        self.blocks = nn.ModuleList(blocks)
+
+
+@torch.no_grad()
+def head_contexts(
+    model: nn.Module, token_ids: Int[Tensor, "B T"]
+) -> list[Float[Tensor, "B H T D"]]:
+    """Gives what the heads of each layer find in texts, before the output projection.
+
+    Raises:
+        TypeError: no model with blocks.
+    """
+    check_head_places(model)
+    found: list[Tensor] = []
+    with ExitStack() as hooks:
+        for block in model.blocks:  # type: ignore[union-attr]
+            layer = block.attention
+
+            def keep(_: nn.Module, inputs: Any, num_heads: int = layer.num_heads):
+                found.append(split_heads(inputs[0], num_heads))
+
+            hooks.enter_context(layer.out_proj.register_forward_pre_hook(keep))
+        model(token_ids)
+    return found
+
+
+@contextmanager
+def replaced_heads(
+    model: nn.Module, values: Mapping[Place, Tensor | float]
+) -> Iterator[None]:
+    """Replaces what heads find, in all calls of the model inside the ``with``.
+
+    Args:
+        model: has ``blocks``, each with an ``attention`` that ends in ``out_proj``.
+        values: for each place what its head shall find, broadcast to (B, T, D): 0 for
+            nothing, a mean, or what it found in another text.
+
+    Raises:
+        TypeError: no model with blocks; a place that is not two ints.
+        ValueError: a place that the model does not have.
+    """
+    for place in values:
+        check_head_places(model, **{"a place of values": place})
+    with ExitStack() as hooks:
+        for (layer, head), value in values.items():
+            attention = model.blocks[layer].attention  # type: ignore[index,union-attr]
+            own = _rows(attention, head)
+
+            def replace(
+                _: nn.Module,
+                inputs: Any,
+                own: slice = own,
+                value: Tensor | float = value,
+            ):
+                context = inputs[0].clone()  # (B, T, H·D)
+                context[..., own] = value
+                return (context,)
+
+            hooks.enter_context(attention.out_proj.register_forward_pre_hook(replace))
+        yield
+
+
+@contextmanager
+def replaced_path(
+    model: nn.Module,
+    sender: Place,
+    receiver: Place,
+    into: Literal["query", "key", "value"],
+    value: Tensor | float,
+) -> Iterator[None]:
+    """Replaces what one head gives to another, on one way only.
+
+    The receiver's queries, keys or values are made from a stream in which the sender
+    found ``value``. All else, such as what the sender adds for later layers, is as
+    before: "path patching", Wang et al. (2022), Goldowsky-Dill et al. (2023).
+
+    Args:
+        model: as in ``replaced_heads``; the receiver's block normalises first.
+        sender: the earlier head.
+        receiver: a head of a later layer.
+        into: which projection of the receiver is meant.
+        value: what the sender shall have found, broadcast to (B, T, D).
+
+    Raises:
+        TypeError: no model with blocks; a place that is not two ints.
+        ValueError: a place that the model does not have; a sender that is not earlier;
+            another kind of block or attention.
+    """
+    check_head_path(model, sender, receiver, into)
+    first = model.blocks[sender[0]].attention  # type: ignore[index,union-attr]
+    block = model.blocks[receiver[0]]  # type: ignore[index]
+    projection = getattr(block.attention, f"{into[0]}_proj")
+    sent, received = _rows(first, sender[1]), _rows(block.attention, receiver[1])
+    kept: dict[str, Tensor] = {}
+
+    def note_change(out_proj: nn.Linear, inputs: Any) -> None:
+        change = value - inputs[0][..., sent]  # (B, T, D)
+        kept["change"] = change @ out_proj.weight[:, sent].T  # (B, T, M)
+
+    def note_stream(norm: nn.Module, inputs: Any) -> None:
+        kept["stream"] = inputs[0]
+
+    def replace(projection: nn.Linear, inputs: Any, output: Tensor) -> Tensor:
+        x = block.attention_norm.forward(kept["stream"] + kept["change"])
+        output = output.clone()
+        output[..., received] = F.linear(x, projection.weight, projection.bias)[
+            ..., received
+        ]
+        return output
+
+    with ExitStack() as hooks:
+        hooks.enter_context(first.out_proj.register_forward_pre_hook(note_change))
+        hooks.enter_context(block.attention_norm.register_forward_pre_hook(note_stream))
+        hooks.enter_context(projection.register_forward_hook(replace))
+        yield
+
+
+def load_storyteller(seed: int = 0) -> TinyLM:
+    """Gives the model of chapter 8 after its run: the same model for the same seed.
+
+    It was trained on the stories of ``make_stories(9_600, seed=0)``, with the tokens of
+    a ``BPETokenizer`` of the first 2,000. Its weights were kept in float16, and are
+    given in the default type.
+
+    Args:
+        seed: 0, as in chapter 8, or 1 or 2: other first weights, all else the same.
+
+    Raises:
+        TypeError: a seed that is not an int.
+        ValueError: a seed that was not kept.
+    """
+    check_not_negative(seed=seed)
+    if seed > 2:
+        raise ValueError(f"seed must be 0, 1 or 2: only these were kept; got {seed}")
+    path = Path(__file__).parent / "texts" / "storytellers.safetensors"
+    prefix = f"{seed}."
+    state = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in load_file(path).items()
+        if name.startswith(prefix)
+    }
+    vocab_size, width = state["token_embedding.weight"].shape
+    context_len = len(state["positions.embedding.weight"])
+    model = TinyLM(ModelConfig(vocab_size, context_len, width, 4, 2, mha="sdpa"))
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def _rows(attention: nn.Module, head: int) -> slice:
+    """Gives the place of a head in what all heads found, side by side."""
+    width = attention.out_proj.in_features // attention.num_heads  # type: ignore[operator,union-attr]
+    return slice(head * width, (head + 1) * width)

@@ -1,0 +1,187 @@
+"""attention_lib.inside: scores worked out by hand, heads removed, paths taken apart."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from attention_lib import inside
+from attention_lib.data import BPETokenizer, pad_texts
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.reproducibility import seeded
+from attention_lib.stories import make_stories
+from attention_lib.training import evaluate
+from tests.tensors import global_seed
+
+IDS = torch.tensor([[3, 1, 4, 3, 1, 3], [0, 1, 2, 3, 4, 5]])
+
+
+def model_of(kind=inside.AttentionOnlyLM, **options):
+    sizes = dict(vocab_size=7, context_len=9, d_model=12, num_heads=3, num_layers=2)
+    with global_seed(0):
+        return kind(ModelConfig(**sizes | options)).double()
+
+
+@torch.no_grad()
+def logits_of(model, *contexts):
+    with inside.ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        return model(IDS)
+
+
+def test_repeated_texts_repeat_a_piece_of_different_tokens():
+    ids, repeats = inside.repeated_texts(
+        300, 12, 9, periods=(2, 5), generator=seeded(0)
+    )
+    periods = (~repeats).sum(dim=1)
+    assert sorted(set(periods.tolist())) == [2, 3, 4, 5]
+    for text, period in zip(ids, periods.tolist(), strict=True):
+        assert len(set(text[:period].tolist())) == period
+        assert torch.equal(text[period:], text[:-period])
+
+
+def test_copied_successors_by_hand():
+    found = inside.copied_successors(IDS).nonzero().tolist()
+    # Query 3 has an earlier 3 at 0; query 4 a 1 at 1; query 5 a 3 at 0 and at 3.
+    assert found == [[0, 3, 1], [0, 4, 2], [0, 5, 1], [0, 5, 4]]
+
+
+def test_scores_by_hand():
+    weights = torch.zeros(2, 2, 6, 6)
+    weights[:, 0] = torch.eye(6).roll(-1, dims=1)  # head 0: the token before
+    weights[:, 1, :, 1] = 1  # head 1: always place 1
+    assert_close(inside.previous_token_score(weights), torch.tensor([1.0, 0.2]))
+    # Of the three queries that have a copy, place 4 is right for one, 1 for two.
+    assert_close(inside.induction_score(weights, IDS), torch.tensor([1 / 3, 2 / 3]))
+    assert not inside.induction_score(weights[1:], IDS[1:]).any()  # no copy at all
+
+
+def test_attention_only_is_the_block_without_its_mlp():
+    with_mlp, without = model_of(TinyLM), model_of()
+    for block in with_mlp.blocks:
+        for parameter in block.feed_forward.down_proj.parameters():
+            torch.nn.init.zeros_(parameter)
+    without.load_state_dict(with_mlp.state_dict(), strict=False)
+    assert_close(logits_of(without), logits_of(with_mlp))
+    ours, theirs = without.attention_weights(IDS), with_mlp.attention_weights(IDS)
+    assert_close(ours, theirs)
+    assert not [name for name, _ in without.named_parameters() if "feed" in name]
+
+
+@pytest.mark.parametrize("mha", ["split", "sdpa", "wrapper"])
+def test_a_head_replaced_by_nothing_is_its_columns_at_zero(mha):
+    model = model_of(mha=mha)
+    ours = logits_of(model, inside.replaced_heads(model, {(1, 2): 0.0}))
+    whole = logits_of(model)
+    with torch.no_grad():
+        model.blocks[1].attention.out_proj.weight[:, 8:] = 0
+    assert_close(ours, logits_of(model))
+    assert not torch.allclose(ours, whole)
+
+
+def test_heads_replaced_by_what_they_found_change_nothing():
+    model = model_of()
+    whole = logits_of(model)
+    contexts = inside.head_contexts(model, IDS)
+    assert [tuple(each.shape) for each in contexts] == [(2, 3, 6, 4)] * 2
+    values = {(i, h): contexts[i][:, h] for i in range(2) for h in range(3)}
+    same = [inside.replaced_heads(model, values)]
+    same += [
+        inside.replaced_path(model, (0, 1), (1, 2), into, values[0, 1])
+        for into in ("query", "key", "value")
+    ]
+    assert_close(logits_of(model, *same), whole)
+    assert torch.equal(logits_of(model), whole)  # no hook is left
+
+
+def test_all_paths_together_are_the_head_without_its_direct_way():
+    """Cut from all that layer 2 reads, head 1 changes only what it adds itself."""
+    model = model_of()
+    cut = [
+        inside.replaced_path(model, (0, 1), (1, head), into, 0.0)
+        for head in range(3)
+        for into in ("query", "key", "value")
+    ]
+    cut_logits = logits_of(model, *cut)
+    with torch.no_grad():
+        first, second = model.blocks
+        streams = model.stream(IDS)
+        own = inside.head_contexts(model, IDS)[0][:, 1]
+        sent = own @ first.attention.out_proj.weight[:, 4:8].T
+        reads = second.attention_norm(streams[1] - sent)
+        stream = streams[1] + second.attention(reads, causal=True)
+        assert_close(cut_logits, model.head(model.last_norm(stream)))
+
+
+def test_a_path_reaches_one_head_only():
+    model = model_of()
+    with inside.replaced_path(model, (0, 0), (1, 1), "key", 0.0):
+        changed = model.attention_weights(IDS)
+    plain = model.attention_weights(IDS)
+    same = [torch.allclose(changed[1][:, h], plain[1][:, h]) for h in range(3)]
+    assert same == [True, False, True]
+    assert_close(changed[0], plain[0])
+
+
+# What chapter 8 prints when it removes one head at a time.
+REMOVED = re.compile(r"^(?:without (\d)\.(\d)|all heads)((?: +\d+\.\d+){3})$", re.M)
+
+
+def test_storyteller_is_the_model_of_chapter_8():
+    notebook = Path(__file__).parents[1] / "notebooks" / "08-training.ipynb"
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    outputs = [each for cell in cells for each in cell.get("outputs", ())]
+    text = next(
+        t for o in outputs if "without 2.4" in (t := "".join(o.get("text", "")))
+    )
+    rows = {row[:2]: [*map(float, row[2].split())] for row in REMOVED.findall(text)}
+    assert len(rows) == 9
+    model = inside.load_storyteller().double()
+    stories = make_stories(9_600, seed=0)
+    known = {story.text for story in stories}
+    held_out = [s for s in make_stories(400, seed=1) if s.text not in known]
+    tokenizer = BPETokenizer([story.text for story in stories[:2000]], vocab_size=1000)
+    start = tokenizer.encode("\n")
+    texts = [torch.tensor(start + tokenizer.encode(s.text)) for s in held_out]
+    token_ids, lengths = pad_texts(texts)
+    ends = torch.tensor([story.words.index("then") for story in held_out])
+    for (layer, head), wanted in rows.items():
+        values = {(int(layer) - 1, int(head) - 1): 0.0} if layer else {}
+        with inside.replaced_heads(model, values), torch.no_grad():
+            log_p = model(token_ids, lengths)[:, :-1].log_softmax(dim=-1)
+        surprise = -log_p.gather(-1, token_ids[:, 1:, None])[:, :, 0]
+        came = [surprise[range(len(ends)), ends + n].mean() for n in (4, 5, 7)]
+        assert_close(
+            torch.stack(came), torch.tensor(wanted).double(), rtol=0, atol=0.02
+        )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_storytellers_of_other_seeds_have_learned_as_well(seed):
+    model = inside.load_storyteller(seed)
+    tokenizer = BPETokenizer(
+        [story.text for story in make_stories(2000, seed=0)], vocab_size=1000
+    )
+    texts = [torch.tensor(tokenizer.encode("\n" + s.text)) for s in make_stories(50, 1)]
+    assert evaluate(model, texts) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        ({"sender": (1, 0)}, ValueError, "sender must stand in an earlier layer"),
+        ({"sender": (0, 3)}, ValueError, "sender must name one of the 3 heads"),
+        ({"receiver": (2, 0)}, ValueError, "receiver must name one of the 2 layers"),
+        ({"model": torch.nn.Linear(2, 2)}, TypeError, "model must be"),
+        ({"model": model_of(mha="sdpa")}, ValueError, "mha='split'"),
+        ({"model": model_of(TinyLM, norm="post")}, ValueError, "norm='pre'"),
+    ],
+)
+def test_replaced_path_refuses(wrong, error, words):
+    right = {"model": model_of(), "sender": (0, 0), "receiver": (1, 0), "into": "key"}
+    with pytest.raises(error, match=words):
+        inside.replaced_path(**right | wrong, value=0.0).__enter__()
