@@ -37,6 +37,7 @@ await build({
     pages: "src/pages_main.jsx",
     pipe: "src/pipe_main.jsx",
     reach: "src/reach_main.jsx",
+    ring: "src/ring_main.jsx",
     sentence: "src/sentence_main.jsx",
     snapshots: "src/snapshots_main.jsx",
     split: "src/split_main.jsx",

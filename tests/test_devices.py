@@ -261,6 +261,9 @@ FUNCTIONS = {
         lambda: al.flash_attention(*[tokens()] * 3, causal=True, tile=2),
         lambda: al.flash_attention(*[tokens()] * 3, allowed(1, LENGTH), tile=(3, 2)),
     ],
+    "ring_attention": [lambda: al.ring_attention(*[tokens()] * 3, causal=True)],
+    "take_tokens": [lambda: al.take_tokens(whole(2, 8), 1, 2)],
+    "join_tokens": [lambda: al.join_tokens([whole(2, 4)] * 2)],
     "linear_attention": [
         lambda form=form: al.linear_attention(*[tokens()] * 3, form=form, chunk_len=2)
         for form in FORMS

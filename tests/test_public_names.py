@@ -43,6 +43,7 @@ ROAD = [
         "loading",
     ),
     *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs"),
+    *("processes", "parallel"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent
