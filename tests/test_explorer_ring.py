@@ -65,7 +65,8 @@ def test_ring_shows_what_the_library_counts(browser, by):
                 piece = own_tokens(12, -step % 3, 3, order)[0]
                 assert held.startswith(f"process {-step % 3}")
                 assert f"{piece[0]} to" in held
-                press("Next")
+                if step < 2:
+                    press("Next")
             press("Back")
             press("Back")
         view.get_by_text("Reached.").wait_for()  # the plain order

@@ -71,6 +71,12 @@ from attention_lib.exercises.multi_head import (
     check_multi_head_layer,
     check_pruned,
 )
+from attention_lib.exercises.parallel import (
+    check_ring_process,
+    check_sharded_traffic,
+    check_whole_gradient,
+    check_zigzag,
+)
 from attention_lib.exercises.positions import (
     check_order_finder,
     check_place_with_itself,
@@ -164,9 +170,11 @@ __all__ = [
     "check_positions",
     "check_pre_norm",
     "check_pruned",
+    "check_ring_process",
     "check_rotary",
     "check_schedule",
     "check_self_attention",
+    "check_sharded_traffic",
     "check_shared_bytes",
     "check_sink_weights",
     "check_slow_pairs",
@@ -182,8 +190,10 @@ __all__ = [
     "check_training_loop",
     "check_translation",
     "check_visible_pairs",
+    "check_whole_gradient",
     "check_window_layers",
     "check_windows",
     "check_write",
     "check_write_sizes",
+    "check_zigzag",
 ]

@@ -97,7 +97,7 @@ export function Ring({ processes, length, bytes, reach }) {
             })}
           </tbody>
         </table>
-        <table class="view-table ring-map view-number" aria-label={SAY.map}>
+        <table class={`view-table ring-map view-number${processes > 5 ? " ring-many" : ""}`} aria-label={SAY.map}>
           <caption class="view-soft">{SAY.legend}</caption>
           <tbody>
             {pieces.map((i) => (
