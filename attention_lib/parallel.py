@@ -5,7 +5,7 @@ values of all: Liu, Zaharia and Abbeel (2023). Shapes as in ``attention``, with 
 tokens of a process for Q and K.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -180,16 +180,16 @@ def ring_attention(
             f"{query.shape[-2]} and {length}"
         )
     rank, size = _place(group)
-    ring = _Ring(group, rank, size, query.shape[-2], length, causal, order,
+    ring = Ring(group, rank, size, query.shape[-2], length, causal, order,
                  query.shape[-1] ** -0.5 if scale is None else scale)  # fmt: skip
     if causal:
         own_tokens(length * size, rank, size, order)  # refuses what cannot be cut
     key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
-    result: Tensor = _RingAttention.apply(query, key, value, ring)
-    return result
+    apply: Callable[..., Tensor] = _RingAttention.apply
+    return apply(query, key, value, ring)
 
 
-class _Ring(NamedTuple):
+class Ring(NamedTuple):
     """The place of a process in a ring, and what all of them agree on."""
 
     group: dist.ProcessGroup | None
@@ -221,7 +221,7 @@ class _Ring(NamedTuple):
     def pass_on(self, x: Tensor) -> tuple[Tensor, list[Any]]:
         """Begins to send a tensor to the next process, and to get its equal."""
         coming, group = torch.empty_like(x), self.group
-        world = dist.group.WORLD if group is None else group
+        world: Any = dist.group.WORLD if group is None else group
         there, back = (
             dist.get_global_rank(world, (self.rank + way) % self.size)
             for way in (1, -1)
@@ -247,39 +247,53 @@ def _place(group: dist.ProcessGroup | None) -> tuple[int, int]:
     return dist.get_rank(group), dist.get_world_size(group)
 
 
+def ring_forward(
+    query: Float[Tensor, "*B Q D"],
+    key: Float[Tensor, "*B K D"],
+    value: Float[Tensor, "*B K V"],
+    ring: Ring,
+) -> tuple[Float[Tensor, "*B Q V"], Float[Tensor, "*B Q"]]:
+    """Gives the context and, for each query, log Σ exp(score).
+
+    Liu, Zaharia and Abbeel (2023), section 3; sums in float32 at least.
+    """
+    wide = torch.promote_types(query.dtype, torch.float32)
+    widths = key.shape[-1], value.shape[-1]
+    held = torch.cat((key, value), dim=-1)  # passed on as one
+    online: dict[int, OnlineSoftmax] = {}  # by the first row of a piece
+    for step in range(ring.size):
+        last = step == ring.size - 1
+        coming, waiting = (held, []) if last else ring.pass_on(held)
+        keys, values = held.to(wide).split(widths, dim=-1)
+        for rows, columns, diagonal in ring.tiles(step):
+            own = query[..., rows, :].to(wide)
+            scores = own @ keys[..., columns, :].mT * ring.scale
+            if diagonal:
+                mask = causal_mask(own.shape[-2], device=own.device)
+                scores = scores.masked_fill(~mask, -torch.inf)
+            if rows.start not in online:
+                online[rows.start] = OnlineSoftmax(
+                    (*own.shape[:-1], widths[1]), dtype=wide, device=own.device
+                )
+            online[rows.start].add(scores, values[..., columns, :])
+        for each in waiting:
+            each.wait()
+        held = coming
+    found = [online[start].result() for start in sorted(online)]
+    context = torch.cat([each for each, _ in found], dim=-2)
+    log_sum = torch.cat([each for _, each in found], dim=-1)
+    return context, log_sum
+
+
 class _RingAttention(torch.autograd.Function):
     """Ties forward and backward together for autograd; sums in float32 at least."""
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, ring: _Ring
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, ring: Ring
     ) -> Tensor:
-        wide = torch.promote_types(query.dtype, torch.float32)
-        widths = key.shape[-1], value.shape[-1]
-        held = torch.cat((key, value), dim=-1)  # passed on as one
-        online: dict[int, OnlineSoftmax] = {}  # by the first row of a piece
         with _no_autocast(query):
-            for step in range(ring.size):
-                last = step == ring.size - 1
-                coming, waiting = (held, []) if last else ring.pass_on(held)
-                keys, values = held.to(wide).split(widths, dim=-1)
-                for rows, columns, diagonal in ring.tiles(step):
-                    own = query[..., rows, :].to(wide)
-                    scores = own @ keys[..., columns, :].mT * ring.scale
-                    if diagonal:
-                        mask = causal_mask(own.shape[-2], device=own.device)
-                        scores = scores.masked_fill(~mask, -torch.inf)
-                    if rows.start not in online:
-                        online[rows.start] = OnlineSoftmax(
-                            (*own.shape[:-1], widths[1]), dtype=wide, device=own.device
-                        )
-                    online[rows.start].add(scores, values[..., columns, :])
-                for each in waiting:
-                    each.wait()
-                held = coming
-        found = [online[start].result() for start in sorted(online)]
-        context = torch.cat([each for each, _ in found], dim=-2)
-        log_sum = torch.cat([each for _, each in found], dim=-1)
+            context, log_sum = ring_forward(query, key, value, ring)
         ctx.save_for_backward(query, key, value, context, log_sum)
         ctx.ring = ring
         return context.to(query.dtype)

@@ -228,7 +228,7 @@ class SentBytes(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: Counter[str] = Counter()
         self.sizes: Counter[str] = Counter()
 

@@ -308,6 +308,7 @@ ELSEWHERE = {
         ("attend_in_tiles", "flash_forward", "flash_backward"),
         "the two halves of flash_attention",
     ),
+    "ring_forward": "a half of ring_attention",
     "speculative_generate": "compares tokens, so it asks for values",
     **dict.fromkeys(("delta_step", "delta_chunk"), "the steps of gated_delta_rule"),
     "flash_kernel": "needs Triton, and numbers: tests/test_flash_attention.py",

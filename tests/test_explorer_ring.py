@@ -69,7 +69,7 @@ def test_ring_shows_what_the_library_counts(browser, by):
                     press("Next")
             press("Back")
             press("Back")
-        view.get_by_text("Reached.").wait_for()  # the plain order
+        view.get_by_text("Reached.").wait_for()  # first idle, then even
 
 
 def test_ring_without_a_mask_is_even(browser):

@@ -1,5 +1,8 @@
 """attention_lib.processes and parallel: four processes against one, and no hang."""
 
+import ast
+import importlib.util
+import re
 import time
 
 import pytest
@@ -18,6 +21,7 @@ from attention_lib.parallel import (
 )
 from attention_lib.processes import program_of, run_processes
 from attention_lib.reproducibility import seeded
+from tests.running import ROOT
 
 
 def ring_errors(device):
@@ -229,3 +233,50 @@ def test_ring_of_one_is_attention(causal):
         ring_attention(*x, causal=causal), scaled_dot_product_attention(*x, mask)
     )
     assert torch.autograd.gradcheck(lambda *x: ring_attention(*x, causal=causal), (*x,))
+
+
+@pytest.fixture(scope="module")
+def in_float32(tmp_path_factory):
+    """Chapter 22's functions, in float32: what two processes and one make of them."""
+    text = (ROOT / "chapters/22-many-devices.md").read_text(encoding="utf-8")
+    cells = re.findall(r"```\{code-cell\} ipython3\n(def .+?)```", text, re.DOTALL)
+    functions = [
+        ast.get_source_segment(cell, node)
+        for cell in cells
+        for node in ast.parse(cell).body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    imports = "import torch", "import torch.distributed as dist"
+    code = "\n\n\n".join([*imports, *functions]) + "\n"
+    file = tmp_path_factory.mktemp("chapter") / "functions.py"
+    file.write_text(code.replace("float64", "float32"), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("functions", file)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    names = "by_hand data_parallel shard_by_hand sharded cut_heads ring"
+    ways = [getattr(made, name) for name in names.split()]
+    tools = "fresh_model batch train report average_gradients"
+    using = [getattr(made, name) for name in tools.split()]
+    found = [run_processes(ways, using=using, timeout=200.0) for _ in range(2)]
+    alone = made.fresh_model("cpu")
+    losses = made.train(alone, lambda x: x, "cpu")
+    weights = torch.cat([p.detach().flatten() for p in alone.parameters()])
+    return *found, torch.tensor(losses), weights
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_in_float32(in_float32):
+    found, _, losses, weights = in_float32
+    assert weights.dtype == torch.float32
+    for both in found.values():
+        mean = torch.tensor([each["losses"] for each in both]).mean(0)
+        assert_close(mean, losses, rtol=0, atol=1e-6)
+        for each in both:
+            ours = torch.tensor(each["weights"])
+            assert_close(ours, weights, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_two_runs_are_the_same_bit_for_bit(in_float32):
+    first, second, *_ = in_float32
+    assert first == second

@@ -184,31 +184,28 @@ def _went_round(
     scale: float = 0.5,
 ) -> Tensor:
     """Gives the result of all processes, if they meet all keys or only some."""
-    scores = _met(query, key, keys)[0] @ _met(query, key, keys)[1].mT * scale
-    return (scores.softmax(-1) @ _met(query, value, values)[1]).flatten(0, 1)
+    scores = query @ _met(key, keys).mT * scale
+    return (scores.softmax(-1) @ _met(value, values)).flatten(0, 1)
 
 
-def _met(query: Tensor, kept: Tensor, which: str) -> tuple[Tensor, Tensor]:
+def _met(kept: Tensor, which: str) -> Tensor:
     """Gives what each process meets: all, its own again and again, …"""
     count = len(kept)
-    origins = {
-        "all": lambda rank, step: rank - step,
-        "own": lambda rank, step: rank,
-        "previous": lambda rank, step: rank - min(step, 1),
-        "last": lambda rank, step: rank - count + 1,
-    }[which]
-    met = [
-        torch.cat([kept[origins(r, s) % count] for s in range(count)])
-        for r in range(count)
-    ]
-    return query, torch.stack(met)
+
+    def origin(rank: int, step: int) -> int:
+        back = {"all": step, "own": 0, "previous": min(step, 1)}[which]
+        return (rank - back) % count
+
+    ranks = range(count)
+    met = [torch.cat([kept[origin(r, step)] for step in ranks]) for r in ranks]
+    return torch.stack(met)
 
 
 def _mistaken(query: Tensor, key: Tensor, value: Tensor) -> Mistakes:
     """Gives what comes of each usual mistake."""
     given = query, key, value
     size = key.shape[1]
-    met, mixed = _met(query, key, "all")[1], _met(query, value, "all")[1]
+    met, mixed = _met(key, "all"), _met(value, "all")
     parts = (query @ met.mT * 0.5).split(size, -1)
     pieces = mixed.split(size, -2)
     means = torch.stack([s.softmax(-1) @ v for s, v in zip(parts, pieces, strict=True)])

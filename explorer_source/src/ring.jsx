@@ -1,5 +1,5 @@
 // Keys and values go round: who holds which, who computes what, and what was sent.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { RING as SAY, STEP, fill, filled } from "./strings.js";
 import tables from "./tables.css";
@@ -18,6 +18,7 @@ export function Ring({ processes, length, bytes, reach }) {
   const [order, setOrder] = useState("plain");
   const [causal, setCausal] = useState(true);
   const [at, setAt] = useState(0);
+  const [idle, setIdle] = useState(false); // has the reader seen a process without work?
   const size = length / processes / 2;
   const pieces = Array.from({ length: 2 * processes }, (_, piece) => piece);
   const ranks = Array.from({ length: processes }, (_, rank) => rank);
@@ -33,7 +34,10 @@ export function Ring({ processes, length, bytes, reach }) {
   );
   const now = work.map((steps) => steps[at]);
   const [most, least] = [Math.max(...now), Math.min(...now)];
-  useReached(least === 0, reach);
+  useEffect(() => {
+    if (least === 0) setIdle(true);
+  }, [least]);
+  useReached(idle && causal && at > 0 && most === least, reach);
   const state = (i, j) => (!pairs(i, j, size, causal) ? "never" : stepOf(i, j) === at ? "now" : stepOf(i, j) < at ? "done" : "later");
   const tokens = (rank) =>
     pieces

@@ -308,7 +308,7 @@ export const PAGES = {
 
 export const RING = {
   title: "A ring of processes",
-  goal: "Find a step in which a process computes nothing.",
+  goal: "Find a step in which a process computes nothing. Then let all compute equally much in that step, with the same mask.",
   order: "order of the tokens",
   orders: { plain: "plain", zigzag: "zigzag" },
   causal: "causal",
