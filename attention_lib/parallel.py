@@ -145,7 +145,7 @@ def ring_attention(
     causal: bool = False,
     order: Order = "zigzag",
     scale: float | None = None,
-    group: dist.ProcessGroup | None = None,
+    group: Any = None,
 ) -> Float[Tensor, "*B Q V"]:
     """Mixes the values of a text that is spread over processes, forward and backward.
 
@@ -162,7 +162,8 @@ def ring_attention(
             in the future are not computed.
         order: which tokens the processes hold.
         scale: multiplies the scores; 1/√D when left out.
-        group: the processes; all when left out.
+        group: the processes, as ``torch.distributed.new_group`` gives them; all when
+            left out.
 
     Raises:
         TypeError: types or devices that differ.
@@ -192,7 +193,7 @@ def ring_attention(
 class Ring(NamedTuple):
     """The place of a process in a ring, and what all of them agree on."""
 
-    group: dist.ProcessGroup | None
+    group: Any
     rank: int
     size: int
     query_len: int
@@ -241,7 +242,7 @@ def _places(pieces: Sequence[range]) -> Iterator[tuple[slice, range]]:
         start += len(piece)
 
 
-def _place(group: dist.ProcessGroup | None) -> tuple[int, int]:
+def _place(group: Any) -> tuple[int, int]:
     if not (dist.is_available() and dist.is_initialized()):
         return 0, 1
     return dist.get_rank(group), dist.get_world_size(group)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import torch.distributed as dist
 from torch import Tensor
@@ -214,7 +214,7 @@ _CALLS = {
 }
 
 
-class SentBytes(TorchDispatchMode):
+class SentBytes:
     """Counts, while it is entered, what a process hands to ``torch.distributed``.
 
     A tensor of S bytes that all N processes hold leaves each process in
@@ -228,18 +228,34 @@ class SentBytes(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: Counter[str] = Counter()
         self.sizes: Counter[str] = Counter()
+        self._watch: Any = _Watch(self)
+
+    def __enter__(self) -> Self:
+        """Begins to count."""
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stops counting."""
+        self._watch.__exit__(*error)
 
     @property
     def sent(self) -> int:
         """The bytes that leave this process."""
         others, size = dist.get_world_size() - 1, dist.get_world_size()
         times = {"all-reduce": 2 * others, "send": size}
-        return (
-            sum(n * times.get(kind, others) for kind, n in self.sizes.items()) // size
-        )
+        parts = (n * times.get(kind, others) for kind, n in self.sizes.items())
+        return sum(parts) // size
+
+
+class _Watch(TorchDispatchMode):
+    """Sees every call of an operation of PyTorch, and lets it be done."""
+
+    def __init__(self, count: SentBytes) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = count
 
     def __torch_dispatch__(
         self,
@@ -248,11 +264,11 @@ class SentBytes(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Counts one call, and lets it be done."""
+        """Counts one call, if it is one of ``_CALLS``."""
         if "c10d" in func.namespace and (found := _CALLS.get(func._opname)):
             kind, place, is_piece = found
             tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
             times = dist.get_world_size() if is_piece else 1
-            self.calls[kind] += 1
-            self.sizes[kind] += tensors[place].nbytes * times
+            self.count.calls[kind] += 1
+            self.count.sizes[kind] += tensors[place].nbytes * times
         return func(*args, **(kwargs or {}))
