@@ -41,6 +41,7 @@ await build({
     pipe: "src/pipe_main.jsx",
     kernels: "src/kernels_main.jsx",
     reach: "src/reach_main.jsx",
+    ring: "src/ring_main.jsx",
     sentence: "src/sentence_main.jsx",
     snapshots: "src/snapshots_main.jsx",
     split: "src/split_main.jsx",

@@ -281,6 +281,9 @@ FUNCTIONS = {
         lambda: al.flash_attention(*[tokens()] * 3, causal=True, tile=2),
         lambda: al.flash_attention(*[tokens()] * 3, allowed(1, LENGTH), tile=(3, 2)),
     ],
+    "ring_attention": [lambda: al.ring_attention(*[tokens()] * 3, causal=True)],
+    "take_tokens": [lambda: al.take_tokens(whole(2, 8), 1, 2)],
+    "join_tokens": [lambda: al.join_tokens([whole(2, 4)] * 2)],
     "linear_attention": [
         lambda form=form: al.linear_attention(*[tokens()] * 3, form=form, chunk_len=2)
         for form in FORMS
@@ -332,6 +335,7 @@ ELSEWHERE = {
         "the two halves of flash_attention",
     ),
     "generate_in_onnx": "onnxruntime computes, and takes the numbers of the CPU",
+    "ring_forward": "a half of ring_attention",
     "speculative_generate": "compares tokens, so it asks for values",
     **dict.fromkeys(("delta_step", "delta_chunk"), "the steps of gated_delta_rule"),
     "flash_kernel": "needs Triton, and numbers: tests/test_flash_attention.py",

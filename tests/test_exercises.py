@@ -36,9 +36,8 @@ NUMBERS = [
     "multi_head_count",
     *("place_with_itself", "trained_positions", "block_parameters"),
     *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
-    "median_ratio",
-    *("flash_bytes", "both_caches", "window_layers", "batch_steps", "flops"),
-    "wrong_lengths",
+    *("flash_bytes", "both_caches", "window_layers", "batch_steps"),
+    *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
 ]
 CHECKS = [name.removeprefix("check_") for name in exercises.__all__ if "check_" in name]
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))

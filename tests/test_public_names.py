@@ -43,7 +43,8 @@ ROAD = [
         "loading",
     ),
     *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs"),
-    *("performance", "export_steps", "onnx_file", "export", "inside"),
+    *("performance", "export_steps", "onnx_file", "export"),
+    *("processes", "parallel", "inside"),
     *("explorer", "predict", "exercises"),
 ]
 LIBRARY = Path(attention_lib.__file__).parent

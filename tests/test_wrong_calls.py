@@ -38,8 +38,10 @@ from attention_lib import (
     masks,
     multi_head,
     pages,
+    parallel,
     performance,
     positions,
+    processes,
     published,
     publishing,
     relative_attention,
@@ -283,6 +285,21 @@ NO_ARRAY = [None, "x", [[None]], KEY.numpy() > 0, np.zeros(6), np.zeros((0, 6)),
             np.zeros((3, 0)), np.zeros((3, 5)), np.zeros((3, 6)) * 1j]
 ARRAYS = {"query": np.zeros((2, 6)), "key": np.zeros((3, 6)), "value": np.ones((3, 4))}
 NO_CHOICE = [None, "x", 1, ["pre"]]
+NO_RING = {"length": [*NO_SIZE, 7], "rank": [*NO_INT, -1, 2], "num_processes": NO_SIZE,
+           "order": NO_CHOICE, "causal": NO_FLAG, "x": [None, "x", [1, 2]]}
+RINGS = [
+    (parallel.own_tokens,
+     {"length": 8, "rank": 1, "num_processes": 2, "order": "plain"}),
+    (parallel.take_tokens, {"x": IDS.repeat(1, 4), "rank": 1, "num_processes": 2}),
+    (parallel.ring_work, {"length": 8, "num_processes": 2, "causal": True}),
+    (parallel.join_tokens, {"parts": [LONG, LONG], "order": "plain"}),
+]
+
+
+def one_more(device):
+    return 1
+
+
 
 YARN = {"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 8}
 NO_SCALING = ["x", 2.0, {}, {"factor": 2}, *({**YARN, **wrong} for wrong in [
@@ -312,6 +329,15 @@ CALLS += [
      {"ways": {"a": lambda: 1}, "rounds": 1, "at_least": 1e-9},
      {"ways": [None, [print], {}, {"a": 3}], "rounds": NO_SIZE,
       "at_least": NO_RATE, "clock": [None, 1.0], "progress": NO_FLAG}),
+    (parallel.ring_attention, {"query": QUERY, "key": KEY, "value": VALUE},
+     {"query": NO_QUERY, "key": NO_KEY, "order": NO_CHOICE,
+      "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
+      "causal": [*NO_FLAG, True], "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
+    *((each, right, {name: wrong for name, wrong in NO_RING.items() if name in right})
+      for each, right in RINGS),
+    (processes.program_of, {"functions": [one_more]},
+     {"functions": [None, 3, "x", [], [3], [print], ["x"], [lambda device: 1]],
+      "num_processes": NO_SIZE, "using": [[3], [print]]}),
     (linear_attention.linear_attention, {"query": KEY, "key": KEY, "value": VALUE},
      {"query": [*NO_QUERY, KEY[:2]], "key": [*no_like(KEY), KEY[:2]],
       "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],

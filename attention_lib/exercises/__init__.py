@@ -88,6 +88,12 @@ from attention_lib.exercises.multi_head import (
     check_multi_head_layer,
     check_pruned,
 )
+from attention_lib.exercises.parallel import (
+    check_ring_process,
+    check_sharded_traffic,
+    check_whole_gradient,
+    check_zigzag,
+)
 from attention_lib.exercises.performance import (
     check_attend_joined,
     check_median_ratio,
@@ -196,10 +202,12 @@ __all__ = [
     "check_pre_norm",
     "check_pruned",
     "check_ratios_in_turns",
+    "check_ring_process",
     "check_room_mask",
     "check_rotary",
     "check_schedule",
     "check_self_attention",
+    "check_sharded_traffic",
     "check_shared_bytes",
     "check_sink_weights",
     "check_size_finder",
@@ -216,10 +224,12 @@ __all__ = [
     "check_training_loop",
     "check_translation",
     "check_visible_pairs",
+    "check_whole_gradient",
     "check_window_layers",
     "check_windows",
     "check_without_head",
     "check_write",
     "check_write_sizes",
     "check_wrong_lengths",
+    "check_zigzag",
 ]

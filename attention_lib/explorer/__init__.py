@@ -17,6 +17,7 @@ from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
 from attention_lib.explorer.pages import explore_pages
 from attention_lib.explorer.reach import explore_reach
+from attention_lib.explorer.ring import explore_ring
 from attention_lib.explorer.rope import explore_rope
 from attention_lib.explorer.split import explore_split
 from attention_lib.explorer.vectors import explore_vectors
@@ -36,6 +37,7 @@ __all__ = [
     "explore_mask",
     "explore_pages",
     "explore_reach",
+    "explore_ring",
     "explore_rope",
     "explore_split",
     "explore_vectors",

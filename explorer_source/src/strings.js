@@ -361,6 +361,23 @@ export const PAGES = {
   none: "no pages",
 };
 
+export const RING = {
+  title: "A ring of processes",
+  goal: "Find a step in which a process computes nothing. Then let all compute equally much in that step, with the same mask.",
+  order: "order of the tokens",
+  orders: { plain: "plain", zigzag: "zigzag" },
+  causal: "causal",
+  tokens: "{from} to {to}",
+  and: ", ",
+  said: "Until now, each process has sent {sent} bytes. In this step the busiest computes {most} pairs, the least busy {least}.",
+  heldTable: "What each process holds and computes in this step",
+  columns: ["process", "holds keys of", "pairs now", "so far"],
+  of: "process {origin}",
+  map: "Rows are pieces of the queries, with their process; columns are pieces of the keys. A number is the step",
+  legend: "Rows: pieces of the queries, with their process. Columns: pieces of the keys. A number says in which step they meet.",
+  never: "in the future",
+};
+
 export const PIPE = {
   title: "Attention, step by step",
   asks: "Which word looks?",

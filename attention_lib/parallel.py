@@ -1,0 +1,342 @@
+"""A long text over several processes: keys and values go round in a ring.
+
+Each of N processes keeps its own tokens' queries. In N steps it meets the keys and
+values of all: Liu, Zaharia and Abbeel (2023). Shapes as in ``attention``, with the own
+tokens of a process for Q and K.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from attention_lib.flash_attention import OnlineSoftmax, Plan, flash_backward
+from attention_lib.masks import causal_mask
+from attention_lib.validation import (
+    check_choice,
+    check_flags,
+    check_inputs,
+    check_instance,
+    check_not_negative,
+    check_positive,
+    check_value,
+)
+
+Order = Literal["zigzag", "plain"]
+
+
+def own_tokens(
+    length: int, rank: int, num_processes: int, order: Order = "zigzag"
+) -> list[range]:
+    """Says which tokens of a text a process holds, as pieces in their order.
+
+    ``plain`` cuts the text into N pieces. ``zigzag`` cuts it into 2N, and process r
+    gets pieces r and 2N - 1 - r, so that under a causal mask all processes have equally
+    many keys to look at: Grattafiori et al. (2024), section 3.3.2.
+
+    Args:
+        length: of the whole text; N divides it, and 2N if the order is ``zigzag``.
+        rank: of the process, from 0.
+        num_processes: N.
+        order: ``zigzag`` or ``plain``.
+
+    Raises:
+        TypeError: a number that is not an int.
+        ValueError: a length that cannot be cut evenly; a rank that there is not; an
+            unknown order.
+    """
+    check_positive(length=length, num_processes=num_processes)
+    check_not_negative(rank=rank)
+    check_choice("order", order, get_args(Order))
+    if rank >= num_processes:
+        raise ValueError(f"rank must lie below {num_processes}; got {rank}")
+    if num_processes == 1:
+        return [range(length)]
+    count = num_processes * (2 if order == "zigzag" else 1)
+    if length % count:
+        raise ValueError(
+            f"length must be a multiple of {count}, for {num_processes} processes in "
+            f"{order} order; got {length}"
+        )
+    size = length // count
+    numbers = [rank] if order == "plain" else [rank, count - 1 - rank]
+    return [range(number * size, (number + 1) * size) for number in numbers]
+
+
+def take_tokens(
+    x: Tensor, rank: int, num_processes: int, *, order: Order = "zigzag", dim: int = 1
+) -> Tensor:
+    """Gives a process its part of a whole text: see ``own_tokens``.
+
+    Args:
+        x: with the tokens along ``dim``.
+        rank: and the rest, as in ``own_tokens``.
+    """
+    check_instance("x", x, Tensor)
+    pieces = own_tokens(x.shape[dim], rank, num_processes, order)
+    return torch.cat([x.narrow(dim, own.start, len(own)) for own in pieces], dim)
+
+
+def join_tokens(
+    parts: Sequence[Tensor], *, order: Order = "zigzag", dim: int = 1
+) -> Tensor:
+    """Puts the parts of all processes together again: undoes ``take_tokens``.
+
+    Args:
+        parts: of process 0, 1, …; all of one shape.
+        order: as in ``take_tokens``; ``dim``, too.
+
+    Raises:
+        ValueError: no part.
+    """
+    check_positive(**{"the number of parts": len(parts)})
+    whole = torch.cat(list(parts), dim)
+    place = torch.arange(whole.shape[dim], device=whole.device)
+    ranks = range(len(parts))
+    taken = [take_tokens(place, r, len(parts), order=order, dim=0) for r in ranks]
+    return whole.index_select(dim, torch.cat(taken).argsort())
+
+
+def ring_work(
+    length: int, num_processes: int, order: Order = "zigzag", *, causal: bool = True
+) -> list[list[int]]:
+    """Counts the pairs of query and key that each process computes in each step.
+
+    In step s, process r looks at the keys of process (r - s) mod N.
+
+    Args:
+        length: and the rest: as in ``own_tokens``.
+        causal: whether a query looks at earlier keys only.
+
+    Returns:
+        One list per process, with one number per step.
+    """
+    check_flags(causal=causal)
+    check_positive(num_processes=num_processes)
+    ranks = range(num_processes)
+    held = [own_tokens(length, rank, num_processes, order) for rank in ranks]
+    return [
+        [
+            sum(
+                _pairs(query, key) if causal else len(query) * len(key)
+                for query in held[rank]
+                for key in held[(rank - step) % num_processes]
+            )
+            for step in ranks
+        ]
+        for rank in ranks
+    ]
+
+
+def _pairs(query: range, key: range) -> int:
+    """Counts the pairs in which the key does not come after the query."""
+    return sum(min(max(place - key.start + 1, 0), len(key)) for place in query)
+
+
+def ring_attention(
+    query: Float[Tensor, "*B Q D"],
+    key: Float[Tensor, "*#B K D"],
+    value: Float[Tensor, "*#B K V"],
+    *,
+    causal: bool = False,
+    order: Order = "zigzag",
+    scale: float | None = None,
+    group: Any = None,
+) -> Float[Tensor, "*B Q V"]:
+    """Mixes the values of a text that is spread over processes, forward and backward.
+
+    All processes of the group call it, with tensors of the same shapes. Each gets what
+    ``scaled_dot_product_attention`` would give its queries on the whole text. Keys and
+    values are passed on N - 1 times; in backward again, and their gradients N times.
+    Without a group of processes it is a ring of one.
+
+    Args:
+        query: of this process's tokens: see ``take_tokens``.
+        key: of the same tokens.
+        value: of the same tokens.
+        causal: hides the future, in the order of the whole text; keys that lie wholly
+            in the future are not computed.
+        order: which tokens the processes hold.
+        scale: multiplies the scores; 1/√D when left out.
+        group: the processes, as ``torch.distributed.new_group`` gives them; all when
+            left out.
+
+    Raises:
+        TypeError: types or devices that differ.
+        ValueError: shapes that do not fit together; with ``causal``, other numbers of
+            queries and keys, or one that the order cannot cut; an unknown order.
+    """
+    check_inputs(query, key, value, None, scale=scale)
+    check_value(query, key, value)
+    check_flags(causal=causal)
+    check_choice("order", order, get_args(Order))
+    leading, length = query.shape[:-2], key.shape[-2]
+    if causal and query.shape[-2] != length:
+        raise ValueError(
+            f"query and key must have the same length with causal=True; got "
+            f"{query.shape[-2]} and {length}"
+        )
+    rank, size = _place(group)
+    ring = Ring(group, rank, size, query.shape[-2], length, causal, order,
+                 query.shape[-1] ** -0.5 if scale is None else scale)  # fmt: skip
+    if causal:
+        own_tokens(length * size, rank, size, order)  # refuses what cannot be cut
+    key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
+    apply: Callable[..., Tensor] = _RingAttention.apply
+    return apply(query, key, value, ring)
+
+
+class Ring(NamedTuple):
+    """The place of a process in a ring, and what all of them agree on."""
+
+    group: Any
+    rank: int
+    size: int
+    query_len: int
+    key_len: int
+    causal: bool
+    order: Order
+    scale: float
+
+    def tiles(self, step: int) -> Iterator[tuple[slice, slice, bool]]:
+        """Gives own rows and held columns that meet, and whether some are future."""
+        if not self.causal:
+            yield slice(0, self.query_len), slice(0, self.key_len), False
+            return
+        origin = (self.rank - step) % self.size
+        length = self.key_len * self.size
+        for rows, query in _places(
+            own_tokens(length, self.rank, self.size, self.order)
+        ):
+            for columns, key in _places(
+                own_tokens(length, origin, self.size, self.order)
+            ):
+                if key.start < query.stop:  # else all of it is in the future
+                    # Pieces are as long as each other: they are one, or lie apart.
+                    yield rows, columns, key.start == query.start
+
+    def pass_on(self, x: Tensor) -> tuple[Tensor, list[Any]]:
+        """Begins to send a tensor to the next process, and to get its equal."""
+        coming, group = torch.empty_like(x), self.group
+        world: Any = dist.group.WORLD if group is None else group
+        there, back = (
+            dist.get_global_rank(world, (self.rank + way) % self.size)
+            for way in (1, -1)
+        )
+        both = [
+            dist.P2POp(dist.isend, x, there, group),
+            dist.P2POp(dist.irecv, coming, back, group),
+        ]
+        return coming, dist.batch_isend_irecv(both)
+
+
+def _places(pieces: Sequence[range]) -> Iterator[tuple[slice, range]]:
+    """Gives each piece with where it lies among the tokens of its process."""
+    start = 0
+    for piece in pieces:
+        yield slice(start, start + len(piece)), piece
+        start += len(piece)
+
+
+def _place(group: Any) -> tuple[int, int]:
+    if not (dist.is_available() and dist.is_initialized()):
+        return 0, 1
+    return dist.get_rank(group), dist.get_world_size(group)
+
+
+def ring_forward(
+    query: Float[Tensor, "*B Q D"],
+    key: Float[Tensor, "*B K D"],
+    value: Float[Tensor, "*B K V"],
+    ring: Ring,
+) -> tuple[Float[Tensor, "*B Q V"], Float[Tensor, "*B Q"]]:
+    """Gives the context and, for each query, log Σ exp(score).
+
+    Liu, Zaharia and Abbeel (2023), section 3; sums in float32 at least.
+    """
+    wide = torch.promote_types(query.dtype, torch.float32)
+    widths = key.shape[-1], value.shape[-1]
+    held = torch.cat((key, value), dim=-1)  # passed on as one
+    online: dict[int, OnlineSoftmax] = {}  # by the first row of a piece
+    for step in range(ring.size):
+        last = step == ring.size - 1
+        coming, waiting = (held, []) if last else ring.pass_on(held)
+        keys, values = held.to(wide).split(widths, dim=-1)
+        for rows, columns, diagonal in ring.tiles(step):
+            own = query[..., rows, :].to(wide)
+            scores = own @ keys[..., columns, :].mT * ring.scale
+            if diagonal:
+                mask = causal_mask(own.shape[-2], device=own.device)
+                scores = scores.masked_fill(~mask, -torch.inf)
+            if rows.start not in online:
+                online[rows.start] = OnlineSoftmax(
+                    (*own.shape[:-1], widths[1]), dtype=wide, device=own.device
+                )
+            online[rows.start].add(scores, values[..., columns, :])
+        for each in waiting:
+            each.wait()
+        held = coming
+    found = [online[start].result() for start in sorted(online)]
+    context = torch.cat([each for each, _ in found], dim=-2)
+    log_sum = torch.cat([each for _, each in found], dim=-1)
+    return context, log_sum
+
+
+class _RingAttention(torch.autograd.Function):
+    """Ties forward and backward together for autograd; sums in float32 at least."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, ring: Ring
+    ) -> Tensor:
+        with _no_autocast(query):
+            context, log_sum = ring_forward(query, key, value, ring)
+        ctx.save_for_backward(query, key, value, context, log_sum)
+        ctx.ring = ring
+        return context.to(query.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        query, key, value, context, log_sum = ctx.saved_tensors
+        ring, wide, widths = ctx.ring, context.dtype, (key.shape[-1], value.shape[-1])
+        query, wide_grad = query.to(wide), grad.to(wide)
+        grad_query = torch.zeros_like(query)
+        held = torch.cat((key, value), dim=-1)
+        grad_held = torch.zeros_like(held, dtype=wide)  # goes round with its keys
+        with _no_autocast(query):
+            for step in range(ring.size):
+                last = step == ring.size - 1
+                coming, waiting = (held, []) if last else ring.pass_on(held)
+                keys, values = held.to(wide).split(widths, dim=-1)
+                for rows, columns, diagonal in ring.tiles(step):
+                    parts = flash_backward(
+                        query[..., rows, :],
+                        keys[..., columns, :],
+                        values[..., columns, :],
+                        context[..., rows, :],
+                        log_sum[..., rows],
+                        wide_grad[..., rows, :],
+                        Plan(None, diagonal, ring.scale, (64, 64)),
+                    )
+                    grad_query[..., rows, :] += parts[0]
+                    grad_held[..., columns, :] += torch.cat(parts[1:], dim=-1)
+                for each in waiting:
+                    each.wait()
+                if ring.size > 1:  # after the last step they are at home again
+                    grad_held, waiting = ring.pass_on(grad_held)
+                    for each in waiting:
+                        each.wait()
+                held = coming
+        grad_key, grad_value = grad_held.split(widths, dim=-1)
+        grads = (x.to(grad.dtype) for x in (grad_query, grad_key, grad_value))
+        return *grads, None
+
+
+def _no_autocast(x: Tensor) -> torch.autocast:
+    """Autocast would multiply in half precision, where a score can overflow."""
+    return torch.autocast("cpu" if x.is_meta else x.device.type, enabled=False)

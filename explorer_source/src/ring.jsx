@@ -1,0 +1,126 @@
+// Keys and values go round: who holds which, who computes what, and what was sent.
+import { useEffect, useState } from "preact/hooks";
+import { useReached } from "./frame.jsx";
+import { RING as SAY, STEP, fill, filled } from "./strings.js";
+import tables from "./tables.css";
+import style from "./ring.css";
+
+const ORDERS = ["plain", "zigzag"];
+
+// The text is cut into two pieces per process: who has which of them.
+export const ownerOf = (piece, processes, order) =>
+  order === "plain" ? Math.floor(piece / 2) : Math.min(piece, 2 * processes - 1 - piece);
+
+// The pairs of one tile: all, those up to the diagonal, or none.
+const pairs = (i, j, size, causal) => (!causal || j < i ? size * size : j === i ? (size * (size + 1)) / 2 : 0);
+
+export function Ring({ processes, length, bytes, reach }) {
+  const [order, setOrder] = useState("plain");
+  const [causal, setCausal] = useState(true);
+  const [at, setAt] = useState(0);
+  const [idle, setIdle] = useState(false); // has the reader seen a process without work?
+  const size = length / processes / 2;
+  const pieces = Array.from({ length: 2 * processes }, (_, piece) => piece);
+  const ranks = Array.from({ length: processes }, (_, rank) => rank);
+  const owner = (piece) => ownerOf(piece, processes, order);
+  const stepOf = (i, j) => (owner(i) - owner(j) + processes) % processes;
+  const work = ranks.map((rank) =>
+    ranks.map((step) =>
+      pieces
+        .filter((i) => owner(i) === rank)
+        .flatMap((i) => pieces.filter((j) => stepOf(i, j) === step).map((j) => pairs(i, j, size, causal)))
+        .reduce((sum, count) => sum + count, 0),
+    ),
+  );
+  const now = work.map((steps) => steps[at]);
+  const [most, least] = [Math.max(...now), Math.min(...now)];
+  useEffect(() => {
+    if (least === 0) setIdle(true);
+  }, [least]);
+  useReached(idle && causal && at > 0 && most === least, reach);
+  const state = (i, j) => (!pairs(i, j, size, causal) ? "never" : stepOf(i, j) === at ? "now" : stepOf(i, j) < at ? "done" : "later");
+  const tokens = (rank) =>
+    pieces
+      .filter((piece) => owner(piece) === rank)
+      .map((piece) => filled(SAY.tokens, { from: piece * size, to: (piece + 1) * size - 1 }))
+      .join(SAY.and);
+  return (
+    <>
+      <div class="ring-choice">
+        <span class="ring-orders" role="group" aria-label={SAY.order}>
+          {ORDERS.map((name) => (
+            <button key={name} type="button" aria-pressed={name === order} onClick={() => setOrder(name)}>
+              {SAY.orders[name]}
+            </button>
+          ))}
+        </span>
+        <label>
+          <input type="checkbox" checked={causal} onChange={() => setCausal(!causal)} /> {SAY.causal}
+        </label>
+      </div>
+      <div class="ring-choice">
+        <button type="button" onClick={() => setAt(Math.max(at - 1, 0))} aria-disabled={!at}>
+          {STEP.back}
+        </button>
+        <button type="button" onClick={() => setAt(Math.min(at + 1, processes - 1))} aria-disabled={at === processes - 1}>
+          {STEP.next}
+        </button>
+        <span role="status">{fill(STEP.step, { at: <strong class="view-number">{at + 1}</strong>, count: processes })}</span>
+      </div>
+      <p class="ring-said" aria-live="polite">
+        {fill(SAY.said, {
+          sent: <strong class="view-number">{at * bytes}</strong>,
+          most: <strong class="view-number">{most}</strong>,
+          least: <strong class="view-number">{least}</strong>,
+        })}
+      </p>
+      <div class="ring-tables">
+        <table class="view-table ring-held" aria-label={SAY.heldTable}>
+          <thead>
+            <tr>
+              {SAY.columns.map((name) => (
+                <th key={name} scope="col">{name}</th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {ranks.map((rank) => {
+              const origin = (rank - at + processes) % processes;
+              return (
+                <tr key={rank} style={{ "--own": (rank * 137.5 + 205) % 360 }}>
+                  <th scope="row">
+                    <span class="ring-name">{rank}</span>
+                  </th>
+                  <td>
+                    {filled(SAY.of, { origin })} <span class="view-soft">{tokens(origin)}</span>
+                  </td>
+                  <td class="ring-pairs">{work[rank][at]}</td>
+                  <td class="ring-sum">{work[rank].slice(0, at + 1).reduce((sum, count) => sum + count, 0)}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+        <table class={`view-table ring-map view-number${processes > 5 ? " ring-many" : ""}`} aria-label={SAY.map}>
+          <caption class="view-soft">{SAY.legend}</caption>
+          <tbody>
+            {pieces.map((i) => (
+              <tr key={i} style={{ "--own": (owner(i) * 137.5 + 205) % 360 }}>
+                <th scope="row">
+                  <span class="ring-name">{owner(i)}</span>
+                </th>
+                {pieces.map((j) => (
+                  <td key={j} class={`ring-${state(i, j)}`}>
+                    {state(i, j) === "never" ? <span class="view-hidden">{SAY.never}</span> : stepOf(i, j) + 1}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+Ring.frame = { title: SAY.title, goal: SAY.goal };
+Ring.style = tables + style;

@@ -1,0 +1,90 @@
+"""The view of a ring of processes: what it says, refuses, and counts."""
+
+import pytest
+
+from attention_lib.explorer import explore_ring
+from attention_lib.parallel import own_tokens, ring_work
+from tests.browsing import axe_faults
+from tests.test_explorer_small import tables_of
+from tests.views import PHONE, live, opened
+
+SIZES = {"num_processes": 3, "length": 12, "width": 5}
+VIEW = explore_ring(**SIZES)
+
+
+def test_explore_ring_says_the_work_without_a_script():
+    assert tables_of(VIEW)[0][1:] == [
+        ["0", "10 0 0", "10 8 8"],
+        ["1", "10 16 0", "10 8 8"],
+        ["2", "10 16 16", "10 8 8"],
+    ]
+    assert "each process sends 80 bytes" in VIEW.static  # 2 · 4 tokens · 5 · 2
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"num_processes": 1}, "num_processes must lie between 2 and 8; got 1"),
+        ({"num_processes": 9}, "num_processes must lie between 2 and 8; got 9"),
+        ({"length": 15}, "length must be a multiple of 6, for 3 processes in zigzag"),
+        ({"width": 0}, "width must be at least 1; got 0"),
+    ],
+)
+def test_explore_ring_refuses(given, words, refused):
+    with refused(ValueError, words):
+        explore_ring(**SIZES | given)
+
+
+@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+def test_ring_shows_what_the_library_counts(browser, by):
+    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+        view = live(page)
+
+        def press(name):
+            button = view.get_by_role("button", name=name)
+            act = {"mouse": button.click, "finger": button.tap}
+            act.get(by, lambda: button.press("Enter"))()
+
+        for order in ("plain", "zigzag"):
+            press(order)
+            work = ring_work(12, 3, order)
+            for step in range(3):
+                now = [steps[step] for steps in work]
+                shown = view.locator(".ring-pairs").all_inner_texts()
+                assert [int(text) for text in shown] == now
+                sums = view.locator(".ring-sum").all_inner_texts()
+                assert [int(text) for text in sums] == [
+                    sum(w[: step + 1]) for w in work
+                ]
+                said = view.locator("[aria-live]").inner_text()
+                assert f"sent {80 * step} bytes" in said
+                assert f"computes {max(now)} pairs, the least busy {min(now)}" in said
+                held = view.locator(
+                    ".ring-held tbody td:nth-child(2)"
+                ).first.inner_text()
+                piece = own_tokens(12, -step % 3, 3, order)[0]
+                assert held.startswith(f"process {-step % 3}")
+                assert f"{piece[0]} to" in held
+                if step < 2:
+                    press("Next")
+            press("Back")
+            press("Back")
+        view.get_by_text("Reached.").wait_for()  # first idle, then even
+
+
+def test_ring_without_a_mask_is_even(browser):
+    with opened(browser, VIEW) as page:
+        view = live(page)
+        view.get_by_role("checkbox", name="causal").uncheck()
+        view.get_by_role("button", name="Next").click()
+        shown = view.locator(".ring-pairs").all_inner_texts()
+        assert shown == [str(steps[1]) for steps in ring_work(12, 3, causal=False)]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_ring_is_accessible_and_fits_a_phone(browser, theme):
+    eight = explore_ring(num_processes=8, length=1024, width=1024)
+    with opened(browser, VIEW, eight, theme=theme, **PHONE) as page:
+        live(page)
+        assert axe_faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
