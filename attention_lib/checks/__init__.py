@@ -1,0 +1,171 @@
+"""Examine a layer that one did not write: what holds, in one table.
+
+Shapes: B batch, T length, K keys, M d_model. Masks are boolean, True means "may
+attend".
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+
+from attention_lib.checks import behaviour, formula, insides
+from attention_lib.checks.calling import Calling, find_calling
+from attention_lib.checks.counting import count_flops, saved_bytes
+from attention_lib.checks.functions import FunctionLayer
+from attention_lib.checks.report import Finding, Report
+from attention_lib.checks.subject import Subject
+
+__all__ = [
+    "CHECKS",
+    "Calling",
+    "Finding",
+    "FunctionLayer",
+    "Report",
+    "count_flops",
+    "examine",
+    "find_calling",
+    "saved_bytes",
+]
+
+# Each check by its name, and the section that explains it: chapter and label.
+CHECKS: dict[str, tuple[Callable[[Subject], Any], tuple[str, str]]] = {
+    "shape": (behaviour.check_shape, ("04-multi-head", "every-shape")),
+    "deterministic": (
+        behaviour.check_deterministic,
+        ("06-tiny-block", "block-dropout"),
+    ),
+    "future": (behaviour.check_future, ("03-masks", "leak-map")),
+    "padding": (behaviour.check_padding, ("03-masks", "padding")),
+    "batch": (behaviour.check_batch, ("03-masks", "both")),
+    "order": (behaviour.check_order, ("05-positions", "order-blind")),
+    "offset": (behaviour.check_offset, ("05-positions", "offset-only")),
+    "empty rows": (behaviour.check_empty_rows, ("03-masks", "nan-laboratory")),
+    "memory": (behaviour.check_memory, ("04-multi-head", "cross-heads")),
+    "large scores": (behaviour.check_large, ("03-masks", "fill-values")),
+    "half precision": (behaviour.check_half_precision, ("03-masks", "fill-values")),
+    "gradients": (insides.check_gradients, ("08-training", "one-step")),
+    "cache": (behaviour.check_cache, ("09-kv-cache", "the-cache")),
+    "formula": (formula.check_formula, ("02-single-head", "three-projections")),
+    "reference": (insides.check_reference, ("04-multi-head", "proved-equal")),
+    "parameters": (insides.check_parameters, ("04-multi-head", "what-it-costs")),
+    "flops": (insides.check_flops, ("04-multi-head", "what-it-costs")),
+    "device": (insides.check_device, ("18-health-checks", "tools")),
+    "compile": (insides.check_compile, ("18-health-checks", "tools")),
+    "export": (insides.check_export, ("18-health-checks", "tools")),
+}
+
+
+def examine(
+    layer: Any,
+    *,
+    d_model: int | None = None,
+    causal: bool | None = None,
+    calls: Callable[..., Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    checks: Sequence[str] | None = None,
+    progress: bool = True,
+    seed: int = 0,
+) -> Report:
+    """Examines a layer from (B, T, M) to (B, T, M): which checks hold.
+
+    It works on copies with random weights, so the layer stays as it is. Layers of this
+    library, of ``torch.nn``, of x-transformers and of ``transformers`` are called by
+    what their signature says, and so are others that are called alike.
+
+    Args:
+        layer: a module; or a function of queries, keys, values and a mask, each of
+            four axes, which is examined inside of a layer.
+        d_model: the width of the input; read from the layer when left out.
+        causal: whether the layer always hides the future. Left out, it is what the
+            layer says, and what it does.
+        calls: how to call another layer: ``calls(layer, x)``, or with ``mask=None``
+            (boolean, (B, T, T)), ``causal=False``, ``cache=None`` or ``memory=None``
+            after these, as far as the layer takes them.
+        reference: a layer, or a function of x, with the same weights, that gives what
+            is right.
+        checks: the names of some of ``CHECKS``; all when left out.
+        progress: whether a bar shows how far it is.
+        seed: of the random numbers.
+
+    Raises:
+        TypeError: neither module nor function; a width that nothing tells.
+        ValueError: an unknown check; a width below 1.
+    """
+    subject, names = _prepared(layer, d_model, causal, calls, reference, checks, seed)
+    findings = []
+    for name in tqdm(names, disable=not progress, desc="checks"):
+        check, section = CHECKS[name]
+        verdict, seen = _said(check, subject)
+        findings.append(Finding(name, verdict, seen, section))
+    name = type(layer).__name__
+    if not isinstance(layer, nn.Module):
+        name = getattr(layer, "__name__", name)
+    return Report(name, findings, _leaks(subject))
+
+
+def _said(check: Callable[[Subject], Any], subject: Subject) -> tuple[Any, str]:
+    """Gives what a check says; an error is a failure, and stands in it."""
+    if subject.problem is not None:
+        if check is not behaviour.check_shape:
+            return behaviour.NO, "the layer cannot be called"
+        return (
+            "fails",
+            f"{_words(subject.problem)} (is it called otherwise? give calls)",
+        )
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(subject.seed)
+            return check(subject)
+    except Exception as error:
+        return "fails", _words(error)
+
+
+def _words(error: Exception) -> str:
+    first = next((line for line in str(error).splitlines() if line.strip()), "")
+    return f"raised {type(error).__name__}: {first.strip()[:90]}".rstrip(": ")
+
+
+def _leaks(subject: Subject) -> dict[str, Any]:
+    """What outputs depend on, for the picture; nothing where the layer fails."""
+    found: dict[str, Any] = {}
+    try:
+        found["no mask"] = subject.leaks().numpy(force=True)
+        if subject.hides_future:
+            found["causal"] = subject.leaks(causal=True).numpy(force=True)
+        if "mask" in subject.takes:
+            mask = subject.hidden([4])
+            found["two hidden"] = subject.leaks(mask).amax(dim=0).numpy(force=True)
+    except Exception:
+        return found
+    return found
+
+
+def _prepared(
+    layer: Any,
+    d_model: int | None,
+    causal: bool | None,
+    calls: Callable[..., Any] | None,
+    reference: Callable[..., Any] | None,
+    checks: Sequence[str] | None,
+    seed: int,
+) -> tuple[Subject, list[str]]:
+    names = list(CHECKS) if checks is None else list(checks)
+    if unknown := [name for name in names if name not in CHECKS]:
+        raise ValueError(f"unknown checks {unknown}; there are {list(CHECKS)}")
+    if not isinstance(layer, nn.Module):
+        if not callable(layer) or isinstance(layer, type):
+            came = type(layer).__name__
+            raise TypeError(f"layer must be a module or a function; got {came}")
+        layer, d_model = FunctionLayer(layer), None
+    subject = Subject(
+        layer,
+        d_model=d_model,
+        causal=causal,
+        calls=calls,
+        reference=reference,
+        seed=seed,
+    )
+    return subject, names

@@ -1,0 +1,51 @@
+"""What a layer costs: operations, and bytes that training keeps.
+
+A multiplication and the addition after it are two floating-point operations (FLOPs).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def count_flops(function: Callable[..., Any], *inputs: Any) -> int:
+    """Counts the FLOPs of matrix products in one call.
+
+    PyTorch's counter says 0 for its fused kernels on a CPU, and for the fast path of
+    ``nn.MultiheadAttention``, so the call runs without both.
+    """
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        function(
+            *(each.requires_grad_() if _may_train(each) else each for each in inputs)
+        )
+    return int(counter.get_total_flops())
+
+
+def saved_bytes(function: Callable[..., Tensor], *inputs: Any) -> int:
+    """Counts the bytes that a call keeps for its gradients.
+
+    Each piece of memory counts once, however many tensors look at it. Parameters and
+    inputs do not count: they are there in any case.
+    """
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    own = {t.untyped_storage().data_ptr() for t in inputs if isinstance(t, Tensor)}
+    parameters = getattr(function, "parameters", list)()
+    own |= {p.untyped_storage().data_ptr() for p in parameters}
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = function(*inputs)
+    del result
+    return sum(size for place, size in kept.items() if place not in own)
+
+
+def _may_train(each: Any) -> bool:
+    return isinstance(each, Tensor) and each.is_floating_point() and each.is_leaf

@@ -1,0 +1,228 @@
+"""Checks of what a layer is made of: gradients, weights, work, and what tools make of it.
+
+Shapes: B batch, T length, M d_model.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attention_lib.checks.behaviour import NO, Said, apart, size
+from attention_lib.checks.counting import count_flops
+from attention_lib.checks.formula import find_roles
+from attention_lib.checks.subject import LENGTH, Subject
+from attention_lib.reproducibility import seeded
+
+
+def check_gradients(s: Subject) -> Said:
+    """Gradients reach every weight, and are what small steps of the weights show."""
+    x = s.x().requires_grad_()
+    answer = s.x(seed=5)  # the loss is a sum with random weights
+    weights = {n: p for n, p in s.layer.named_parameters() if p.requires_grad}
+    found = s.run(x, **s.hides_future)
+    mixed = answer[..., :1].expand_as(found) + s.x(seed=6)[..., :1] * found.detach()
+    if not found.requires_grad:
+        return "fails", "no gradient comes back from the output"
+    if strange := _unregistered(found, [x, *weights.values()]):
+        return "fails", f"it trains {strange}, which is no parameter of the layer"
+    grads = torch.autograd.grad(
+        (found * mixed).sum(), [x, *weights.values()], allow_unused=True
+    )
+
+    def loss() -> float:
+        with torch.no_grad():
+            return float((s.run(x, **s.hides_future) * mixed).sum())
+
+    step = 1e-5 if s.dtype == torch.float64 else 1e-2
+    slack = 1e-3 if s.dtype == torch.float64 else 0.1
+    for (name, tensor), grad in zip(
+        {"the input": x, **weights}.items(), grads, strict=True
+    ):
+        if grad is not None and not grad.isfinite().all():
+            return "fails", f"the gradient of {name} is nan"
+        way = torch.randn(tensor.shape, generator=seeded(7)).to(tensor)
+        with torch.no_grad():
+            tensor += step * way
+            up = loss()
+            tensor -= 2 * step * way
+            down = loss()
+            tensor += step * way
+        seen = (up - down) / (2 * step)
+        said = 0.0 if grad is None else float((grad * way).sum())
+        scale = max(abs(seen), abs(said), 1.0)
+        if abs(seen - said) > slack * scale:
+            return (
+                "fails",
+                f"{name}: the gradient says {said:.2f}, a small step shows {seen:.2f}",
+            )
+        if grad is None or (tensor.ndim > 1 and float(grad.abs().max()) == 0):
+            return "fails", f"{name} has no effect on the output"
+        if wrong := _idle_rows(s.layer, name, grad):
+            return "fails", wrong
+    count = len(weights)
+    return (
+        "holds",
+        f"reach all {count} weights and the input, and agree with small steps",
+    )
+
+
+def _unregistered(found: Tensor, known: list[Tensor]) -> str:
+    """Looks through the graph for a tensor that is trained and unknown."""
+    ids, seen, todo = {id(tensor) for tensor in known}, set(), [found.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in ids:
+            return f"a tensor of {tuple(leaf.shape)}"
+        todo += [following for following, _ in node.next_functions]
+    return ""
+
+
+def _idle_rows(layer: nn.Module, name: str, grad: Tensor) -> str:
+    """Says which rows or columns of a linear layer get no gradient at all."""
+    owner = layer.get_submodule(name.rpartition(".")[0]) if "." in name else layer
+    if grad.ndim != 2 or not isinstance(owner, nn.Linear):
+        return ""
+    for axis, word in ((1, "row"), (0, "column")):
+        idle = (grad == 0).all(dim=axis)
+        if idle.any():
+            return f"{int(idle.sum())} of {len(idle)} {word}s of {name} have no effect"
+    return ""
+
+
+def check_parameters(s: Subject) -> Said:
+    """How many there are, and that no two parts start with the same numbers."""
+    own = dict(s.original.named_parameters())
+    count = sum(p.numel() for p in own.values())
+    for name, weight in own.items():
+        if weight.ndim == 2 and weight.numel() > 1 and weight.std() > 0:
+            for other, second in own.items():
+                if other <= name or second.shape != weight.shape:
+                    continue
+                if torch.equal(second, weight):
+                    return "fails", f"{other} starts with the same numbers as {name}"
+    roles = find_roles(s.original)
+    if roles is None:
+        return NO, f"{count:,}; what each is for is not known by its name"
+    parts = [roles.query, roles.key, roles.value, roles.out]
+    shapes = ", ".join(f"{w.shape[0]}·{w.shape[1]}" for w in parts)
+    biases = sum(bias is not None for bias in roles.biases)
+    total = sum(w.numel() for w in parts)
+    total += sum(bias.numel() for bias in roles.biases if bias is not None)
+    verdict: Any = "holds" if total == count else "fails"
+    return verdict, f"{count:,} = {shapes} and {biases} biases"
+
+
+def check_flops(s: Subject) -> Said:
+    """Each weight works once per token; scores and mixing grow with the square."""
+    layer = s.copied(torch.float32)
+    short, long = (
+        count_flops(lambda x: s.run(x, layer=layer), s.x(1, n).float())
+        for n in (16, 32)
+    )
+    square = (long - 2 * short) / (2 * 16**2)
+    line = (short - square * 16**2) / 16
+    wanted = 2 * sum(p.numel() for p in layer.parameters() if p.ndim == 2)
+    words = f"{line:,.0f}·T + {square:,.0f}·T²"
+    roles = find_roles(s.original)
+    if roles is None:
+        return NO, f"{words}; all matrices once per token would be {wanted:,}·T"
+    width = 4 * roles.query.shape[0]
+    if (line, square) == (wanted, width):
+        return "holds", f"{words}, as the formula says"
+    return "fails", f"{words}, the formula says {wanted:,}·T + {width:,}·T²"
+
+
+class _Run(nn.Module):
+    """The layer with the call that is examined, as tools want it."""
+
+    def __init__(self, s: Subject, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+        self.call, self.options = s.calling.call, s.hides_future
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.call(self.layer, x, **self.options)
+
+
+def _quietly(work: Callable[[], Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return work()
+
+
+def check_compile(s: Subject) -> Said:
+    """``torch.compile`` takes it in one piece, and gives the same."""
+    run = _Run(s, s.layer)
+    torch._dynamo.reset()
+    compiled = torch.compile(run, backend="eager", fullgraph=True)
+    try:
+        for length in (LENGTH, LENGTH + 3):
+            x = s.x(2, length)
+            with torch.no_grad():
+                change = apart(_quietly(lambda x=x: compiled(x)), run(x))
+            if change > s.tolerance:
+                return "fails", f"compiled, it is {size(change)} apart at T = {length}"
+    finally:
+        torch._dynamo.reset()
+    return "holds", "in one graph; 0 apart"
+
+
+def check_export(s: Subject) -> Said:
+    """``torch.export`` takes it for any batch and length."""
+    from torch.export import Dim, export
+
+    run = _Run(s, s.layer)
+    sizes = {"x": {0: Dim("batch"), 1: Dim("time", min=2, max=512)}}
+    with torch.no_grad():
+        graph = _quietly(lambda: export(run, (s.x(3),), dynamic_shapes=sizes)).module()
+        for length in (2, LENGTH, LENGTH + 5):
+            x = s.x(4, length)
+            if (change := apart(graph(x), run(x))) > s.tolerance:
+                return "fails", f"exported, it is {size(change)} apart at T = {length}"
+    return "holds", "for any batch and length; 0 apart"
+
+
+def check_device(s: Subject) -> Said:
+    """It makes nothing on a device of its own: tried on ``meta``."""
+    layer = copy.deepcopy(s.original).to("meta")
+    x = s.x().to("meta", torch.float32)
+    layer = layer.to(torch.float32)
+    found = s.run(x, layer=layer, **s.hides_future)
+    if not found.is_meta:
+        return "fails", f"the output lies on {found.device}, the input does not"
+    if "mask" in s.takes:
+        s.run(x, s.hidden([4, 6]).to("meta"), layer=layer, **s.hides_future)
+    return "holds", "all that it makes lies where the input lies"
+
+
+def check_reference(s: Subject) -> Said:
+    """It gives what a reference gives, which has the same weights."""
+    if s.reference is None:
+        return NO, "no reference was given"
+    kept = torch.float32
+    x = s.x().to(kept)
+    layer = copy.deepcopy(s.original).eval().to(kept)
+    reference = s.reference
+    if isinstance(reference, nn.Module):
+        reference = copy.deepcopy(reference).eval().to(kept)
+    from attention_lib.checks.calling import find_calling
+
+    with torch.no_grad():
+        for more in [{}, s.hides_future]:
+            found = s.run(x, layer=layer, **more)
+            if isinstance(reference, nn.Module):
+                wanted = find_calling(reference).call(reference, x, **more)
+            else:
+                wanted = reference(x, **more)
+            if (change := apart(found, wanted)) > 1e-4:
+                how = ", told causal" if more else ""
+                return "fails", f"{size(change)} apart from the reference{how}"
+    return "holds", "0 apart from the reference"

@@ -1,0 +1,218 @@
+"""A layer that is examined: a copy with random weights, and what is asked of it.
+
+Shapes: B batch, T length, K keys, M d_model.
+"""
+
+import copy
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attention_lib.checks.calling import Calling, find_calling
+from attention_lib.reproducibility import seeded
+
+BATCH, LENGTH, LONG = 7, 6, 40  # a batch of seven: heads are seldom as many
+_WIDTHS = "d_model", "embed_dim", "hidden_size", "dim", "n_embd", "embed_dim"
+
+
+class Subject:
+    """A copy of the layer in evaluation mode, in float64 where it can, stirred.
+
+    Weights that start at 0 or 1 hide what they do, so the copy has random ones.
+
+    Attributes:
+        layer: the copy.
+        original: the layer itself, which is never called with gradients.
+        tolerance: how far from equal two numbers may be in the copy's type.
+    """
+
+    def __init__(
+        self,
+        layer: nn.Module,
+        *,
+        d_model: int | None,
+        causal: bool | None,
+        calls: Callable[..., Any] | None,
+        reference: Callable[..., Any] | None,
+        seed: int,
+    ) -> None:
+        self.original, self.reference, self.told_causal = layer, reference, causal
+        self.seed = seed
+        self.calling: Calling = find_calling(layer, calls)
+        self.takes = set(self.calling.takes)
+        self.d_model = d_model or _width(layer)
+        self.layer = self.copied(torch.float64)
+        self.dtype, self.tolerance = torch.float64, 1e-6
+        self.problem: Exception | None = None
+        try:
+            self.run(self.x())
+        except Exception:
+            self.layer = self.copied(torch.float32)
+            self.dtype, self.tolerance = torch.float32, 1e-4
+            try:
+                self.run(self.x())
+            except Exception as error:
+                self.problem = error
+        self.mask_shape = self._find_mask_shape() if self.problem is None else None
+
+    def copied(self, dtype: torch.dtype) -> nn.Module:
+        """Gives a stirred copy of the layer in another type."""
+        layer = copy.deepcopy(self.original).eval().to(dtype)
+        generator = seeded(self.seed)
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                if not parameter.is_floating_point() or parameter.is_meta:
+                    continue
+                noise = torch.randn(parameter.shape, generator=generator)
+                noise = noise.to(parameter.device, parameter.dtype)
+                if parameter.ndim < 2:
+                    parameter += 0.4 * noise
+                else:
+                    parameter.copy_(noise * parameter.shape[-1] ** -0.5)
+        return layer
+
+    def x(self, batch: int = BATCH, length: int = LENGTH, seed: int = 1) -> Tensor:
+        """Draws an input, (B, T, M)."""
+        shape = batch, length, self.d_model
+        x = torch.randn(shape, generator=seeded(self.seed + seed))
+        return x.to(self.device, self.dtype)
+
+    def hidden(self, lengths: list[int], side: str = "right") -> Tensor:
+        """Gives a mask (B, T, K) that hides padding; lengths repeat over the batch."""
+        wanted = torch.tensor([lengths[i % len(lengths)] for i in range(BATCH)])
+        place = torch.arange(LENGTH)
+        seen = place < wanted[:, None]
+        seen = seen if side == "right" else seen.flip(1)
+        mask = seen[:, None].expand(BATCH, LENGTH, LENGTH)
+        return mask.to(self.device)
+
+    def run(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        layer: nn.Module | None = None,
+        **more: Any,
+    ) -> Tensor:
+        """Calls the layer; the mask is (B, T, K)."""
+        layer = self.layer if layer is None else layer
+        if not more.get("causal", True):
+            del more["causal"]
+        if mask is not None:
+            more["mask"] = self._shaped(mask)
+        return self.calling.call(layer, x, **more)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the layer's weights lie."""
+        for tensor in self.original.parameters():
+            return tensor.device
+        return torch.device("cpu")
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """Whether the layer hides the future without being told so."""
+        later = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+        return bool((self.leaks()[later] <= self.tolerance).all())
+
+    @cached_property
+    def says_causal(self) -> bool:
+        """Whether the layer or its user says that it always hides the future."""
+        if self.told_causal is not None:
+            return self.told_causal
+        if "causal" in self.takes:
+            return False
+        names = "causal", "is_causal"
+        return any(getattr(self.layer, name, None) is True for name in names)
+
+    @cached_property
+    def equal_rows(self) -> float:
+        """How far apart the outputs are where all tokens are equal."""
+        x = self.x()[:, :1].expand(-1, LENGTH, -1)
+        with torch.no_grad():
+            found = self.run(x)
+        return float(
+            (found - found[:, -1:]).abs().max() / found.abs().max().clamp(min=1)
+        )
+
+    @cached_property
+    def takes_order(self) -> bool:
+        """Whether the layer knows positions of its own."""
+        x, order = self.x(), torch.tensor([3, 0, 4, 2, 1, 5])
+        with torch.no_grad():
+            change = (self.run(x[:, order])[:, -1] - self.run(x)[:, -1]).abs().max()
+        return bool(change > self.tolerance) and self.equal_rows <= self.tolerance
+
+    def generator(self) -> torch.Generator:
+        return seeded(self.seed)
+
+    @cached_property
+    def hides_future(self) -> dict[str, bool]:
+        """The option of a call that hides the future, if there is one."""
+        return {"causal": True} if "causal" in self.takes else {}
+
+    def leaks(
+        self, mask: Tensor | None = None, *, batch: int = BATCH, **more: Any
+    ) -> Tensor:
+        """Gives how much each output (row) changes when one input is changed, (T, T)."""
+        x, other = self.x(batch), self.x(batch, seed=2)
+        with torch.no_grad():
+            before = self.run(x, mask, **more)
+            columns = []
+            for place in range(x.shape[1]):
+                changed = x.clone()
+                changed[:, place] = 2 * other[:, place]
+                change = (self.run(changed, mask, **more) - before).abs()
+                columns.append(change.amax(dim=-1))  # (B, T)
+        found = torch.stack(columns, dim=-1).nan_to_num(torch.inf)  # (B, T, K)
+        return found if mask is not None else found.amax(dim=0)
+
+    def _find_mask_shape(self) -> str | None:
+        """Tries in which shape the layer takes a mask of all pairs."""
+        if "mask" not in self.takes:
+            return None
+        x, everything = self.x(), self.hidden([LENGTH])
+        with torch.no_grad():
+            wanted, runs = self.run(x), []
+            for shape in _SHAPES:
+                self.mask_shape = shape
+                try:
+                    found = self.run(x, everything)
+                except Exception:
+                    continue
+                if found.shape != wanted.shape:
+                    continue
+                runs.append(shape)
+                if torch.allclose(found, wanted, atol=self.tolerance):
+                    return shape
+        return runs[0] if runs else "(B, T, T)"
+
+    def _shaped(self, mask: Tensor) -> Tensor:
+        return _SHAPES.get(
+            str(getattr(self, "mask_shape", None)), _SHAPES["(B, T, T)"]
+        )(mask)
+
+
+_SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "(B, T, T)": lambda mask: mask,
+    "(B, 1, T, T)": lambda mask: mask[:, None],
+    "(B, T)": lambda mask: mask[:, 0],
+    "(T, T)": lambda mask: mask[0],
+}
+
+
+def _width(layer: nn.Module) -> int:
+    for owner in (layer, getattr(layer, "config", None)):
+        for name in _WIDTHS:
+            if isinstance(value := getattr(owner, name, None), int):
+                return value
+    for part in layer.modules():
+        if isinstance(part, nn.Linear):
+            return part.in_features
+    for name, parameter in layer.named_parameters():
+        if parameter.ndim == 2:
+            return parameter.shape[0 if name.endswith("T") else -1]
+    raise TypeError("the width of the layer's input is not known: give d_model")
