@@ -34,6 +34,7 @@ await build({
     align: "src/align_main.jsx",
     flash: "src/flash_main.jsx",
     latent: "src/latent_main.jsx",
+    museum: "src/museum_main.jsx",
     pages: "src/pages_main.jsx",
     pipe: "src/pipe_main.jsx",
     reach: "src/reach_main.jsx",

@@ -114,8 +114,8 @@ class Layer(Heads):
             ("self.q_proj(self.split(x))", "self.split(self.q_proj(x))"),
         ),
         "The layer has fewer parameters than the paper's, and learns less.",
-        ("parameters",),
-        "B3",
+        ("inner width",),
+        "B",
         ("right shapes, wrong numbers", "loss stays too high"),
         "A head's queries see only its own slice of the input: a block-diagonal "
         "projection.",
@@ -134,8 +134,8 @@ class Layer(Heads):
 """,
         (("d_model=13", "d_model=12"),),
         "No error. The heads are narrower than the configuration says.",
-        ("parameters",),
-        "D4",
+        ("inner width",),
+        "D",
         ("right shapes, wrong numbers",),
         "Whole-number division drops the rest: 13 over 3 heads is a width of 12.",
     ),
@@ -161,7 +161,7 @@ class Layer(Heads):
             ),
         ),
         "The loss stops early. After loading a checkpoint the model is another one.",
-        ("parameters", "half precision"),
+        ("gradients", "half precision"),
         "pytorch/pytorch#666",
         ("some weights never change", "loss stays too high"),
         "A module does not find layers inside of a Python list: no optimizer, no "
@@ -173,7 +173,8 @@ class Layer(Heads):
         """\
 class Layer(Heads):
     def project(self, x):
-        parts = zip(*(p.weight.chunk(3) for p in [self.q_proj, self.k_proj, self.v_proj]))
+        own = [self.q_proj, self.k_proj, self.v_proj]
+        parts = zip(*(linear.weight.chunk(3) for linear in own))
         fused = torch.cat([torch.cat(head) for head in parts])  # head by head: q, k, v
         query, key, value = F.linear(x, fused).chunk(3, dim=-1)
         return self.split(query), self.split(key), self.split(value)
@@ -205,7 +206,7 @@ class Layer(GroupedHeads):
 """,
         (("x.repeat(1, 2, 1, 1)", "x.repeat_interleave(2, dim=1)"),),
         "A model trained this way is fine. A published one writes nonsense.",
-        ("grouped",),
+        ("formula",),
         "onnx/onnx#7274",
         ("good loss, poor text", "right shapes, wrong numbers"),
         "Query heads 0 and 1 share the first key head; tiled, heads 0 and 2 do.",
@@ -226,7 +227,7 @@ def start():
         "Results repeat perfectly. All layers of the model begin as copies of one "
         "another.",
         ("fresh start",),
-        "C4",
+        "C",
         ("some weights never change",),
         "Each layer sets the seed again, and so draws the same numbers.",
     ),
@@ -242,7 +243,7 @@ class Layer(Heads):
         (("self.split(x)\n", "self.split(self.v_proj(x))\n"),),
         "The optimizer holds a weight that never changes.",
         ("gradients", "formula"),
-        "B2",
+        "B",
         ("some weights never change", "right shapes, wrong numbers"),
         "The sum mixes the inputs themselves. The projection exists, but nobody calls "
         "it.",
@@ -268,9 +269,9 @@ class Layer(Heads):
         "Self-attention works. Cross-attention and a cache end in an error about "
         "shapes.",
         ("cache",),
-        "A7",
+        "A",
         ("fails at another length",),
-        "Keys have a length of their own, as soon as they are not those of the queries.",
+        "Keys have a length of their own, as soon as others than the queries' count.",
     ),
     Bug(
         "batch and time exchanged",
@@ -279,24 +280,19 @@ class Layer(Heads):
 class Layer(nn.Module):
     def __init__(self, d_model=12, num_heads=3):
         super().__init__()
-        self.inner = nn.MultiheadAttention(d_model, num_heads)
-    def forward(self, x, mask=None, *, causal=False):
-        hidden = ~causal_mask(x.shape[0]) if causal else None
+        self.inner = nn.MultiheadAttention(d_model, num_heads, batch_first=False)
+    def forward(self, x, *, causal=False):
+        length = x.shape[1 if self.inner.batch_first else 0]
+        hidden = ~causal_mask(length) if causal else None
         return self.inner(x, x, x, attn_mask=hidden, need_weights=False)[0]
 """,
-        (
-            (
-                "(d_model, num_heads)\n    def",
-                "(d_model, num_heads, batch_first=True)\n    def",
-            ),
-            ("causal_mask(x.shape[0])", "causal_mask(x.shape[1])"),
-        ),
+        (("batch_first=False", "batch_first=True"),),
         "With one text per batch, the words of a text know nothing of each other. With "
         "several, texts of a batch change each other.",
         ("batch", "future"),
         "om-ai-lab/OmDet#19",
         ("answer depends on the batch", "loss stays too high"),
-        "`nn.MultiheadAttention` takes (T, B, M) unless it is told otherwise: it "
+        "`nn.MultiheadAttention` takes (T, B, M) unless it is told otherwise, so it "
         "attends across the batch.",
     ),
 )

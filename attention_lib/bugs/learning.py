@@ -8,19 +8,17 @@ LEARNING_BUGS = (
         "loss",
         """\
 def loss(logits, token_ids, lengths):
-    targets = token_ids[:, 1:]  # the data set shifts
-    logits = logits[:, : targets.shape[1]]
-    logits, targets = logits[:, :-1], targets[:, 1:]  # and the model again
-    real = torch.arange(targets.shape[1]) < lengths[:, None] - 2
-    targets = targets.masked_fill(~real, -100)
+    places = torch.arange(token_ids.shape[1])
+    targets = token_ids.masked_fill(places >= lengths[:, None], -100)
+    targets = F.pad(targets[:, 1:], (0, 1), value=-100)  # the data set shifts,
+    targets = F.pad(targets[:, 1:], (0, 1), value=-100)  # and the model again
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 """,
         (
             (
-                "logits, targets = logits[:, :-1], targets[:, 1:]  # and the model again",
-                "pass  # nobody shifts again",
+                "targets = F.pad(targets[:, 1:], (0, 1), value=-100)  # and",
+                "pass  # not",
             ),
-            ("lengths[:, None] - 2", "lengths[:, None] - 1"),
         ),
         "The loss stays higher than it should, and the text skips every second word.",
         ("targets",),
@@ -42,7 +40,7 @@ def loss(logits, token_ids, lengths):
             ("targets = token_ids\n", "targets = F.pad(token_ids[:, 1:], (0, 1))\n"),
             ("lengths[:, None]", "lengths[:, None] - 1"),
         ),
-        "The loss goes to zero within minutes. The model repeats its last word for ever.",
+        "The loss goes to 0 within minutes. The model repeats its last word for ever.",
         ("targets",),
         "huggingface/transformers#3711",
         ("loss falls too fast", "good loss, poor text"),
@@ -64,7 +62,7 @@ def loss(logits, token_ids, lengths):
                 "    targets = targets.masked_fill(places >= lengths[:, None], -100)",
             ),
         ),
-        "The loss falls fast, and faster with more padding: predicting padding is easy.",
+        "The loss falls fast, and faster with more padding: that is easy to predict.",
         ("padding in the loss", "targets"),
         "saahiluppal/catr#12",
         ("loss falls too fast", "answer depends on the batch"),
@@ -195,7 +193,8 @@ def train(model, optimizer, loss_of, batches):
             ("        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n", ""),
             (
                 "loss.backward()\n",
-                "loss.backward()\n        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
+                "loss.backward()\n"
+                "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
             ),
         ),
         "As above: the bound has no effect.",

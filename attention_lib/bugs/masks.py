@@ -18,9 +18,9 @@ class Layer(Heads):
         "Training goes well from the first step. The text that the model writes is "
         "nonsense.",
         ("future", "cache"),
-        "C3",
+        "C",
         ("loss falls too fast", "good loss, poor text"),
-        "The upper triangle is allowed, so each token sees itself and what comes after.",
+        "The upper triangle is allowed: each token sees itself and what comes after.",
     ),
     Bug(
         "True means hidden",
@@ -94,11 +94,11 @@ class Layer(Heads):
         """\
 class Layer(Heads):
     def visible(self, mask, causal, query, key):
-        if mask is not None and mask.shape[-2] == 1:  # (B, 1, K): padding
+        if mask is not None:  # (B, 1, K) or (B, Q, K)
             mask = mask.mT
         return super().visible(mask, causal, query, key)
 """,
-        (("mask = mask.mT", "mask = mask.expand(-1, query.shape[-2], -1)"),),
+        (("mask = mask.mT", "pass  # keys are columns, as they came"),),
         "A text in a batch gets other answers than the same text alone.",
         ("padding",),
         "keras-team/keras-io#1046",
@@ -152,7 +152,7 @@ class Layer(Heads):
         """\
 class Layer(Heads):
     def visible(self, mask, causal, query, key):
-        low = torch.finfo(query.dtype).min
+        low = torch.full((), torch.finfo(query.dtype).min, dtype=query.dtype)
         future = ~super().visible(None, causal, query, key) * low
         padding = ~super().visible(mask, False, query, key) * low
         return future + padding
@@ -161,7 +161,7 @@ class Layer(Heads):
 """,
         (("future + padding", "torch.minimum(future, padding)"),),
         "Training in bfloat16 with padded texts: the very first gradient is nan.",
-        ("empty rows",),
+        ("both masks",),
         "NVIDIA-NeMo/Automodel#2658",
         ("nan after some steps",),
         "A key hidden by both masks gets twice the lowest number, which is -inf; a row "
@@ -186,9 +186,9 @@ class Layer(Heads):
         "With a causal model nobody notices while padding stands on the right. On the "
         "left it changes the answers.",
         ("padding",),
-        "D3",
+        "D",
         ("answer depends on the batch",),
-        "The causal mask takes the place of the mask that came, where both should hold.",
+        "The causal mask takes the place of the mask that came: both should hold.",
     ),
     Bug(
         "soft cap after the mask",
@@ -236,15 +236,15 @@ class Layer(Heads):
         "layer",
         """\
 class Layer(Heads):
-    def attend(self, query, key, value, mask):
-        seen = mask
-        if not bool(mask.all()):  # a mask with hidden keys: causal
-            length, total = query.shape[-2], key.shape[-2]
-            seen = torch.ones(length, total, dtype=torch.bool).tril()
-        return self.weights(self.scores(query, key), seen) @ value
+    def visible(self, mask, causal, query, key):
+        seen = super().visible(mask, False, query, key)
+        length, total = query.shape[-2], key.shape[-2]
+        triangle = torch.ones(length, total, dtype=torch.bool)
+        triangle = triangle.tril()
+        return seen & triangle if causal else seen
 """,
-        ((".tril()", ".tril(total - length)"),),
-        "Without a cache all is well. With one, each new token repeats the first word.",
+        (("triangle.tril()", "triangle.tril(total - length)"),),
+        "Without a cache all is well. With one, new tokens see the first word only.",
         ("cache",),
         "pytorch/pytorch#144858",
         ("other text with the cache",),
@@ -256,13 +256,14 @@ class Layer(Heads):
         "window",
         """\
 class Layer(Heads):
+    window = 4
     def visible(self, mask, causal, query, key):
         near = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
         shift = key.shape[-2] - query.shape[-2]
-        near = near.tril(shift).triu(shift - 4)  # a window of 4 keys
+        near = near.tril(shift).triu(shift - self.window)
         return near if mask is None else near & add_head_axis(mask)
 """,
-        (("shift - 4", "shift - 3"),),
+        (("shift - self.window", "shift - self.window + 1"),),
         "A published model gives almost the right text. It goes astray only after as "
         "many words as the window holds.",
         ("window",),

@@ -28,14 +28,14 @@ class Layer(Heads):
         """\
 class Layer(Heads):
     def forward(self, x, mask=None, *, causal=False, cache=None):
-        size = x.detach().pow(2).mean(dim=-1, keepdim=True).sqrt()
+        size = x.pow(2).mean(dim=-1, keepdim=True).sqrt()
         x = x.div_(size + 1e-6)
         return super().forward(x, mask, causal=causal, cache=cache)
 """,
         (("x.div_(size + 1e-6)", "x / (size + 1e-6)"),),
         "The residual stream loses its size. Calling a layer changes the caller's "
         "tensor.",
-        ("input kept",),
+        ("deterministic",),
         "GeeeekExplorer/nano-vllm#170",
         ("same text twice, other answer", "loss stays too high"),
         "The underscore at the end: the tensor that came is overwritten.",
@@ -51,15 +51,17 @@ class Layer(Heads):
 """,
         (
             (
-                "scores.exp() * mask",
-                "(scores - scores.where(mask, -9e9).amax(-1, True)).clamp(max=0).exp() * mask",
+                "parts = scores.exp() * mask",
+                "scores = scores.where(mask, torch.finfo(scores.dtype).min)\n"
+                "        scores = scores - scores.amax(dim=-1, keepdim=True)\n"
+                "        parts = scores.exp() * mask",
             ),
         ),
         "All tests pass. One day a score is large, and everything is nan.",
         ("large scores",),
         "ollama/ollama#9631",
         ("nan after some steps",),
-        "exp(89) is infinite in float32; less the largest score, no exponent is above 0.",
+        "exp(89) is infinite in float32. Less the largest score, no score is above 0.",
     ),
     Bug(
         "scores in half precision",
@@ -74,12 +76,12 @@ class Layer(Heads):
         (
             (
                 "query, key = query.to(torch.float16), key.to(torch.float16)",
-                "query, key = query.float(), key.float()",
+                "query, key = query.double(), key.double()",
             ),
         ),
         "The loss is nan after some hundred steps in float16, and never in float32.",
         ("large scores", "formula"),
-        "D14",
+        "D",
         ("nan after some steps", "half precision only"),
         "float16 ends at 65,504: products that are scaled only afterwards overflow.",
     ),
@@ -106,14 +108,14 @@ class Layer(Heads):
         """\
 class Layer(Heads):
     def forward(self, x, mask=None, *, causal=False, cache=None):
-        mean, size = x.mean(dim=0), x.std(dim=0, correction=0)
+        size, mean = torch.std_mean(x, dim=0, correction=0, keepdim=True)
         x = (x - mean) / (size + 1e-6)
         return super().forward(x, mask, causal=causal, cache=cache)
 """,
         (
             (
-                "dim=0), x.std(dim=0, ",
-                "dim=-1, keepdim=True), x.std(dim=-1, keepdim=True, ",
+                "dim=0,",
+                "dim=-1,",
             ),
         ),
         "A text gets another answer in another batch. Alone it gets almost nothing.",
@@ -139,6 +141,6 @@ class Layer(Heads):
         ("formula",),
         "flashinfer-ai/flashinfer#5090",
         ("fails at another length", "right shapes, wrong numbers"),
-        "A key of zeros has the score 0, not -inf, and so it takes a part of the weight.",
+        "A key of zeros has the score 0, not -inf, so it takes a part of the weight.",
     ),
 )

@@ -47,7 +47,7 @@ class Bug:
         symptom: how a person meets it.
         checks: which checks see it.
         source: where it was made: ``owner/repository#number`` of a public thread, or a
-            row of the page on sources, such as ``C3``.
+            letter of an article on the page on sources.
         tags: of ``TAGS``.
         why: what the faulty line does, in a sentence.
     """

@@ -5,7 +5,7 @@ numbers a layer should give, how a loss picks its targets or what a step does to
 weights, is compared here with the library, or worked out by hand.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.bugs.record import Bug
-from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.checks import Finding, examine
 from attention_lib.kv_cache import generate
-from attention_lib.masks import sliding_window_mask
+from attention_lib.masks import padding_mask, sliding_window_mask
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.positions import sinusoidal_positions
@@ -60,12 +60,22 @@ def look(
     """
     if not isinstance(bug, Bug):
         raise TypeError(f"bug must be a Bug, of BUGS; got {type(bug).__name__}")
-    every = CHECKS_BY_KIND[bug.kind]
-    chosen = list(every if checks is None else checks)
-    if unknown := [name for name in chosen if name not in every]:
-        raise ValueError(f"checks must be among {[*every]}; got {unknown[0]!r}")
+    own, theirs = OWN_CHECKS[bug.kind], EXAMINED.get(bug.kind, ())
+    chosen = [*theirs, *own] if checks is None else list(checks)
+    if unknown := [name for name in chosen if name not in (*theirs, *own)]:
+        raise ValueError(f"checks must be among {[*theirs, *own]}; got {unknown[0]!r}")
     make = bug.right if mended else bug.wrong
-    return {name: _run(name, every[name], make) for name in chosen}
+    found = {name: _run(name, own[name], make) for name in chosen if name in own}
+    if examined := [name for name in chosen if name not in own]:
+        layer = make()
+        report = examine(layer, d_model=_width(layer), checks=examined, progress=False)
+        found |= {one.check: _sight(one) for one in report}
+    return {name: found[name] for name in chosen}
+
+
+def _sight(one: Finding) -> Sight:
+    holds = {"holds": True, "fails": False}.get(one.verdict)
+    return Sight(one.check, holds, one.seen)
 
 
 def _run(name: str, check: Callable[[Any], Found | None], make: Any) -> Sight:
@@ -120,16 +130,6 @@ def _against(
     return max(gaps) < 1e-6, f"off by up to {max(gaps):.2g}"
 
 
-def _formula(layer: Any) -> Found | None:
-    return _against(layer, MultiHeadAttention(12, 3))
-
-
-def _grouped(layer: Any) -> Found | None:
-    other = GroupedQueryAttention(16, 4, 2)
-    other.out_proj = nn.Linear(16, 16)  # with a bias, as here
-    return _against(layer, other)
-
-
 def _rotary(layer: Any) -> Found | None:
     other = MultiHeadAttention(12, 3)
     return _against(
@@ -161,19 +161,19 @@ def _width(layer: Any) -> int:
     return getattr(layer, "out_proj", nn.Linear(1, 12)).out_features
 
 
-def _kept_input(layer: Any) -> Found:
-    x = _input(2, 5, _width(layer))
-    before = x.clone()
-    layer.double()(x)
-    return _same(x, before, "the input changes by", 0.0)
-
-
-def _large(layer: Any) -> Found:
-    """Gives inputs that make scores of some hundred thousands, in float32."""
-    x = 1e3 * _input(2, 5, _width(layer)).float()
-    out = layer.float()(x)
+def _both_masks(layer: Any) -> Found:
+    """Pads on the left and hides the future: rows without any key stay finite."""
+    x = _input(2, 5, _width(layer)).float()
+    mask = padding_mask(torch.tensor([5, 2]), 5, side="left")
+    out = layer(x, mask, causal=True)
     share = (~out.isfinite()).double().mean().item()
     return share == 0, f"{share:.0%} of the outputs are not finite"
+
+
+def _inner_width(layer: Any) -> Found:
+    """Looks at the queries: all heads together are as wide as the model."""
+    shape = tuple(layer.q_proj.weight.shape)
+    return shape == (_width(layer),) * 2, f"weights of queries: {shape}"
 
 
 # Positions.
@@ -399,7 +399,7 @@ def _alone(write: Any) -> Found:
 _LOGITS = torch.tensor([0.5, 0.3, 0.15, 0.05]).double().log()
 
 
-def _chances(wanted: list[float], *options: Any) -> Callable[[Any], Found]:
+def _chances(wanted: Sequence[float], *options: Any) -> Callable[[Any], Found]:
     def check(chances: Any) -> Found:
         came = chances(_LOGITS, *options)
         right = _apart(came, torch.tensor(wanted)) < 1e-6
@@ -420,11 +420,25 @@ def _shared_pages(names: Any) -> Found:
     ], f"pages that share a name: {same.count(True)} of 3"
 
 
-CHECKS_BY_KIND: Mapping[str, Mapping[str, Callable[[Any], Found | None]]] = {
-    "layer": {"formula": _formula, "input kept": _kept_input, "large scores": _large},
-    "variant": {"input kept": _kept_input, "large scores": _large},
+_LAYER = (
+    *("shape", "deterministic", "future", "padding", "batch", "order", "empty rows"),
+    *("large scores", "half precision", "gradients", "cache"),
+)
+#: The checks of ``examine`` that right programs of a kind pass. A cap or a norm inside
+#: changes the formula, and positions the order.
+EXAMINED = {
+    "layer": (*_LAYER, "formula"),
+    "variant": _LAYER,
+    "rotary": _LAYER,
+    "grouped": (*_LAYER, "formula"),
+    "window": _LAYER,
+}
+#: The checks of this module, by the kind of program.
+OWN_CHECKS: Mapping[str, Mapping[str, Callable[[Any], Found | None]]] = {
+    "layer": {"both masks": _both_masks, "inner width": _inner_width},
+    "variant": {},
     "rotary": {"rotary": _rotary, "far positions": _far},
-    "grouped": {"grouped": _grouped},
+    "grouped": {},
     "window": {"window": _window},
     "places": {
         "sees the order": _sees_order,
@@ -445,8 +459,8 @@ CHECKS_BY_KIND: Mapping[str, Mapping[str, Callable[[Any], Found | None]]] = {
     "write": {"written twice": _written_twice, "written in full": _written_in_full},
     "ragged": {"alone": _alone},
     "chances": {
-        "top-p": _chances([10 / 16, 6 / 16, 0, 0], 1.0, 4, 0.6),
-        "top-k": _chances([0.5 / 0.8, 0.3 / 0.8, 0, 0], 1.0, 2, 1.0),
+        "top-p": _chances([10 / 16, 6 / 16, 0.0, 0.0], 1.0, 4, 0.6),
+        "top-k": _chances([0.5 / 0.8, 0.3 / 0.8, 0.0, 0.0], 1.0, 2, 1.0),
         "temperature": _chances(
             [each**2 / 0.365 for each in (0.5, 0.3, 0.15, 0.05)], 0.5, 4, 1.0
         ),

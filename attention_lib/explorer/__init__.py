@@ -11,6 +11,7 @@ from attention_lib.explorer.flash import explore_flash
 from attention_lib.explorer.groups import explore_groups
 from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
+from attention_lib.explorer.museum import explore_museum
 from attention_lib.explorer.pages import explore_pages
 from attention_lib.explorer.reach import explore_reach
 from attention_lib.explorer.rope import explore_rope
@@ -26,6 +27,7 @@ __all__ = [
     "explore_groups",
     "explore_latent",
     "explore_mask",
+    "explore_museum",
     "explore_pages",
     "explore_reach",
     "explore_rope",

@@ -18,7 +18,7 @@ from tools.site.hooks import when_built
 VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
 # Kinds of view with a program of their own.
 OWN = (
-    "align", "flash", "latent", "pages", "pipe", "reach", "sentence", "snapshots",
+    "align", "flash", "latent", "museum", "pages", "pipe", "reach", "sentence", "snapshots",
     "split",
 )  # fmt: skip
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
