@@ -147,27 +147,6 @@ class Layer(Heads):
         "weight.",
     ),
     Bug(
-        "two lowest numbers are added",
-        "layer",
-        """\
-class Layer(Heads):
-    def visible(self, mask, causal, query, key):
-        low = torch.full((), torch.finfo(query.dtype).min, dtype=query.dtype)
-        future = ~super().visible(None, causal, query, key) * low
-        padding = ~super().visible(mask, False, query, key) * low
-        return future + padding
-    def weights(self, scores, mask):
-        return (scores + mask).softmax(dim=-1) * (mask == 0)
-""",
-        (("future + padding", "torch.minimum(future, padding)"),),
-        "Training in bfloat16 with padded texts: the very first gradient is nan.",
-        ("both masks",),
-        "NVIDIA-NeMo/Automodel#2658",
-        ("nan after some steps",),
-        "A key hidden by both masks gets twice the lowest number, which is -inf; a row "
-        "of such keys is nan.",
-    ),
-    Bug(
         "the padding mask is dropped",
         "layer",
         """\

@@ -113,4 +113,4 @@ def _made(program: str, kind: str) -> Any:
         return made
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return made().eval()
+        return made().float().eval()

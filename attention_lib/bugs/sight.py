@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from attention_lib.bugs.record import Bug
 from attention_lib.checks import Finding, examine
 from attention_lib.kv_cache import generate
-from attention_lib.masks import padding_mask, sliding_window_mask
+from attention_lib.masks import sliding_window_mask
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.positions import sinusoidal_positions
@@ -159,15 +159,6 @@ def _far(layer: Any) -> Found:
 
 def _width(layer: Any) -> int:
     return getattr(layer, "out_proj", nn.Linear(1, 12)).out_features
-
-
-def _both_masks(layer: Any) -> Found:
-    """Pads on the left and hides the future: rows without any key stay finite."""
-    x = _input(2, 5, _width(layer)).float()
-    mask = padding_mask(torch.tensor([5, 2]), 5, side="left")
-    out = layer(x, mask, causal=True)
-    share = (~out.isfinite()).double().mean().item()
-    return share == 0, f"{share:.0%} of the outputs are not finite"
 
 
 def _inner_width(layer: Any) -> Found:
@@ -435,7 +426,7 @@ EXAMINED = {
 }
 #: The checks of this module, by the kind of program.
 OWN_CHECKS: Mapping[str, Mapping[str, Callable[[Any], Found | None]]] = {
-    "layer": {"both masks": _both_masks, "inner width": _inner_width},
+    "layer": {"inner width": _inner_width},
     "variant": {},
     "rotary": {"rotary": _rotary, "far positions": _far},
     "grouped": {},

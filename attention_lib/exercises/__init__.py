@@ -17,6 +17,11 @@ from attention_lib.exercises.block import (
     check_tiny_block,
     check_write_sizes,
 )
+from attention_lib.exercises.bugs import (
+    check_faulty_lines,
+    check_mended_weights,
+    check_small_bug,
+)
 from attention_lib.exercises.cross_attention import (
     check_both_caches,
     check_cross_attention,
@@ -128,6 +133,7 @@ __all__ = [
     "check_cross_attention",
     "check_delta_memory",
     "check_entropy",
+    "check_faulty_lines",
     "check_flash_bytes",
     "check_from_additive",
     "check_generate",
@@ -146,6 +152,7 @@ __all__ = [
     "check_linear",
     "check_llama_parameters",
     "check_low_rank",
+    "check_mended_weights",
     "check_model_parameters",
     "check_multi_head",
     "check_multi_head_count",
@@ -170,6 +177,7 @@ __all__ = [
     "check_shared_bytes",
     "check_sink_weights",
     "check_slow_pairs",
+    "check_small_bug",
     "check_small_server",
     "check_softmax",
     "check_step_mask",
