@@ -4,6 +4,8 @@ The program is text, so that what a page shows is what runs. ``wrong`` runs it a
 stands, ``right`` with its mended lines.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -111,6 +113,17 @@ def _made(program: str, kind: str) -> Any:
     made = names[KINDS[kind]]
     if not isinstance(made, type):
         return made
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), single_precision():
         torch.manual_seed(0)
-        return made().float().eval()
+        return made().eval()
+
+
+@contextmanager
+def single_precision() -> Iterator[None]:
+    """Makes float32 the default for a while: the same weights, whatever it was."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attention_lib.bugs.record import Bug
+from attention_lib.bugs.record import Bug, single_precision
 from attention_lib.checks import Finding, examine
 from attention_lib.kv_cache import generate
 from attention_lib.masks import sliding_window_mask
@@ -65,11 +65,14 @@ def look(
     if unknown := [name for name in chosen if name not in (*theirs, *own)]:
         raise ValueError(f"checks must be among {[*theirs, *own]}; got {unknown[0]!r}")
     make = bug.right if mended else bug.wrong
-    found = {name: _run(name, own[name], make) for name in chosen if name in own}
-    if examined := [name for name in chosen if name not in own]:
-        layer = make()
-        report = examine(layer, d_model=_width(layer), checks=examined, progress=False)
-        found |= {one.check: _sight(one) for one in report}
+    with single_precision():
+        found = {name: _run(name, own[name], make) for name in chosen if name in own}
+        if examined := [name for name in chosen if name not in own]:
+            layer = make()
+            report = examine(
+                layer, d_model=_width(layer), checks=examined, progress=False
+            )
+            found |= {one.check: _sight(one) for one in report}
     return {name: found[name] for name in chosen}
 
 
