@@ -112,15 +112,17 @@ def _call_by_names(
     if cache is not None:
         options["cache"] = cache
     if start is not None:
-        width = getattr(layer, "rope_dim", None) or _head_dim(layer)
+        width = _turned_width(layer)
         place = torch.arange(start, start + x.shape[1], device=x.device)
         options["angles"] = rope_angles(place.to(x.dtype), width)
     inputs = (x, x, x) if three else (x,)
     return _first(layer(*inputs, **options))
 
 
-def _head_dim(layer: Any) -> int:
+def _turned_width(layer: Any) -> int:
     for part in layer.modules():
+        if hasattr(part, "widths"):  # latent attention turns a part of each head
+            return int(part.widths[1])
         if hasattr(part, "new_cache") and hasattr(part, "num_heads"):
             return int(part.new_cache(1, 1).keys.shape[-1])
     raise TypeError(f"no width of a head is known for {type(layer).__name__}")

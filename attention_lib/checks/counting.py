@@ -15,13 +15,15 @@ from torch.utils.flop_counter import FlopCounterMode
 def count_flops(function: Callable[..., Any], *inputs: Any) -> int:
     """Counts the FLOPs of matrix products in one call.
 
-    PyTorch's counter says 0 for its fused kernels on a CPU, and for the fast path of
-    ``nn.MultiheadAttention``, so the call runs without both.
+    PyTorch's counter says 0 for its fused kernel on a CPU, and for the fast path that
+    ``nn.MultiheadAttention`` takes without gradients, so the call runs without both.
     """
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        function(
-            *(each.requires_grad_() if _may_train(each) else each for each in inputs)
-        )
+    inputs = tuple(
+        each.detach().requires_grad_() if _is_floats(each) else each for each in inputs
+    )
+    counter = FlopCounterMode(display=False)
+    with torch.enable_grad(), counter, sdpa_kernel(SDPBackend.MATH):
+        function(*inputs)
     return int(counter.get_total_flops())
 
 
@@ -47,5 +49,5 @@ def saved_bytes(function: Callable[..., Tensor], *inputs: Any) -> int:
     return sum(size for place, size in kept.items() if place not in own)
 
 
-def _may_train(each: Any) -> bool:
-    return isinstance(each, Tensor) and each.is_floating_point() and each.is_leaf
+def _is_floats(each: Any) -> bool:
+    return isinstance(each, Tensor) and each.is_floating_point()

@@ -39,7 +39,7 @@ class Roles(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
-    out: Tensor
+    out: Tensor | None
     biases: tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
@@ -85,9 +85,9 @@ def find_roles(layer: nn.Module) -> Roles | None:
             ):
                 whole.setdefault((role, kind), part)
     names = "query", "key", "value", "out"
-    if any((role, "weight") not in whole for role in names):
+    if any((role, "weight") not in whole for role in names[:3]):
         return None
-    weights = [whole[role, "weight"] for role in names]
+    weights = [whole.get((role, "weight")) for role in names]
     biases = tuple(whole.get((role, "bias")) for role in names)
     return Roles(*weights, biases)  # type: ignore[arg-type]
 
@@ -176,8 +176,6 @@ def find_formula(s: Subject) -> tuple[str, str]:
                 value = getattr(owner, name, None)
                 if value is not None and value is not False:
                     return no, f"it has {name}, which changes the formula"
-    if s.takes_order:
-        return no, "it knows positions of its own"
     x = s.x()
     with torch.no_grad():
         wanted = s.run(x)
@@ -193,6 +191,8 @@ def find_formula(s: Subject) -> tuple[str, str]:
                 continue  # such a slip does not fit these sizes
             if change < 1e-5:
                 return "fails", words
+    if s.takes_order:
+        return no, "it knows positions of its own"
     least = f"{min(right):.2f}" if min(right) >= 0.01 else "below 0.01, yet not 0"
     return "fails", f"{least} apart from softmax(QKᵀ/√D)V of its own weights"
 
@@ -237,7 +237,8 @@ def _right(s: Subject, roles: Roles) -> Iterator[Way]:
             roles.key.shape[0] % head_dim == 0
             and heads % (roles.key.shape[0] // head_dim) == 0
         ):
-            yield Way(heads)
+            theirs = type(s.layer).__module__.startswith("x_transformers")
+            yield Way(heads, groups="tiled" if theirs else "neighbours")
 
 
 def _wrong(s: Subject, roles: Roles) -> Iterator[tuple[Way, str]]:
@@ -270,8 +271,6 @@ def attend(x: Tensor, roles: Roles, way: Way, s: Subject) -> Tensor:
             each.repeat(1, groups, 1, 1) if tiled else each.repeat_interleave(groups, 1)
             for each in (key, value)
         )
-    elif way.groups == "tiled":
-        raise RuntimeError("no groups")
     scores = query @ key.mT * _scale(way, head_dim, x)
     mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
     if s.is_causal:
@@ -335,8 +334,8 @@ def _merge(context: Tensor, how: str) -> Tensor:
 
 def _end(context: Tensor, x: Tensor, roles: Roles, how: str) -> Tensor:
     bias = roles.biases[3]
-    if how == "missing":
-        return context
+    if how == "missing" or roles.out is None:
+        return context + x if how == "residual" else context
     weight = roles.out.T if how == "turned" else roles.out
     if how == "no bias" and bias is None:
         raise RuntimeError("no bias")

@@ -68,10 +68,10 @@ class Subject:
                     continue
                 noise = torch.randn(parameter.shape, generator=generator)
                 noise = noise.to(parameter.device, parameter.dtype)
-                if parameter.ndim < 2:
+                if parameter.ndim < 2 and parameter.abs().max() < 10:  # else: empty
                     parameter += 0.4 * noise
                 else:
-                    parameter.copy_(noise * parameter.shape[-1] ** -0.5)
+                    parameter.copy_(noise * (parameter.shape or (1,))[-1] ** -0.5)
         return layer
 
     def x(self, batch: int = BATCH, length: int = LENGTH, seed: int = 1) -> Tensor:
@@ -129,6 +129,25 @@ class Subject:
         return any(getattr(self.layer, name, None) is True for name in names)
 
     @cached_property
+    def single(self) -> "Subject":
+        """The same in float32."""
+        other = copy.copy(self)
+        other.layer = self.copied(torch.float32)
+        other.dtype, other.tolerance = torch.float32, 1e-4
+        return other
+
+    @cached_property
+    def has_window(self) -> bool:
+        """Whether the layer, or its model, says that old tokens are hidden."""
+        names = "window", "sliding_window", "max_attend_past", "window_size"
+        return any(
+            isinstance(getattr(owner, name, None), int)
+            for part in self.layer.modules()
+            for owner in (part, getattr(part, "config", None))
+            for name in names
+        )
+
+    @cached_property
     def equal_rows(self) -> float:
         """How far apart the outputs are where all tokens are equal."""
         x = self.x()[:, :1].expand(-1, LENGTH, -1)
@@ -167,7 +186,7 @@ class Subject:
                 changed[:, place] = 2 * other[:, place]
                 change = (self.run(changed, mask, **more) - before).abs()
                 columns.append(change.amax(dim=-1))  # (B, T)
-        found = torch.stack(columns, dim=-1).nan_to_num(torch.inf)  # (B, T, K)
+        found = torch.stack(columns, dim=-1).nan_to_num(torch.inf).cpu()  # (B, T, K)
         return found if mask is not None else found.amax(dim=0)
 
     def _find_mask_shape(self) -> str | None:
