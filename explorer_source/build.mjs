@@ -32,6 +32,7 @@ await build({
   entryPoints: {
     views: "src/main.jsx",
     align: "src/align_main.jsx",
+    costs: "src/costs_main.jsx",
     flash: "src/flash_main.jsx",
     latent: "src/latent_main.jsx",
     museum: "src/museum_main.jsx",

@@ -5,6 +5,7 @@ import torch
 from playwright.sync_api import expect
 
 from attention_lib.explorer import (
+    explore_costs,
     explore_groups,
     explore_mask,
     explore_rope,
@@ -17,6 +18,7 @@ from tests.views import live, opened
 
 ROPE = explore_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], speeds={"one": 1.0})
 GROUPS = explore_groups(16, head_dim=8, num_layers=2, tokens=100)
+COSTS = explore_costs(768, lengths=[64, 1024, 4096])
 SHARP = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.02, 0.03, 0.95]])
 WEIGHTS = explore_weights(SHARP, ["cat", "it", "tired"])
 
@@ -52,6 +54,7 @@ REACHED = {
     "split": (SPLIT, stray),
     "cache": (CACHE, take_away),
     "rope": (ROPE, lambda view: view.get_by_role("slider").last.fill("3")),
+    "costs": (COSTS, lambda view: view.get_by_role("slider").first.fill("2")),
     "groups": (GROUPS, lambda view: view.get_by_role("slider").fill("3")),
     "weights": (WEIGHTS, lambda view: view.locator("td").nth(6).click()),
 }

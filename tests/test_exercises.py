@@ -30,7 +30,8 @@ NUMBERS = [
     "multi_head_count",
     *("place_with_itself", "trained_positions", "block_parameters"),
     *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
-    *("flash_bytes", "both_caches", "window_layers", "batch_steps", "faulty_lines"),
+    *("flash_bytes", "both_caches", "window_layers", "batch_steps", "flops"),
+    "faulty_lines",
 ]
 CHECKS = [name.removeprefix("check_") for name in exercises.__all__ if "check_" in name]
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
@@ -44,7 +45,11 @@ MISTAKES, RIGHT = (
     for kind in ("MISTAKES", "RIGHT")
 )
 # Each function that leaks or sees order, and where a finder may say nothing of it.
-FINDERS = [("first", "leak_finder", True), ("positions", "order_finder", False)]
+FINDERS = [
+    ("first", "leak_finder", True),
+    ("positions", "order_finder", False),
+    ("health_checks", "mixing_finder", False),
+]
 SILENT = [(*finder, place) for finder in FINDERS for place in range(1, 10)]
 # What would give a solution away; the reader's own line or type may hold it.
 OWN = r" in `.*`.*|of type .*|<lambda>"
@@ -151,7 +156,8 @@ def test_check_is_ready_for_whatever_comes(name):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_check_says_what_came_instead(name):
-    others = dict.fromkeys(["leak_finder", "order_finder", "offset_finder"], "a str")
+    finders = "leak_finder", "order_finder", "offset_finder", "mixing_finder"
+    others = dict.fromkeys(finders, "a str")
     words = others.get(name, "not a list" if name == "windows" else "function returns")
     assert words in check(name, lambda *inputs: "text").message
 

@@ -39,6 +39,12 @@ from attention_lib.exercises.grouped_query import (
     check_sink_weights,
     check_to_groups,
 )
+from attention_lib.exercises.health_checks import (
+    check_divisor_finder,
+    check_examiner,
+    check_flops,
+    check_mixing_finder,
+)
 from attention_lib.exercises.kv_cache import (
     check_cache,
     check_cache_bytes,
@@ -132,9 +138,12 @@ __all__ = [
     "check_checkpoint_reader",
     "check_cross_attention",
     "check_delta_memory",
+    "check_divisor_finder",
     "check_entropy",
+    "check_examiner",
     "check_faulty_lines",
     "check_flash_bytes",
+    "check_flops",
     "check_from_additive",
     "check_generate",
     "check_gpt2_projections",
@@ -153,6 +162,7 @@ __all__ = [
     "check_llama_parameters",
     "check_low_rank",
     "check_mended_weights",
+    "check_mixing_finder",
     "check_model_parameters",
     "check_multi_head",
     "check_multi_head_count",

@@ -7,6 +7,7 @@ reader changes something. Every view has a static part that needs no script.
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer.align import explore_alignment
 from attention_lib.explorer.cache import explore_cache
+from attention_lib.explorer.costs import explore_costs
 from attention_lib.explorer.flash import explore_flash
 from attention_lib.explorer.groups import explore_groups
 from attention_lib.explorer.latent import explore_latent
@@ -23,6 +24,7 @@ __all__ = [
     "Interactive",
     "explore_alignment",
     "explore_cache",
+    "explore_costs",
     "explore_flash",
     "explore_groups",
     "explore_latent",

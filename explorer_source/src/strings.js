@@ -263,6 +263,16 @@ export const REACH = {
   legend: "Rows are outputs, columns are tokens. A number says how many layers it takes at least.",
 };
 
+export const COSTS = {
+  title: "What a layer costs",
+  goal: "Find a length at which scores and mix take more than half.",
+  length: "tokens",
+  width: "width",
+  said: "{all}FLOPs for one text. Scores and mix, which grow with the square of the length, take {share} % of them.",
+  parts: ["Q, K and V", "scores", "mix", "output"],
+  legend: "Full colour: grows with the square of the length. Lighter: grows in proportion to it.",
+};
+
 export const ALIGN = {
   title: "An alignment, word by word",
   goal: "Use the grammar: find {wanted} words of one sentence before they are written.",

@@ -18,8 +18,8 @@ from tools.site.hooks import when_built
 VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
 # Kinds of view with a program of their own.
 OWN = (
-    "align", "flash", "latent", "museum", "pages", "pipe", "reach", "sentence", "snapshots",
-    "split",
+    "align", "costs", "flash", "latent", "museum", "pages", "pipe", "reach",
+    "sentence", "snapshots", "split",
 )  # fmt: skip
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
 PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'

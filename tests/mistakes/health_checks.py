@@ -1,0 +1,173 @@
+"""The checks of chapter 18: each usual mistake is made, and must be named."""
+
+from tests.answers import as_numbers, solution
+
+mixing = solution(
+    """
+def mixes_texts(layer, x):
+    whole = layer(x)
+    return any(
+        not torch.allclose(layer(x[i : i + 1])[0], whole[i]) for i in range(len(x))
+    )
+"""
+)
+ONE = "layer(x[i : i + 1])[0]"
+EACH = "for i in range(len(x))"
+
+divisor = solution(
+    """
+def find_divisor(attend, query, key, value, candidates):
+    found = attend(query, key, value)
+    for c in candidates:
+        weights = (query @ key.mT / c).softmax(-1)
+        if torch.allclose(weights @ value, found):
+            return c
+"""
+)
+WEIGHTS = "weights = (query @ key.mT / c).softmax(-1)"
+FITS = "torch.allclose(weights @ value, found)"
+
+examiner = solution(
+    """
+class Examiner:
+    def __init__(self, layer, x):
+        self.layer, self.x = layer, x
+
+    def depends(self):
+        before, columns = self.layer(self.x), []
+        for place in range(self.x.shape[1]):
+            changed = self.x.clone()
+            changed[:, place] += torch.randn_like(changed[:, place])
+            change = (self.layer(changed) - before).abs().amax(dim=(0, 2))
+            columns.append(change > 1e-6)
+        return torch.stack(columns, dim=1)
+
+    def is_causal(self):
+        return not bool(self.depends().triu(1).any())
+"""
+)
+CLONE = "changed = self.x.clone()"
+MOVE = "changed[:, place] += torch.randn_like(changed[:, place])"
+CHANGE = "(self.layer(changed) - before).abs().amax(dim=(0, 2))"
+STACK = "return torch.stack(columns, dim=1)"
+SAYS = "return not bool(self.depends().triu(1).any())"
+
+RIGHT = {
+    "flops": [353_280, *as_numbers(353_280), 8 * 10 * 64**2 + 4 * 100 * 64,
+              2 * (4 * 10 * 64**2 + 2 * 100 * 64)],
+    "mixing_finder": [
+        mixing(),
+        mixing("any(", "bool(max(", EACH + "\n    )", EACH + "\n    ))"),
+        mixing(ONE, "layer(x[[i]])[0]"),
+        mixing(ONE, "layer(x[i, None])[0]"),
+        mixing(ONE, "layer(x[i][None]).squeeze(0)"),
+        mixing("    return any", "    return True if any", EACH + "\n    )",
+               EACH + "\n    ) else False"),
+        mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
+               + EACH + "\n    )", "    alone = torch.cat([layer(row) for row in "
+               "x.split(1)])\n    return not torch.allclose(alone, whole)"),
+        mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
+               + EACH + "\n    )", "    alone = torch.cat([layer(row[None]) for row in "
+               "x])\n    return ((alone - whole).abs() > 1e-5).any()"),
+        mixing("not torch.allclose(" + ONE + ", whole[i])",
+               "(" + ONE + " - whole[i]).abs().max() > 1e-4"),
+        mixing("not torch.allclose(" + ONE + ", whole[i])",
+               "not np.allclose(" + ONE + ".numpy(), whole[i].numpy(), atol=1e-5)"),
+    ],
+    "divisor_finder": [
+        divisor(),
+        divisor(WEIGHTS, "weights = torch.softmax(query @ key.T / c, dim=1)"),
+        divisor(WEIGHTS, "weights = (query / c @ key.mT).softmax(-1)"),
+        divisor(WEIGHTS, "weights = (query @ (key / c).T).softmax(-1)"),
+        divisor(FITS, "(weights @ value - found).abs().max() < 1e-5"),
+        divisor(FITS, "torch.allclose(found, weights @ value, atol=1e-6)"),
+        divisor("return c", "return float(c)"),
+        divisor("for c in candidates", "for c in sorted(candidates)"),
+        divisor("for c in candidates", "for c in reversed(candidates)"),
+        divisor(WEIGHTS, "scores = query @ key.mT / c\n        weights = scores.exp() / "
+                "scores.exp().sum(-1, keepdim=True)"),
+    ],
+    "examiner": [
+        examiner(),
+        examiner(MOVE, "changed[:, place] = torch.randn_like(changed[:, place])"),
+        examiner(MOVE, "changed[:, place] += torch.rand_like(changed[:, place])"),
+        examiner(CHANGE, "(self.layer(changed) - before).abs().amax(2).amax(0)"),
+        examiner(CHANGE, "(self.layer(changed) - before).square().sum(dim=(0, 2))"),
+        examiner(CHANGE, "(self.layer(changed) - before).abs().sum(dim=(0, 2))"),
+        examiner("change > 1e-6", "change > 1e-9"),
+        examiner(STACK, "return torch.stack(columns).T"),
+        examiner(SAYS, "return not self.depends().triu(1).any()"),
+        examiner(SAYS, "found = self.depends()\n        return bool((found == "
+                 "found.tril()).all())"),
+    ],
+}  # fmt: skip
+
+MISTAKES = {
+    "flops": [
+        (176_640, "multiply-adds"),
+        (327_680, "the projections alone"),
+        (25_600, "scores and mix alone"),
+        (271_360, "The output projection is missing"),
+        (340_480, "one of them is missing"),
+        (430_080, "do not take each product of scores four times"),
+        (334_080, "as wide as the model"),
+        (3_532_800, "counted twice"),
+        (35_328, "for each of the tokens"),
+        (16_384, "the number of weights"),
+        (12, "Count the four projections first"),
+    ],
+    "mixing_finder": [
+        (lambda layer, x: True, "all mix"),
+        (lambda layer, x: False, "none mixes"),
+        (lambda layer, x: not mixing()(layer, x), "wrong way round"),
+        (mixing(EACH, "for i in [0]"), "in a later text is missed"),
+        (mixing(EACH, "for i in [len(x) - 1]"), "in the first text is missed"),
+        (mixing(EACH, "for i in [1]"), "in a single text is missed"),
+        (mixing(ONE, "layer(x[:, i : i + 1])[:, 0]", "whole[i]", "whole[:, i]"),
+         "take single texts"),
+        (mixing("any(", "all("), "Your answer is wrong"),
+        (mixing("torch.allclose", "torch.equal"), "keeps texts apart"),
+        (lambda layer, x: layer(x), "Give one True or False"),
+        (lambda layer, x: bool(layer(x.zero_()).any()), "changes x itself"),
+        (mixing(ONE, "layer(x[i])"), "raised"),
+    ],
+    "divisor_finder": [
+        (divisor("return c", "return 1 / c"), "one over it"),
+        (divisor("return c", "return candidates.index(c)"), "the place in the list"),
+        (lambda attend, query, key, value, candidates: 2.0, "root of the width"),
+        (divisor("return c", "return str(c)"), "give a number"),
+        (divisor("return c", "return 2 * c"), "divided by 2.0 you say 4.0"),
+        (divisor("return c", "return c ** 0.5"), "divided by 2.0 you say 1.4"),
+        (lambda attend, query, key, value, candidates: candidates[0], "the first"),
+        (lambda attend, query, key, value, candidates: candidates[-1], "the last"),
+        (divisor("    found =", "    query *= 2\n    found ="), "changes its input"),
+        (divisor("candidates:", "candidates[1:]:"), "Nothing comes back for some"),
+        (divisor("query @ key.mT", "query @ key"), "raised"),
+    ],
+    "examiner": [
+        (examiner(STACK, "return torch.stack(columns)"), "Rows and columns are swapped"),
+        (examiner("change > 1e-6", "change <= 1e-6"), "True must mean"),
+        (examiner("change > 1e-6", "change >= 0"), "All is True"),
+        (examiner(MOVE, "pass"), "All is False"),
+        (examiner(MOVE, "changed[:, place] += 1"), "hides equal changes"),
+        (examiner("dim=(0, 2)", "dim=2", "change >", "change[0] >"),
+         "a leak in the second text"),
+        (examiner(".amax(dim=(0, 2))", "[..., 0].amax(0)"), "a leak in one feature"),
+        (examiner("self.layer, self.x = layer, x", "self.layer, self.x = layer, x.add_(1)"),
+         "changes x itself"),
+        (examiner(STACK, "return torch.stack(columns, 1) & torch.eye(4).bool()"),
+         "Only the diagonal"),
+        (examiner(STACK, "found = torch.stack(columns, dim=1)\n        return found if "
+                  "found.triu(1).any() else torch.ones(4, 4).bool().tril()"),
+         "attention of one token before"),
+        (examiner(CHANGE, "torch.autograd.functional.jacobian(self.layer, self.x)"
+                  "[:, :, :, :, place].abs().amax(dim=(0, 2, 3, 4))"), "no gradient"),
+        (examiner(SAYS, "return True"), "is not causal; your is_causal says True"),
+        (examiner(SAYS, "pass"), "is_causal gives nothing back"),
+        (lambda layer, x: 3.0, "a class with depends and is_causal is wanted"),
+        (examiner(SAYS, "return bool(self.depends().triu(1).any())"), "is causal"),
+        (examiner("triu(1)", "triu()"), "is causal"),
+        (examiner(STACK, "return torch.stack(columns, dim=1).tril()"), "Later inputs"),
+        (examiner(CHANGE, "(self.layer(changed) - before).abs().amax(dim=0)"), "shape"),
+    ],
+}  # fmt: skip

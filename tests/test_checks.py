@@ -1,0 +1,205 @@
+"""Examining layers: right ones pass, faults are named, counts agree with formulas."""
+
+import importlib
+
+import pytest
+import torch
+from torch import nn
+
+from attention_lib.attention import SelfAttention, scaled_dot_product_attention
+from attention_lib.backends import make_mha
+from attention_lib.block import TinyBlock
+from attention_lib.checks import CHECKS, count_flops, examine, saved_bytes
+from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.latent_attention import MultiHeadLatentAttention
+from attention_lib.masks import causal_mask
+from attention_lib.relative_attention import RelativeAttention
+from attention_lib.reproducibility import seeded
+from tests.samples.faulty_layers import BASE, FAULTS, GROUPED
+from tests.tensors import global_seed
+
+pytestmark = [
+    pytest.mark.usefixtures("shapes_unchecked"),
+    pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning"),
+]
+LATENT = dict(q_latent_dim=7, kv_latent_dim=6, nope_dim=3, rope_dim=4, value_dim=5)
+SMALL = dict(hidden_size=12, num_attention_heads=3, intermediate_size=16)
+SHARED = SMALL | dict(num_key_value_heads=1, head_dim=4)
+DEEPSEEK = dict(q_lora_rank=5, kv_lora_rank=6, qk_rope_head_dim=4, qk_nope_head_dim=3)
+
+
+def peer(**options):
+    from x_transformers.x_transformers import Attention
+
+    return Attention(12, **options)
+
+
+def published(family, layer, config, **options):
+    stem = f"transformers.models.{family}"
+    options |= {"attn_implementation": "eager"}
+    config = getattr(
+        importlib.import_module(f"{stem}.configuration_{family}"), config
+    )(**options)
+    made = getattr(importlib.import_module(f"{stem}.modeling_{family}"), layer)
+    return made(config, layer_idx=0)
+
+
+RIGHT = {
+    "a head": lambda: SelfAttention(12, 12),
+    **{
+        kind: lambda kind=kind: make_mha(kind, 12, 3)
+        for kind in ("wrapper", "split", "sdpa", "torch")
+    },
+    "block": lambda: TinyBlock(12, 3),
+    "block, post-norm": lambda: TinyBlock(12, 3, norm="post", mha="sdpa"),
+    "grouped": lambda: GroupedQueryAttention(12, 6, 2, head_dim=4),
+    "grouped, all options": lambda: GroupedQueryAttention(
+        12, 3, 1, window=3, softcap=5.0, sinks=True, qk_norm="rms"
+    ),
+    "latent": lambda: MultiHeadLatentAttention(12, 3, **LATENT),
+    "latent, absorbed": lambda: MultiHeadLatentAttention(12, 3, **LATENT, absorb=True),
+    "relative": lambda: RelativeAttention(12, 3, num_buckets=4, max_distance=3),
+    "torch's": lambda: nn.MultiheadAttention(12, 3, batch_first=True),
+    "torch's, time first": lambda: nn.MultiheadAttention(12, 3, bias=False),
+    "torch's block": lambda: nn.TransformerEncoderLayer(12, 3, 16, batch_first=True),
+    "x-transformers": lambda: peer(heads=3, dim_head=4),
+    "x-transformers, causal": lambda: peer(heads=3, dim_head=4, causal=True),
+    "x-transformers, grouped": lambda: peer(heads=4, kv_heads=2, dim_head=3),
+    "Llama": lambda: published("llama", "LlamaAttention", "LlamaConfig", **SHARED),
+    "Qwen3": lambda: published("qwen3", "Qwen3Attention", "Qwen3Config", **SHARED),
+    "Gemma2": lambda: published("gemma2", "Gemma2Attention", "Gemma2Config", **SHARED),
+    "GPT-2": lambda: published(
+        "gpt2", "GPT2Attention", "GPT2Config", n_embd=12, n_head=3
+    ),
+    "BERT": lambda: published("bert", "BertSelfAttention", "BertConfig", **SMALL),
+    "DeepSeek": lambda: published(
+        "deepseek_v3", "DeepseekV3Attention", "DeepseekV3Config",
+        v_head_dim=5, **(SHARED | DEEPSEEK | {"num_key_value_heads": 3}),
+    ),
+    "plain": lambda: made([]),
+    "plain, grouped": lambda: made([], num_heads=6, num_kv_heads=2),
+}  # fmt: skip
+# What is true of some of them: a row that may see nothing averages hidden tokens.
+TRUE = {"x-transformers": ["empty rows"], "x-transformers, causal": ["empty rows"]}
+TRUE |= {"x-transformers, grouped": ["empty rows"]}
+# Compilers take their time, so `make test` runs them for two layers.
+SLOW = {"compile", "export"}
+
+
+def made(pieces, **options):
+    code = BASE
+    for old, new in pieces:
+        assert old in code
+        code = code.replace(old, new)
+    names = {}
+    exec(code, names)
+    with global_seed(0):
+        return names["Mine"](**options)
+
+
+def failed(layer, checks=None, **options):
+    return examine(layer, checks=checks, progress=False, **options).failed
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_examine_finds_nothing_in_right_layers(name):
+    with global_seed(0):
+        layer = RIGHT[name]()
+    names = [name for name in CHECKS if name not in SLOW]
+    assert set(failed(layer, names)) <= set(TRUE.get(name, []))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIGHT)
+def test_compilers_find_nothing_in_right_layers(name):
+    assert failed(RIGHT[name](), sorted(SLOW)) == []
+
+
+@pytest.mark.parametrize("name", ["sdpa", "plain"])
+def test_compilers_pass_two_layers(name):
+    assert failed(RIGHT[name](), sorted(SLOW)) == []
+
+
+@pytest.mark.parametrize("name", [*FAULTS, *GROUPED])
+def test_examine_names_a_fault(name):
+    check, pieces = (FAULTS | GROUPED)[name]
+    sizes = {"num_heads": 6, "num_kv_heads": 2} if name in GROUPED else {}
+    assert failed(made(pieces, **sizes), [check]) == [check]
+
+
+def test_examine_a_function_and_names_its_slip():
+    def mine(query, key, value, mask=None):
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -1e9)
+        return scores.softmax(-1) @ value
+
+    fast = [name for name in CHECKS if name not in SLOW]
+    assert failed(mine, fast) == ["empty rows", "half precision"]
+    assert failed(scaled_dot_product_attention, fast) == []
+    assert failed(nn.functional.scaled_dot_product_attention, fast) == []
+    report = examine(lambda q, k, v: (q @ k.mT).softmax(-1) @ v, progress=False)
+    assert report["formula"].seen == "the scores are not scaled"
+    assert report["padding"].verdict == "does not apply"
+
+
+def test_examine_compares_with_a_reference():
+    ours, other = make_mha("split", 12, 3), make_mha("sdpa", 12, 3)
+    assert failed(ours, ["reference"], reference=other) == ["reference"]
+    other.load_state_dict(ours.state_dict())
+    assert failed(ours, ["reference"], reference=other) == []
+    assert failed(ours, ["reference"], reference=ours.forward) == []
+
+
+def test_examine_calls_a_layer_as_the_reader_says():
+    class Hidden(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = make_mha("split", 12, 3)
+
+        def forward(self, hidden, tokens):
+            return self.layer(tokens, ~hidden)
+
+    def calls(layer, x, mask=None, *, causal=False):
+        seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
+        mask = seen if mask is None else mask
+        return layer(~(mask & seen.tril()) if causal else ~mask, x)
+
+    fast = ["future", "padding", "batch", "empty rows", "half precision"]
+    assert failed(Hidden(), fast, calls=calls) == []
+    report = examine(Hidden(), checks=fast, progress=False)  # as if x came first
+    assert report["future"].verdict != "holds"
+
+
+def test_report_is_text_a_table_and_a_picture_and_leaves_the_layer_alone():
+    layer = make_mha("split", 12, 3).train()
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    report = examine(layer, checks=["future", "order"], progress=False)
+    lines = str(report).splitlines()
+    assert lines[0] == (
+        "MultiHeadAttention: 2 holds, 0 fails, 0 does not apply"
+    ) and lines[1].startswith("✓ future  told causal: 0 from later tokens")
+    assert '<a href="03-masks.html#leak-map">future</a>' in report._repr_html_()
+    assert (report.leaks["causal"][~causal_mask(6).numpy()] == 0).all()
+    assert "causal" in str(report.plot().savefig) or report.plot() is not None
+    assert layer.training
+    for name, value in layer.state_dict().items():
+        assert torch.equal(value, before[name])
+    with pytest.raises(KeyError, match="no check 'cache' was run"):
+        report["cache"]
+
+
+@pytest.mark.parametrize("kind", ["wrapper", "split", "sdpa", "torch"])
+def test_counted_flops_are_those_of_the_formula(kind):
+    x = torch.randn(2, 10, 12)
+    wanted = 8 * 2 * 10 * 12**2 + 4 * 2 * 10**2 * 12
+    assert count_flops(make_mha(kind, 12, 3), x) == wanted
+    with torch.no_grad():
+        assert count_flops(make_mha(kind, 12, 3).eval(), x) == wanted
+
+
+@pytest.mark.parametrize(("kind", "square"), [("split", 3 * 10**2), ("sdpa", 3 * 10)])
+def test_saved_bytes_count_each_piece_of_memory_once(kind, square):
+    x = torch.randn(2, 10, 12, generator=seeded(0), requires_grad=True)
+    found = saved_bytes(make_mha(kind, 12, 3), x)
+    assert found == 2 * 4 * (4 * 10 * 12 + square)

@@ -1,0 +1,61 @@
+"""The view of what a layer costs: what it says, refuses, and counts."""
+
+import pytest
+
+from attention_lib.checks import count_flops
+from attention_lib.explorer import explore_costs
+from tests.browsing import axe_faults
+from tests.test_explorer_small import tables_of
+from tests.views import PHONE, live, opened
+
+VIEW = explore_costs(768, lengths=[64, 1536, 16384])
+
+
+def test_explore_costs_says_without_a_script_what_the_counter_says():
+    import torch
+
+    from attention_lib.multi_head import MultiHeadAttention
+
+    with torch.device("meta"):
+        counted = count_flops(MultiHeadAttention(768, 12), torch.empty(1, 1536, 768))
+    row = tables_of(VIEW)[0][2]
+    assert row[1:] == [f"{counted:,}", "38%", "25%", "25%", "12%"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"d_model": 0}, "d_model must be at least 1; got 0"),
+        ({"lengths": []}, "lengths must be at least 1; got 0"),
+        ({"lengths": [3, 0]}, "lengths must be at least 1; got 0"),
+        ({"lengths": [5, 5]}, "lengths must grow; got [5, 5]"),
+    ],
+)
+def test_explore_costs_refuses(given, words, refused):
+    with refused(ValueError, words):
+        explore_costs(**given)
+
+
+@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+def test_costs_follow_the_sliders(browser, by):
+    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+        view = live(page)
+        slider = view.get_by_role("slider").first
+        for place, share in [(0, 4), (1, 50), (2, 91)]:
+            if by == "keys":
+                slider.press("Home")
+                for _ in range(place):
+                    slider.press("ArrowRight")
+            else:
+                slider.fill(str(place))
+            said = " ".join(view.locator("[aria-live]").inner_text().split())
+            assert f"{share} % of them" in said
+        view.get_by_text("Reached.").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_costs_are_accessible_and_fit_a_phone(browser, theme):
+    with opened(browser, VIEW, theme=theme, **PHONE) as page:
+        live(page)
+        assert axe_faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
