@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from attention_lib.checks import behaviour, formula, insides
 from attention_lib.checks.calling import Calling, find_calling
