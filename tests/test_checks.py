@@ -13,6 +13,7 @@ from attention_lib.checks import CHECKS, count_flops, examine, saved_bytes
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import causal_mask
+from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
 from tests.samples.faulty_layers import BASE, FAULTS, GROUPED
@@ -37,9 +38,9 @@ def peer(**options):
 def published(family, layer, config, **options):
     stem = f"transformers.models.{family}"
     options |= {"attn_implementation": "eager"}
-    config = getattr(
-        importlib.import_module(f"{stem}.configuration_{family}"), config
-    )(**options)
+    config = getattr(importlib.import_module(f"{stem}.configuration_{family}"), config)(
+        **options
+    )
     made = getattr(importlib.import_module(f"{stem}.modeling_{family}"), layer)
     return made(config, layer_idx=0)
 
@@ -79,9 +80,6 @@ RIGHT = {
     "plain": lambda: made([]),
     "plain, grouped": lambda: made([], num_heads=6, num_kv_heads=2),
 }  # fmt: skip
-# What is true of some of them: a row that may see nothing averages hidden tokens.
-TRUE = {"x-transformers": ["empty rows"], "x-transformers, causal": ["empty rows"]}
-TRUE |= {"x-transformers, grouped": ["empty rows"]}
 # Compilers take their time, so `make test` runs them for two layers.
 SLOW = {"compile", "export"}
 
@@ -106,7 +104,7 @@ def test_examine_finds_nothing_in_right_layers(name):
     with global_seed(0):
         layer = RIGHT[name]()
     names = [name for name in CHECKS if name not in SLOW]
-    assert set(failed(layer, names)) <= set(TRUE.get(name, []))
+    assert failed(layer, names) == []
 
 
 @pytest.mark.slow
@@ -146,7 +144,7 @@ def test_examine_a_function_and_names_its_slip():
 def test_examine_compares_with_a_reference():
     ours, other = make_mha("split", 12, 3), make_mha("sdpa", 12, 3)
     assert failed(ours, ["reference"], reference=other) == ["reference"]
-    other.load_state_dict(ours.state_dict())
+    copy_weights(ours, other)
     assert failed(ours, ["reference"], reference=other) == []
     assert failed(ours, ["reference"], reference=ours.forward) == []
 
@@ -176,12 +174,11 @@ def test_report_is_text_a_table_and_a_picture_and_leaves_the_layer_alone():
     before = {name: value.clone() for name, value in layer.state_dict().items()}
     report = examine(layer, checks=["future", "order"], progress=False)
     lines = str(report).splitlines()
-    assert lines[0] == (
-        "MultiHeadAttention: 2 holds, 0 fails, 0 does not apply"
-    ) and lines[1].startswith("✓ future  told causal: 0 from later tokens")
+    assert lines[0] == "MultiHeadAttention: 2 holds, 0 fails, 0 does not apply"
+    assert lines[1].startswith("✓ future  told causal: 0 from later tokens")
     assert '<a href="03-masks.html#leak-map">future</a>' in report._repr_html_()
     assert (report.leaks["causal"][~causal_mask(6).numpy()] == 0).all()
-    assert "causal" in str(report.plot().savefig) or report.plot() is not None
+    assert report.plot().get_axes()[1].get_title() == "causal"
     assert layer.training
     for name, value in layer.state_dict().items():
         assert torch.equal(value, before[name])

@@ -132,6 +132,10 @@ MODULES = {
     "MultiHeadAttention": multi_head("split"),
     "FusedMultiHeadAttention": multi_head("sdpa"),
     "TorchMultiHeadAttention": multi_head("torch"),
+    "FunctionLayer": (
+        [lambda: al.FunctionLayer(al.scaled_dot_product_attention, WIDTH, HEADS)],
+        one_head,
+    ),
     "LearnedPositions": ([lambda: al.LearnedPositions(9, 6)], lambda: [((3, 2), {})]),
     "FeedForward": ([lambda: al.FeedForward(WIDTH)], lambda: [((tokens(),), {})]),
     "TinyBlock": (

@@ -211,6 +211,7 @@ TYPES = [
           (np.ones((2, 2), int), "ndarray"), (floats(2), "torch.float32 of shape (2,)"),
           (trues("torch", 2), "torch.bool of shape (2,)"),
           (whole(1, 2), "torch.int64 of shape (1, 2)")]),
+    ("calls must be a function; got int", P(v.check_function, "calls", 3)),
     ("causal must be True or False; got 'no'", P(v.check_flags, causal="no")),
     ("model must be a Module; got dict",
      v.check_instance, "model", {}, torch.nn.Module),

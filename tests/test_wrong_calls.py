@@ -20,6 +20,7 @@ from attention_lib import (
     backends,
     block,
     checkpoints,
+    checks,
     cross_attention,
     data,
     decoder,
@@ -101,6 +102,7 @@ FIELDS = {
     **{"num_attention_heads": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-5},
 }
 DECODER = decoder.Decoder(families.read_config(FIELDS))
+LAYER = multi_head.MultiHeadAttention(4, 2)
 SERVER = serving.Server(MODEL, num_pages=3, page_len=3, max_batch=2)
 OPEN = SERVER.submit([1], max_new_tokens=3)
 WEIGHTS = tempfile.mkdtemp()
@@ -401,6 +403,15 @@ CALLS += [
      {"fields": [None, "x", [1]], "bytes_per_second": NO_RATE}),
     (decoder.Decoder(DECODER.config), {"token_ids": IDS, "lengths": LENGTHS},
      {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS}),
+    (checks.examine, {"layer": LAYER, "checks": ["shape"], "progress": False},
+     {"layer": [None, "x", 3, torch.nn.Linear], "d_model": NO_SIZE[1:],
+      "causal": ["x", 1], "calls": ["x", 3], "reference": ["x", 3],
+      "checks": ["shape", ["x"], [], 3], "progress": [None, "x", 1],
+      "seed": [*NO_INT, -1]}),
+    (checks.count_flops, {"function": tuple}, {"function": [None, "x", 3]}),
+    (checks.saved_bytes, {"function": tuple}, {"function": [None, "x", 3]}),
+    (checks.FunctionLayer, {"function": torch.exp, "d_model": 4, "num_heads": 2},
+     {"function": [None, "x", 3], "d_model": [*NO_SIZE, 3], "num_heads": NO_SIZE}),
     (toy.softmax, {"x": np.ones(2)},
      {"x": [None, "x", [True], [None], [math.nan], [math.inf], [], 1.0, [1j]],
       "axis": [*NO_INT, 1, -2],

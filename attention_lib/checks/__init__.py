@@ -17,6 +17,13 @@ from attention_lib.checks.counting import count_flops, saved_bytes
 from attention_lib.checks.functions import FunctionLayer
 from attention_lib.checks.report import Finding, Report
 from attention_lib.checks.subject import Subject
+from attention_lib.validation import (
+    check_choice,
+    check_flags,
+    check_function,
+    check_not_negative,
+    check_positive,
+)
 
 __all__ = [
     "CHECKS",
@@ -91,12 +98,15 @@ def examine(
         seed: of the random numbers.
 
     Raises:
-        TypeError: neither module nor function; a width that nothing tells.
-        ValueError: an unknown check; a width below 1.
+        TypeError: neither module nor function; a width that nothing tells; an
+            argument of another type.
+        ValueError: an unknown check; a width below 1; a seed below 0.
     """
-    subject, names = _prepared(layer, d_model, causal, calls, reference, checks, seed)
+    subject, names = _prepared(
+        layer, d_model, causal, calls, reference, checks, seed, progress
+    )
     findings = []
-    for name in tqdm(names, disable=not progress, desc="checks"):
+    for name in tqdm(names, disable=not progress, desc="checks", leave=False):
         check, section = CHECKS[name]
         verdict, seen = _said(check, subject)
         findings.append(Finding(name, verdict, seen, section))
@@ -143,6 +153,18 @@ def _leaks(subject: Subject) -> dict[str, Any]:
     return found
 
 
+def _names(checks: Sequence[str] | None) -> list[str]:
+    """The names of the checks to run."""
+    if checks is None:
+        return list(CHECKS)
+    if isinstance(checks, str) or not isinstance(checks, Sequence):
+        raise TypeError(f"checks must be a list of names; got {checks!r}")
+    check_positive(checks=len(checks))
+    for name in checks:
+        check_choice("checks", name, CHECKS)
+    return list(checks)
+
+
 def _prepared(
     layer: Any,
     d_model: int | None,
@@ -151,10 +173,18 @@ def _prepared(
     reference: Callable[..., Any] | None,
     checks: Sequence[str] | None,
     seed: int,
+    progress: bool,
 ) -> tuple[Subject, list[str]]:
-    names = list(CHECKS) if checks is None else list(checks)
-    if unknown := [name for name in names if name not in CHECKS]:
-        raise ValueError(f"unknown checks {unknown}; there are {list(CHECKS)}")
+    names = _names(checks)
+    check_not_negative(seed=seed)
+    check_flags(progress=progress)
+    if d_model is not None:
+        check_positive(d_model=d_model)
+    if causal is not None:
+        check_flags(causal=causal)
+    for name, way in (("calls", calls), ("reference", reference)):
+        if way is not None:
+            check_function(name, way)
     if not isinstance(layer, nn.Module):
         if not callable(layer) or isinstance(layer, type):
             came = type(layer).__name__

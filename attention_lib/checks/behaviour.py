@@ -14,7 +14,7 @@ from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
 from attention_lib.masks import causal_mask
 
 Said = tuple[Outcome, str]
-NO = "does not apply"
+NO: Outcome = "does not apply"
 
 
 def size(number: float | Tensor) -> str:
@@ -59,7 +59,7 @@ def check_shape(s: Subject) -> Said:
 
 
 def check_deterministic(s: Subject) -> Said:
-    """The same input gives the same output, whatever came between, and stays as it is."""
+    """The same input gives the same output, whatever came between, and stays."""
     x, other = s.x(), s.x(seed=2)
     kept, state = x.clone(), {k: v.clone() for k, v in s.layer.state_dict().items()}
     first = s.run(x, **s.hides_future)
@@ -93,8 +93,8 @@ def check_future(s: Subject) -> Said:
         worst = told.masked_fill(~later, 0)
         if worst.max() > s.tolerance:
             row, key = divmod(int(worst.argmax()), LENGTH)
-            words = f"told causal, output {row} changes by {size(worst.max())} with token {key}"
-            return "fails", words
+            words = f"told causal, output {row} changes by {size(worst.max())}"
+            return "fails", f"{words} with token {key}"
         seen = told.masked_fill(later, 1).min()
         if seen <= s.tolerance:
             if s.has_window:
@@ -170,7 +170,7 @@ def check_padding(s: Subject) -> Said:
                     ):
                         return (
                             "fails",
-                            f"{side} padding: beside the text alone {size(change)} apart",
+                            f"{side} padding: {size(change)} from the text alone",
                         )
     if not same and s.mask_shape != "(B, T)":
         anything = torch.rand(BATCH, LENGTH, LENGTH, generator=s.generator()) < 0.5
@@ -196,7 +196,8 @@ def _compare_seen(s: Subject, mask: Tensor, more: dict[str, Any], side: str) -> 
     if shown.any():
         place = shown.float().argmax()
         text, row, key = (int(i) for i in torch.unravel_index(place, shown.shape))
-        return f"{words}: output {row} changes by {size(leaks[text, row, key])} with hidden token {key}"
+        change = size(leaks[text, row, key])
+        return f"{words}: output {row} changes by {change} with hidden token {key}"
     missed = seen & ~found & rows
     if missed.any() and not s.has_window:
         place = missed.float().argmax()
@@ -239,7 +240,7 @@ def check_order(s: Subject) -> Said:
 
 
 def check_empty_rows(s: Subject) -> Said:
-    """A query that may see nothing gives finite numbers, and not those of hidden keys."""
+    """A query that may see nothing gives finite numbers, none of hidden keys."""
     if "mask" not in s.takes:
         return NO, "it takes no mask"
     mask = s.hidden([LENGTH]).clone()
@@ -263,7 +264,7 @@ def check_empty_rows(s: Subject) -> Said:
     if leaks.max() > s.tolerance:
         return (
             "fails",
-            f"a row that may see nothing changes by {size(leaks.max())} with hidden tokens",
+            f"a row that sees nothing changes by {size(leaks.max())} with hidden keys",
         )
     return "holds", "finite, also the gradient; 0 from hidden tokens"
 
@@ -306,7 +307,7 @@ def check_large(s: Subject) -> Said:
             if change > s.tolerance:
                 return (
                     "fails",
-                    f"inputs {scale:.0f} times as large: the future shows, {size(change)}",
+                    f"inputs {scale:.0f} times larger: {size(change)} from the future",
                 )
         if "mask" in s.takes:
             mask = s.hidden([4])
@@ -326,14 +327,15 @@ def check_cache(s: Subject) -> Said:
     x = s.x()
     turned = [False, True] if "start" in s.takes else [False]
     for turn in turned:
-        whole = s.run(x, **s.hides_future, **({"start": 0} if turn else {}))
+        more: dict[str, Any] = s.hides_future | ({"start": 0} if turn else {})
+        whole = s.run(x, **more)
         for pieces in ([1] * LENGTH, [2, 1, 3], [LENGTH]):
             cache = s.calling.new_cache(s.layer, BATCH, LENGTH)
             found, start = [], 0
             for count in pieces:
-                more = {"start": start} if turn else {}
+                more |= {"start": start} if turn else {}
                 part = x[:, start : start + count].contiguous()
-                found.append(s.run(part, cache=cache, **s.hides_future, **more))
+                found.append(s.run(part, cache=cache, **more))
                 start += count
             change = apart(torch.cat(found, dim=1), whole)
             if change > s.tolerance:
@@ -358,8 +360,8 @@ def check_memory(s: Subject) -> Said:
     for place in range(4):
         changed = memory.clone()
         changed[:, place] = s.x(seed=4)[:, place]
-        change = (s.run(x, memory=changed) - whole).abs().amax(dim=(0, 2))
-        if change.min() <= s.tolerance:
+        changes = (s.run(x, memory=changed) - whole).abs().amax(dim=(0, 2))
+        if changes.min() <= s.tolerance:
             return "fails", f"an output does not depend on token {place} of the memory"
     order = torch.tensor([2, 0, 3, 1])
     change = apart(s.run(x, memory=memory[:, order]), whole)

@@ -45,8 +45,8 @@ def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> C
     """Finds how a layer is called; ``calls`` is the reader's own way."""
     if calls is not None:
         names = frozenset(list(inspect.signature(calls).parameters)[1:])
-        new = lambda layer, batch, room: layer.new_cache(batch, room)
-        return Calling(calls, names & {*_NAMES}, new if "cache" in names else None)
+        own = _own_cache if "cache" in names else None
+        return Calling(calls, names & {*_NAMES}, own)
     names = frozenset(inspect.signature(layer.forward).parameters)
     if isinstance(layer, nn.MultiheadAttention):
         return Calling(_call_torch, frozenset({"mask", "causal", "memory"}))
@@ -63,17 +63,23 @@ def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> C
 
 
 _NAMES = "mask", "causal", "cache", "memory", "start"
-_MASKS = "mask", "attn_mask", "attention_mask"
-_CAUSAL = "causal", "is_causal"
-_MEMORIES = "memory", "context", "encoder_hidden_states"
+_WORDS = {
+    "mask": ("mask", "attn_mask", "attention_mask"),
+    "causal": ("causal", "is_causal"),
+    "memory": ("memory", "context", "encoder_hidden_states"),
+    "cache": ("cache",),
+}
+
+
+def _own_cache(layer: Any, batch_size: int, max_len: int) -> Any:
+    return layer.new_cache(batch_size, max_len)
 
 
 def _by_names(layer: nn.Module, names: frozenset[str]) -> Calling:
     """A layer that is called as ours are, as far as its names say."""
     words = {
         ours: next((name for name in theirs if name in names), None)
-        for ours, theirs in [("mask", _MASKS), ("causal", _CAUSAL)]
-        + [("memory", _MEMORIES), ("cache", ("cache",))]
+        for ours, theirs in _WORDS.items()
     }
     takes = {ours for ours, name in words.items() if name}
     if not hasattr(layer, "new_cache"):
@@ -83,8 +89,7 @@ def _by_names(layer: nn.Module, names: frozenset[str]) -> Calling:
     if "mask" in takes:
         takes |= {"causal"}  # if need be, by a mask
     call = partial(_call_by_names, words, {"query", "key", "value"} <= names)
-    new = lambda layer, batch, room: layer.new_cache(batch, room)  # noqa: E731
-    return Calling(call, frozenset(takes), new if "cache" in takes else None)
+    return Calling(call, frozenset(takes), _own_cache if "cache" in takes else None)
 
 
 def _call_by_names(

@@ -6,10 +6,13 @@ A multiplication and the addition after it are two floating-point operations (FL
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+
+from attention_lib.validation import check_function
 
 
 def count_flops(function: Callable[..., Any], *inputs: Any) -> int:
@@ -17,7 +20,11 @@ def count_flops(function: Callable[..., Any], *inputs: Any) -> int:
 
     PyTorch's counter says 0 for its fused kernel on a CPU, and for the fast path that
     ``nn.MultiheadAttention`` takes without gradients, so the call runs without both.
+
+    Raises:
+        TypeError: no function.
     """
+    check_function("function", function)
     inputs = tuple(
         each.detach().requires_grad_() if _is_floats(each) else each for each in inputs
     )
@@ -32,7 +39,11 @@ def saved_bytes(function: Callable[..., Tensor], *inputs: Any) -> int:
 
     Each piece of memory counts once, however many tensors look at it. Parameters and
     inputs do not count: they are there in any case.
+
+    Raises:
+        TypeError: no function.
     """
+    check_function("function", function)
     kept: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
@@ -41,8 +52,8 @@ def saved_bytes(function: Callable[..., Tensor], *inputs: Any) -> int:
         return tensor
 
     own = {t.untyped_storage().data_ptr() for t in inputs if isinstance(t, Tensor)}
-    parameters = getattr(function, "parameters", list)()
-    own |= {p.untyped_storage().data_ptr() for p in parameters}
+    if isinstance(function, nn.Module):
+        own |= {p.untyped_storage().data_ptr() for p in function.parameters()}
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         result = function(*inputs)
     del result

@@ -29,7 +29,8 @@ _OPTIONS = (
     "softcap", "attn_logit_softcapping", "logits_soft_cap", "softclamp_logits",
     "window", "sliding_window", "window_size", "max_attend_past", "sinks", "alibi",
     "sparse_topk", "query_pre_attn_scalar", "qk_norm", "relative_attention_num_buckets",
-    "use_alibi", "residual_multiplier", "attention_multiplier", "l2_distance", "sigmoid",
+    "use_alibi", "residual_multiplier", "attention_multiplier", "l2_distance",
+    "sigmoid",
 )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def find_roles(layer: nn.Module) -> Roles | None:
         return None
     weights = [whole.get((role, "weight")) for role in names]
     biases = tuple(whole.get((role, "bias")) for role in names)
-    return Roles(*weights, biases)  # type: ignore[arg-type]
+    return Roles(*weights, biases)  # type: ignore[arg-type, call-arg]
 
 
 def _cut(rows: int, width: int) -> list[int] | None:
@@ -135,6 +136,7 @@ _SLIPS: dict[str, dict[str, str]] = {
     "split": {
         "reshape": "heads are cut by a reshape without a transpose",
         "last": "the features of a head lie apart: (D, H) instead of (H, D)",
+        "both": "heads are cut and merged by a reshape without a transpose",
     },
     "merge": {
         "reshape": "heads are merged by a reshape without a transpose",
@@ -245,7 +247,7 @@ def _wrong(s: Subject, roles: Roles) -> Iterator[tuple[Way, str]]:
     for way in _right(s, roles):
         for part, slips in _SLIPS.items():
             for name, words in slips.items():
-                yield replace(way, **{part: name}), words
+                yield replace(way, **{part: name}), words  # type: ignore[arg-type]
     told = {way.heads for way in _right(s, roles)}
     for heads in range(1, roles.query.shape[0] + 1):
         if heads not in told and roles.query.shape[0] % heads == 0:
@@ -273,16 +275,21 @@ def attend(x: Tensor, roles: Roles, way: Way, s: Subject) -> Tensor:
         )
     scores = query @ key.mT * _scale(way, head_dim, x)
     mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
-    if s.is_causal:
+    if s.is_causal or s.says_causal:
         mask = mask.tril()
     context = _weights(scores, mask, way.softmax) @ value
-    return _end(_merge(context, way.merge), x, roles, way.end)
+    return _end(
+        _merge(context, "reshape" if way.split == "both" else way.merge),
+        x,
+        roles,
+        way.end,
+    )
 
 
 def _split(x: Tensor, head_dim: int, how: str) -> Tensor:
     batch, length, width = x.shape
     heads = width // head_dim
-    if how == "reshape":
+    if how in ("reshape", "both"):
         return x.reshape(batch, heads, length, head_dim)
     if how == "last":
         return x.view(batch, length, head_dim, heads).permute(0, 3, 1, 2)

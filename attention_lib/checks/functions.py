@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import add_head_axis, merge_heads, split_heads
+from attention_lib.validation import check_function, check_heads
 
 _MASKS = "mask", "attn_mask"
 _CAUSAL = "causal", "is_causal"
@@ -18,22 +19,30 @@ class FunctionLayer(nn.Module):
     """Multi-head attention whose heads attend by a function.
 
     Args:
-        function: ``function(query, key, value)``, each (B, H, T, D), gives (B, H, T, D),
-            or a tuple that begins with it. It may take ``mask`` or ``attn_mask``,
-            boolean, and ``causal`` or ``is_causal``.
+        function: ``function(query, key, value)``, each (B, H, T, D), gives the same
+            shape, or a tuple that begins with it. It may take ``mask`` or
+            ``attn_mask``, boolean, and ``causal`` or ``is_causal``.
         d_model: width of the layer.
         num_heads: number of heads.
+
+    Raises:
+        TypeError: no function; a width that is not an int.
+        ValueError: a width that the heads do not divide.
     """
 
     def __init__(
         self, function: Callable[..., Any], d_model: int = 12, num_heads: int = 3
     ) -> None:
         super().__init__()
+        check_function("function", function)
+        check_heads(d_model, num_heads)
         self.function, self.d_model, self.num_heads = function, d_model, num_heads
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-                setattr(self, name, nn.Linear(d_model, d_model))
+            self.q_proj = nn.Linear(d_model, d_model)
+            self.k_proj = nn.Linear(d_model, d_model)
+            self.v_proj = nn.Linear(d_model, d_model)
+            self.out_proj = nn.Linear(d_model, d_model)
         try:
             names = list(inspect.signature(function).parameters)
         except ValueError:  # written in C, as torch's own

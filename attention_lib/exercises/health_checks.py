@@ -1,7 +1,6 @@
 """Checks of chapter 18: FLOPs, texts that mix, a divisor, and an examiner."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,7 +56,7 @@ def check_mixing_finder(answer: object) -> Verdict:
 
 
 def _last_only(x: Tensor) -> Tensor:
-    rows = [*x[:-1]] + [x[-1] + (x[0] if len(x) > 1 else 0)]
+    rows = [*x[:-1], x[-1] + (x[0] if len(x) > 1 else 0)]
     return torch.stack(rows)
 
 
@@ -115,7 +114,7 @@ def check_divisor_finder(answer: object) -> Verdict:
         said.append(came)
     if said == [2.0, 1.0, 8.0]:
         return Verdict(True, "The one that agrees names the divisor.")
-    usual = {
+    usual: dict[tuple[float, ...], str] = {
         (0.5, 1.0, 0.125): "You give the factor, not the divisor: one over it.",
         (1, 0, 3): "You give the place in the list, not the number.",
         (2.0, 2.0, 2.0): "You always say the root of the width: compare what comes.",
@@ -123,7 +122,8 @@ def check_divisor_finder(answer: object) -> Verdict:
         (8.0, 8.0, 8.0): "You say the last candidate each time: compare results.",
     }
     pairs = zip(said, (2.0, 1.0, 8.0), strict=True)
-    words = next(f"For attention divided by {r} you say {c}." for c, r in pairs if c != r)
+    came, right = next((c, r) for c, r in pairs if c != r)
+    words = f"For attention divided by {right} you say {came}."
     return Verdict(False, usual.get(tuple(said), words))
 
 

@@ -27,10 +27,10 @@ from attention_lib.validation.rotation import (
 )
 from attention_lib.validation.sizes import (
     check_above_zero, check_choice, check_config, check_dropout, check_flags,
-    check_groups, check_heads, check_instance, check_llama, check_max_grad_norm,
-    check_not_negative, check_offset, check_open, check_pages, check_pairs,
-    check_path, check_positive, check_power_of_two, check_run, check_step_tokens,
-    check_tile, check_warmup,
+    check_function, check_groups, check_heads, check_instance, check_llama,
+    check_max_grad_norm, check_not_negative, check_offset, check_open, check_pages,
+    check_pairs, check_path, check_positive, check_power_of_two, check_run,
+    check_step_tokens, check_tile, check_warmup,
 )
 from attention_lib.validation.texts import (
     check_batch, check_draft, check_fits, check_guesses, check_ids, check_prompt,
@@ -41,8 +41,9 @@ from attention_lib.validation.texts import (
 __all__ = [
     "as_floats", "check_above_zero", "check_alone", "check_angles", "check_batch",
     "check_best_scores", "check_choice", "check_config", "check_crop", "check_draft",
-    "check_dropout", "check_features", "check_fits", "check_flags", "check_generator",
-    "check_groups", "check_guesses", "check_heads", "check_ids", "check_inputs",
+    "check_dropout", "check_features", "check_fits", "check_flags", "check_function",
+    "check_generator", "check_groups", "check_guesses", "check_heads", "check_ids",
+    "check_inputs",
     "check_instance", "check_layout", "check_lengths", "check_llama", "check_logits",
     "check_mask", "check_masks", "check_max_grad_norm", "check_next_scores",
     "check_not_negative", "check_offset", "check_open", "check_pages", "check_pairs",

@@ -56,6 +56,12 @@ def check_instance(name: str, thing: Any, kind: type) -> None:
         raise TypeError(f"{name} must be a {kind.__name__}; got {came}")
 
 
+def check_function(name: str, thing: Any) -> None:
+    """Something that can be called."""
+    if not callable(thing):
+        raise TypeError(f"{name} must be a function; got {type(thing).__name__}")
+
+
 def check_path(path: Any) -> Path:
     """Checks that a path is a text or a ``Path``, and gives it as a ``Path``."""
     if not isinstance(path, str | Path):

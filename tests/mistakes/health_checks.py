@@ -84,8 +84,8 @@ RIGHT = {
         divisor("return c", "return float(c)"),
         divisor("for c in candidates", "for c in sorted(candidates)"),
         divisor("for c in candidates", "for c in reversed(candidates)"),
-        divisor(WEIGHTS, "scores = query @ key.mT / c\n        weights = scores.exp() / "
-                "scores.exp().sum(-1, keepdim=True)"),
+        divisor(WEIGHTS, "scores = (query @ key.mT / c).exp()\n        weights = "
+                "scores / scores.sum(-1, keepdim=True)"),
     ],
     "examiner": [
         examiner(),
@@ -145,7 +145,7 @@ MISTAKES = {
         (divisor("query @ key.mT", "query @ key"), "raised"),
     ],
     "examiner": [
-        (examiner(STACK, "return torch.stack(columns)"), "Rows and columns are swapped"),
+        (examiner(STACK, "return torch.stack(columns)"), "Rows and columns are"),
         (examiner("change > 1e-6", "change <= 1e-6"), "True must mean"),
         (examiner("change > 1e-6", "change >= 0"), "All is True"),
         (examiner(MOVE, "pass"), "All is False"),
@@ -153,7 +153,7 @@ MISTAKES = {
         (examiner("dim=(0, 2)", "dim=2", "change >", "change[0] >"),
          "a leak in the second text"),
         (examiner(".amax(dim=(0, 2))", "[..., 0].amax(0)"), "a leak in one feature"),
-        (examiner("self.layer, self.x = layer, x", "self.layer, self.x = layer, x.add_(1)"),
+        (examiner("self.x = layer, x", "self.x = layer, x.add_(1)"),
          "changes x itself"),
         (examiner(STACK, "return torch.stack(columns, 1) & torch.eye(4).bool()"),
          "Only the diagonal"),
