@@ -80,9 +80,10 @@ export function Museum({ bugs, tags, reach }) {
               </li>
             );
           const bad = isOpen && kind === "-";
+          const name = [filled(SAY.line, { number: own }), bad && SAY.faulty].filter(Boolean).join(", ");
           return (
             <li key={`${at}-${i}`} class="museum-line" data-kind={bad ? "bad" : null} data-tried={tried === own || null}>
-              <button type="button" disabled={isOpen || !text.trim()} aria-label={`${filled(SAY.line, { number: own })}${bad ? `, ${SAY.faulty}` : ""}: ${text}`} onClick={() => pick(own)}>
+              <button type="button" disabled={isOpen || !text.trim()} aria-label={`${name}: ${text}`} onClick={() => pick(own)}>
                 <span class="museum-number view-number">{own}</span>
                 <code>{text || " "}</code>
               </button>
