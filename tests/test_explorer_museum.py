@@ -1,4 +1,4 @@
-"""The room of bugs: what it says, refuses, and shows of a bug once its line is found."""
+"""The room of bugs: what it says, refuses, and shows once a line is found."""
 
 import pytest
 from playwright.sync_api import expect

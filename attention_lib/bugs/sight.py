@@ -24,6 +24,7 @@ from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import rope_angles
 from attention_lib.training import next_token_loss
+from attention_lib.validation import check_flags
 
 Found = tuple[bool, str]
 
@@ -55,11 +56,14 @@ def look(
         checks: names of those to run; all when left out.
 
     Raises:
-        TypeError: no bug.
+        TypeError: no bug; checks that are no names; a choice that is not True or False.
         ValueError: a check that programs of this kind do not have.
     """
     if not isinstance(bug, Bug):
         raise TypeError(f"bug must be a Bug, of BUGS; got {type(bug).__name__}")
+    check_flags(mended=mended)
+    if not (checks is None or isinstance(checks, Iterable)):
+        raise TypeError(f"checks must be names; got {type(checks).__name__}")
     own, theirs = OWN_CHECKS[bug.kind], EXAMINED.get(bug.kind, ())
     chosen = [*theirs, *own] if checks is None else list(checks)
     if unknown := [name for name in chosen if name not in (*theirs, *own)]:
