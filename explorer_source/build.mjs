@@ -37,6 +37,7 @@ await build({
     graph: "src/graph_main.jsx",
     growth: "src/growth_main.jsx",
     latent: "src/latent_main.jsx",
+    museum: "src/museum_main.jsx",
     pages: "src/pages_main.jsx",
     pipe: "src/pipe_main.jsx",
     kernels: "src/kernels_main.jsx",

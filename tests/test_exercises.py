@@ -38,6 +38,7 @@ NUMBERS = [
     *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
     *("flash_bytes", "both_caches", "window_layers", "batch_steps"),
     *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
+    "faulty_lines",
 ]
 CHECKS = [name.removeprefix("check_") for name in exercises.__all__ if "check_" in name]
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))

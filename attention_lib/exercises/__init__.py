@@ -17,6 +17,11 @@ from attention_lib.exercises.block import (
     check_tiny_block,
     check_write_sizes,
 )
+from attention_lib.exercises.bugs import (
+    check_faulty_lines,
+    check_mended_weights,
+    check_small_bug,
+)
 from attention_lib.exercises.cross_attention import (
     check_both_caches,
     check_cross_attention,
@@ -160,6 +165,7 @@ __all__ = [
     "check_duplicate_score",
     "check_entropy",
     "check_examiner",
+    "check_faulty_lines",
     "check_flash_bytes",
     "check_flops",
     "check_from_additive",
@@ -182,6 +188,7 @@ __all__ = [
     "check_lookup",
     "check_low_rank",
     "check_median_ratio",
+    "check_mended_weights",
     "check_mixing_finder",
     "check_model_parameters",
     "check_multi_head",
@@ -212,6 +219,7 @@ __all__ = [
     "check_sink_weights",
     "check_size_finder",
     "check_slow_pairs",
+    "check_small_bug",
     "check_small_server",
     "check_softmax",
     "check_step_mask",

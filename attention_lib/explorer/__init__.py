@@ -15,6 +15,7 @@ from attention_lib.explorer.growth import explore_growth
 from attention_lib.explorer.kernels import explore_kernels
 from attention_lib.explorer.latent import explore_latent
 from attention_lib.explorer.mask import explore_mask
+from attention_lib.explorer.museum import explore_museum
 from attention_lib.explorer.pages import explore_pages
 from attention_lib.explorer.reach import explore_reach
 from attention_lib.explorer.ring import explore_ring
@@ -35,6 +36,7 @@ __all__ = [
     "explore_kernels",
     "explore_latent",
     "explore_mask",
+    "explore_museum",
     "explore_pages",
     "explore_reach",
     "explore_ring",

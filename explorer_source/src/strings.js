@@ -246,6 +246,26 @@ export const GROWTH = {
   note: "Rows are queries, columns are keys. The more colour, the larger the weight. A frame: the score counts this weight.",
 };
 
+export const MUSEUM = {
+  title: "The bug museum",
+  goal: "Find the faulty lines of three bugs.",
+  symptom: "Symptom",
+  all: "all",
+  bugs: "Bugs",
+  ask: "Which line is faulty? Choose one.",
+  line: "line {number}",
+  no: "Line {number} is right.",
+  yes: "Yes: line {number}.",
+  shown: "This is it.",
+  belongs: "A line is missing before line {number}.",
+  show: "Show me",
+  checks: "Seen by",
+  source: "Made in",
+  next: "Next bug",
+  mended: "instead",
+  faulty: "faulty",
+};
+
 export const REACH = {
   title: "How far layers reach",
   goal: "Let the first token reach the last output.",

@@ -1,0 +1,119 @@
+// Bugs by their symptoms: choose one, read its program, and find the faulty line.
+import { useState } from "preact/hooks";
+import { useReached } from "./frame.jsx";
+import { MUSEUM as SAY, filled } from "./strings.js";
+import style from "./museum.css";
+
+export function Museum({ bugs, tags, reach }) {
+  const [tag, setTag] = useState(null);
+  const [at, setAt] = useState(0);
+  const [tried, setTried] = useState(null); // the number of the line that was chosen
+  const [open, setOpen] = useState([]); // bugs whose fault is shown
+  const [found, setFound] = useState([]); // bugs whose line the reader found
+  const [id] = useState(() => `museum-${Math.random().toString(36).slice(2)}`);
+  useReached(found.length >= Math.min(3, bugs.length), reach);
+
+  const shown = bugs.map((_, i) => i).filter((i) => !tag || bugs[i].tags.includes(tag));
+  const bug = bugs[at];
+  const isOpen = open.includes(at);
+  const missing = bug.lines.every(([kind]) => kind !== "-"); // only a line is left out
+  const go = (to) => {
+    setAt(to);
+    setTried(null);
+  };
+  const choose = (next) => {
+    setTag(next);
+    const first = bugs.findIndex((it) => !next || it.tags.includes(next));
+    if (next && !bug.tags.includes(next)) go(first);
+  };
+  const reveal = () => !isOpen && setOpen([...open, at]);
+  const pick = (number) => {
+    setTried(number);
+    if (!bug.faulty.includes(number)) return;
+    if (!isOpen) setFound([...found, at]);
+    reveal();
+  };
+  let number = 0;
+  const lines = bug.lines.map(([kind, text]) => ({ kind, text, number: kind === "+" ? null : ++number }));
+  const said = isOpen
+    ? [
+        tried && bug.faulty.includes(tried) ? filled(SAY.yes, { number: tried }) : SAY.shown,
+        missing ? filled(SAY.belongs, { number: bug.faulty[0] }) : "",
+        bug.why,
+      ].filter(Boolean).join(" ")
+    : tried
+      ? filled(SAY.no, { number: tried })
+      : SAY.ask;
+  return (
+    <>
+      <fieldset class="museum-tags">
+        <legend>{SAY.symptom}</legend>
+        {[null, ...tags].map((it) => (
+          <button key={it} type="button" aria-pressed={tag === it} onClick={() => choose(it)}>
+            {it ?? SAY.all} <span class="view-soft">{it ? bugs.filter((own) => own.tags.includes(it)).length : bugs.length}</span>
+          </button>
+        ))}
+      </fieldset>
+      <div class="museum-room">
+        <label for={id}>{SAY.bugs}</label>
+        <select id={id} value={at} onChange={(event) => go(Number(event.currentTarget.value))}>
+          {shown.map((i) => (
+            <option key={i} value={i}>
+              {found.includes(i) ? "✓ " : ""}
+              {bugs[i].name}
+            </option>
+          ))}
+        </select>
+        <button type="button" onClick={() => go(shown[(shown.indexOf(at) + 1) % shown.length])}>
+          {SAY.next}
+        </button>
+      </div>
+      <p class="museum-symptom">{bug.symptom}</p>
+      <ol class="museum-code">
+        {lines.map(({ kind, text, number: own }, i) => {
+          if (kind === "+")
+            return isOpen && (
+              <li key={`${at}-${i}`} class="museum-line" data-kind="mend">
+                <span class="museum-number" aria-hidden="true">+</span>
+                <span class="view-hidden">{SAY.mended}: </span>
+                <code>{text || " "}</code>
+              </li>
+            );
+          const bad = isOpen && kind === "-";
+          const name = [filled(SAY.line, { number: own }), bad && SAY.faulty].filter(Boolean).join(", ");
+          return (
+            <li key={`${at}-${i}`} class="museum-line" data-kind={bad ? "bad" : null} data-tried={tried === own || null}>
+              <button type="button" disabled={isOpen || !text.trim()} aria-label={`${name}: ${text}`} onClick={() => pick(own)}>
+                <span class="museum-number view-number">{own}</span>
+                <code>{text || " "}</code>
+              </button>
+            </li>
+          );
+        })}
+      </ol>
+      <p class="museum-said" aria-live="polite">
+        {said}{" "}
+        {!isOpen && (
+          <button type="button" onClick={reveal}>
+            {SAY.show}
+          </button>
+        )}
+      </p>
+      {isOpen && (
+        <dl class="museum-facts">
+          <dt>{SAY.checks}</dt>
+          {bug.checks.map(([name, seen]) => (
+            <dd key={name}>
+              <b>{name}</b>
+              {seen && `: ${seen}`}
+            </dd>
+          ))}
+          <dt>{SAY.source}</dt>
+          <dd>{bug.link ? <a href={bug.link}>{bug.source}</a> : bug.source}</dd>
+        </dl>
+      )}
+    </>
+  );
+}
+Museum.style = style;
+Museum.frame = { title: SAY.title, goal: SAY.goal };

@@ -1,0 +1,97 @@
+"""The bug museum: each bug is seen by what claims it, and nothing fires when mended."""
+
+import re
+from functools import cache
+
+import pytest
+import torch
+
+from attention_lib.bugs import BUGS, ROOMS, TAGS, Bug, look
+from attention_lib.bugs.record import KINDS
+from attention_lib.bugs.sight import EXAMINED, OWN_CHECKS
+from tools.chapters import ROOT
+
+by_name = pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+
+
+@cache
+def seen(bug, mended=False):
+    return look(bug, mended=mended)
+
+
+@by_name
+def test_bug_is_seen_by_each_check_that_claims_it(bug):
+    assert bug.checks
+    found = seen(bug)
+    assert [name for name in bug.checks if found[name].holds is not False] == []
+
+
+@by_name
+def test_mended_program_raises_no_alarm(bug):
+    assert [one for one in seen(bug, True).values() if one.holds is False] == []
+
+
+@by_name
+def test_mended_program_is_looked_at_by_each_check_that_claims_the_bug(bug):
+    # One that does not apply to right code would fire on whatever is unusual.
+    found = seen(bug, True)
+    assert [name for name in bug.checks if found[name].holds is not True] == []
+
+
+@by_name
+def test_bug_is_short_and_says_where_it_was_made(bug):
+    lines = bug.program.splitlines()
+    assert len(lines) <= 10
+    assert max(map(len, lines)) <= 88
+    assert bug.lines
+    assert set(bug.lines) <= set(range(1, len(lines) + 1))
+    assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+|[A-E]", bug.source)
+    rows = (ROOT / "book/sources.md").read_text(encoding="utf-8")
+    assert (bug.link is None) == (f"| {bug.source} |" in rows)
+
+
+def test_museum_holds_forty_bugs_of_many_people_under_names_of_their_own():
+    assert len(BUGS) >= 40
+    assert len({bug.name for bug in BUGS}) == len(BUGS)
+    assert len({bug.source for bug in BUGS if bug.link}) >= 40
+    assert {tag for bug in BUGS for tag in bug.tags} == set(TAGS)
+    assert all(len([bug for bug in BUGS if tag in bug.tags]) >= 2 for tag in TAGS)
+    assert sum(map(len, ROOMS.values())) == len(BUGS)
+
+
+def test_every_check_of_the_museum_sees_a_bug_and_every_kind_has_one():
+    claimed = {(bug.kind, check) for bug in BUGS for check in bug.checks}
+    own = {(kind, check) for kind, checks in OWN_CHECKS.items() for check in checks}
+    assert own - claimed == set()
+    assert {bug.kind for bug in BUGS} == set(KINDS) == set(OWN_CHECKS)
+    assert set(EXAMINED) <= set(KINDS)
+
+
+def test_faulty_lines_are_those_that_the_mend_replaces():
+    program = "a = 1\nb = 2\nc = 3\n"
+    rest = ("", ("formula",), "A", ("nan after some steps",), "")
+    assert Bug("", "layer", program, (("b = 2", "b = 5"),), *rest).lines == (2,)
+    assert Bug("", "layer", program, (("b = 2\n", ""),), *rest).lines == (2,)
+    missing = Bug("", "layer", program, (("b = 2", "x\nb = 2"),), *rest)
+    assert missing.lines == (2,)
+    assert missing.mended == "a = 1\nx\nb = 2\nc = 3\n"
+
+
+def test_layers_of_a_bug_have_the_weights_of_one_seed_and_leave_the_others_alone():
+    bug = next(bug for bug in BUGS if bug.name == "scaled by the model's width")
+    torch.manual_seed(5)
+    wrong, right = bug.wrong(), bug.right()
+    drawn = torch.rand(1)
+    torch.manual_seed(5)
+    assert torch.equal(drawn, torch.rand(1))
+    for name, weight in wrong.state_dict().items():
+        assert torch.equal(weight, right.state_dict()[name])
+
+
+def test_look_runs_what_is_chosen_and_refuses_the_rest():
+    bug = next(bug for bug in BUGS if bug.kind == "loss")
+    assert [*look(bug, checks=["targets"])] == ["targets"]
+    with pytest.raises(ValueError, match="checks must be among"):
+        look(bug, checks=["future"])
+    with pytest.raises(TypeError, match="bug"):
+        look("loss")
