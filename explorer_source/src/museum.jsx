@@ -69,7 +69,7 @@ export function Museum({ bugs, tags, reach }) {
         </button>
       </div>
       <p class="museum-symptom">{bug.symptom}</p>
-      <ol class="museum-code">
+      <ol class="museum-code" tabIndex={0} aria-label={SAY.program}>
         {lines.map(({ kind, text, number: own }, i) => {
           if (kind === "+")
             return isOpen && (

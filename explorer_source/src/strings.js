@@ -252,6 +252,7 @@ export const MUSEUM = {
   symptom: "Symptom",
   all: "all",
   bugs: "Bugs",
+  program: "Program",
   ask: "Which line is faulty? Choose one.",
   line: "line {number}",
   no: "Line {number} is right.",
