@@ -30,7 +30,17 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
 # The bytes that each program may have; pages have a bound of their own.
 PROGRAMS = {"views": 75_000, "pipe": 55_000} | dict.fromkeys(
-    ("align", "flash", "latent", "pages", "reach", "ring", "sentence", "snapshots", "split"),
+    (
+        "align",
+        "flash",
+        "latent",
+        "pages",
+        "reach",
+        "ring",
+        "sentence",
+        "snapshots",
+        "split",
+    ),
     30_000,
 )
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
