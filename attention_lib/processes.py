@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor
@@ -232,7 +232,7 @@ class SentBytes:
         self.sizes: Counter[str] = Counter()
         self._watch: Any = _Watch(self)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "SentBytes":
         """Begins to count."""
         self._watch.__enter__()
         return self
