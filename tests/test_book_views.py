@@ -31,17 +31,6 @@ SOURCE = ROOT / "explorer_source"
 # The bytes that each program may have; pages have a bound of their own.
 OWN = [path.stem for path in (ROOT / "attention_lib/explorer").glob("*.js")]
 PROGRAMS = dict.fromkeys(sorted(OWN), 30_000) | {"views": 75_000, "pipe": 55_000}
-    (
-        "align",
-        "flash",
-        "latent",
-        "pages",
-        "reach",
-        "ring",
-        "sentence",
-        "snapshots",
-        "split",
-    ),
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
 COLOURS = {  # of the ground and of the words
     "light": ("rgb(255, 255, 255)", "rgb(31, 36, 48)"),

@@ -23,8 +23,6 @@ def test_explore_graph_counts_what_comes_without_a_script():
     said = dict(tables_of(VIEW)[0][1:])
     for (name, at), outcomes in WANTED.items():
         words = said[f"{PROGRAMS[name][0]}, recorded at {at}"]
-        signs = ("=", "the same: "), ("!", "an error: "), ("x", "and no error: ")
-        for sign, what in signs:
         said_of = {"=": "the same: ", "!": "an error: ", "x": "and no error: "}
         for sign, what in said_of.items():
             assert (what in words) == (sign in outcomes)
