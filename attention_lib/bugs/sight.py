@@ -265,7 +265,7 @@ def _padding(loss: Any) -> Found:
 # Training, on a linear model whose steps are known.
 
 
-def _model(scale: float = 1.0) -> tuple[nn.Module, torch.optim.Optimizer]:
+def _model(scale: float = 1.0) -> tuple[nn.Linear, torch.optim.Optimizer]:
     model = nn.Linear(3, 1, bias=False).double()
     with torch.no_grad():
         model.weight.copy_(torch.tensor([[0.5, -0.5, 1.0]]) * scale)
