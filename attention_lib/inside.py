@@ -187,7 +187,8 @@ class AttentionOnlyLM(TinyLM):
             for _ in self.blocks
         ]
         for block, drawn in zip(blocks, self.blocks, strict=True):
-            block.attention = drawn.attention  # its weights have been drawn
+            # Its weights have been drawn.
+            block.attention = drawn.attention  # type: ignore[assignment]
         self.blocks = nn.ModuleList(blocks)
 
 
@@ -203,10 +204,12 @@ def head_contexts(
     check_head_places(model)
     found: list[Tensor] = []
     with ExitStack() as hooks:
-        for block in model.blocks:  # type: ignore[union-attr]
+        for block in _blocks(model):
             layer = block.attention
 
-            def keep(_: nn.Module, inputs: Any, num_heads: int = layer.num_heads):
+            def keep(
+                _: nn.Module, inputs: Any, num_heads: int = layer.num_heads
+            ) -> None:
                 found.append(split_heads(inputs[0], num_heads))
 
             hooks.enter_context(layer.out_proj.register_forward_pre_hook(keep))
@@ -233,7 +236,7 @@ def replaced_heads(
         check_head_places(model, **{"a place of values": place})
     with ExitStack() as hooks:
         for (layer, head), value in values.items():
-            attention = model.blocks[layer].attention  # type: ignore[index,union-attr]
+            attention = _blocks(model)[layer].attention
             own = _rows(attention, head)
 
             def replace(
@@ -241,7 +244,7 @@ def replaced_heads(
                 inputs: Any,
                 own: slice = own,
                 value: Tensor | float = value,
-            ):
+            ) -> tuple[Tensor]:
                 context = inputs[0].clone()  # (B, T, H·D)
                 context[..., own] = value
                 return (context,)
@@ -277,8 +280,7 @@ def replaced_path(
             another kind of block or attention.
     """
     check_head_path(model, sender, receiver, into)
-    first = model.blocks[sender[0]].attention  # type: ignore[index,union-attr]
-    block = model.blocks[receiver[0]]  # type: ignore[index]
+    first, block = _blocks(model)[sender[0]].attention, _blocks(model)[receiver[0]]
     projection = getattr(block.attention, f"{into[0]}_proj")
     sent, received = _rows(first, sender[1]), _rows(block.attention, receiver[1])
     kept: dict[str, Tensor] = {}
@@ -336,7 +338,11 @@ def load_storyteller(seed: int = 0) -> TinyLM:
     return model.eval()
 
 
-def _rows(attention: nn.Module, head: int) -> slice:
+def _blocks(model: nn.Module) -> list[Any]:
+    return [*model.blocks]  # type: ignore[misc]
+
+
+def _rows(attention: Any, head: int) -> slice:
     """Gives the place of a head in what all heads found, side by side."""
-    width = attention.out_proj.in_features // attention.num_heads  # type: ignore[operator,union-attr]
+    width = attention.out_proj.in_features // attention.num_heads
     return slice(head * width, (head + 1) * width)

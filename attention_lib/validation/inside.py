@@ -10,9 +10,8 @@ from attention_lib.validation._words import check_floats, check_kind, check_whol
 
 def check_head_places(model: Any, **places: Any) -> None:
     """Checks that each place, (layer, head) from 0, is one of the model's heads."""
-    if not isinstance(model, nn.Module) or not isinstance(
-        getattr(model, "blocks", None), nn.ModuleList
-    ):
+    blocks = getattr(model, "blocks", None)
+    if not isinstance(model, nn.Module) or not isinstance(blocks, nn.ModuleList):
         raise TypeError(
             f"model must be a language model with blocks; got {type(model).__name__}"
         )
@@ -24,12 +23,12 @@ def check_head_places(model: Any, **places: Any) -> None:
         ):
             raise TypeError(f"{name} must be (layer, head), two ints; got {place!r}")
         layer, head = place
-        if not 0 <= layer < len(model.blocks):
+        if not 0 <= layer < len(blocks):
             raise ValueError(
-                f"{name} must name one of the {len(model.blocks)} layers, from 0; "
+                f"{name} must name one of the {len(blocks)} layers, from 0; "
                 f"got layer {layer}"
             )
-        heads = getattr(getattr(model.blocks[layer], "attention", None), "num_heads", 0)
+        heads = getattr(getattr(blocks[layer], "attention", None), "num_heads", 0)
         if not 0 <= head < heads:
             raise ValueError(
                 f"{name} must name one of the {heads} heads of layer {layer}, from 0; "
