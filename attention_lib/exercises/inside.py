@@ -137,7 +137,7 @@ def _lookup(
     query: Tensor | None = None,
 ) -> Tensor:
     """What comes of two heads by hand, or of a mistake in one of their parts."""
-    tokens = F.one_hot(ids, 6).float()
+    tokens = 1.0 * F.one_hot(ids, 6)
     before = F.pad(tokens, (0, 0, 1, 0))[:-1] if before is None else before
     scores = sharpness * (tokens if query is None else query) @ before.T
     if causal:
@@ -147,7 +147,7 @@ def _lookup(
 
 def _mistaken(ids: Tensor) -> Mistakes:
     """Gives what comes of each usual mistake."""
-    tokens = F.one_hot(ids, 6).float()
+    tokens = 1.0 * F.one_hot(ids, 6)
     before = F.pad(tokens, (0, 0, 1, 0))[:-1]
     behind = F.pad(tokens, (0, 0, 0, 1))[1:]
     right = _lookup(ids)

@@ -37,7 +37,7 @@ class MyLookup:
         self.vocab_size = vocab_size
 
     def __call__(self, ids):
-        tokens = F.one_hot(ids, self.vocab_size).float()
+        tokens = 1.0 * F.one_hot(ids, self.vocab_size)
         before = torch.zeros_like(tokens)
         before[1:] = tokens[:-1]
         scores = 10 * tokens @ before.T
@@ -70,7 +70,7 @@ RIGHT = {
         duplicate(EARLIER, "tril(diagonal=-1)"),
         duplicate(MEAN, "[:, asked].sum(dim=-1) / asked.sum()"),
         duplicate(MEAN, ".sum(dim=-1) / asked.sum()"),
-        duplicate(ON, "torch.einsum('htk,tk->ht', weights, earlier.float())"),
+        duplicate(ON, "torch.einsum('htk,tk->ht', weights, 1.0 * earlier)"),
         duplicate(ON, "weights.masked_fill(~earlier, 0).sum(dim=-1)"),
         duplicate(ON, "torch.where(earlier, weights, 0).sum(dim=-1)"),
         duplicate("ids[:, None] == ids", "ids.unsqueeze(1).eq(ids)"),
@@ -104,7 +104,8 @@ RIGHT = {
                "scores.where(visible, -1e9)"),
         lookup("torch.ones(len(ids), len(ids)).tril().bool()",
                "torch.arange(len(ids))[:, None] >= torch.arange(len(ids))"),
-        lookup(".float()", ".double()"),
+        lookup("1.0 * F.one_hot(ids, self.vocab_size)",
+               "F.one_hot(ids, self.vocab_size).double()"),
     ],
 }  # fmt: skip
 MISTAKES = {
@@ -127,6 +128,8 @@ MISTAKES = {
          "counts once"),
         (duplicate(MEAN, "[:, asked].mean()"), "not their mean"),
         (duplicate(MEAN, ""), "mean over the queries is missing"),
+        (duplicate(EARLIER, EARLIER + "; earlier = earlier & (ids < 4)"),
+         "Right for one text. For another"),
     ],
     "without_head": [
         (without(VALUE, "0"), "Zeros"),
@@ -139,6 +142,9 @@ MISTAKES = {
         (without(OWN, "[i for i in range(context.shape[-1]) if i // width != head]"),
          "other heads"),
         (without(OWN, "slice(None)"), "All heads"),
+        (without(OWN, "slice(width, 2 * width)"), "For head 0 of 2"),
+        (without(OWN, "slice(head % 3 * width, (head % 3 + 1) * width)"),
+         "For the last one of 4"),
         (without(OWN, "slice((head + 1) * width, (head + 2) * width)"), "next head"),
         (without(OWN, "slice((head - 1) * width, head * width)"), "head before"),
         (without("return changed", "return context"), "Nothing is replaced"),
@@ -159,5 +165,10 @@ MISTAKES = {
         (lookup(MIX, "(weights @ tokens).argmax(-1)"), "best guess"),
         (lookup(MIX, "(weights @ tokens)[-1]"), "not only the last"),
         (lookup(MIX, "(weights @ tokens).log()"), "logarithms"),
+        (lookup(MIX, "weights @ tokens * (ids < 4).all()"), "one text. For another"),
+        (lookup(MIX, "weights @ tokens * (len(ids.unique()) < len(ids))"),
+         "Where none does"),
+        (lookup(MIX, "weights @ tokens * (len(ids) != 5)"), "without its end"),
+        (lambda size: size, "whose objects can be called"),
     ],
 }  # fmt: skip
