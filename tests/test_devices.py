@@ -341,7 +341,6 @@ ELSEWHERE = {
     "flash_kernel": "needs Triton, and numbers: tests/test_flash_attention.py",
     "check_source": "gives back what it was given",
     "repeated_texts": "gives texts, which go to the device a batch at a time",
-    "load_storyteller": "reads a file, and goes to the device after it",
     "published_names": "gives a function, which takes the device of its tensor",
 }
 
