@@ -91,7 +91,7 @@ RIGHT = {
         gradient(SUMMED, "(shares @ gradients.flatten(1)).view(gradients.shape[1:])"),
         gradient(SUMMED, "(gradients * shares.view(-1, *[1] * (gradients.ndim - 1)))"
                  ".sum(0)"),
-        gradient(SHARES, "counts.float() / counts.sum()"),
+        gradient(SHARES, "1.0 * counts / counts.sum()"),
         gradient(SHARES, "counts / sum(counts.tolist())"),
         gradient(SHARES, "counts.div(counts.sum())"),
         gradient(SUMMED, "sum(c * g for c, g in zip(counts, gradients)) / "
