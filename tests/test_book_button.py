@@ -128,7 +128,7 @@ def build(tmp_path_factory):
                 warning=said,
             )
             app.build()
-        # The sheet that tools/site/sheets.py joins, which is no part of this small site.
+        # tools/site/sheets.py joins the sheets: no part of this small site.
         (out / "_static/site.css").write_text("main { color: black }")
         assert said.getvalue() == ""
         return out
