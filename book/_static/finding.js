@@ -13,6 +13,7 @@ globalThis.bookFinding = (() => {
   const SHORT = 3; // letters of a word that may go on
   const BEST = 3, WEAK = 0.05; // places in the first group; what the last ones score of the first
   const LONG = 170; // letters of a passage
+  const PAUSE = 120; // milliseconds without a new letter
 
   // ---- Words ----
 
@@ -265,9 +266,12 @@ globalThis.bookFinding = (() => {
       option.append(title);
       if (place.from) option.append(" ", Object.assign(document.createElement("i"), { textContent: place.from }));
       option.append(text);
-      textsOf(place.page).then((all) => {
+      const fill = () => mine === turn && textsOf(place.page).then((all) => {
         if (mine === turn && all[place.nth]) text.append(marked(passage(all[place.nth], match), match));
       });
+      // While a reader still types, texts of what is found on the way are not fetched.
+      if (texts[place.page]) fill();
+      else setTimeout(fill, PAUSE);
       return option;
     };
     const show = () => {
