@@ -63,15 +63,14 @@ def texts(kept: Row) -> dict[str, str]:
 
 def show(rows: dict[str, Row]) -> str:
     """Return a table: the largest difference over its tolerance, run by chapter."""
-    measured = [row for row in rows.values() if "chapters" in row]
+    measured, lines = [row for row in rows.values() if "chapters" in row], list[str]()
     stems = sorted({stem for row in measured for stem in row["chapters"]})
-    lines: list[str] = []
     for part in filter(None, (stems[:12], stems[12:])):  # paper is not wide
-        lines += ["", f"| chapter | {' | '.join(stem[:2] for stem in part)} |"]
-        lines.append("|---|" + "---:|" * len(part))
+        heads = " | ".join(stem[:2] for stem in part)
+        lines += ["", f"| chapter | {heads} |", "|---|" + "---:|" * len(part)]
         for row in measured:
-            entries = " | ".join(_entry(row["chapters"].get(stem)) for stem in part)
-            lines.append(f"| {row['what']} | {entries} |")
+            entries = [_entry(row["chapters"].get(stem)) for stem in part]
+            lines.append(f"| {row['what']} | {' | '.join(entries)} |")
     return "\n".join(lines[1:])
 
 
