@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from attention_lib.reproducibility import seeded
@@ -145,6 +146,7 @@ OLD = {
     "llama": {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
     "qwen2": {"rope_theta": 2e4},
     "gemma3_text": {"rope_theta": 5e5, "rope_local_base_freq": 800.0},
+    "qwen2, window": {"layer_types": "drop"},
 }
 
 
@@ -152,6 +154,26 @@ OLD = {
 def test_older_words_for_rotation_mean_the_same(name, tmp_path):
     saved(name, tmp_path)
     edited(tmp_path, rope_parameters="drop", **OLD[name])
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        assert_close(load_pretrained(tmp_path)(ids()), theirs(ids()).logits)
+
+
+def test_names_of_the_first_gpt2_files_load(tmp_path):
+    theirs = saved("gpt2", tmp_path)
+    stored = load_file(tmp_path / "model.safetensors")
+    short = {name.removeprefix("transformer."): one for name, one in stored.items()}
+    assert short.keys() != stored.keys()
+    save_file(short, tmp_path / "model.safetensors")
+    with torch.no_grad():
+        assert_close(load_pretrained(tmp_path)(ids()), theirs(ids()).logits)
+
+
+def test_stored_head_of_a_tied_model_counts_as_transformers_counts_it(tmp_path):
+    saved("qwen2", tmp_path)
+    stored = load_file(tmp_path / "model.safetensors")
+    stored["lm_head.weight"] = torch.randn(61, 32, generator=seeded(2))
+    save_file(stored, tmp_path / "model.safetensors", {"format": "pt"})
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     with torch.no_grad():
         assert_close(load_pretrained(tmp_path)(ids()), theirs(ids()).logits)
@@ -174,6 +196,26 @@ REFUSED = {
     "quantised": ({"quantization_config": {"bits": 4}}, "says quantization_config"),
 }
 
+WINDOWED = ["sliding_attention", "full_attention"]
+BOTH = {kind: {"rope_theta": 1e4} for kind in WINDOWED}
+REFUSED_ELSEWHERE = [
+    ("gpt_oss", {"sliding_window": None}, "layers with a window, but no sliding_win"),
+    ("gpt_oss", {"layer_types": ["chunked", *WINDOWED[1:]]}, "layer type 'chunked'"),
+    ("gpt_oss", {"layer_types": WINDOWED * 2}, "but layer_types has 4 entries"),
+    ("gpt_oss", {"rope_parameters": "drop"}, "lacks rope_parameters"),
+    ("gemma3_text", {"rope_parameters": BOTH | {"full_attention": {}}}, "full_attent"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "words"), REFUSED_ELSEWHERE)
+def test_layers_and_rotations_that_do_not_fit_are_refused(
+    name, changes, words, tmp_path
+):
+    saved(name, tmp_path)
+    edited(tmp_path, **changes)
+    with pytest.raises(ValueError, match=words):
+        load_pretrained(tmp_path)
+
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_config_that_is_not_understood_is_refused(case, tmp_path):
@@ -189,10 +231,33 @@ def cut(folder):
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def leads_out(folder):
-    names = dict.fromkeys(Checkpoint(folder).shapes, "../model.safetensors")
+def indexed(folder, **changes):
+    names = dict.fromkeys(Checkpoint(folder).shapes, "model.safetensors") | changes
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": names}))
+
+
+def leads_out(folder):
+    indexed(folder, **{"model.norm.weight": "../model.safetensors"})
+
+
+def names_what_is_not_there(folder):
+    indexed(folder, more="model.safetensors")
+
+
+def stores_twice(folder):
+    (folder / "b.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    indexed(folder, **{"model.norm.weight": "b.safetensors"})
+
+
+def maps_nothing(folder):
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {}}')
+
+
+def of_other_type(folder):
+    stored = load_file(folder / "model.safetensors")
+    stored["model.norm.weight"] = stored["model.norm.weight"].to(torch.int8)
+    save_file(stored, folder / "model.safetensors")
 
 
 def pickled(folder):
@@ -202,6 +267,10 @@ def pickled(folder):
 BROKEN = {
     cut: "not a whole safetensors file",
     leads_out: "does not lie in the folder",
+    names_what_is_not_there: "lacks more, which the index names",
+    stores_twice: "stands in two files",
+    maps_nothing: "has no weight_map",
+    of_other_type: "stores model.norm.weight as I8; wanted",
     pickled: "a pickle can run any code, so it is not read",
     lambda folder: (folder / "config.json").unlink(): "has no config.json",
     lambda folder: (folder / "config.json").write_text("{"): "cannot be read",
@@ -211,7 +280,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("harm", BROKEN, ids=list("abcdef"))
+@pytest.mark.parametrize("harm", BROKEN, ids=range(len(BROKEN)))
 def test_broken_folder_is_refused(harm, tmp_path):
     saved("llama", tmp_path)
     harm(tmp_path)
