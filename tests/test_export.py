@@ -247,7 +247,8 @@ def test_error_is_a_part_of_the_largest_number_and_infinite_where_nothing_agrees
     wanted = torch.tensor([10.0, 1.0, torch.inf])
     assert _error([wanted.numpy()], [wanted]) == 0
     assert _error([(wanted + 0.5).numpy()], [wanted]) == 0.05
-    assert _error([wanted.numpy() * 0.01], [wanted * 0.01]) == 0
+    small = torch.tensor([0.01, 0.02])  # below 1, the difference itself
+    assert _error([(small + 0.005).numpy()], [small]) == pytest.approx(0.005)
     assert _error([wanted[:2].numpy()], [wanted]) == torch.inf  # another shape
     assert _error([wanted.nan_to_num().numpy()], [wanted]) == torch.inf
     nothing = torch.zeros(0, 3)
