@@ -190,6 +190,8 @@ MISTAKES = {
         (room_mask(" & " + PADDED, ""), "With some: The padding at the beginning"),
         (room_mask("<=", "<"), "sees itself"),
         (room_mask(NEW, NEW + " + 1"), "one place of the future"),
+        (room_mask(SEEN, "torch.stack([torch.arange(room) < len(places[: n + 1]) "
+                   "for n in new])"), "Python reads the value of place"),
         (room_mask(NEW, "torch.arange(count)"), "do not stand at the beginning"),
         (room_mask(SEEN + " & " + PADDED, "~(" + SEEN + " & " + PADDED + ")"),
          "the other way round"),
