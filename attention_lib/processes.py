@@ -179,13 +179,13 @@ def _wait_for(command: list[str], env: dict[str, str], timeout: float) -> str:
         _end(process)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: subprocess.Popen[str], grace: float = 10.0) -> None:
     """Ends a process and those that it started, if they still run."""
     if process.poll() is not None:
         return
     process.terminate()  # torchrun ends its own, which have groups of their own
     try:
-        process.wait(timeout=10)
+        process.wait(timeout=grace)
     except subprocess.TimeoutExpired:
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

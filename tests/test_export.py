@@ -3,6 +3,7 @@
 An export takes seconds, so most tests read the files that two fixtures make.
 """
 
+import logging
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -16,7 +17,15 @@ from torch import nn
 from attention_lib import onnx_file, rope
 from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.decoder import Decoder
-from attention_lib.export import export_checked, export_model, generate_in_onnx, main
+from attention_lib.export import (
+    _check_tokens,
+    _error,
+    _resized,
+    export_checked,
+    export_model,
+    generate_in_onnx,
+    main,
+)
 from attention_lib.export_steps import GrowingStep, StaticStep
 from attention_lib.families import read_config
 from attention_lib.kv_cache import generate
@@ -174,11 +183,20 @@ def test_command_line_says_how_to_call_the_file(published):
     assert "greedy text: the same tokens as in PyTorch" in said
 
 
-def test_command_line_refuses_in_words(published, tmp_path):
+def test_command_line_refuses_in_words(tmp_path, capsys):
     command = [sys.executable, "-m", "attention_lib.export", tmp_path, tmp_path / "x"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert ran.returncode == 1
+    assert ran.returncode == main([*map(str, command[3:])]) == 1
     assert ran.stderr.startswith("not exported: the folder")
+    assert ran.stderr == capsys.readouterr().err
+
+
+def test_a_file_that_writes_another_text_is_refused(growing, refused):
+    path, model = growing
+    other = TinyLM(ModelConfig(61, 640, 24, 4, 2))
+    _check_tokens(path, model, 9)
+    with refused(ValueError, "the file writes another greedy text than the model"):
+        _check_tokens(path, drawn(other), 9)
 
 
 class Branch(nn.Module):
@@ -196,6 +214,88 @@ def test_a_branch_on_a_length_is_refused_and_no_file_is_written(tmp_path, refuse
     short = {"time": range(1, 17)}
     export_checked(Branch(), (x,), path, dynamic_shapes=TIME, sizes=short)
     assert path.exists()
+
+
+class Seventh(nn.Module):
+    def forward(self, x, table, steps):
+        return [x + x[:, 6][:, None] if x.shape[1] > 6 else x, table[steps]]
+
+
+def test_a_file_that_does_not_run_at_a_size_is_refused(tmp_path, refused):
+    given = torch.ones(2, 7, 3), torch.ones(4, 2), torch.tensor([3, 0])
+    where = tmp_path / "x.onnx"
+    shapes = {**TIME, "table": None, "steps": None}
+    options = {"dynamic_shapes": shapes, "sizes": {"batch": [1], "time": [5]}}
+    words = "the file does not agree with the model at batch=2, time=5: it does not run"
+    with refused(ValueError, words):
+        export_checked(Seventh(), given, where, **options)
+    # With no free axis, it is tried as it is given; the ids stay those of the table.
+    exported = export_checked(Seventh(), given, where)
+    assert exported.errors == {"as given": 0.0}
+
+
+def test_arguments_of_other_sizes_are_drawn_from_those_that_were_given():
+    fixed, ids = torch.randn(2, 3), torch.tensor([[7, 9]])
+    free = [{}, {1: "time"}]
+    same, other = _resized((fixed, ids), free, {"time": 50})
+    assert same is fixed
+    assert other.shape == (1, 50)
+    assert set(other.flatten().tolist()) == {7, 9}
+
+
+def test_error_is_a_part_of_the_largest_number_and_infinite_where_nothing_agrees():
+    wanted = torch.tensor([10.0, 1.0, torch.inf])
+    assert _error([wanted.numpy()], [wanted]) == 0
+    assert _error([(wanted + 0.5).numpy()], [wanted]) == 0.05
+    small = torch.tensor([0.01, 0.02])  # below 1, the difference itself
+    assert _error([(small + 0.005).numpy()], [small]) == pytest.approx(0.005)
+    assert _error([wanted[:2].numpy()], [wanted]) == torch.inf  # another shape
+    assert _error([wanted.nan_to_num().numpy()], [wanted]) == torch.inf
+    nothing = torch.zeros(0, 3)
+    assert _error([nothing.numpy(), (wanted + 0.5).numpy()], [nothing, wanted]) == 0.05
+
+
+class Decides(nn.Module):
+    def forward(self, x):
+        return x + 1 if x.max() > 0 else x
+
+
+def test_what_the_exporter_cannot_follow_is_said_in_one_line(tmp_path, refused):
+    before = logging.getLogger("torch.onnx").level
+    with refused(ValueError, "torch.onnx cannot export this model: ") as _:
+        export_checked(Decides(), (torch.ones(2, 3),), tmp_path / "x.onnx")
+    assert logging.getLogger("torch.onnx").level == before
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_packages_that_are_missing_are_named():
+    onnx_file.check_packages(["onnx"])
+    words = "no_such is not installed: pip install onnx onnxscript onnxruntime"
+    with pytest.raises(ModuleNotFoundError, match=words):
+        onnx_file.check_packages(["onnx", "no_such"])
+
+
+@pytest.mark.parametrize(
+    ("args", "axes", "words"),
+    [
+        (([PROMPT] * 2,), [[{0: "n"}]], "dynamic_shapes must hold one entry for each "
+         "of 2 tensors"),
+        ((PROMPT, PROMPT.T), [{0: "n"}, {0: "n"}], "the axis 'n' has 2 places in one "
+         "tensor of args, and 3 in another"),
+    ],
+)  # fmt: skip
+def test_axes_that_do_not_fit_are_refused(args, axes, words, tmp_path, refused):
+    with refused(ValueError, words):
+        export_checked(Branch(), args, tmp_path / "x", dynamic_shapes=axes)
+
+
+def test_a_room_is_refused_to_a_window_and_to_more_tokens_than_it_holds(
+    growing, static, refused
+):
+    with refused(ValueError, "model must have no window"):
+        StaticStep(growing[1], 20)
+    with refused(ValueError, "there is room for 20 tokens; got 21"):
+        StaticStep(static[1], 20).example(1, 21)
 
 
 class EmptyRow(nn.Module):

@@ -8,6 +8,7 @@ from attention_lib.attention import SelfAttention
 from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import TinyBlock
 from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.inside import AttentionBlock
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import causal_mask, padding_mask
 from attention_lib.relative_attention import RelativeAttention
@@ -54,6 +55,7 @@ LAYERS = {
         )
         for name, own in LATENTS.items()
     },
+    "block without an MLP": lambda **options: AttentionBlock(D_MODEL, HEADS, **options),
     "relative": lambda **options: RelativeAttention(
         D_MODEL, HEADS, num_buckets=4, max_distance=3, **options
     ),

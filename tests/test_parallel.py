@@ -3,10 +3,16 @@
 import ast
 import importlib.util
 import re
+import signal
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -19,7 +25,7 @@ from attention_lib.parallel import (
     ring_work,
     take_tokens,
 )
-from attention_lib.processes import program_of, run_processes
+from attention_lib.processes import _end, program_of, run_processes
 from attention_lib.reproducibility import seeded
 from tests.running import ROOT
 
@@ -76,14 +82,14 @@ def counted(device):
     from attention_lib.parallel import ring_attention
     from attention_lib.processes import SentBytes
 
-    rows, found = torch.ones(8, 4, device=device), {}
+    rows, found, size = torch.ones(8, 4, device=device), {}, dist.get_world_size()
     ring = [torch.ones(1, 8, 4, device=device, requires_grad=True) for _ in range(3)]
 
     def gather():
-        dist.all_gather_into_tensor(torch.empty(32, 4, device=device), rows)
+        dist.all_gather_into_tensor(torch.empty(8 * size, 4, device=device), rows)
 
     def scatter():
-        dist.reduce_scatter_tensor(torch.empty(2, 4, device=device), rows)
+        dist.reduce_scatter_tensor(torch.empty(8 // size, 4, device=device), rows)
 
     for name, call in [
         ("all-reduce", lambda: dist.all_reduce(rows)),
@@ -131,6 +137,54 @@ def test_sent_bytes_are_those_of_the_formulas(four):
         assert found["ring"] == [6 * size, {"send": 3}, {"send": 6 * size}]
         # forward, keys and values again, and their gradients once more often
         assert found["ring, backward"][0] == (6 + 6 + 8) * size
+
+
+@contextmanager
+def first_of_two(place):
+    """Makes this process the first of two; the other one does the same calls."""
+    group = {"init_method": f"file://{place}/store", "world_size": 2}
+    text = f"""
+import torch.distributed as dist
+from tests.test_parallel import counted
+dist.init_process_group("gloo", rank=1, **{group})
+counted("cpu")
+dist.destroy_process_group()
+"""
+    command = [sys.executable, "-W", "ignore", "-c", text]
+    with subprocess.Popen(command, cwd=ROOT) as other:
+        dist.init_process_group("gloo", rank=0, timeout=timedelta(seconds=60), **group)
+        try:
+            yield
+            assert other.wait(timeout=60) == 0
+        finally:
+            dist.destroy_process_group()
+            other.kill()
+
+
+# In this process, so that coverage sees what is done in others.
+@pytest.mark.filterwarnings("ignore:.*is deprecated:FutureWarning")
+def test_sent_bytes_of_two_processes_are_those_of_the_formulas(tmp_path):
+    with first_of_two(tmp_path):
+        two = counted("cpu")
+    size = 8 * 4 * 4
+    assert two["all-reduce"][0] == two["all-gather"][0] == size
+    assert two["reduce-scatter"][0] == two["broadcast"][0] == size / 2
+    assert two["ring"] == [2 * size, {"send": 1}, {"send": 2 * size}]
+    assert two["ring, backward"][0] == (2 + 2 + 4) * size
+
+
+def test_a_process_that_does_not_end_when_told_to_is_killed():
+    text = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    text += "; print('ready', flush=True); time.sleep(300)"
+    stubborn = subprocess.Popen(
+        [sys.executable, "-c", text],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert stubborn.stdout.readline() == "ready\n"
+    _end(stubborn, grace=0.5)
+    assert stubborn.returncode == -signal.SIGKILL
 
 
 def dies(device):
@@ -190,6 +244,14 @@ def test_program_holds_the_functions_and_no_path():
 def test_program_refuses_what_has_no_text(functions):
     with pytest.raises(TypeError, match="must be functions written by def; got"):
         program_of(functions)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_program_refuses_a_function_whose_text_is_lost():
+    names = {}
+    exec("def lost(device): pass", names)
+    with pytest.raises(TypeError, match="functions: the text of lost is not known"):
+        program_of([names["lost"]])
 
 
 def test_program_refuses_no_function():

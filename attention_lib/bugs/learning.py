@@ -199,7 +199,7 @@ def train(model, optimizer, loss_of, batches):
         ),
         "As above: the bound has no effect.",
         ("clipping",),
-        "simchowitzlabpublic/nano-world-model#22",
+        "Cranial-XIX/FAMO#4",
         ("nan after some steps",),
         "There is no gradient to clip before `backward`.",
     ),

@@ -118,6 +118,7 @@ def _wrong_weights(scores: Tensor, mask: Tensor) -> Mistakes:
 # Without spaces, so that no text of a program is taken for a message.
 _FIRST = "def\tanswer(x):\n\ty=x+1\n\tz=y*2\n\treturn\tz\n"
 _OTHER = "def\tanswer(x):\n\ty=x*2\n\ty=x*2-y+9\n\treturn\ty+x\n"
+_LONGER = "def\tanswer(x):\n\ty=x+12\n\ty=x+1\n\treturn\ty*x\n"
 
 
 def check_small_bug(answer: object) -> Verdict:
@@ -128,6 +129,8 @@ def check_small_bug(answer: object) -> Verdict:
          "Right for one program. For a fault in its last line:"),
         (_OTHER, "\ty=x*2-y+9", "\ty=x-y", 3,
          "Right so far. Where another line holds a part of the faulty one:"),
+        (_LONGER, "\ty=x+1", "\ty=x-1", 3,
+         "Right so far. Where another line begins like the faulty one:"),
     ]:  # fmt: skip
         made = run(answer, program, wrong_line, right_line)
         if isinstance(made, Verdict):
@@ -138,18 +141,27 @@ def check_small_bug(answer: object) -> Verdict:
             words = f"a class with line, mended and run is wanted: no {missing[0]}."
             return Verdict(False, f"Your function returns a {came}: {words}")
         lines = program.splitlines()
-        text = program.replace(wrong_line, right_line)
+        text = "\n".join(
+            right_line if line == wrong_line else line for line in program.split("\n")
+        )
         count = len(lines)
+        found = program[: program.index(wrong_line)].count("\n") + 1
         own = [
+            (found, "That line holds the faulty one as a part: it must be the whole "
+             "line."),
             (number - 1, "The first line is number 1."),
             (number + 1, "One too high: the first line is number 1."),
             (count, "This is how many lines there are."),
             (wrong_line, "line gives the number of the line, not its text."),
-        ]
+        ]  # fmt: skip
         if wrong := _of(made, "line", (), number, own, so_far):
             return wrong
         own_text: Mistakes = [
             (program, "The faulty line is still there."),
+            (program.replace(wrong_line, right_line), "A line that holds the faulty "
+             "one as a part has changed, too."),
+            (program.replace(wrong_line, right_line, 1), "A line that holds the faulty "
+             "one as a part has changed instead of it."),
             (right_line, "mended gives the whole program, not only the new line."),
             (text.rstrip("\n"), "The line break at the end is lost."),
             (program + right_line + "\n", "The new line stands after the program: it "

@@ -68,6 +68,11 @@ def _listed(x: Tensor) -> Tensor:
     return torch.cat([torch.mul(x, 2), x], dim=0)
 
 
+def _split(x: Tensor) -> Tensor:
+    first, second = torch.split(torch.mul(x, 2), 1, dim=1)
+    return torch.sub(second, first)
+
+
 def _branch(x: Tensor) -> Tensor:
     return torch.mul(x, 2) if x.shape[0] > 4 else torch.mul(x, 3)
 
@@ -113,6 +118,10 @@ _GRAPHS: list[tuple[Rule, int, int, str, list[tuple[Rule, str]]]] = [
     (_listed, 3, 3, "Right with single tensors. With tensors in a list:", [
         (lambda old, new: torch.cat([old * 2, old]), "The tensors in a list are still "
          "the recorded ones."),
+    ]),
+    (_split, 3, 3, "Right so far. Where one operation gives two tensors:", [
+        (lambda old, new: _split(old), "These are still the recorded ones: note each "
+         "new tensor under its old one."),
     ]),
     (_branch, 3, 6, "Right without a branch. With one:", [
         (lambda old, new: new * 2, "The function was called again: a graph holds the "

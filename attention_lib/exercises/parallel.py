@@ -65,7 +65,7 @@ def check_zigzag(answer: object) -> Verdict:
             (torch.cat((late + own, early + own)), "The early piece comes first."),
             (torch.cat((early + own, (late + own).flip(0))), "Inside of the late piece "
              "the tokens keep their order."),
-            (tokens[rank::count], "Every so-manieth token: that is another order, with "
+            (tokens[rank::count], "Every N-th token: that is another order, with "
              "stripes."),
             (torch.cat((early + own, (rank + count) * size + own)), "The late pieces "
              "are dealt out from the end: the first process gets the last one."),

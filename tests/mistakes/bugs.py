@@ -28,7 +28,9 @@ class MyBug:
         return self.program.splitlines().index(self.wrong) + 1
 
     def mended(self):
-        return self.program.replace(self.wrong, self.right)
+        lines = self.program.split("\\n")
+        lines[self.line() - 1] = self.right
+        return "\\n".join(lines)
 
     def run(self, x, mended=False):
         names = {}
@@ -37,7 +39,8 @@ class MyBug:
 """
 )
 LINE = "self.program.splitlines().index(self.wrong) + 1"
-MENDED = "self.program.replace(self.wrong, self.right)"
+MENDED = '"\\n".join(lines)'
+REPLACED = "self.program.replace(self.wrong, self.right)"
 WHICH = "self.mended() if mended else self.program"
 
 RIGHT = {
@@ -59,11 +62,12 @@ RIGHT = {
         small(),
         lambda *parts: small()(*parts),
         small(LINE, "1 + self.program.split('\\n').index(self.wrong)"),
-        small(LINE, "self.program[: self.program.index(self.wrong)].count('\\n') + 1"),
         small(LINE, "next(n for n, line in enumerate(self.program.splitlines(), 1) "
               "if line == self.wrong)"),
-        small(MENDED, "self.right.join(self.program.split(self.wrong))"),
-        small(MENDED, "self.program.replace(self.wrong, self.right, 1)"),
+        small(MENDED, "'\\n'.join(self.right if line == self.wrong else line "
+              "for line in lines)"),
+        small(MENDED, "f'\\n{self.program}'.replace(f'\\n{self.wrong}\\n', "
+              "f'\\n{self.right}\\n').removeprefix('\\n')"),
         small(MENDED, "''.join((self.right if line == self.wrong else line) + '\\n' "
               "for line in self.program.splitlines())"),
         small(WHICH, "[self.program, self.mended()][mended]"),
@@ -110,9 +114,17 @@ MISTAKES = {
         (small(LINE, "len(self.program.splitlines())"), "how many lines there are"),
         (small(LINE, "self.wrong"), "not its text"),
         (small(LINE, "7"), "line gives 7"),
+        (small(LINE, "1 // 0"), "ZeroDivisionError"),
         (small(MENDED, "self.program"), "still there"),
         (small(MENDED, "self.right"), "the whole program"),
         (small(MENDED, MENDED + ".rstrip()"), "line break at the end"),
+        (small(MENDED, REPLACED), "begins like the faulty one: A line that holds the "
+         "faulty one as a part has changed, too"),
+        (small(MENDED, "self.right.join(self.program.split(self.wrong))"), "changed, "
+         "too"),
+        (small(MENDED, REPLACED.replace("right)", "right, 1)")), "changed instead"),
+        (small(LINE, "self.program[: self.program.index(self.wrong)].count('\\n') + 1"),
+         "it must be the whole line"),
         (small(MENDED, "self.program + self.right + '\\n'"), "take the place of"),
         (small(MENDED, "self.program.splitlines()"), "not a list of lines"),
         (small(WHICH, "self.program"), "run gives the result of the other program: the "

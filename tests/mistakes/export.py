@@ -6,6 +6,10 @@ from torch.overrides import TorchFunctionMode
 from tests.answers import as_numbers, solution
 
 
+def tensors_of(result):
+    return result if isinstance(result, (tuple, list)) else [result]
+
+
 class Recorder(TorchFunctionMode):
     """As on the chapter's page."""
 
@@ -15,7 +19,7 @@ class Recorder(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor):
+        if any(isinstance(part, torch.Tensor) for part in tensors_of(result)):
             self.calls.append((function, args, kwargs or {}, result))
         return result
 
@@ -40,13 +44,14 @@ class MyGraph:
         for function, args, kwargs, old in self.calls:
             options = {name: renewed(arg) for name, arg in kwargs.items()}
             new = function(*renewed(args), **options)
-            known[id(old)] = new
+            known |= dict(zip(map(id, tensors_of(old)), tensors_of(new)))
         return new
 """,
     Recorder=Recorder,
+    tensors_of=tensors_of,
 )
 KNOWN = "known = {id(self.first): x}"
-NOTE = "            known[id(old)] = new\n"
+NOTE = "            known |= dict(zip(map(id, tensors_of(old)), tensors_of(new)))\n"
 LIST = "if isinstance(arg, (list, tuple)):"
 OPTIONS = "{name: renewed(arg) for name, arg in kwargs.items()}"
 RUN = "new = function(*renewed(args), **options)"
@@ -94,7 +99,8 @@ RIGHT = {
         graph(GET, "known[id(arg)] if id(arg) in known else arg"),
         graph(LIST, "if type(arg) in (list, tuple):"),
         graph(KNOWN, "known = {}\n        known[id(self.first)] = x"),
-        graph(NOTE, "            known.update({id(old): new})\n"),
+        graph(NOTE, "            for a, b in zip(tensors_of(old), tensors_of(new)):"
+              "\n                known[id(a)] = b\n"),
         graph(LAST, "        return known[id(self.calls[-1][3])]\n"),
         graph(RUN, "args = [renewed(arg) for arg in args]\n"
               "            new = function(*args, **options)"),
@@ -155,6 +161,8 @@ MISTAKES = {
                "            new = function(*[known.get(id(a), a) if a is not "
                "self.first else a for a in use], **options)"),
          "used twice"),
+        (graph(NOTE, "            known[id(old)] = new\n"), "Where one operation gives "
+         "two tensors: These are"),
         (graph(NOTE, NOTE + "            break\n"), "of the first operation"),
         (graph("in self.calls:", "in self.calls[:-1]:"), "the last result but one"),
         (graph(LAST, "        return x\n"), "the input itself"),
@@ -182,6 +190,8 @@ MISTAKES = {
         (room_mask(" & " + PADDED, ""), "With some: The padding at the beginning"),
         (room_mask("<=", "<"), "sees itself"),
         (room_mask(NEW, NEW + " + 1"), "one place of the future"),
+        (room_mask(SEEN, "torch.stack([torch.arange(room) < len(places[: n + 1]) "
+                   "for n in new])"), "Python reads the value of place"),
         (room_mask(NEW, "torch.arange(count)"), "do not stand at the beginning"),
         (room_mask(SEEN + " & " + PADDED, "~(" + SEEN + " & " + PADDED + ")"),
          "the other way round"),

@@ -165,6 +165,8 @@ MISTAKES = {
         (ring(TAKE, "        pass\n\n    def result"), "its own keys only"),
         (ring(SCALE, ""), "root of the width"),
         (ring(LAST, "return self.mixed"), "is not divided"),
+        (ring(LAST, LAST.replace("self.mixed / self.total", "(self.mixed / self.total)"
+              ".tolist()")), "must be a torch tensor"),
         (ring("self.total * shrink + ", "self.total + ",
               "self.mixed * shrink + ", "self.mixed + "), "must shrink."),
         (ring("self.mixed * shrink + ", "self.mixed + "), "the mix must shrink"),

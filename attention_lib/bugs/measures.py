@@ -1,0 +1,27 @@
+"""What the museum's checks measure with: how far two tensors are apart."""
+
+import torch
+from torch import Tensor
+
+from attention_lib.reproducibility import seeded
+
+Found = tuple[bool, str]  # whether all is well, and the numbers
+
+
+def apart(first: Tensor, second: Tensor) -> float:
+    """The largest difference; infinite where one is nan."""
+    if first.shape != second.shape:
+        return torch.inf
+    gap = (first.double() - second.double()).abs().amax().item()
+    return torch.inf if gap != gap else gap
+
+
+def same(first: Tensor, second: Tensor, what: str, within: float = 1e-9) -> Found:
+    """Says whether two tensors agree, and by how much they differ."""
+    gap = apart(first, second)
+    return gap <= within, f"{what}: {gap:.2g}"
+
+
+def drawn(batch: int, length: int, width: int, seed: int = 0) -> Tensor:
+    """Gives (B, T, M) in float64, the same for each seed."""
+    return torch.randn(batch, length, width, generator=seeded(seed), dtype=torch.double)
