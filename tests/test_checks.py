@@ -16,7 +16,9 @@ from attention_lib.masks import causal_mask
 from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
-from tests.samples.faulty_layers import BASE, FAULTS, GROUPED
+from tests.samples.faulty_layers import BASE, FORMULAS, GROUPED
+from tests.samples.faulty_masks import MASKS, OWN, OWN_MASKS
+from tests.samples.faulty_states import STATES, TRAINING
 from tests.tensors import global_seed
 
 pytestmark = [
@@ -78,6 +80,7 @@ RIGHT = {
         v_head_dim=5, **(SHARED | DEEPSEEK | {"num_key_value_heads": 3}),
     ),
     "plain": lambda: made([]),
+    "plain, causal": lambda: made(OWN),
     "plain, grouped": lambda: made([], num_heads=6, num_kv_heads=2),
 }  # fmt: skip
 # Compilers take their time, so `make test` runs them for two layers.
@@ -118,11 +121,30 @@ def test_compilers_pass_two_layers(name):
     assert failed(RIGHT[name](), sorted(SLOW)) == []
 
 
-@pytest.mark.parametrize("name", [*FAULTS, *GROUPED])
+FAULTS = FORMULAS | MASKS | STATES | GROUPED
+
+
+@pytest.mark.parametrize("name", FAULTS)
 def test_examine_names_a_fault(name):
-    check, pieces = (FAULTS | GROUPED)[name]
+    check, pieces = FAULTS[name]
     sizes = {"num_heads": 6, "num_kv_heads": 2} if name in GROUPED else {}
     assert failed(made(pieces, **sizes), [check]) == [check]
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_examine_says_what_lasts_longer_than_a_call(name):
+    check, words, pieces = TRAINING[name]
+    found = examine(made(pieces), checks=[check], progress=False)[check]
+    assert (found.verdict, words in found.seen) == ("fails", True), found.seen
+
+
+@pytest.mark.parametrize("name", OWN_MASKS)
+def test_examine_tries_a_causal_mask_that_the_layer_has_of_its_own(name):
+    check, words, pieces = OWN_MASKS[name]
+    for causal in (True, None):
+        layer = made([*OWN, *pieces])
+        found = examine(layer, causal=causal, checks=[check], progress=False)[check]
+        assert (found.verdict, words in found.seen) == ("fails", True), found.seen
 
 
 def test_examine_a_function_and_names_its_slip():

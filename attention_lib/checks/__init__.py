@@ -11,7 +11,14 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from attention_lib.checks import behaviour, formula, insides
+from attention_lib.checks import (
+    behaviour,
+    caching,
+    formula,
+    hiding,
+    insides,
+    training,
+)
 from attention_lib.checks.calling import Calling, find_calling
 from attention_lib.checks.counting import count_flops, saved_bytes
 from attention_lib.checks.functions import FunctionLayer
@@ -44,17 +51,19 @@ CHECKS: dict[str, tuple[Callable[[Subject], Any], tuple[str, str]]] = {
         behaviour.check_deterministic,
         ("06-tiny-block", "block-dropout"),
     ),
-    "future": (behaviour.check_future, ("03-masks", "leak-map")),
-    "padding": (behaviour.check_padding, ("03-masks", "padding")),
+    "future": (hiding.check_future, ("03-masks", "leak-map")),
+    "padding": (hiding.check_padding, ("03-masks", "padding")),
     "batch": (behaviour.check_batch, ("03-masks", "both")),
     "order": (behaviour.check_order, ("05-positions", "order-blind")),
     "offset": (behaviour.check_offset, ("05-positions", "offset-only")),
-    "empty rows": (behaviour.check_empty_rows, ("03-masks", "nan-laboratory")),
+    "empty rows": (hiding.check_empty_rows, ("03-masks", "nan-laboratory")),
     "memory": (behaviour.check_memory, ("04-multi-head", "cross-heads")),
     "large scores": (behaviour.check_large, ("03-masks", "fill-values")),
     "half precision": (behaviour.check_half_precision, ("03-masks", "fill-values")),
     "gradients": (insides.check_gradients, ("08-training", "one-step")),
-    "cache": (behaviour.check_cache, ("09-kv-cache", "the-cache")),
+    "trainable": (training.check_trainable, ("08-training", "one-step")),
+    "training": (training.check_training, ("06-tiny-block", "block-dropout")),
+    "cache": (caching.check_cache, ("09-kv-cache", "the-cache")),
     "formula": (formula.check_formula, ("02-single-head", "three-projections")),
     "reference": (insides.check_reference, ("04-multi-head", "proved-equal")),
     "parameters": (insides.check_parameters, ("04-multi-head", "what-it-costs")),

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.checks.calling import Calling, find_calling
+from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
 BATCH, LENGTH, LONG = 7, 6, 40  # a batch of seven: heads are seldom as many
@@ -43,6 +44,7 @@ class Subject:
         self.seed = seed
         self.calling: Calling = find_calling(layer, calls)
         self.takes = set(self.calling.takes)
+        self.mask_shape: str | None = None
         self.d_model = d_model or _width(layer)
         self.layer = self.copied(torch.float64)
         self.dtype, self.tolerance = torch.float64, 1e-6
@@ -56,12 +58,16 @@ class Subject:
                 self.run(self.x())
             except Exception as error:
                 self.problem = error
-        self.mask_shape = self._find_mask_shape() if self.problem is None else None
+        if self.problem is None:
+            self.mask_shape = self._find_mask_shape()
+        if self.mask_shape == "(B, T)" and self.calling.by_mask:
+            self.takes.discard("causal")  # such a mask cannot hide by query
 
     def copied(self, dtype: torch.dtype) -> nn.Module:
         """Gives a stirred copy of the layer in another type."""
         layer = copy.deepcopy(self.original).eval().to(dtype)
         generator = seeded(self.seed)
+        _raise_dropout(layer)
         with torch.no_grad():
             for parameter in layer.parameters():
                 if not parameter.is_floating_point() or parameter.is_meta:
@@ -101,9 +107,24 @@ class Subject:
         layer = self.layer if layer is None else layer
         if not more.get("causal", True):
             del more["causal"]
+        if self.calling.by_mask and more.get("causal") and self.mask_shape:
+            past = getattr(
+                more.get("cache"), "length", 0 if "cache" not in more else ""
+            )
+            if isinstance(past, int):
+                del more["causal"]
+                own = self.causal(x, past)
+                mask = own if mask is None else mask & own
         if mask is not None:
             more["mask"] = self._shaped(mask)
         return self.calling.call(layer, x, **more)
+
+    @staticmethod
+    def causal(x: Tensor, past: int = 0) -> Tensor:
+        """Gives a mask (B, T, K) that hides the future."""
+        batch, length = x.shape[:2]
+        mask = causal_mask(length, past + length, device=x.device)
+        return mask.expand(batch, -1, -1)
 
     @property
     def device(self) -> torch.device:
@@ -170,14 +191,23 @@ class Subject:
 
     @cached_property
     def hides_future(self) -> dict[str, Any]:
-        """The option of a call that hides the future, if there is one."""
-        return {"causal": True} if "causal" in self.takes else {}
+        """The option of a call that hides the future; none where it hides by itself."""
+        own = self.calling.by_mask and (self.told_causal or self.is_causal)
+        return {"causal": True} if "causal" in self.takes and not own else {}
 
     def leaks(
-        self, mask: Tensor | None = None, *, batch: int = BATCH, **more: Any
+        self,
+        mask: Tensor | None = None,
+        *,
+        batch: int = BATCH,
+        length: int = LENGTH,
+        **more: Any,
     ) -> Tensor:
-        """Gives how much each output (row) changes with one input (column), (T, T)."""
-        x, other = self.x(batch), self.x(batch, seed=2)
+        """Gives how much each output (row) changes with one input (column), (T, T).
+
+        With a mask it is told for each text, (B, T, T).
+        """
+        x, other = self.x(batch, length), self.x(batch, length, seed=2)
         with torch.no_grad():
             before = self.run(x, mask, **more)
             columns = []
@@ -221,6 +251,17 @@ _SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
     "(B, T)": lambda mask: mask[:, 0],
     "(T, T)": lambda mask: mask[0],
 }
+
+
+def _raise_dropout(layer: nn.Module) -> None:
+    """Lets dropout that is 0 drop something: else nobody sees where it stands."""
+    for part in layer.modules():
+        if isinstance(part, nn.Dropout) and part.p == 0:
+            part.p = 0.25
+        for name in ("dropout", "dropout_p", "attention_dropout", "attn_dropout"):
+            value = getattr(part, name, None)
+            if isinstance(value, float) and value == 0:
+                setattr(part, name, 0.25)
 
 
 def _width(layer: nn.Module) -> int:
