@@ -19,6 +19,7 @@ from attention_lib.reproducibility import seeded
 from tests.samples.faulty_layers import BASE, FORMULAS, GROUPED
 from tests.samples.faulty_masks import MASKS, OWN, OWN_MASKS
 from tests.samples.faulty_states import STATES, TRAINING
+from tests.samples.right_layers import VARIANTS
 from tests.tensors import global_seed
 
 pytestmark = [
@@ -80,7 +81,7 @@ RIGHT = {
         v_head_dim=5, **(SHARED | DEEPSEEK | {"num_key_value_heads": 3}),
     ),
     "plain": lambda: made([]),
-    "plain, causal": lambda: made(OWN),
+    **{f"plain, {name}": lambda name=name: made(VARIANTS[name]) for name in VARIANTS},
     "plain, grouped": lambda: made([], num_heads=6, num_kv_heads=2),
 }  # fmt: skip
 # Compilers take their time, so `make test` runs them for two layers.

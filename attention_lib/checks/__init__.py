@@ -98,8 +98,13 @@ def examine(
         causal: whether the layer always hides the future. Left out, it is what the
             layer says, and what it does.
         calls: how to call another layer: ``calls(layer, x)``, or with ``mask=None``
-            (boolean, (B, T, T)), ``causal=False``, ``cache=None`` or ``memory=None``
-            after these, as far as the layer takes them.
+            (boolean, (B, T, K); True means that the query may see the key, and K is
+            what a cache holds and T more), ``causal=False``, ``cache=None`` or
+            ``memory=None`` after these, as far as the layer takes them. Where it takes
+            a cache, ``layer.new_cache(batch_size, max_len)`` makes an empty one, which
+            the call fills. Without ``calls``, a mask is tried as (B, T, T), (B, 1, T,
+            T), (B, T) and (T, T), and ``cache.length`` counts the tokens that a cache
+            holds; what has other names, such as ``key_padding_mask``, needs ``calls``.
         reference: a layer, or a function of x, with the same weights, that gives what
             is right.
         checks: the names of some of ``CHECKS``; all when left out.
@@ -132,7 +137,7 @@ def _said(check: Callable[[Subject], Any], subject: Subject) -> tuple[Any, str]:
             return behaviour.NO, "the layer cannot be called"
         return (
             "fails",
-            f"{_words(subject.problem)} (is it called otherwise? give calls)",
+            f"{_words(subject.problem)} ({_hint(subject)})",
         )
     try:
         with torch.random.fork_rng(devices=[]):
@@ -142,9 +147,14 @@ def _said(check: Callable[[Subject], Any], subject: Subject) -> tuple[Any, str]:
         return "fails", _words(error)
 
 
+def _hint(subject: Subject) -> str:
+    names = ", ".join(subject.calling.unknown)
+    words = f"it takes {names}, too: " if names else "is it called otherwise? "
+    return f"{words}say how to call it: calls=lambda layer, x, ...: layer(...)"
+
+
 def _words(error: Exception) -> str:
-    first = next((line for line in str(error).splitlines() if line.strip()), "")
-    return f"raised {type(error).__name__}: {first.strip()[:90]}".rstrip(": ")
+    return f"raised {type(error).__name__}: {behaviour.first_line(error)}"
 
 
 def _leaks(subject: Subject) -> dict[str, Any]:

@@ -4,11 +4,15 @@ A check takes a ``Subject`` and gives its verdict and what it saw. None knows ho
 layer is built. Shapes: B batch, T length, K keys, M d_model.
 """
 
+import traceback
+
 import torch
 from torch import Tensor
 
+from attention_lib.checks import formula
 from attention_lib.checks.report import Outcome
 from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
+from attention_lib.checks.watching import watched
 
 Said = tuple[Outcome, str]
 NO: Outcome = "does not apply"
@@ -20,6 +24,14 @@ def size(number: float | Tensor) -> str:
     if number != number or number == float("inf"):
         return "nan"
     return "0" if number < 1e-5 else f"{number:.2f}" if number >= 0.01 else "below 0.01"
+
+
+def first_line(error: Exception) -> str:
+    """Gives the first line of an error's words, or of the program that raised it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines and (steps := traceback.extract_tb(error.__traceback__)):
+        lines = [f"at: {steps[-1].line}"]
+    return lines[0][:120] if lines else "without words"
 
 
 def apart(found: Tensor, wanted: Tensor) -> float:
@@ -75,6 +87,8 @@ def check_deterministic(s: Subject) -> Said:
         s.run(x, mask, **s.hides_future)
         if not torch.equal(mask, before):
             return "fails", "the call changes its mask"
+        if (change := apart(s.run(x, **s.hides_future), first)) > s.tolerance:
+            return "fails", f"after a call with a mask it is {size(change)} apart"
     for name, value in s.layer.state_dict().items():
         if not torch.equal(value, state[name]):
             return "fails", f"the call changes {name}"
@@ -84,6 +98,11 @@ def check_deterministic(s: Subject) -> Said:
 def check_batch(s: Subject) -> Said:
     """Each text of a batch gets what it gets alone."""
     x = s.x()
+    if _reads_across(s, x):
+        return (
+            "fails",
+            "it attends over the texts, not the tokens: is time the 1st axis?",
+        )
     for more in [{}, s.hides_future]:
         whole = s.run(x, **more)
         for row in (0, 2, BATCH - 1):
@@ -98,6 +117,17 @@ def check_batch(s: Subject) -> Said:
     return "holds", f"{BATCH} texts together and alone: 0 apart"
 
 
+def _reads_across(s: Subject, x: Tensor) -> bool:
+    """Whether an output depends on other texts, and on no other token of its own."""
+    before = s.run(x)
+    changed = x.clone()
+    changed[3, :-1] = s.x(seed=2)[3, :-1]
+    after = s.run(changed)
+    own = apart(after[3, -1], before[3, -1])
+    others = apart(after[4:, :-1], before[4:, :-1])
+    return own <= s.tolerance < others
+
+
 def check_order(s: Subject) -> Said:
     """Without positions, the order of the tokens makes no difference."""
     x = s.x()
@@ -107,11 +137,22 @@ def check_order(s: Subject) -> Said:
     if not s.is_causal:
         change = max(change, apart(moved, whole[:, order]))
     if change <= s.tolerance:
+        if angles := _idle_angles(s, x):
+            return "fails", f"it {angles}, yet the order of the tokens changes nothing"
         return "holds", "tokens in another order: the same outputs, in that order"
-    if s.equal_rows <= s.tolerance or s.has_window:
+    if s.takes_order or s.equal_rows <= s.tolerance or s.has_window:
         return NO, f"it knows the order: {size(change)} from another order"
     words = f"another order changes {size(change)}, and equal tokens give rows "
     return "fails", words + f"that are {size(s.equal_rows)} apart"
+
+
+def _idle_angles(s: Subject, x: Tensor) -> str:
+    """Says what a layer has of positions, where it follows the formula without."""
+    if "start" in s.takes or formula.find_formula(s)[0] != "holds":
+        return ""
+    with watched() as types:
+        s.run(x)
+    return "computes sines and cosines" if {"cos", "sin"} & {*types} else ""
 
 
 def check_half_precision(s: Subject) -> Said:
@@ -119,6 +160,12 @@ def check_half_precision(s: Subject) -> Said:
     wide = s.copied(torch.float32)
     x, worst = s.x().float(), {}
     wanted = s.run(x, layer=wide, **s.hides_future)
+    with watched() as types:
+        s.run(x, layer=wide, **s.hides_future)
+    halves = {torch.bfloat16, torch.float16}
+    if inside := [name for name, given in types.items() if given & halves]:
+        words = ", ".join(name.strip("_") for name in inside if name != "_to_copy")
+        return "fails", f"of float32 numbers it makes 16 bits inside, for {words}"
     for dtype, limit in ((torch.bfloat16, 0.1), (torch.float16, 0.02)):
         narrow = s.copied(torch.float32).to(dtype)
         found = s.run(x.to(dtype), layer=narrow, **s.hides_future)
@@ -152,7 +199,8 @@ def check_large(s: Subject) -> Said:
             if change > s.tolerance:
                 return (
                     "fails",
-                    f"inputs {scale:.0f} times larger: {size(change)} from the future",
+                    f"inputs {scale:.0f} times as large: the future shows, "
+                    f"{size(change)}: is what hides it low enough?",
                 )
         if "mask" in s.takes:
             mask = s.hidden([4])
@@ -160,7 +208,8 @@ def check_large(s: Subject) -> Said:
             if (change := apart(after, before)) > s.tolerance:
                 return (
                     "fails",
-                    f"inputs {scale:.0f} times as large: padding shows, {size(change)}",
+                    f"inputs {scale:.0f} times as large: padding shows, "
+                    f"{size(change)}: is what hides it low enough?",
                 )
     return "holds", "inputs 30 and 300 times as large: finite, 0 from hidden tokens"
 

@@ -23,12 +23,16 @@ def check_cache(s: Subject) -> Said:
     if not _is_new(s, x):
         return "fails", "a new cache is not empty: it gives something else the 2nd time"
     for turned in [False, True] if "start" in s.takes else [False]:
-        start = {"start": 0} if turned else {}
+        start: dict[str, Any] = {"start": 0} if turned else {}
         whole = s.run(x, **s.hides_future, **start)
         for cut in _CUTS:
             change = apart(_in_pieces(s, x, cut, turned=turned), whole)
             if change > s.tolerance:
-                how = "in one piece" if len(cut) == 1 else f"in pieces of {_list(cut)}"
+                how = (
+                    "with a cache, in one piece"
+                    if len(cut) == 1
+                    else f"in pieces of {_list(cut)}"
+                )
                 return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
     words = "one by one, in pieces of 2, 1, 3, and at once: 0 apart"
     if "mask" not in s.takes:
@@ -43,7 +47,8 @@ def check_cache(s: Subject) -> Said:
         if (change := apart(found, whole)) > s.tolerance:
             return (
                 "fails",
-                f"with padding, in pieces of {_list(cut)}: {size(change)} apart",
+                f"with padding beside a cache, in pieces of {_list(cut)}: "
+                f"{size(change)} apart",
             )
     return "holds", f"{words}; with padding, too"
 

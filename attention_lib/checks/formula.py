@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.checks.subject import Subject
+from attention_lib.rope import apply_rope, rope_angles
 
 _ROLES = {
     "query": "q|query|queries",
@@ -111,7 +112,10 @@ class Way:
     roles: str = "qkv"
     groups: str = "neighbours"
     end: str = "right"
-    fused: str = "blocks"
+    norm: str = "none"
+    layout: str = "none"
+    turned: str = "query and key"
+    mask: str = "right"
 
 
 _SLIPS: dict[str, dict[str, str]] = {
@@ -157,6 +161,13 @@ _SLIPS: dict[str, dict[str, str]] = {
         "qkx": "the input itself serves as values",
     },
     "groups": {"tiled": "query heads share keys in turn, not as neighbours"},
+    "mask": {
+        "after": "the mask comes after the softmax",
+        "zero": "the mask sets scores to 0, not to -inf",
+        "ahead": "the causal mask lies one token too far to the right",
+        "behind": "the causal mask hides each token from itself",
+        "upside down": "the causal mask is the upper triangle",
+    },
     "end": {
         "missing": "the output projection is not used",
         "no bias": "the bias of the output is not used",
@@ -178,25 +189,64 @@ def find_formula(s: Subject) -> tuple[str, str]:
                 value = getattr(owner, name, None)
                 if value is not None and value is not False:
                     return no, f"it has {name}, which changes the formula"
-    x = s.x()
-    with torch.no_grad():
-        wanted = s.run(x)
-        right = [_apart(attend(x, roles, way, s), wanted) for way in _right(s, roles)]
-        if not right:
-            return no, "no number of heads fits its weights"
-        if min(right) < 1e-5:
-            return "holds", "softmax(QKᵀ/√D)V of its own weights: 0 apart"
-        for way, words in _wrong(s, roles):
-            try:
-                change = _apart(attend(x, roles, way, s), wanted)
-            except RuntimeError:
-                continue  # such a slip does not fit these sizes
-            if change < 1e-5:
-                return "fails", words
+    ways = list(_right(s, roles))
+    if not ways:
+        return no, "no number of heads fits its weights"
+    least = torch.inf
+    for kind in ("bare", "told causal"):
+        with torch.no_grad():
+            verdict, words, near = _compare(s, roles, ways, kind)
+        least = min(least, near)
+        if verdict == "fails" or not s.hides_future:
+            break
+    if verdict:
+        return verdict, words
     if s.takes_order:
         return no, "it knows positions of its own"
-    least = f"{min(right):.2f}" if min(right) >= 0.01 else "below 0.01, yet not 0"
-    return "fails", f"{least} apart from softmax(QKᵀ/√D)V of its own weights"
+    words = f"{least:.2f}" if least >= 0.01 else "below 0.01, yet not 0"
+    return "fails", f"{words} apart from softmax(QKᵀ/√D)V of its own weights"
+
+
+def _compare(
+    s: Subject, roles: Roles, ways: list[Way], kind: str
+) -> tuple[str, str, float]:
+    """Compares one call with the formula and its slips: verdict, words, difference."""
+    x, more = s.x(), s.hides_future if kind == "told causal" else {}
+    wanted = s.run(x, **more)
+    causal = bool(more) or s.is_causal or s.says_causal
+    slack = 1e-5
+
+    def far(way: Way) -> float:
+        try:
+            return _apart(attend(x, roles, way, causal=causal), wanted)
+        except RuntimeError:
+            return torch.inf  # it does not fit these sizes
+
+    right = [far(way) for way in ways]
+    if min(right) < slack:
+        return "holds", "softmax(QKᵀ/√D)V of its own weights: 0 apart", 0.0
+    for way in ways:
+        for also, words in _variants(way):
+            if far(also) < slack:
+                words = f"softmax(QKᵀ/√D)V of its own weights, {words}: 0 apart"
+                return "holds", words, 0.0
+    for way, words in _wrong(s, roles, turned=s.takes_order):
+        if far(way) < slack:
+            return "fails", words, min(right)
+    return "", "", min(right)
+
+
+def _variants(way: Way) -> Iterator[tuple[Way, str]]:
+    """What is made otherwise on purpose, without weights of its own."""
+    norms = {"none": "", "length": "QK-norm", "rms": "QK-norm"}
+    layouts = {"none": "", "half": "RoPE", "interleaved": "RoPE"}
+    for norm, first in norms.items():
+        for scale in ("1/√D", "none", "√D") if first else ("1/√D",):
+            for layout, second in layouts.items():
+                words = " and ".join(each for each in (first, second) if each)
+                if words:
+                    other = replace(way, norm=norm, layout=layout, scale=scale)
+                    yield other, f"with {words}"
 
 
 def _apart(found: Tensor, wanted: Tensor) -> float:
@@ -243,18 +293,30 @@ def _right(s: Subject, roles: Roles) -> Iterator[Way]:
             yield Way(heads, groups="tiled" if theirs else "neighbours")
 
 
-def _wrong(s: Subject, roles: Roles) -> Iterator[tuple[Way, str]]:
-    for way in _right(s, roles):
-        for part, slips in _SLIPS.items():
-            for name, words in slips.items():
-                yield replace(way, **{part: name}), words  # type: ignore[arg-type]
-    told = {way.heads for way in _right(s, roles)}
+def _wrong(s: Subject, roles: Roles, *, turned: bool) -> Iterator[tuple[Way, str]]:
+    """The slips; beside positions, too, where the layer knows them."""
+    ways = list(_right(s, roles))
+    for layout in ("none", "half", "interleaved") if turned else ("none",):
+        for way in ways:
+            for part, slips in _SLIPS.items():
+                for name, words in slips.items():
+                    changes = {part: name, "layout": layout}
+                    yield replace(way, **changes), words  # type: ignore[arg-type]
+    for way in ways:
+        for layout in ("half", "interleaved"):
+            for who, words in (
+                ("query", "RoPE turns the queries, and not the keys"),
+                ("key", "RoPE turns the keys, and not the queries"),
+                ("query and key and value", "RoPE turns the values, too"),
+            ):
+                yield replace(way, layout=layout, turned=who), words
+    told = {way.heads for way in ways}
     for heads in range(1, roles.query.shape[0] + 1):
         if heads not in told and roles.query.shape[0] % heads == 0:
             yield Way(heads), f"it has {heads} heads, not {min(told)}"
 
 
-def attend(x: Tensor, roles: Roles, way: Way, s: Subject) -> Tensor:
+def attend(x: Tensor, roles: Roles, way: Way, *, causal: bool) -> Tensor:
     """Computes attention with these weights in this way."""
     names = dict(zip("qkv", zip(roles[:3], roles.biases[:3], strict=True), strict=True))
     parts = []
@@ -273,11 +335,12 @@ def attend(x: Tensor, roles: Roles, way: Way, s: Subject) -> Tensor:
             each.repeat(1, groups, 1, 1) if tiled else each.repeat_interleave(groups, 1)
             for each in (key, value)
         )
+    query, key = (_normed(each, way.norm) for each in (query, key))
+    if way.layout != "none":
+        query, key, value = _turned(query, key, value, way)
     scores = query @ key.mT * _scale(way, head_dim, x)
-    mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
-    if s.is_causal or s.says_causal:
-        mask = mask.tril()
-    context = _weights(scores, mask, way.softmax) @ value
+    weights = _masked(scores, way, causal=causal)
+    context = weights @ value
     return _end(
         _merge(context, "reshape" if way.split == "both" else way.merge),
         x,
@@ -307,6 +370,44 @@ def _scale(way: Way, head_dim: int, x: Tensor) -> float:
         "1/√H": way.heads**-0.5,
     }
     return sizes[way.scale]
+
+
+def _normed(x: Tensor, how: str) -> Tensor:
+    if how == "length":
+        return nn.functional.normalize(x, dim=-1)
+    return nn.functional.rms_norm(x, x.shape[-1:]) if how == "rms" else x
+
+
+def _turned(
+    query: Tensor, key: Tensor, value: Tensor, way: Way
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Turns by position what this way turns."""
+    width, parts = query.shape[-1], {"query": query, "key": key, "value": value}
+    if width % 2:
+        raise RuntimeError("an odd width")
+    place = torch.arange(query.shape[-2], device=query.device, dtype=query.dtype)
+    angles = rope_angles(place, width)
+    for name in way.turned.split(" and "):
+        layout: Any = way.layout
+        parts[name] = apply_rope(parts[name], angles, layout=layout)
+    return parts["query"], parts["key"], parts["value"]
+
+
+def _masked(scores: Tensor, way: Way, *, causal: bool) -> Tensor:
+    """Gives the weights under the causal mask of this way."""
+    every = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
+    if way.mask == "right":
+        return _weights(scores, every.tril() if causal else every, way.softmax)
+    if not causal:
+        raise RuntimeError("no causal mask")
+    if way.mask == "after":
+        return scores.softmax(-1) * every.tril()
+    if way.mask == "zero":
+        return (scores * every.tril()).softmax(-1)
+    moved = {
+        "ahead": every.tril(1), "behind": every.tril(-1), "upside down": every.triu()
+    }[way.mask]  # fmt: skip
+    return _weights(scores, moved, way.softmax)
 
 
 def _weights(scores: Tensor, mask: Tensor, how: str) -> Tensor:

@@ -53,6 +53,8 @@ def _leaked(found: Tensor, s: Subject, words: str) -> str:
     row, key = divmod(int(leaks.argmax()), len(found))
     hidden = int((found[later] <= s.tolerance).sum())
     words += f"output {row} changes by {size(leaks.max())} with the later token {key}"
+    if leaks.max() < 0.01:
+        return f"{words}: is what hides it low enough?"
     return f"{words}; {hidden} of {int(later.sum())} later pairs are hidden"
 
 

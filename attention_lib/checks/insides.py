@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attention_lib.checks.behaviour import NO, Said, apart, size
+from attention_lib.checks.behaviour import NO, Said, apart, first_line, size
 from attention_lib.checks.counting import count_flops
 from attention_lib.checks.formula import find_roles
-from attention_lib.checks.subject import LENGTH, Subject
+from attention_lib.checks.subject import LENGTH, LONG, Subject
 from attention_lib.reproducibility import seeded
 
 
@@ -39,6 +39,11 @@ def check_gradients(s: Subject) -> Said:
         with torch.no_grad():
             return float((s.run(x, **s.hides_future) * mixed).sum())
 
+    for name, grad in zip(weights, grads[1:], strict=True):
+        if grad is None or (grad.ndim > 1 and float(grad.abs().max()) == 0):
+            way = torch.randn(weights[name].shape, generator=seeded(7))
+            if abs(_slope(loss, weights[name], way.to(weights[name]), 1e-3)) > 1e-6:
+                return "fails", f"{name} changes the output, and gets no gradient"
     for (name, tensor), grad in zip(
         {"the input": x, **weights}.items(), grads, strict=True
     ):
@@ -152,11 +157,10 @@ class _Run(nn.Module):
 
     def __init__(self, s: Subject, layer: nn.Module) -> None:
         super().__init__()
-        self.layer = layer
-        self.call, self.options = s.calling.call, s.hides_future
+        self.layer, self.subject, self.options = layer, s, s.hides_future
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.call(self.layer, x, **self.options)
+        return self.subject.run(x, layer=self.layer, **self.options)
 
 
 def _quietly(work: Callable[[], Any]) -> Any:
@@ -192,20 +196,34 @@ def check_export(s: Subject) -> Said:
     from torch.export import Dim, export
 
     run = _Run(s, s.layer)
-    sizes = {"x": {0: Dim("batch"), 1: Dim("time", min=2, max=512)}}
+    longest = _longest(s)
+    sizes = {"x": {0: Dim("batch"), 1: Dim("time", min=2, max=longest)}}
     with torch.no_grad():
         try:
             graph = _quietly(
                 lambda: export(run, (s.x(3),), dynamic_shapes=sizes)
             ).module()
         except Exception as error:
-            kind = type(error).__name__
-            return "fails", f"refused where batch and length are open ({kind})"
+            kind = f"{type(error).__name__}: {first_line(error)}"
+            return "fails", f"refused where batch and length are open: {kind}"
         for length in (2, LENGTH, LENGTH + 5):
             x = s.x(4, length)
             if (change := apart(graph(x), run(x))) > s.tolerance:
                 return "fails", f"exported, it is {size(change)} apart at T = {length}"
-    return "holds", "for any batch and length; 0 apart"
+    most = "" if longest == 512 else f" up to {longest}"
+    return "holds", f"for any batch and length{most}; 0 apart"
+
+
+def _longest(s: Subject) -> int:
+    """A long text that the layer takes: one with a table of positions has an end."""
+    for length in (512, 256, 128, 64):
+        try:
+            with torch.no_grad():
+                s.run(s.x(1, length))
+        except Exception:
+            continue
+        return length
+    return LONG
 
 
 def check_device(s: Subject) -> Said:

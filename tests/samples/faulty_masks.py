@@ -173,7 +173,7 @@ OWN_MASKS = {
     ),
     "cache alone": (
         "cache",
-        "with padding, in pieces",
+        "with padding beside a cache",
         [("if mask is not None:", "if mask is not None and cache is None:")],
     ),
     "cache, future": (
