@@ -30,7 +30,7 @@ def first_line(error: Exception) -> str:
     """Gives the first line of an error's words, or of the program that raised it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines and (steps := traceback.extract_tb(error.__traceback__)):
-        lines = [f"at: {steps[-1].line}"]
+        lines = [f"in {steps[-1].name} {steps[-1].line}".strip()]
     return lines[0][:120] if lines else "without words"
 
 
@@ -82,7 +82,7 @@ def check_deterministic(s: Subject) -> Said:
     if not torch.equal(x, kept):
         return "fails", "the call changes its input"
     if "mask" in s.takes:
-        mask = s.hidden([4, 6])
+        mask = s.hidden([4, 6]).clone()
         before = mask.clone()
         s.run(x, mask, **s.hides_future)
         if not torch.equal(mask, before):

@@ -92,15 +92,14 @@ def _mean(s: Subject, t: _Training) -> Said:
     x = tokens.repeat(1, LENGTH, 1)
     zero = s.run(torch.zeros_like(x))
     without = s.run(x)
-    with_dropout = t.run(x)
-    if apart(with_dropout, without) <= s.tolerance:
+    change = without - zero
+    if apart(without, zero) <= s.tolerance:
+        return NO, "equal tokens give nothing"
+    if apart(t.run(x), without) <= s.tolerance:
         return "fails", "scores are dropped, not weights: equal tokens show no dropout"
     half = s.run(x / 2)
     if apart(2 * half - zero, without) > s.tolerance:
         return "holds", "hides as in evaluation mode; dropout is not the last step"
-    change = without - zero
-    if float(change.square().sum()) == 0:
-        return NO, "equal tokens give nothing"
     runs = t.run(x.repeat(_TEXTS // BATCH, 1, 1))
     runs = runs.unflatten(0, (-1, BATCH)) - zero  # (N, B, T, M)
     shares = (runs * change).sum(dim=(1, 2, 3)) / change.square().sum()

@@ -17,7 +17,7 @@ class Watch(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.types: dict[str, set[torch.dtype]] = {}
 
     def __torch_dispatch__(

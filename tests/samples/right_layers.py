@@ -64,4 +64,30 @@ VARIANTS = {
     "dropout of the output, too": [
         ("return self.out_proj(out)", "return self.drop(self.out_proj(out))")
     ],
+    "cache, no mask": [
+        *OWN,
+        ("self, x, mask=None, cache=None", "self, x, cache=None"),
+        ("        if mask is not None:\n            seen = seen & " + MASK + "\n", ""),
+    ],
+    "cache or mask": [
+        *OWN,
+        (
+            START,
+            START
+            + "\n        if mask is not None and cache is not None:\n            raise NotImplementedError",
+        ),
+    ],
+    "at most 16": [
+        (START, START + "\n        if T > 16: raise ValueError('too long')"),
+    ],
+    "one matrix": [
+        (
+            "self.k_proj = nn.Linear(d_model, num_kv_heads * self.head_dim)",
+            "self.in_proj = nn.Linear(d_model, 3 * d_model)",
+        ),
+        ("self.q_proj = nn.Linear(d_model, d_model)", "pass"),
+        ("self.v_proj = nn.Linear(d_model, num_kv_heads * self.head_dim)", "pass"),
+        (START, START + "\n        parts = self.in_proj(x).chunk(3, -1)"),
+        *((f"self.{name}_proj(x)", f"parts[{at}]") for at, name in enumerate("qkv")),
+    ],
 }
