@@ -307,6 +307,15 @@ def test_examine_leaves_frozen_weights_to_whom_they_belong():
     assert bare["trainable"].seen == "it has no weights"
 
 
+def test_examine_does_not_judge_a_mean_of_nothing():
+    class Centred(nn.Dropout):
+        def forward(self, x):
+            return super().forward(x - x.mean(dim=1, keepdim=True))
+
+    found = examine(Centred(0.1), d_model=4, checks=["training"], progress=False)
+    assert found["training"].seen == "equal tokens give nothing"
+
+
 def test_examine_does_not_judge_dropout_that_it_cannot_repeat():
     class Own(nn.Linear):
         generator = torch.Generator()

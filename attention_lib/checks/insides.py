@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attention_lib.checks.behaviour import NO, Said, apart, first_line, size
 from attention_lib.checks.counting import count_flops
-from attention_lib.checks.formula import find_roles
+from attention_lib.checks.roles import find_roles
 from attention_lib.checks.subject import LENGTH, LONG, Subject
 from attention_lib.reproducibility import seeded
 
