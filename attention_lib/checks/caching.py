@@ -34,23 +34,24 @@ def check_cache(s: Subject) -> Said:
                     else f"in pieces of {_list(cut)}"
                 )
                 return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
-    words = "one by one, in pieces of 2, 1, 3, and at once: 0 apart"
+    words = "at once, one by one, in pieces of 2, 1, 3"
     if "mask" not in s.takes:
-        return "holds", words
+        return "holds", f"{words}: 0 apart"
     mask = s.hidden([4] if s.mask_shape == "(T, T)" else [4, 2, 6])
     whole = s.run(x, mask, **s.hides_future)
     for cut in _CUTS:
         try:
             found = _in_pieces(s, x, cut, mask)
         except Exception as error:
-            return "holds", f"{words}; with a mask beside it: {type(error).__name__}"
+            refused = f"a mask beside it is refused: {type(error).__name__}"
+            return "holds", f"{words}: 0 apart; {refused}"
         if (change := apart(found, whole)) > s.tolerance:
             return (
                 "fails",
                 f"with padding beside a cache, in pieces of {_list(cut)}: "
                 f"{size(change)} apart",
             )
-    return "holds", f"{words}; with padding, too"
+    return "holds", f"{words}, and with padding: 0 apart"
 
 
 def _list(cut: list[int]) -> str:

@@ -203,8 +203,8 @@ def check_export(s: Subject) -> Said:
                 lambda: export(run, (s.x(3),), dynamic_shapes=sizes)
             ).module()
         except Exception as error:
-            kind = f"{type(error).__name__}: {first_line(error)}"
-            return "fails", f"refused where batch and length are open: {kind}"
+            words = first_line(error).partition("!")[0]
+            return "fails", f"refused for open sizes: {type(error).__name__}: {words}"
         for length in (2, LENGTH, min(LENGTH + 5, longest)):
             x = s.x(4, length)
             if (change := apart(graph(x), run(x))) > s.tolerance:

@@ -206,7 +206,7 @@ RARE = {
     ),
     "refused": (
         "export",
-        "refused where batch and length are open: ",
+        "refused for open sizes: ",
         starts("if T > 16: x = x * 2"),
     ),
     "elsewhere": (
