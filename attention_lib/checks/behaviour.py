@@ -119,7 +119,7 @@ def check_batch(s: Subject) -> Said:
 
 def _reads_across(s: Subject, x: Tensor) -> bool:
     """Whether an output depends on other texts, and on no other token of its own."""
-    before = s.run(x)
+    before = s.run(x.clone())
     changed = x.clone()
     changed[3, :-1] = s.x(seed=2)[3, :-1]
     after = s.run(changed)
@@ -200,7 +200,7 @@ def check_large(s: Subject) -> Said:
                 return (
                     "fails",
                     f"inputs {scale:.0f} times as large: the future shows, "
-                    f"{size(change)}: is what hides it low enough?",
+                    f"{size(change)} (a fill too near 0?)",
                 )
         if "mask" in s.takes:
             mask = s.hidden([4])
@@ -209,7 +209,7 @@ def check_large(s: Subject) -> Said:
                 return (
                     "fails",
                     f"inputs {scale:.0f} times as large: padding shows, "
-                    f"{size(change)}: is what hides it low enough?",
+                    f"{size(change)} (a fill too near 0?)",
                 )
     return "holds", "inputs 30 and 300 times as large: finite, 0 from hidden tokens"
 

@@ -28,11 +28,7 @@ def check_cache(s: Subject) -> Said:
         for cut in _CUTS:
             change = apart(_in_pieces(s, x, cut, turned=turned), whole)
             if change > s.tolerance:
-                how = (
-                    "with a cache, in one piece"
-                    if len(cut) == 1
-                    else f"in pieces of {_list(cut)}"
-                )
+                how = "with a cache, in one piece" if len(cut) == 1 else _list(cut)
                 return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
     words = "at once, one by one, in pieces of 2, 1, 3"
     if "mask" not in s.takes:
@@ -48,14 +44,17 @@ def check_cache(s: Subject) -> Said:
         if (change := apart(found, whole)) > s.tolerance:
             return (
                 "fails",
-                f"with padding beside a cache, in pieces of {_list(cut)}: "
-                f"{size(change)} apart",
+                f"with padding beside a cache, {_list(cut)}: {size(change)} apart",
             )
     return "holds", f"{words}, and with padding: 0 apart"
 
 
 def _list(cut: list[int]) -> str:
-    return ", ".join(map(str, cut))
+    return (
+        "one by one"
+        if cut == [1] * LENGTH
+        else "in pieces of " + ", ".join(map(str, cut))
+    )
 
 
 def _is_new(s: Subject, x: Tensor) -> bool:
@@ -106,10 +105,10 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
     found = torch.stack(columns, dim=-1).cpu() > s.tolerance
     past = causal_mask(LENGTH)
     for wrong, words in (
-        (found & ~past, "changes with the later token"),
+        (found & ~past, "changes with later token"),
         (past & ~found, "does not depend on token"),
     ):
         if wrong.any() and not s.has_window:
             row, key = divmod(int(wrong.float().argmax()), LENGTH)
             return f"; output {row} {words} {key}"
-    return "; each output depends on the right tokens: are positions or values wrong?"
+    return ", though on the right tokens: wrong positions or values?"

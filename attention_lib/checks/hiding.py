@@ -52,10 +52,10 @@ def _leaked(found: Tensor, s: Subject, words: str) -> str:
         return ""
     row, key = divmod(int(leaks.argmax()), len(found))
     hidden = int((found[later] <= s.tolerance).sum())
-    words += f"output {row} changes by {size(leaks.max())} with the later token {key}"
+    words += f"output {row} changes by {size(leaks.max())} with later token {key}"
     if leaks.max() < 0.01:
-        return f"{words}: is what hides it low enough?"
-    return f"{words}; {hidden} of {int(later.sum())} later pairs are hidden"
+        return f"{words}: a fill too near 0?"
+    return f"{words}; {hidden} of {int(later.sum())} hidden"
 
 
 def _unseen(found: Tensor, s: Subject, words: str) -> str:
@@ -70,7 +70,7 @@ def _unseen(found: Tensor, s: Subject, words: str) -> str:
 def _missed(s: Subject, seen: Tensor, more: dict[str, Any]) -> str:
     """Looks once more in a text that is longer: what shows, and what is missing."""
     try:
-        found = s.leaks(batch=1, length=LONG, **more)
+        found = s.leaks(batch=2, length=LONG, **more)
     except ValueError:  # too long for it
         return ""
     words = f"in {LONG} tokens, "
@@ -165,7 +165,7 @@ def _compare_seen(s: Subject, mask: Tensor, more: dict[str, Any], words: str) ->
         )
         kind = later or "hidden"
         change = size(leaks[text, row, key])
-        return f"{words}: output {row} changes by {change} with the {kind} token {key}"
+        return f"{words}: output {row} changes by {change} with {kind} token {key}"
     _, row, key = _first(missed)
     return f"{words}: output {row} does not depend on token {key}, which it may see"
 

@@ -73,7 +73,7 @@ def _shows(s: Subject, t: _Training, x: Tensor, first: Tensor) -> str:
         if leaks.max() > s.tolerance:
             row, key = divmod(int(leaks.argmax()), LENGTH)
             words = f"output {row} changes by {size(leaks.max())}"
-            return f"{words} with the later token {key}"
+            return f"{words} with later token {key}"
     if "mask" in s.takes:
         leaks = t.leaks(s.hidden([4]))[:, :4, 4:]
         if leaks.max() > s.tolerance:

@@ -127,7 +127,7 @@ NEAR = "        seen = seen.triu(S - T - 7)\n"
 OWN_MASKS = {
     "one ahead": (
         "future",
-        "the later token 1; 10 of 15",
+        "later token 1; 10 of 15",
         [("tril(S - T)", "tril(S - T + 1)")],
     ),
     "not itself": (
@@ -178,7 +178,7 @@ OWN_MASKS = {
     ),
     "cache, future": (
         "cache",
-        "with the later token",
+        "with later token",
         [(SEEN, SEEN + "        seen = seen if cache is None else seen | True\n")],
     ),
     "cache, top left": (

@@ -147,7 +147,7 @@ TRAINING = {
     ),
     "future": (
         "training",
-        "with the later token",
+        "with later token",
         [("if causal:", "if causal and not self.training:")],
     ),
     "padding": (
@@ -198,7 +198,7 @@ TRAINING = {
     ),
     "values": (
         "cache",
-        "are positions or values wrong",
+        "wrong positions or values",
         [
             (
                 "self.k, self.v, self.length = k, v,",

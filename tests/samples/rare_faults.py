@@ -113,7 +113,7 @@ RARE = {
     ),
     "short fill": (
         "future",
-        "is what hides it low enough",
+        "a fill too near 0",
         [
             *OWN,
             (FILL, "        scores = scores.masked_fill(~seen, -10.0)\n"),
@@ -132,7 +132,7 @@ RARE = {
     ),
     "a little of padding": (
         "padding",
-        "with the hidden token",
+        "with hidden token",
         [
             (
                 "weights = self.drop(weights)",
