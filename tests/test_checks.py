@@ -16,7 +16,11 @@ from attention_lib.masks import causal_mask
 from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
-from tests.samples.faulty_layers import BASE, FAULTS, GROUPED
+from tests.samples.faulty_layers import BASE, FORMULAS, GROUPED
+from tests.samples.faulty_masks import MASKS, OWN, OWN_MASKS
+from tests.samples.faulty_states import STATES, TRAINING
+from tests.samples.rare_faults import RARE, UNKNOWN
+from tests.samples.right_layers import NO_CAUSAL, VARIANTS
 from tests.tensors import global_seed
 
 pytestmark = [
@@ -62,6 +66,7 @@ RIGHT = {
     "relative": lambda: RelativeAttention(12, 3, num_buckets=4, max_distance=3),
     "torch's": lambda: nn.MultiheadAttention(12, 3, batch_first=True),
     "torch's, time first": lambda: nn.MultiheadAttention(12, 3, bias=False),
+    "torch's block, time first": lambda: nn.TransformerEncoderLayer(12, 3, 16),
     "torch's block": lambda: nn.TransformerEncoderLayer(12, 3, 16, batch_first=True),
     "x-transformers": lambda: peer(heads=3, dim_head=4),
     "x-transformers, causal": lambda: peer(heads=3, dim_head=4, causal=True),
@@ -78,9 +83,10 @@ RIGHT = {
         v_head_dim=5, **(SHARED | DEEPSEEK | {"num_key_value_heads": 3}),
     ),
     "plain": lambda: made([]),
+    **{f"plain, {name}": lambda name=name: made(VARIANTS[name]) for name in VARIANTS},
     "plain, grouped": lambda: made([], num_heads=6, num_kv_heads=2),
 }  # fmt: skip
-# Compilers take their time, so `make test` runs them for two layers.
+# Compilers take their time, so `make test` runs them for three layers.
 SLOW = {"compile", "export"}
 
 
@@ -113,16 +119,57 @@ def test_compilers_find_nothing_in_right_layers(name):
     assert failed(RIGHT[name](), sorted(SLOW)) == []
 
 
-@pytest.mark.parametrize("name", ["sdpa", "plain"])
-def test_compilers_pass_two_layers(name):
+@pytest.mark.parametrize("name", ["sdpa", "plain", "plain, at most 16"])
+def test_compilers_pass_some_layers(name):
     assert failed(RIGHT[name](), sorted(SLOW)) == []
 
 
-@pytest.mark.parametrize("name", [*FAULTS, *GROUPED])
+FAULTS = FORMULAS | MASKS | STATES | GROUPED
+
+
+@pytest.mark.parametrize("name", FAULTS)
 def test_examine_names_a_fault(name):
-    check, pieces = (FAULTS | GROUPED)[name]
+    check, pieces = FAULTS[name]
     sizes = {"num_heads": 6, "num_kv_heads": 2} if name in GROUPED else {}
     assert failed(made(pieces, **sizes), [check]) == [check]
+
+
+@pytest.mark.parametrize("name", RARE | TRAINING)
+def test_examine_says_what_it_sees(name):
+    check, words, pieces = (RARE | TRAINING)[name]
+    found = examine(made(pieces), checks=[check], progress=False)[check]
+    assert (found.verdict, words in found.seen) == ("fails", True), found.seen
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_examine_says_why_it_cannot_judge(name):
+    check, words, pieces = UNKNOWN[name]
+    found = examine(made(pieces), checks=[check], progress=False)[check]
+    assert (found.verdict, words in found.seen) == ("does not apply", True), found.seen
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (6, 2), (3, 3)])
+def test_formula_says_how_far_a_layer_is_without_a_known_slip(sizes):
+    pieces = [
+        *FORMULAS["eps"][1],
+        ("self.out_proj = nn.Linear(", "self.out_proj = BARE("),
+    ]
+    pieces += [
+        ("class Mine", "BARE = lambda a, b: nn.Linear(a, b, bias=False)\n\nclass Mine")
+    ]
+    layer = made(pieces, num_heads=sizes[0], num_kv_heads=sizes[1])
+    found = examine(layer, checks=["formula"], progress=False)["formula"]
+    assert "apart from softmax" in found.seen
+    assert found.verdict == "fails"
+
+
+@pytest.mark.parametrize("name", OWN_MASKS)
+def test_examine_tries_a_causal_mask_that_the_layer_has_of_its_own(name):
+    check, words, pieces = OWN_MASKS[name]
+    for causal in (True, None):
+        layer = made([*OWN, *pieces])
+        found = examine(layer, causal=causal, checks=[check], progress=False)[check]
+        assert (found.verdict, words in found.seen) == ("fails", True), found.seen
 
 
 def test_examine_a_function_and_names_its_slip():
@@ -147,6 +194,142 @@ def test_examine_compares_with_a_reference():
     copy_weights(ours, other)
     assert failed(ours, ["reference"], reference=other) == []
     assert failed(ours, ["reference"], reference=ours.forward) == []
+    plain = made(VARIANTS["mask (B, T, K)"])
+    assert failed(plain, ["reference"], reference=made(NO_CAUSAL)) == []
+
+
+def attend(query, key, value):
+    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+
+
+def other_length(function):
+    """The function for queries and keys of two texts, else attention."""
+    return lambda q, k, v: (function if q.shape[2] != k.shape[2] else attend)(q, k, v)
+
+
+def places(x):
+    return torch.arange(x.shape[2], device=x.device, dtype=x.dtype)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "function"),
+    [
+        ("from T = 6 and S = 4 comes (7, 4, 12)", lambda q, k, v: attend(k, q, q)),
+        ("on token 0 of", lambda q, k, v: attend(q, k[:, :, 1:], v[:, :, 1:])),
+        ("in another order", lambda q, k, v: attend(q, k + places(k), v)),
+        ("another query", lambda q, k, v: attend(q + q.mean(2, keepdim=True), k, v)),
+    ],
+)
+def test_examine_says_what_is_wrong_with_a_memory(words, function):
+    found = examine(other_length(function), checks=["memory"], progress=False)
+    assert words in found["memory"].seen
+    assert found.failed == ["memory"]
+
+
+def test_examine_says_why_a_memory_does_not_apply():
+    def refuses(query, key, value):
+        raise ValueError("one text only")
+
+    found = examine(other_length(refuses), checks=["memory"], progress=False)
+    assert found["memory"].seen == "it refuses: one text only"
+
+    def causal(query, key, value):
+        hidden = torch.ones(query.shape[2], key.shape[2]).triu(1) > 0
+        return (query @ key.mT).masked_fill(hidden, -torch.inf).softmax(-1) @ value
+
+    found = examine(causal, checks=["memory"], progress=False)
+    assert found["memory"].seen.startswith("it hides the future")
+
+
+def test_examine_says_what_is_wrong_with_positions_from_outside():
+    layer = nn.Linear(12, 12)
+    for words, calls in {
+        "positions change nothing": lambda layer, x, start=None: layer(x),
+        "11 positions later": lambda layer, x, start=-1: layer(x) + start,
+    }.items():
+        found = examine(layer, calls=calls, checks=["offset"], progress=False)
+        assert words in found["offset"].seen
+        assert found.failed == ["offset"]
+
+
+def test_examine_says_how_to_call_what_it_does_not_know():
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = make_mha("split", 12, 3)
+
+        def forward(self, x, key_padding_mask=None):
+            return self.layer(x, key_padding_mask)
+
+    class Two(Padded):
+        def forward(self, x, key_padding_mask):
+            return self.layer(x, key_padding_mask)
+
+    seen = examine(Padded(), checks=["padding"], progress=False)["padding"].seen
+    assert "for key_padding_mask, say how it is called: calls=" in seen
+    found = examine(Two(), checks=["shape", "future"], progress=False)
+    assert "it takes key_padding_mask, too: say how" in found["shape"].seen
+    assert found["future"].seen == "the layer cannot be called"
+
+
+def test_examine_finds_the_width_or_asks_for_it():
+    class Bare(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.matrix = nn.Parameter(torch.ones(3, 5))
+            self.number = nn.Parameter(torch.tensor([2, 3]), requires_grad=False)
+
+        def forward(self, x):
+            return x @ self.matrix.mT * self.number.sum()
+
+    found = examine(Bare(), checks=["shape", "formula", "flops"], progress=False)
+    assert found["shape"].seen == "(B, T, 5) gives (B, T, 3), T from 1 to 40"
+    assert "does not see its kernel" in found["flops"].seen
+    with pytest.raises(TypeError, match="is not known: give d_model"):
+        examine(nn.Identity())
+    with pytest.raises(TypeError, match="checks must be a list of names"):
+        examine(Bare(), checks="shape")
+    with pytest.raises(TypeError, match="layer must be a module or a function"):
+        examine(Bare)
+
+
+def test_examine_leaves_frozen_weights_to_whom_they_belong():
+    layer = make_mha("split", 12, 3)
+    layer.requires_grad_(False)
+    layer.register_parameter("small", nn.Parameter(torch.ones(2)))
+    seen = examine(layer, checks=["trainable"], progress=False)["trainable"]
+    assert seen.verdict == "does not apply"
+    assert "they are most of its numbers" in seen.seen
+    layer.small.requires_grad_(False)
+    seen = examine(layer, checks=["trainable"], progress=False)["trainable"]
+    assert seen.seen == "all weights are frozen"
+    bare = examine(nn.Identity(), d_model=4, checks=["trainable"], progress=False)
+    assert bare["trainable"].seen == "it has no weights"
+
+
+def test_examine_does_not_judge_a_mean_of_nothing():
+    class Centred(nn.Dropout):
+        def forward(self, x):
+            return super().forward(x - x.mean(dim=1, keepdim=True))
+
+    found = examine(Centred(0.1), d_model=4, checks=["training"], progress=False)
+    assert found["training"].seen == "equal tokens give nothing"
+
+
+def test_examine_does_not_judge_dropout_that_it_cannot_repeat():
+    class Own(nn.Linear):
+        generator = torch.Generator()
+
+        def forward(self, x):
+            out = super().forward(x)
+            drawn = torch.rand(out.shape, generator=self.generator)
+            return out * (drawn > 0.5) if self.training else out
+
+        def __deepcopy__(self, memo):
+            return Own(12, 12).to(self.weight.dtype)
+
+    found = examine(Own(12, 12), checks=["training"], progress=False)["training"]
+    assert found.seen.startswith("one seed gives two results")
 
 
 def test_examine_calls_a_layer_as_the_reader_says():
@@ -182,6 +365,7 @@ def test_report_is_text_a_table_and_a_picture_and_leaves_the_layer_alone():
     assert layer.training
     for name, value in layer.state_dict().items():
         assert torch.equal(value, before[name])
+    assert len(report) == 2
     with pytest.raises(KeyError, match="no check 'cache' was run"):
         report["cache"]
 

@@ -11,7 +11,14 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from attention_lib.checks import behaviour, formula, insides
+from attention_lib.checks import (
+    behaviour,
+    caching,
+    formula,
+    hiding,
+    insides,
+    training,
+)
 from attention_lib.checks.calling import Calling, find_calling
 from attention_lib.checks.counting import count_flops, saved_bytes
 from attention_lib.checks.functions import FunctionLayer
@@ -44,17 +51,19 @@ CHECKS: dict[str, tuple[Callable[[Subject], Any], tuple[str, str]]] = {
         behaviour.check_deterministic,
         ("06-tiny-block", "block-dropout"),
     ),
-    "future": (behaviour.check_future, ("03-masks", "leak-map")),
-    "padding": (behaviour.check_padding, ("03-masks", "padding")),
+    "future": (hiding.check_future, ("03-masks", "leak-map")),
+    "padding": (hiding.check_padding, ("03-masks", "padding")),
     "batch": (behaviour.check_batch, ("03-masks", "both")),
     "order": (behaviour.check_order, ("05-positions", "order-blind")),
     "offset": (behaviour.check_offset, ("05-positions", "offset-only")),
-    "empty rows": (behaviour.check_empty_rows, ("03-masks", "nan-laboratory")),
+    "empty rows": (hiding.check_empty_rows, ("03-masks", "nan-laboratory")),
     "memory": (behaviour.check_memory, ("04-multi-head", "cross-heads")),
     "large scores": (behaviour.check_large, ("03-masks", "fill-values")),
     "half precision": (behaviour.check_half_precision, ("03-masks", "fill-values")),
     "gradients": (insides.check_gradients, ("08-training", "one-step")),
-    "cache": (behaviour.check_cache, ("09-kv-cache", "the-cache")),
+    "trainable": (training.check_trainable, ("08-training", "one-step")),
+    "training": (training.check_training, ("06-tiny-block", "block-dropout")),
+    "cache": (caching.check_cache, ("09-kv-cache", "the-cache")),
     "formula": (formula.check_formula, ("02-single-head", "three-projections")),
     "reference": (insides.check_reference, ("04-multi-head", "proved-equal")),
     "parameters": (insides.check_parameters, ("04-multi-head", "what-it-costs")),
@@ -89,8 +98,13 @@ def examine(
         causal: whether the layer always hides the future. Left out, it is what the
             layer says, and what it does.
         calls: how to call another layer: ``calls(layer, x)``, or with ``mask=None``
-            (boolean, (B, T, T)), ``causal=False``, ``cache=None`` or ``memory=None``
-            after these, as far as the layer takes them.
+            (boolean, (B, T, K); True means that the query may see the key, and K is
+            what a cache holds and T more), ``causal=False``, ``cache=None`` or
+            ``memory=None`` after these, as far as the layer takes them. Where it takes
+            a cache, ``layer.new_cache(batch_size, max_len)`` makes an empty one, which
+            the call fills. Without ``calls``, a mask is tried as (B, T, T), (B, 1, T,
+            T), (B, T) and (T, T), and ``cache.length`` counts the tokens that a cache
+            holds; what has other names, such as ``key_padding_mask``, needs ``calls``.
         reference: a layer, or a function of x, with the same weights, that gives what
             is right.
         checks: the names of some of ``CHECKS``; all when left out.
@@ -123,7 +137,7 @@ def _said(check: Callable[[Subject], Any], subject: Subject) -> tuple[Any, str]:
             return behaviour.NO, "the layer cannot be called"
         return (
             "fails",
-            f"{_words(subject.problem)} (is it called otherwise? give calls)",
+            f"{_words(subject.problem)} ({_hint(subject)})",
         )
     try:
         with torch.random.fork_rng(devices=[]):
@@ -133,9 +147,14 @@ def _said(check: Callable[[Subject], Any], subject: Subject) -> tuple[Any, str]:
         return "fails", _words(error)
 
 
+def _hint(subject: Subject) -> str:
+    names = ", ".join(subject.calling.unknown)
+    words = f"it takes {names}, too: " if names else "is it called otherwise? "
+    return f"{words}say how to call it: calls=lambda layer, x, ...: layer(...)"
+
+
 def _words(error: Exception) -> str:
-    first = next((line for line in str(error).splitlines() if line.strip()), "")
-    return f"raised {type(error).__name__}: {first.strip()[:90]}".rstrip(": ")
+    return f"raised {type(error).__name__}: {behaviour.first_line(error)}"
 
 
 def _leaks(subject: Subject) -> dict[str, Any]:

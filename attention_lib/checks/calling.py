@@ -33,12 +33,16 @@ class Calling:
             position of the first token, where positions come from outside.
         new_cache: ``new_cache(layer, batch_size, max_len)``.
         additive: whether hidden keys get a large negative number from us.
+        by_mask: whether ``causal`` is made by a mask, as the layer has no word for it.
+        unknown: the names in its signature that nothing is given for.
     """
 
     call: Callable[..., Any]
     takes: frozenset[str]
     new_cache: Callable[[Any, int, int], Any] | None = None
     additive: bool = False
+    by_mask: bool = False
+    unknown: tuple[str, ...] = ()
 
 
 def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> Calling:
@@ -49,9 +53,11 @@ def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> C
         return Calling(calls, names & {*_NAMES}, own)
     names = frozenset(inspect.signature(layer.forward).parameters)
     if isinstance(layer, nn.MultiheadAttention):
-        return Calling(_call_torch, frozenset({"mask", "causal", "memory"}))
+        return Calling(
+            _call_torch, frozenset({"mask", "causal", "memory"}), by_mask=True
+        )
     if isinstance(layer, nn.TransformerEncoderLayer):
-        return Calling(_call_encoder, frozenset({"mask", "causal"}))
+        return Calling(_call_encoder, frozenset({"mask", "causal"}), by_mask=True)
     if type(layer).__module__.startswith("x_transformers"):
         takes = {"mask", "causal", "memory", "cache"}
         return Calling(_call_x_transformers, frozenset(takes), lambda *_: [None])
@@ -86,10 +92,19 @@ def _by_names(layer: nn.Module, names: frozenset[str]) -> Calling:
         takes -= {"cache"}
     if "angles" in names:
         takes |= {"start"}
-    if "mask" in takes:
-        takes |= {"causal"}  # if need be, by a mask
-    call = partial(_call_by_names, words, {"query", "key", "value"} <= names)
-    return Calling(call, frozenset(takes), _own_cache if "cache" in takes else None)
+    by_mask = "mask" in takes and not words["causal"]
+    if isinstance(layer, FunctionLayer):
+        by_mask = layer.causal_name is None
+    three = {"query", "key", "value"} <= names
+    known = {*words.values(), "angles", "query", "key", "value"}
+    others = list(inspect.signature(layer.forward).parameters)[0 if three else 1 :]
+    return Calling(
+        partial(_call_by_names, words, three),
+        frozenset(takes | ({"causal"} if "mask" in takes else set())),
+        _own_cache if "cache" in takes else None,
+        by_mask=by_mask,
+        unknown=tuple(name for name in others if name not in known),
+    )
 
 
 def _call_by_names(
@@ -193,8 +208,7 @@ def _call_x_transformers(
     if causal:
         options["causal"] = True
     if mask is not None:
-        source = x if memory is None else memory
-        mask = _all_pairs(mask, False, x, source.shape[1])
+        mask = _all_pairs(mask, False, x, mask.shape[-1])
         options["attn_mask"] = None if mask is None else mask[:, None]
     if cache is None:
         return layer(x, **options)
@@ -209,7 +223,9 @@ def _hugging_face(names: frozenset[str]) -> Calling:
     if "past_key_values" in names:
         takes |= {"cache"}
     call = partial(_call_hugging_face, names)
-    return Calling(call, frozenset(takes), _hugging_face_cache, additive=True)
+    return Calling(
+        call, frozenset(takes), _hugging_face_cache, additive=True, by_mask=True
+    )
 
 
 def _hugging_face_cache(layer: Any, batch_size: int, max_len: int) -> Any:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.checks.calling import Calling, find_calling
+from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
 BATCH, LENGTH, LONG = 7, 6, 40  # a batch of seven: heads are seldom as many
@@ -43,6 +44,7 @@ class Subject:
         self.seed = seed
         self.calling: Calling = find_calling(layer, calls)
         self.takes = set(self.calling.takes)
+        self.mask_shape: str | None = None
         self.d_model = d_model or _width(layer)
         self.layer = self.copied(torch.float64)
         self.dtype, self.tolerance = torch.float64, 1e-6
@@ -56,12 +58,16 @@ class Subject:
                 self.run(self.x())
             except Exception as error:
                 self.problem = error
-        self.mask_shape = self._find_mask_shape() if self.problem is None else None
+        if self.problem is None:
+            self.mask_shape = self._find_mask_shape()
+        if self.mask_shape == "(B, T)" and self.calling.by_mask:
+            self.takes.discard("causal")  # such a mask cannot hide by query
 
     def copied(self, dtype: torch.dtype) -> nn.Module:
         """Gives a stirred copy of the layer in another type."""
         layer = copy.deepcopy(self.original).eval().to(dtype)
         generator = seeded(self.seed)
+        _raise_dropout(layer)
         with torch.no_grad():
             for parameter in layer.parameters():
                 if not parameter.is_floating_point() or parameter.is_meta:
@@ -99,11 +105,24 @@ class Subject:
     ) -> Tensor:
         """Calls the layer; the mask is (B, T, K)."""
         layer = self.layer if layer is None else layer
-        if not more.get("causal", True):
-            del more["causal"]
+        if self.calling.by_mask and more.get("causal") and self.mask_shape:
+            past = getattr(
+                more.get("cache"), "length", 0 if "cache" not in more else ""
+            )
+            if isinstance(past, int):
+                del more["causal"]
+                own = self.causal(x, past)
+                mask = own if mask is None else mask & own
         if mask is not None:
             more["mask"] = self._shaped(mask)
         return self.calling.call(layer, x, **more)
+
+    @staticmethod
+    def causal(x: Tensor, past: int = 0) -> Tensor:
+        """Gives a mask (B, T, K) that hides the future."""
+        batch, length = x.shape[:2]
+        mask = causal_mask(length, past + length, device=x.device)
+        return mask.expand(batch, -1, -1)
 
     @property
     def device(self) -> torch.device:
@@ -159,25 +178,69 @@ class Subject:
 
     @cached_property
     def takes_order(self) -> bool:
-        """Whether the layer knows positions of its own."""
+        """Whether the layer knows positions of its own.
+
+        A layer that mixes up its rows gives something else in another order, too. So
+        something must speak for positions: equal tokens give equal rows; or a table,
+        without which the order counts no more; or, in a layer that hides the future,
+        the beginning of a text gives the same without the rest.
+        """
+        if not self._feels_order(self.layer):
+            return False
+        return self.equal_rows <= self.tolerance or self.has_table or self._begins_alike
+
+    def _feels_order(self, layer: nn.Module) -> bool:
         x, order = self.x(), torch.tensor([3, 0, 4, 2, 1, 5])
         with torch.no_grad():
-            change = (self.run(x[:, order])[:, -1] - self.run(x)[:, -1]).abs().max()
-        return bool(change > self.tolerance) and self.equal_rows <= self.tolerance
+            there, here = (self.run(each, layer=layer) for each in (x[:, order], x))
+        return bool((there[:, -1] - here[:, -1]).abs().max() > self.tolerance)
+
+    @cached_property
+    def has_table(self) -> bool:
+        """Whether the order counts no more when tables of positions have equal rows."""
+        layer = copy.deepcopy(self.layer)
+        bare = {id(m.weight) for m in layer.modules() if isinstance(m, nn.Embedding)}
+        bare |= {id(p) for name, p in layer.named_parameters() if "pos" in name.lower()}
+        bare |= {id(buffer) for buffer in layer.buffers()}
+        with torch.no_grad():
+            for table in [*layer.parameters(), *layer.buffers()]:
+                wide = table.ndim > 1 and table.shape[-1] == self.d_model
+                if id(table) in bare and wide and table.is_floating_point():
+                    table.copy_(table[..., :1, :].expand_as(table).clone())
+        return not self._feels_order(layer)
+
+    @cached_property
+    def _begins_alike(self) -> bool:
+        x = self.x()
+        if not (self.hides_future or self.is_causal):
+            return False
+        with torch.no_grad():
+            whole = self.run(x, **self.hides_future)[:, :4]
+            begin = self.run(x[:, :4], **self.hides_future)
+        return bool((whole - begin).abs().max() <= self.tolerance)
 
     def generator(self) -> torch.Generator:
         return seeded(self.seed)
 
     @cached_property
     def hides_future(self) -> dict[str, Any]:
-        """The option of a call that hides the future, if there is one."""
-        return {"causal": True} if "causal" in self.takes else {}
+        """The option of a call that hides the future; none where it hides by itself."""
+        own = self.calling.by_mask and (self.told_causal or self.is_causal)
+        return {"causal": True} if "causal" in self.takes and not own else {}
 
     def leaks(
-        self, mask: Tensor | None = None, *, batch: int = BATCH, **more: Any
+        self,
+        mask: Tensor | None = None,
+        *,
+        batch: int = BATCH,
+        length: int = LENGTH,
+        **more: Any,
     ) -> Tensor:
-        """Gives how much each output (row) changes with one input (column), (T, T)."""
-        x, other = self.x(batch), self.x(batch, seed=2)
+        """Gives how much each output (row) changes with one input (column), (T, T).
+
+        With a mask it is told for each text, (B, T, T).
+        """
+        x, other = self.x(batch, length), self.x(batch, length, seed=2)
         with torch.no_grad():
             before = self.run(x, mask, **more)
             columns = []
@@ -202,10 +265,8 @@ class Subject:
                     found = self.run(x, everything)
                 except Exception:
                     continue
-                if found.shape != wanted.shape:
-                    continue
-                runs.append(shape)
-                if torch.allclose(found, wanted, atol=self.tolerance):
+                runs += [shape] if found.shape == wanted.shape else []
+                if shape in runs and torch.allclose(found, wanted, atol=self.tolerance):
                     return shape
         return runs[0] if runs else "(B, T, T)"
 
@@ -221,6 +282,17 @@ _SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
     "(B, T)": lambda mask: mask[:, 0],
     "(T, T)": lambda mask: mask[0],
 }
+
+
+def _raise_dropout(layer: nn.Module) -> None:
+    """Lets dropout that is 0 drop something: else nobody sees where it stands."""
+    for part in layer.modules():
+        if isinstance(part, nn.Dropout) and part.p == 0:
+            part.p = 0.25
+        for name in ("dropout", "dropout_p", "attention_dropout", "attn_dropout"):
+            value = getattr(part, name, None)
+            if isinstance(value, float) and value == 0:
+                setattr(part, name, 0.25)
 
 
 def _width(layer: nn.Module) -> int:

@@ -1,0 +1,114 @@
+"""The check of a layer's cache: a text read in pieces against the text at once.
+
+Shapes: B batch, T length, K keys, M d_model.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attention_lib.checks.behaviour import NO, Said, apart, size
+from attention_lib.checks.subject import BATCH, LENGTH, Subject
+from attention_lib.masks import causal_mask
+
+_CUTS = [LENGTH], [1] * LENGTH, [2, 1, 3]
+
+
+def check_cache(s: Subject) -> Said:
+    """Read in pieces with a cache, a text gives what it gives at once."""
+    if "cache" not in s.takes or s.calling.new_cache is None:
+        return NO, "it takes no cache"
+    x = s.x()
+    if not _is_new(s, x):
+        return "fails", "a new cache is not empty: it gives something else the 2nd time"
+    for turned in [False, True] if "start" in s.takes else [False]:
+        start: dict[str, Any] = {"start": 0} if turned else {}
+        whole = s.run(x, **s.hides_future, **start)
+        for cut in _CUTS:
+            change = apart(_in_pieces(s, x, cut, turned=turned), whole)
+            if change > s.tolerance:
+                how = "with a cache, in one piece" if len(cut) == 1 else _list(cut)
+                return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
+    words = "at once, one by one, in pieces of 2, 1, 3"
+    if "mask" not in s.takes:
+        return "holds", f"{words}: 0 apart"
+    mask = s.hidden([4] if s.mask_shape == "(T, T)" else [4, 2, 6])
+    whole = s.run(x, mask, **s.hides_future)
+    for cut in _CUTS:
+        try:
+            found = _in_pieces(s, x, cut, mask)
+        except Exception as error:
+            refused = f"a mask beside it is refused: {type(error).__name__}"
+            return "holds", f"{words}: 0 apart; {refused}"
+        if (change := apart(found, whole)) > s.tolerance:
+            return (
+                "fails",
+                f"with padding beside a cache, {_list(cut)}: {size(change)} apart",
+            )
+    return "holds", f"{words}, and with padding: 0 apart"
+
+
+def _list(cut: list[int]) -> str:
+    return (
+        "one by one"
+        if cut == [1] * LENGTH
+        else "in pieces of " + ", ".join(map(str, cut))
+    )
+
+
+def _is_new(s: Subject, x: Tensor) -> bool:
+    """Whether a second new cache gives what the first gave."""
+    first, second = (_in_pieces(s, x, [LENGTH]) for _ in range(2))
+    return apart(second, first) <= s.tolerance
+
+
+def _in_pieces(
+    s: Subject,
+    x: Tensor,
+    cut: list[int],
+    mask: Tensor | None = None,
+    *,
+    turned: bool = False,
+) -> Tensor:
+    """Reads a text piece by piece with one cache, (B, T, M)."""
+    assert s.calling.new_cache is not None
+    cache = s.calling.new_cache(s.layer, BATCH, LENGTH)
+    found, start = [], 0
+    for count in cut:
+        end = start + count
+        more: dict[str, Any] = s.hides_future | ({"start": start} if turned else {})
+        part = None if mask is None else mask[:, start:end, :end]
+        found.append(s.run(x[:, start:end].contiguous(), part, cache=cache, **more))
+        start = end
+    return torch.cat(found, dim=1)
+
+
+def _why(s: Subject, cut: list[int], turned: bool) -> str:
+    """Looks at what outputs depend on, where a text is read in pieces."""
+    x, other = s.x(), s.x(seed=2)
+    changed = x.clone()
+    changed[0] = other[0]
+    with torch.no_grad():
+        before = _in_pieces(s, x, cut, turned=turned)
+        if (
+            apart(_in_pieces(s, changed, cut, turned=turned)[1:], before[1:])
+            > s.tolerance
+        ):
+            return "; one text shows in another"
+        columns = []
+        for place in range(LENGTH):
+            changed = x.clone()
+            changed[:, place] = 2 * other[:, place]
+            change = (_in_pieces(s, changed, cut, turned=turned) - before).abs()
+            columns.append(change.amax(dim=(0, 2)))  # (T,)
+    found = torch.stack(columns, dim=-1).cpu() > s.tolerance
+    past = causal_mask(LENGTH)
+    for wrong, words in (
+        (found & ~past, "changes with later token"),
+        (past & ~found, "does not depend on token"),
+    ):
+        if wrong.any() and not s.has_window:
+            row, key = divmod(int(wrong.float().argmax()), LENGTH)
+            return f"; output {row} {words} {key}"
+    return ", though on the right tokens: wrong positions or values?"

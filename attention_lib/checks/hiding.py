@@ -1,0 +1,219 @@
+"""Checks of what a layer hides: the future, padding, and rows that see nothing.
+
+Each changes one token at a time, and compares what outputs depend on with what the
+mask lets them see. Shapes: B batch, T length, K keys.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attention_lib.checks.behaviour import NO, Said, apart, size
+from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
+from attention_lib.masks import causal_mask
+
+
+def check_future(s: Subject) -> Said:
+    """Changing a token changes no output before it."""
+    later = ~causal_mask(LENGTH)
+    alone = s.leaks()
+    hidden = int((alone[later] <= s.tolerance).sum())
+    before = int((alone.T[later] <= s.tolerance).sum())
+    half = before < hidden < int(later.sum()) and s.told_causal is not False
+    if not s.hides_future and not (hidden == later.sum() or s.says_causal or half):
+        missed = _missed(s, torch.ones(LONG, LONG, dtype=torch.bool), {})
+        return ("fails", missed) if missed else (NO, "it is not causal: " + _reach(s))
+    if wrong := (half or (s.says_causal and not s.hides_future)) and _leaked(
+        alone, s, ""
+    ):
+        return "fails", wrong
+    words = "told causal, " if s.hides_future else ""
+    calls: list[tuple[str, Tensor]] = [(words, s.leaks(**s.hides_future))]
+    if "mask" in s.takes:
+        masked = s.leaks(s.hidden([LENGTH]), **s.hides_future).amax(dim=0)
+        calls.append((f"{words}beside a mask that is True everywhere, ", masked))
+    for words, found in calls:
+        if wrong := _leaked(found, s, words) or _unseen(found, s, words):
+            return "fails", wrong
+    if wrong := _missed(s, causal_mask(LONG), s.hides_future):
+        return "fails", wrong
+    words = calls[0][0].replace(", ", ": ")
+    if s.has_window:
+        return "holds", f"{words}0 from later tokens; old tokens are hidden too"
+    return "holds", f"{words}0 from later tokens, all earlier ones count"
+
+
+def _leaked(found: Tensor, s: Subject, words: str) -> str:
+    """Says which output changes with a later token."""
+    later = ~causal_mask(len(found))
+    leaks = found.masked_fill(~later, 0)
+    if leaks.max() <= s.tolerance:
+        return ""
+    row, key = divmod(int(leaks.argmax()), len(found))
+    hidden = int((found[later] <= s.tolerance).sum())
+    words += f"output {row} changes by {size(leaks.max())} with later token {key}"
+    if leaks.max() < 0.01:
+        return f"{words}: a fill too near 0?"
+    return f"{words}; {hidden} of {int(later.sum())} hidden"
+
+
+def _unseen(found: Tensor, s: Subject, words: str) -> str:
+    """Says which output does not depend on itself or on an earlier token."""
+    past = found.masked_fill(~causal_mask(len(found)), torch.inf)
+    if past.min() > s.tolerance or s.has_window:
+        return ""
+    row, key = divmod(int(past.argmin()), len(found))
+    return f"{words}output {row} does not depend on token {key}"
+
+
+def _missed(s: Subject, seen: Tensor, more: dict[str, Any]) -> str:
+    """Looks once more in a text that is longer: what shows, and what is missing."""
+    try:
+        found = s.leaks(batch=2, length=LONG, **more)
+    except ValueError:  # too long for it
+        return ""
+    words = f"in {LONG} tokens, "
+    if wrong := (~seen).any() and _leaked(found, s, words):
+        return wrong
+    least = 1e-11 if s.dtype == torch.float64 else 1e-7  # far tokens may count little
+    lost = seen & (found <= least)
+    if not lost.any() or s.has_window:
+        return ""
+    place = torch.arange(LONG)
+    wide = int((seen & ~lost)[-1].sum())
+    if torch.equal(seen & ~lost, seen & ((place - place[:, None]).abs() < wide)):
+        return f"{words}only the last {wide} count, and it names no window"
+    row, key = divmod(int(lost.float().argmax()), LONG)
+    return f"{words}output {row} does not depend on token {key}"
+
+
+def _reach(s: Subject) -> str:
+    return "near tokens count" if s.has_window else "each output depends on all tokens"
+
+
+def check_padding(s: Subject) -> Said:
+    """A hidden token changes nothing; a text beside padding is as it is alone."""
+    if "mask" not in s.takes:
+        words = ", ".join(s.calling.unknown)
+        hint = f" by a known name; for {words}, say how it is called: calls=..."
+        return NO, "it takes no mask" + (hint if words else "")
+    same = s.mask_shape == "(T, T)"
+    modes: list[dict[str, Any]] = [{}] + ([s.hides_future] if s.hides_future else [])
+    x = s.x()
+    for more in modes:
+        for side in ("right", "left"):
+            for lengths in ([4], [2]) if same else ([4, 2, 6], [3, 5]):
+                mask = s.hidden(lengths, side)
+                if wrong := _compare_seen(s, mask, more, f"{side} padding"):
+                    return "fails", wrong
+                if (
+                    change := 0.0
+                    if s.takes_order
+                    else _from_alone(s, x, mask, more, side)
+                ):
+                    return (
+                        "fails",
+                        f"{side} padding: {size(change)} from the text alone",
+                    )
+    if not same and s.mask_shape != "(B, T)":
+        anything = torch.rand(BATCH, LENGTH, LENGTH, generator=s.generator()) < 0.5
+        anything |= torch.eye(LENGTH, dtype=torch.bool)
+        mask = anything.to(s.device)
+        if wrong := _compare_seen(s, mask, {}, "a mask of any pairs"):
+            return "fails", wrong
+    return "holds", f"0 from hidden tokens, left, right and mixed; mask {s.mask_shape}"
+
+
+def _from_alone(
+    s: Subject, x: Tensor, mask: Tensor, more: dict[str, Any], side: str
+) -> float:
+    """How far a text beside padding is from the text alone; 0 where it is near."""
+    for row in (0, 1):
+        count = int(mask[row, 0].sum())
+        part = slice(0, count) if side == "right" else slice(LENGTH - count, None)
+        found = s.run(x, mask, **more)[row, part]
+        change = apart(found, s.run(x[row : row + 1, part], **more)[0])
+        if change > s.tolerance:
+            return change
+    return 0.0
+
+
+def _compare_seen(s: Subject, mask: Tensor, more: dict[str, Any], words: str) -> str:
+    """Says where what an output depends on is not what its mask lets it see."""
+    leaks = s.leaks(mask, **more).to("cpu")
+    past = causal_mask(LENGTH) if more or s.is_causal else torch.tensor(True)
+    told = mask.to("cpu")
+    seen = told & past
+    own = torch.eye(LENGTH, dtype=torch.bool)  # the query comes from there
+    rows = seen.any(dim=-1, keepdim=True)  # rows that see nothing have their own check
+    found = leaks > s.tolerance
+    words += ", told causal" if "causal" in more else ""
+    shown = found & ~seen & ~own & rows
+    missed = seen & ~found & rows
+    if not shown.any() and (not missed.any() or s.has_window):
+        return ""
+    if apart(s.run(s.x(), mask, **more), s.run(s.x(), **more)) <= s.tolerance:
+        return f"{words}: the mask is ignored"
+    for slip, other in _slips(told, past).items():
+        if torch.equal((found | own) & rows, (other | own) & rows):
+            return f"{words}: {slip}"
+    if shown.any():
+        text, row, key = _first(shown)
+        later = (
+            "later" if key > row and not (past.expand(LENGTH, LENGTH))[row, key] else ""
+        )
+        kind = later or "hidden"
+        change = size(leaks[text, row, key])
+        return f"{words}: output {row} changes by {change} with {kind} token {key}"
+    _, row, key = _first(missed)
+    return f"{words}: output {row} does not depend on token {key}, which it may see"
+
+
+def _first(places: Tensor) -> list[int]:
+    at = torch.unravel_index(places.float().argmax(), places.shape)
+    return [int(i) for i in at]
+
+
+def _slips(mask: Tensor, past: Tensor) -> dict[str, Tensor]:
+    """What outputs depend on, (B, T, K), where a mask is read in a wrong way."""
+    return {
+        "the mask takes the place of the causal one": mask,
+        "the causal mask takes the place of the mask": causal_mask(LENGTH).expand_as(
+            mask
+        ),
+        "the mask is read the other way round (True must mean: may be seen)": ~mask
+        & past,
+        "the mask of the first text serves for all": mask[:1].expand_as(mask) & past,
+        "the mask is read by (key, query)": mask.mT & past,
+    }
+
+
+def check_empty_rows(s: Subject) -> Said:
+    """A query that may see nothing gives finite numbers, none of hidden keys."""
+    if "mask" not in s.takes:
+        return NO, "it takes no mask"
+    mask = s.hidden([LENGTH]).clone()
+    rows = slice(None) if s.mask_shape in ("(B, T)",) else slice(2, 4)
+    mask[1 if s.mask_shape != "(T, T)" else slice(None), rows] = False
+    s = s.single  # large numbers differ by type: those of float32 are what people use
+    x = s.x().requires_grad_()
+    found = s.run(x, mask)
+    if not found.isfinite().all():
+        return "fails", "a row that sees nothing is nan"
+    weights = [p for p in s.layer.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(found.sum(), [x, *weights], allow_unused=True)
+    if not all(g is None or g.isfinite().all() for g in gradients):
+        return "fails", "the output is finite, its gradient is nan"
+    text = 1
+    leaks = s.leaks(mask)[text, rows].clone()
+    for row, at in enumerate(range(LENGTH)[rows]):
+        leaks[row, at] = 0
+    if s.calling.additive:
+        return NO, "finite; its model hides with a large number, and never a whole row"
+    if leaks.max() > s.tolerance:
+        return (
+            "fails",
+            f"a row that sees nothing changes by {size(leaks.max())} with hidden keys",
+        )
+    return "holds", "finite, also the gradient; 0 from hidden tokens"
