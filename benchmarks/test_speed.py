@@ -1,7 +1,8 @@
 """The measurement itself: `make benchmarks` runs it, and no other target does.
 
 pytest-benchmark times each case. A case is one layer in one round; the rounds follow
-each other (A B C, A B C, …), so that a busy moment of the machine hits all alike.
+each other (A B C, A B C, …), so that a busy time of the machine that lasts longer
+than a round hits all alike.
 """
 
 import math
