@@ -87,9 +87,9 @@ lint: setup ## check style, types and settings: the list is .pre-commit-config.y
 format: setup ## mend style
 	@$(PY) -m ruff check --fix-only --quiet . && $(PY) -m ruff format .
 
-benchmarks: setup ## measure speed side by side, and fill the page on it
+benchmarks: setup ## measure speed side by side, fill its page; ARGS="-k growth"
 	@$(PY) -m pytest benchmarks -q --benchmark-disable-gc --benchmark-quiet \
-	  --benchmark-json=_build/benchmarks.json
+	  --benchmark-json=_build/benchmarks.json $(ARGS)
 	@$(PY) -m benchmarks.report _build/benchmarks.json
 
 lock: setup ## pin what pyproject.toml asks for; ARGS="--upgrade-package numpy" moves one

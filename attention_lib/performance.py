@@ -106,9 +106,9 @@ def compare(
 ) -> Comparison:
     """Measures several ways in turns: A B C, A B C, and so on.
 
-    A busy moment of the machine then meets all ways alike, and the ratio of two times
-    of one round says more than either time. Before the rounds each way runs twice:
-    the first call pays for what is made only once.
+    A busy time of the machine that lasts longer than a round then meets all ways
+    alike; the median over the rounds leaves out a shorter one. Before the rounds each
+    way runs twice: the first call pays for what is made only once.
 
     Args:
         ways: calls without arguments, by name; the first one is the reference.

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, LlamaConfig
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 from transformers.models.llama.modeling_llama import LlamaAttention
+from x_transformers.x_transformers import Attention as XAttention
 
 from attention_lib.backends import KINDS, make_mha
 from attention_lib.masks import causal_mask
@@ -113,6 +114,21 @@ class FaceLlama(nn.Module):
         return self.attention(x, (cosine, sine), mask, is_causal=False)[0]
 
 
+class XTransformers(nn.Module):
+    """The attention of x-transformers on PyTorch's kernel, with biases put in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = XAttention(
+            D_MODEL, heads=NUM_HEADS, dim_head=D_MODEL // NUM_HEADS, flash=True
+        )
+        for name in ("to_q", "to_k", "to_v", "to_out"):
+            setattr(self.attention, name, nn.Linear(D_MODEL, D_MODEL))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.attention(x, attn_mask=mask)
+
+
 @dataclass(frozen=True)
 class Contender:
     """How to make a layer, fill it, and say "causal" to it."""
@@ -155,6 +171,13 @@ def fill_llama(layer: FaceLlama, source: MultiHeadAttention) -> None:
     )
 
 
+def fill_x(layer: XTransformers, source: MultiHeadAttention) -> None:
+    names = {"q_proj": "to_q", "k_proj": "to_k", "v_proj": "to_v", "out_proj": "to_out"}
+    for theirs, own in names.items():
+        given = source.get_submodule(theirs).state_dict()
+        layer.attention.get_submodule(own).load_state_dict(given)
+
+
 def fill_wrapper(layer: TextbookWrapper, source: MultiHeadAttention) -> None:
     ours = make_mha("wrapper", D_MODEL, NUM_HEADS, qkv_bias=True)
     copy_weights(source, ours)
@@ -186,6 +209,7 @@ CONTENDERS: dict[str, Contender] = {
     "Hugging Face GPT-2, eager": Contender(
         lambda: FaceGPT2("eager"), fill_gpt2, "additive"
     ),
+    "x-transformers": Contender(XTransformers, fill_x),
     "textbook split": Contender(lambda: TextbookSplit(D_MODEL, NUM_HEADS), fill_named),
     "textbook wrapper": Contender(
         lambda: TextbookWrapper(D_MODEL, NUM_HEADS), fill_wrapper

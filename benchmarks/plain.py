@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.textbook import attend
+
 IGNORED = -1  # a target that does not count
 
 
@@ -35,13 +37,23 @@ class PlainBlock(nn.Module):
         batch, length, width = x.shape
         heads = batch, length, self.num_heads, width // self.num_heads
         query, key, value = self.qkv_proj(x).split(width, dim=2)
-        context = F.scaled_dot_product_attention(
+        context = self.mix(
             query.view(heads).transpose(1, 2),
             key.view(heads).transpose(1, 2),
             value.view(heads).transpose(1, 2),
-            is_causal=True,
         )
         return context.transpose(1, 2).contiguous().view(x.shape)
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+class TextbookBlock(PlainBlock):
+    """The same block, with attention written out as textbooks do."""
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        causal = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
+        return attend(query, key, value, causal, self.dropout)
 
 
 class PlainGPT(nn.Module):
@@ -54,13 +66,14 @@ class PlainGPT(nn.Module):
         d_model: int,
         num_heads: int,
         num_layers: int,
+        block: type[PlainBlock] = PlainBlock,
     ) -> None:
         super().__init__()
         self.words = nn.Embedding(vocab_size, d_model)
         self.places = nn.Embedding(context_len, d_model)
         self.dropout = nn.Dropout(0.0)
         self.blocks = nn.ModuleList(
-            PlainBlock(d_model, num_heads) for _ in range(num_layers)
+            block(d_model, num_heads) for _ in range(num_layers)
         )
         self.last_norm = nn.LayerNorm(d_model)
         self.head = nn.Linear(d_model, vocab_size, bias=False)

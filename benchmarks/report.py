@@ -3,7 +3,8 @@
 Run as `python -m benchmarks.report TIMES.json` after a measurement, with several files
 where it was done in parts, or without one to draw and fill the page again from the
 results that are kept. A measurement of some cases (`-k flash`) replaces these only, and
-is refused unless the others were measured on that day, by the same versions.
+is refused unless the others were measured on that day, by the same versions. Of some
+ways, it needs the reference, too: `-k "test_step and (nanoGPT or textbook)"`.
 """
 
 import json
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lib.plotting import BookFigure, show_bars, show_curves
-from benchmarks import flash, guessing, latent, serving, steps
+from benchmarks import flash, growth, guessing, latent, serving, steps
 from tools.check.reproduces import fill
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,6 +32,9 @@ CALLERS = {  # who calls PyTorch's kernel; the others write attention out
     "Hugging Face Llama", "our sdpa, causal=True",
 }  # fmt: skip
 Row = dict[str, Any]
+# What a comparison has in common, in all parts.
+CASE = ("length", "mask", "which", "new_tokens", "kept", "hidden", "keys", "stream",
+        "text", "slots")  # fmt: skip
 
 
 def summarise(raw: Row) -> Row:
@@ -46,12 +50,14 @@ def summarise(raw: Row) -> Row:
     kept = [case for case in cases if "kept" in case]
     whole = [case for case in cases if "length" in case and "mask" not in case]
     tiled = [case for case in cases if "hidden" in case]
+    grown = [case for case in cases if "keys" in case]
     found = {
         "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
         "steps": ratios(whole, ("length",), steps.PLAIN),
         "decode": ratios(decoded, ("new_tokens",), steps.FACE),
         "latent": ratios(kept, ("kept",), latent.REFERENCE),
         "flash": ratios(tiled, ("hidden", "which"), flash.REFERENCE),
+        "growth": ratios(grown, ("keys",), growth.REFERENCE),
         "serving": ratios(served, ("stream",), serving.REFERENCE),
         "waits": waits([case for case in served if not case["stream"]]),
         "guessing": ratios(guessed, ("text", "slots"), guessing.PLAIN),
@@ -71,20 +77,35 @@ def summarise(raw: Row) -> Row:
             **noted,
         },
         "versions": {"python": raw["machine_info"]["python_version"]}
-        | {name: version(name) for name in ("torch", "transformers")}
+        | {name: version(name) for name in ("torch", "transformers", "x-transformers")}
         | {"pytest-benchmark": raw["version"]},
     } | {part: rows for part, rows in found.items() if rows}
 
 
 def joined(kept: Row, new: Row) -> Row:
     """Replaces what was measured anew; the rest must be of that day and machine."""
-    if set(kept) - set(new):
-        for key in ("measured", "machine", "versions"):
-            if kept[key] != new[key]:
+    for key in ("measured", "machine", "versions"):
+        if kept[key] != new[key]:
+            if set(kept) - set(new):
                 raise SystemExit(
                     f"{key} differs: {kept[key]}, {new[key]}; measure everything"
                 )
-    return kept | new
+            return new
+    rows = {part for part in set(kept) & set(new) if isinstance(new[part], list)}
+    return kept | new | {part: merged(kept[part], new[part]) for part in rows}
+
+
+def merged(kept: list[Row], new: list[Row]) -> list[Row]:
+    """Puts rows measured anew in the place of those of the same case and name.
+
+    All are divided by a reference that was measured in turns with them, so ways that
+    were measured alone with it stand beside the others.
+    """
+    cases: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in kept + new:
+        case = tuple(row.get(key) for key in CASE)
+        cases.setdefault(case, {})[row["name"]] = row
+    return [row for case in cases.values() for row in case.values()]
 
 
 def waits(cases: list[Row]) -> Row:
@@ -146,8 +167,61 @@ def table(rows: list[Row]) -> str:
     ]
     for name in dict.fromkeys(row["name"] for row in rows):
         own = {row["length"]: row["ratio"] for row in rows if row["name"] == name}
-        cells = " | ".join(f"{own[length]:.2f}" for length in lengths)
-        lines.append(f"| {name} | {cells} |")
+        cells = [f"{own[n]:.2f}" if n in own else "left out" for n in lengths]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def grown(rows: list[Row]) -> str:
+    """One line a way: its own time at each length, in that at the first length."""
+    return table(
+        [
+            row | {"length": row["keys"], "ratio": row["milliseconds"] / first}
+            for row in rows
+            for first in [
+                next(r for r in rows if r["name"] == row["name"])["milliseconds"]
+            ]
+        ]
+    )
+
+
+def choices(results: Row) -> str:
+    """For each case: the fastest way, those beside it, and the slowest.
+
+    Two ways count as equally fast where the ranges of their single rounds overlap.
+    """
+    cases: dict[str, list[Row]] = {}
+    says = {"none": "no mask", "causal": "causal mask"}
+    for row in results["layers"]:
+        if row["length"] in (128, 2048) and not row["name"].startswith(FLOOR):
+            kind = f"{row['which']}, {says[row['mask']]}"
+            case = f"a layer, {kind}, {row['length']:,} tokens"
+            cases.setdefault(case, []).append(row)
+    for row in results["growth"]:
+        case = f"attention alone, forward, causal, {row['keys']:,} tokens"
+        cases.setdefault(case, []).append(row)
+    for row in results["steps"]:
+        case = f"a training step, {row['length']:,} tokens"
+        cases.setdefault(case, []).append(row)
+    cases["a new token, with a cache"] = results["decode"]
+    for row in results["serving"]:
+        cases.setdefault(f"requests, stream {row['stream'] + 1}", []).append(row)
+    for row in results["guessing"]:
+        case = f"guessing ahead, {row['text']}, {row['slots']} at a time"
+        cases.setdefault(case, []).append(row)
+    lines = [
+        "| case | fastest here | as fast in single rounds | slowest |",
+        "|---|---|---|---|",
+    ]
+    for case, rows in cases.items():
+        first, *others = sorted(rows, key=lambda row: row["median"])
+        near = [row["name"] for row in others if row["low"] <= first["high"]]
+        last = others[-1]
+        times = last["median"] / first["median"]
+        lines.append(
+            f"| {case} | {first['name']} | {'; '.join(near) or 'none'} | "
+            f"{last['name']}, {times:.1f} times |"
+        )
     return "\n".join(lines)
 
 
@@ -350,6 +424,9 @@ def texts(results: Row) -> dict[str, str]:
         "guessing": guesses(results),
         "latent": table([row | {"length": row["kept"]} for row in results["latent"]]),
         "flash": by_tiles(results["flash"]),
+        "growth": table([row | {"length": row["keys"]} for row in results["growth"]]),
+        "grown": grown(results["growth"]),
+        "choices": choices(results),
     }
 
 
@@ -358,7 +435,8 @@ def figures(results: Row) -> dict[str, BookFigure]:
     drawn = {}
     for which, short in (("forward", "forward"), ("with backward", "backward")):
         rows = of(results, "causal", which)
-        rows = [row for row in rows if not row["name"].startswith(FLOOR)]
+        # A figure tells six apart: x-transformers stands in the tables.
+        rows = [row for row in rows if not row["name"].startswith((FLOOR, "x-"))]
         for kind, calls in (("kernel", True), ("written", False)):
             curves: dict[str, list[float]] = {}
             for row in rows:
@@ -380,6 +458,19 @@ def figures(results: Row) -> dict[str, BookFigure]:
         [name.replace("Hugging Face ", "").replace(", ", "\n") for name in names],
         xlabel="model",
         ylabel="time / nanoGPT's way",
+    )
+    curves = {}
+    for row in results["growth"]:
+        curves.setdefault(row["name"], []).append(row["milliseconds"])
+    shortest = min(each[0] for each in curves.values())
+    whole = {n: each for n, each in curves.items() if len(each) == len(growth.KEYS)}
+    drawn["speed-growth.png"] = show_curves(
+        growth.KEYS,
+        {name: [time / shortest for time in each] for name, each in whole.items()},
+        xlabel="tokens in a text",
+        ylabel="time / shortest time",
+        log_x=True,
+        log_y=True,
     )
     times = [round(0.02 * i, 2) for i in range(56)]
     for when in ("first", "last"):

@@ -1,16 +1,18 @@
-"""Training steps of models of one size: a plain one, ours, Hugging Face's GPT-2."""
+"""Training steps of models of one size: plain ones, ours, and other libraries'."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
+from x_transformers import Decoder, TransformerWrapper
 
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.training import train_step
-from benchmarks.plain import PlainGPT
+from benchmarks.plain import PlainBlock, PlainGPT, TextbookBlock
 
 logging.set_verbosity_error()  # it has opinions on a loss that it then takes anyway
 
@@ -34,9 +36,24 @@ def make_ours(mha: str, length: int) -> TinyLM:
     )
 
 
-def make_plain(length: int) -> PlainGPT:
+def make_plain(length: int, block: type[PlainBlock] = PlainBlock) -> PlainGPT:
     """The plain model, of our size."""
-    return PlainGPT(VOCAB_SIZE, length, D_MODEL, NUM_HEADS, NUM_LAYERS)
+    return PlainGPT(VOCAB_SIZE, length, D_MODEL, NUM_HEADS, NUM_LAYERS, block)
+
+
+def make_x(length: int) -> TransformerWrapper:
+    """x-transformers' model, of our size; its norms and projections have no biases."""
+    return TransformerWrapper(
+        num_tokens=VOCAB_SIZE,
+        max_seq_len=length,
+        attn_layers=Decoder(
+            dim=D_MODEL,
+            depth=NUM_LAYERS,
+            heads=NUM_HEADS,
+            attn_dim_head=D_MODEL // NUM_HEADS,
+            attn_flash=True,
+        ),
+    )
 
 
 def make_theirs(length: int, **choices: Any) -> GPT2LMHeadModel:
@@ -84,6 +101,28 @@ def fill_theirs(theirs: GPT2LMHeadModel, ours: TinyLM) -> None:
                     wide.bias.copy_(linear.bias)
 
 
+def fill_x(theirs: TransformerWrapper, ours: TinyLM) -> None:
+    """Gives x-transformers' model the weights of ours, whose other biases are 0."""
+    width, layers = D_MODEL**0.5, theirs.attn_layers
+    norms = [n for b in ours.blocks for n in (b.attention_norm, b.feed_forward_norm)]
+    with torch.no_grad():
+        theirs.token_emb.emb.weight.copy_(ours.token_embedding.weight * width)
+        theirs.pos_emb.emb.weight.copy_(ours.positions.embedding.weight * width)
+        theirs.to_logits.weight.copy_(ours.head.weight)
+        # Its norms multiply by 1 + gamma.
+        layers.final_norm.gamma.copy_(ours.last_norm.weight - 1)
+        for own, norm in zip(layers.layers, norms, strict=True):
+            own[0][0].gamma.copy_(norm.weight - 1)
+        for i, block in enumerate(ours.blocks):
+            attention, wide = layers.layers[2 * i][1], layers.layers[2 * i + 1][1].ff
+            qkv = block.attention.qkv_proj.weight.chunk(3)
+            for own, part in zip(("to_q", "to_k", "to_v"), qkv, strict=True):
+                attention.get_submodule(own).weight.copy_(part)
+            attention.to_out.weight.copy_(block.attention.out_proj.weight)
+            wide[0][0].load_state_dict(block.feed_forward.up_proj.state_dict())
+            wide[2].load_state_dict(block.feed_forward.down_proj.state_dict())
+
+
 def fill_plain(plain: PlainGPT, ours: TinyLM) -> None:
     """Gives the plain model the weights of ours, of the kind ``sdpa``."""
     with torch.no_grad():
@@ -99,6 +138,10 @@ def fill_plain(plain: PlainGPT, ours: TinyLM) -> None:
         ):
             own = block.get_submodule(path)
             mine.get_submodule(path.split(".")[-1]).load_state_dict(own.state_dict())
+
+
+def x_loss(model: TransformerWrapper, ids: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(model(ids).flatten(0, 1), targets.flatten())
 
 
 def other_step(
@@ -126,6 +169,8 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {
     "Hugging Face GPT-2, eager": lambda length: make_theirs(
         length, attn_implementation="eager"
     ),
+    "x-transformers": make_x,
+    "a textbook's way": lambda length: make_plain(length, TextbookBlock),
 }
 
 
@@ -140,6 +185,8 @@ def make_call(name: str, length: int) -> Callable[[], float]:
         return lambda: train_step(model, optimizer, ids)
     if isinstance(model, PlainGPT):
         return lambda: other_step(model, optimizer, lambda: model(ids, targets))
+    if isinstance(model, TransformerWrapper):
+        return lambda: other_step(model, optimizer, lambda: x_loss(model, ids, targets))
     return lambda: other_step(
         model, optimizer, lambda: model(input_ids=ids, labels=ids).loss
     )

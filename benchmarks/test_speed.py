@@ -1,7 +1,8 @@
 """The measurement itself: `make benchmarks` runs it, and no other target does.
 
 pytest-benchmark times each case. A case is one layer in one round; the rounds follow
-each other (A B C, A B C, …), so that a busy moment of the machine hits all alike.
+each other (A B C, A B C, …), so that a busy time of the machine that lasts longer
+than a round hits all alike.
 """
 
 import math
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import decode, flash, guessing, latent, layers, serving, steps
+from benchmarks import decode, flash, growth, guessing, latent, layers, serving, steps
 
 ROUNDS = int(os.environ.get("BENCHMARK_ROUNDS", "3"))
 STEP_ROUNDS = 8 * ROUNDS  # a step is short, and its bound is close
@@ -63,6 +64,13 @@ def flash_cases() -> Iterator[Any]:
             for number in range(ROUNDS):
                 for name in flash.WAYS:
                     yield number, name, hidden, which
+
+
+def growth_cases() -> Iterator[Any]:
+    for keys in growth.KEYS:
+        for number in range(ROUNDS):
+            for name in growth.WAYS:
+                yield number, name, keys
 
 
 def serving_cases() -> Iterator[Any]:
@@ -141,6 +149,14 @@ def test_flash(benchmark: Any, number: int, name: str, hidden: str, which: str) 
     note_settings(benchmark)
     call = flash.make_call(name, hidden, which)
     benchmark.pedantic(call, rounds=TIMES, warmup_rounds=1)
+
+
+@pytest.mark.parametrize(("number", "name", "keys"), list(growth_cases()))
+def test_growth(benchmark: Any, number: int, name: str, keys: int) -> None:
+    if reason := growth.missing(name, keys):
+        pytest.skip(reason)
+    note_settings(benchmark)
+    benchmark.pedantic(growth.make_call(name, keys), rounds=1, warmup_rounds=1)
 
 
 @pytest.mark.parametrize(("number", "name", "stream"), list(serving_cases()))

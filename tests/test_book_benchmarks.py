@@ -11,6 +11,7 @@ from PIL import Image
 from benchmarks import (
     decode,
     flash,
+    growth,
     guessing,
     latent,
     layers,
@@ -73,6 +74,24 @@ def test_models_compute_the_same_loss_from_the_same_weights():
     assert loss == pytest.approx(plain(ids, targets).item(), rel=1e-5)
 
 
+def test_other_models_compute_the_same_loss_from_the_same_weights():
+    torch.manual_seed(0)
+    ours, plain = steps.make_ours("sdpa", 16), steps.make_plain(16)
+    theirs, textbook = steps.make_x(16), steps.make_plain(16, steps.TextbookBlock)
+    for name, parameter in ours.named_parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+        if "norm.bias" in name or "out_proj.bias" in name:  # theirs has none
+            torch.nn.init.zeros_(parameter)
+    steps.fill_x(theirs, ours)
+    steps.fill_plain(plain, ours)
+    textbook.load_state_dict(plain.state_dict())
+    text = torch.randint(steps.VOCAB_SIZE, (3, 17))
+    ids, targets = text[:, :-1], text[:, 1:]
+    loss = plain(ids, targets)
+    torch.testing.assert_close(textbook(ids, targets), loss)
+    torch.testing.assert_close(steps.x_loss(theirs, ids, targets), loss)
+
+
 @pytest.mark.parametrize("name", decode.MODELS)
 def test_models_write_as_many_tokens_as_asked(name):
     with torch.no_grad():
@@ -98,6 +117,26 @@ def test_ways_to_attend_give_the_same_output_and_gradients(monkeypatch, hidden):
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5, msg=name)
 
 
+def test_ways_that_grow_give_the_same_output():
+    wanted = growth.make_call(growth.REFERENCE, 300)()
+    for name in growth.WAYS:
+        found = growth.make_call(name, 300)()
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_a_table_that_does_not_fit_is_left_out():
+    assert "are free" in growth.missing(growth.PLAIN, 10**7)
+    assert growth.missing(growth.REFERENCE, 10**7) == ""
+
+
+def test_choices_name_the_fastest_and_whose_rounds_overlap(results):
+    row = {"keys": 8, "low": 1, "median": 1, "high": 1.2}
+    rows = [row | {"name": "a"}, row | {"name": "b", "low": 1.1, "median": 1.5}]
+    rows.append({"keys": 8, "name": "c", "low": 2, "median": 3, "high": 4})
+    line = "| attention alone, forward, causal, 8 tokens | a | b | c, 3.0 times |"
+    assert line in report.choices(results | {"growth": rows})
+
+
 def test_a_part_measured_on_another_day_is_refused():
     kept = dict.fromkeys(("measured", "machine", "versions", "steps", "flash"), 1)
     new = dict.fromkeys(("measured", "machine", "versions"), 1)
@@ -106,6 +145,12 @@ def test_a_part_measured_on_another_day_is_refused():
         report.joined(kept, new | {"flash": 2, "measured": 3})
     whole = kept | {"measured": 3}
     assert report.joined(kept, whole) == whole
+
+
+def test_a_way_measured_later_joins_its_case():
+    old = [{"keys": n, "name": name} for n in (1, 2) for name in "ab"]
+    new = [{"keys": 1, "name": name, "ratio": 3} for name in "bc"]
+    assert report.merged(old, new) == [old[0], *new, *old[2:]]
 
 
 def test_all_ways_to_serve_give_the_same_tokens():
@@ -143,7 +188,8 @@ def test_guessing_writes_the_plain_texts(monkeypatch):
 
 
 def test_results_are_numbers_in_order_and_name_no_machine(results):
-    parts = "layers", "steps", "decode", "latent", "flash", "serving", "guessing"
+    parts = "layers", "steps", "decode", "latent", "flash", "growth", "serving"
+    parts += ("guessing",)
     for row in (row for part in parts for row in results[part]):
         assert all(row[key] > 0 for key in NUMBERS)
         assert row["low"] <= row["median"] <= row["high"]

@@ -42,7 +42,7 @@ def test_explore_kernels_asks_once_for_each_combination_and_says_the_single_ones
             ValueError,
             "switches must be 2 to 8 different names",
         ),
-        ((NAMES, "flash"), TypeError, "kernel_of must be called"),
+        ((NAMES, "flash"), TypeError, "kernel_of must be a function"),
     ],
 )
 def test_explore_kernels_refuses(given, error, words, refused):

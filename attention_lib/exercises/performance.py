@@ -134,7 +134,8 @@ def check_ratios_in_turns(answer: object) -> Verdict:
         wrong = _wrong_turns(came, machine, names, rounds)
         if wrong is not None:
             return wrong if wrong is NOT_YET else after(so_far, wrong)
-    return Verdict(True, "A busy moment now meets all ways alike.")
+    return Verdict(True, "A busy time that lasts longer than a round now meets all "
+                   "ways alike.")  # fmt: skip
 
 
 def _wrong_turns(

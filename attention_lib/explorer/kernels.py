@@ -6,7 +6,7 @@ from itertools import product
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
-from attention_lib.validation import check_calls
+from attention_lib.validation import check_function
 
 MOST = 8
 
@@ -34,7 +34,7 @@ def explore_kernels(
         raise TypeError(f"switches must be texts; got {names}")
     if not 2 <= len(set(names)) == len(names) <= MOST:
         raise ValueError(f"switches must be 2 to {MOST} different names; got {names}")
-    check_calls(kernel_of=kernel_of)
+    check_function("kernel_of", kernel_of)
     found = {}
     for on in product([False, True], repeat=len(names)):
         chosen = [name for name, set_on in zip(names, on, strict=True) if set_on]

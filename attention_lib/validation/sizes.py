@@ -58,12 +58,9 @@ def check_instance(name: str, thing: Any, kind: type) -> None:
 
 def check_calls(**calls: Any) -> None:
     """Checks what is to be called without arguments, by name."""
+    wanted = "called without arguments, as `lambda: layer(x)` is"
     for name, call in calls.items():
-        if not callable(call):
-            raise TypeError(
-                f"{name} must be called without arguments, as `lambda: layer(x)` is; "
-                f"got {type(call).__name__}"
-            )
+        check_function(name, call, wanted)
 
 
 def check_ways(ways: Any) -> None:
@@ -75,10 +72,10 @@ def check_ways(ways: Any) -> None:
     check_calls(**{f"ways[{name!r}]": call for name, call in ways.items()})
 
 
-def check_function(name: str, thing: Any) -> None:
-    """Something that can be called."""
+def check_function(name: str, thing: Any, wanted: str = "a function") -> None:
+    """Checks that a thing can be called."""
     if not callable(thing):
-        raise TypeError(f"{name} must be a function; got {type(thing).__name__}")
+        raise TypeError(f"{name} must be {wanted}; got {type(thing).__name__}")
 
 
 def check_path(path: Any) -> Path:
