@@ -62,6 +62,10 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        # The library's own tests cover it: tracing the pipeline's Python only costs time.
+        if item.nodeid.startswith(("notebooks/", "tests/test_book_")):
+            item.add_marker("no_cover")
     items.sort(key=lambda item: _place(item.nodeid, FIRST))
     if since := config.getoption("--changed"):
         from tests.changed import changed_files, is_touched
