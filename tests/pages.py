@@ -15,6 +15,8 @@ from tools.chapters import site_pages
 LOADING_ATTRIBUTES = ("src", "srcset", "poster", "data", "background")
 NOT_LOADED = {"alternate", "author", "canonical", "help", "index", "license"}
 NOT_LOADED |= {"next", "prev", "search"}
+PARSER = "html.parser"
+LISTING, SPAN = re.compile(r"<pre>.*?</pre>", re.DOTALL), re.compile(r"</?span[^>]*>")
 CLASS = "contains(concat(' ', normalize-space(@class), ' '), ' {} ')"
 OUTPUTS = f"//*[{CLASS.format('cell_output')}]//*[{CLASS.format('output')}]"
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -23,8 +25,12 @@ CSS_ADDRESS = re.compile(r"""(?i)(?:url\(|@import(?!\s+url))\s*["']?([^"')\s;]+)
 
 @cache
 def parsed(page: Path) -> BeautifulSoup:
-    """Parse a page once, for what is easily said with Beautiful Soup's selectors."""
-    return BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+    """Parse a page once, for what is easily said with Beautiful Soup's selectors.
+
+    Its listings lose their colours, which are most of its tags.
+    """
+    text = page.read_text(encoding="utf-8")
+    return BeautifulSoup(LISTING.sub(lambda it: SPAN.sub("", it[0]), text), PARSER)
 
 
 @cache

@@ -21,7 +21,7 @@ from tests.tensors import global_seed
 # jaxtyping's checks are no part of what users compile.
 pytestmark = [
     pytest.mark.usefixtures("shapes_unchecked"),
-    # Tracing the compilers' Python would take half as long again, and covers no line more.
+    # Tracing the compilers would take half as long again, and covers no line more.
     pytest.mark.no_cover,
     pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
 ]
