@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup
+from lxml import html
 
 from tools.chapters import site_pages
 
@@ -14,21 +15,34 @@ from tools.chapters import site_pages
 LOADING_ATTRIBUTES = ("src", "srcset", "poster", "data", "background")
 NOT_LOADED = {"alternate", "author", "canonical", "help", "index", "license"}
 NOT_LOADED |= {"next", "prev", "search"}
+PARSER = "html.parser"
+LISTING, SPAN = re.compile(r"<pre>.*?</pre>", re.DOTALL), re.compile(r"</?span[^>]*>")
+CLASS = "contains(concat(' ', normalize-space(@class), ' '), ' {} ')"
+OUTPUTS = f"//*[{CLASS.format('cell_output')}]//*[{CLASS.format('output')}]"
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 CSS_ADDRESS = re.compile(r"""(?i)(?:url\(|@import(?!\s+url))\s*["']?([^"')\s;]+)""")
 
 
 @cache
 def parsed(page: Path) -> BeautifulSoup:
-    """Parse a page once, however many links lead to it."""
-    return BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+    """Parse a page once, for what is easily said with Beautiful Soup's selectors.
+
+    Its listings lose their colours, which are most of its tags.
+    """
+    text = page.read_text(encoding="utf-8")
+    return BeautifulSoup(LISTING.sub(lambda it: SPAN.sub("", it[0]), text), PARSER)
+
+
+@cache
+def tree(page: Path) -> html.HtmlElement:
+    """Parse a page once, however many links lead to it, twenty times as fast."""
+    return html.document_fromstring(page.read_text(encoding="utf-8"))
 
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
     """All names that a fragment can lead to on a page."""
-    tags = parsed(page).select("[id], a[name]")
-    return frozenset(str(tag.get("id") or tag["name"]) for tag in tags)
+    return frozenset(tree(page).xpath("//@id | //a/@name"))
 
 
 def css_addresses(css: str) -> list[str]:
@@ -38,20 +52,20 @@ def css_addresses(css: str) -> list[str]:
 
 def loaded_addresses(page: Path) -> Iterator[str]:
     """What a browser fetches by itself to show a page."""
-    for tag in parsed(page).find_all(True):
+    for tag in tree(page).iter("*"):
         for name in LOADING_ATTRIBUTES:
-            if value := str(tag.get(name) or ""):
+            if value := tag.get(name):
                 parts = value.split(",") if name == "srcset" else [value]
                 yield from (part.split()[0] for part in parts if part.split())
-        relations = set(tag.get_attribute_list("rel"))
-        by_link = tag.name == "link" and not relations & NOT_LOADED
-        if tag.has_attr("href") and (by_link or tag.name in {"image", "use"}):
-            yield str(tag["href"])
-        if tag.name == "meta" and str(tag.get("http-equiv")).lower() == "refresh":
-            yield str(tag["content"]).partition("url=")[2]
-        yield from css_addresses(str(tag.get("style") or ""))
-        if tag.name == "style":
-            yield from css_addresses(tag.get_text())
+        relations = {*tag.get("rel", "").split()}
+        by_link = tag.tag == "link" and not relations & NOT_LOADED
+        if "href" in tag.attrib and (by_link or tag.tag in {"image", "use"}):
+            yield tag.get("href")
+        if tag.tag == "meta" and tag.get("http-equiv", "").lower() == "refresh":
+            yield tag.get("content").partition("url=")[2]
+        yield from css_addresses(tag.get("style", ""))
+        if tag.tag == "style":
+            yield from css_addresses(tag.text_content())
 
 
 def target(page: Path, address: str) -> Path:
@@ -64,7 +78,7 @@ def target(page: Path, address: str) -> Path:
 def links(page: Path) -> Iterator[str]:
     """Complain about what comes from another host, and what leads nowhere."""
     loaded = set(loaded_addresses(page))
-    hrefs = {str(tag["href"]) for tag in parsed(page).find_all("a", href=True)}
+    hrefs = {*map(str, tree(page).xpath("//a/@href"))}
     for address in sorted(hrefs | loaded):
         parts = urlsplit(address)
         if parts.netloc and address in loaded:
@@ -80,14 +94,14 @@ def links(page: Path) -> Iterator[str]:
 
 def contents(page: Path) -> Iterator[str]:
     """Complain about pictures without words, and of errors in a cell's output."""
-    for image in parsed(page).select("img, svg[role=img]"):
-        text = str(image.get("alt") or image.get("aria-label") or "").strip()
+    for image in tree(page).xpath("//img | //svg[@role='img']"):
+        text = (image.get("alt") or image.get("aria-label") or "").strip()
         # MyST-NB gives a figure its file's path when the cell names no text.
         if not text or text.endswith((".png", ".svg")):
             yield f"{image.get('src')} has no alternative text (mystnb: image: alt:)"
-    for output in parsed(page).select(".cell_output .output"):
-        kinds = {"stderr", "traceback"} & set(output.get_attribute_list("class"))
-        text = output.get_text().strip()
+    for output in tree(page).xpath(OUTPUTS):
+        kinds = {"stderr", "traceback"} & {*output.get("class").split()}
+        text = output.text_content().strip()
         if kinds or "Traceback (most recent call last)" in text:
             yield f"an output holds an error or a warning: {text[-80:]}"
 

@@ -21,6 +21,8 @@ from tests.tensors import global_seed
 # jaxtyping's checks are no part of what users compile.
 pytestmark = [
     pytest.mark.usefixtures("shapes_unchecked"),
+    # Tracing the compilers would take half as long again, and covers no line more.
+    pytest.mark.no_cover,
     pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
 ]
 D_MODEL, HEADS, VOCAB_SIZE, CONTEXT_LEN = 12, 3, 11, 16

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,13 @@ def test_a_path_reaches_one_head_only():
 REMOVED = re.compile(r"^(?:without (\d)\.(\d)|all heads)((?: +\d+\.\d+){3})$", re.M)
 
 
+@cache
+def storytellers_tokenizer():
+    texts = [story.text for story in make_stories(2000, seed=0)]
+    return BPETokenizer(texts, vocab_size=1000)
+
+
+@pytest.mark.no_cover  # thousands of stories and their tokens, which other tests cover
 def test_storyteller_is_the_model_of_chapter_8():
     notebook = Path(__file__).parents[1] / "notebooks" / "08-training.ipynb"
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
@@ -144,7 +152,7 @@ def test_storyteller_is_the_model_of_chapter_8():
     stories = make_stories(9_600, seed=0)
     known = {story.text for story in stories}
     held_out = [s for s in make_stories(400, seed=1) if s.text not in known]
-    tokenizer = BPETokenizer([story.text for story in stories[:2000]], vocab_size=1000)
+    tokenizer = storytellers_tokenizer()
     start = tokenizer.encode("\n")
     texts = [torch.tensor(start + tokenizer.encode(s.text)) for s in held_out]
     token_ids, lengths = pad_texts(texts)
@@ -160,12 +168,11 @@ def test_storyteller_is_the_model_of_chapter_8():
         )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", [1, 2])
 def test_storytellers_of_other_seeds_have_learned_as_well(seed):
     model = inside.load_storyteller(seed)
-    tokenizer = BPETokenizer(
-        [story.text for story in make_stories(2000, seed=0)], vocab_size=1000
-    )
+    tokenizer = storytellers_tokenizer()
     texts = [torch.tensor(tokenizer.encode("\n" + s.text)) for s in make_stories(50, 1)]
     assert evaluate(model, texts) < 0.7
 
