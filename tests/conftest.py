@@ -16,17 +16,7 @@ import torch
 from filelock import FileLock
 from hypothesis import settings
 
-jaxtyped = jaxtyping.jaxtyped
-
-
-def _jaxtyped_once(**options):
-    """Leaves functions inside functions alone: each call would decorate them anew."""
-    check = jaxtyped(**options)
-    return lambda it: it if "<locals>" in getattr(it, "__qualname__", "") else check(it)
-
-
 # Before anything imports attention_lib: from here on its shapes are checked.
-jaxtyping.jaxtyped = _jaxtyped_once
 jaxtyping.install_import_hook("attention_lib", "beartype.beartype")
 
 # The tensors are tiny, and the tests run side by side: more threads only wait.
@@ -72,10 +62,6 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    for item in items:
-        # The library's own tests cover it: tracing the pipeline only costs time.
-        if item.nodeid.startswith(("notebooks/", "tests/test_book_")):
-            item.add_marker("no_cover")
     items.sort(key=lambda item: _place(item.nodeid, FIRST))
     if since := config.getoption("--changed"):
         from tests.changed import changed_files, is_touched
