@@ -19,7 +19,8 @@ def test_what_scrolls_is_reached_by_keyboard(browser):
     with browser.new_page(viewport={"width": 375, "height": 800}) as page:
         page.goto((SITE / "chapters/04-multi-head.html").as_uri())
         # No formula of the book is too wide any more.
-        page.locator(".katex-display").first.evaluate("(e, html) => e.innerHTML = html", WIDE)
+        formula = page.locator(".katex-display").first
+        formula.evaluate("(e, html) => e.innerHTML = html", WIDE)
         # Places are measured when they are shown: here, all of them.
         page.add_style_tag(content="section { content-visibility: visible !important }")
         page.locator("details").evaluate_all("(all) => all.map((d) => d.open = true)")
@@ -43,11 +44,11 @@ def test_far_sections_are_laid_out_later_but_links_reach_them(browser):
     with browser.new_page(viewport={"width": 375, "height": 800}) as page:
         address = (SITE / "chapters/08-training.html").as_uri()
         page.goto(address)
-        far = "() => getComputedStyle(document.getElementById('quiz')).contentVisibility"
-        assert page.evaluate(far) == "auto"
+        quiz = page.locator("#quiz")
+        far = "(e) => getComputedStyle(e).contentVisibility"
+        assert quiz.evaluate(far) == "auto"
         page.evaluate("() => { location.hash = 'quiz' }")
         page.wait_for_timeout(300)
-        top = "() => document.getElementById('quiz').getBoundingClientRect().top"
-        assert 0 < page.evaluate(top) < 100
+        assert 0 < quiz.evaluate("(e) => e.getBoundingClientRect().top") < 100
         page.reload()  # now a place further down is asked for: the page is whole
-        assert page.evaluate(far) == "visible"
+        assert quiz.evaluate(far) == "visible"
