@@ -12,5 +12,8 @@
       else it.removeAttribute("tabindex");
     });
   });
-  for (const place of document.querySelectorAll(PLACES)) watch.observe(place);
+  for (const place of document.querySelectorAll(PLACES)) {
+    place.tabIndex = 0; // until it is measured: far below, and folded, it may scroll
+    watch.observe(place);
+  }
 })();
