@@ -36,7 +36,8 @@ def test_quizzes_and_predictions_of_a_chapter_answer(browser, stem):
         asked.append((number, typed(view["answer"])))
         wanted.append(("true", f"✓ Right. {view['because']}"))
     with browser.new_page() as tab:
-        tab.goto(page.as_uri())
+        # From a place further down all of the page is laid out, and has a text to read.
+        tab.goto(f"{page.as_uri()}#quiz")
         quizzes = tab.evaluate(ASK_QUIZZES)
         assert len(quizzes) >= 4
         assert [quiz for quiz in quizzes if quiz[1:] != [True, True]] == []

@@ -11,7 +11,7 @@ SCROLLED = r"""() => [...document.querySelectorAll(".bd-article *")]
         && e.scrollWidth > e.clientWidth && !e.querySelector("button, input"))
     .map((e) => [e.tagName, e.tabIndex])"""
 REACHED = ".bd-article :is(pre, .katex-display)[tabindex='0']"
-WIDE = '<span class="katex-display"><span style="display:block;width:900px">x</span>'
+WIDE = '<span style="display:block;width:900px">x</span>'
 
 
 @pytest.mark.slow
@@ -19,7 +19,10 @@ def test_what_scrolls_is_reached_by_keyboard(browser):
     with browser.new_page(viewport={"width": 375, "height": 800}) as page:
         page.goto((SITE / "chapters/04-multi-head.html").as_uri())
         # No formula of the book is too wide any more.
-        page.locator(".math").first.evaluate("(e, html) => e.innerHTML = html", WIDE)
+        formula = page.locator(".katex-display").first
+        formula.evaluate("(e, html) => e.innerHTML = html", WIDE)
+        # Places are measured when they are shown: here, all of them.
+        page.add_style_tag(content="section { content-visibility: visible !important }")
         page.locator("details").evaluate_all("(all) => all.map((d) => d.open = true)")
         page.set_viewport_size({"width": 374, "height": 800})
         page.wait_for_function(f"document.querySelectorAll({REACHED!r}).length > 3")
@@ -29,3 +32,23 @@ def test_what_scrolls_is_reached_by_keyboard(browser):
         # What fits again is not reached.
         page.set_viewport_size({"width": 1440, "height": 800})
         page.wait_for_function(f"document.querySelectorAll({REACHED!r}).length <= 2")
+
+
+def test_theme_measures_no_place_itself():
+    """Its list would have all of a page laid out when it is loaded."""
+    script = SITE / "_static/scripts/pydata-sphinx-theme.js"
+    assert script.read_text(encoding="utf-8").count('["unmeasured"]') == 1
+
+
+def test_far_sections_are_laid_out_later_but_links_reach_them(browser):
+    with browser.new_page(viewport={"width": 375, "height": 800}) as page:
+        address = (SITE / "chapters/08-training.html").as_uri()
+        page.goto(address)
+        quiz = page.locator("#quiz")
+        far = "(e) => getComputedStyle(e).contentVisibility"
+        assert quiz.evaluate(far) == "auto"
+        page.evaluate("() => { location.hash = 'quiz' }")
+        page.wait_for_timeout(300)
+        assert 0 < quiz.evaluate("(e) => e.getBoundingClientRect().top") < 100
+        page.reload()  # now a place further down is asked for: the page is whole
+        assert quiz.evaluate(far) == "visible"

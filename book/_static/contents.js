@@ -12,7 +12,9 @@
     asked = false;
     const page = document.documentElement;
     const atEnd = innerHeight + scrollY >= page.scrollHeight - 2;
-    const above = places.findLastIndex((place) => place?.getBoundingClientRect().top <= innerHeight / 4);
+    const begun = (place) => place.getBoundingClientRect().top <= innerHeight / 4;
+    // The outer first: what is inside of one far below would be laid out to be asked.
+    const above = places.findLastIndex((place) => place && begun(place.parentElement) && begun(place));
     const link = links[atEnd ? links.length - 1 : Math.max(above, 0)];
     if (link === now) return;
     now = link;

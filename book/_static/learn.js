@@ -107,16 +107,22 @@
   const reveals = new Map();
   for (const asked of document.querySelectorAll(".cell.tag_predict, .admonition.predict")) {
     const shows = [];
+    let together = null; // outputs below each other, without code between, wait behind one line
     let told = false; // a paragraph stands between: what follows is hidden if it is a figure
     for (let next = asked.nextElementSibling; next?.matches("p, .cell:not(.tag_predict)"); next = next.nextElementSibling) {
       const fold = next.querySelector(":scope > details.below-input");
       const output = next.querySelector(":scope > .cell_output");
       const figure = output?.querySelector("figure");
+      if (next.matches("p, :has(> .cell_input)")) together = null;
       if (next.matches("p")) told = true;
       else if (told && fold && !figure) continue; // it is folded as it is
       else if ((told || shows.length) && !figure) break;
       else if (fold) shows.push(() => ((fold.open = true), fold.querySelector("summary")));
-      else if (output) shows.push(cover(output));
+      else if (output) {
+        output.classList.add("learn-waits");
+        if (together) together.push(output);
+        else shows.push(cover((together = [output])));
+      }
     }
     if (!shows.length) continue;
     const reveal = () => shows.map((show) => show())[0];
@@ -124,16 +130,15 @@
     if (item) reveals.set(idOf(item), reveal);
     else asked.append(revealer(reveal));
   }
-  function cover(output) {
+  function cover(outputs) {
     const show = () => {
-      output.classList.remove("learn-waits");
+      for (const output of outputs) output.classList.remove("learn-waits");
       line.remove();
-      output.tabIndex = -1;
-      return output;
+      outputs[0].tabIndex = -1;
+      return outputs[0];
     };
     const line = make("p", "learn-cover", say("hidden"), " ", revealer(show));
-    output.classList.add("learn-waits");
-    output.before(line);
+    outputs[0].before(line);
     return show;
   }
   function revealer(show) {

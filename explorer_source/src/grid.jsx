@@ -13,13 +13,19 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
     walked.current = false;
   }, [row, column]);
   const box = useRef();
+  const [shown, again] = [useRef(false), useRef()];
   const edges = () => {
     const { scrollLeft, scrollWidth, clientWidth } = box.current;
     const more = [scrollLeft > 1 && "left", scrollLeft + clientWidth < scrollWidth - 1 && "right"];
     box.current.parentNode.dataset.more = more.filter(Boolean).join(" ");
   };
   useEffect(() => {
-    const watch = new ResizeObserver(edges);
+    const watch = new ResizeObserver(() => {
+      // First when it is shown: a map far below would be laid out to be measured.
+      if (!shown.current) again.current();
+      shown.current = true;
+      edges();
+    });
     watch.observe(box.current);
     watch.observe(table.current);
     return () => watch.disconnect();
@@ -33,7 +39,10 @@ export function Grid({ name, sentence, map, allowed, top, row, column, held, set
       box.current.scrollLeft += seen.left - whole.left - (words + box.current.clientWidth - seen.width) / 2;
     edges();
   };
-  useEffect(() => reveal(row), [map]);
+  again.current = () => reveal(row);
+  useEffect(() => {
+    if (shown.current) reveal(row);
+  }, [map]);
 
   const walk = (event) => {
     if (event.key === "Escape") return setPlace({ row, column, held: false });

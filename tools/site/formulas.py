@@ -18,10 +18,6 @@ from tools.site.punctuation import CLASS
 
 KATEX = Path(__file__).with_name("katex")
 OPTIONS = {"output": "htmlAndMathml", "throwOnError": True, "strict": "error"}
-TYPESET = """(tex, options) => {
-    try { return JSON.stringify([katex.renderToString(tex, options), ""]); }
-    catch (error) { return JSON.stringify(["", error.message]); }
-}"""
 # Environments that number their lines: here Sphinx numbers, and only what has a label.
 NUMBERED = re.compile(r"\\(begin|end)\{(equation|align|gather|alignat)\}")
 # What has lines of its own, such as a matrix.
@@ -40,7 +36,6 @@ def engine() -> Any:
     atexit.register(started.close)
     for path in (KATEX / "katex.min.js", KATEX.with_name("style.js")):
         started.eval(path.read_text(encoding="utf-8"))
-    started.eval(f"var typeset = {TYPESET}")
     return started
 
 

@@ -23,6 +23,8 @@ VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
 # Kinds of view with a program of their own.
 OWN = sorted({path.stem for path in (ROOT / VIEWS).glob("*.js")} - {"views"})
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
+# The theme's list of what it measures at once: `scrolling.js` does so when it is shown.
+MEASURED = re.compile(r'\["(?:pre"|unmeasured")[^]]*\]')
 PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'
 
 
@@ -66,6 +68,9 @@ def _write(app: Any) -> None:
     static, glossary = Path(app.outdir) / "_static", Path(app.outdir) / GLOSSARY
     for name in PROGRAMS:
         shutil.copyfile(Path(app.srcdir) / VIEWS / name, static / name)
+    theme = static / "scripts/pydata-sphinx-theme.js"
+    text = MEASURED.sub('["unmeasured"]', theme.read_text(encoding="utf-8"))
+    theme.write_text(text, encoding="utf-8")
     if glossary.is_file():
         found = meanings(glossary.read_text(encoding="utf-8"))
         text = f"window.bookTerms = {json.dumps(found, ensure_ascii=False)};\n"

@@ -22,3 +22,12 @@ globalThis.styleOf = (program, kinds) => {
   new Function(...Object.keys(page), program)(...Object.values(page));
   return [sheet.id, sheet.textContent];
 };
+
+// A formula's HTML, or "" and what is wrong with the formula.
+globalThis.typeset = (tex, options) => {
+  try {
+    return JSON.stringify([katex.renderToString(tex, options), ""]);
+  } catch (error) {
+    return JSON.stringify(["", error.message]);
+  }
+};
