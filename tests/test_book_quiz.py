@@ -75,7 +75,7 @@ def answer(page, *labels, number=0):
 
 
 def progress(page):
-    return page.locator(".learn-progress span").first.inner_text()
+    return page.locator(".learn-progress span").first.text_content()
 
 
 def ticks(page):

@@ -33,8 +33,8 @@
   };
   if (links.length) {
     addEventListener("scroll", ask, { passive: true });
-    addEventListener("resize", ask);
-    ask(); // with the page's own first frame: at once would lay the page out once more
+    // Also at the start, with the page's own first frame, and when a part below is laid out.
+    new ResizeObserver(look).observe(document.querySelector(".bd-article"));
   }
 
   // The search is fetched when its field is first used; the scripts run in this order.
@@ -67,6 +67,7 @@
     const dialog = event.target.closest?.("dialog");
     const link = event.target.closest?.("a[href*='#']");
     const here = link && link.pathname === location.pathname;
+    if (here) delete document.documentElement.dataset.from; // all is laid out: the jump is exact
     if (dialog && (here || event.target.closest(".drawer-close"))) dialog.close();
   });
 })();
