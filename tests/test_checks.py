@@ -196,6 +196,21 @@ def test_examine_compares_with_a_reference():
     assert failed(ours, ["reference"], reference=ours.forward) == []
     plain = made(VARIANTS["mask (B, T, K)"])
     assert failed(plain, ["reference"], reference=made(NO_CAUSAL)) == []
+    near = made(
+        [("        if causal:", "        seen = seen.triu(-9)\n        if causal:")]
+    )
+    found = examine(near, checks=["reference"], reference=made([]), progress=False)
+    assert found["reference"].seen.endswith("from the reference, at T = 40")
+
+
+def test_gradients_of_a_layer_that_computes_in_float32_inside_raise_no_alarm():
+    narrow = [
+        ("scores.softmax(dim=-1)", "scores.float().softmax(dim=-1).to(v.dtype)"),
+        ("q @ k.trans", "30 * q @ k.trans"),
+    ]
+    layer = made(narrow, d_model=24)
+    for seed in range(12):
+        assert failed(layer, ["gradients"], seed=seed) == []
 
 
 def attend(query, key, value):

@@ -15,6 +15,7 @@ from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
 from attention_lib.checks.watching import watched
 
 Said = tuple[Outcome, str]
+HALVES = {torch.bfloat16, torch.float16}
 NO: Outcome = "does not apply"
 
 
@@ -61,6 +62,10 @@ def check_shape(s: Subject) -> Said:
         if not found.isfinite().all():
             return "fails", f"nan or infinity at {tuple(x.shape)}"
         longest = max(longest, length)
+    x = s.x()
+    x[:, 2] = 0
+    if not s.run(x).isfinite().all():
+        return "fails", "nan or infinity where a token is all zeros"
     return (
         "holds",
         f"(B, T, {s.d_model}) gives (B, T, {found.shape[-1]}), T from 1 to {LONG}",
@@ -143,7 +148,8 @@ def check_order(s: Subject) -> Said:
     if s.takes_order or s.equal_rows <= s.tolerance or s.has_window:
         return NO, f"it knows the order: {size(change)} from another order"
     words = f"another order changes {size(change)}, and equal tokens give rows "
-    return "fails", words + f"that are {size(s.equal_rows)} apart"
+    sums = ": do weights sum to 1?"
+    return "fails", words + f"that are {size(s.equal_rows)} apart{sums}"
 
 
 def _idle_angles(s: Subject, x: Tensor) -> str:
@@ -162,10 +168,10 @@ def check_half_precision(s: Subject) -> Said:
     wanted = s.run(x, layer=wide, **s.hides_future)
     with watched() as types:
         s.run(x, layer=wide, **s.hides_future)
-    halves = {torch.bfloat16, torch.float16}
-    if inside := [name for name, given in types.items() if given & halves]:
-        words = ", ".join(name.strip("_") for name in inside if name != "_to_copy")
-        return "fails", f"of float32 numbers it makes 16 bits inside, for {words}"
+    if inside := [name for name, given in types.items() if given & HALVES]:
+        words = [name.strip("_") for name in inside if name != "_to_copy"]
+        where = f", for {', '.join(words)}" if words else ""
+        return "fails", f"of float32 numbers it makes 16 bits inside{where}"
     for dtype, limit in ((torch.bfloat16, 0.1), (torch.float16, 0.02)):
         narrow = s.copied(torch.float32).to(dtype)
         found = s.run(x.to(dtype), layer=narrow, **s.hides_future)

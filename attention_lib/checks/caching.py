@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.checks.behaviour import NO, Said, apart, size
+from attention_lib.checks.behaviour import HALVES, NO, Said, apart, size
 from attention_lib.checks.subject import BATCH, LENGTH, Subject
+from attention_lib.checks.watching import watched
 from attention_lib.masks import causal_mask
 
 _CUTS = [LENGTH], [1] * LENGTH, [2, 1, 3]
@@ -30,6 +31,13 @@ def check_cache(s: Subject) -> Said:
             if change > s.tolerance:
                 how = "with a cache, in one piece" if len(cut) == 1 else _list(cut)
                 return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
+    if change := _two_at_once(s, x):
+        return (
+            "fails",
+            f"a text read beside changes {change}: do two caches share memory?",
+        )
+    if change := _beyond(s):
+        return "fails", f"more tokens than it has room for: {change} apart, no error"
     words = "at once, one by one, in pieces of 2, 1, 3"
     if "mask" not in s.takes:
         return "holds", f"{words}: 0 apart"
@@ -61,6 +69,35 @@ def _is_new(s: Subject, x: Tensor) -> bool:
     """Whether a second new cache gives what the first gave."""
     first, second = (_in_pieces(s, x, [LENGTH]) for _ in range(2))
     return apart(second, first) <= s.tolerance
+
+
+def _two_at_once(s: Subject, x: Tensor) -> str:
+    """Says what changes when two texts are read in turns, with a cache each."""
+    assert s.calling.new_cache is not None
+    one, two = (s.calling.new_cache(s.layer, BATCH, LENGTH) for _ in range(2))
+    begun = s.run(x[:, :3].contiguous(), cache=one, **s.hides_future)
+    s.run(s.x(seed=2), cache=two, **s.hides_future)
+    ended = s.run(x[:, 3:].contiguous(), cache=one, **s.hides_future)
+    change = apart(torch.cat([begun, ended], dim=1), _in_pieces(s, x, [3, 3]))
+    return size(change) if change > s.tolerance else ""
+
+
+def _beyond(s: Subject) -> str:
+    """Says what is wrong after more tokens than a cache was made for; errors are not.
+
+    A cache with a window may leave out the oldest: what counts is what comes out.
+    """
+    assert s.calling.new_cache is not None
+    x = s.x(length=LENGTH + 2)
+    cache, found = s.calling.new_cache(s.layer, BATCH, LENGTH), []
+    try:
+        for part in x.split(4, dim=1):
+            found.append(s.run(part.contiguous(), cache=cache, **s.hides_future))
+        whole = s.run(x, **s.hides_future)
+    except Exception:
+        return ""
+    change = apart(torch.cat(found, dim=1), whole)
+    return size(change) if change > s.tolerance else ""
 
 
 def _in_pieces(
@@ -111,4 +148,8 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
         if wrong.any() and not s.has_window:
             row, key = divmod(int(wrong.float().argmax()), LENGTH)
             return f"; output {row} {words} {key}"
+    with watched() as types:
+        _in_pieces(s, x, cut, turned=turned)
+    if any(given & HALVES for given in types.values()):
+        return ", though on the right tokens: it keeps 16 bits"
     return ", though on the right tokens: wrong positions or values?"

@@ -74,6 +74,13 @@ def _compare(
 
     right = [far(way) for way in ways]
     if min(right) < slack:
+        way = ways[right.index(min(right))]
+        far_apart = _apart(
+            attend(30 * x, roles, way, causal=causal), s.run(30 * x, **more)
+        )
+        if far_apart > 0.01:
+            words = f"of large scores, up and down, {far_apart:.2f} apart from it"
+            return "fails", f"softmax(QKᵀ/√D)V of its own weights, but {words}", 0.0
         return "holds", "softmax(QKᵀ/√D)V of its own weights: 0 apart", 0.0
     for way in ways:
         for also, words in _variants(way):

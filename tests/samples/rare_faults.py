@@ -22,7 +22,59 @@ def starts(words):
     return [(START, f"{START}\n        {words}")]
 
 
+APPEND = "self.k, self.v, self.length = k, v, k.shape[2]"
 RARE = {
+    "zeros": (
+        "shape",
+        "where a token is all zeros",
+        starts("x = x / x.norm(dim=-1, keepdim=True)"),
+    ),
+    "one weight twice": (
+        "parameters",
+        "k_proj.weight is q_proj.weight",
+        [(LAST, LAST + "\n        self.k_proj = self.q_proj")],
+    ),
+    "two caches": (
+        "cache",
+        "do two caches share memory",
+        [
+            ("if self.k is not None", "if self.length"),
+            ("torch.cat([self.k, k]", "torch.cat([Cache.k, k]"),
+            ("torch.cat([self.v, v]", "torch.cat([Cache.v, v]"),
+            (APPEND, APPEND.replace("self.k, self.v", "Cache.k, Cache.v")),
+        ],
+    ),
+    "no room": (
+        "cache",
+        "more tokens than it has room for",
+        [
+            ("return Cache()", "self.room = max_len\n        return Cache()"),
+            (
+                "k, v = cache.append(k, v)",
+                "k, v = cache.append(k, v)\n            cache.k, cache.v = k, v = k[:, :, -self.room:], v[:, :, -self.room:]",
+            ),
+        ],
+    ),
+    "16 bits kept": (
+        "cache",
+        "it keeps 16 bits",
+        [(APPEND, APPEND + "\n        self.k = k.half().to(k.dtype)")],
+    ),
+    "low scores": (
+        "formula",
+        "of large scores",
+        [
+            (
+                "        weights = scores.softmax(dim=-1)\n",
+                "        weights = (scores - scores.amax(-1, keepdim=True).clamp(min=0)).exp()\n        weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)\n",
+            )
+        ],
+    ),
+    "sums": (
+        "order",
+        "do weights sum to 1?",
+        [("weights = self.drop(weights)", "weights = self.drop(weights).tril(S - T)")],
+    ),
     "no words": (
         "shape",
         "raised AssertionError: in forward",
