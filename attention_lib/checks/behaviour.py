@@ -148,7 +148,7 @@ def check_order(s: Subject) -> Said:
     if s.takes_order or s.equal_rows <= s.tolerance or s.has_window:
         return NO, f"it knows the order: {size(change)} from another order"
     words = f"another order changes {size(change)}, and equal tokens give rows "
-    sums = ": do weights sum to 1?"
+    sums = ": weights that do not sum to 1, or rows mixed up?"
     return "fails", words + f"that are {size(s.equal_rows)} apart{sums}"
 
 

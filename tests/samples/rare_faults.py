@@ -72,7 +72,7 @@ RARE = {
     ),
     "sums": (
         "order",
-        "do weights sum to 1?",
+        "weights that do not sum to 1",
         [("weights = self.drop(weights)", "weights = self.drop(weights).tril(S - T)")],
     ),
     "no words": (
