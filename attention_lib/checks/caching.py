@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.checks.behaviour import HALVES, NO, Said, apart, size
+from attention_lib.checks.behaviour import HALVES, NO, Said, apart, first_line, size
 from attention_lib.checks.subject import BATCH, LENGTH, Subject
 from attention_lib.checks.watching import watched
 from attention_lib.masks import causal_mask
@@ -76,8 +76,11 @@ def _two_at_once(s: Subject, x: Tensor) -> str:
     assert s.calling.new_cache is not None
     one, two = (s.calling.new_cache(s.layer, BATCH, LENGTH) for _ in range(2))
     begun = s.run(x[:, :3].contiguous(), cache=one, **s.hides_future)
-    s.run(s.x(seed=2), cache=two, **s.hides_future)
-    ended = s.run(x[:, 3:].contiguous(), cache=one, **s.hides_future)
+    try:
+        s.run(s.x(seed=2), cache=two, **s.hides_future)
+        ended = s.run(x[:, 3:].contiguous(), cache=one, **s.hides_future)
+    except Exception as error:
+        return f"what comes ({first_line(error)})"
     change = apart(torch.cat([begun, ended], dim=1), _in_pieces(s, x, [3, 3]))
     return size(change) if change > s.tolerance else ""
 
