@@ -31,13 +31,13 @@ def check_cache(s: Subject) -> Said:
             if change > s.tolerance:
                 how = "with a cache, in one piece" if len(cut) == 1 else _list(cut)
                 return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
-    if change := _two_at_once(s, x):
+    if changes := _two_at_once(s, x):
         return (
             "fails",
-            f"a text read beside changes {change}: do two caches share memory?",
+            f"a text read beside changes {changes}: do two caches share memory?",
         )
-    if change := _beyond(s):
-        return "fails", f"more tokens than it has room for: {change} apart, no error"
+    if far := _beyond(s):
+        return "fails", f"more tokens than it has room for: {far} apart, no error"
     words = "at once, one by one, in pieces of 2, 1, 3"
     if "mask" not in s.takes:
         return "holds", f"{words}: 0 apart"
