@@ -14,7 +14,7 @@
     const atEnd = innerHeight + scrollY >= page.scrollHeight - 2;
     const begun = (place) => place.getBoundingClientRect().top <= innerHeight / 4;
     // The outer first: what is inside of one far below would be laid out to be asked.
-    const above = places.findLastIndex((place) => place && begun(place.parentElement) && begun(place));
+    const above = places.findLastIndex((place) => place && [place.parentElement, place, place.querySelector("h2, h3") ?? place].every(begun));
     const link = links[atEnd ? links.length - 1 : Math.max(above, 0)];
     if (link === now) return;
     now = link;
