@@ -203,7 +203,7 @@ MODULES = {
     ),
     "DecoderBlock": (
         [lambda: decoder().blocks[0]],
-        lambda: [((tokens(), whole(LENGTH)), {})],
+        lambda: [((tokens(), [floats(LENGTH, WIDTH // HEADS // 2)]), {})],
     ),
     "PlainMLP": ([lambda: al.PlainMLP(WIDTH, 4, "gelu")], lambda: [((tokens(),), {})]),
     "TinyLlama": ([lambda: al.TinyLlama(llama_config(tie_weights=True))], texts),

@@ -1,13 +1,15 @@
 """A decoder with the choices of published models: one class runs all of them.
 
-Shapes: B batch, T new tokens, K all tokens so far, M d_model, V vocabulary.
+Shapes: B batch, T new tokens, K all tokens so far, M d_model, P pairs of a rotation, V
+vocabulary.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.caches import LayerCache
@@ -51,7 +53,17 @@ class Decoder(LanguageModel):
             x = x * torch.tensor(config.embedding_scale, dtype=x.dtype)
         if config.learned_positions:
             x = x + self.position_embedding(positions)
-        return x, {"positions": positions}
+        return x, {"angles": self._angles(positions)}
+
+    def _angles(self, positions: Tensor) -> list[Tensor | None]:
+        """Makes the angles of each kind of layer once, not again in every layer."""
+        width = self.config.head_dim
+        return [
+            None
+            if base is None
+            else rope_angles(positions, width, base=base, scaling=scaling)
+            for base, scaling in self.config.rotations
+        ]
 
     def _score(self, x: Tensor) -> Tensor:
         logits, cap = super()._score(x), self.config.logits_softcap
@@ -68,7 +80,7 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, config: DecoderConfig, own: LayerConfig) -> None:
         super().__init__()
-        self.own, self.head_dim = own, config.head_dim
+        self.own, self.rotation = own, config.rotations.index(own.rotation)
         self.attention = _make_attention(config, own)
         self.mlp = make_mlp(config)
         self.attention_norm = _make_norm(config)
@@ -81,17 +93,24 @@ class DecoderBlock(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T M"],
-        positions: Int[Tensor, "*B T"],
+        angles: Sequence[Float[Tensor, "*B T P"] | None],
         mask: Bool[Tensor, "..."] | None = None,
         *,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Adds the output of attention to the stream, then that of the MLP."""
+        """Adds the output of attention to the stream, then that of the MLP.
+
+        Args:
+            x: the residual stream.
+            angles: of ``rope_angles``, for each of ``config.rotations``.
+            mask: hides more than the future.
+            cache: of ``new_cache``; takes the new tokens in.
+        """
         found = self.attention(
             self.attention_norm(x),
             mask,
             causal=True,
-            angles=self._angles(positions),
+            angles=angles[self.rotation],
             cache=cache,
         )
         x = x + (self.attention_out_norm(found) if self.norm_outputs else found)
@@ -99,24 +118,18 @@ class DecoderBlock(nn.Module):
         return x + (self.mlp_out_norm(found) if self.norm_outputs else found)
 
     def attention_weights(
-        self, x: Float[Tensor, "B T M"], positions: Int[Tensor, "*B T"]
+        self,
+        x: Float[Tensor, "B T M"],
+        angles: Sequence[Float[Tensor, "*B T P"] | None],
     ) -> Float[Tensor, "B H T T"]:
         """Gives the attention weights of each head."""
         return self.attention.attention_weights(
-            self.attention_norm(x), causal=True, angles=self._angles(positions)
+            self.attention_norm(x), causal=True, angles=angles[self.rotation]
         )
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
         """Makes an empty cache for so many texts of at most so many tokens."""
         return self.attention.new_cache(batch_size, max_len)
-
-    def _angles(self, positions: Tensor) -> Tensor | None:
-        own = self.own
-        if own.rope_base is None:
-            return None
-        return rope_angles(
-            positions, self.head_dim, base=own.rope_base, scaling=own.rope_scaling
-        )
 
 
 def _make_attention(

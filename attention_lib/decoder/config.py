@@ -15,6 +15,7 @@ from attention_lib.validation import (
 
 Norm = Literal["layer", "rms", "rms_plus_one"]
 Mlp = Literal["plain", "gated", "experts"]
+Rotation = tuple[float | None, Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class LayerConfig:
     window: int | None = None
     rope_base: float | None = 10_000.0
     rope_scaling: Mapping[str, Any] | None = None
+
+    @property
+    def rotation(self) -> Rotation:
+        """How it rotates: its base and its scaling."""
+        return self.rope_base, self.rope_scaling
 
 
 @dataclass(frozen=True)
@@ -137,3 +143,12 @@ class DecoderConfig:
         check_flags(tie_weights=self.tie_weights, norm_outputs=self.norm_outputs)
         check_choice("norm", self.norm, get_args(Norm))
         check_choice("mlp", self.mlp, get_args(Mlp))
+
+    @property
+    def rotations(self) -> list[Rotation]:
+        """The different ways in which its layers rotate; mostly one or two."""
+        found: list[Rotation] = []
+        for layer in self.layers:
+            if layer.rotation not in found:
+                found.append(layer.rotation)
+        return found
