@@ -124,7 +124,7 @@ LOCALE = "import locale; print(f'{0.5:n}', {it for it in dir() if it[0] != '_'})
     [
         ("default", LEVEL, "DEFAULT"),
         ("avx2", LEVEL, "AVX2"),
-        ("layout", LAYER, "True _by_columns []"),
+        ("layout", LAYER, "True _in_halves []"),
         ("elsewhere", LOCALE, "0,5 {'locale'}"),
     ],
 )
