@@ -37,6 +37,17 @@
     new ResizeObserver(look).observe(document.querySelector(".bd-article"));
   }
 
+  // What is far below is laid out part by part, when the browser has nothing else to do.
+  const parts = [...document.querySelectorAll(".bd-article > section > section")];
+  const layOut = () => {
+    const part = parts.shift();
+    if (!part) return void delete document.documentElement.dataset.from;
+    part.style.contentVisibility = "visible";
+    requestAnimationFrame(whenIdle);
+  };
+  const whenIdle = () => (window.requestIdleCallback ?? setTimeout)(layOut);
+  addEventListener("load", whenIdle);
+
   // The search is fetched when its field is first used; the scripts run in this order.
   const find = ({ target }) => {
     if (!target?.closest?.("form.bd-search")) return;
