@@ -34,7 +34,7 @@ class LayerConfig:
 
     @property
     def rotation(self) -> Rotation:
-        """How it rotates: its base and its scaling."""
+        """Its base and its scaling, which say how it rotates."""
         return self.rope_base, self.rope_scaling
 
 
