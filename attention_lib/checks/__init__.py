@@ -17,6 +17,7 @@ from attention_lib.checks import (
     formula,
     hiding,
     insides,
+    references,
     training,
 )
 from attention_lib.checks.calling import Calling, find_calling
@@ -65,7 +66,7 @@ CHECKS: dict[str, tuple[Callable[[Subject], Any], tuple[str, str]]] = {
     "training": (training.check_training, ("06-tiny-block", "block-dropout")),
     "cache": (caching.check_cache, ("09-kv-cache", "the-cache")),
     "formula": (formula.check_formula, ("02-single-head", "three-projections")),
-    "reference": (insides.check_reference, ("04-multi-head", "proved-equal")),
+    "reference": (references.check_reference, ("04-multi-head", "proved-equal")),
     "parameters": (insides.check_parameters, ("04-multi-head", "what-it-costs")),
     "flops": (insides.check_flops, ("04-multi-head", "what-it-costs")),
     "device": (insides.check_device, ("18-health-checks", "tools")),

@@ -27,7 +27,7 @@ def check_cache(s: Subject) -> Said:
         start: dict[str, Any] = {"start": 0} if turned else {}
         whole = s.run(x, **s.hides_future, **start)
         for cut in _CUTS:
-            change = apart(_in_pieces(s, x, cut, turned=turned), whole)
+            change = apart(in_pieces(s, x, cut, turned=turned), whole)
             if change > s.tolerance:
                 how = "with a cache, in one piece" if len(cut) == 1 else _list(cut)
                 return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
@@ -45,7 +45,7 @@ def check_cache(s: Subject) -> Said:
     whole = s.run(x, mask, **s.hides_future)
     for cut in _CUTS:
         try:
-            found = _in_pieces(s, x, cut, mask)
+            found = in_pieces(s, x, cut, mask)
         except Exception as error:
             refused = f"a mask beside it is refused: {type(error).__name__}"
             return "holds", f"{words}: 0 apart; {refused}"
@@ -67,7 +67,7 @@ def _list(cut: list[int]) -> str:
 
 def _is_new(s: Subject, x: Tensor) -> bool:
     """Whether a second new cache gives what the first gave."""
-    first, second = (_in_pieces(s, x, [LENGTH]) for _ in range(2))
+    first, second = (in_pieces(s, x, [LENGTH]) for _ in range(2))
     return apart(second, first) <= s.tolerance
 
 
@@ -81,7 +81,7 @@ def _two_at_once(s: Subject, x: Tensor) -> str:
         ended = s.run(x[:, 3:].contiguous(), cache=one, **s.hides_future)
     except Exception as error:
         return f"what comes ({first_line(error)})"
-    change = apart(torch.cat([begun, ended], dim=1), _in_pieces(s, x, [3, 3]))
+    change = apart(torch.cat([begun, ended], dim=1), in_pieces(s, x, [3, 3]))
     return size(change) if change > s.tolerance else ""
 
 
@@ -103,7 +103,7 @@ def _beyond(s: Subject) -> str:
     return size(change) if change > s.tolerance else ""
 
 
-def _in_pieces(
+def in_pieces(
     s: Subject,
     x: Tensor,
     cut: list[int],
@@ -113,7 +113,7 @@ def _in_pieces(
 ) -> Tensor:
     """Reads a text piece by piece with one cache, (B, T, M)."""
     assert s.calling.new_cache is not None
-    cache = s.calling.new_cache(s.layer, BATCH, LENGTH)
+    cache = s.calling.new_cache(s.layer, *x.shape[:2])
     found, start = [], 0
     for count in cut:
         end = start + count
@@ -130,9 +130,9 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
     changed = x.clone()
     changed[0] = other[0]
     with torch.no_grad():
-        before = _in_pieces(s, x, cut, turned=turned)
+        before = in_pieces(s, x, cut, turned=turned)
         if (
-            apart(_in_pieces(s, changed, cut, turned=turned)[1:], before[1:])
+            apart(in_pieces(s, changed, cut, turned=turned)[1:], before[1:])
             > s.tolerance
         ):
             return "; one text shows in another"
@@ -140,7 +140,7 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
         for place in range(LENGTH):
             changed = x.clone()
             changed[:, place] = 2 * other[:, place]
-            change = (_in_pieces(s, changed, cut, turned=turned) - before).abs()
+            change = (in_pieces(s, changed, cut, turned=turned) - before).abs()
             columns.append(change.amax(dim=(0, 2)))  # (T,)
     found = torch.stack(columns, dim=-1).cpu() > s.tolerance
     past = causal_mask(LENGTH)
@@ -152,7 +152,7 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
             row, key = divmod(int(wrong.float().argmax()), LENGTH)
             return f"; output {row} {words} {key}"
     with watched() as types:
-        _in_pieces(s, x, cut, turned=turned)
+        in_pieces(s, x, cut, turned=turned)
     if any(given & HALVES for given in types.values()):
         return ", though on the right tokens: it keeps 16 bits"
     return ", though on the right tokens: wrong positions or values?"

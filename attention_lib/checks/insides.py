@@ -271,35 +271,3 @@ def check_device(s: Subject) -> Said:
     if "mask" in s.takes:
         s.run(x, s.hidden([4, 6]).to("meta"), layer=layer, **s.hides_future)
     return "holds", "all that it makes lies where the input lies"
-
-
-def check_reference(s: Subject) -> Said:
-    """It gives what a reference gives, which has the same weights."""
-    if s.reference is None:
-        return NO, "no reference was given"
-    kept = torch.float32
-    layer = copy.deepcopy(s.original).eval().to(kept)
-    reference = s.reference
-    if isinstance(reference, nn.Module):
-        reference = copy.deepcopy(reference).eval().to(kept)
-    from attention_lib.checks.calling import find_calling
-
-    for length in (LENGTH, LONG):  # a window or a table may end between them
-        x = s.x(length=length).to(kept)
-        for more in [{}, s.hides_future]:
-            try:
-                with torch.no_grad():
-                    found = s.run(x, layer=layer, **more)
-                    if isinstance(reference, nn.Module):
-                        wanted = find_calling(reference).call(reference, x, **more)
-                    else:
-                        wanted = reference(x, **more)
-            except ValueError:
-                if length == LENGTH:
-                    raise
-                return "holds", f"0 apart from the reference, at T = {LENGTH}"
-            if (change := apart(found, wanted)) > 1e-4:
-                how = ", told causal" if more else ""
-                words = f"{size(change)} apart from the reference{how}"
-                return "fails", f"{words}, at T = {length}"
-    return "holds", "0 apart from the reference"

@@ -41,7 +41,7 @@ class Subject:
         seed: int,
     ) -> None:
         self.original, self.reference, self.told_causal = layer, reference, causal
-        self.seed = seed
+        self.seed, self.calls = seed, calls
         self.calling: Calling = find_calling(layer, calls)
         self.takes = set(self.calling.takes)
         self.mask_shape: str | None = None
