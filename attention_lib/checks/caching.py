@@ -22,7 +22,8 @@ def check_cache(s: Subject) -> Said:
         return NO, "it takes no cache"
     x = s.x()
     if not _is_new(s, x):
-        return "fails", "a new cache is not empty: it gives something else the 2nd time"
+        words = "it gives something else the 2nd time"
+        return "fails", f"a new cache is not empty, or the layer counts itself: {words}"
     for turned in [False, True] if "start" in s.takes else [False]:
         start: dict[str, Any] = {"start": 0} if turned else {}
         whole = s.run(x, **s.hides_future, **start)
@@ -144,6 +145,14 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
             columns.append(change.amax(dim=(0, 2)))  # (T,)
     found = torch.stack(columns, dim=-1).cpu() > s.tolerance
     past = causal_mask(LENGTH)
+    first = "; output 1 does not depend on token 1"
+    if cut == [1] * LENGTH and not s.has_window:
+        if (past & ~found).sum() == 1 and not found[
+            1, 1
+        ]:  # of one key, 1 is the weight
+            return f"{first}: is it read before it is kept?"
+        if not found[1:, 1:].any():
+            return f"{first}: a triangle from the top left?"
     for wrong, words in (
         (found & ~past, "changes with later token"),
         (past & ~found, "does not depend on token"),

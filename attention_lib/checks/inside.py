@@ -10,14 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.checks.subject import Subject
+from attention_lib.checks.subject import LONG, Subject
 
 Seen = list[tuple[str, str, Tensor]]
 
 
-def tell_inside(
-    mine: Subject, other: Subject, run: Callable[[Subject], Tensor]
-) -> str:
+def tell_inside(mine: Subject, other: Subject, run: Callable[[Subject], Tensor]) -> str:
     """Says which part is the first to get or to give other numbers than its twin."""
     names = {name for name, part in other.layer.named_modules() if name}
     try:
@@ -25,19 +23,70 @@ def tell_inside(
     except Exception:
         return ""
     alike: list[str] = []
+    times: dict[str, int] = {}
     for (name, what, found), (also, kind, wanted) in zip(ours, theirs, strict=False):
         if (name, what) != (also, kind):
             return f" ({name} is called where the reference calls {also})"
         if found.shape != wanted.shape:
             return f" ({name} {what} {tuple(found.shape)}, not {tuple(wanted.shape)})"
         scale = wanted.abs().max().clamp(min=1e-3)
+        times[name] = times.get(name, 0) + (what == "gets")
         wrong = (found - wanted).abs() > mine.tolerance * scale
         if wrong.any() or bool(found.isnan().any()):
             known = f"{', '.join(alike)} the same; " if alike else ""
-            return f" ({known}{name} {what} other numbers{_features(wrong)})"
+            number = times[name]
+            call = f" in call {number}" if number > 1 else ""
+            return f" ({known}{name}{call} {what} other numbers{_features(wrong)})"
         if what == "gives" and name not in alike:
             alike.append(name)
+    words = "get and give the same: it differs between or after them"
+    return f" (its parts {', '.join(alike)} {words})" if alike else ""
+
+
+def tell_reach(mine: Subject, other: Subject, run: Callable[[Subject], Tensor]) -> str:
+    """Says which output depends on another token than in the reference."""
+    try:
+        ours, theirs = (_reach(each, run) for each in (mine, other))
+    except Exception:
+        return ""
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        return ""
+    for wrong, words in (
+        (ours & ~theirs, "changes with token {}, which the reference hides there"),
+        (theirs & ~ours, "does not depend on token {}, as it does in the reference"),
+    ):
+        if wrong.any():
+            row, key = divmod(int(wrong.float().argmax()), wrong.shape[1])
+            return f": output {row} {words.format(key)}"
     return ""
+
+
+def _reach(t: Subject, run: Callable[[Subject], Tensor]) -> Tensor | None:
+    """What each output depends on in a call, (T, K)."""
+    columns: list[Tensor] = []
+    draw = t.x
+    with torch.no_grad():
+        before = run(_redrawn(t, draw))
+        if before.ndim != 3 or before.shape[1] > LONG:
+            return None
+        for place in range(before.shape[1]):
+
+            def drawn(*args: Any, place: int = place, **options: Any) -> Tensor:
+                x = draw(*args, **options)
+                x[:, place : place + 1] *= -1.5
+                return x
+
+            change = (run(_redrawn(t, drawn)) - before).abs()
+            columns.append(change.amax(dim=(0, 2)))
+    return torch.stack(columns, dim=-1) > t.tolerance
+
+
+def _redrawn(t: Subject, drawn: Callable[..., Tensor]) -> Subject:
+    """The same with another input, and a layer that nobody has called."""
+    found = copy.copy(t)
+    found.layer = copy.deepcopy(t.layer)
+    found.x = drawn  # type: ignore[method-assign]
+    return found
 
 
 def _features(wrong: Tensor) -> str:
@@ -52,11 +101,10 @@ def _features(wrong: Tensor) -> str:
     return f" in {len(places)} features of {width}, from {first} on"
 
 
-def _numbers(
-    t: Subject, run: Callable[[Subject], Tensor], names: set[str]
-) -> Seen:
+def _numbers(t: Subject, run: Callable[[Subject], Tensor], names: set[str]) -> Seen:
     """What each part gets and gives in one run, in the order of the calls."""
-    alone, seen = copy.copy(t), Seen()
+    alone = copy.copy(t)
+    seen: Seen = []
     alone.layer = copy.deepcopy(t.layer)
 
     def before(name: str) -> Callable[..., None]:

@@ -14,15 +14,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attention_lib.checks.behaviour import NO, Said, first_line
-from attention_lib.checks.caching import in_pieces
-from attention_lib.checks.inside import tell_inside
-from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
+from attention_lib.checks.behaviour import FAR, NO, Said, first_line
+from attention_lib.checks.circumstances import (
+    Case,
+    More,
+    bare_call,
+    both_told,
+    find_ways,
+    told_causal,
+)
+from attention_lib.checks.inside import tell_inside, tell_reach
+from attention_lib.checks.subject import Subject
+from attention_lib.checks.watching import drops
 
-FAR = 600  # tokens: beyond 256, bfloat16 gives neighbours one number
-_DRAWS = 60
+_DRAWS = 300
+_PLACES = 0.3  # how far the spreads may be apart, output by output, as a share
 _SHOWN = 4
-Case = tuple[str, Callable[[Subject], Tensor]]
+_REFUSALS = ValueError, NotImplementedError
+_OPTIONAL = "T =", "beside", "mask", "padding", "memory"
 
 
 class _Function(nn.Module):
@@ -49,17 +58,20 @@ def check_reference(s: Subject) -> Said:
     same: list[str] = []
     apart: list[str] = []
     first = ""
-    for words, run in [*_cases(mine, other)]:
-        found = _compare(mine, other, run)
+    for words, run in [*find_ways(mine, other)]:
+        found = _compare(mine, other, words, run)
         if found is None:
             continue
         if not found:
             same.append(words)
             continue
         if not apart:
-            first = f"{found} {words}{tell_inside(mine, other, run)}"
+            where = "" if "gradient" in words else tell_reach(mine, other, run)
+            inside = "" if "room" in words else tell_inside(mine, other, run)
+            first = f"{found} {words}{where}{inside}"
         apart.append(words)
-    for words, found in (*_halves(mine, other), *_training(mine, other)):
+    more = told_causal if both_told(mine, other) else bare_call
+    for words, found in (*_halves(mine, other, more), *_training(mine, other, more)):
         if found:
             first = first or f"{found} {words}"
             apart.append(words)
@@ -146,136 +158,6 @@ def _alike(s: Subject, other: Subject) -> tuple[Subject, Subject]:
     return mine, other
 
 
-def _cases(mine: Subject, other: Subject) -> Iterator[Case]:
-    """The calls that both take; what a case gives is compared."""
-    both = mine.takes & other.takes
-    masks = {mine.mask_shape, other.mask_shape}
-    bare = mine.takes == other.takes or mine.is_causal == other.is_causal
-    told = bool(mine.hides_future or other.hides_future)
-    for causal in [False] * bare + [True] * (told or not bare):
-        modes = _told if causal else _bare
-        words = " told causal" if causal else ""
-        yield words[1:] or "in a plain call", lambda t, m=modes: t.run(t.x(), **m(t))
-        for length in (1, LONG, FAR):
-            batch = 2 if length < FAR else 1
-            yield (
-                f"at T = {length}{words}",
-                lambda t, m=modes, b=batch, n=length: t.run(t.x(b, n), **m(t)),
-            )
-        if "mask" in both:
-            yield from _masked(modes, words, masks)
-    more = _told if told else _bare
-    yield from _loud(more)
-    yield "after a longer text", lambda t: (t.run(t.x(2, LONG)), t.run(t.x()))[1]
-    if "mask" in both:
-        yield (
-            "after a call with a mask",
-            lambda t: (t.run(t.x(), t.hidden([3])), t.run(t.x()))[1],
-        )
-    if "cache" in both and mine.calling.new_cache and other.calling.new_cache:
-        yield from _cached("mask" in both, "(T, T)" in masks)
-    if "memory" in both:
-        for count in (4, 9):
-            yield (
-                f"with a memory of {count} tokens",
-                lambda t, n=count: t.run(t.x(), memory=t.x(length=n, seed=3)),
-            )
-    yield "in its input's gradient", lambda t: _gradients(t, more(t))["the input"]
-    for name in dict(mine.layer.named_parameters()):
-        if name in dict(other.layer.named_parameters()):
-            yield (
-                f"in the gradient of {name}",
-                lambda t, n=name: _gradients(t, more(t))[n],
-            )
-
-
-def _bare(t: Subject) -> dict[str, Any]:
-    return {}
-
-
-def _told(t: Subject) -> dict[str, Any]:
-    return t.hides_future
-
-
-def _masked(modes: Any, words: str, shapes: set[str | None]) -> Iterator[Case]:
-    one = "(T, T)" in shapes
-    for side in ("right", "left"):
-        for lengths, how in ([4], ""), ([4, 2, 6], ", other in each text"):
-            if not how or not one:
-                name = f"with padding on the {side}{how}{words}"
-                yield name, lambda t, n=lengths, a=side: _padded(t, n, a, modes(t))
-    if not one and "(B, T)" not in shapes:
-        yield f"with a mask of any pairs{words}", lambda t: _any_pairs(t, modes(t))
-
-
-def _padded(t: Subject, lengths: list[int], side: str, more: dict[str, Any]) -> Tensor:
-    """Outputs of real tokens; what padding itself gives is no matter."""
-    mask = t.hidden(lengths, side)
-    real = mask.diagonal(dim1=1, dim2=2)[..., None]
-    return t.run(t.x(), mask, **more).masked_fill(~real, 0)
-
-
-def _any_pairs(t: Subject, more: dict[str, Any]) -> Tensor:
-    mask = torch.rand(BATCH, LENGTH, LENGTH, generator=t.generator()) < 0.5
-    mask |= torch.eye(LENGTH, dtype=torch.bool)
-    return t.run(t.x(), mask.to(t.device), **more)
-
-
-def _loud(more: Any) -> Iterator[Case]:
-    """Inputs of other sizes, and of different sizes in one batch."""
-    yield "with inputs 100 times smaller", lambda t: t.run(t.x() / 100, **more(t))
-    yield "with inputs 30 times larger", lambda t: t.run(30 * t.x(), **more(t))
-
-    def mixed(t: Subject) -> Tensor:
-        sizes = torch.tensor([1, 100, 0.01, 1, 30, 1, 1], dtype=t.dtype)
-        return t.run(t.x() * sizes[:, None, None].to(t.device), **more(t))
-
-    yield "with loud and quiet texts in one batch", mixed
-
-
-def _cached(masked: bool, one: bool) -> Iterator[Case]:
-    def read(*cut: int) -> Callable[[Subject], Tensor]:
-        return lambda t: in_pieces(t, t.x(length=sum(cut)), list(cut))
-
-    yield "with a cache, at once", read(LENGTH)
-    yield "with a cache, one by one", read(*[1] * LENGTH)
-    yield "with a cache, in pieces of 3, 2, 1", read(3, 2, 1)
-    yield f"with a cache, at T = {LONG}", read(LONG - 9, 7, 1, 1)
-    yield (
-        "with a second cache for a second text",
-        lambda t: (read(3, 1, 2)(t), in_pieces(t, t.x(seed=2), [3, 1, 2]))[1],
-    )
-    if masked:
-        for side in ("right", "left"):
-            yield (
-                f"with a cache beside padding on the {side}",
-                lambda t, a=side: _padded_pieces(t, [4] if one else [4, 2, 6], a),
-            )
-
-
-def _padded_pieces(t: Subject, lengths: list[int], side: str) -> Tensor:
-    mask = t.hidden(lengths, side)
-    real = mask.diagonal(dim1=1, dim2=2)[..., None]
-    return in_pieces(t, t.x(), [3, 1, 2], mask).masked_fill(~real, 0)
-
-
-def _gradients(t: Subject, more: dict[str, Any]) -> dict[str, Tensor]:
-    with torch.enable_grad():
-        x = t.x().requires_grad_()
-        weights = dict(t.layer.named_parameters())
-        wanted = {n: p for n, p in weights.items() if p.requires_grad}
-        found = t.run(x, **more)
-        loss = (found * t.x(seed=5)[..., :1] * found.detach().sin()).sum()
-        grads = torch.autograd.grad(loss, [x, *wanted.values()], allow_unused=True)
-    named = {
-        name: torch.zeros_like(weight) if grad is None else grad
-        for (name, weight), grad in zip(
-            {"the input": x, **wanted}.items(), grads, strict=True
-        )
-    }
-    return {n: torch.zeros_like(p) for n, p in weights.items()} | named
-
-
 def _fresh(t: Subject, dtype: torch.dtype | None = None) -> Subject:
     """The same with a layer that nobody has called."""
     found = copy.copy(t)
@@ -286,22 +168,24 @@ def _fresh(t: Subject, dtype: torch.dtype | None = None) -> Subject:
 
 
 def _compare(
-    mine: Subject, other: Subject, run: Callable[[Subject], Tensor]
+    mine: Subject, other: Subject, words: str, run: Callable[[Subject], Tensor]
 ) -> str | None:
     """Says how far the two are apart; None where the reference cannot be called so."""
     with torch.no_grad():
         try:
             wanted = run(_fresh(other))
         except Exception:
-            return None
+            return None  # the reference does not take this
         try:
             found = run(_fresh(mine))
-        except ValueError:
-            return None  # it says that it does not take this
         except Exception as error:
+            if isinstance(error, _REFUSALS) and any(w in words for w in _OPTIONAL):
+                return None  # it says that it does not take this
             return f"{type(error).__name__} ({first_line(error)})"
     if not wanted.isfinite().all():
         return None
+    if not found.isfinite().all():
+        return "nan"
     return _apart(found, wanted, mine.tolerance)
 
 
@@ -309,6 +193,9 @@ def _apart(found: Tensor, wanted: Tensor, tolerance: float) -> str:
     """Says how far two results are apart, each text by its own size, and from where."""
     if found.shape != wanted.shape:
         return f"of shape {tuple(found.shape)}, not {tuple(wanted.shape)},"
+    if found.dtype == torch.bool:
+        same = bool(found == wanted)
+        return "" if same else "an error" if found else "no error"
     far = _shares(found, wanted)
     if float(far.max()) <= tolerance:
         return ""
@@ -338,19 +225,19 @@ def _shares(found: Tensor, wanted: Tensor) -> Tensor:
     return far.nan_to_num(float("inf"))
 
 
-def _halves(mine: Subject, other: Subject) -> Iterator[tuple[str, str]]:
+def _halves(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, str]]:
     """What 16 bits cost: more than they cost the reference, where it is said."""
 
     def outlier(t: Subject) -> Tensor:
         x = t.x()
         x[..., 0] = 400  # whose square is beyond float16
-        return t.run(x, **_told(t))[..., 1:]
+        return t.run(x, **more(t))[..., 1:]
 
     for dtype, slack in ((torch.bfloat16, 0.02), (torch.float16, 0.003)):
         name = str(dtype).removeprefix("torch.")
         cases: list[Case] = [
-            (f"in {name}", lambda t: t.run(t.x(), **_told(t))),
-            (f"in {name} at T = {FAR}", lambda t: t.run(t.x(1, FAR), **_told(t))),
+            (f"in {name}", lambda t: t.run(t.x(), **more(t))),
+            (f"in {name} at T = {FAR}", lambda t: t.run(t.x(1, FAR), **more(t))),
             (f"in {name} with one feature of 400", outlier),
         ]
         for words, run in cases:
@@ -371,15 +258,15 @@ def _halves(mine: Subject, other: Subject) -> Iterator[tuple[str, str]]:
             yield words, _apart(found.to(exact.dtype), exact, limit)
 
 
-def _training(mine: Subject, other: Subject) -> Iterator[tuple[str, str]]:
+def _training(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, str]]:
     """In training mode with one seed; else the mean and the spread of many draws."""
     try:
-        wanted, again = (_drawn(other, 1), _drawn(other, 1, seed=1))
+        wanted, again = (_drawn(other, more, 1), _drawn(other, more, 1, seed=1))
     except Exception:
         return
     words = "in training mode"
     try:
-        found = _drawn(mine, 1)
+        found = _drawn(mine, more, 1)
     except Exception as error:
         yield words, f"{type(error).__name__} ({first_line(error)})"
         return
@@ -387,28 +274,31 @@ def _training(mine: Subject, other: Subject) -> Iterator[tuple[str, str]]:
     if not far or torch.equal(wanted, again):
         yield words, far
         return
-    means, spreads = [], []
-    for each in (mine, other):
-        runs = _drawn(each, _DRAWS).unflatten(0, (_DRAWS, -1))
-        means.append(runs.mean(0))
-        spreads.append(float(runs.var(0).sum()))
-    ratio = (spreads[0] / max(spreads[1], 1e-30)) ** 0.5
-    change = float((means[0] - means[1]).square().sum())
-    noise = (spreads[0] + spreads[1]) / _DRAWS
-    if not 0.75 < ratio < 1.33:
-        yield (
-            f"{words}: what dropout drops changes outputs by {ratio:.2g} times as much",
-            "other numbers",
-        )
-    elif change > 4 * noise:
-        yield f"{words}: another mean of {_DRAWS} draws", "other numbers"
+    runs = [
+        _drawn(each, more, _DRAWS).unflatten(0, (_DRAWS, -1)) for each in (mine, other)
+    ]
+    means, spreads = [each.mean(0) for each in runs], [each.var(0) for each in runs]
+    total = [float(each.sum()) for each in spreads]
+    ratio = (total[0] / max(total[1], 1e-30)) ** 0.5
+    moved = float((means[0] - means[1]).square().sum())
+    places = float((spreads[0] - spreads[1]).abs().sum()) / max(total[1], 1e-30)
+    if not 0.8 < ratio < 1.25:
+        shares = [drops(lambda t=t: _drawn(t, more, 1)) for t in (mine, other)]
+        rates = [", ".join(sorted({f"{p:.0%}" for p in each})) for each in shares]
+        told = f" (it drops {rates[0]}, the reference {rates[1]})"
+        told *= rates[0] != rates[1]
+        yield words, f"dropout changes outputs {ratio:.2g} times as much{told}"
+    elif moved > 4 * sum(total) / _DRAWS:
+        yield words, f"the mean of {_DRAWS} draws is another"
+    elif places > _PLACES:
+        yield words, "dropout changes other outputs, as if it stood elsewhere,"
     else:
         yield words, ""
 
 
-def _drawn(t: Subject, times: int, seed: int = 0) -> Tensor:
+def _drawn(t: Subject, more: More, times: int, seed: int = 0) -> Tensor:
     run = _fresh(t)
     run.layer.train()
     torch.manual_seed(t.seed + seed)
     with torch.no_grad():
-        return run.run(t.x().repeat(times, 1, 1), **_told(t))
+        return run.run(t.x().repeat(times, 1, 1), **more(t))

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.checks.calling import Calling, find_calling
+from attention_lib.checks.watching import watched
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
+KEYS = "(B, T, K), read as (B, K)"
 BATCH, LENGTH, LONG = 7, 6, 40  # a batch of seven: heads are seldom as many
 _WIDTHS = "d_model", "embed_dim", "hidden_size", "dim", "n_embd", "embed_dim"
 
@@ -60,7 +62,9 @@ class Subject:
                 self.problem = error
         if self.problem is None:
             self.mask_shape = self._find_mask_shape()
-        if self.mask_shape == "(B, T)" and self.calling.by_mask:
+            if self.mask_shape and calls is not None and self._sees_keys_alone():
+                self.mask_shape = KEYS
+        if self.by_keys and self.calling.by_mask:
             self.takes.discard("causal")  # such a mask cannot hide by query
 
     def copied(self, dtype: torch.dtype) -> nn.Module:
@@ -146,6 +150,13 @@ class Subject:
             return False
         names = "causal", "is_causal"
         return any(getattr(self.layer, name, None) is True for name in names)
+
+    @cached_property
+    def makes_triangle(self) -> bool:
+        """Whether a call that tells nothing makes a triangle, as a causal mask is."""
+        with watched() as types:
+            self.run(self.x())
+        return bool({"tril", "triu", "tril_", "triu_"} & {*types})
 
     @cached_property
     def single(self) -> "Subject":
@@ -269,6 +280,25 @@ class Subject:
                 if shape in runs and torch.allclose(found, wanted, atol=self.tolerance):
                     return shape
         return runs[0] if runs else "(B, T, T)"
+
+    @property
+    def by_keys(self) -> bool:
+        """Whether a mask says which keys are hidden, the same for each query."""
+        return self.mask_shape in ("(B, T)", KEYS)
+
+    def _sees_keys_alone(self) -> bool:
+        """Whether the reader's call reads a row of the mask, or refuses other ones."""
+        x = self.x()
+        pairs = torch.rand(BATCH, LENGTH, LENGTH, generator=seeded(3)) < 0.5
+        pairs = (pairs | torch.eye(LENGTH, dtype=torch.bool)).to(self.device)
+        pairs[:, :, 0] = True
+        with torch.no_grad():
+            try:
+                row = self.run(x, pairs[:, :1].expand(-1, LENGTH, -1).clone())
+                found = self.run(x, pairs)
+            except (ValueError, NotImplementedError):
+                return True
+        return bool((found - row).abs().max() <= self.tolerance)
 
     def _shaped(self, mask: Tensor) -> Tensor:
         return _SHAPES.get(
