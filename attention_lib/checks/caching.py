@@ -37,7 +37,7 @@ def check_cache(s: Subject) -> Said:
             "fails",
             f"a text read beside changes {changes}: do two caches share memory?",
         )
-    if far := _beyond(s):
+    if far := beyond(s):
         return "fails", f"more tokens than it has room for: {far} apart, no error"
     words = "at once, one by one, in pieces of 2, 1, 3"
     if "mask" not in s.takes:
@@ -86,7 +86,7 @@ def _two_at_once(s: Subject, x: Tensor) -> str:
     return size(change) if change > s.tolerance else ""
 
 
-def _beyond(s: Subject) -> str:
+def beyond(s: Subject) -> str:
     """Says what is wrong after more tokens than a cache was made for; errors are not.
 
     A cache with a window may leave out the oldest: what counts is what comes out.

@@ -5,13 +5,14 @@ length, M d_model.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attention_lib.checks.behaviour import FAR
-from attention_lib.checks.caching import in_pieces
+from attention_lib.checks.caching import beyond, in_pieces
 from attention_lib.checks.subject import BATCH, KEYS, LENGTH, LONG, Subject
 
 Case = tuple[str, Callable[[Subject], Tensor]]
@@ -27,13 +28,10 @@ def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
     for causal in [False] * bare + [True] * told:
         modes = told_causal if causal else bare_call
         words = " told causal" if causal else ""
-        yield words[1:] or "in a plain call", lambda t, m=modes: t.run(t.x(), **m(t))
+        yield words[1:] or "in a plain call", partial(_plain, modes, BATCH, LENGTH)
         for length in (1, LONG, FAR):
             batch = 2 if length < FAR else 1
-            yield (
-                f"at T = {length}{words}",
-                lambda t, m=modes, b=batch, n=length: t.run(t.x(b, n), **m(t)),
-            )
+            yield f"at T = {length}{words}", partial(_plain, modes, batch, length)
         if "mask" in both:
             yield from _masked(modes, words, masks)
     more = told_causal if told else bare_call
@@ -48,17 +46,11 @@ def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
         yield from _cached("mask" in both, "(T, T)" in masks)
     if "memory" in both:
         for count in (4, 9):
-            yield (
-                f"with a memory of {count} tokens",
-                lambda t, n=count: t.run(t.x(), memory=t.x(length=n, seed=3)),
-            )
-    yield "in its input's gradient", lambda t: _gradients(t, more(t))["the input"]
+            yield f"with a memory of {count} tokens", partial(_with_memory, count)
+    yield "in its input's gradient", partial(_gradient, more, "the input")
     for name in dict(mine.layer.named_parameters()):
         if name in dict(other.layer.named_parameters()):
-            yield (
-                f"in the gradient of {name}",
-                lambda t, n=name: _gradients(t, more(t))[n],
-            )
+            yield f"in the gradient of {name}", partial(_gradient, more, name)
 
 
 def both_told(mine: Subject, other: Subject) -> bool:
@@ -75,22 +67,30 @@ def told_causal(t: Subject) -> dict[str, Any]:
     return t.hides_future
 
 
+def _plain(modes: More, batch: int, length: int, t: Subject) -> Tensor:
+    return t.run(t.x(batch, length), **modes(t))
+
+
+def _with_memory(count: int, t: Subject) -> Tensor:
+    return t.run(t.x(), memory=t.x(length=count, seed=3))
+
+
 def _masked(modes: More, words: str, shapes: set[str | None]) -> Iterator[Case]:
     one = "(T, T)" in shapes
     for side in ("right", "left"):
         for lengths, how in ([4], ""), ([4, 2, 6], ", other in each text"):
             if not how or not one:
                 name = f"with padding on the {side}{how}{words}"
-                yield name, lambda t, n=lengths, a=side: _padded(t, n, a, modes(t))
+                yield name, partial(_padded, lengths, side, modes)
     if not one and not {"(B, T)", KEYS} & shapes:
         yield f"with a mask of any pairs{words}", lambda t: _any_pairs(t, modes(t))
 
 
-def _padded(t: Subject, lengths: list[int], side: str, more: dict[str, Any]) -> Tensor:
+def _padded(lengths: list[int], side: str, more: More, t: Subject) -> Tensor:
     """Outputs of real tokens; what padding itself gives is no matter."""
     mask = t.hidden(lengths, side)
     real = mask.diagonal(dim1=1, dim2=2)[..., None]
-    return t.run(t.x(), mask, **more).masked_fill(~real, 0)
+    return t.run(t.x(), mask, **more(t)).masked_fill(~real, 0)
 
 
 def _any_pairs(t: Subject, more: dict[str, Any]) -> Tensor:
@@ -124,13 +124,11 @@ def _cached(masked: bool, one: bool) -> Iterator[Case]:
         lambda t: (read(3, 1, 2)(t), in_pieces(t, t.x(seed=2), [3, 1, 2]))[1],
     )
     yield "with two texts read in turns, a cache each", _in_turns
-    yield "with more tokens than a cache has room for", _refuses
+    yield "with more tokens than a cache has room for", _right_beyond
     if masked:
         for side in ("right", "left"):
-            yield (
-                f"with a cache beside padding on the {side}",
-                lambda t, a=side: _padded_pieces(t, [4] if one else [4, 2, 6], a),
-            )
+            name = f"with a cache beside padding on the {side}"
+            yield name, partial(_padded_pieces, [4] if one else [4, 2, 6], side)
 
 
 def _in_turns(t: Subject) -> Tensor:
@@ -144,36 +142,23 @@ def _in_turns(t: Subject) -> Tensor:
     return torch.cat(found, dim=1)
 
 
-def _refuses(t: Subject) -> Tensor:
-    """Gives whether a cache that is full raises an error."""
-    assert t.calling.new_cache is not None
-    cache = t.calling.new_cache(t.layer, BATCH, LENGTH)
-    try:
-        for part in t.x(length=LENGTH + 2).split(4, dim=1):
-            t.run(part.contiguous(), cache=cache, **t.hides_future)
-    except Exception:
-        return torch.tensor(True)
-    return torch.tensor(False)
+def _right_beyond(t: Subject) -> Tensor:
+    """Gives whether a cache that is full raises an error, or serves all the same."""
+    return torch.tensor(not beyond(t))
 
 
-def _padded_pieces(t: Subject, lengths: list[int], side: str) -> Tensor:
+def _padded_pieces(lengths: list[int], side: str, t: Subject) -> Tensor:
     mask = t.hidden(lengths, side)
     real = mask.diagonal(dim1=1, dim2=2)[..., None]
     return in_pieces(t, t.x(), [3, 1, 2], mask).masked_fill(~real, 0)
 
 
-def _gradients(t: Subject, more: dict[str, Any]) -> dict[str, Tensor]:
+def _gradient(more: More, name: str, t: Subject) -> Tensor:
+    """Gives the gradient of the input or of a weight; zeros where none comes."""
+    weight = t.x() if name == "the input" else t.layer.get_parameter(name)
     with torch.enable_grad():
-        x = t.x().requires_grad_()
-        weights = dict(t.layer.named_parameters())
-        wanted = {n: p for n, p in weights.items() if p.requires_grad}
-        found = t.run(x, **more)
+        x = weight.requires_grad_() if name == "the input" else t.x()
+        found = t.run(x, **more(t))
         loss = (found * t.x(seed=5)[..., :1] * found.detach().sin()).sum()
-        grads = torch.autograd.grad(loss, [x, *wanted.values()], allow_unused=True)
-    named = {
-        name: torch.zeros_like(weight) if grad is None else grad
-        for (name, weight), grad in zip(
-            {"the input": x, **wanted}.items(), grads, strict=True
-        )
-    }
-    return {n: torch.zeros_like(p) for n, p in weights.items()} | named
+        (grad,) = torch.autograd.grad(loss, [weight], allow_unused=True)
+    return torch.zeros_like(weight) if grad is None else grad

@@ -9,6 +9,7 @@ Shapes: B batch, T length, M d_model.
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -155,7 +156,24 @@ def _alike(s: Subject, other: Subject) -> tuple[Subject, Subject]:
             each.layer = copy.deepcopy(each.original).eval().to(dtype)
     if stirred:
         other.layer.load_state_dict(mine.layer.state_dict())
+    if _dropouts(mine.original) != _dropouts(other.original):
+        for each in (mine, other):  # what was raised in one alone stays as it was
+            for (part, name), value in _dropouts(each.original).items():
+                setattr(each.layer.get_submodule(part), name, value)
+    for each in (mine, other):
+        for weight in each.layer.parameters():
+            weight.requires_grad_(weight.is_floating_point())
     return mine, other
+
+
+def _dropouts(layer: nn.Module) -> dict[tuple[str, str], float]:
+    """The shares that parts of a layer drop, by their names."""
+    return {
+        (part, name): value
+        for part, each in layer.named_modules()
+        for name, value in vars(each).items()
+        if isinstance(value, float) and (name == "p" or "drop" in name)
+    }
 
 
 def _fresh(t: Subject, dtype: torch.dtype | None = None) -> Subject:
@@ -195,7 +213,7 @@ def _apart(found: Tensor, wanted: Tensor, tolerance: float) -> str:
         return f"of shape {tuple(found.shape)}, not {tuple(wanted.shape)},"
     if found.dtype == torch.bool:
         same = bool(found == wanted)
-        return "" if same else "an error" if found else "no error"
+        return "" if same else "an error" if found else "wrong numbers, and no error,"
     far = _shares(found, wanted)
     if float(far.max()) <= tolerance:
         return ""
@@ -283,7 +301,7 @@ def _training(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, 
     moved = float((means[0] - means[1]).square().sum())
     places = float((spreads[0] - spreads[1]).abs().sum()) / max(total[1], 1e-30)
     if not 0.8 < ratio < 1.25:
-        shares = [drops(lambda t=t: _drawn(t, more, 1)) for t in (mine, other)]
+        shares = [drops(partial(_drawn, t, more, 1)) for t in (mine, other)]
         rates = [", ".join(sorted({f"{p:.0%}" for p in each})) for each in shares]
         told = f" (it drops {rates[0]}, the reference {rates[1]})"
         told *= rates[0] != rates[1]
