@@ -104,6 +104,13 @@ def _loud(more: More) -> Iterator[Case]:
     yield "with inputs 100 times smaller", lambda t: t.run(t.x() / 100, **more(t))
     yield "with inputs 30 times larger", lambda t: t.run(30 * t.x(), **more(t))
 
+    def zeros(t: Subject) -> Tensor:
+        x = t.x()
+        x[:, 2] = 0
+        return t.run(x, **more(t))
+
+    yield "with a token of zeros", zeros
+
     def mixed(t: Subject) -> Tensor:
         sizes = torch.tensor([1, 100, 0.01, 1, 30, 1, 1], dtype=t.dtype)
         return t.run(t.x() * sizes[:, None, None].to(t.device), **more(t))

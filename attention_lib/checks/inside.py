@@ -39,6 +39,10 @@ def tell_inside(mine: Subject, other: Subject, run: Callable[[Subject], Tensor])
             return f" ({known}{name}{call} {what} other numbers{_features(wrong)})"
         if what == "gives" and name not in alike:
             alike.append(name)
+    if len(ours) < len(theirs):
+        return f" (the reference calls {theirs[len(ours)][0]}, too)"
+    if len(ours) > len(theirs):
+        return f" (the reference does not call {ours[len(theirs)][0]})"
     words = "get and give the same: it differs between or after them"
     return f" (its parts {', '.join(alike)} {words})" if alike else ""
 

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.checks.calling import Calling, find_calling
+from attention_lib.checks.reading import raise_dropout, width_of
 from attention_lib.checks.watching import watched
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
 KEYS = "(B, T, K), read as (B, K)"
 BATCH, LENGTH, LONG = 7, 6, 40  # a batch of seven: heads are seldom as many
-_WIDTHS = "d_model", "embed_dim", "hidden_size", "dim", "n_embd", "embed_dim"
 
 
 class Subject:
@@ -47,7 +47,7 @@ class Subject:
         self.calling: Calling = find_calling(layer, calls)
         self.takes = set(self.calling.takes)
         self.mask_shape: str | None = None
-        self.d_model = d_model or _width(layer)
+        self.d_model = d_model or width_of(layer)
         self.layer = self.copied(torch.float64)
         self.dtype, self.tolerance = torch.float64, 1e-6
         self.problem: Exception | None = None
@@ -71,7 +71,7 @@ class Subject:
         """Gives a stirred copy of the layer in another type."""
         layer = copy.deepcopy(self.original).eval().to(dtype)
         generator = seeded(self.seed)
-        _raise_dropout(layer)
+        raise_dropout(layer)
         with torch.no_grad():
             for parameter in layer.parameters():
                 if not parameter.is_floating_point() or parameter.is_meta:
@@ -312,28 +312,3 @@ _SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
     "(B, T)": lambda mask: mask[:, 0],
     "(T, T)": lambda mask: mask[0],
 }
-
-
-def _raise_dropout(layer: nn.Module) -> None:
-    """Lets dropout that is 0 drop something: else nobody sees where it stands."""
-    for part in layer.modules():
-        if isinstance(part, nn.Dropout) and part.p == 0:
-            part.p = 0.25
-        for name in ("dropout", "dropout_p", "attention_dropout", "attn_dropout"):
-            value = getattr(part, name, None)
-            if isinstance(value, float) and value == 0:
-                setattr(part, name, 0.25)
-
-
-def _width(layer: nn.Module) -> int:
-    for owner in (layer, getattr(layer, "config", None)):
-        for name in _WIDTHS:
-            if isinstance(value := getattr(owner, name, None), int):
-                return value
-    for part in layer.modules():
-        if isinstance(part, nn.Linear):
-            return part.in_features
-    for name, parameter in layer.named_parameters():
-        if parameter.ndim == 2:
-            return parameter.shape[0 if name.endswith("T") else -1]
-    raise TypeError("the width of the layer's input is not known: give d_model")
