@@ -69,6 +69,12 @@ def check_shape(s: Subject) -> Said:
     x[:, 2] = 0
     if not s.run(x).isfinite().all():
         return "fails", "nan or infinity where a token is all zeros"
+    try:
+        change = apart(s.run(s.x().mT.contiguous().mT), s.run(s.x()))
+    except RuntimeError:  # an error says that it wants its input in one piece
+        change = 0.0
+    if change > s.tolerance:
+        return "fails", f"of an x that is not contiguous it is {size(change)} apart"
     return (
         "holds",
         f"(B, T, {s.d_model}) gives (B, T, {found.shape[-1]}), T from 1 to {LONG}",
@@ -103,6 +109,12 @@ def check_deterministic(s: Subject) -> Said:
             return "fails", "the call changes its mask"
         if (change := apart(s.run(x, **s.hides_future), first)) > s.tolerance:
             return "fails", f"after a call with a mask it is {size(change)} apart"
+        masks = s.hidden([4]), s.hidden([2])
+        once, _, again = (s.run(x, masks[i], **s.hides_future) for i in (0, 1, 0))
+        fresh = s.run(x, masks[0], layer=s.copied(s.dtype), **s.hides_future)
+        change = max(apart(once, fresh), apart(again, fresh))
+        if change > s.tolerance:
+            return "fails", f"after another mask the same call is {size(change)} apart"
     for name, value in s.layer.state_dict().items():
         if not torch.equal(value, state[name]):
             return "fails", f"the call changes {name}"

@@ -42,6 +42,10 @@ def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
             "after a call with a mask",
             lambda t: (t.run(t.x(), t.hidden([3])), t.run(t.x()))[1],
         )
+        yield (
+            "with a mask after a call with another",
+            lambda t: (t.run(t.x(), t.hidden([3])), _padded([4], "right", more, t))[1],
+        )
     if "cache" in both and mine.calling.new_cache and other.calling.new_cache:
         yield from _cached("mask" in both, "(T, T)" in masks)
     if "memory" in both:

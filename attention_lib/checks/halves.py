@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from attention_lib.checks.behaviour import FAR, HALVES, Said, apart, size
+from attention_lib.checks.caching import in_pieces
 from attention_lib.checks.subject import Subject
 from attention_lib.checks.watching import overflows, watched
 
@@ -63,6 +64,15 @@ def _far_in_halves(s: Subject, narrow: nn.Module, dtype: torch.dtype) -> str:
         return (
             f"at T = {FAR} is {size(change)} apart from its weights in float32; {words}"
         )
+    if "cache" in s.takes and s.calling.new_cache is not None:
+        t = copy.copy(s)
+        t.layer, t.dtype = narrow, dtype
+        whole = s.run(t.x(), layer=narrow, **s.hides_future)
+        found = in_pieces(t, t.x(), [2, 1, 3])
+        if found.dtype != dtype:
+            return f"with a cache gives {str(found.dtype).removeprefix('torch.')}"
+        if (change := apart(found.float(), whole.float())) > 0.1:
+            return f"with a cache is {size(change)} apart from the text at once"
     x = s.x().to(dtype)
     x[..., 0] = 400
     if overflows(lambda: s.run(x, layer=narrow, **s.hides_future)):

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.checks.behaviour import FAR, NO, Said, first_line
+from attention_lib.checks.caching import in_pieces
 from attention_lib.checks.circumstances import (
     Case,
     More,
@@ -180,12 +181,18 @@ def _halves(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, st
         x[..., 0] = 400  # whose square is beyond float16
         return t.run(x, **more(t))[..., 1:]
 
+    def in_twos(t: Subject) -> Tensor:
+        return in_pieces(t, t.x(), [2, 1, 1, 2])
+
     for dtype, slack in ((torch.bfloat16, 0.02), (torch.float16, 0.003)):
         name = str(dtype).removeprefix("torch.")
+        cached = "cache" in mine.takes & other.takes
+        cached &= bool(mine.calling.new_cache and other.calling.new_cache)
         cases: list[Case] = [
             (f"in {name}", lambda t: t.run(t.x(), **more(t))),
             (f"in {name} at T = {FAR}", lambda t: t.run(t.x(1, FAR), **more(t))),
             (f"in {name} with one feature of 400", outlier),
+            *[(f"in {name} with a cache", in_twos)] * cached,
         ]
         for words, run in cases:
             with torch.no_grad():
@@ -220,6 +227,8 @@ def _training(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, 
     far = _apart(found, wanted, mine.tolerance)
     if not far or torch.equal(wanted, again):
         yield words, far
+        if not far:
+            yield f"in gradients {words}", _gradients_apart(mine, other, more)
         return
     runs = [
         _drawn(each, more, _DRAWS).unflatten(0, (_DRAWS, -1)) for each in (mine, other)
@@ -241,6 +250,20 @@ def _training(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, 
         yield words, "dropout changes other outputs, as if it stood elsewhere,"
     else:
         yield words, ""
+
+
+def _gradients_apart(mine: Subject, other: Subject, more: More) -> str:
+    """Compares the input's gradient in training mode, where both draw the same."""
+    grads = []
+    for each in (mine, other):
+        run, x = fresh(each), each.x().requires_grad_()
+        run.layer.train()
+        torch.manual_seed(each.seed)
+        with torch.enable_grad():
+            loss = (run.run(x, **more(run)) * each.x(seed=5)[..., :1]).sum()
+            found = torch.autograd.grad(loss, x, allow_unused=True)[0]
+        grads.append(torch.zeros_like(x) if found is None else found)
+    return _apart(grads[0], grads[1], 1e-4)
 
 
 def _drawn(t: Subject, more: More, times: int, seed: int = 0) -> Tensor:

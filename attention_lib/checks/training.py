@@ -53,6 +53,8 @@ def check_training(s: Subject) -> Said:
                 )
         if wrong := _rates(s, drops(lambda: t.run(x, **s.hides_future))):
             return "fails", wrong
+        if name := _untrained(s, t, x):
+            return "fails", f"in training mode alone, no gradient reaches {name}"
         t.at = 1
         same = apart(t.run(x, **s.hides_future), first) <= s.tolerance
         if same:
@@ -63,6 +65,29 @@ def check_training(s: Subject) -> Said:
         if wrong := _alike(s, t):
             return "fails", wrong
         return _mean(s, t)
+
+
+def _untrained(s: Subject, t: _Training, x: Tensor) -> str:
+    """Names a weight, or the input, that gets a gradient in evaluation mode alone."""
+    reached: list[set[str]] = []
+    for each in (s, t):
+        start = x.clone().requires_grad_()
+        named = {"the input": start, **dict(each.layer.named_parameters())}
+        named = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
+        with torch.enable_grad():
+            found = each.run(start, **s.hides_future)
+            loss = (found * s.x(seed=5)[..., :1]).sum()
+            if not loss.requires_grad:
+                return "" if each is s else "any weight"
+            grads = torch.autograd.grad(loss, [*named.values()], allow_unused=True)
+        reached.append(
+            {
+                name
+                for name, grad in zip(named, grads, strict=True)
+                if grad is not None and bool((grad != 0).any())
+            }
+        )
+    return next(iter(sorted(reached[0] - reached[1])), "")
 
 
 def _rates(s: Subject, found: list[float]) -> str:

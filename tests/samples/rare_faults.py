@@ -371,6 +371,31 @@ RARE = {
             ),
         ],
     ),
+    "the first mask stays": (
+        "deterministic",
+        "after another mask",
+        starts(
+            "mask = self.__dict__.setdefault('first', mask) if mask is not None else None"
+        ),
+    ),
+    "one piece of memory": (
+        "shape",
+        "not contiguous",
+        starts("x = x.as_strided((B, T, M), (T * M, M, 1))"),
+    ),
+    "a cache of its own type": (
+        "half precision",
+        "with a cache gives float32",
+        [
+            ("return k, v\n", "return k.float(), v.float()\n"),
+            ("scores = q @ k", "q = q.to(k.dtype)\n        scores = q @ k"),
+            (
+                "return self.out_proj(out)",
+                "return F.linear(out, self.out_proj.weight.to(out.dtype), self.out_proj.bias.to(out.dtype))",
+            ),
+            ("scores.masked_fill", "scores.masked_fill"),
+        ],
+    ),
     "kept from a cache": (
         "deterministic",
         "after a call with a cache",
