@@ -16,11 +16,13 @@ from attention_lib.masks import causal_mask
 from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
+from tests.samples.blocks import BLOCK, BLOCK_FAULTS, BLOCKS
 from tests.samples.faulty_layers import BASE, FORMULAS, GROUPED
 from tests.samples.faulty_masks import MASKS, OWN, OWN_MASKS
 from tests.samples.faulty_states import STATES, TRAINING
 from tests.samples.rare_faults import RARE, UNKNOWN
 from tests.samples.right_layers import NO_CAUSAL, VARIANTS
+from tests.samples.twins import TWINS
 from tests.tensors import global_seed
 
 pytestmark = [
@@ -90,8 +92,7 @@ RIGHT = {
 SLOW = {"compile", "export"}
 
 
-def made(pieces, **options):
-    code = BASE
+def made(pieces, code=BASE, **options):
     for old, new in pieces:
         assert old in code
         code = code.replace(old, new)
@@ -200,7 +201,74 @@ def test_examine_compares_with_a_reference():
         [("        if causal:", "        seen = seen.triu(-9)\n        if causal:")]
     )
     found = examine(near, checks=["reference"], reference=made([]), progress=False)
-    assert found["reference"].seen.endswith("from the reference, at T = 40")
+    seen = found["reference"].seen
+    assert seen.startswith("the same in a plain call, at T = 1, with padding")
+    assert "at T = 40: output 10 does not depend on token 0, as it does in" in seen
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_reference_says_where_a_layer_differs(name):
+    words, both, one = TWINS[name]
+    right, wrong = made(both), made([*both, *one])
+    found = examine(wrong, checks=["reference"], reference=right, progress=False)
+    assert found.failed == ["reference"]
+    for each in words.split("; "):
+        assert each in found["reference"].seen
+    assert failed(made(both), ["reference"], reference=right) == []
+
+
+def test_reference_may_draw_its_dropout_otherwise():
+    kept, ones = (
+        "weights = self.drop(weights)",
+        "self.drop(torch.ones_like(weights.mT))",
+    )
+    one = made([(kept, "weights = F.dropout(weights, 0.1, self.training)")])
+    two = made([(kept, f"weights = weights * {ones}.mT")])
+    for seed in range(3):
+        assert failed(one, ["reference"], reference=two, seed=seed) == []
+
+
+def test_reference_has_weights_of_its_own_names():
+    theirs = nn.MultiheadAttention(12, 3, batch_first=True)
+    ours = make_mha("torch", 12, 3)
+    found = examine(ours, checks=["reference"], reference=theirs, progress=False)
+    assert "apart in a plain call" in found["reference"].seen
+
+    def refuses(x):
+        raise TypeError("not this")
+
+    found = examine(ours, checks=["reference"], reference=refuses, progress=False)
+    assert found["reference"].seen == "the reference cannot be called: not this"
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("seed", range(2))
+def test_examine_finds_nothing_in_right_blocks(name, seed):
+    names = [name for name in CHECKS if name not in SLOW]
+    assert failed(made(BLOCKS[name], BLOCK), names, seed=seed) == []
+
+
+@pytest.mark.parametrize("name", BLOCK_FAULTS)
+def test_examine_says_what_is_wrong_in_a_block(name):
+    check, words, pieces = BLOCK_FAULTS[name]
+    found = examine(made(pieces, BLOCK), checks=[check], progress=False)[check]
+    assert (found.verdict, words in found.seen) == ("fails", True), found.seen
+
+
+@pytest.mark.parametrize("refuse", [False, True])
+def test_examine_knows_a_call_that_reads_a_mask_of_keys(refuse):
+    def calls(layer, x, mask=None):
+        if refuse and mask is not None and not (mask == mask[:, :1]).all():
+            raise ValueError("keys alone")
+        return layer(x, None if mask is None else mask[:, 0])
+
+    names = [name for name in CHECKS if name not in SLOW]
+    layer = made(VARIANTS["mask (B, K)"])
+    assert failed(layer, names, calls=calls) == []
+    pieces = [("[:, None, None]", "[:, None, :, None]")]
+    wrong = made([*VARIANTS["mask (B, K)"], *pieces])
+    found = examine(wrong, checks=["padding"], calls=calls, progress=False)["padding"]
+    assert "it hides queries, not keys" in found.seen
 
 
 def test_gradients_of_a_layer_that_computes_in_float32_inside_raise_no_alarm():

@@ -28,7 +28,7 @@ class Layer(Heads):
         """\
 class Layer(Heads):
     def forward(self, x, mask=None, *, causal=False, cache=None):
-        size = x.pow(2).mean(dim=-1, keepdim=True).sqrt()
+        size = x.norm(dim=-1, keepdim=True) / x.shape[-1] ** 0.5
         x = x.div_(size + 1e-6)
         return super().forward(x, mask, causal=causal, cache=cache)
 """,

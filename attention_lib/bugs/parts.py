@@ -105,7 +105,8 @@ class RotaryHeads(Heads):
 
     def angles(self, positions: Tensor, like: Tensor) -> Tensor:
         """Gives angles (T, D / 2) in radians."""
-        return rope_angles(positions.to(like.dtype), like.shape[-1])
+        wide = torch.promote_types(like.dtype, torch.float32)  # 16 bits end at 256
+        return rope_angles(positions.to(wide), like.shape[-1])
 
     def rotate(self, x: Tensor, angles: Tensor) -> Tensor:
         """Turns coordinate i with i + D / 2, as Hugging Face's checkpoints want."""

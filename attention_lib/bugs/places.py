@@ -60,7 +60,7 @@ class Layer(RotaryHeads):
 class Layer(RotaryHeads):
     def angles(self, positions, like):
         positions = positions.to(torch.bfloat16)
-        return rope_angles(positions, like.shape[-1]).to(like.dtype)
+        return rope_angles(positions, like.shape[-1])
 """,
         (("positions.to(torch.bfloat16)", "positions.to(torch.float64)"),),
         "Fine for short texts. Far into a long one, neighbours cannot be told apart.",

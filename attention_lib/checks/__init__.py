@@ -15,8 +15,11 @@ from attention_lib.checks import (
     behaviour,
     caching,
     formula,
+    halves,
     hiding,
     insides,
+    parts,
+    references,
     training,
 )
 from attention_lib.checks.calling import Calling, find_calling
@@ -59,13 +62,14 @@ CHECKS: dict[str, tuple[Callable[[Subject], Any], tuple[str, str]]] = {
     "empty rows": (hiding.check_empty_rows, ("03-masks", "nan-laboratory")),
     "memory": (behaviour.check_memory, ("04-multi-head", "cross-heads")),
     "large scores": (behaviour.check_large, ("03-masks", "fill-values")),
-    "half precision": (behaviour.check_half_precision, ("03-masks", "fill-values")),
+    "half precision": (halves.check_half_precision, ("03-masks", "fill-values")),
     "gradients": (insides.check_gradients, ("08-training", "one-step")),
     "trainable": (training.check_trainable, ("08-training", "one-step")),
     "training": (training.check_training, ("06-tiny-block", "block-dropout")),
+    "parts": (parts.check_parts, ("06-tiny-block", "residual")),
     "cache": (caching.check_cache, ("09-kv-cache", "the-cache")),
     "formula": (formula.check_formula, ("02-single-head", "three-projections")),
-    "reference": (insides.check_reference, ("04-multi-head", "proved-equal")),
+    "reference": (references.check_reference, ("04-multi-head", "proved-equal")),
     "parameters": (insides.check_parameters, ("04-multi-head", "what-it-costs")),
     "flops": (insides.check_flops, ("04-multi-head", "what-it-costs")),
     "device": (insides.check_device, ("18-health-checks", "tools")),
@@ -142,6 +146,7 @@ def _said(check: Callable[[Subject], Any], subject: Subject) -> tuple[Any, str]:
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(subject.seed)
+            subject.layer = subject.copied(subject.dtype)  # nobody has called this one
             return check(subject)
     except Exception as error:
         return "fails", _words(error)

@@ -22,12 +22,13 @@ def check_cache(s: Subject) -> Said:
         return NO, "it takes no cache"
     x = s.x()
     if not _is_new(s, x):
-        return "fails", "a new cache is not empty: it gives something else the 2nd time"
+        words = "it gives something else the 2nd time"
+        return "fails", f"a new cache is not empty, or the layer counts itself: {words}"
     for turned in [False, True] if "start" in s.takes else [False]:
         start: dict[str, Any] = {"start": 0} if turned else {}
         whole = s.run(x, **s.hides_future, **start)
         for cut in _CUTS:
-            change = apart(_in_pieces(s, x, cut, turned=turned), whole)
+            change = apart(in_pieces(s, x, cut, turned=turned), whole)
             if change > s.tolerance:
                 how = "with a cache, in one piece" if len(cut) == 1 else _list(cut)
                 return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
@@ -36,7 +37,7 @@ def check_cache(s: Subject) -> Said:
             "fails",
             f"a text read beside changes {changes}: do two caches share memory?",
         )
-    if far := _beyond(s):
+    if far := beyond(s):
         return "fails", f"more tokens than it has room for: {far} apart, no error"
     words = "at once, one by one, in pieces of 2, 1, 3"
     if "mask" not in s.takes:
@@ -45,7 +46,7 @@ def check_cache(s: Subject) -> Said:
     whole = s.run(x, mask, **s.hides_future)
     for cut in _CUTS:
         try:
-            found = _in_pieces(s, x, cut, mask)
+            found = in_pieces(s, x, cut, mask)
         except Exception as error:
             refused = f"a mask beside it is refused: {type(error).__name__}"
             return "holds", f"{words}: 0 apart; {refused}"
@@ -67,7 +68,7 @@ def _list(cut: list[int]) -> str:
 
 def _is_new(s: Subject, x: Tensor) -> bool:
     """Whether a second new cache gives what the first gave."""
-    first, second = (_in_pieces(s, x, [LENGTH]) for _ in range(2))
+    first, second = (in_pieces(s, x, [LENGTH]) for _ in range(2))
     return apart(second, first) <= s.tolerance
 
 
@@ -81,11 +82,11 @@ def _two_at_once(s: Subject, x: Tensor) -> str:
         ended = s.run(x[:, 3:].contiguous(), cache=one, **s.hides_future)
     except Exception as error:
         return f"what comes ({first_line(error)})"
-    change = apart(torch.cat([begun, ended], dim=1), _in_pieces(s, x, [3, 3]))
+    change = apart(torch.cat([begun, ended], dim=1), in_pieces(s, x, [3, 3]))
     return size(change) if change > s.tolerance else ""
 
 
-def _beyond(s: Subject) -> str:
+def beyond(s: Subject) -> str:
     """Says what is wrong after more tokens than a cache was made for; errors are not.
 
     A cache with a window may leave out the oldest: what counts is what comes out.
@@ -103,7 +104,7 @@ def _beyond(s: Subject) -> str:
     return size(change) if change > s.tolerance else ""
 
 
-def _in_pieces(
+def in_pieces(
     s: Subject,
     x: Tensor,
     cut: list[int],
@@ -113,7 +114,7 @@ def _in_pieces(
 ) -> Tensor:
     """Reads a text piece by piece with one cache, (B, T, M)."""
     assert s.calling.new_cache is not None
-    cache = s.calling.new_cache(s.layer, BATCH, LENGTH)
+    cache = s.calling.new_cache(s.layer, *x.shape[:2])
     found, start = [], 0
     for count in cut:
         end = start + count
@@ -130,9 +131,9 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
     changed = x.clone()
     changed[0] = other[0]
     with torch.no_grad():
-        before = _in_pieces(s, x, cut, turned=turned)
+        before = in_pieces(s, x, cut, turned=turned)
         if (
-            apart(_in_pieces(s, changed, cut, turned=turned)[1:], before[1:])
+            apart(in_pieces(s, changed, cut, turned=turned)[1:], before[1:])
             > s.tolerance
         ):
             return "; one text shows in another"
@@ -140,10 +141,18 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
         for place in range(LENGTH):
             changed = x.clone()
             changed[:, place] = 2 * other[:, place]
-            change = (_in_pieces(s, changed, cut, turned=turned) - before).abs()
+            change = (in_pieces(s, changed, cut, turned=turned) - before).abs()
             columns.append(change.amax(dim=(0, 2)))  # (T,)
     found = torch.stack(columns, dim=-1).cpu() > s.tolerance
     past = causal_mask(LENGTH)
+    first = "; output 1 does not depend on token 1"
+    if cut == [1] * LENGTH and not s.has_window:
+        if (past & ~found).sum() == 1 and not found[
+            1, 1
+        ]:  # of one key, 1 is the weight
+            return f"{first}: is it read before it is kept?"
+        if not found[1:, 1:].any():
+            return f"{first}: a triangle from the top left?"
     for wrong, words in (
         (found & ~past, "changes with later token"),
         (past & ~found, "does not depend on token"),
@@ -152,7 +161,7 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
             row, key = divmod(int(wrong.float().argmax()), LENGTH)
             return f"; output {row} {words} {key}"
     with watched() as types:
-        _in_pieces(s, x, cut, turned=turned)
+        in_pieces(s, x, cut, turned=turned)
     if any(given & HALVES for given in types.values()):
         return ", though on the right tokens: it keeps 16 bits"
     return ", though on the right tokens: wrong positions or values?"

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attention_lib.checks.roles import Roles, find_roles
 from attention_lib.checks.subject import Subject
-from attention_lib.checks.ways import SLIPS, Way, attend
+from attention_lib.checks.ways import SLIPS, TURNS, Way, attend
 
 # What changes the formula on purpose.
 _OPTIONS = (
@@ -68,7 +68,8 @@ def _compare(
 
     def far(way: Way) -> float:
         try:
-            return _apart(attend(x, roles, way, causal=causal), wanted)
+            own = causal or way.mask in ("after", "zero")  # where the future shows
+            return _apart(attend(x, roles, way, causal=own), wanted)
         except RuntimeError:
             return torch.inf  # it does not fit these sizes
 
@@ -167,6 +168,8 @@ def _wrong(s: Subject, roles: Roles, *, turned: bool) -> Iterator[tuple[Way, str
                 ("query and key and value", "RoPE turns the values, too"),
             ):
                 yield replace(way, layout=layout, turned=who), words
+            for angles, words in TURNS.items():
+                yield replace(way, layout=layout, angles=angles), words
     told = {way.heads for way in ways}
     for heads in range(1, roles.query.shape[0] + 1):
         if heads not in told and roles.query.shape[0] % heads == 0:

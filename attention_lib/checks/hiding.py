@@ -21,6 +21,7 @@ def check_future(s: Subject) -> Said:
     hidden = int((alone[later] <= s.tolerance).sum())
     before = int((alone.T[later] <= s.tolerance).sum())
     half = before < hidden < int(later.sum()) and s.told_causal is not False
+    half |= s.told_causal is None and not s.hides_future and s.makes_triangle
     if not s.hides_future and not (hidden == later.sum() or s.says_causal or half):
         missed = _missed(s, torch.ones(LONG, LONG, dtype=torch.bool), {})
         return ("fails", missed) if missed else (NO, "it is not causal: " + _reach(s))
@@ -40,7 +41,8 @@ def check_future(s: Subject) -> Said:
         return "fails", wrong
     words = calls[0][0].replace(", ", ": ")
     if s.has_window:
-        return "holds", f"{words}0 from later tokens; old tokens are hidden too"
+        reach = _window(s)
+        return "holds", f"{words}0 from later tokens; old tokens are hidden too{reach}"
     return "holds", f"{words}0 from later tokens, all earlier ones count"
 
 
@@ -89,7 +91,19 @@ def _missed(s: Subject, seen: Tensor, more: dict[str, Any]) -> str:
 
 
 def _reach(s: Subject) -> str:
-    return "near tokens count" if s.has_window else "each output depends on all tokens"
+    if s.has_window:
+        return f"near tokens count{_window(s)}"
+    return "each output depends on all tokens"
+
+
+def _window(s: Subject) -> str:
+    """Says how far back the last output of a longer text looks."""
+    try:
+        found = s.leaks(batch=2, length=LONG, **s.hides_future)[-1]
+    except ValueError:  # too long for it
+        return ""
+    least = 1e-11 if s.dtype == torch.float64 else 1e-7
+    return f": the last output sees itself and {int((found[:-1] > least).sum())} before"
 
 
 def check_padding(s: Subject) -> Said:
@@ -116,7 +130,7 @@ def check_padding(s: Subject) -> Said:
                         "fails",
                         f"{side} padding: {size(change)} from the text alone",
                     )
-    if not same and s.mask_shape != "(B, T)":
+    if not same and not s.by_keys:
         anything = torch.rand(BATCH, LENGTH, LENGTH, generator=s.generator()) < 0.5
         anything |= torch.eye(LENGTH, dtype=torch.bool)
         mask = anything.to(s.device)
@@ -151,13 +165,19 @@ def _compare_seen(s: Subject, mask: Tensor, more: dict[str, Any], words: str) ->
     words += ", told causal" if "causal" in more else ""
     shown = found & ~seen & ~own & rows
     missed = seen & ~found & rows
-    if not shown.any() and (not missed.any() or s.has_window):
+    if s.has_window:  # what it hides without this mask is no matter
+        missed &= s.leaks(**more).to("cpu") > s.tolerance
+    if not shown.any() and not missed.any():
         return ""
     if apart(s.run(s.x(), mask, **more), s.run(s.x(), **more)) <= s.tolerance:
         return f"{words}: the mask is ignored"
     for slip, other in _slips(told, past).items():
         if torch.equal((found | own) & rows, (other | own) & rows):
             return f"{words}: {slip}"
+    if shown.any() and (slip := _mixed_heads(s, more)):
+        return f"{words}: {slip}"
+    if torch.equal((found | own) & rows, causal_mask(LENGTH).expand_as(told) & rows):
+        return f"{words}: the causal mask takes the place of the mask"
     if shown.any():
         text, row, key = _first(shown)
         later = (
@@ -179,14 +199,33 @@ def _slips(mask: Tensor, past: Tensor) -> dict[str, Tensor]:
     """What outputs depend on, (B, T, K), where a mask is read in a wrong way."""
     return {
         "the mask takes the place of the causal one": mask,
-        "the causal mask takes the place of the mask": causal_mask(LENGTH).expand_as(
-            mask
-        ),
         "the mask is read the other way round (True must mean: may be seen)": ~mask
         & past,
         "the mask of the first text serves for all": mask[:1].expand_as(mask) & past,
-        "the mask is read by (key, query)": mask.mT & past,
+        "the mask is read by (key, query): it hides queries, not keys": mask.mT & past,
     }
+
+
+def _mixed_heads(s: Subject, more: dict[str, Any]) -> str:
+    """Looks whether heads get the masks of other texts.
+
+    One text sees all, and the others no token after the fourth. Which texts depend on
+    those tells how the masks were repeated, and for how many heads.
+    """
+    if s.mask_shape == "(T, T)":
+        return ""
+    mask = s.hidden([4]).clone()
+    mask[3] = True
+    found = s.leaks(mask, **more)[:, :4, 4:].amax(dim=(1, 2))
+    if s.is_causal or more:
+        found = s.leaks(mask, **more)[:, 5, 4]
+    for heads in range(2, 17):
+        repeated = torch.arange(BATCH).repeat(heads).unflatten(0, (BATCH, heads))
+        wanted = (repeated == 3).any(dim=1)
+        if not wanted.all() and torch.equal(found > s.tolerance, wanted):
+            words = f"{heads} heads get masks of other texts: are they repeated by"
+            return f"{words} repeat, not by repeat_interleave?"
+    return ""
 
 
 def check_empty_rows(s: Subject) -> Said:
@@ -194,7 +233,7 @@ def check_empty_rows(s: Subject) -> Said:
     if "mask" not in s.takes:
         return NO, "it takes no mask"
     mask = s.hidden([LENGTH]).clone()
-    rows = slice(None) if s.mask_shape in ("(B, T)",) else slice(2, 4)
+    rows = slice(None) if s.by_keys else slice(2, 4)
     mask[1 if s.mask_shape != "(T, T)" else slice(None), rows] = False
     s = s.single  # large numbers differ by type: those of float32 are what people use
     x = s.x().requires_grad_()

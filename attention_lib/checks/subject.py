@@ -12,11 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.checks.calling import Calling, find_calling
+from attention_lib.checks.reading import raise_dropout, width_of
+from attention_lib.checks.watching import watched
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
+KEYS = "(B, T, K), read as (B, K)"
 BATCH, LENGTH, LONG = 7, 6, 40  # a batch of seven: heads are seldom as many
-_WIDTHS = "d_model", "embed_dim", "hidden_size", "dim", "n_embd", "embed_dim"
 
 
 class Subject:
@@ -41,11 +43,11 @@ class Subject:
         seed: int,
     ) -> None:
         self.original, self.reference, self.told_causal = layer, reference, causal
-        self.seed = seed
+        self.seed, self.calls = seed, calls
         self.calling: Calling = find_calling(layer, calls)
         self.takes = set(self.calling.takes)
         self.mask_shape: str | None = None
-        self.d_model = d_model or _width(layer)
+        self.d_model = d_model or width_of(layer)
         self.layer = self.copied(torch.float64)
         self.dtype, self.tolerance = torch.float64, 1e-6
         self.problem: Exception | None = None
@@ -60,14 +62,16 @@ class Subject:
                 self.problem = error
         if self.problem is None:
             self.mask_shape = self._find_mask_shape()
-        if self.mask_shape == "(B, T)" and self.calling.by_mask:
+            if self.mask_shape and calls is not None and self._sees_keys_alone():
+                self.mask_shape = KEYS
+        if self.by_keys and self.calling.by_mask:
             self.takes.discard("causal")  # such a mask cannot hide by query
 
     def copied(self, dtype: torch.dtype) -> nn.Module:
         """Gives a stirred copy of the layer in another type."""
         layer = copy.deepcopy(self.original).eval().to(dtype)
         generator = seeded(self.seed)
-        _raise_dropout(layer)
+        raise_dropout(layer)
         with torch.no_grad():
             for parameter in layer.parameters():
                 if not parameter.is_floating_point() or parameter.is_meta:
@@ -146,6 +150,13 @@ class Subject:
             return False
         names = "causal", "is_causal"
         return any(getattr(self.layer, name, None) is True for name in names)
+
+    @cached_property
+    def makes_triangle(self) -> bool:
+        """Whether a call that tells nothing makes a triangle, as a causal mask is."""
+        with watched() as types:
+            self.run(self.x())
+        return bool({"tril", "triu", "tril_", "triu_"} & {*types})
 
     @cached_property
     def single(self) -> "Subject":
@@ -270,6 +281,25 @@ class Subject:
                     return shape
         return runs[0] if runs else "(B, T, T)"
 
+    @property
+    def by_keys(self) -> bool:
+        """Whether a mask says which keys are hidden, the same for each query."""
+        return self.mask_shape in ("(B, T)", KEYS)
+
+    def _sees_keys_alone(self) -> bool:
+        """Whether the reader's call reads a row of the mask, or refuses other ones."""
+        x = self.x()
+        pairs = torch.rand(BATCH, LENGTH, LENGTH, generator=seeded(3)) < 0.5
+        pairs = (pairs | torch.eye(LENGTH, dtype=torch.bool)).to(self.device)
+        pairs[:, :, 0] = True
+        with torch.no_grad():
+            try:
+                row = self.run(x, pairs[:, :1].expand(-1, LENGTH, -1).clone())
+                found = self.run(x, pairs)
+            except (ValueError, NotImplementedError):
+                return True
+        return bool((found - row).abs().max() <= self.tolerance)
+
     def _shaped(self, mask: Tensor) -> Tensor:
         return _SHAPES.get(
             str(getattr(self, "mask_shape", None)), _SHAPES["(B, T, T)"]
@@ -282,28 +312,3 @@ _SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
     "(B, T)": lambda mask: mask[:, 0],
     "(T, T)": lambda mask: mask[0],
 }
-
-
-def _raise_dropout(layer: nn.Module) -> None:
-    """Lets dropout that is 0 drop something: else nobody sees where it stands."""
-    for part in layer.modules():
-        if isinstance(part, nn.Dropout) and part.p == 0:
-            part.p = 0.25
-        for name in ("dropout", "dropout_p", "attention_dropout", "attn_dropout"):
-            value = getattr(part, name, None)
-            if isinstance(value, float) and value == 0:
-                setattr(part, name, 0.25)
-
-
-def _width(layer: nn.Module) -> int:
-    for owner in (layer, getattr(layer, "config", None)):
-        for name in _WIDTHS:
-            if isinstance(value := getattr(owner, name, None), int):
-                return value
-    for part in layer.modules():
-        if isinstance(part, nn.Linear):
-            return part.in_features
-    for name, parameter in layer.named_parameters():
-        if parameter.ndim == 2:
-            return parameter.shape[0 if name.endswith("T") else -1]
-    raise TypeError("the width of the layer's input is not known: give d_model")

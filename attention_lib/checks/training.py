@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attention_lib.checks.behaviour import NO, Said, apart, size
 from attention_lib.checks.subject import BATCH, LENGTH, Subject
+from attention_lib.checks.watching import drops
 
 _MUCH = 0.7  # who drops more has taken what is kept for what is dropped
 _TEXTS = 400
@@ -50,6 +51,10 @@ def check_training(s: Subject) -> Said:
                     "fails",
                     f"{name} drops {part.p:.0%}: is that what should be kept?",
                 )
+        if wrong := _rates(s, drops(lambda: t.run(x, **s.hides_future))):
+            return "fails", wrong
+        if name := _untrained(s, t, x):
+            return "fails", f"in training mode alone, no gradient reaches {name}"
         t.at = 1
         same = apart(t.run(x, **s.hides_future), first) <= s.tolerance
         if same:
@@ -57,7 +62,58 @@ def check_training(s: Subject) -> Said:
             if change > s.tolerance:
                 return "fails", f"nothing is dropped, yet it is {size(change)} apart"
             return "holds", "as in evaluation mode; nothing is dropped"
+        if wrong := _alike(s, t):
+            return "fails", wrong
         return _mean(s, t)
+
+
+def _untrained(s: Subject, t: _Training, x: Tensor) -> str:
+    """Names a weight, or the input, that gets a gradient in evaluation mode alone."""
+    reached: list[set[str]] = []
+    for each in (s, t):
+        start = x.clone().requires_grad_()
+        named = {"the input": start, **dict(each.layer.named_parameters())}
+        named = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
+        with torch.enable_grad():
+            found = each.run(start, **s.hides_future)
+            loss = (found * s.x(seed=5)[..., :1]).sum()
+            if not loss.requires_grad:
+                return "" if each is s else "any weight"
+            grads = torch.autograd.grad(loss, [*named.values()], allow_unused=True)
+        reached.append(
+            {
+                name
+                for name, grad in zip(named, grads, strict=True)
+                if grad is not None and bool((grad != 0).any())
+            }
+        )
+    return next(iter(sorted(reached[0] - reached[1])), "")
+
+
+def _rates(s: Subject, found: list[float]) -> str:
+    """Says where the layer drops what it says that it keeps."""
+    said = {
+        float(value)
+        for part in s.layer.modules()
+        for name, value in vars(part).items()
+        if isinstance(value, float) and 0 < value < 1
+        if name in ("p", "rate") or "drop" in name
+    }
+    for share in found:
+        near = [abs(share - each) < 1e-6 for each in said]
+        kept = [abs(1 - share - each) < 1e-6 for each in said]
+        if share > _MUCH or (any(kept) and not any(near)):
+            return f"dropout drops {share:.0%}: is that what should be kept?"
+    return ""
+
+
+def _alike(s: Subject, t: _Training) -> str:
+    """Says where all texts of a batch lose the same: each must draw its own."""
+    x = s.x()[:1].expand(BATCH, -1, -1).contiguous()
+    found = t.run(x, **s.hides_future)
+    if apart(found[1:], found[:1].expand_as(found[1:])) <= s.tolerance:
+        return "dropout drops the same in all texts of a batch"
+    return ""
 
 
 def _shows(s: Subject, t: _Training, x: Tensor, first: Tensor) -> str:

@@ -28,6 +28,7 @@ class Way:
     norm: str = "none"
     layout: str = "none"
     turned: str = "query and key"
+    angles: str = "right"
     mask: str = "right"
 
 
@@ -73,7 +74,13 @@ SLIPS: dict[str, dict[str, str]] = {
         "kvq": "queries, keys and values are mixed up",
         "qkx": "the input itself serves as values",
     },
-    "groups": {"tiled": "query heads share keys in turn, not as neighbours"},
+    "groups": {
+        "tiled": "query heads share keys in turn, not as neighbours",
+        "tiled values": "query heads share values in turn, and keys as neighbours",
+        "tiled keys": "query heads share keys in turn, and values as neighbours",
+        "backwards": "query heads share keys in the reverse order",
+        "first": "all query heads read the first head of keys",
+    },
     "mask": {
         "after": "the mask comes after the softmax",
         "zero": "the mask sets scores to 0, not to -inf",
@@ -88,6 +95,15 @@ SLIPS: dict[str, dict[str, str]] = {
         "twice": "the output projection is applied twice",
         "turned": "the output projection is transposed",
     },
+}
+
+# Of RoPE, in each layout.
+TURNS = {
+    "mirrored": "RoPE does not rotate: is a sign of the sine wrong?",
+    "mirrored, plus": "RoPE does not rotate: both sines have a plus",
+    "slow": "the exponents of RoPE's frequencies are half as large: i/D, not 2i/D",
+    "fast": "the exponents of RoPE's frequencies are twice as large: 4i/D, not 2i/D",
+    "keys otherwise": "RoPE pairs the features of keys otherwise than of queries",
 }
 
 
@@ -105,11 +121,8 @@ def attend(x: Tensor, roles: Roles, way: Way, *, causal: bool) -> Tensor:
     query, key, value = (_split(part, head_dim, way.split) for part in parts)
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
-        tiled = way.groups == "tiled"
-        key, value = (
-            each.repeat(1, groups, 1, 1) if tiled else each.repeat_interleave(groups, 1)
-            for each in (key, value)
-        )
+        key = _shared(key, groups, way.groups, "tiled keys")
+        value = _shared(value, groups, way.groups, "tiled values")
     query, key = (_normed(each, way.norm) for each in (query, key))
     if way.layout != "none":
         query, key, value = _turned(query, key, value, way)
@@ -122,6 +135,16 @@ def attend(x: Tensor, roles: Roles, way: Way, *, causal: bool) -> Tensor:
         roles,
         way.end,
     )
+
+
+def _shared(x: Tensor, groups: int, how: str, own: str) -> Tensor:
+    """Gives each query head its head of keys or of values, (B, H, T, D)."""
+    if how in ("tiled", own):
+        return x.repeat(1, groups, 1, 1)
+    if how == "first":
+        return x[:, :1].expand(-1, groups * x.shape[1], -1, -1)
+    x = x.repeat_interleave(groups, 1)
+    return x.flip(1) if how == "backwards" else x
 
 
 def _split(x: Tensor, head_dim: int, how: str) -> Tensor:
@@ -162,10 +185,31 @@ def _turned(
         raise RuntimeError("an odd width")
     place = torch.arange(query.shape[-2], device=query.device, dtype=query.dtype)
     angles = rope_angles(place, width)
+    if way.angles == "slow":
+        angles = place[:, None] * 1e4 ** -(torch.arange(width // 2).to(place) / width)
+    elif way.angles == "fast":
+        angles = place[:, None] * 1e4 ** -(
+            torch.arange(width // 2).to(place) * 4 / width
+        )
     for name in way.turned.split(" and "):
         layout: Any = way.layout
-        parts[name] = apply_rope(parts[name], angles, layout=layout)
+        if way.angles == "keys otherwise" and name == "key":
+            layout = "interleaved" if layout == "half" else "half"
+        found = apply_rope(parts[name], angles, layout=layout)
+        if way.angles.startswith("mirrored"):
+            found = _mirrored(parts[name], angles, layout, way.angles)
+        parts[name] = found
     return parts["query"], parts["key"], parts["value"]
+
+
+def _mirrored(x: Tensor, angles: Tensor, layout: str, how: str) -> Tensor:
+    """RoPE with one sign lost, which turns nothing: (a, b) to mirrored pairs."""
+    cos, sin = angles.cos(), angles.sin()
+    half = layout == "half"
+    a, b = x.chunk(2, -1) if half else (x[..., ::2], x[..., 1::2])
+    sign = -1 if how == "mirrored" else 1
+    pair = a * cos + sign * b * sin, b * cos + sign * a * sin
+    return torch.cat(pair, -1) if half else torch.stack(pair, -1).flatten(-2)
 
 
 def _masked(scores: Tensor, way: Way, *, causal: bool) -> Tensor:

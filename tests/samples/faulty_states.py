@@ -186,6 +186,16 @@ TRAINING = {
             ("return Cache()", "return self.cache"),
         ],
     ),
+    "not trained": (
+        "training",
+        "in training mode alone, no gradient reaches k_proj.bias",
+        [
+            (
+                "scores = q @ k.tr",
+                "k = k.detach() if self.training else k\n        scores = q @ k.tr",
+            )
+        ],
+    ),
     "first text": (
         "cache",
         "one text shows in another",

@@ -2,7 +2,15 @@
 """Faults that few checks see, in ``faulty_layers.BASE``: check, its words, pieces."""
 
 from tests.samples.faulty_masks import OWN
-from tests.samples.right_layers import LAST, MASK, NO_CAUSAL, SCORES, START, TURN
+from tests.samples.right_layers import (
+    LAST,
+    MASK,
+    NO_CAUSAL,
+    SCORES,
+    START,
+    TURN,
+    VARIANTS,
+)
 
 CACHED = "        if cache is not None:\n"
 RETURN = "return self.out_proj(out)"
@@ -22,6 +30,7 @@ def starts(words):
     return [(START, f"{START}\n        {words}")]
 
 
+WAVE = "q, k = turn(q).to"
 APPEND = "self.k, self.v, self.length = k, v, k.shape[2]"
 RARE = {
     "zeros": (
@@ -304,6 +313,160 @@ RARE = {
                 TURN.replace(
                     "        if cache", "        v = turn(v)\n        if cache"
                 ),
+            ),
+        ],
+    ),
+    "RoPE mirrored": (
+        "formula",
+        "RoPE does not rotate",
+        [
+            (
+                CACHED,
+                TURN.replace(
+                    "+ a[..., :2] * angles.sin()", "- a[..., :2] * angles.sin()"
+                ),
+            )
+        ],
+    ),
+    "RoPE of half exponents": (
+        "formula",
+        "half as large: i/D",
+        [
+            (
+                CACHED,
+                TURN.replace(
+                    "0, 4, 2, device=x.device) / 4", "0, 2, device=x.device) / 4"
+                ),
+            )
+        ],
+    ),
+    "RoPE of other pairs": (
+        "formula",
+        "pairs the features of keys otherwise",
+        [
+            *OWN,
+            (
+                CACHED,
+                TURN.replace(
+                    WAVE,
+                    "k = k.unflatten(-1, (2, 2)).mT.flatten(-2)\n        q, k = turn(q), turn(k).unflatten(-1, (2, 2)).mT.flatten(-2)\n        q, k = q.to",
+                ).replace("turn(k).to(x.dtype)", "k.to(x.dtype)"),
+            ),
+        ],
+    ),
+    "positions of 16 bits": (
+        "half precision",
+        "bfloat16 at T = 600 is",
+        [(CACHED, TURN.replace("double()", "to(x.dtype)"))],
+    ),
+    "longest mask": (
+        "deterministic",
+        "after a longer text",
+        [
+            *OWN,
+            (
+                FILL,
+                "        self.most = max(S, getattr(self, 'most', S))\n        seen = seen | (self.most > S)\n"
+                + FILL,
+            ),
+        ],
+    ),
+    "the first mask stays": (
+        "deterministic",
+        "after another mask",
+        starts(
+            "mask = self.__dict__.setdefault('first', mask) if mask is not None else None"
+        ),
+    ),
+    "one piece of memory": (
+        "shape",
+        "not contiguous",
+        starts("x = x.as_strided((B, T, M), (T * M, M, 1))"),
+    ),
+    "a cache of its own type": (
+        "half precision",
+        "with a cache gives float32",
+        [
+            ("return k, v\n", "return k.float(), v.float()\n"),
+            ("scores = q @ k", "q = q.to(k.dtype)\n        scores = q @ k"),
+            (
+                "return self.out_proj(out)",
+                "return F.linear(out, self.out_proj.weight.to(out.dtype), self.out_proj.bias.to(out.dtype))",
+            ),
+            ("scores.masked_fill", "scores.masked_fill"),
+        ],
+    ),
+    "kept from a cache": (
+        "deterministic",
+        "after a call with a cache",
+        [
+            (
+                CACHED,
+                "        self.cached = getattr(self, 'cached', False) or cache is not None\n        q = q * (2 if self.cached else 1)\n"
+                + CACHED,
+            ),
+        ],
+    ),
+    "masks of other texts": (
+        "padding",
+        "3 heads get masks of other texts",
+        [
+            (
+                MASKED,
+                "        if mask is not None:\n            mask = mask.expand(B, T, S)\n            seen = seen & mask.repeat(3, 1, 1).view(B, 3, T, S)",
+            )
+        ],
+    ),
+    "near the padding": (
+        "padding",
+        "left padding: output",
+        [
+            (LAST, LAST + "\n        self.window = 9"),
+            (
+                MASKED,
+                MASKED
+                + "\n            seen = seen & (torch.arange(S, device=x.device) < mask.sum(-1).amax())",
+            ),
+        ],
+    ),
+    "far tokens": (
+        "order",
+        "far tokens count more than near ones",
+        [
+            (
+                "        seen = torch.ones",
+                "        scores = scores + 0.2 * (torch.arange(T, device=x.device)[:, None] - torch.arange(S, device=x.device)).abs()\n        seen = torch.ones",
+            )
+        ],
+    ),
+    "kept, not dropped": (
+        "training",
+        "drops 90%: is that what should be kept",
+        [
+            (
+                LAST,
+                "        self.drop = lambda w: F.dropout(w, 1 - dropout, self.training)",
+            ),
+        ],
+    ),
+    "one draw for all texts": (
+        "training",
+        "the same in all texts of a batch",
+        [
+            (
+                "weights = self.drop(weights)",
+                "weights = weights * self.drop(torch.ones_like(weights[:1]))",
+            )
+        ],
+    ),
+    "a triangle": (
+        "future",
+        "with later token",
+        [
+            *VARIANTS["embedded positions, no mask"],
+            (
+                "        scores = q @ k",
+                "        keep = torch.ones(T, S, device=x.device).tril().to(x.dtype)\n        v = v + 0 * keep.sum()\n        scores = q @ k",
             ),
         ],
     ),

@@ -10,10 +10,10 @@ MASK = "(mask[:, None] if mask.ndim == 3 else mask)"
 PAST = "        start = 0 if cache is None else cache.length\n"
 PLACE = "torch.arange(start, start + T, device=x.device)"
 WAVES = f"""{START}
-{PAST}        angles = {PLACE}.to(x.dtype)[:, None] / 10 ** torch.arange(M // 2, device=x.device)
+{PAST}        angles = {PLACE}.double()[:, None] / 10 ** torch.arange(M // 2, device=x.device)
         x = x + torch.cat([angles.sin(), angles.cos()], dim=-1).to(x.dtype)
 """
-TURN = f"""{PAST}        angles = {PLACE}.to(x.dtype)[:, None] * 10000.0 ** -(torch.arange(0, 4, 2, device=x.device) / 4)
+TURN = f"""{PAST}        angles = {PLACE}.double()[:, None] * 10000.0 ** -(torch.arange(0, 4, 2, device=x.device) / 4)
         turn = lambda a: torch.cat([a[..., :2] * angles.cos() - a[..., 2:] * angles.sin(), a[..., 2:] * angles.cos() + a[..., :2] * angles.sin()], -1)
         q, k = turn(q).to(x.dtype), turn(k).to(x.dtype)
         if cache is not None:

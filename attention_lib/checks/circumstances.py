@@ -1,0 +1,175 @@
+"""In which ways a layer and its reference are called, to be compared.
+
+Each way has its words and a call, which gives what is compared. Shapes: B batch, T
+length, M d_model.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attention_lib.checks.behaviour import FAR
+from attention_lib.checks.caching import beyond, in_pieces
+from attention_lib.checks.subject import BATCH, KEYS, LENGTH, LONG, Subject
+
+Case = tuple[str, Callable[[Subject], Tensor]]
+More = Callable[[Subject], dict[str, Any]]
+
+
+def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
+    """The calls that both take; what a case gives is compared."""
+    both = mine.takes & other.takes
+    masks = {mine.mask_shape, other.mask_shape}
+    told = both_told(mine, other)
+    bare = not told or mine.takes == other.takes or mine.is_causal == other.is_causal
+    for causal in [False] * bare + [True] * told:
+        modes = told_causal if causal else bare_call
+        words = " told causal" if causal else ""
+        yield words[1:] or "in a plain call", partial(_plain, modes, BATCH, LENGTH)
+        for length in (1, LONG, FAR):
+            batch = 2 if length < FAR else 1
+            yield f"at T = {length}{words}", partial(_plain, modes, batch, length)
+        if "mask" in both:
+            yield from _masked(modes, words, masks)
+    more = told_causal if told else bare_call
+    yield from _loud(more)
+    yield "after a longer text", lambda t: (t.run(t.x(2, LONG)), t.run(t.x()))[1]
+    if "mask" in both:
+        yield (
+            "after a call with a mask",
+            lambda t: (t.run(t.x(), t.hidden([3])), t.run(t.x()))[1],
+        )
+        yield (
+            "with a mask after a call with another",
+            lambda t: (t.run(t.x(), t.hidden([3])), _padded([4], "right", more, t))[1],
+        )
+    if "cache" in both and mine.calling.new_cache and other.calling.new_cache:
+        yield from _cached("mask" in both, "(T, T)" in masks)
+    if "memory" in both:
+        for count in (4, 9):
+            yield f"with a memory of {count} tokens", partial(_with_memory, count)
+    yield "in its input's gradient", partial(_gradient, more, "the input")
+    for name in dict(mine.layer.named_parameters()):
+        if name in dict(other.layer.named_parameters()):
+            yield f"in the gradient of {name}", partial(_gradient, more, name)
+
+
+def both_told(mine: Subject, other: Subject) -> bool:
+    """Whether both hide the future, and one of them as it is told."""
+    hide = all(each.hides_future or each.is_causal for each in (mine, other))
+    return hide and bool(mine.hides_future or other.hides_future)
+
+
+def bare_call(t: Subject) -> dict[str, Any]:
+    return {}
+
+
+def told_causal(t: Subject) -> dict[str, Any]:
+    return t.hides_future
+
+
+def _plain(modes: More, batch: int, length: int, t: Subject) -> Tensor:
+    return t.run(t.x(batch, length), **modes(t))
+
+
+def _with_memory(count: int, t: Subject) -> Tensor:
+    return t.run(t.x(), memory=t.x(length=count, seed=3))
+
+
+def _masked(modes: More, words: str, shapes: set[str | None]) -> Iterator[Case]:
+    one = "(T, T)" in shapes
+    for side in ("right", "left"):
+        for lengths, how in ([4], ""), ([4, 2, 6], ", other in each text"):
+            if not how or not one:
+                name = f"with padding on the {side}{how}{words}"
+                yield name, partial(_padded, lengths, side, modes)
+    if not one and not {"(B, T)", KEYS} & shapes:
+        yield f"with a mask of any pairs{words}", lambda t: _any_pairs(t, modes(t))
+
+
+def _padded(lengths: list[int], side: str, more: More, t: Subject) -> Tensor:
+    """Outputs of real tokens; what padding itself gives is no matter."""
+    mask = t.hidden(lengths, side)
+    real = mask.diagonal(dim1=1, dim2=2)[..., None]
+    return t.run(t.x(), mask, **more(t)).masked_fill(~real, 0)
+
+
+def _any_pairs(t: Subject, more: dict[str, Any]) -> Tensor:
+    mask = torch.rand(BATCH, LENGTH, LENGTH, generator=t.generator()) < 0.5
+    mask |= torch.eye(LENGTH, dtype=torch.bool)
+    return t.run(t.x(), mask.to(t.device), **more)
+
+
+def _loud(more: More) -> Iterator[Case]:
+    """Inputs of other sizes, and of different sizes in one batch."""
+    yield "with inputs 100 times smaller", lambda t: t.run(t.x() / 100, **more(t))
+    yield "with inputs 30 times larger", lambda t: t.run(30 * t.x(), **more(t))
+
+    def zeros(t: Subject) -> Tensor:
+        x = t.x()
+        x[:, 2] = 0
+        return t.run(x, **more(t))
+
+    yield "with a token of zeros", zeros
+
+    def mixed(t: Subject) -> Tensor:
+        sizes = torch.tensor([1, 100, 0.01, 1, 30, 1, 1], dtype=t.dtype)
+        return t.run(t.x() * sizes[:, None, None].to(t.device), **more(t))
+
+    yield "with loud and quiet texts in one batch", mixed
+
+
+def _cached(masked: bool, one: bool) -> Iterator[Case]:
+    def read(*cut: int) -> Callable[[Subject], Tensor]:
+        return lambda t: in_pieces(t, t.x(length=sum(cut)), list(cut))
+
+    yield "with a cache, at once", read(LENGTH)
+    yield "with a cache, one by one", read(*[1] * LENGTH)
+    yield "with a cache, in pieces of 3, 2, 1", read(3, 2, 1)
+    yield f"with a cache, at T = {LONG}", read(LONG - 9, 7, 1, 1)
+    yield (
+        "with a second cache for a second text",
+        lambda t: (read(3, 1, 2)(t), in_pieces(t, t.x(seed=2), [3, 1, 2]))[1],
+    )
+    yield "with two texts read in turns, a cache each", _in_turns
+    yield "with more tokens than a cache has room for", _right_beyond
+    if masked:
+        for side in ("right", "left"):
+            name = f"with a cache beside padding on the {side}"
+            yield name, partial(_padded_pieces, [4] if one else [4, 2, 6], side)
+
+
+def _in_turns(t: Subject) -> Tensor:
+    assert t.calling.new_cache is not None
+    caches = [t.calling.new_cache(t.layer, BATCH, LENGTH) for _ in range(2)]
+    texts, found = [t.x(), t.x(seed=2)], []
+    for part in (slice(0, 4), slice(4, None)):
+        for cache, x in zip(caches, texts, strict=True):
+            piece = x[:, part].contiguous()
+            found.append(t.run(piece, cache=cache, **t.hides_future))
+    return torch.cat(found, dim=1)
+
+
+def _right_beyond(t: Subject) -> Tensor:
+    """Gives whether a cache that is full raises an error, or serves all the same."""
+    return torch.tensor(not beyond(t))
+
+
+def _padded_pieces(lengths: list[int], side: str, t: Subject) -> Tensor:
+    mask = t.hidden(lengths, side)
+    real = mask.diagonal(dim1=1, dim2=2)[..., None]
+    return in_pieces(t, t.x(), [3, 1, 2], mask).masked_fill(~real, 0)
+
+
+def _gradient(more: More, name: str, t: Subject) -> Tensor:
+    """Gives the gradient of the input or of a weight; zeros where none comes."""
+    weight = t.x() if name == "the input" else t.layer.get_parameter(name)
+    with torch.enable_grad():
+        x = weight.requires_grad_() if name == "the input" else t.x()
+        found = t.run(x, **more(t))
+        loss = (found * t.x(seed=5)[..., :1] * found.detach().sin()).sum()
+        (grad,) = torch.autograd.grad(loss, [weight], allow_unused=True)
+    return torch.zeros_like(weight) if grad is None else grad
