@@ -15,6 +15,7 @@ from tools.export.paper import document, read_pages
 
 TOC = sample("paper/_toc.yml")
 CONFIG = 'title: "Small & short"\nauthor: Ada\nlogo: book/_static/dot.png\n'
+CONFIG += "sphinx: {config: {language: en}}\n"
 PAGE = '<nav>frame</nav><article class="bd-article">{}</article><script>run()</script>'
 INDEX = """<section id="small"><h1>Small &amp; short</h1>
 <p><a href='../chapters/01-one.html'>Start</a></p></section>"""

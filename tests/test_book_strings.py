@@ -1,9 +1,12 @@
 """What views and pages say stands in tables: a second language is a second table."""
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
+
+from tools.words import TABLE
 
 ROOT = Path(__file__).parents[1]
 PATHS = [*(ROOT / "explorer_source/src").glob("*.jsx")]
@@ -26,6 +29,15 @@ HEARD = (
 WORDS = r"(?<![\w-])[A-Za-z’]{2,}[,.]? [A-Za-z’]{2,}(?![\w-])|^[A-Z][a-z]{2,}[.:]?$"
 CODE = {"ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Escape", "Home", "End"}
 CODE |= {"Enter", "view: ", "transpose: ", "var bookPlaces = ;\\n"}
+BUILD = [*ROOT.glob("tools/site/*.py"), *ROOT.glob("book/_templates/**/*.html")]
+CODE |= {"Refresh", "Drawing", "math notranslate", "Link to this equation"}  # not ours
+# What is told to who builds.
+CODE |= {"%s is in no list of %s: add it, with its address", ": run `make notebooks`"}
+CODE |= {"# Sphinx inventory version 2\n# Project: ", "Read the book at http://"}
+CODE |= {"; stop with Ctrl-C"}
+ASIDE = ("print", "compile", "search", "startswith", "warning", "argument", "Error")
+LATER = r'(?s)\{#.*?#\}|<script>.*?</script>|(class|rel)=".*?"'
+JINJA, TITLE = r"\{[{%].*?[}%]\}", re.compile(r'"[A-Z][^"]+"|"[^"]+ [^"]+"')
 
 
 def said_by(script):
@@ -56,3 +68,32 @@ def test_script_says_only_what_stands_in_a_table(path):
 )
 def test_literal_is_found(literal):
     assert said_by(literal)
+
+
+def written_by(text):
+    """The words that a template, or a module of the build, writes by itself."""
+    if text[:1] == "{":
+        text = re.sub(LATER, "", text)
+        return said_by(re.sub(JINJA, lambda it: " ".join(TITLE.findall(it[0])), text))
+    nodes, aside = [*ast.walk(ast.parse(text))], set()
+    for node in nodes:
+        docs = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if docs or ast.unparse(getattr(node, "func", [])).endswith(ASIDE):
+            aside.update(ast.walk(node))
+    strings = [getattr(it, "value", 0) for it in nodes if it not in aside]
+    said = '"'.join(it for it in strings if isinstance(it, str))
+    parts = re.split('[<>"]|::', re.sub(r'<\w+ |[\w-]+="', '"', said))
+    return [it for it in parts if re.search(WORDS, it.strip()) and it not in CODE]
+
+
+@pytest.mark.parametrize("path", BUILD, ids=lambda path: path.name)
+def test_build_writes_only_what_stands_in_a_table(path):
+    assert written_by(path.read_text(encoding="utf-8")) == []
+
+
+def test_all_words_of_the_table_are_used():
+    files = [*ROOT.glob("tools/**/*.py"), *ROOT.glob("tools/export/paper.*"), *BUILD]
+    used = re.findall(
+        r"[\"'](\w+\.\w+)[\"']", "".join(it.read_text("utf-8") for it in files)
+    )
+    assert {f"{group}.{it}" for group in TABLE for it in TABLE[group]} <= {*used}

@@ -3,8 +3,11 @@
 import os
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
+
+from tools.words import say
 
 BRANCH = "colab"  # holds the copies of the notebooks, and nothing else
 COLAB = "https://colab.research.google.com/github"
@@ -60,7 +63,7 @@ def page_links(address: str | None, source: str, title: str) -> dict[str, str]:
     """Return where a reader edits a page and reports a mistake in it, if on GitHub."""
     if not github_name(address):
         return {}
-    fields = {"title": f"{title}: ", "body": f"Page: {source}\n\nWhat is wrong:\n\n"}
+    fields = {"title": f"{title}: ", "body": say("report.body", source=source)}
     return {
         "edit": f"{address}/edit/main/{quote(source)}",
         "report": f"{address}/issues/new?{urlencode(fields, quote_via=quote)}",
@@ -80,12 +83,6 @@ def site_address(address: str | None) -> str | None:
 
 def git(root: Path, *arguments: str) -> str:
     """Return what git prints, without the last newline."""
-    done = subprocess.run(
-        ["git", *arguments],
-        cwd=root,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return done.stdout.rstrip("\n")
+    command, caught = ["git", *arguments], subprocess.PIPE
+    run = partial(subprocess.check_output, text=True, timeout=60, stderr=caught)
+    return str(run(command, cwd=root)).rstrip("\n")

@@ -19,16 +19,9 @@ NO_BROWSER = (
     "`.venv/bin/playwright install chromium`"
 )
 # The same result with and without a network: nothing but this machine is found.
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
+FLAGS += ["--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
 def find_browser(playwright: Any) -> str:

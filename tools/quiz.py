@@ -23,6 +23,8 @@ from docutils.parsers.rst import Directive, directives
 from docutils.statemachine import StringList
 from markdown_it import MarkdownIt
 
+from tools.words import say
+
 BOX = re.compile(r"\[([ xX])\](?:[ \t]+|$)")
 HELP = "write `- [ ]` or `- [x]`, the option, and indented below it why"
 
@@ -85,15 +87,14 @@ def _option(lines: list[str], item: list[int], head: list[int]) -> Option:
 def plain_quiz(question: str, options: list[tuple[bool, str, str]]) -> str:
     """Return a quiz as Markdown: the options numbered, the explanations folded."""
     several = sum(right for right, _, _ in options) > 1
-    title = f"**{question}**" + (" (Choose all that are right.)" if several else "")
+    title = f"**{question}**" + (f" ({say('quiz.several')})" if several else "")
     asked = [_item(n, text) for n, (_, text, _) in enumerate(options, 1)]
     told = [
         _item(n, f"{'✓' if right else '✗'} {why}")
         for n, (right, _, why) in enumerate(options, 1)
     ]
-    answers = "\n".join(told)
-    folded = f"<details>\n<summary>Answers</summary>\n\n{answers}\n\n</details>"
-    return "\n\n".join([title, "\n".join(asked), folded])
+    head = f"<details>\n<summary>{say('quiz.answers')}</summary>"
+    return "\n\n".join([title, "\n".join(asked), head, "\n".join(told), "</details>"])
 
 
 def _item(number: int, text: str) -> str:

@@ -20,11 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "_build/colab-check"
 # By the name of a run: its environment, and whether `attention_lib` is there before the
 # set-up cell runs, as after `pip install .`.
-RUNS = {
-    "colab": ("colab", False),
-    "oldest": ("oldest", False),
-    "importable": ("python-3.13", True),
-}
+RUNS = {"colab": ("colab", False), "oldest": ("oldest", False)}
+RUNS |= {"importable": ("python-3.13", True)}
 
 
 def main() -> int:
@@ -70,9 +67,8 @@ def layer(python: Path, folder: Path, *importable: Path) -> Path:
     """
     make = [str(python), "-m", "venv", "--without-pip", "--clear", str(folder)]
     subprocess.run(make, check=True, timeout=60)
-    below, own = (
-        next(home.glob("lib/*/site-packages")) for home in (python.parents[1], folder)
-    )
+    homes = python.parents[1], folder
+    below, own = (next(home.glob("lib/*/site-packages")) for home in homes)
     lines = [str(path) for path in (below, *importable)]
     (own / "below.pth").write_text("\n".join(lines), encoding="utf-8")
     return folder / "bin" / "python"

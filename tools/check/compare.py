@@ -191,10 +191,6 @@ def _describe(item: Any, otherwise: Any, excinfo: Any) -> str:
     error = excinfo.value
     if not isinstance(error, NbCellError):
         return f"{place(item)}: {otherwise(excinfo)}"
-    lines = [
-        f"{place(item)} (here Cell {item.cell_num}): {rules.first_line(item.cell)}",
-        str(error),
-        error.inner_traceback or "",
-    ]
-    text = "\n".join(lines)
+    head = f"{place(item)} (here Cell {item.cell_num}): {rules.first_line(item.cell)}"
+    text = "\n".join([head, str(error), error.inner_traceback or ""])
     return text if item.config.option.color == "yes" else COLOUR.sub("", text)

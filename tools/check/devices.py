@@ -15,10 +15,8 @@ from tools.record.rules import skipped
 
 # What the kernel is asked before and after a cell. It leaves no name behind.
 INSTALL = "__import__('tools.check.pretend', fromlist=['*']).install()"
-LOOK = (
-    "__import__('tools.check.placement', fromlist=['*'])"
-    ".misplaced(get_ipython().user_ns, {!r})"
-)
+LOOK = "__import__('tools.check.placement', fromlist=['*'])"
+LOOK += ".misplaced(get_ipython().user_ns, {!r})"
 
 
 def pytest_configure() -> None:

@@ -141,9 +141,7 @@ def _kernel(op: OpOverload) -> Callable[..., Any]:
     return call
 
 
-def _check(
-    op: OpOverload, written: set[int]
-) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
+def _check(op: OpOverload, written: set[int]) -> Callable[..., None]:
     """Make a check of an operation's arguments, which refuses in CUDA's words."""
     name = op._schema.name.removeprefix("aten::")
     always = bool(REFUSED & {name, f"{name}.{op._overloadname}"})
@@ -165,13 +163,11 @@ def _check(
                     wanted = "all tensors to be on the same device"
                 if other != NAME and not (one and numbers):
                     raise RuntimeError(f"Expected {wanted}, not on {other} (in {name})")
-        if torch.are_deterministic_algorithms_enabled() and refused_for(
-            *args, **kwargs
-        ):
-            raise RuntimeError(
-                f"{name} does not have a deterministic implementation on CUDA, but you "
-                "set 'torch.use_deterministic_algorithms(True)'"
-            )
+        strict = torch.are_deterministic_algorithms_enabled()
+        if strict and refused_for(*args, **kwargs):
+            told = f"{name} does not have a deterministic implementation on CUDA, but "
+            told += "you set 'torch.use_deterministic_algorithms(True)'"
+            raise RuntimeError(told)
 
     return check
 

@@ -95,14 +95,10 @@ def _uv(root: Path, *arguments: str) -> None:
     # pyenv's stand-ins on the path answer only for the versions that it is set to.
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     path = [os.environ["PATH"], *map(str, pyenv.glob("versions/3.1[1-9].*/bin"))]
-    done = subprocess.run(
-        [sys.executable, "-m", "uv", "--quiet", "--no-config", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=root,
-        env=os.environ | {"PATH": os.pathsep.join(path)},
-        timeout=3600,
-    )
+    command = [sys.executable, "-m", "uv", "--quiet", "--no-config", *arguments]
+    how: Any = {"capture_output": True, "text": True, "cwd": root, "timeout": 3600}
+    own = os.environ | {"PATH": os.pathsep.join(path)}
+    done = subprocess.run(command, env=own, **how)
     if done.returncode:
         raise UnfitError(" ".join(done.stderr.split()) or "uv failed")
 

@@ -24,15 +24,18 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.address import colab_folder, git, repository_address
 from tools.chapters import ROOT
+from tools.words import TABLE, say
 
 # What a copy is made from, or leads to at the commit.
 SOURCES = ("attention_lib", "book", "notebooks", "pyproject.toml")
 TEMPLATE = Path(__file__).with_name("set_up_cell.py")
 START = "# @title"
+SAID = re.compile(r"(f?\"?)\{say\(.set_up\.(\w+).\)\}")
 SET_UP = {"cellView": "form", "tags": ["not-compared"]}  # folded under its title
 SET_UP |= {"reason": "it says where attention_lib comes from, or nothing"}
 SOLUTION = re.compile(
-    r"(?si)<details>\s*<summary>Solution[^<]*</summary>.*?</details>\s*"
+    rf"(?si)<details>\s*<summary>{say('chapter.solution')}[^<]*</summary>"
+    r".*?</details>\s*"
 )
 ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 # A link's target, after code and formulas, in which the same signs mean other things.
@@ -43,15 +46,6 @@ TARGET = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 PICTURES = (".gif", ".jpg", ".png", ".svg")
-README = """# Copies of the notebooks
-
-Generated from {address}, commit {commit}. They need `attention_lib`: the first cell of
-a copy for Colab fetches it; for others, run `pip install git+{address}@{commit}`
-and start Jupyter in this folder.
-"""
-NOTE = """*A copy without solutions, from [Attention, step by step]({address}), commit
-{commit:.8}. Text and figures: [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/).
-Code: [Apache-2.0](https://www.apache.org/licenses/LICENSE-2.0).*"""
 
 
 def main(root: Path = ROOT) -> int:
@@ -112,14 +106,14 @@ def write_copies(
             cell.source = links.rewritten(cell.source, name)
         if student:
             take_solutions_out(book, name)
-            note = NOTE.format(address=address, commit=commit)
+            note = say("copies.note", address=address, commit=commit[:8])
             book.cells.insert(1, new_markdown_cell(note, id="about-this-copy"))
         stamp(book, set_up)
     shutil.rmtree(output, ignore_errors=True)  # a copy's chapter may be gone
     output.mkdir(parents=True)
     for name, book in books.items():
         nbformat.write(book, output / name)
-    text = README.format(address=address, commit=commit)
+    text = say("copies.readme", address=address, commit=commit)
     (output / "README.md").write_text(text, encoding="utf-8")
     return [output / name for name in books]
 
@@ -196,10 +190,17 @@ def take_solutions_out(book: NotebookNode, name: str) -> None:
 def set_up_source(address: str, commit: str, needs: list[str]) -> str:
     """Return the code of the set-up cell."""
     source = START + TEMPLATE.read_text(encoding="utf-8").partition(START)[2].rstrip()
+    source = SAID.sub(_said, source)
     lines = "".join(f'    "{need}",\n' for need in needs)
     source = source.replace('\nADDRESS = ""\n', f'\nADDRESS = "{address}"\n')
     source = source.replace('\nCOMMIT = ""\n', f'\nCOMMIT = "{commit}"\n')
     return source.replace('\nNEEDS = [""]\n', f"\nNEEDS = [\n{lines}]\n")
+
+
+def _said(found: re.Match[str]) -> str:
+    """Return words of that cell: a comment, or a string, with `f` where it must."""
+    words = str(TABLE["set_up"][found[2]]).replace("\n", "\n# ")
+    return found[1].lstrip("" if "{" in words else "f") + words
 
 
 def dependencies(root: Path) -> list[str]:

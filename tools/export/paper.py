@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from tools.address import repository_address
 from tools.chapters import files, read_yaml
+from tools.words import say
 
 SITE = "../html"  # from _build/pdf
 # Nothing to click on paper, and the code of plots, which pages fold away too. A page's
@@ -22,8 +23,7 @@ LEFT_OUT = (
 )
 LONG = 25  # lines of code that may stand on two sheets
 HEADINGS = ["h1", "h2", "h3", "h4", "h5"]
-FIRST = "About this book"  # the site's first page is called as the book is
-APPENDIX = "Solutions and answers"
+MOVED = say("chapter.solution"), say("quiz.answers")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def read_pages(root: Path) -> list[Page]:
     pages = [
         _page(site, it.removesuffix(".md"), first.get(it, ""), names) for it in found
     ]
-    pages[0].body.select("h2")[0].string = FIRST
+    pages[0].body.select("h2")[0].string = say("paper.about")
     return pages
 
 
@@ -67,7 +67,7 @@ def document(root: Path, pages: list[Page], state: str) -> str:
         address=repository_address(root),
         state=state,
         pages=pages,
-        appendix=APPENDIX,
+        say=say,
     )
 
 
@@ -137,7 +137,7 @@ def _moved(body: Tag, name: str) -> Iterator[tuple[str, str, str]]:
     questions = 0
     for folded in body.find_all("details"):
         word = folded.summary.get_text().strip() if folded.summary else ""
-        if folded.summary is None or word not in ("Solution", "Answers"):
+        if folded.summary is None or word not in MOVED:
             continue
         quiz = folded.find_parent(class_="quiz")
         owner = quiz or folded.find_previous(class_="exercise")
@@ -147,9 +147,9 @@ def _moved(body: Tag, name: str) -> Iterator[tuple[str, str, str]]:
         title, place = asked.get_text(), str(owner["id"])
         if quiz:
             questions += 1
-            title = f"Question {questions}"
+            title = say("paper.question", number=questions)
             asked.insert(0, f"{title}. ")
-        folded.summary.replace_with(_pointer("Back", place))
+        folded.summary.replace_with(_pointer(say("paper.back"), place))
         folded.replace_with(_pointer(word, f"end--{place}"))
         yield place, title, folded.decode_contents()
 
@@ -157,5 +157,6 @@ def _moved(body: Tag, name: str) -> Iterator[tuple[str, str, str]]:
 def _pointer(word: str, place: str) -> Tag:
     """Return a line that leads to a place, with the number of its page, yet unknown."""
     number = f'<span data-page-of="{place}">000</span>'
-    text = f'<p class="pointer"><a href="#{place}">{word}: page {number}</a></p>'
+    words = say("paper.pointer", what=word, page=number)
+    text = f'<p class="pointer"><a href="#{place}">{words}</a></p>'
     return BeautifulSoup(text, "html.parser")

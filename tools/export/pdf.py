@@ -23,7 +23,8 @@ from tools.address import git
 from tools.browser import FLAGS, find_browser
 from tools.chapters import ROOT
 from tools.export.copies import SOLUTION
-from tools.export.paper import APPENDIX, Page, document, read_pages
+from tools.export.paper import Page, document, read_pages
+from tools.words import say
 
 WIDTH = 628  # CSS pixels between the margins of paper.css: 166 mm
 PRINTS = 4  # two, unless filling in a number moved a line
@@ -55,7 +56,8 @@ def make(root: Path, output: Path) -> list[str]:
     """Print the built site as a book, and return what is wrong with the PDF."""
     pages = read_pages(root)
     try:
-        state = git(root, "log", "-1", "--format=commit %h, %cs")
+        said = say("paper.state", commit="%h", day="%cs")
+        state = git(root, "log", "-1", f"--format={said}")
     except (OSError, subprocess.SubprocessError):
         state = ""  # no repository
     source = root / "_build/pdf/book.html"
@@ -126,9 +128,9 @@ def faults(path: Path, pages: list[Page], solved: list[str]) -> list[str]:
         sheets = [squeezed(page.get_textpage().get_text_range()) for page in pdf]
     end = numbers.get("solutions", 1) - 1
     before, after = "".join(sheets[:end]), "".join(sheets[end:])
-    found = []
+    found, last = [], {"solutions": say("paper.appendix")}
     for page in pages:
-        for place, title in (page.contents | {"solutions": APPENDIX}).items():
+        for place, title in (page.contents | last).items():
             number, words = numbers.get(place, 0), squeezed(title)
             if f"{words}{number}" not in before or words not in sheets[number - 1]:
                 found.append(f"contents: {title!r} is not on page {number}")

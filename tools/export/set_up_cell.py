@@ -1,12 +1,13 @@
-"""The set-up cell of each copy: all that follows this text, in a file that is checked.
+"""The set-up cell of each copy: what follows its title, in a file that is checked.
 
-`tools.export.copies` fills in three values. The cell stands alone; learners read it.
+`tools.export.copies` fills in words and values. It stands alone; learners read it.
 """
 
-# @title Set-up: run this cell first
-# Does nothing where `attention_lib` can be imported. Otherwise it fetches the book's
-# code into a folder beside this notebook, for you to read and edit, and installs what
-# is missing. What is installed already stays as it is.
+from tools.words import say
+
+# isort: split
+# @title {say('set_up.title')}
+# {say('set_up.about')}
 import re
 import shutil
 import subprocess
@@ -22,11 +23,11 @@ NEEDS = [""]
 class SetUpError(Exception):
     def _render_traceback_(self) -> list[str]:  # the words, and no traceback
         return [
-            f"Set-up stopped: {self}",
-            f"- Is this machine online, and does {ADDRESS} open in a browser?",
-            "  Then run this cell again.",
-            "- Is the commit gone? Open the chapter anew from the book's page.",
-            "Meanwhile you can read on: the outputs below were recorded.",
+            f"{say('set_up.stopped')}",
+            f"{say('set_up.online')}",
+            f"{say('set_up.again')}",
+            f"{say('set_up.gone')}",
+            f"{say('set_up.meanwhile')}",
         ]
 
 
@@ -36,7 +37,7 @@ def run(*command: str | Path) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetUpError(str(error)) from None
     if done.returncode:
-        lines = done.stderr.splitlines() or [f"{command[0]} failed"]
+        lines = done.stderr.splitlines() or [f"{say('set_up.failed')}"]
         causes = [line for line in lines if line.startswith(("fatal", "ERROR"))]
         raise SetUpError((causes or lines)[0])
     return done.stdout
@@ -45,9 +46,9 @@ def run(*command: str | Path) -> str:
 def set_up() -> None:
     missing = [need for need in NEEDS if not find_spec(need.split(">")[0])]
     folder = Path(f"attention-book-{COMMIT[:8]}").resolve()
-    source = "fetched before" if folder.exists() else f"fetching it from {ADDRESS}"
-    pip = f"; pip installs {', '.join(missing)}" if missing else ""
-    print(f"Set-up: attention_lib from the folder {folder.name}, {source}{pip}")
+    source = f"{say('set_up.had')}" if folder.exists() else f"{say('set_up.get')}"
+    pip = f"{say('set_up.installs')}" if missing else ""
+    print(f"{say('set_up.says')}{source}{pip}")
     if not folder.exists():
         part = folder.with_suffix(".part")  # until it is complete
         shutil.rmtree(part, ignore_errors=True)

@@ -24,6 +24,7 @@ from sphinx_design.dropdown import DropdownDirective
 
 from tools.chapters import ROOT, chapter_paths, parser_config, read_chapter
 from tools.quiz import Quiz
+from tools.words import say
 
 DIRECTIVES: dict[str, type[Directive]] = {
     "admonition": admonitions.Admonition,
@@ -195,6 +196,6 @@ def _chapter_labels(path: Path, parser: MarkdownIt) -> Iterator[Label]:
     for label in found:
         counts[label.kind] += 1
         number = f"{int(path.stem[:2])}.{counts[label.kind]}"
-        titles = {"figure": f"Figure {number}", "equation": f"({number})"}
+        titles = {"figure": say("notebook.figure", n=number), "equation": f"({number})"}
         title = titles.get(label.kind)
         yield label._replace(number=number, title=title) if title else label

@@ -5,6 +5,7 @@ from pybtex.database import BibliographyData, Entry
 from pybtex.style.formatting.plain import Style
 
 from tools.record.book import Place, escaped
+from tools.words import say
 
 ADDRESSES = {"doi": "https://doi.org/", "url": "", "eprint": "https://arxiv.org/abs/"}
 
@@ -41,7 +42,9 @@ def _names(entry: Entry) -> str:
     people = entry.persons.get("author", [])
     parts = [person.rich_prelast_names + person.rich_last_names for person in people]
     names = [" ".join(map(str, part)) for part in parts]
-    return f"{names[0]} et al." if len(names) > 2 else " and ".join(names)
+    if len(names) > 2:
+        return say("notebook.others", first=names[0])
+    return f" {say('notebook.and')} ".join(names)
 
 
 class _Plain(Backend):  # type: ignore[misc]

@@ -20,6 +20,7 @@ from tools.record.book import (
 )
 from tools.record.citations import references
 from tools.record.markdown import anchor, caption, plain_markdown
+from tools.words import say
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -42,7 +43,7 @@ def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
     for cell, place in cells_with_places(chapter):
         cells += _plain_cells(cell, place, book)
     if book.cited:
-        text = f"## References\n\n{references(book.cited, book.entries)}"
+        text = f"## {say('notebook.sources')}\n\n{references(book.cited, book.entries)}"
         cells.append(new_markdown_cell(text))
     _identify(cells)
     return new_notebook(cells=cells, metadata=METADATA)

@@ -9,6 +9,7 @@ from markdown_it.token import Token
 from tools.quiz import QuizError, plain_quiz, read_options
 from tools.record.book import Block, Book, Place, directive_name, normal, read_directive
 from tools.record.roles import SPAN, file_link, plain_spans
+from tools.words import say
 
 KEPT = re.compile(
     "(heading|paragraph|bullet_list|ordered_list|list_item|blockquote|table|thead|tbody"
@@ -138,4 +139,5 @@ def _equation(formula: str, number: str, place: Place) -> str:
 def caption(number: str, text: str) -> str:
     """Return a figure's caption in italics, what follows its first paragraph plain."""
     first, _, rest = text.strip().partition("\n\n")
-    return f"*Figure {number}: {first}*" + (f"\n\n{rest.strip()}" if rest else "")
+    said = say("notebook.caption", n=number, text=first)
+    return f"*{said}*" + (f"\n\n{rest.strip()}" if rest else "")

@@ -14,8 +14,11 @@ from sphinx.errors import ExtensionError
 
 from tools.chapters import site_pages
 from tools.site.hooks import when_built
+from tools.words import say
 
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
+LISTED = say("page.contents", name="@").split("@")
+UNFOLD = f'<summary aria-label="{say("page.unfold")}">'
 # What is looked for, what stands there instead, and a piece of that.
 MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], ...] = (
     # aria-deprecated-role, aria-allowed-role, aria-required-children (Docutils)
@@ -25,15 +28,11 @@ MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], 
     # landmark-unique: each list of contents in a page has its name (Docutils)
     (
         re.compile(r'<nav class="(contents[^"]*)" id="([^"]*)"(?! aria-label)'),
-        r'<nav class="\1" id="\2" aria-label="Contents: \2"',
-        'aria-label="Contents: ',
+        rf'<nav class="\1" id="\2" aria-label="{LISTED[0]}\2{LISTED[1]}"',
+        f'aria-label="{LISTED[0]}',
     ),
     # summary-name: the arrow that unfolds pages (pydata-sphinx-theme)
-    (
-        re.compile(r'<summary>(?=<span class="toctree-toggle")'),
-        '<summary aria-label="Show the pages below">',
-        '<summary aria-label="Show the pages below">',
-    ),
+    (re.compile(r'<summary>(?=<span class="toctree-toggle")'), UNFOLD, UNFOLD),
     # label-content-name-mismatch: what folds says what it holds (MyST-NB)
     (re.compile(' aria-label="Toggle hidden content"'), "", 'class="collapsed'),
 )

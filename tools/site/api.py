@@ -18,6 +18,7 @@ from docutils import nodes
 
 from tools.address import repository_address
 from tools.chapters import chapter_paths
+from tools.words import say
 
 EXAMPLES = "book/api/examples.txt"
 PACKAGE, INDEX, LISTS = "attention_lib", "book/api/index", "book/elsewhere"
@@ -88,11 +89,11 @@ def _add_table(app: Any, page: str, text: list[str]) -> None:
 
 def taught(root: Path, module: str) -> str:
     """Say which chapter is the first to show a module, or else to use it."""
-    for verb, pattern in (("Shown", SHOWN), ("First used", USED)):
+    for words, pattern in (("library.shown", SHOWN), ("library.used", USED)):
         for stem, names in modules(root, pattern).items():
             if module in names:
-                name = f"Chapter {int(stem.partition('-')[0])}"
-                return f"{verb} in :doc:`{name} </chapters/{stem}>`."
+                name = say("page.chapter", number=int(stem.partition("-")[0]))
+                return say(words, chapter=f":doc:`{name} </chapters/{stem}>`")
     return ""
 
 
@@ -123,7 +124,7 @@ def _finish(app: Any, what: str, name: str, target: Any, _: Any, lines: Any) -> 
     """Add an example, a module's chapter; of a value, leave out its type's text."""
     app.env.note_dependency(str(Path(app.srcdir) / EXAMPLES))
     if example := examples(Path(app.srcdir)).get(name.rpartition(".")[2]):
-        lines += ["", ".. rubric:: Example", "", *example.splitlines(), ""]
+        lines += f"\n.. rubric:: {say('library.example')}\n\n{example}\n".splitlines()
     if what == "module":
         lines += [taught(Path(app.srcdir), name.rpartition(".")[2]), ""]
     elif what == "data" and "\n".join(lines).strip() == inspect.getdoc(type(target)):

@@ -14,12 +14,14 @@ from sphinx.util.logging import getLogger
 
 from tools.record.shown import HEADER
 from tools.site.api import LISTS, PACKAGE, SHOWN, modules
+from tools.words import say
 
 # What people write for what is meant; such a name must stand in a list.
 SHORT = {"nn": "torch.nn", "F": "torch.nn.functional", "np": "numpy"}
 DOTTED = re.compile(r"(nn|F|np|torch|numpy|math)((?:\.\w+)+)")
 # A name there leads somewhere already, or is what the link would lead to.
 CLOSED = (nodes.reference, nodes.title, nodes.rubric, addnodes.desc_signature)
+TIME = say("chapter.time")
 
 
 class Line(nodes.paragraph):
@@ -85,11 +87,11 @@ def _add_lines(doctree: nodes.document, shown: list[str]) -> None:
     for place in list(doctree.findall(nodes.TextElement)):
         header = HEADER.match(place.astext())
         if header and "cell_input" in place.parent.get("classes", ()):
-            line, after = Line(classes=["book-shown"]), " in the API"
+            line, after = Line(classes=["book-shown"]), f" {say('library.in_api')}"
             names = [f"{header[1]}.{name}" for name in header[2].split(", ")]
-        elif shown and place.astext().startswith("Time:") and place.children[1:]:
+        elif shown and place.astext().startswith(TIME) and place.children[1:]:
             line, after = Line(classes=["book-library"]), "."
-            line += [nodes.strong("", "Library:"), nodes.Text(" ")]
+            line += [nodes.strong("", say("library.names")), nodes.Text(" ")]
             names, shown = shown, []
         else:
             continue

@@ -29,7 +29,8 @@ def setup(app: Any) -> dict[str, bool]:
     for part in PARTS:
         import_module(f"tools.site.{part}").setup(app)
     # "env": when a part of this extension changes, every page is read anew.
-    app.add_config_value("book_extension", digest(ROOT, "tools"), "env", [str])
+    read = digest(ROOT, "tools") + digest(ROOT, "book/words.toml")
+    app.add_config_value("book_extension", read, "env", [str])
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,16 +15,15 @@ from docutils import nodes
 
 from tools.address import repository_address, site_address
 from tools.site.hooks import when_built
+from tools.words import say
 
 PDF = "book.pdf"
 LONGEST = 160  # what search engines show of a description
-WORDS = {"404": "There is no page at this address", "search": "Search every page"}
-SITEMAP = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
-{}
-</urlset>
-"""
+WORDS = {"404": say("missing.about"), "search": say("search.about")}
+SITEMAP = '<?xml version="1.0" encoding="UTF-8"?>\n'
+SITEMAP += (
+    '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{}\n</urlset>\n'
+)
 
 
 def setup(app: Any) -> None:
@@ -43,9 +42,7 @@ def _find_address(app: Any, config: Any) -> None:
     config.html_baseurl = config.book_site or ""
 
 
-def _link_pdf(
-    name: str, raw: str, text: str, line: int, inliner: Any, *_: Any
-) -> tuple[list[Any], list[Any]]:
+def _link_pdf(name: str, raw: str, text: str, line: int, inliner: Any, *_: Any) -> Any:
     """Turn {pdf}`words` into a link to the PDF, where there is one to link."""
     site = inliner.document.settings.env.config.book_site
     if not site:
@@ -53,9 +50,7 @@ def _link_pdf(
     return [nodes.reference(raw, text, refuri=f"{site}{PDF}")], []
 
 
-def _say(
-    app: Any, page: str, template: str, context: dict[str, Any], tree: Any
-) -> None:
+def _say(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
     """Give the templates `book_head`: what they write into the page's head."""
     known = page in app.env.titles
     title = app.env.titles[page].astext() if known else WORDS.get(page, "")

@@ -12,6 +12,7 @@ from sphinx.errors import ExtensionError
 
 from tools.address import colab_folder, page_links, repository_address
 from tools.site.hooks import when_built
+from tools.words import say
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "book/_templates"
 NOTEBOOKS = "notebooks"
@@ -46,20 +47,18 @@ def _compare_templates(app: Any) -> None:
             raise ExtensionError(f"the theme has no {name}: mend book/_templates")
 
 
-def _add_tools(
-    app: Any, pagename: str, template: str, context: dict[str, Any], doctree: Any
-) -> None:
-    """Give the templates `book_tools`: what a page's links do, and where they lead."""
+def _add_tools(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
+    """Give the templates `book_tools`, where a page's links lead, and their words."""
     tools: dict[str, str] = {}
-    if record := _record(app, pagename):
+    if record := _record(app, page):
         tools["notebook"] = context["pathto"](f"{NOTEBOOKS}/{record.name}", 1)
         if folder := colab_folder(app.config.book_address):
             tools["colab"] = f"{folder}/{record.name}"
-    if pagename in app.env.found_docs:
-        source = str(app.env.doc2path(pagename, base=False))
-        title = app.env.titles[pagename].astext()
+    if page in app.env.found_docs:
+        source = str(app.env.doc2path(page, base=False))
+        title = app.env.titles[page].astext()
         tools |= page_links(app.config.book_address, source, title)
-    context["book_tools"] = tools
+    context |= {"book_tools": tools, "say": say}
 
 
 def _record(app: Any, pagename: str) -> Path | None:

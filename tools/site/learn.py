@@ -6,6 +6,7 @@ from typing import Any
 from docutils import nodes
 
 from tools.quiz import Quiz, QuizPart
+from tools.words import say
 
 
 def setup(app: Any) -> None:
@@ -24,10 +25,11 @@ def _visit_part(translator: Any, node: QuizPart) -> None:
     options |= {"data-several": ""} if node.get("several") else {}
     start = str(translator.starttag(node, tag, **options))
     if tag == "details":
-        start += "<summary>Answers</summary>\n"
+        start += f"<summary>{say('quiz.answers')}</summary>\n"
     if right is not None:
-        mark, word = ("✓", "Right") if right else ("✗", "Not right")
-        start += f'<span class="quiz-mark" role="img" aria-label="{word}">{mark}</span>'
+        mark, word = ("✓", "quiz.right") if right else ("✗", "quiz.wrong")
+        start += f'<span class="quiz-mark" role="img" aria-label="{say(word)}">'
+        start += f"{mark}</span>"
     translator.body.append(start)
 
 
@@ -49,14 +51,14 @@ def _name_folds(app: Any, doctree: nodes.document) -> None:
         code, given = cell.children[0].astext(), str(cell["prompt_show"])
         drawn = (it.get("mime_type") for it in cell.findall(nodes.container))
         kinds = {
-            "the set-up": cell is cells[0],
-            "the drawing code": "image/png" in drawn,
-            "the library’s code": code.startswith("# attention_lib."),
-            "the output": cell["hide_mode"] == "output",
-            "the question’s code": "tag_predict" in cell["classes"],
-            "the view’s code": re.search(r"\bexplore_", code),
+            "fold.set_up": cell is cells[0],
+            "fold.drawing": "image/png" in drawn,
+            "fold.library": code.startswith("# attention_lib."),
+            "fold.output": cell["hide_mode"] == "output",
+            "fold.question": "tag_predict" in cell["classes"],
+            "fold.view": re.search(r"\bexplore_", code),
         }
-        what = next((kind for kind, holds in kinds.items() if holds), "code")
-        titled = what == "code" and not given.startswith("Show code cell")
-        cell["prompt_show"] = given if titled else f"Show {what}"
-        cell["prompt_hide"] = given if titled else f"Hide {what}"
+        kind = next((kind for kind, holds in kinds.items() if holds), "fold.code")
+        titled = kind == "fold.code" and not given.startswith("Show code cell")
+        cell["prompt_show"] = given if titled else say("fold.show", what=say(kind))
+        cell["prompt_hide"] = given if titled else say("fold.hide", what=say(kind))

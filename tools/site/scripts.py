@@ -35,9 +35,7 @@ def setup(app: Any) -> None:
     when_built(app, _write)
 
 
-def _load(
-    app: Any, page: str, template: str, context: dict[str, Any], doctree: Any
-) -> None:
+def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
     """Have a page load what it has a use for."""
     body = str(context.get("body", ""))
     names = [name for name, sign in PROGRAMS.items() if re.search(sign, body)]

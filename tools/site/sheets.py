@@ -21,6 +21,7 @@ from sphinx.errors import ExtensionError
 from tools.chapters import ROOT, site_pages
 from tools.site.build import digest
 from tools.site.hooks import when_built
+from tools.words import say
 
 HERE = Path(__file__).parent
 SHEET = "site.css"
@@ -80,6 +81,7 @@ def _write_sheet(app: Any) -> None:
         own = (name, {}) in app.config.html_css_files
         text = COMMENT.sub("", text) if own else purged(text, names)
         css += f"/*! {name} */\n{with_silent_icons(text) if name == THEME else text}\n"
+    css = css.replace("var(--said-chapter)", f'"{say("page.chapter", number="")}"')
     for icon in CODE.finditer(css):
         characters.add(chr(int(icon[1], 16)) if icon[1] else icon[0])
     (static / SHEET).write_text(embedded(css, static / SHEET, FONTS, characters))

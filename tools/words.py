@@ -1,0 +1,13 @@
+"""What is said to readers, from the table `book/words.toml`."""
+
+import tomllib
+from pathlib import Path
+
+PATH = Path(__file__).parents[1] / "book/words.toml"
+TABLE = tomllib.loads(PATH.read_text(encoding="utf-8"))
+
+
+def say(place: str, /, **parts: object) -> str:
+    """Return the words of a place, as `quiz.answers`, with their parts filled in."""
+    group, _, name = place.partition(".")
+    return str(TABLE[group][name]).format(**parts)
