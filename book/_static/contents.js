@@ -1,5 +1,17 @@
 // The contents of a page: which section is being read, the search, and the drawers of a phone.
 (() => {
+  // Only the list scrolls: scrollIntoView would also stop the page where it is going.
+  const bringIn = (link, list) => {
+    const [box, room] = [link, list].map((element) => element.getBoundingClientRect());
+    if (box.top < room.top || box.bottom > room.bottom) list.scrollTop += box.top - room.top - room.height / 3;
+  };
+  // The theme puts the list of chapters where it stood on the last page, which may be far from this one.
+  addEventListener("load", () => {
+    const chapters = document.getElementById("pst-primary-sidebar");
+    const here = [...(chapters?.querySelectorAll(".current > a") ?? [])].at(-1);
+    if (here?.checkVisibility()) bringIn(here, chapters);
+  });
+
   // The section is the last whose heading is above a line a quarter down the screen.
   // Bootstrap asks which headings are in a band, and names none where there is none.
   document.body.removeAttribute("data-bs-spy");
@@ -23,9 +35,7 @@
       if (other === link) other.setAttribute("aria-current", "location");
       else other.removeAttribute("aria-current");
     }
-    // Only the list scrolls: scrollIntoView would also stop the page where it is going.
-    const [box, room] = [link, list].map((element) => element.getBoundingClientRect());
-    if (box.top < room.top || box.bottom > room.bottom) list.scrollTop += box.top - room.top - room.height / 3;
+    bringIn(link, list);
   };
   const ask = () => {
     if (!asked) requestAnimationFrame(look);
