@@ -179,9 +179,17 @@ def test_link_leads_to_the_same_moment(browser, whole):
         href = view.get_by_role("link", name="link to this moment").get_attribute(
             "href"
         )
+        page.evaluate(
+            "Object.defineProperty(navigator, 'clipboard',"
+            " {value: {writeText: async (text) => { window.pasted = text; }}})"
+        )
+        view.get_by_role("link", name="link to this moment").click()
+        expect(view.locator(".pipe-foot [role=status]")).to_have_text("copied")
+        assert page.evaluate("pasted") == page.url == page.url.split("#")[0] + href
         view.get_by_role("button", name="start again").click()
+        expect(view.locator(".pipe-foot [role=status]")).to_have_text("")
         assert said(view) != words
-        page.evaluate("href => { location.hash = href }", href)
+        page.evaluate("href => { location.hash = ''; location.hash = href }", href)
         expect(view.locator(".pipe-said")).to_have_text(words, use_inner_text=True)
         page.reload()
         expect(view.locator(".pipe-said")).to_have_text(words, use_inner_text=True)

@@ -100,6 +100,11 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
     set({ key: across ? state.key : within(key + move[1], count), part, ...down });
   };
 
+  // Where a page may not write to the clipboard, the link has changed the address only.
+  const address = toAddress(state, first);
+  const [copied, setCopied] = useState(null);
+  const copy = ({ currentTarget: { href } }) => navigator.clipboard?.writeText(href).then(() => setCopied(address), () => {});
+
   const radios = (name, legend, options, now, choose) => (
     <fieldset class="pipe-pick">
       <legend>{legend}</legend>
@@ -179,7 +184,8 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
       <Code stages={stages} stage={stage} choose={(at) => set({ stage: at, part: 0 })} point={(at) => setPointed(at && { id: at, word: state.word, key: state.key ?? undefined })} />
       <div class="pipe-foot">
         <label class="pipe-all"><input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /> {SAY.all}</label>
-        <a href={toAddress(state, first)}>{SAY.link}</a>
+        <a href={address} onClick={copy}>{SAY.link}</a>
+        <span role="status">{copied === address && SAY.copied}</span>
         {JSON.stringify(state) !== JSON.stringify(first) && <button type="button" onClick={() => set({ anew: undefined, part: undefined, ...first })}>{SAY.again}</button>}
       </div>
       <Numbers {...{ values, words: shown, stage: stage ?? "w", stages, model }} />

@@ -413,6 +413,7 @@ export const PIPE = {
   hint: "Point at a cell, or choose a step: the two vectors that meet there appear here.",
   all: "all numbers",
   link: "link to this moment",
+  copied: "copied",
   again: "start again",
   signs: "Filled: above zero. Hollow: below. ×: hidden by the mask.",
   dashed: "Dashed: a key and a value made in this step; the others were kept.",
