@@ -4,6 +4,7 @@ Read from names and imports alone, so it rather runs too much. Before a change i
 `make test` runs everything anyway.
 """
 
+import ast
 import json
 import re
 import subprocess
@@ -28,6 +29,9 @@ READS_PAGES = re.compile(
     r'"site"|\b(site|address)[,)]|chapter_paths|ROOT / "(book|chapters)'
 )
 
+# A part of such a file that does.
+READS_A_PAGE = re.compile(rf'{READS_PAGES.pattern}|"(book|chapters|notebooks)\b')
+
 
 def changed_files(since="HEAD"):
     """Return the files that differ from a commit, new ones too."""
@@ -43,7 +47,9 @@ def is_touched(item, changed, since):
     if file.suffix == ".ipynb":
         return _code_changed(file, changed, since)
     reached = _is_reached(file, frozenset(changed))
-    return reached and not _is_of_another_page(item, changed)
+    if reached and all(PROSE.fullmatch(name) for name in changed):
+        return _reads_pages(item, file) and not _is_of_another_page(item, changed)
+    return reached
 
 
 def _code_changed(notebook, changed, since):
@@ -84,10 +90,45 @@ def _is_reached(file, changed):
     return False
 
 
+def _reads_pages(item, file):
+    """Say whether this test of its file reads a page, itself or by what it calls."""
+    name = getattr(item, "originalname", None)
+    fixtures = getattr(item, "fixturenames", ())
+    return name is None or "site" in fixtures or name in _page_readers(file)
+
+
+@cache
+def _page_readers(file):
+    """Name what reads pages in a test's file, and in the helpers that it imports."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    helpers = set(re.findall(r"tests[./](\w+)", text)) - {"browsing", "views"}
+    known = [_readers(_text(f"tests/{helper}.py"), set()) for helper in helpers]
+    return _readers(text, set().union(*known))
+
+
+def _readers(text, known):
+    """Name the parts of a program that read pages, or use what does."""
+    lines, parts = text.splitlines(), {}
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
+        above = [it.lineno for it in getattr(node, "decorator_list", [])]
+        body = "\n".join(lines[min([node.lineno, *above]) - 1 : node.end_lineno])
+        stored = (it for it in ast.walk(node) if isinstance(it, ast.Name))
+        own = {it.id for it in stored if isinstance(it.ctx, ast.Store)}
+        for name in {node.name} if hasattr(node, "name") else own:
+            parts[name] = parts.get(name, "") + body
+    found = known | {name for name in parts if READS_A_PAGE.search(parts[name])}
+    while True:
+        uses = re.compile(rf"\b({'|'.join(map(re.escape, found)) or '(?!)'})\b")
+        more = {name for name in parts if uses.search(parts[name])} - found
+        if not more:
+            return found
+        found |= more
+
+
 def _is_of_another_page(item, changed):
-    """Say whether only prose changed, and the test is about a page without a change."""
-    if not all(PROSE.fullmatch(name) for name in changed):
-        return False
+    """Say whether the test is about a page without a change."""
     values = getattr(item, "callspec", None)
     pages = {Path(name).stem for name in changed}
     about = [
