@@ -103,7 +103,9 @@ def _page_readers(file):
     text = (ROOT / file).read_text(encoding="utf-8")
     helpers = set(re.findall(r"tests[./](\w+)", text)) - {"browsing", "views"}
     known = [_readers(_text(f"tests/{helper}.py"), set()) for helper in helpers]
-    return _readers(text, set().union(*known))
+    lines = (it for it in ast.walk(ast.parse(text)) if isinstance(it, ast.ImportFrom))
+    imported = {alias.name for line in lines for alias in line.names}
+    return _readers(text, imported & set().union(*known))
 
 
 def _readers(text, known):
@@ -114,8 +116,8 @@ def _readers(text, known):
             continue
         above = [it.lineno for it in getattr(node, "decorator_list", [])]
         body = "\n".join(lines[min([node.lineno, *above]) - 1 : node.end_lineno])
-        stored = (it for it in ast.walk(node) if isinstance(it, ast.Name))
-        own = {it.id for it in stored if isinstance(it.ctx, ast.Store)}
+        targets = getattr(node, "targets", [getattr(node, "target", node)])
+        own = {it.id for t in targets for it in ast.walk(t) if isinstance(it, ast.Name)}
         for name in {node.name} if hasattr(node, "name") else own:
             parts[name] = parts.get(name, "") + body
     found = known | {name for name in parts if READS_A_PAGE.search(parts[name])}
