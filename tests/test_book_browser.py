@@ -27,6 +27,7 @@ def window(browser):
 def phone(window, address):
     """A chapter on a phone."""
     window.goto(f"{address}/{CHAPTER}")
+    window.wait_for_function("!document.documentElement.dataset.from")  # all laid out
     return window
 
 

@@ -42,9 +42,7 @@ def test_pages_look_as_with_the_whole_sheets(browser, name):
         page.goto((SITE / f"{name}.html").as_uri())
         page.wait_for_load_state("load")
         page.evaluate("document.activeElement.blur()")
-        page.wait_for_function(
-            "!document.documentElement.dataset.from"
-        )  # all is laid out
+        page.wait_for_function("!document.documentElement.dataset.from")  # laid out
         before = page.evaluate(LOOK)
         page.evaluate(SWAP, [(STATIC / it).as_uri() for it in names])
         assert page.evaluate(LOOK) == before
