@@ -31,6 +31,7 @@ from benchmarks.published_layers import (
     stated,
 )
 from tools.check.reproduces import fill
+from tools.words import say
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "book/published.json", ROOT / "book/published.md"
@@ -315,31 +316,23 @@ def measure(model: Model) -> dict[str, Any]:
 def texts(kept_: dict[str, Any]) -> dict[str, str]:
     """Makes the tables of the page from what was recorded."""
     heads = (
-        "| model | what differs, and its chapter | numbers per token and layer "
-        f"| KiB per token, text of {SHORT:,} | text of {LONG:,} | sees "
-        "| largest difference |",
+        say("published.heads", short=SHORT, long=LONG),
         "|---|---|---:|---:|---:|---|---:|",
     )
     rows = [line(model, kept_["rows"][model.name]) for model in MODELS]
-    sources = [
-        "| model | sizes that differ from the defaults | from |",
-        "|---|---|---|",
-    ]
+    sources = [say("published.sources"), "|---|---|---|"]
     for model in MODELS:
         if model.sizes:
             told = ", ".join(f"`{it}` {size(n)}" for it, n in model.sizes.items())
-            sources.append(f"| {model.name} | {told} | [page]({model.source}) |")
+            page = f"[{say('published.page')}]({model.source})"
+            sources.append(f"| {model.name} | {told} | {page} |")
     largest = max(max(row["differences"].values()) for row in kept_["rows"].values())
     classes = sum(len(model.layers) for model in MODELS)
-    said = (
-        f"{len(MODELS)} models, {classes} classes of layers: the largest difference "
-        f"that was seen is {shown(largest)}. Compared with `transformers` "
-        f"{kept_['transformers']} and PyTorch {kept_['torch']}."
-    )
+    found = {"models": len(MODELS), "classes": classes, "largest": shown(largest)}
     return {
         "attentions": "\n".join((*heads, *rows)),
         "sources": "\n".join(sources),
-        "equal": said,
+        "equal": say("published.equal", **kept_ | found),
     }
 
 
@@ -362,7 +355,9 @@ def size(value: Any) -> str:
     """Writes a number of a config, or counts what stands in a list."""
     if isinstance(value, int):
         return f"{value:,}"
-    return " and ".join(f"{n} × `'{kind}'`" for kind, n in Counter(value).items())
+    return say("published.and").join(
+        f"{n} × `'{kind}'`" for kind, n in Counter(value).items()
+    )
 
 
 def rounded(number: float) -> str:

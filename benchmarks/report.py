@@ -20,6 +20,7 @@ from typing import Any
 from attention_lib.plotting import BookFigure, show_bars, show_curves
 from benchmarks import flash, growth, guessing, latent, serving, steps
 from tools.check.reproduces import fill
+from tools.words import say
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results.json"
@@ -161,13 +162,12 @@ def ratios(cases: list[Row], keys: tuple[str, ...], reference: str) -> list[Row]
 def table(rows: list[Row]) -> str:
     """One line a name, one column a length, ratios in the cells."""
     lengths = list(dict.fromkeys(row["length"] for row in rows))
-    lines = [
-        "| tokens | " + " | ".join(f"{length:,}" for length in lengths) + " |",
-        "|---|" + "---:|" * len(lengths),
-    ]
+    heads = [say("speed.tokens"), *(f"{length:,}" for length in lengths)]
+    lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * len(lengths)]
+    left_out = say("speed.left_out")
     for name in dict.fromkeys(row["name"] for row in rows):
         own = {row["length"]: row["ratio"] for row in rows if row["name"] == name}
-        cells = [f"{own[n]:.2f}" if n in own else "left out" for n in lengths]
+        cells = [f"{own[n]:.2f}" if n in own else left_out for n in lengths]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -191,36 +191,35 @@ def choices(results: Row) -> str:
     Two ways count as equally fast where the ranges of their single rounds overlap.
     """
     cases: dict[str, list[Row]] = {}
-    says = {"none": "no mask", "causal": "causal mask"}
+    says = {"none": say("speed.none"), "causal": say("speed.causal")}
     for row in results["layers"]:
         if row["length"] in (128, 2048) and not row["name"].startswith(FLOOR):
-            kind = f"{row['which']}, {says[row['mask']]}"
-            case = f"a layer, {kind}, {row['length']:,} tokens"
+            own = {"which": row["which"], "mask": says[row["mask"]]}
+            case = say("speed.layer", **own, n=row["length"])
             cases.setdefault(case, []).append(row)
     for row in results["growth"]:
-        case = f"attention alone, forward, causal, {row['keys']:,} tokens"
+        case = say("speed.alone", n=row["keys"])
         cases.setdefault(case, []).append(row)
     for row in results["steps"]:
-        case = f"a training step, {row['length']:,} tokens"
+        case = say("speed.step", n=row["length"])
         cases.setdefault(case, []).append(row)
-    cases["a new token, with a cache"] = results["decode"]
+    cases[say("speed.new_token")] = results["decode"]
     for row in results["serving"]:
-        cases.setdefault(f"requests, stream {row['stream'] + 1}", []).append(row)
-    for row in results["guessing"]:
-        case = f"guessing ahead, {row['text']}, {row['slots']} at a time"
+        case = say("speed.requests", n=row["stream"] + 1)
         cases.setdefault(case, []).append(row)
-    lines = [
-        "| case | fastest here | as fast in single rounds | slowest |",
-        "|---|---|---|---|",
-    ]
+    for row in results["guessing"]:
+        case = say("speed.guessing", text=row["text"], n=row["slots"])
+        cases.setdefault(case, []).append(row)
+    lines = [say("speed.choices"), "|---|---|---|---|"]
     for case, rows in cases.items():
         first, *others = sorted(rows, key=lambda row: row["median"])
         near = [row["name"] for row in others if row["low"] <= first["high"]]
         last = others[-1]
         times = last["median"] / first["median"]
         lines.append(
-            f"| {case} | {first['name']} | {'; '.join(near) or 'none'} | "
-            f"{last['name']}, {times:.1f} times |"
+            f"| {case} | {first['name']} | "
+            f"{'; '.join(near) or say('speed.nothing_near')} | "
+            f"{say('speed.times', name=last['name'], times=times)} |"
         )
     return "\n".join(lines)
 
@@ -253,7 +252,7 @@ def bounds(results: Row) -> str:
     promised = [
         ("our sdpa / floor", 1.05, against(layers, OURS, lambda name: name == FLOOR)),
         (
-            "our sdpa / fastest other layer",
+            say("speed.fastest_other"),
             1.0,
             against(layers, OURS, lambda name: name not in no_layer),
         ),
@@ -268,16 +267,19 @@ def bounds(results: Row) -> str:
     promised.append((f"{told} / {its_floor}", 1.03, found))
     for other, bound in ((steps.PLAIN, 1.0), (steps.FACE, 0.85)):
         found = against(whole, steps.OURS, lambda name, its=other: name == its)
-        promised.append((f"step of {steps.OURS} / {other}", bound, found))
+        what = say("speed.steps_of", ours=steps.OURS, other=other)
+        promised.append((what, bound, found))
     written = [r for r in results["decode"] if r["name"] == steps.OURS]
     found = [(r["ratio"], r | {"length": r["new_tokens"]}) for r in written]
-    promised.append((f"a token of {steps.OURS} / {steps.FACE}", 0.35, found))
+    what = say("speed.token_of", ours=steps.OURS, other=steps.FACE)
+    promised.append((what, 0.35, found))
     absorbed = [r for r in results["latent"] if r["name"] == latent.OURS]
     found = [(r["ratio"], r | {"length": r["kept"]}) for r in absorbed]
-    promised.append((f"a step, {latent.OURS} / {latent.REFERENCE}", 0.2, found))
+    what = say("speed.one_step", ours=latent.OURS, other=latent.REFERENCE)
+    promised.append((what, 0.2, found))
     streams = [
         row
-        | {"length": row["stream"], "where": f"stream {row['stream'] + 1}"}
+        | {"length": row["stream"], "where": say("speed.stream", n=row["stream"] + 1)}
         | {"ratio": row["median"]}
         for row in results["serving"]
     ]
@@ -285,45 +287,46 @@ def bounds(results: Row) -> str:
     for ours in (serving.OURS, serving.MORE):
         for other, bound in others.items():  # of requests per second
             found = against(streams, ours, lambda name, its=other: name == its)
-            promised.append((f"a stream, {ours} / {other}", 1 / bound, found))
+            what = say("speed.stream_of", ours=ours, other=other)
+            promised.append((what, 1 / bound, found))
     found = [
         (row["median"], row | {"where": row["text"]})
         for row in results["guessing"]
         if (row["name"], row["slots"]) == (guessing.GUESSED, 1)
     ]
-    promised.append(("a token with n-gram guesses / plain", 0.65, found))
-    lines = [
-        "| what | bound | median | worst | where | within |",
-        "|---|---|---|---|---|---|",
-    ]
+    promised.append((say("speed.guesses_of"), 0.65, found))
+    lines = [say("speed.bounds"), "|---|---|---|---|---|---|"]
     for what, bound, found in promised:
         worst, row = max(found, key=lambda pair: pair[0])
-        where = [row.get("where") or f"{row['length']:,} tokens"]
-        where += [f"mask {row['mask']}", row["which"]] if "mask" in row else []
+        where = [row.get("where") or say("speed.at", n=row["length"])]
+        if "mask" in row:
+            where += [say("speed.mask", kind=row["mask"]), row["which"]]
         median = statistics.median(value for value, _ in found)
         held = sum(value <= bound for value, _ in found)
         lines.append(
             f"| {what} | {bound:.2f} | {median:.2f} | {worst:.2f} | "
-            f"{', '.join(where)} | {held} of {len(found)} |"
+            f"{', '.join(where)} | "
+            f"{say('speed.within', held=held, all=len(found))} |"
         )
     return "\n".join(lines)
 
 
 def decoded(rows: list[Row]) -> str:
     """One line a model: the time for one new token, and how far the rounds differ."""
-    lines = ["| model | time | single rounds |", "|---|---:|---:|"]
+    lines = [say("speed.decoded"), "|---|---:|---:|"]
     for row in rows:
-        spread = f"{row['low']:.2f} to {row['high']:.2f}"
-        lines.append(f"| {row['name']} | {row['ratio']:.2f} | {spread} |")
+        lines.append(
+            f"| {row['name']} | {row['ratio']:.2f} | {say('speed.spread', **row)} |"
+        )
     return "\n".join(lines)
 
 
 def by_tiles(rows: list[Row]) -> str:
     """One line a way to attend, one column for each mask and pass."""
     cases = dict.fromkeys((row["hidden"], row["which"]) for row in rows)
-    says = {"none": "no mask", "causal": "causal"}
+    says = {"none": say("speed.none"), "causal": say("speed.causal_short")}
     lines = [
-        "| way | "
+        f"| {say('speed.way')} | "
         + " | ".join(f"{says[mask]}, {which}" for mask, which in cases)
         + " |",
         "|---|" + "---:|" * len(cases),
@@ -340,16 +343,18 @@ def requests(rows: list[Row]) -> str:
     Beside them, how far the single rounds of all streams differ.
     """
     streams = list(dict.fromkeys(row["stream"] for row in rows))
-    named = " | ".join(f"stream {stream + 1}" for stream in streams)
+    named = " | ".join(say("speed.stream", n=stream + 1) for stream in streams)
     lines = [
-        f"| way | {named} | single rounds |",
+        f"| {say('speed.way')} | {named} | {say('speed.rounds')} |",
         "|---|" + "---:|" * len(streams) + "---:|",
     ]
     for name in dict.fromkeys(row["name"] for row in rows):
         own = [row for row in rows if row["name"] == name]
         cells = " | ".join(f"{1 / row['median']:.2f}" for row in own)
         low, high = min(1 / r["high"] for r in own), max(1 / r["low"] for r in own)
-        lines.append(f"| {name} | {cells} | {low:.2f} to {high:.2f} |")
+        lines.append(
+            f"| {name} | {cells} | {say('speed.spread', low=low, high=high)} |"
+        )
     return "\n".join(lines)
 
 
@@ -357,18 +362,14 @@ def until_last(results: Row) -> str:
     """What is left of the difference to their server without its start and its end."""
     ends = {name: each["last"][-1] for name, each in results["waits"].items()}
     later = ends[serving.THEIR_BATCH] / ends[serving.OURS]
-    return (
-        f"In the fastest rounds of the first stream, the last token of "
-        f"{serving.THEIR_BATCH} comes {later:.2f} times as late as that of "
-        f"{serving.OURS}. What the table counts beyond that passes after the last "
-        "token, while their manager stops."
-    )
+    names = {"ours": serving.OURS, "theirs": serving.THEIR_BATCH}
+    return say("speed.until_last", **names, later=later)
 
 
 def guesses(results: Row) -> str:
     """One line for each kind of text and number of texts at a time."""
     lines = [
-        "| text | at a time | passes | guessed | right | time | single rounds |",
+        say("speed.guesses"),
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in results["guessing"]:
@@ -376,8 +377,7 @@ def guesses(results: Row) -> str:
             passes, guessed, right = results["passes"][f"{row['text']}, {row['slots']}"]
             lines.append(
                 f"| {row['text']} | {row['slots']} | {passes:,} | {guessed:,} | "
-                f"{right:,} | {row['median']:.2f} | {row['low']:.2f} to "
-                f"{row['high']:.2f} |"
+                f"{right:,} | {row['median']:.2f} | {say('speed.spread', **row)} |"
             )
     return "\n".join(lines)
 
@@ -387,24 +387,20 @@ def spread(results: Row) -> str:
     own = [row for row in results["steps"] if row["name"] == steps.OURS]
     medians = ", ".join(f"{row['median']:.3f}" for row in own)
     low, high = min(row["low"] for row in own), max(row["high"] for row in own)
-    return (
-        f"Over {own[0]['rounds']} rounds, the median ratio of {steps.OURS} to "
-        f"{steps.PLAIN} is {medians} for the three lengths. Single rounds lie between "
-        f"{low:.2f} and {high:.2f}."
-    )
+    names = {"ours": steps.OURS, "other": steps.PLAIN}
+    said = {"n": own[0]["rounds"], "medians": medians, "low": low, "high": high}
+    return say("speed.over", **names, **said)
 
 
 def machine(results: Row) -> str:
     """What it was measured on."""
     own, versions = results["machine"], results["versions"]
     named = ", ".join(f"{name} {number}" for name, number in versions.items())
-    threads = f"{own['threads']} thread" + "s" * (own["threads"] > 1)
-    return (
-        f"Measured on {results['measured']}, on a CPU that calls itself {own['cpu']}, "
-        f"of which {own['cores']} cores were there to use, with {threads}, by Python's "
-        f"`time.{own['timer']}`. PyTorch used {own['instructions']} instructions. "
-        f"Versions: {named}."
+    threads = say(
+        "speed.threads" if own["threads"] > 1 else "speed.thread", n=own["threads"]
     )
+    found = own | {"threads": threads, "versions": named, "day": results["measured"]}
+    return say("speed.machine", **found)
 
 
 def texts(results: Row) -> dict[str, str]:
@@ -445,19 +441,21 @@ def figures(results: Row) -> dict[str, BookFigure]:
             drawn[f"speed-{kind}-{short}.png"] = show_curves(
                 sorted({row["length"] for row in rows}),
                 curves,
-                xlabel="tokens in a text",
-                ylabel="time / floor's time",
+                xlabel=say("speed.x_tokens"),
+                ylabel=say("speed.y_floor"),
                 log_x=True,
             )
     bars: dict[str, list[float]] = {}
     for row in results["steps"]:
-        bars.setdefault(f"{row['length']} tokens", []).append(row["ratio"])
+        bars.setdefault(f"{row['length']} {say('speed.tokens')}", []).append(
+            row["ratio"]
+        )
     names = dict.fromkeys(row["name"] for row in results["steps"])
     drawn["speed-steps.png"] = show_bars(
         bars,
         [name.replace("Hugging Face ", "").replace(", ", "\n") for name in names],
-        xlabel="model",
-        ylabel="time / nanoGPT's way",
+        xlabel=say("speed.x_model"),
+        ylabel=say("speed.y_plain"),
     )
     curves = {}
     for row in results["growth"]:
@@ -467,8 +465,8 @@ def figures(results: Row) -> dict[str, BookFigure]:
     drawn["speed-growth.png"] = show_curves(
         growth.KEYS,
         {name: [time / shortest for time in each] for name, each in whole.items()},
-        xlabel="tokens in a text",
-        ylabel="time / shortest time",
+        xlabel=say("speed.x_tokens"),
+        ylabel=say("speed.y_shortest"),
         log_x=True,
         log_y=True,
     )
@@ -482,8 +480,8 @@ def figures(results: Row) -> dict[str, BookFigure]:
         drawn[f"speed-{when}-token.png"] = show_curves(
             times,
             had,
-            xlabel="time / that of all, one by one",
-            ylabel={"first": "requests begun", "last": "requests done"}[when],
+            xlabel=say("speed.x_waits"),
+            ylabel=say({"first": "speed.y_first", "last": "speed.y_last"}[when]),
         )
     return drawn
 

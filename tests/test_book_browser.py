@@ -31,13 +31,17 @@ def phone(window, address):
     return window
 
 
-@pytest.mark.parametrize("name", ["primary", "secondary"])
-def test_drawer_opens_and_closes_on_a_phone(phone, name):
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [("primary", "Pages of the book"), ("secondary", "Sections of this page")],
+)
+def test_drawer_opens_and_closes_on_a_phone(phone, name, of):
     link = phone.locator(f".bd-sidebar-{name} nav a").first
     expect(link).to_be_hidden()
     for by in ("key", "button"):
         phone.locator(f"button.{name}-toggle:visible").first.tap()
         expect(link).to_be_visible()
+        expect(phone.get_by_role("dialog", name=of)).to_be_visible()
         if by == "key":
             phone.keyboard.press("Escape")
         else:

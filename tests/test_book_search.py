@@ -151,6 +151,7 @@ def test_dialog_is_used_by_keyboard_and_by_touch(browser, width, opener):
         else:
             page.locator(".search-button__button:visible").first.tap()
         expect(field).to_be_focused()
+        expect(page.get_by_role("dialog", name="Search")).to_be_visible()
         page.keyboard.press("Escape")
         expect(field).to_be_hidden()
         page.keyboard.press("Control+k")
@@ -215,6 +216,16 @@ def test_form_leads_to_the_page_of_the_search(browser, address):
         assert len(links) == 3
         for link in links:
             assert Path(SITE, link.removeprefix(f"{address}/")).is_file()
+
+
+@pytest.mark.parametrize("width", [1440, PHONE])
+def test_page_of_the_search_has_one_search(browser, address, width):
+    with browser.new_page(viewport={"width": width, "height": 800}) as page:
+        page.goto(f"{address}/search.html")
+        for _ in range(2):  # the theme's second time would leave the field
+            expect(page.locator(".bd-search-container input")).to_be_focused()
+            page.keyboard.press("Control+k")
+        expect(page.locator(".search-button__button:visible")).to_have_count(0)
 
 
 def test_library_is_the_one_that_is_named():

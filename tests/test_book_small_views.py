@@ -1,6 +1,7 @@
 """The small views in a browser: by mouse, finger and keys, attention_lib's numbers."""
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -295,6 +296,7 @@ def test_mask_is_walked_with_the_keyboard(browser):
 
 # Split
 
+TABLES = Path(__file__).parents[1] / "explorer_source/src/tables.css"
 STEPS = [
     [NUMBERED],
     list(NUMBERED.view(3, 2, 4)),
@@ -324,6 +326,10 @@ def test_split_goes_step_by_step(browser, by):
             else:
                 button.press("Enter")
 
+        # The sheet of another view on the page comes later, and takes no colour away.
+        page.add_style_tag(path=TABLES)
+        colour = "cell => getComputedStyle(cell).backgroundColor"
+        assert view.locator("td").first.evaluate(colour) == "rgba(0, 114, 178, 0.2)"
         onward = view.get_by_role("button", name="Next")
         shows(view, STEPS[0])
         press(onward)

@@ -1,6 +1,7 @@
 """What views and pages say stands in tables: a second language is a second table."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -30,11 +31,17 @@ WORDS = r"(?<![\w-])[A-Za-z’]{2,}[,.]? [A-Za-z’]{2,}(?![\w-])|^[A-Z][a-z]{2,
 CODE = {"ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Escape", "Home", "End"}
 CODE |= {"Enter", "view: ", "transpose: ", "var bookPlaces = ;\\n"}
 BUILD = [*ROOT.glob("tools/site/*.py"), *ROOT.glob("book/_templates/**/*.html")]
+BUILD += [ROOT / "tools/check/reproduces.py", ROOT / "benchmarks/report.py"]
 CODE |= {"Refresh", "Drawing", "math notranslate", "Link to this equation"}  # not ours
 # What is told to who builds.
 CODE |= {"%s is in no list of %s: add it, with its address", ": run `make notebooks`"}
 CODE |= {"# Sphinx inventory version 2\n# Project: ", "Read the book at http://"}
-CODE |= {"; stop with Ctrl-C"}
+CODE |= {"; stop with Ctrl-C", "; measure everything"}
+# Of the benchmarks, the names of what was measured, and what such names are made of.
+MEASURED = json.loads((ROOT / "benchmarks/results.json").read_text("utf-8")).values()
+ROWS = [row for rows in MEASURED if isinstance(rows, list) for row in rows]
+CODE |= {row[it] for row in ROWS for it in ("name", "which") if it in row}
+CODE |= {"our sdpa / floor", "our split / textbook split", "Hugging Face "}
 ASIDE = ("print", "compile", "search", "startswith", "warning", "argument", "Error")
 LATER = r'(?s)\{#.*?#\}|<script>.*?</script>|(class|rel)=".*?"'
 JINJA, TITLE = r"\{[{%].*?[}%]\}", re.compile(r'"[A-Z][^"]+"|"[^"]+ [^"]+"')
@@ -93,6 +100,7 @@ def test_build_writes_only_what_stands_in_a_table(path):
 
 def test_all_words_of_the_table_are_used():
     files = [*ROOT.glob("tools/**/*.py"), *ROOT.glob("tools/export/paper.*"), *BUILD]
+    files += ROOT.glob("benchmarks/*.py")
     used = re.findall(
         r"[\"'](\w+\.\w+)[\"']", "".join(it.read_text("utf-8") for it in files)
     )

@@ -1,5 +1,5 @@
 // A training run to move through: the loss, the weights and a sample at each snapshot.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
 import { SNAPSHOTS as SAY, fill, filled } from "./strings.js";
@@ -12,6 +12,15 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
   const [asked, setAsked] = useState(0);
   const [place, setPlace] = useState(null); // a head and a word that are pointed at
   const [id] = useState(() => `snapshots-${Math.random().toString(36).slice(2)}`);
+  // On a phone the map goes on to the right, and shows that it does.
+  const box = useRef();
+  const [more, setMore] = useState(false);
+  const edge = () => setMore(box.current.scrollLeft + box.current.clientWidth < box.current.scrollWidth - 1);
+  useEffect(() => {
+    const watch = new ResizeObserver(edge);
+    for (const element of [box.current, box.current.firstChild]) watch.observe(element);
+    return () => watch.disconnect();
+  }, []);
   const [name, row, key] = queries[asked];
   const keys = words.slice(0, row + 1);
   const map = (step) => {
@@ -69,27 +78,29 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
           </label>
         ))}
       </fieldset>
-      <div class="snapshots-scroll" tabIndex={0} role="group" aria-label={SAY.weights}>
-        <table aria-label={filled(SAY.table, { query: words[row] })} onPointerLeave={() => setPlace(null)}>
-          <thead>
-            <tr>
-              <td />
-              {keys.map((word, j) => (
-                <th key={j} scope="col" class={j === key ? "snapshots-answer" : null}><span>{word}</span></th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {now.map((numbers, h) => (
-              <tr key={h}>
-                <th scope="row">{heads[h]}</th>
-                {numbers.map((weight, j) => (
-                  <td key={j} style={{ "--w": weight }} aria-label={weight.toFixed(2)} onPointerEnter={() => setPlace([h, j])} onClick={() => setPlace([h, j])} />
+      <div class="snapshots-edge" data-more={more}>
+        <div class="snapshots-scroll" tabIndex={0} role="group" aria-label={SAY.weights} ref={box} onScroll={edge}>
+          <table aria-label={filled(SAY.table, { query: words[row] })} onPointerLeave={() => setPlace(null)}>
+            <thead>
+              <tr>
+                <td />
+                {keys.map((word, j) => (
+                  <th key={j} scope="col" class={j === key ? "snapshots-answer" : null}><span>{word}</span></th>
                 ))}
               </tr>
-            ))}
-          </tbody>
-        </table>
+            </thead>
+            <tbody>
+              {now.map((numbers, h) => (
+                <tr key={h}>
+                  <th scope="row">{heads[h]}</th>
+                  {numbers.map((weight, j) => (
+                    <td key={j} style={{ "--w": weight }} aria-label={weight.toFixed(2)} onPointerEnter={() => setPlace([h, j])} onClick={() => setPlace([h, j])} />
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
       </div>
       <p class="snapshots-said" aria-live="polite" aria-atomic="true">
         {place && place[1] <= row

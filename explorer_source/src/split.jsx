@@ -4,6 +4,7 @@ import { useReached } from "./frame.jsx";
 import { walk } from "./walk.js";
 import { SPLIT as SAY, STEP, fill, filled } from "./strings.js";
 import style from "./split.css";
+import tables from "./tables.css";
 
 export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
   const [wrong, setWrong] = useState(false);
@@ -109,7 +110,7 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
     </>
   );
 }
-Split.style = style;
+Split.style = tables + style;
 Split.frame = {
   title: SAY.title,
   goal: SAY.goal,

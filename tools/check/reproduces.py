@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tools.words import say
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path("book/reproduces.json")
 PAGES = Path("book/reproduces.md"), Path("book/index.md")
@@ -31,7 +33,7 @@ def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
             kept["rows"][name] = row
     found = [name for name in titles if name in kept["rows"]]
     kept["rows"] = {name: kept["rows"][name] | {"what": titles[name]} for name in found}
-    kept["machine"] = f"a machine with {os.cpu_count()} cores, {platform.machine()}"
+    kept["machine"] = say("reproduces.machine", of=platform.machine(), n=os.cpu_count())
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     for page in (ROOT / name for name in PAGES):
         page.write_text(fill(page.read_text("utf-8"), texts(kept)), encoding="utf-8")
@@ -45,19 +47,19 @@ def fill(page: str, made: dict[str, str]) -> str:
 def texts(kept: Row) -> dict[str, str]:
     """Return the text of each blank of the page."""
     rows, first = kept["rows"], kept["rows"]["as-recorded"]
-    minutes = round(sum(row.get("seconds", 0) for row in rows.values()) / 60)
     cells, compared, pictures, *_ = _counts(first)
     as_now = [row for row in rows.values() if row.get("records") == first["records"]]
-    differ = [_counts(row)[-1] for row in as_now]
+    found: Row = {"cells": cells, "outputs": compared, "figures": pictures}
+    found |= {"out": cells - compared, "share": (cells - compared) / cells}
+    found |= {"kinds": len(as_now), "differ": sum(_counts(row)[-1] for row in as_now)}
+    found["minutes"] = round(sum(it.get("seconds", 0) for it in rows.values()) / 60)
+    found |= {"table": summary(rows), "day": first["date"], "machine": kept["machine"]}
+    proof = "reproduces.proof" if len(as_now) > 1 else "reproduces.proof_of_one"
     return {
-        "proof": f"{compared} outputs and {pictures} figures were computed again, as "
-        f"on {len(differ)} kind{'s' * (len(differ) > 1)} of machine: "
-        f"**{sum(differ)} differ**.",
-        "variations": f"{summary(rows)}\n\n"
-        f"Run on {first['date']}, on {kept['machine']}, in {minutes} minutes.",
+        "proof": say(proof, **found),
+        "variations": say("reproduces.run", **found),
         "chapters": show(rows),
-        "exceptions": f"Of {cells} cells, {cells - compared} are not compared "
-        f"({(cells - compared) / cells:.1%}).",
+        "exceptions": say("reproduces.exceptions", **found),
     }
 
 
@@ -66,8 +68,8 @@ def show(rows: dict[str, Row]) -> str:
     measured, lines = [row for row in rows.values() if "chapters" in row], list[str]()
     stems = sorted({stem for row in measured for stem in row["chapters"]})
     for part in filter(None, (stems[:12], stems[12:])):  # paper is not wide
-        heads = " | ".join(stem[:2] for stem in part)
-        lines += ["", f"| chapter | {heads} |", "|---|" + "---:|" * len(part)]
+        heads = " | ".join([say("reproduces.chapter"), *(stem[:2] for stem in part)])
+        lines += ["", f"| {heads} |", "|---|" + "---:|" * len(part)]
         for row in measured:
             entries = [_entry(row["chapters"].get(stem)) for stem in part]
             lines.append(f"| {row['what']} | {' | '.join(entries)} |")
@@ -75,32 +77,29 @@ def show(rows: dict[str, Row]) -> str:
 
 
 def _entry(entry: Row | None) -> str:
-    if entry is None:
-        return "–"
-    if entry["failed"]:
-        return f"**{entry['failed']} differ**"
+    if not entry or entry["failed"]:
+        return say("reproduces.differ", **entry) if entry else "–"
     return f"{entry['largest']:.2f}" if entry["largest"] else "0"
 
 
 def summary(rows: dict[str, Row]) -> str:
     """Return a table: variations, versions, how much was compared, and when."""
-    heads = "| run | cells | figures | differ | Python, torch, NumPy, matplotlib |"
-    lines = [heads, "|---|---:|---:|---:|---|"]
+    lines = [say("reproduces.heads"), "|---|---:|---:|---:|---|"]
     for row in rows.values():
         if "missing" in row:
-            why = f"still to be measured: {row['missing']}"
-            lines.append(f"| {row['what']} | – | – | – | {why} |")
+            lines.append(f"| {row['what']} | {say('reproduces.missing', **row)} |")
             continue
         cells, compared, pictures, drawings, failed = _counts(row)
         first = rows.get("as-recorded", row)
         usual = row is not first and row["versions"] == first["versions"]
         notes = [] if usual else [", ".join(row["versions"].values())]
         notes += [row["on"]] if row["on"] else []
-        notes += [f"on {row['date']}"] if row["date"] != first["date"] else []
+        notes += [say("reproduces.on", **row)] if row["date"] != first["date"] else []
         earlier = row["records"] != first["records"]
-        notes += ["an earlier state of the book"] if earlier else []
-        drawn = f"{pictures}, by contents" if drawings else f"{pictures}"
-        counted = f"{compared}\u00a0of\u00a0{cells} | {drawn} | {failed}"
+        notes += [say("reproduces.earlier")] if earlier else []
+        drawn = say("reproduces.drawn", n=pictures) if drawings else f"{pictures}"
+        counted = say("reproduces.compared", n=compared, cells=cells)
+        counted += f" | {drawn} | {failed}"
         lines.append(f"| {row['what']} | {counted} | {'; '.join(notes)} |")
     return "\n".join(lines)
 
