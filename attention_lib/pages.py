@@ -144,34 +144,46 @@ class PagedCache(KVCache):
     ) -> dict[str, Any]:
         """Gives the arguments of a call of the model that reads more of some texts.
 
-        Each text ends in the last column, as the causal mask of a layer has it: where
-        texts differ in length, the padding stands on the left, and a mask hides it.
+        Where as many tokens come for each text, each is a row, and ends in the last
+        column, as the causal mask of a layer has it: where texts differ in length, the
+        padding stands on the left, and a mask hides it. Otherwise all stand end to end
+        in a single row, and a mask hides the other texts. There, only the first text
+        may have been read in part: so the new tokens are the last columns.
 
         Args:
             tables: the block table of each text, with pages for the new tokens.
             starts: how many tokens of each text have been read before.
-            fed: the tokens that come now, as many for each text.
+            fed: the tokens that come now.
         """
         page_len = self.page_len
-        token_ids = self.ids(fed)  # (B, T)
-        count = token_ids.shape[1]
-        longest = max(starts) + count
+        counts = [len(new) for new in fed]
+        in_rows = min(counts) == max(counts)
+        lengths = [start + count for start, count in zip(starts, counts, strict=True)]
+        longest = max(lengths)
         widest = pages_for(longest, page_len)
         table = [[*pages[:widest], *[0] * (widest - len(pages))] for pages in tables]
         # A few whole numbers: made on the CPU, and moved at once.
-        shift = torch.tensor(starts, device="cpu")[:, None] + count - longest  # (B, 1)
+        shift = torch.tensor(lengths, device="cpu")[:, None] - longest  # (B, 1)
         positions = torch.arange(longest, device="cpu") + shift  # (B, K), padding < 0
-        real = positions.clamp(min=0)
-        page = torch.tensor(table, device="cpu").gather(1, real // page_len)
-        places = (page * page_len + real % page_len).to(token_ids.device)  # (B, K)
-        visible = (positions >= 0)[:, None].to(token_ids.device)  # (B, 1, K)
+        real = positions >= 0
+        inside = positions.clamp(min=0)
+        page = torch.tensor(table, device="cpu").gather(1, inside // page_len)
+        places = page * page_len + inside % page_len  # (B, K)
+        mask = None if min(lengths) == longest else real[:, None]  # (B, 1, K)
+        if not in_rows:
+            text = torch.arange(len(fed), device="cpu")[:, None].expand_as(real)[real]
+            mask = (text[-sum(counts) :, None] == text)[None]  # (1, T, K)
+            places, positions = places[real][None], positions[real][None]
+            fed = [[token for new in fed for token in new]]
+        token_ids = self.ids(fed)  # (B, T), or (1, T)
+        device, count = token_ids.device, token_ids.shape[1]
+        places = places.to(device)
         for layer in self.layers:
             layer.turn_to(places[:, -count:], places.flatten())  # type: ignore[attr-defined]
-        alike = min(starts) == max(starts)
         return {
             "token_ids": token_ids,
-            "positions": positions[:, -count:].to(token_ids.device),
-            "mask": None if alike else visible,
+            "positions": positions[:, -count:].to(device),
+            "mask": None if mask is None else mask.to(device),
             "cache": self,
         }
 

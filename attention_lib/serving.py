@@ -100,6 +100,29 @@ class Request:
         return self.full_pages(page_len)[self.read // page_len :]
 
 
+def _share_calls(plan: dict[Request, list[int]], longest: int) -> list[list[Request]]:
+    """Says which requests share a call of the model.
+
+    Those that read as many tokens do, each in a row of its own. Beginnings of any
+    length stand end to end in a single row; see ``PagedCache.reading``.
+
+    Args:
+        plan: the tokens that each request reads.
+        longest: how many tokens a row may have.
+    """
+    alike: dict[int, list[Request]] = {}
+    end_to_end: list[Request] = []
+    for own, fed in plan.items():
+        # The first one in the row may be the rest of a prompt.
+        may_join = not own.read or (own.unread > 1 and not end_to_end)
+        if may_join and len(fed) <= longest:
+            end_to_end.append(own)
+            longest -= len(fed)
+        else:
+            alike.setdefault(len(fed), []).append(own)
+    return [group for group in (*alike.values(), end_to_end) if group]
+
+
 class Server:
     """Writes many texts at a time, with one memory of pages for all of them.
 
@@ -112,9 +135,9 @@ class Server:
         num_pages: how many pages there are.
         page_len: tokens per page.
         max_batch: how many requests run at a time.
-        step_tokens: how many tokens a step reads at most: one for each of
-            ``max_batch``, and what is left for prompts and guesses. 64 are left for
-            these when it is left out.
+        step_tokens: how many tokens a step reads at most: one for each request that
+            writes, and what is left for prompts and guesses. 64 more than
+            ``max_batch`` when it is left out.
         draft: guesses the next tokens: ``ngram_draft``, say, or a smaller model.
         draft_len: how many tokens it guesses at most.
 
@@ -237,16 +260,16 @@ class Server:
         """
         plan = self._plan()
         with evaluation_mode(self.model), torch.inference_mode():
-            # Requests that read as many tokens share one call of the model.
-            for count in sorted({len(fed) for fed in plan.values()}):
-                group = [own for own in plan if len(plan[own]) == count]
+            for group in _share_calls(plan, self.model.config.context_len):
                 tables = [own.pages for own in group]
                 starts = [own.read for own in group]
                 call = self.cache.reading(tables, starts, [plan[own] for own in group])
-                logits = self.model(**call)  # (B, T, V)
-                greedy = pick_token(logits.flatten(0, 1)).view(-1, count).tolist()
-                for own, scores, best in zip(group, logits, greedy, strict=True):
-                    self._accept(own, plan[own], scores, best)
+                logits = self.model(**call).flatten(0, 1)  # text after text
+                greedy = pick_token(logits).tolist()
+                for own in group:
+                    count = len(plan[own])
+                    self._accept(own, plan[own], logits[:count], greedy[:count])
+                    logits, greedy = logits[count:], greedy[count:]
         read = {request: len(fed) for request, fed in plan.items()}
         self.counts.update(steps=int(bool(read)), read=sum(read.values()))
         return read
@@ -254,15 +277,14 @@ class Server:
     def _plan(self) -> dict[Request, list[int]]:
         """Says which tokens are read for whom, and finds pages for them."""
         plan: dict[Request, list[int]] = {}
-        spare = self.step_tokens - self.max_batch
-        queue = deque(self.running)
-        while queue or self._admit(queue):
+        left, queue = self.step_tokens, deque(self.running)
+        while queue or (left and self._admit(queue)):
             request = queue.popleft()
-            fed = request.text[request.read :][: 1 + spare]
-            if request.unread == 1:
-                fed += self._guesses(request, spare)
+            fed = request.text[request.read :][: left - len(queue)]
+            if request.unread == 1:  # one token is left for each place
+                fed += self._guesses(request, left - self.max_batch + len(plan))
             if request in self.running and self._make_room(request, len(fed)):
-                plan[request], spare = fed, spare - len(fed) + 1
+                plan[request], left = fed, left - len(fed)
         return {own: fed for own, fed in plan.items() if own in self.running}
 
     def _admit(self, queue: deque[Request]) -> bool:
