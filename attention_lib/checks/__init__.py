@@ -17,10 +17,10 @@ from attention_lib.checks import (
     formula,
     halves,
     hiding,
-    insides,
     parts,
     references,
     training,
+    weights_and_tools,
 )
 from attention_lib.checks.calling import Calling, find_calling
 from attention_lib.checks.counting import count_flops, saved_bytes
@@ -63,18 +63,18 @@ CHECKS: dict[str, tuple[Callable[[Subject], Any], tuple[str, str]]] = {
     "memory": (behaviour.check_memory, ("04-multi-head", "cross-heads")),
     "large scores": (behaviour.check_large, ("03-masks", "fill-values")),
     "half precision": (halves.check_half_precision, ("03-masks", "fill-values")),
-    "gradients": (insides.check_gradients, ("08-training", "one-step")),
+    "gradients": (weights_and_tools.check_gradients, ("08-training", "one-step")),
     "trainable": (training.check_trainable, ("08-training", "one-step")),
     "training": (training.check_training, ("06-tiny-block", "block-dropout")),
     "parts": (parts.check_parts, ("06-tiny-block", "residual")),
     "cache": (caching.check_cache, ("09-kv-cache", "the-cache")),
     "formula": (formula.check_formula, ("02-single-head", "three-projections")),
     "reference": (references.check_reference, ("04-multi-head", "proved-equal")),
-    "parameters": (insides.check_parameters, ("04-multi-head", "what-it-costs")),
-    "flops": (insides.check_flops, ("04-multi-head", "what-it-costs")),
-    "device": (insides.check_device, ("18-health-checks", "tools")),
-    "compile": (insides.check_compile, ("18-health-checks", "tools")),
-    "export": (insides.check_export, ("18-health-checks", "tools")),
+    "parameters": (weights_and_tools.check_parameters, ("04-multi-head", "what-it-costs")),
+    "flops": (weights_and_tools.check_flops, ("04-multi-head", "what-it-costs")),
+    "device": (weights_and_tools.check_device, ("18-health-checks", "tools")),
+    "compile": (weights_and_tools.check_compile, ("18-health-checks", "tools")),
+    "export": (weights_and_tools.check_export, ("18-health-checks", "tools")),
 }
 
 

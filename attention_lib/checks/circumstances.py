@@ -4,6 +4,7 @@ Each way has its words and a call, which gives what is compared. Shapes: B batch
 length, M d_model.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -29,14 +30,14 @@ def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
         modes = told_causal if causal else bare_call
         words = " told causal" if causal else ""
         yield words[1:] or "in a plain call", partial(_plain, modes, BATCH, LENGTH)
-        for length in (1, LONG, FAR):
+        for length in (1, 7, LONG, FAR):
             batch = 2 if length < FAR else 1
             yield f"at T = {length}{words}", partial(_plain, modes, batch, length)
         if "mask" in both:
             yield from _masked(modes, words, masks)
     more = told_causal if told else bare_call
     yield from _loud(more)
-    yield "after a longer text", lambda t: (t.run(t.x(2, LONG)), t.run(t.x()))[1]
+    yield from _after(more)
     if "mask" in both:
         yield (
             "after a call with a mask",
@@ -51,7 +52,18 @@ def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
     if "memory" in both:
         for count in (4, 9):
             yield f"with a memory of {count} tokens", partial(_with_memory, count)
+        yield (
+            "with a second memory after a first",
+            lambda t: (_with_memory(4, t, seed=4), _with_memory(4, t))[1],
+        )
+        if "mask" in both:
+            yield "with a memory and a mask of it", _masked_memory
     yield "in its input's gradient", partial(_gradient, more, "the input")
+    if "mask" in both:
+        yield (
+            "in its input's gradient beside padding",
+            partial(_gradient, _beside, "the input"),
+        )
     for name in dict(mine.layer.named_parameters()):
         if name in dict(other.layer.named_parameters()):
             yield f"in the gradient of {name}", partial(_gradient, more, name)
@@ -75,8 +87,67 @@ def _plain(modes: More, batch: int, length: int, t: Subject) -> Tensor:
     return t.run(t.x(batch, length), **modes(t))
 
 
-def _with_memory(count: int, t: Subject) -> Tensor:
-    return t.run(t.x(), memory=t.x(length=count, seed=3))
+def _with_memory(count: int, t: Subject, seed: int = 3) -> Tensor:
+    return t.run(t.x(), memory=t.x(length=count, seed=seed))
+
+
+def _masked_memory(t: Subject) -> Tensor:
+    seen = torch.arange(9) < torch.tensor([9, 4, 7, 2, 9, 5, 1])[:, None]
+    mask = seen[:, None].expand(BATCH, LENGTH, 9).to(t.device)
+    return t.run(t.x(), mask, memory=t.x(length=9, seed=3))
+
+
+def _after(more: More) -> Iterator[Case]:
+    """Calls after another one, or in another mode: what is kept must be right."""
+    yield "after a longer text", lambda t: (t.run(t.x(2, LONG)), t.run(t.x()))[1]
+    yield "after a shorter text", lambda t: (t.run(t.x(2, 3)), t.run(t.x()))[1]
+
+    def changed(t: Subject) -> Tensor:
+        t.run(t.x(), **more(t))
+        for weight in t.layer.parameters():
+            weight.data *= 1.1
+        return t.run(t.x(), **more(t))
+
+    def twin(t: Subject) -> Tensor:
+        other = copy.deepcopy(t.layer)
+        for weight in other.parameters():
+            weight.data *= -1.1
+        t.run(t.x(), layer=other, **more(t))
+        return t.run(t.x(), **more(t))
+
+    def graded(t: Subject) -> Tensor:
+        with torch.enable_grad():
+            return t.run(t.x(), **more(t)).detach()
+
+    def inference(t: Subject) -> Tensor:
+        with torch.inference_mode():
+            found = t.run(t.x(), **more(t))
+        return found.clone()
+
+    def trained(t: Subject) -> Tensor:
+        t.layer.train()
+        t.run(t.x(), **more(t))
+        t.layer.eval()
+        return t.run(t.x(), **more(t))
+
+    def whole(t: Subject) -> Tensor:
+        for part in t.layer.modules():
+            for name, value in vars(part).items():
+                if isinstance(value, float) and (name == "p" or "drop" in name):
+                    setattr(part, name, 0.0)
+        t.layer.train()
+        return t.run(t.x(), **more(t))
+
+    yield "after its weights have changed", changed
+    yield "after a call of a second layer of its class", twin
+    yield "where gradients are kept", graded
+    yield "in inference mode", inference
+    yield "after a call in training mode", trained
+    yield "in training mode with dropout of 0", whole
+    yield (
+        "with an input that is not contiguous",
+        lambda t: t.run(t.x().mT.contiguous().mT, **more(t)),
+    )
 
 
 def _masked(modes: More, words: str, shapes: set[str | None]) -> Iterator[Case]:
@@ -86,6 +157,7 @@ def _masked(modes: More, words: str, shapes: set[str | None]) -> Iterator[Case]:
             if not how or not one:
                 name = f"with padding on the {side}{how}{words}"
                 yield name, partial(_padded, lengths, side, modes)
+    yield f"with a row that sees nothing{words}", lambda t: _nothing(t, modes(t))
     if not one and not {"(B, T)", KEYS} & shapes:
         yield f"with a mask of any pairs{words}", lambda t: _any_pairs(t, modes(t))
 
@@ -101,6 +173,12 @@ def _any_pairs(t: Subject, more: dict[str, Any]) -> Tensor:
     mask = torch.rand(BATCH, LENGTH, LENGTH, generator=t.generator()) < 0.5
     mask |= torch.eye(LENGTH, dtype=torch.bool)
     return t.run(t.x(), mask.to(t.device), **more)
+
+
+def _nothing(t: Subject, more: dict[str, Any]) -> Tensor:
+    mask = t.hidden([LENGTH]).clone()
+    mask[1 if t.mask_shape != "(T, T)" else slice(None), 2:4] = False
+    return t.run(t.x(), mask, **more)
 
 
 def _loud(more: More) -> Iterator[Case]:
@@ -130,6 +208,8 @@ def _cached(masked: bool, one: bool) -> Iterator[Case]:
     yield "with a cache, one by one", read(*[1] * LENGTH)
     yield "with a cache, in pieces of 3, 2, 1", read(3, 2, 1)
     yield f"with a cache, at T = {LONG}", read(LONG - 9, 7, 1, 1)
+    yield f"with a cache, one by one, to T = {LONG}", read(*[1] * LONG)
+    yield "with a cache for one text alone", lambda t: in_pieces(t, t.x(1), [3, 1, 2])
     yield (
         "with a second cache for a second text",
         lambda t: (read(3, 1, 2)(t), in_pieces(t, t.x(seed=2), [3, 1, 2]))[1],
@@ -162,6 +242,10 @@ def _padded_pieces(lengths: list[int], side: str, t: Subject) -> Tensor:
     mask = t.hidden(lengths, side)
     real = mask.diagonal(dim1=1, dim2=2)[..., None]
     return in_pieces(t, t.x(), [3, 1, 2], mask).masked_fill(~real, 0)
+
+
+def _beside(t: Subject) -> dict[str, Any]:
+    return {"mask": t.hidden([4]), **told_causal(t)}
 
 
 def _gradient(more: More, name: str, t: Subject) -> Tensor:

@@ -7,6 +7,7 @@ on the left has another fault than one that differs in every call.
 Shapes: B batch, T length, M d_model.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -24,7 +25,9 @@ from attention_lib.checks.circumstances import (
     find_ways,
     told_causal,
 )
-from attention_lib.checks.inside import tell_inside, tell_reach
+from attention_lib.checks.first_step import tell_first_step
+from attention_lib.checks.submodules import tell_inside, tell_reach
+from attention_lib.checks.steps import raised_at
 from attention_lib.checks.subject import Subject
 from attention_lib.checks.twins import (
     fresh,
@@ -37,6 +40,7 @@ from attention_lib.checks.watching import drops
 
 _DRAWS = 300
 _PLACES = 0.3  # how far the spreads may be apart, output by output, as a share
+_Compared = tuple[str, str, Callable[[], str]]  # the way, how far apart, the step
 _REFUSALS = ValueError, NotImplementedError
 _OPTIONAL = "T =", "beside", "mask", "padding", "memory"
 
@@ -64,7 +68,7 @@ def check_reference(s: Subject) -> Said:
     mine, other = made_alike(s, other)
     same: list[str] = []
     apart: list[str] = []
-    first = ""
+    first = step = ""
     ways = [*find_ways(mine, other)]
     first_way = ways[0][0]
     for words, run in ways:
@@ -78,12 +82,15 @@ def check_reference(s: Subject) -> Said:
             where = "" if "gradient" in words else tell_reach(mine, other, run)
             no_parts = "room" in words or "gradient" in words
             inside = "" if no_parts else tell_inside(mine, other, run)
+            step = tell_first_step(mine, other, run, gradients="gradient" in words)
             first = f"{found} {words}{where}{inside}"
         apart.append(words)
     more = told_causal if both_told(mine, other) else bare_call
-    for words, found in (*_halves(mine, other, more), *_training(mine, other, more)):
+    rest = *_halves(mine, other, more), *_training(mine, other, more)
+    for words, found, tell in rest:
         if found:
-            first = first or f"{found} {words}"
+            if not apart:
+                first, step = f"{found} {words}", tell()
             apart.append(words)
         else:
             same.append(words)
@@ -98,7 +105,8 @@ def check_reference(s: Subject) -> Said:
         words = f"{first}{others}; {agreed}"
     else:
         words = f"{agreed}; {first}{others}"
-    return "fails", f"{words}{missing_weights(s.original, other.original)}"
+    words += missing_weights(s.original, other.original)
+    return "fails", f"{words}. Step by step: {step}" if step else words
 
 
 def _subject(s: Subject, reference: Any) -> Subject:
@@ -128,7 +136,7 @@ def _compare(
         except Exception as error:
             if isinstance(error, _REFUSALS) and any(w in words for w in _OPTIONAL):
                 return None  # it says that it does not take this
-            return f"{type(error).__name__} ({first_line(error)})"
+            return _error(error)
     if not wanted.isfinite().all():
         return None
     if not found.isfinite().all():
@@ -173,7 +181,7 @@ def _shares(found: Tensor, wanted: Tensor) -> Tensor:
     return far.nan_to_num(float("inf"))
 
 
-def _halves(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, str]]:
+def _halves(mine: Subject, other: Subject, more: More) -> Iterator[_Compared]:
     """What 16 bits cost: more than they cost the reference, where it is said."""
 
     def outlier(t: Subject) -> Tensor:
@@ -206,13 +214,16 @@ def _halves(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, st
                 try:
                     found = run(fresh(mine, dtype))
                 except Exception as error:
-                    yield words, f"{type(error).__name__} ({first_line(error)})"
+                    yield words, _error(error), str
                     continue
             limit = 4 * float(costs.max()) + slack
-            yield words, _apart(found.to(exact.dtype), exact, limit)
+            tell = partial(
+                tell_first_step, fresh(mine, dtype), fresh(other, dtype), run
+            )
+            yield words, _apart(found.to(exact.dtype), exact, limit), tell
 
 
-def _training(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, str]]:
+def _training(mine: Subject, other: Subject, more: More) -> Iterator[_Compared]:
     """In training mode with one seed; else the mean and the spread of many draws."""
     try:
         wanted, again = (_drawn(other, more, 1), _drawn(other, more, 1, seed=1))
@@ -222,13 +233,22 @@ def _training(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, 
     try:
         found = _drawn(mine, more, 1)
     except Exception as error:
-        yield words, f"{type(error).__name__} ({first_line(error)})"
+        yield words, _error(error), str
         return
+
+    def tell(*, gradients: bool = False) -> str:
+        runs = [copy.copy(each) for each in (mine, other)]
+        for each in runs:
+            each.layer = copy.deepcopy(each.layer).train()
+        run = partial(_with_gradients if gradients else _once, more)
+        return tell_first_step(*runs, run, gradients=gradients, seed=mine.seed)
+
     far = _apart(found, wanted, mine.tolerance)
     if not far or torch.equal(wanted, again):
-        yield words, far
+        yield words, far, tell
         if not far:
-            yield f"in gradients {words}", _gradients_apart(mine, other, more)
+            far = _gradients_apart(mine, other, more)
+            yield f"in gradients {words}", far, partial(tell, gradients=True)
         return
     runs = [
         _drawn(each, more, _DRAWS).unflatten(0, (_DRAWS, -1)) for each in (mine, other)
@@ -238,18 +258,32 @@ def _training(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, 
     ratio = (total[0] / max(total[1], 1e-30)) ** 0.5
     moved = float((means[0] - means[1]).square().sum())
     places = float((spreads[0] - spreads[1]).abs().sum()) / max(total[1], 1e-30)
+    far = ""
     if not 0.8 < ratio < 1.25:
         shares = [drops(partial(_drawn, t, more, 1)) for t in (mine, other)]
         rates = [", ".join(sorted({f"{p:.0%}" for p in each})) for each in shares]
         told = f" (it drops {rates[0]}, the reference {rates[1]})"
         told *= rates[0] != rates[1]
-        yield words, f"dropout changes outputs {ratio:.2g} times as much{told}"
+        far = f"dropout changes outputs {ratio:.2g} times as much{told}"
     elif moved > 4 * sum(total) / _DRAWS:
-        yield words, f"the mean of {_DRAWS} draws is another"
+        far = f"the mean of {_DRAWS} draws is another"
     elif places > _PLACES:
-        yield words, "dropout changes other outputs, as if it stood elsewhere,"
-    else:
-        yield words, ""
+        far = "dropout changes other outputs, as if it stood elsewhere,"
+    yield words, far, tell
+
+
+def _once(more: More, t: Subject) -> Tensor:
+    return t.run(t.x(), **more(t))
+
+
+def _with_gradients(more: More, t: Subject) -> Tensor:
+    with torch.enable_grad():
+        return t.run(t.x().requires_grad_(), **more(t))
+
+
+def _error(error: Exception) -> str:
+    """Says what was raised, and at which line of the layer."""
+    return f"{type(error).__name__} ({first_line(error)}{raised_at(error)})"
 
 
 def _gradients_apart(mine: Subject, other: Subject, more: More) -> str:
