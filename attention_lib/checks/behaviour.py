@@ -5,6 +5,7 @@ layer is built. Shapes: B batch, T length, K keys, M d_model.
 """
 
 import traceback
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,11 @@ from torch import Tensor
 from attention_lib.checks import formula
 from attention_lib.checks.report import Outcome
 from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
+from attention_lib.checks.suspects import (
+    capped_scores,
+    changed_in_place,
+    positions_in,
+)
 from attention_lib.checks.watching import watched
 
 Said = tuple[Outcome, str]
@@ -19,6 +25,8 @@ HALVES = {torch.bfloat16, torch.float16}
 RANDOM = {"bernoulli_", "native_dropout", "rand", "randn", "rand_like", "randn_like"}
 RANDOM |= {"normal_", "uniform_", "randint", "randperm"}
 FAR = 600  # tokens: beyond 256, bfloat16 gives neighbours one number
+_WHOLE = "is a maximum taken of the whole batch, not of each row?"
+_CAPS = "softcap", "attn_logit_softcapping", "logits_soft_cap", "logit_cap"
 NO: Outcome = "does not apply"
 
 
@@ -88,9 +96,9 @@ def check_deterministic(s: Subject) -> Said:
     """The same input gives the same output, whatever came between, and stays."""
     x, other = s.x(), s.x(seed=2)
     kept, state = x.clone(), {k: v.clone() for k, v in s.layer.state_dict().items()}
-    first = s.run(x, **s.hides_future)
+    first = s.run(x, raw=True, **s.hides_future)
     if not torch.equal(x, kept):
-        return "fails", "the call changes its input"
+        return "fails", f"the call changes its input{changed_in_place(s)}"
     with torch.no_grad(), watched() as types:
         s.run(other)
     again = s.run(x, **s.hides_future)
@@ -107,7 +115,7 @@ def check_deterministic(s: Subject) -> Said:
     if "mask" in s.takes:
         mask = s.hidden([4, 6]).clone()
         before = mask.clone()
-        s.run(x, mask, **s.hides_future)
+        s.run(x, mask, raw=True, **s.hides_future)
         if not torch.equal(mask, before):
             return "fails", "the call changes its mask"
         if (change := apart(s.run(x, **s.hides_future), first)) > s.tolerance:
@@ -246,28 +254,69 @@ def check_large(s: Subject) -> Said:
     for scale in (30.0, 300.0):
         x = s.x() * scale
         if not s.run(x, **s.hides_future).isfinite().all():
-            return "fails", f"inputs {scale:.0f} times as large: nan"
+            quiet = f"; a loud text makes quiet ones nan: {_WHOLE}" * bool(_loud(s))
+            return "fails", f"inputs {scale:.0f} times as large: nan{quiet}"
         changed = x.clone()
         changed[:, 4:] = s.x(seed=2)[:, 4:] * scale
         for more in [s.hides_future] if s.hides_future else [{}] if s.is_causal else []:
             before = s.run(x, **more)[:, :4]
             change = apart(s.run(changed, **more)[:, :4], before)
             if change > s.tolerance:
-                return (
-                    "fails",
-                    f"inputs {scale:.0f} times as large: the future shows, "
-                    f"{size(change)} (a fill too near 0?)",
-                )
+                fill = " (a fill too near 0?)" * (_leak(s, None, **more) < 0.01)
+                words = f"inputs {scale:.0f} times as large: the future shows, "
+                return "fails", f"{words}{size(change)}{fill}"
         if "mask" in s.takes:
             mask = s.hidden([4])
             before, after = (s.run(each, mask)[:, :4] for each in (x, changed))
             if (change := apart(after, before)) > s.tolerance:
-                return (
-                    "fails",
-                    f"inputs {scale:.0f} times as large: padding shows, "
-                    f"{size(change)} (a fill too near 0?)",
-                )
+                fill = " (a fill too near 0?)" * (_leak(s, mask) < 0.01)
+                words = f"inputs {scale:.0f} times as large: padding shows, "
+                return "fails", f"{words}{size(change)}{fill}"
+    if change := _loud(s):
+        words = f"a text 1000 times as large changes others, {size(change)}"
+        return "fails", f"{words}: {_WHOLE}"
+    if wrong := _squashed(s):
+        return "fails", wrong
     return "holds", "inputs 30 and 300 times as large: finite, 0 from hidden tokens"
+
+
+def _leak(s: Subject, mask: Tensor | None, **more: Any) -> float:
+    """How much the first four outputs change with later tokens, at usual sizes."""
+    x, changed = s.x(), s.x()
+    changed[:, 4:] = s.x(seed=2)[:, 4:]
+    before, after = (s.run(each, mask, **more)[:, :4] for each in (x, changed))
+    return apart(after, before)
+
+
+def _loud(s: Subject) -> float:
+    """How much a loud text changes quiet ones, where another text changes none."""
+    quiet, changes = [0, 1, 2, 4, 5, 6], []
+    before = s.run(s.x(), **s.hides_future)[quiet]
+    for text in (s.x(seed=2)[3], 1000 * s.x()[3]):
+        x = s.x()
+        x[3] = text
+        changes.append(apart(s.run(x, **s.hides_future)[quiet], before))
+    return changes[1] if changes[0] <= s.tolerance < changes[1] else 0.0
+
+
+def _squashed(s: Subject) -> str:
+    """Says where a cap on scores is not the cap that the layer names."""
+    caps = {
+        float(value)
+        for part in s.layer.modules()
+        for owner in (part, getattr(part, "config", None))
+        for name in _CAPS
+        if isinstance(value := getattr(owner, name, None), int | float) and value > 0
+    }
+    try:
+        most = capped_scores(s, 1000 * s.x())
+    except Exception:
+        return ""
+    if len(caps) != 1 or not most or min(caps) < 2:
+        return ""
+    cap = caps.pop()
+    words = f"of scores no larger than {most:.3g}, though it names a cap of {cap:g}"
+    return f"the softmax is taken {words}" if most < 0.9 * cap else ""
 
 
 def check_memory(s: Subject) -> Said:
@@ -288,6 +337,10 @@ def check_memory(s: Subject) -> Said:
         changed[:, place] = s.x(seed=4)[:, place]
         changes = (s.run(x, memory=changed) - whole).abs().amax(dim=(0, 2))
         if changes.min() <= s.tolerance:
+            layer = s.copied(s.dtype)  # that has met no other memory
+            if apart(s.run(x, memory=changed, layer=layer), whole) > s.tolerance:
+                words = "a second memory counts for nothing: the first is kept"
+                return "fails", f"{words} between calls"
             return "fails", f"an output does not depend on token {place} of the memory"
     order = torch.tensor([2, 0, 3, 1])
     change = apart(s.run(x, memory=memory[:, order]), whole)
@@ -308,7 +361,10 @@ def check_memory(s: Subject) -> Said:
 def check_offset(s: Subject) -> Said:
     """With positions, only the distances count."""
     if "start" not in s.takes:
-        return NO, "no positions come from outside"
+        wrong, right = positions_in(s)
+        if wrong:
+            return "fails", wrong
+        return ("holds", right) if right else (NO, "no positions come from outside")
     x = s.x()
     first, later = (s.run(x, start=start, **s.hides_future) for start in (0, 11))
     turned = apart(first, s.run(x, **s.hides_future))

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from attention_lib.checks.behaviour import FAR
 from attention_lib.checks.caching import beyond, in_pieces
@@ -18,6 +19,31 @@ from attention_lib.checks.subject import BATCH, KEYS, LENGTH, LONG, Subject
 
 Case = tuple[str, Callable[[Subject], Tensor]]
 More = Callable[[Subject], dict[str, Any]]
+
+
+class DrawsItself(Exception):
+    """A layer draws random numbers in its own way: they cannot be left out."""
+
+
+class _NothingDropped(TorchFunctionMode):
+    """Inside of it, dropout drops nothing."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: Any = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("dropout", "dropout_"):
+            return args[0] if args else kwargs["input"]
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            if len(args) > 4:
+                args = (*args[:4], 0.0, *args[5:])
+            else:
+                kwargs = {**kwargs, "dropout_p": 0.0}
+        return func(*args, **kwargs)
 
 
 def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
@@ -37,7 +63,8 @@ def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
             yield from _masked(modes, words, masks)
     more = told_causal if told else bare_call
     yield from _loud(more)
-    yield from _after(more)
+    names = [dict(each.layer.named_parameters()).keys() for each in (mine, other)]
+    yield from _after(more, alike=names[0] == names[1])
     if "mask" in both:
         yield (
             "after a call with a mask",
@@ -97,7 +124,7 @@ def _masked_memory(t: Subject) -> Tensor:
     return t.run(t.x(), mask, memory=t.x(length=9, seed=3))
 
 
-def _after(more: More) -> Iterator[Case]:
+def _after(more: More, *, alike: bool) -> Iterator[Case]:
     """Calls after another one, or in another mode: what is kept must be right."""
     yield "after a longer text", lambda t: (t.run(t.x(2, LONG)), t.run(t.x()))[1]
     yield "after a shorter text", lambda t: (t.run(t.x(2, 3)), t.run(t.x()))[1]
@@ -131,19 +158,29 @@ def _after(more: More) -> Iterator[Case]:
         return t.run(t.x(), **more(t))
 
     def whole(t: Subject) -> Tensor:
-        for part in t.layer.modules():
-            for name, value in vars(part).items():
-                if isinstance(value, float) and (name == "p" or "drop" in name):
-                    setattr(part, name, 0.0)
         t.layer.train()
-        return t.run(t.x(), **more(t))
+        found = []
+        for seed in range(2):
+            torch.manual_seed(seed)
+            with _NothingDropped():
+                found.append(t.run(t.x(), **more(t)))
+        if not torch.equal(*found):
+            raise DrawsItself
+        return found[0]
 
-    yield "after its weights have changed", changed
+    def kept(t: Subject) -> Tensor:
+        x = t.x()
+        t.run(x, raw=True, **more(t))
+        return x
+
+    yield "in its input after a call", kept
+    if alike:
+        yield "after its weights have changed", changed
+        yield "in training mode where nothing is dropped", whole
     yield "after a call of a second layer of its class", twin
     yield "where gradients are kept", graded
     yield "in inference mode", inference
     yield "after a call in training mode", trained
-    yield "in training mode with dropout of 0", whole
     yield (
         "with an input that is not contiguous",
         lambda t: t.run(t.x().mT.contiguous().mT, **more(t)),

@@ -7,11 +7,12 @@ is written otherwise and gives the same again further on is no difference.
 """
 
 import copy
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attention_lib.checks.steps import Recorder, Step, Value, value_of
 from attention_lib.checks.subject import Subject
@@ -136,15 +137,24 @@ def _tell(
     if not mine and not right:
         return ""
     one, two = _pair(mine, right)
+    own, their = (Counter(step.words for step in each) for each in (ours, theirs))
+    extra = one is not None and own[one.words] > their[one.words]
+    lacks = two is not None and their[two.words] > own[two.words]
+    types = [
+        {str(v.dtype)[6:] for v in s.gives if v.floats} if s else set()
+        for s in (one, two)
+    ]
     words = []
-    types = [{v.dtype for v in step.gives} if step else set() for step in (one, two)]
-    for step, who, own in zip((one, two), ("it", "the reference"), types, strict=True):
-        if step is not None:
-            name = ", ".join(str(each).removeprefix("torch.") for each in own)
-            kind = f" in {name}" * (types[0] != types[1] and len(own) == 1)
-            words.append(f"{who} computes{kind} {_said(step)}")
-    if two is not None:
-        if one is not None and (more := two.sources - one.sources):
+    if one is not None and (extra or not lacks):
+        words.append(f"it computes {_said(one, types)}")
+        if extra and not lacks:
+            words[-1] += ", which the reference does not"
+    if two is not None and (lacks or not extra):
+        words.append(f"the reference computes {_said(two, types[::-1])}")
+        if lacks and not extra:
+            words[-1] += ", which it does not"
+        data = one is not None and "x" in one.sources
+        if one and data and (more := two.sources - one.sources):
             words.append(f"which depends on {listed(sorted(more))}, too")
     how = _relation(wrong, missing, max(tolerance, 1e-9))
     return "; ".join(words) + (f"; {how}" if how else "")
@@ -159,7 +169,10 @@ def _pair(mine: list[Step], right: list[Step]) -> tuple[Step | None, Step | None
     return (mine or [None])[0], (right or [None])[0]  # type: ignore[list-item]
 
 
-def _said(step: Step) -> str:
+def _said(step: Step, types: Sequence[set[str]] = ()) -> str:
+    if all(types) and len({frozenset(each) for each in types}) > 1:
+        name = ", ".join(sorted(types[0]))
+        return f"{step.words} in {name} (in {step.place[:_LONGEST]})"
     return f"{step.words} (in {step.place[:_LONGEST]})"
 
 
@@ -170,7 +183,9 @@ def _relation(wrong: list[Value], missing: list[Value], tolerance: float) -> str
     far = [(a.reshape(b.shape) != b, b) for a, b in masks if a is not None is not b]
     if far:
         places, right = min(far, key=lambda each: int(each[0].sum()))
-        at = [int(i) for i in torch.unravel_index(places.float().argmax(), places.shape)]
+        at = [
+            int(i) for i in torch.unravel_index(places.float().argmax(), places.shape)
+        ]
         says, count = bool(right[tuple(at)]), int(places.sum())
         if 2 * count < places.numel():
             many = f"{count} of {places.numel()} places differ"

@@ -19,6 +19,7 @@ from attention_lib.checks.behaviour import FAR, NO, Said, first_line
 from attention_lib.checks.caching import in_pieces
 from attention_lib.checks.circumstances import (
     Case,
+    DrawsItself,
     More,
     bare_call,
     both_told,
@@ -26,9 +27,9 @@ from attention_lib.checks.circumstances import (
     told_causal,
 )
 from attention_lib.checks.first_step import tell_first_step
-from attention_lib.checks.submodules import tell_inside, tell_reach
 from attention_lib.checks.steps import raised_at
 from attention_lib.checks.subject import Subject
+from attention_lib.checks.submodules import tell_inside, tell_reach
 from attention_lib.checks.twins import (
     fresh,
     listed,
@@ -133,6 +134,8 @@ def _compare(
             return None  # the reference does not take this
         try:
             found = run(fresh(mine))
+        except DrawsItself:
+            return None
         except Exception as error:
             if isinstance(error, _REFUSALS) and any(w in words for w in _OPTIONAL):
                 return None  # it says that it does not take this
@@ -247,7 +250,10 @@ def _training(mine: Subject, other: Subject, more: More) -> Iterator[_Compared]:
     if not far or torch.equal(wanted, again):
         yield words, far, tell
         if not far:
-            far = _gradients_apart(mine, other, more)
+            try:
+                far = _gradients_apart(mine, other, more)
+            except Exception as error:
+                far = _error(error)
             yield f"in gradients {words}", far, partial(tell, gradients=True)
         return
     runs = [

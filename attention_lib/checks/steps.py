@@ -41,6 +41,7 @@ class Value:
         dtype: their type.
         grad: whether a gradient goes back through it.
         truth: the tensor itself where it is boolean and small.
+        most: the largest of its numbers that are not huge, without its sign.
     """
 
     shape: tuple[int, ...]
@@ -50,6 +51,7 @@ class Value:
     dtype: torch.dtype
     grad: bool
     truth: Tensor | None = None
+    most: float = 0.0
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -79,6 +81,9 @@ class Step:
         gives: the values of its results, and of what it changed in place.
         drops: the share that it drops, 0 where it is no dropout.
         sources: the names of the weights that its arguments depend on.
+        axis: along which it works, where it was told one.
+        in_place: whether it changes its first argument.
+        call: the number of the layer's call.
     """
 
     name: str
@@ -88,6 +93,9 @@ class Step:
     gives: list[Value] = field(default_factory=list)
     drops: float = 0.0
     sources: frozenset[str] = frozenset()
+    axis: int | None = None
+    in_place: bool = False
+    call: int = 0
 
 
 @cache
@@ -97,7 +105,7 @@ def _weights() -> Tensor:
 
 def value_of(tensor: Tensor) -> Value:
     """Takes the numbers of a tensor in short."""
-    with torch.no_grad():
+    with torch.no_grad(), torch._C.DisableTorchFunction():
         flat = tensor.detach().reshape(-1)
         flat = flat[:: max(1, -(-len(flat) // _MOST))].to("cpu", torch.float64)
         weights = _weights()[:, : len(flat)]
@@ -115,6 +123,7 @@ def value_of(tensor: Tensor) -> Value:
             tensor.dtype,
             tensor.requires_grad,
             tensor.cpu().clone() if kept else None,
+            float(small.abs().max()) if len(small) else 0.0,
         )
 
 
@@ -124,6 +133,7 @@ class Recorder(TorchFunctionMode):
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
         self.steps: list[Step] = []
+        self.scores: list[Tensor] = []  # what a softmax was taken of
         self.names = {
             value_of(each).key: name
             for named in (layer.named_buffers(), layer.named_parameters())
@@ -160,16 +170,22 @@ class Recorder(TorchFunctionMode):
             name = getattr(getattr(func, "__self__", None), "__name__", "")
         given = [each for each in _tensors((args, kwargs)) if not each.is_meta]
         reads = [value_of(each) for each in given]
+        inner = name.strip("_")
+        words = _words(inner, args, kwargs, self.names)
         found = func(*args, **kwargs)
         gives = [*_tensors(found)]
-        inner = name.strip("_")
         in_place = name.endswith("_") and not name.endswith("__")
-        if in_place or name.startswith(("__i", "__set")) and inner != "invert":
+        in_place |= name.startswith(("__i", "__set")) and inner != "invert"
+        if in_place:
             gives = [each for each in given[:1] for each in (each, each._base)]
-        step = Step(inner, "", _place(), reads)
+        if inner == "softmax":
+            self.scores.append(given[0].detach())
+        step = Step(inner, words, _place(), reads, in_place=in_place)
+        step.call = self.calls
+        axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        step.axis = axis if isinstance(axis, int) else None
         step.gives = [value_of(each) for each in gives if each is not None]
         if step.gives:
-            step.words = _words(inner, args, kwargs, self.names)
             if inner in ("dropout", "native_dropout"):
                 step.drops = float(kwargs.get("p", args[1] if len(args) > 1 else 0))
                 step.drops *= bool(kwargs.get("training", True))
@@ -225,7 +241,7 @@ def place_of(frame: Any) -> str:
     """Says which line of the layer made a call; "" where an examination made it."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if file == __file__ or file.startswith((_TORCH, "<frozen")):
+        if file == __file__ or file.startswith((_TORCH, "<frozen")) or _wraps(file):
             frame = frame.f_back
             continue
         if file.startswith(_OWN):
@@ -240,9 +256,14 @@ def raised_at(error: Exception) -> str:
     lines = [line for _, line in traceback.walk_tb(error.__traceback__)]
     for frame, line in zip(frames[::-1], lines[::-1], strict=True):
         file = frame.f_code.co_filename
-        if not file.startswith((_TORCH, _OWN, "<frozen")):
+        if not (file.startswith((_TORCH, _OWN, "<frozen")) or _wraps(file)):
             return f", in {_at(frame, line)}"
     return ""
+
+
+def _wraps(file: str) -> bool:
+    """Whether a file is of a library that checks shapes around a function."""
+    return "jaxtyping" in file or "beartype" in file
 
 
 def _at(frame: Any, number: int) -> str:
