@@ -17,6 +17,7 @@ from attention_lib.checks import (
     formula,
     halves,
     hiding,
+    loud,
     parts,
     references,
     training,
@@ -63,7 +64,7 @@ CHECKS: dict[str, tuple[Callable[[Subject], Any], tuple[str, str]]] = {
     "offset": (behaviour.check_offset, ("05-positions", "offset-only")),
     "empty rows": (hiding.check_empty_rows, ("03-masks", "nan-laboratory")),
     "memory": (behaviour.check_memory, ("04-multi-head", "cross-heads")),
-    "large scores": (behaviour.check_large, ("03-masks", "fill-values")),
+    "large scores": (loud.check_large, ("03-masks", "fill-values")),
     "half precision": (halves.check_half_precision, ("03-masks", "fill-values")),
     "gradients": (weights_and_tools.check_gradients, ("08-training", "one-step")),
     "trainable": (training.check_trainable, ("08-training", "one-step")),
@@ -162,7 +163,7 @@ def _said(check: Callable[[Subject], Any], subject: Subject) -> tuple[Any, str]:
 
 _EXPLAINED = {
     behaviour.check_deterministic, behaviour.check_batch, behaviour.check_order,
-    behaviour.check_large, hiding.check_future, hiding.check_padding,
+    loud.check_large, hiding.check_future, hiding.check_padding,
 }  # fmt: skip
 
 
@@ -173,7 +174,8 @@ def _hint(subject: Subject) -> str:
 
 
 def _words(error: Exception) -> str:
-    return f"raised {type(error).__name__}: {behaviour.first_line(error)}{raised_at(error)}"
+    words = f"{behaviour.first_line(error)}{raised_at(error)}"
+    return f"raised {type(error).__name__}: {words}"
 
 
 def _leaks(subject: Subject) -> dict[str, Any]:

@@ -21,7 +21,7 @@ Case = tuple[str, Callable[[Subject], Tensor]]
 More = Callable[[Subject], dict[str, Any]]
 
 
-class DrawsItself(Exception):
+class OwnDrawError(Exception):
     """A layer draws random numbers in its own way: they cannot be left out."""
 
 
@@ -165,7 +165,7 @@ def _after(more: More, *, alike: bool) -> Iterator[Case]:
             with _NothingDropped():
                 found.append(t.run(t.x(), **more(t)))
         if not torch.equal(*found):
-            raise DrawsItself
+            raise OwnDrawError
         return found[0]
 
     def kept(t: Subject) -> Tensor:

@@ -156,6 +156,9 @@ def _tell(
         data = one is not None and "x" in one.sources
         if one and data and (more := two.sources - one.sources):
             words.append(f"which depends on {listed(sorted(more))}, too")
+    swapped = one is not None and two is not None and one.words != two.words
+    if swapped and not extra and not lacks:
+        words.append("both do both: in another order?")
     how = _relation(wrong, missing, max(tolerance, 1e-9))
     return "; ".join(words) + (f"; {how}" if how else "")
 
@@ -220,7 +223,7 @@ def _alike(one: Value, two: Value, tolerance: float) -> str:
 
 
 def _cut(ours: list[Step], theirs: list[Step], tolerance: float) -> str:
-    """Says at which step gradients end in one of the two layers, and not in the other."""
+    """Says at which step gradients end in one of the two layers alone."""
     found = []
     for steps, others in ((ours, theirs), (theirs, ours)):
         ends = _Known(

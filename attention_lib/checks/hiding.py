@@ -61,7 +61,7 @@ def _leaked(found: Tensor, s: Subject, words: str) -> str:
     row, key = torch.where(leaks > s.tolerance)
     if len(found) > 3 and (key == len(found) - 1).all():
         return f"{words}: of later tokens the last one alone shows, in all outputs"
-    if (steps := set((key - row).tolist())) == {1}:
+    if set((key - row).tolist()) == {1}:
         return f"{words}: each output sees the next token, too"
     return words
 
@@ -97,7 +97,7 @@ def _missed(s: Subject, seen: Tensor, more: dict[str, Any]) -> str:
 
 
 def _far(s: Subject) -> str:
-    """Looks at a few tokens of a text of hundreds: who works in blocks may slip there."""
+    """Looks at a few tokens of a long text: who works in blocks may slip there."""
     x = s.x(1, FAR)
     least = 1e-11 if s.dtype == torch.float64 else 1e-7
     unseen: tuple[int, str] = (0, "")
