@@ -26,8 +26,8 @@ from attention_lib.checks import (
 from attention_lib.checks.calling import Calling, find_calling
 from attention_lib.checks.counting import count_flops, saved_bytes
 from attention_lib.checks.functions import FunctionLayer
+from attention_lib.checks.places import raised_at
 from attention_lib.checks.report import Finding, Report
-from attention_lib.checks.steps import raised_at
 from attention_lib.checks.subject import Subject
 from attention_lib.checks.suspects import find_suspects
 from attention_lib.validation import (

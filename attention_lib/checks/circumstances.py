@@ -21,6 +21,10 @@ Case = tuple[str, Callable[[Subject], Tensor]]
 More = Callable[[Subject], dict[str, Any]]
 
 
+ONE_BY_ONE = "with a cache, one by one"
+PIECES = "with a cache, in pieces of 3, 2, 1"
+
+
 class OwnDrawError(Exception):
     """A layer draws random numbers in its own way: they cannot be left out."""
 
@@ -242,8 +246,8 @@ def _cached(masked: bool, one: bool) -> Iterator[Case]:
         return lambda t: in_pieces(t, t.x(length=sum(cut)), list(cut))
 
     yield "with a cache, at once", read(LENGTH)
-    yield "with a cache, one by one", read(*[1] * LENGTH)
-    yield "with a cache, in pieces of 3, 2, 1", read(3, 2, 1)
+    yield ONE_BY_ONE, read(*[1] * LENGTH)
+    yield PIECES, read(3, 2, 1)
     yield f"with a cache, at T = {LONG}", read(LONG - 9, 7, 1, 1)
     yield f"with a cache, one by one, to T = {LONG}", read(*[1] * LONG)
     yield "with a cache for one text alone", lambda t: in_pieces(t, t.x(1), [3, 1, 2])

@@ -8,7 +8,7 @@ is written otherwise and gives the same again further on is no difference.
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -70,21 +70,27 @@ def _record(
 
 
 class _Known:
-    """The values of one layer, to be looked up with a tolerance."""
+    """The values of one layer in each of its calls, to be looked up with a tolerance.
 
-    def __init__(self, steps: Iterable[Step], tolerance: float) -> None:
+    In other calls a value is found by chance: a mask of two tokens, a first token.
+    """
+
+    def __init__(self, steps: list[Step], tolerance: float) -> None:
         self.tolerance = tolerance
-        self.by_size: dict[int, dict[Any, Value]] = {}
+        self.by_size: dict[tuple[int, int], dict[Any, Value]] = {}
         self.found: dict[Any, bool] = {}
         for step in steps:
             for each in (*step.reads, *step.gives):
-                self.by_size.setdefault(each.numel, {})[each.key] = each
+                alike = self.by_size.setdefault((step.call, each.numel), {})
+                alike[each.key] = each
 
-    def __contains__(self, value: Value) -> bool:
-        if value.key not in self.found:
-            near = self.by_size.get(value.numel, {}).values()
-            self.found[value.key] = any(_same(value, v, self.tolerance) for v in near)
-        return self.found[value.key]
+    def has(self, value: Value, call: int) -> bool:
+        """Whether a value is known in a call."""
+        if (call, value.key) not in self.found:
+            near = self.by_size.get((call, value.numel), {}).values()
+            same = any(_same(value, each, self.tolerance) for each in near)
+            self.found[call, value.key] = same
+        return self.found[call, value.key]
 
 
 def _same(one: Value, two: Value, tolerance: float) -> bool:
@@ -106,23 +112,35 @@ def _apart(
     for number, step in enumerate(steps):
         for each in step.gives:
             if all(each.key != read.key for read in step.reads):
-                made.setdefault(each.key, number)
+                made.setdefault((step.call, each.key), number)
+    last = {key: number for (_, key), number in made.items()}  # what a cache kept
+
+    def maker(value: Value, call: int) -> int | None:
+        at = made.get((call, value.key), last.get(value.key))
+        old = at is not None and steps[at].call != call
+        if at is not None and old and known.has(value, steps[at].call):
+            return None  # right in its own call: the wrong is that it serves again
+        return at
+
     first: set[int] = set()
-    wrong: dict[Any, Value] = {}
-    todo = [result]
+    wrong: dict[Any, tuple[int, Value]] = {}
+    todo = [(result, steps[-1].call)]
     while todo:
-        value = todo.pop()
-        if value.key in wrong or value in known:
+        value, call = todo.pop()
+        if (call, value.key) in wrong or known.has(value, call):
             continue
-        wrong[value.key] = value
-        if (at := made.get(value.key)) is None:
+        at = maker(value, call)
+        wrong[call, value.key] = -1 if at is None else at, value
+        if at is None:
             continue
-        unknown = [read for read in steps[at].reads if read not in known]
-        if not any(read.key in made for read in unknown):
+        step = steps[at]
+        unknown = [read for read in step.reads if not known.has(read, step.call)]
+        if all(maker(read, step.call) in (None, at) for read in unknown):
             first.add(at)
-        todo += unknown
+        todo += [(read, step.call) for read in unknown]
     found = [steps[at] for at in sorted(first) if steps[at].place]
-    return found, sorted(wrong.values(), key=lambda v: made.get(v.key, -1))
+    ordered = sorted(wrong.values(), key=lambda each: each[0])
+    return found, [value for _, value in ordered]
 
 
 def _tell(
@@ -137,6 +155,7 @@ def _tell(
     if not mine and not right:
         return ""
     one, two = _pair(mine, right)
+    words = []
     own, their = (Counter(step.words for step in each) for each in (ours, theirs))
     extra = one is not None and own[one.words] > their[one.words]
     lacks = two is not None and their[two.words] > own[two.words]
@@ -144,23 +163,45 @@ def _tell(
         {str(v.dtype)[6:] for v in s.gives if v.floats} if s else set()
         for s in (one, two)
     ]
-    words = []
     if one is not None and (extra or not lacks):
-        words.append(f"it computes {_said(one, types)}")
+        words.append(f"the layer computes {_said(one, types)}")
         if extra and not lacks:
             words[-1] += ", which the reference does not"
     if two is not None and (lacks or not extra):
         words.append(f"the reference computes {_said(two, types[::-1])}")
         if lacks and not extra:
-            words[-1] += ", which it does not"
+            words[-1] += ", which the layer does not"
         data = one is not None and "x" in one.sources
         if one and data and (more := two.sources - one.sources):
-            words.append(f"which depends on {listed(sorted(more))}, too")
-    swapped = one is not None and two is not None and one.words != two.words
-    if swapped and not extra and not lacks:
-        words.append("both do both: in another order?")
+            words.append(f"its input depends on {listed(sorted(more))}, too")
+    if one is not None and two is not None and not extra and not lacks:
+        words += _otherwise(one, two, ours, theirs)
+    old = _old(one, ours) if one is not None else 0
+    if old and not (two is not None and _old(two, theirs)):
+        words.append(f"the layer reads what its call {old} made")
     how = _relation(wrong, missing, max(tolerance, 1e-9))
     return "; ".join(words) + (f"; {how}" if how else "")
+
+
+def _old(step: Step, steps: list[Step]) -> int:
+    """The number of an earlier call that made what a step reads; 0 if none."""
+    own = [each for each in steps[::-1] if each.place]
+    calls = {each.key: s.call for s in own for each in s.gives}
+    made = {calls.get(read.key, step.call) for read in step.reads}
+    return min((call for call in made if 0 < call < step.call), default=0)
+
+
+def _otherwise(one: Step, two: Step, ours: list[Step], theirs: list[Step]) -> list[str]:
+    """Says what two steps that both layers have tell: another order, or operand."""
+    if one.words != two.words:
+        places = [[each.words for each in steps] for steps in (ours, theirs)]
+        swapped = [p.index(one.words) < p.index(two.words) for p in places]
+        return ["both do both, in another order"] * (swapped == [True, False])
+    moved = {read.key for read in one.reads} - {read.key for read in two.reads}
+    for step in theirs:
+        if moved & {read.key for read in step.reads} and step.place:
+            return [f"what it reads there the reference reads in {step.words}"]
+    return []
 
 
 def _pair(mine: list[Step], right: list[Step]) -> tuple[Step | None, Step | None]:
@@ -226,11 +267,13 @@ def _cut(ours: list[Step], theirs: list[Step], tolerance: float) -> str:
     """Says at which step gradients end in one of the two layers alone."""
     found = []
     for steps, others in ((ours, theirs), (theirs, ours)):
-        ends = _Known(
-            [Step("", "", "", [], step.gives) for step in others if _ends(step)],
-            tolerance,
-        )
-        cuts = [s for s in steps if _ends(s) and s.place and s.gives[0] not in ends]
+        ends = [each for s in others if _ends(s) for each in s.gives]
+        cuts = [
+            s
+            for s in steps
+            if _ends(s) and s.place
+            if not any(_same(s.gives[0], each, tolerance) for each in ends)
+        ]
         found.append(cuts[0] if cuts else None)
     if found[0] is not None:
         return f"gradients end at {_said(found[0])}"

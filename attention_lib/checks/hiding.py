@@ -58,10 +58,10 @@ def _leaked(found: Tensor, s: Subject, words: str) -> str:
     if leaks.max() < 0.01:
         return f"{words}: a fill too near 0?"
     words += f"; {hidden} of {int(later.sum())} hidden"
-    row, key = torch.where(leaks > s.tolerance)
-    if len(found) > 3 and (key == len(found) - 1).all():
+    rows, keys = torch.where(leaks > s.tolerance)
+    if len(found) > 3 and (keys == len(found) - 1).all():
         return f"{words}: of later tokens the last one alone shows, in all outputs"
-    if set((key - row).tolist()) == {1}:
+    if set((keys - rows).tolist()) == {1}:
         return f"{words}: each output sees the next token, too"
     return words
 

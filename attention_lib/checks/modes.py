@@ -14,7 +14,7 @@ from attention_lib.checks.behaviour import FAR, first_line
 from attention_lib.checks.caching import in_pieces
 from attention_lib.checks.circumstances import Case, More
 from attention_lib.checks.first_step import tell_first_step
-from attention_lib.checks.steps import raised_at
+from attention_lib.checks.places import raised_at
 from attention_lib.checks.subject import Subject
 from attention_lib.checks.twins import fresh
 from attention_lib.checks.watching import drops
@@ -71,7 +71,8 @@ def halves(mine: Subject, other: Subject, more: More) -> Iterator[Compared]:
     def in_twos(t: Subject) -> Tensor:
         return in_pieces(t, t.x(), [2, 1, 1, 2])
 
-    for dtype, slack in ((torch.bfloat16, 0.02), (torch.float16, 0.003)):
+    kinds = (torch.float32, 2e-5), (torch.bfloat16, 0.02), (torch.float16, 0.003)
+    for dtype, slack in kinds:
         name = str(dtype).removeprefix("torch.")
         cached = "cache" in mine.takes & other.takes
         cached &= bool(mine.calling.new_cache and other.calling.new_cache)
@@ -116,11 +117,11 @@ def training(mine: Subject, other: Subject, more: More) -> Iterator[Compared]:
         return
 
     def tell(*, gradients: bool = False) -> str:
-        runs = [copy.copy(each) for each in (mine, other)]
-        for each in runs:
+        one, two = (copy.copy(each) for each in (mine, other))
+        for each in (one, two):
             each.layer = copy.deepcopy(each.layer).train()
         run = partial(_with_gradients if gradients else _once, more)
-        return tell_first_step(*runs, run, gradients=gradients, seed=mine.seed)
+        return tell_first_step(one, two, run, gradients=gradients, seed=mine.seed)
 
     far = far_apart(found, wanted, mine.tolerance)
     if not far or torch.equal(wanted, again):

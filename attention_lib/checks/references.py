@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from attention_lib.checks.behaviour import NO, Said, first_line
 from attention_lib.checks.circumstances import (
+    ONE_BY_ONE,
+    PIECES,
     OwnDrawError,
     bare_call,
     both_told,
@@ -25,6 +27,7 @@ from attention_lib.checks.first_step import tell_first_step
 from attention_lib.checks.modes import error_words, far_apart, halves, training
 from attention_lib.checks.subject import Subject
 from attention_lib.checks.submodules import tell_inside, tell_reach
+from attention_lib.checks.suspects import changed_in_place
 from attention_lib.checks.twins import (
     fresh,
     listed,
@@ -76,6 +79,10 @@ def check_reference(s: Subject) -> Said:
             inside = "" if no_parts else tell_inside(mine, other, run)
             step = tell_first_step(mine, other, run, gradients="gradient" in words)
             first = f"{found} {words}{where}{inside}"
+            if words == "in its input after a call":
+                first, step = f"it changes its input{changed_in_place(mine)}", ""
+        elif words == PIECES and apart == [ONE_BY_ONE]:  # where less is equal by chance
+            step = tell_first_step(mine, other, run) or step
         apart.append(words)
     more = told_causal if both_told(mine, other) else bare_call
     rest = *halves(mine, other, more), *training(mine, other, more)

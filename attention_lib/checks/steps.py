@@ -7,25 +7,22 @@ the two are written otherwise, and a view is what it looks at.
 Shapes: B batch, H heads, T length, K keys, D head_dim.
 """
 
-import linecache
+import math
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from attention_lib.checks.places import place_of
 from attention_lib.reproducibility import seeded
 
 _MOST = 500_000  # numbers of a tensor that count; of larger ones, every so many
 _HUGE = 1e8  # beyond it a number fills a place, such as -inf in a hidden score
-_OWN = str(Path(__file__).parent)
-_TORCH = str(Path(torch.__file__).parent)
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Value:
     @property
     def numel(self) -> int:
         """How many numbers there are."""
-        return int(torch.Size(self.shape).numel())
+        return math.prod(self.shape)
 
     @property
     def floats(self) -> bool:
@@ -150,8 +147,9 @@ class Recorder(TorchFunctionMode):
         self.calls += 1
         for x in inputs[:1]:
             if isinstance(x, Tensor) and not x.is_meta and x.numel() > 1:
-                self.names.setdefault(value_of(x).key, "x")
-                self.sources.setdefault(value_of(x).key, frozenset({"x"}))
+                key = value_of(x).key
+                self.names.setdefault(key, "x")
+                self.sources[key] = self.sources.get(key, frozenset()) | {"x"}
 
     def __torch_function__(
         self,
@@ -177,14 +175,15 @@ class Recorder(TorchFunctionMode):
         in_place = name.endswith("_") and not name.endswith("__")
         in_place |= name.startswith(("__i", "__set")) and inner != "invert"
         if in_place:
-            gives = [each for each in given[:1] for each in (each, each._base)]
+            bases = [each._base for each in given[:1]]
+            gives = [*given[:1], *(each for each in bases if each is not None)]
         if inner == "softmax":
             self.scores.append(given[0].detach())
         step = Step(inner, words, _place(), reads, in_place=in_place)
         step.call = self.calls
         axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
         step.axis = axis if isinstance(axis, int) else None
-        step.gives = [value_of(each) for each in gives if each is not None]
+        step.gives = [value_of(each) for each in gives]
         if step.gives:
             if inner in ("dropout", "native_dropout"):
                 step.drops = float(kwargs.get("p", args[1] if len(args) > 1 else 0))
@@ -235,41 +234,6 @@ def _tensors(given: Any) -> Iterator[Tensor]:
     elif isinstance(given, list | tuple):
         for each in given:
             yield from _tensors(each)
-
-
-def place_of(frame: Any) -> str:
-    """Says which line of the layer made a call; "" where an examination made it."""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file == __file__ or file.startswith((_TORCH, "<frozen")) or _wraps(file):
-            frame = frame.f_back
-            continue
-        if file.startswith(_OWN):
-            return ""
-        return _at(frame, frame.f_lineno)
-    return ""
-
-
-def raised_at(error: Exception) -> str:
-    """Says which line of the layer raised an error, where one did."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    lines = [line for _, line in traceback.walk_tb(error.__traceback__)]
-    for frame, line in zip(frames[::-1], lines[::-1], strict=True):
-        file = frame.f_code.co_filename
-        if not (file.startswith((_TORCH, _OWN, "<frozen")) or _wraps(file)):
-            return f", in {_at(frame, line)}"
-    return ""
-
-
-def _wraps(file: str) -> bool:
-    """Whether a file is of a library that checks shapes around a function."""
-    return "jaxtyping" in file or "beartype" in file
-
-
-def _at(frame: Any, number: int) -> str:
-    line = linecache.getline(frame.f_code.co_filename, number).strip()
-    name = f"{frame.f_code.co_name}, line {number}"
-    return f"{name}: {line}" if line else name
 
 
 def _place() -> str:
