@@ -202,7 +202,7 @@ def test_examine_compares_with_a_reference():
     )
     found = examine(near, checks=["reference"], reference=made([]), progress=False)
     seen = found["reference"].seen
-    assert seen.startswith("the same in a plain call, at T = 1, with padding")
+    assert seen.startswith("the same in a plain call, at T = 1, at T = 7, with pad")
     assert "at T = 40: output 10 does not depend on token 0, as it does in" in seen
 
 

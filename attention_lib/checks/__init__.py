@@ -17,16 +17,19 @@ from attention_lib.checks import (
     formula,
     halves,
     hiding,
-    insides,
+    loud,
     parts,
     references,
     training,
+    weights_and_tools,
 )
 from attention_lib.checks.calling import Calling, find_calling
 from attention_lib.checks.counting import count_flops, saved_bytes
 from attention_lib.checks.functions import FunctionLayer
+from attention_lib.checks.places import raised_at
 from attention_lib.checks.report import Finding, Report
 from attention_lib.checks.subject import Subject
+from attention_lib.checks.suspects import find_suspects
 from attention_lib.validation import (
     check_choice,
     check_flags,
@@ -61,20 +64,23 @@ CHECKS: dict[str, tuple[Callable[[Subject], Any], tuple[str, str]]] = {
     "offset": (behaviour.check_offset, ("05-positions", "offset-only")),
     "empty rows": (hiding.check_empty_rows, ("03-masks", "nan-laboratory")),
     "memory": (behaviour.check_memory, ("04-multi-head", "cross-heads")),
-    "large scores": (behaviour.check_large, ("03-masks", "fill-values")),
+    "large scores": (loud.check_large, ("03-masks", "fill-values")),
     "half precision": (halves.check_half_precision, ("03-masks", "fill-values")),
-    "gradients": (insides.check_gradients, ("08-training", "one-step")),
+    "gradients": (weights_and_tools.check_gradients, ("08-training", "one-step")),
     "trainable": (training.check_trainable, ("08-training", "one-step")),
     "training": (training.check_training, ("06-tiny-block", "block-dropout")),
     "parts": (parts.check_parts, ("06-tiny-block", "residual")),
     "cache": (caching.check_cache, ("09-kv-cache", "the-cache")),
     "formula": (formula.check_formula, ("02-single-head", "three-projections")),
     "reference": (references.check_reference, ("04-multi-head", "proved-equal")),
-    "parameters": (insides.check_parameters, ("04-multi-head", "what-it-costs")),
-    "flops": (insides.check_flops, ("04-multi-head", "what-it-costs")),
-    "device": (insides.check_device, ("18-health-checks", "tools")),
-    "compile": (insides.check_compile, ("18-health-checks", "tools")),
-    "export": (insides.check_export, ("18-health-checks", "tools")),
+    "parameters": (
+        weights_and_tools.check_parameters,
+        ("04-multi-head", "what-it-costs"),
+    ),
+    "flops": (weights_and_tools.check_flops, ("04-multi-head", "what-it-costs")),
+    "device": (weights_and_tools.check_device, ("18-health-checks", "tools")),
+    "compile": (weights_and_tools.check_compile, ("18-health-checks", "tools")),
+    "export": (weights_and_tools.check_export, ("18-health-checks", "tools")),
 }
 
 
@@ -147,9 +153,18 @@ def _said(check: Callable[[Subject], Any], subject: Subject) -> tuple[Any, str]:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(subject.seed)
             subject.layer = subject.copied(subject.dtype)  # nobody has called this one
-            return check(subject)
+            verdict, seen = check(subject)
+            if verdict == "fails" and check in _EXPLAINED:
+                seen += f"; {why}" if (why := find_suspects(subject)) else ""
+            return verdict, seen
     except Exception as error:
         return "fails", _words(error)
+
+
+_EXPLAINED = {
+    behaviour.check_deterministic, behaviour.check_batch, behaviour.check_order,
+    loud.check_large, hiding.check_future, hiding.check_padding,
+}  # fmt: skip
 
 
 def _hint(subject: Subject) -> str:
@@ -159,7 +174,8 @@ def _hint(subject: Subject) -> str:
 
 
 def _words(error: Exception) -> str:
-    return f"raised {type(error).__name__}: {behaviour.first_line(error)}"
+    words = f"{behaviour.first_line(error)}{raised_at(error)}"
+    return f"raised {type(error).__name__}: {words}"
 
 
 def _leaks(subject: Subject) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from attention_lib.checks.behaviour import HALVES, NO, Said, apart, first_line, size
-from attention_lib.checks.subject import BATCH, LENGTH, Subject
+from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
+from attention_lib.checks.suspects import positions_again
 from attention_lib.checks.watching import watched
 from attention_lib.masks import causal_mask
 
@@ -32,6 +33,8 @@ def check_cache(s: Subject) -> Said:
             if change > s.tolerance:
                 how = "with a cache, in one piece" if len(cut) == 1 else _list(cut)
                 return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
+    if wrong := _long(s):
+        return "fails", wrong
     if changes := _two_at_once(s, x):
         return (
             "fails",
@@ -51,10 +54,16 @@ def check_cache(s: Subject) -> Said:
             refused = f"a mask beside it is refused: {type(error).__name__}"
             return "holds", f"{words}: 0 apart; {refused}"
         if (change := apart(found, whole)) > s.tolerance:
-            return (
-                "fails",
-                f"with padding beside a cache, {_list(cut)}: {size(change)} apart",
-            )
+            words = f"with padding beside a cache, {_list(cut)}: {size(change)} apart"
+            bare = [in_pieces(s, x, cut)]
+            if "causal" in s.hides_future:
+                bare.append(s.run(x, mask))
+            same = [apart(found, each) <= s.tolerance for each in bare]
+            if same[0]:
+                words += "; beside a cache the mask is ignored"
+            elif any(same):
+                words += "; the mask takes the place of the causal one"
+            return "fails", words
     return "holds", f"{words}, and with padding: 0 apart"
 
 
@@ -70,6 +79,25 @@ def _is_new(s: Subject, x: Tensor) -> bool:
     """Whether a second new cache gives what the first gave."""
     first, second = (in_pieces(s, x, [LENGTH]) for _ in range(2))
     return apart(second, first) <= s.tolerance
+
+
+def _long(s: Subject) -> str:
+    """Says what is wrong in a longer text: a window may be shorter than that."""
+    x = s.x(2, LONG)
+    try:
+        whole = s.run(x, **s.hides_future)
+        for cut in ([LONG - 9, 7, 1, 1], [1] * LONG):
+            found = in_pieces(s, x, cut)
+            if (change := apart(found, whole)) > s.tolerance:
+                row = int(
+                    ((found - whole).abs().amax((0, 2)) > s.tolerance).float().argmax()
+                )
+                how = "one by one" if len(cut) == LONG else _list(cut)
+                words = f"output {row} is the first that differs"
+                return f"{LONG} tokens, {how}: {size(change)} apart; {words}"
+    except Exception:
+        return ""  # too long for it
+    return ""
 
 
 def _two_at_once(s: Subject, x: Tensor) -> str:
@@ -144,7 +172,9 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
             change = (in_pieces(s, changed, cut, turned=turned) - before).abs()
             columns.append(change.amax(dim=(0, 2)))  # (T,)
     found = torch.stack(columns, dim=-1).cpu() > s.tolerance
-    past = causal_mask(LENGTH)
+    past = s.leaks(**s.hides_future) > s.tolerance  # at once
+    if (past & ~causal_mask(LENGTH)).any():
+        return "; at once, outputs change with later tokens"
     first = "; output 1 does not depend on token 1"
     if cut == [1] * LENGTH and not s.has_window:
         if (past & ~found).sum() == 1 and not found[
@@ -154,14 +184,17 @@ def _why(s: Subject, cut: list[int], turned: bool) -> str:
         if not found[1:, 1:].any():
             return f"{first}: a triangle from the top left?"
     for wrong, words in (
-        (found & ~past, "changes with later token"),
-        (past & ~found, "does not depend on token"),
+        (found & ~past, "changes with token {}, as it does not at once"),
+        (past & ~found, "does not depend on token {}"),
     ):
-        if wrong.any() and not s.has_window:
+        if wrong.any():
             row, key = divmod(int(wrong.float().argmax()), LENGTH)
-            return f"; output {row} {words} {key}"
+            words = words.replace("token", "later token" if key > row else "token")
+            return f"; output {row} {words.format(key)}"
     with watched() as types:
         in_pieces(s, x, cut, turned=turned)
     if any(given & HALVES for given in types.values()):
         return ", though on the right tokens: it keeps 16 bits"
+    if positions_again(s, lambda: in_pieces(s, x, cut, turned=turned)):
+        return ", though on the right tokens: positions begin at 0 again in each call"
     return ", though on the right tokens: wrong positions or values?"

@@ -4,12 +4,14 @@ Each way has its words and a call, which gives what is compared. Shapes: B batch
 length, M d_model.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from attention_lib.checks.behaviour import FAR
 from attention_lib.checks.caching import beyond, in_pieces
@@ -17,6 +19,35 @@ from attention_lib.checks.subject import BATCH, KEYS, LENGTH, LONG, Subject
 
 Case = tuple[str, Callable[[Subject], Tensor]]
 More = Callable[[Subject], dict[str, Any]]
+
+
+ONE_BY_ONE = "with a cache, one by one"
+PIECES = "with a cache, in pieces of 3, 2, 1"
+
+
+class OwnDrawError(Exception):
+    """A layer draws random numbers in its own way: they cannot be left out."""
+
+
+class _NothingDropped(TorchFunctionMode):
+    """Inside of it, dropout drops nothing."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: Any = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("dropout", "dropout_"):
+            return args[0] if args else kwargs["input"]
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            if len(args) > 4:
+                args = (*args[:4], 0.0, *args[5:])
+            else:
+                kwargs = {**kwargs, "dropout_p": 0.0}
+        return func(*args, **kwargs)
 
 
 def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
@@ -29,14 +60,15 @@ def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
         modes = told_causal if causal else bare_call
         words = " told causal" if causal else ""
         yield words[1:] or "in a plain call", partial(_plain, modes, BATCH, LENGTH)
-        for length in (1, LONG, FAR):
+        for length in (1, 7, LONG, FAR):
             batch = 2 if length < FAR else 1
             yield f"at T = {length}{words}", partial(_plain, modes, batch, length)
         if "mask" in both:
             yield from _masked(modes, words, masks)
     more = told_causal if told else bare_call
     yield from _loud(more)
-    yield "after a longer text", lambda t: (t.run(t.x(2, LONG)), t.run(t.x()))[1]
+    names = [dict(each.layer.named_parameters()).keys() for each in (mine, other)]
+    yield from _after(more, alike=names[0] == names[1])
     if "mask" in both:
         yield (
             "after a call with a mask",
@@ -51,7 +83,18 @@ def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
     if "memory" in both:
         for count in (4, 9):
             yield f"with a memory of {count} tokens", partial(_with_memory, count)
+        yield (
+            "with a second memory after a first",
+            lambda t: (_with_memory(4, t, seed=4), _with_memory(4, t))[1],
+        )
+        if "mask" in both:
+            yield "with a memory and a mask of it", _masked_memory
     yield "in its input's gradient", partial(_gradient, more, "the input")
+    if "mask" in both:
+        yield (
+            "in its input's gradient beside padding",
+            partial(_gradient, _beside, "the input"),
+        )
     for name in dict(mine.layer.named_parameters()):
         if name in dict(other.layer.named_parameters()):
             yield f"in the gradient of {name}", partial(_gradient, more, name)
@@ -75,8 +118,77 @@ def _plain(modes: More, batch: int, length: int, t: Subject) -> Tensor:
     return t.run(t.x(batch, length), **modes(t))
 
 
-def _with_memory(count: int, t: Subject) -> Tensor:
-    return t.run(t.x(), memory=t.x(length=count, seed=3))
+def _with_memory(count: int, t: Subject, seed: int = 3) -> Tensor:
+    return t.run(t.x(), memory=t.x(length=count, seed=seed))
+
+
+def _masked_memory(t: Subject) -> Tensor:
+    seen = torch.arange(9) < torch.tensor([9, 4, 7, 2, 9, 5, 1])[:, None]
+    mask = seen[:, None].expand(BATCH, LENGTH, 9).to(t.device)
+    return t.run(t.x(), mask, memory=t.x(length=9, seed=3))
+
+
+def _after(more: More, *, alike: bool) -> Iterator[Case]:
+    """Calls after another one, or in another mode: what is kept must be right."""
+    yield "after a longer text", lambda t: (t.run(t.x(2, LONG)), t.run(t.x()))[1]
+    yield "after a shorter text", lambda t: (t.run(t.x(2, 3)), t.run(t.x()))[1]
+
+    def changed(t: Subject) -> Tensor:
+        t.run(t.x(), **more(t))
+        for weight in t.layer.parameters():
+            weight.data *= 1.1
+        return t.run(t.x(), **more(t))
+
+    def twin(t: Subject) -> Tensor:
+        other = copy.deepcopy(t.layer)
+        for weight in other.parameters():
+            weight.data *= -1.1
+        t.run(t.x(), layer=other, **more(t))
+        return t.run(t.x(), **more(t))
+
+    def graded(t: Subject) -> Tensor:
+        with torch.enable_grad():
+            return t.run(t.x(), **more(t)).detach()
+
+    def inference(t: Subject) -> Tensor:
+        with torch.inference_mode():
+            found = t.run(t.x(), **more(t))
+        return found.clone()
+
+    def trained(t: Subject) -> Tensor:
+        t.layer.train()
+        t.run(t.x(), **more(t))
+        t.layer.eval()
+        return t.run(t.x(), **more(t))
+
+    def whole(t: Subject) -> Tensor:
+        t.layer.train()
+        found = []
+        for seed in range(2):
+            torch.manual_seed(seed)
+            with _NothingDropped():
+                found.append(t.run(t.x(), **more(t)))
+        if not torch.equal(*found):
+            raise OwnDrawError
+        return found[0]
+
+    def kept(t: Subject) -> Tensor:
+        x = t.x()
+        t.run(x, raw=True, **more(t))
+        return x
+
+    yield "in its input after a call", kept
+    if alike:
+        yield "after its weights have changed", changed
+        yield "in training mode where nothing is dropped", whole
+    yield "after a call of a second layer of its class", twin
+    yield "where gradients are kept", graded
+    yield "in inference mode", inference
+    yield "after a call in training mode", trained
+    yield (
+        "with an input that is not contiguous",
+        lambda t: t.run(t.x().mT.contiguous().mT, **more(t)),
+    )
 
 
 def _masked(modes: More, words: str, shapes: set[str | None]) -> Iterator[Case]:
@@ -86,6 +198,7 @@ def _masked(modes: More, words: str, shapes: set[str | None]) -> Iterator[Case]:
             if not how or not one:
                 name = f"with padding on the {side}{how}{words}"
                 yield name, partial(_padded, lengths, side, modes)
+    yield f"with a row that sees nothing{words}", lambda t: _nothing(t, modes(t))
     if not one and not {"(B, T)", KEYS} & shapes:
         yield f"with a mask of any pairs{words}", lambda t: _any_pairs(t, modes(t))
 
@@ -101,6 +214,12 @@ def _any_pairs(t: Subject, more: dict[str, Any]) -> Tensor:
     mask = torch.rand(BATCH, LENGTH, LENGTH, generator=t.generator()) < 0.5
     mask |= torch.eye(LENGTH, dtype=torch.bool)
     return t.run(t.x(), mask.to(t.device), **more)
+
+
+def _nothing(t: Subject, more: dict[str, Any]) -> Tensor:
+    mask = t.hidden([LENGTH]).clone()
+    mask[1 if t.mask_shape != "(T, T)" else slice(None), 2:4] = False
+    return t.run(t.x(), mask, **more)
 
 
 def _loud(more: More) -> Iterator[Case]:
@@ -127,9 +246,11 @@ def _cached(masked: bool, one: bool) -> Iterator[Case]:
         return lambda t: in_pieces(t, t.x(length=sum(cut)), list(cut))
 
     yield "with a cache, at once", read(LENGTH)
-    yield "with a cache, one by one", read(*[1] * LENGTH)
-    yield "with a cache, in pieces of 3, 2, 1", read(3, 2, 1)
+    yield ONE_BY_ONE, read(*[1] * LENGTH)
+    yield PIECES, read(3, 2, 1)
     yield f"with a cache, at T = {LONG}", read(LONG - 9, 7, 1, 1)
+    yield f"with a cache, one by one, to T = {LONG}", read(*[1] * LONG)
+    yield "with a cache for one text alone", lambda t: in_pieces(t, t.x(1), [3, 1, 2])
     yield (
         "with a second cache for a second text",
         lambda t: (read(3, 1, 2)(t), in_pieces(t, t.x(seed=2), [3, 1, 2]))[1],
@@ -162,6 +283,10 @@ def _padded_pieces(lengths: list[int], side: str, t: Subject) -> Tensor:
     mask = t.hidden(lengths, side)
     real = mask.diagonal(dim1=1, dim2=2)[..., None]
     return in_pieces(t, t.x(), [3, 1, 2], mask).masked_fill(~real, 0)
+
+
+def _beside(t: Subject) -> dict[str, Any]:
+    return {"mask": t.hidden([4]), **told_causal(t)}
 
 
 def _gradient(more: More, name: str, t: Subject) -> Tensor:

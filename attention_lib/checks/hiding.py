@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.checks.behaviour import NO, Said, apart, size
+from attention_lib.checks.behaviour import FAR, NO, Said, apart, size
 from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
 from attention_lib.masks import causal_mask
 
@@ -37,7 +37,7 @@ def check_future(s: Subject) -> Said:
     for words, found in calls:
         if wrong := _leaked(found, s, words) or _unseen(found, s, words):
             return "fails", wrong
-    if wrong := _missed(s, causal_mask(LONG), s.hides_future):
+    if wrong := _missed(s, causal_mask(LONG), s.hides_future) or _far(s):
         return "fails", wrong
     words = calls[0][0].replace(", ", ": ")
     if s.has_window:
@@ -57,7 +57,13 @@ def _leaked(found: Tensor, s: Subject, words: str) -> str:
     words += f"output {row} changes by {size(leaks.max())} with later token {key}"
     if leaks.max() < 0.01:
         return f"{words}: a fill too near 0?"
-    return f"{words}; {hidden} of {int(later.sum())} hidden"
+    words += f"; {hidden} of {int(later.sum())} hidden"
+    rows, keys = torch.where(leaks > s.tolerance)
+    if len(found) > 3 and (keys == len(found) - 1).all():
+        return f"{words}: of later tokens the last one alone shows, in all outputs"
+    if set((keys - rows).tolist()) == {1}:
+        return f"{words}: each output sees the next token, too"
+    return words
 
 
 def _unseen(found: Tensor, s: Subject, words: str) -> str:
@@ -88,6 +94,34 @@ def _missed(s: Subject, seen: Tensor, more: dict[str, Any]) -> str:
         return f"{words}only the last {wide} count, and it names no window"
     row, key = divmod(int(lost.float().argmax()), LONG)
     return f"{words}output {row} does not depend on token {key}"
+
+
+def _far(s: Subject) -> str:
+    """Looks at a few tokens of a long text: who works in blocks may slip there."""
+    x = s.x(1, FAR)
+    least = 1e-11 if s.dtype == torch.float64 else 1e-7
+    unseen: tuple[int, str] = (0, "")
+    try:
+        with torch.no_grad():
+            before = s.run(x, **s.hides_future)
+            for place in (0, 1, 100, 200, 255, 256, 511, FAR - 2):
+                changed = x.clone()
+                changed[:, place] = 2 * s.x(1, 1, seed=2)[:, 0]
+                change = (s.run(changed, **s.hides_future) - before).abs()[0].amax(-1)
+                if (shown := change[:place] > s.tolerance).any():
+                    row = int(shown.float().argmax())
+                    words = f"output {row} changes with later token {place}"
+                    return f"in {FAR} tokens, {words}"
+                lost = (change[place:] <= least).nonzero().flatten() + place
+                if len(lost) > unseen[0] and not s.has_window:
+                    where = (
+                        f"{len(lost)} outputs, from {int(lost[0])} to {int(lost[-1])}"
+                    )
+                    words = f"{where}, do not depend on earlier token {place}"
+                    unseen = len(lost), f"in {FAR} tokens, {words}"
+    except Exception:
+        return ""  # too long for it
+    return unseen[1]
 
 
 def _reach(s: Subject) -> str:

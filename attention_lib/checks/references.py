@@ -7,25 +7,27 @@ on the left has another fault than one that differs in every call.
 Shapes: B batch, T length, M d_model.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attention_lib.checks.behaviour import FAR, NO, Said, first_line
-from attention_lib.checks.caching import in_pieces
+from attention_lib.checks.behaviour import NO, Said, first_line
 from attention_lib.checks.circumstances import (
-    Case,
-    More,
+    ONE_BY_ONE,
+    PIECES,
+    OwnDrawError,
     bare_call,
     both_told,
     find_ways,
     told_causal,
 )
-from attention_lib.checks.inside import tell_inside, tell_reach
+from attention_lib.checks.first_step import tell_first_step
+from attention_lib.checks.modes import error_words, far_apart, halves, training
 from attention_lib.checks.subject import Subject
+from attention_lib.checks.submodules import tell_inside, tell_reach
+from attention_lib.checks.suspects import changed_in_place
 from attention_lib.checks.twins import (
     fresh,
     listed,
@@ -33,10 +35,7 @@ from attention_lib.checks.twins import (
     missing_weights,
     other_weights,
 )
-from attention_lib.checks.watching import drops
 
-_DRAWS = 300
-_PLACES = 0.3  # how far the spreads may be apart, output by output, as a share
 _REFUSALS = ValueError, NotImplementedError
 _OPTIONAL = "T =", "beside", "mask", "padding", "memory"
 
@@ -64,7 +63,7 @@ def check_reference(s: Subject) -> Said:
     mine, other = made_alike(s, other)
     same: list[str] = []
     apart: list[str] = []
-    first = ""
+    first = step = ""
     ways = [*find_ways(mine, other)]
     first_way = ways[0][0]
     for words, run in ways:
@@ -78,12 +77,19 @@ def check_reference(s: Subject) -> Said:
             where = "" if "gradient" in words else tell_reach(mine, other, run)
             no_parts = "room" in words or "gradient" in words
             inside = "" if no_parts else tell_inside(mine, other, run)
+            step = tell_first_step(mine, other, run, gradients="gradient" in words)
             first = f"{found} {words}{where}{inside}"
+            if words == "in its input after a call":
+                first, step = f"it changes its input{changed_in_place(mine)}", ""
+        elif words == PIECES and apart == [ONE_BY_ONE]:  # where less is equal by chance
+            step = tell_first_step(mine, other, run) or step
         apart.append(words)
     more = told_causal if both_told(mine, other) else bare_call
-    for words, found in (*_halves(mine, other, more), *_training(mine, other, more)):
+    rest = *halves(mine, other, more), *training(mine, other, more)
+    for words, found, tell in rest:
         if found:
-            first = first or f"{found} {words}"
+            if not apart:
+                first, step = f"{found} {words}", tell()
             apart.append(words)
         else:
             same.append(words)
@@ -98,7 +104,8 @@ def check_reference(s: Subject) -> Said:
         words = f"{first}{others}; {agreed}"
     else:
         words = f"{agreed}; {first}{others}"
-    return "fails", f"{words}{missing_weights(s.original, other.original)}"
+    words += missing_weights(s.original, other.original)
+    return "fails", f"{words}. Step by step: {step}" if step else words
 
 
 def _subject(s: Subject, reference: Any) -> Subject:
@@ -125,150 +132,15 @@ def _compare(
             return None  # the reference does not take this
         try:
             found = run(fresh(mine))
+        except OwnDrawError:
+            return None
         except Exception as error:
             if isinstance(error, _REFUSALS) and any(w in words for w in _OPTIONAL):
                 return None  # it says that it does not take this
-            return f"{type(error).__name__} ({first_line(error)})"
+            return error_words(error)
     if not wanted.isfinite().all():
         return None
     if not found.isfinite().all():
         return "nan"
     loud = any(word in words for word in ("larger", "loud"))  # float32 inside shows
-    return _apart(found, wanted, 2e-3 if loud else mine.tolerance)
-
-
-def _apart(found: Tensor, wanted: Tensor, tolerance: float) -> str:
-    """Says how far two results are apart, each text by its own size, and from where."""
-    if found.shape != wanted.shape:
-        return f"of shape {tuple(found.shape)}, not {tuple(wanted.shape)},"
-    if found.dtype == torch.bool:
-        same = bool(found == wanted)
-        return "" if same else "an error" if found else "wrong numbers, and no error,"
-    far = _shares(found, wanted)
-    if float(far.max()) <= tolerance:
-        return ""
-    size = float(far.max())
-    words = "nan" if size == float("inf") else f"{size:.2g} apart"
-    if far.ndim != 3:
-        return words
-    where = []
-    wrong = far.amax(-1) > tolerance  # (B, T)
-    texts, rows = wrong.any(1), wrong.any(0)
-    if len(texts) > 1 and texts.sum() == 1:
-        where.append(f"in text {int(texts.float().argmax())} only")
-    if len(rows) > 1 and not rows.all():
-        least, most = (int(row) for row in rows.nonzero().flatten()[[0, -1]])
-        many = f"outputs {least} to {most}" if most > least else f"output {least} only"
-        where.append(f"in {many}")
-    return f"{words} {' and '.join(where)}".strip() + "," * bool(where)
-
-
-def _shares(found: Tensor, wanted: Tensor) -> Tensor:
-    """Differences, each as a share of the largest number of its text."""
-    if wanted.ndim == 3:
-        scale = wanted.abs().amax(dim=(1, 2), keepdim=True)
-    else:
-        scale = wanted.abs().max()
-    far = (found.to(wanted.dtype) - wanted).abs() / scale.clamp(min=1e-3)
-    return far.nan_to_num(float("inf"))
-
-
-def _halves(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, str]]:
-    """What 16 bits cost: more than they cost the reference, where it is said."""
-
-    def outlier(t: Subject) -> Tensor:
-        x = t.x()
-        x[..., 0] = 400  # whose square is beyond float16
-        return t.run(x, **more(t))[..., 1:]
-
-    def in_twos(t: Subject) -> Tensor:
-        return in_pieces(t, t.x(), [2, 1, 1, 2])
-
-    for dtype, slack in ((torch.bfloat16, 0.02), (torch.float16, 0.003)):
-        name = str(dtype).removeprefix("torch.")
-        cached = "cache" in mine.takes & other.takes
-        cached &= bool(mine.calling.new_cache and other.calling.new_cache)
-        cases: list[Case] = [
-            (f"in {name}", lambda t: t.run(t.x(), **more(t))),
-            (f"in {name} at T = {FAR}", lambda t: t.run(t.x(1, FAR), **more(t))),
-            (f"in {name} with one feature of 400", outlier),
-            *[(f"in {name} with a cache", in_twos)] * cached,
-        ]
-        for words, run in cases:
-            with torch.no_grad():
-                try:
-                    exact = run(fresh(fresh(other, dtype), other.dtype))
-                    costs = _shares(run(fresh(other, dtype)).to(exact.dtype), exact)
-                except Exception:
-                    continue
-                if not costs.isfinite().all():
-                    continue
-                try:
-                    found = run(fresh(mine, dtype))
-                except Exception as error:
-                    yield words, f"{type(error).__name__} ({first_line(error)})"
-                    continue
-            limit = 4 * float(costs.max()) + slack
-            yield words, _apart(found.to(exact.dtype), exact, limit)
-
-
-def _training(mine: Subject, other: Subject, more: More) -> Iterator[tuple[str, str]]:
-    """In training mode with one seed; else the mean and the spread of many draws."""
-    try:
-        wanted, again = (_drawn(other, more, 1), _drawn(other, more, 1, seed=1))
-    except Exception:
-        return
-    words = "in training mode"
-    try:
-        found = _drawn(mine, more, 1)
-    except Exception as error:
-        yield words, f"{type(error).__name__} ({first_line(error)})"
-        return
-    far = _apart(found, wanted, mine.tolerance)
-    if not far or torch.equal(wanted, again):
-        yield words, far
-        if not far:
-            yield f"in gradients {words}", _gradients_apart(mine, other, more)
-        return
-    runs = [
-        _drawn(each, more, _DRAWS).unflatten(0, (_DRAWS, -1)) for each in (mine, other)
-    ]
-    means, spreads = [each.mean(0) for each in runs], [each.var(0) for each in runs]
-    total = [float(each.sum()) for each in spreads]
-    ratio = (total[0] / max(total[1], 1e-30)) ** 0.5
-    moved = float((means[0] - means[1]).square().sum())
-    places = float((spreads[0] - spreads[1]).abs().sum()) / max(total[1], 1e-30)
-    if not 0.8 < ratio < 1.25:
-        shares = [drops(partial(_drawn, t, more, 1)) for t in (mine, other)]
-        rates = [", ".join(sorted({f"{p:.0%}" for p in each})) for each in shares]
-        told = f" (it drops {rates[0]}, the reference {rates[1]})"
-        told *= rates[0] != rates[1]
-        yield words, f"dropout changes outputs {ratio:.2g} times as much{told}"
-    elif moved > 4 * sum(total) / _DRAWS:
-        yield words, f"the mean of {_DRAWS} draws is another"
-    elif places > _PLACES:
-        yield words, "dropout changes other outputs, as if it stood elsewhere,"
-    else:
-        yield words, ""
-
-
-def _gradients_apart(mine: Subject, other: Subject, more: More) -> str:
-    """Compares the input's gradient in training mode, where both draw the same."""
-    grads = []
-    for each in (mine, other):
-        run, x = fresh(each), each.x().requires_grad_()
-        run.layer.train()
-        torch.manual_seed(each.seed)
-        with torch.enable_grad():
-            loss = (run.run(x, **more(run)) * each.x(seed=5)[..., :1]).sum()
-            found = torch.autograd.grad(loss, x, allow_unused=True)[0]
-        grads.append(torch.zeros_like(x) if found is None else found)
-    return _apart(grads[0], grads[1], 1e-4)
-
-
-def _drawn(t: Subject, more: More, times: int, seed: int = 0) -> Tensor:
-    run = fresh(t)
-    run.layer.train()
-    torch.manual_seed(t.seed + seed)
-    with torch.no_grad():
-        return run.run(t.x().repeat(times, 1, 1), **more(t))
+    return far_apart(found, wanted, 2e-3 if loud else mine.tolerance)

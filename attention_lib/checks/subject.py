@@ -105,10 +105,13 @@ class Subject:
         mask: Tensor | None = None,
         *,
         layer: nn.Module | None = None,
+        raw: bool = False,
         **more: Any,
     ) -> Tensor:
-        """Calls the layer; the mask is (B, T, K)."""
+        """Calls the layer; the mask is (B, T, K). It gets copies, unless ``raw``."""
         layer = self.layer if layer is None else layer
+        if not raw:  # a layer that changes what it gets confuses no other check
+            x, mask = x.clone(), None if mask is None else mask.clone()
         if self.calling.by_mask and more.get("causal") and self.mask_shape:
             past = getattr(
                 more.get("cache"), "length", 0 if "cache" not in more else ""

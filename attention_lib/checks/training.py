@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attention_lib.checks.behaviour import NO, Said, apart, size
 from attention_lib.checks.subject import BATCH, LENGTH, Subject
+from attention_lib.checks.suspects import dropped_scores
 from attention_lib.checks.watching import drops
 
 _MUCH = 0.7  # who drops more has taken what is kept for what is dropped
@@ -62,6 +63,8 @@ def check_training(s: Subject) -> Said:
             if change > s.tolerance:
                 return "fails", f"nothing is dropped, yet it is {size(change)} apart"
             return "holds", "as in evaluation mode; nothing is dropped"
+        if wrong := dropped_scores(t):
+            return "fails", f"scores are dropped, not weights: {wrong}"
         if wrong := _alike(s, t):
             return "fails", wrong
         return _mean(s, t)

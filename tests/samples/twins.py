@@ -105,7 +105,7 @@ TWINS = {
         ],
     ),
     "raises": (
-        "AssertionError (no 40) at T = 40",
+        "AssertionError (no 40, in forward, line",
         [],
         [
             (

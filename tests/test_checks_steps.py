@@ -1,0 +1,182 @@
+# ruff: noqa: E501
+"""Steps of a layer: the first that differs from a reference, and those that explain."""
+
+import pytest
+import torch
+from torch import nn
+
+from attention_lib.checks import CHECKS, examine
+from attention_lib.checks.steps import Recorder
+from tests.samples.faulty_layers import BASE
+from tests.samples.rare_faults import CACHED
+from tests.samples.right_layers import TURN
+from tests.tensors import global_seed
+
+pytestmark = pytest.mark.usefixtures("shapes_unchecked")
+SOFTMAX, OUT = "weights = scores.softmax(dim=-1)", "out = weights @ v"
+ROPE = (CACHED, TURN)
+DIFFERENT = {
+    "axis": (SOFTMAX, SOFTMAX.replace("-1", "1"), "softmax(7×3×6×6, dim=1)"),
+    "reference's axis": (SOFTMAX, SOFTMAX.replace("-1", "1"), "dim=-1) (in forward"),
+    "scale": (
+        "math.sqrt(self.head_dim)", "self.head_dim", "7×3×6×6 are 0.5 times as large",
+    ),
+    "more": (OUT, "out = weights.flip(1) @ v", "flip(7×3×6×6, 1) (in forward, line"),
+    "less": ("weights = weights.masked_fill(~seen, 0.0)", "", "which the layer does not"),
+    "mask": ("tril(S - T)", "tril(S - T + 1)", "at [0, 1] of 6×6 it has True, not False"),
+    "order": (
+        "q = self.q_proj(x).view(B, T, self.num_heads, self.head_dim).transpose(1, 2)",
+        "q = self.q_proj(x).view(B, T, 4, 3).permute(0, 3, 1, 2)",
+        "are the same, in another order",
+    ),
+    "gradient": (OUT, "out = weights.detach() @ v", "gradients end at detach(7×3×6×6)"),
+    "16 bits": (
+        SOFTMAX, "weights = scores.bfloat16().softmax(-1).to(scores.dtype)", "in bfloat16",
+    ),
+    "dropout": (
+        "weights = self.drop(weights)",
+        "weights = F.dropout(weights, 0.4, self.training)",
+        "dropout(7×3×6×6, p=0.4, training=True)",
+    ),
+    "old": (
+        "k = self.k_proj(x)",
+        "k = self.kept = self.k_proj(x) if self.training or not hasattr(self, 'kept')"
+        " or self.kept.shape[:2] != x.shape[:2] else self.kept\n        k = k",
+        "the layer reads what its call 1 made",
+    ),
+}  # fmt: skip
+SEEN = {
+    "values": (
+        "offset",
+        [ROPE, ("        if cache", "        v = turn(v)\n        if cache")],
+        "values carry positions",
+    ),
+    "no distance": (
+        "offset",
+        [ROPE, ("q @ k.trans", "(q + T) @ k.trans")],
+        "not distances alone",
+    ),
+    "in place": ("deterministic", [("B, T, M = x.shape", "x += 1\n        B, T, M = x.shape")], "add(x, 1)"),
+    "mean": (
+        "future",
+        [("q = self.q_proj(x)", "q = self.q_proj(x - x.mean(1, keepdim=True))")],
+        "it takes the mean over tokens: mean(x, 1, keepdim=True)",
+    ),
+    "blocks": (
+        "future",
+        [(SOFTMAX, "scores[:, :, 128:, 90:110] = -1e30\n        " + SOFTMAX)],
+        "in 600 tokens, 472 outputs, from 128 to 599, do not depend on earlier token 100",
+    ),
+    "next": ("future", [("tril(S - T)", "tril(S - T + 1)")], "sees the next token, too"),
+    "loud": (
+        "large scores",
+        [(SOFTMAX, "weights = (scores - scores.max()).exp()\n        weights = weights / weights.sum(-1, keepdim=True)")],
+        "is a maximum taken of the whole batch",
+    ),
+    "cap": (
+        "large scores",
+        [
+            ("self.drop = nn", "self.softcap = 9\n        self.drop = nn"),
+            ("        scores = scores.masked", "        scores = scores.tanh()\n        scores = scores.masked"),
+        ],
+        "no larger than 1, though it names a cap of 9",
+    ),
+    "scores": (
+        "training",
+        [(SOFTMAX, "scores = self.drop(scores)\n        " + SOFTMAX)],
+        "scores are dropped, not weights: dropout(17×3×13×13, p=0.1, training=True)",
+    ),
+    "no mask": (
+        "cache",
+        [("if mask is not None:", "if mask is not None and cache is None:")],
+        "beside a cache the mask is ignored",
+    ),
+    "long": (
+        "cache",
+        [("        if causal:", "        if S > T > 5:\n            seen[:, :9] = 0\n        if causal:")],
+        "40 tokens, in pieces of 31, 7, 1, 1",
+    ),
+    "again": ("cache", [ROPE, ("else cache.length\n", "else 0\n")], "positions begin at 0 again"),
+}  # fmt: skip
+
+
+def made(pieces, **options):
+    code = BASE
+    for old, new in pieces:
+        assert old in code
+        code = code.replace(old, new)
+    names = {}
+    exec(code, names)
+    with global_seed(0):
+        return names["Mine"](**options)
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_reference_names_the_first_step_that_differs(name):
+    old, new, words = DIFFERENT[name]
+    found = examine(
+        made([(old, new)]), reference=made([]), checks=["reference"], progress=False
+    )
+    seen = found["reference"].seen
+    assert words in seen.partition("Step by step: ")[2], seen
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_examine_names_what_no_reference_is_needed_for(name):
+    check, pieces, words = SEEN[name]
+    seen = examine(made(pieces), checks=[check], progress=False)[check].seen
+    assert words in seen, seen
+
+
+def test_memory_that_is_kept_between_calls_is_seen():
+    class Keeps(nn.MultiheadAttention):
+        def forward(self, x, memory=None):
+            if memory is not None:
+                memory = self.__dict__.setdefault("kept", memory)
+            memory = x if memory is None else memory
+            return super().forward(x, memory, memory)[0]
+
+    found = examine(
+        Keeps(12, 3, batch_first=True), checks=["memory"], progress=False,
+        calls=lambda layer, x, memory=None: layer(x, memory),
+    )  # fmt: skip
+    assert "the first is kept between calls" in found["memory"].seen
+
+
+def test_an_error_is_told_with_its_line():
+    wrong = made([(OUT, "assert T != 40\n        " + OUT)])
+    seen = examine(wrong, checks=["shape"], progress=False)["shape"].seen
+    assert "raised AssertionError" in seen
+    assert "in forward, line" in seen
+
+
+def test_fused_attention_is_recorded_as_its_steps():
+    class Fused(nn.Linear):
+        def forward(self, x):
+            q = super().forward(x)
+            return nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+
+    layer, x = Fused(5, 5), torch.randn(2, 3, 5)
+    with Recorder(layer) as recorder:
+        found = layer(x)
+    torch.testing.assert_close(found, layer(x))
+    names = [step.name for step in recorder.steps]
+    assert names[:3] == ["linear", "mT", "matmul"]
+    assert names[-3:] == ["masked_fill", "softmax", "matmul"]
+
+
+def test_steps_do_not_hurt_what_cannot_be_recorded():
+    class Strange(nn.Linear):
+        def forward(self, x):
+            modes = torch.overrides._get_current_function_mode_stack()
+            if any(isinstance(mode, Recorder) for mode in modes):
+                raise RuntimeError("not in a mode")
+            return super().forward(x)
+
+    one, two = Strange(5, 5), nn.Linear(5, 5)
+    two.load_state_dict(one.state_dict())
+    fast = [name for name in CHECKS if name not in ("compile", "export")]
+    assert (
+        "reference"
+        not in examine(one, reference=two, checks=fast, progress=False).failed
+    )
