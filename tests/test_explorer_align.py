@@ -9,7 +9,7 @@ from attention_lib.explorer import explore_alignment
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, live, opened
+from tests.views import PHONE, live, opened, use
 
 READ = {"one": ["the", "cat", "sees", "the", "dog"], "two": ["a", "dog", "runs"]}
 WRITTEN = {"one": ["la", "mika", "lo", "rovo", "vid"], "two": ["uno", "rovo", "kor"]}
@@ -50,7 +50,7 @@ def test_explore_alignment_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_alignment_grows_by_guesses_and_judges_them(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         said = view.locator("[aria-live]")
         goal = view.locator(".view-goal")
@@ -58,11 +58,7 @@ def test_alignment_grows_by_guesses_and_judges_them(browser, by):
         for row, column in enumerate(best):
             assert goal.get_attribute("data-reached") == "false"
             button = view.locator(NEXT).nth(column)
-            if by == "keys":
-                button.focus()
-                page.keyboard.press("Enter")
-            else:
-                (button.tap if by == "finger" else button.click)()
+            use(button, by)
             assert f"“{WRITTEN['one'][row]}” is written. Right. " in said.inner_text()
             shown = view.locator("tbody tr").nth(row).locator("td").all_inner_texts()
             cells = [float(text.split()[0]) for text in shown]

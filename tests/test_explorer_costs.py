@@ -38,7 +38,7 @@ def test_explore_costs_refuses(given, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_costs_follow_the_sliders(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         slider = view.get_by_role("slider").first
         for place, share in [(0, 4), (1, 50), (2, 91)]:

@@ -7,7 +7,7 @@ from attention_lib.explorer import explore_flash
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, live, opened
+from tests.views import PHONE, live, opened, use
 
 SCORES = torch.randn(4, 6, generator=seeded(0), dtype=torch.float64)
 VALUE = torch.randn(6, 2, generator=seeded(1), dtype=torch.float64)
@@ -47,10 +47,9 @@ def test_explore_flash_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_flash_steps_through_the_tiles(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         further = view.get_by_role("button", name="Next tile")
-        act = {"mouse": further.click, "finger": further.tap}
         for step in sent(VIEW)["steps"]:
             said = " ".join(view.locator("[aria-live=polite]").inner_text().split())
             assert f"In fast memory: {step['fast']} bytes." in said
@@ -58,7 +57,7 @@ def test_flash_steps_through_the_tiles(browser, by):
             (top, bottom), (left, right) = step["rows"], step["columns"]
             assert view.locator(".flash-now").count() == (bottom - top) * (right - left)
             if further.is_enabled():
-                act.get(by, lambda: further.press("Enter"))()
+                use(further, by)
         view.get_by_text("Reached.").wait_for()
 
 

@@ -39,7 +39,7 @@ def test_explore_graph_refuses(refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_graph_shows_what_was_found(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         program, at = view.locator("select").all()
         slider = view.get_by_role("slider")

@@ -43,7 +43,7 @@ def test_explore_groups_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         slider = view.get_by_role("slider", name="heads of keys and values")
         for at, shared in enumerate([12, 6, 4, 3, 2, 1]):

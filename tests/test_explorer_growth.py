@@ -53,7 +53,7 @@ def test_explore_growth_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_growth_moves_through_the_run(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         legend = view.locator(".growth-legend")
         assert "loss on repeats 3.50" in legend.inner_text()

@@ -59,7 +59,7 @@ def test_explore_latent_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_latent_shows_the_map_of_every_width(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         slider = view.get_by_role("slider", name="width of the latent")
         for width in (3, 2, 1):

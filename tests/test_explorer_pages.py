@@ -94,7 +94,7 @@ def owners(view):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_pages_shows_every_step(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         further = view.get_by_role("button", name="Next")
         slider = view.get_by_role("slider", name="step")
@@ -116,7 +116,7 @@ def test_pages_shows_every_step(browser, by):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_pages_shows_the_block_table_of_the_request_that_is_pointed_at(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         view.get_by_role("slider", name="step").fill("2")
         shown = view.locator(".pages-entry")

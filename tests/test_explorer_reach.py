@@ -39,7 +39,7 @@ def test_explore_reach_refuses(given, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_reach_follows_the_sliders(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         sliders = view.get_by_role("slider").all()
         for values in [(3, 0, 1), (3, 0, 4), (1, 0, 8), (4, 1, 2), (4, 0, 5)]:

@@ -6,7 +6,7 @@ from attention_lib.explorer import explore_ring
 from attention_lib.parallel import own_tokens, ring_work
 from tests.browsing import axe_faults
 from tests.test_explorer_small import tables_of
-from tests.views import PHONE, live, opened
+from tests.views import PHONE, live, opened, use
 
 SIZES = {"num_processes": 3, "length": 12, "width": 5}
 VIEW = explore_ring(**SIZES)
@@ -37,13 +37,11 @@ def test_explore_ring_refuses(given, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_ring_shows_what_the_library_counts(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
 
         def press(name):
-            button = view.get_by_role("button", name=name)
-            act = {"mouse": button.click, "finger": button.tap}
-            act.get(by, lambda: button.press("Enter"))()
+            use(view.get_by_role("button", name=name), by)
 
         for order in ("plain", "zigzag"):
             press(order)

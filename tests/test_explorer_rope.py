@@ -65,7 +65,7 @@ def test_explore_rope_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_rope_shows_the_score_of_every_place(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
+    with opened(browser, VIEW, by=by) as page:
         view = live(page)
         sliders, places = view.get_by_role("slider"), [4, 1]
         for speed, (slider, to) in itertools.product(
