@@ -5,9 +5,8 @@ import torch
 
 from attention_lib.explorer import explore_flash
 from attention_lib.reproducibility import seeded
-from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, live, opened, use
+from tests.views import live, opened, use
 
 SCORES = torch.randn(4, 6, generator=seeded(0), dtype=torch.float64)
 VALUE = torch.randn(6, 2, generator=seeded(1), dtype=torch.float64)
@@ -59,11 +58,3 @@ def test_flash_steps_through_the_tiles(browser, by):
             if further.is_enabled():
                 use(further, by)
         view.get_by_text("Reached.").wait_for()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_flash_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

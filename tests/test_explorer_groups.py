@@ -4,8 +4,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from attention_lib.explorer import explore_groups
-from tests.browsing import axe_faults
-from tests.views import PHONE, live, opened
+from tests.views import live, opened
 
 LLAMA = {"head_dim": 128, "num_layers": 32, "tokens": 8192}
 VIEW = explore_groups(12, head_dim=8, num_layers=2, tokens=100)
@@ -74,11 +73,3 @@ def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
             assert "groups-here" in here.get_attribute("class")
             if by != "keys":
                 button.click()  # and let go
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_groups_are_accessible_and_fit_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -3,9 +3,8 @@
 import pytest
 
 from attention_lib.explorer import explore_kernels
-from tests.browsing import axe_faults
 from tests.test_explorer_small import tables_of
-from tests.views import PHONE, live, opened, use
+from tests.views import live, opened, use
 
 NAMES = ["half", "three axes", "dropout", "shared"]
 
@@ -76,11 +75,3 @@ def test_goal_is_reached_with_three_harmless_switches(browser):
         for name in "abc":
             view.get_by_label(name, exact=True).check()
         view.get_by_text("Reached.").wait_for()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_kernels_are_accessible_and_fit_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

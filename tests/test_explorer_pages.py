@@ -4,9 +4,8 @@ import pytest
 from playwright.sync_api import expect
 
 from attention_lib.explorer import explore_pages
-from tests.browsing import axe_faults
 from tests.test_explorer_small import sent, tables_of
-from tests.views import PHONE, live, opened
+from tests.views import live, opened
 
 
 def step(tables, states, fed, **more):
@@ -142,11 +141,3 @@ def test_pages_play_to_the_end_unless_motion_is_reduced(browser):
         view.get_by_role("button", name="Play").wait_for()
     with opened(browser, VIEW, reduced_motion="reduce") as page:
         assert not live(page).get_by_role("button", name="Play").is_visible()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pages_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375
