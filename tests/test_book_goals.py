@@ -26,7 +26,7 @@ from tests.test_explorer_pages import VIEW as PAGES
 from tests.test_explorer_reach import VIEW as REACH
 from tests.test_explorer_ring import VIEW as RING
 from tests.test_explorer_rope import VIEW as ROPE_VIEW
-from tests.views import PHONE, live, opened
+from tests.views import PHONE, live, opened, showing
 
 ROPE = explore_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], speeds={"one": 1.0})
 GROUPS = explore_groups(16, head_dim=8, num_layers=2, tokens=100)
@@ -75,8 +75,7 @@ REACHED = {
 @pytest.mark.parametrize("kind", REACHED)
 def test_goal_is_ticked_when_it_is_reached(browser, kind):
     view_of, act = REACHED[kind]
-    with opened(browser, view_of) as page:
-        view = live(page)
+    with showing(browser, view_of) as (_, view):
         assert view.locator(".view-title b").inner_text()
         expect(view.locator(".view-goal")).to_contain_text("○ Try it.")
         act(view)
@@ -85,8 +84,7 @@ def test_goal_is_ticked_when_it_is_reached(browser, kind):
 
 def test_a_mask_that_hides_all_is_the_goal_and_blunt_weights_have_none(browser):
     blunt = explore_weights(torch.full((3, 3), 1 / 3), ["a", "b", "c"])
-    with opened(browser, MASK, blunt) as page:
-        view = live(page)
+    with showing(browser, MASK, blunt) as (page, view):
         view.get_by_role("button", name="an empty row").click()
         expect(view.locator(".view-goal")).to_contain_text("Try it.")  # given, not made
         view.get_by_role("button", name="causal", exact=True).click()

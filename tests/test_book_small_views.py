@@ -19,7 +19,7 @@ from attention_lib.multi_head import split_heads
 from attention_lib.toy import attention
 from tests.browsing import axe_faults
 from tests.test_explorer_small import EMPTY, KEYS, NUMBERED, SCORES, WORDS, X
-from tests.views import PHONE, live, opened, set_temperature, use
+from tests.views import PHONE, opened, set_temperature, showing, use
 
 REACH = 3 * 1.13  # how far the plane of the vectors is seen
 MASKS = {
@@ -98,8 +98,7 @@ def middle(place):
 
 
 def test_vectors_follow_the_mouse(browser):
-    with opened(browser, VECTORS) as page:
-        view = live(page)
+    with showing(browser, VECTORS) as (page, view):
         np.testing.assert_allclose(agrees(view, 1), X)
         said = view.locator(".vectors-said").inner_text()
         assert said.startswith("“it” looks most at “cat”, 0.55.")
@@ -118,8 +117,7 @@ def test_vectors_follow_the_mouse(browser):
 
 def test_vectors_give_the_nearest_handle_and_show_it_whole(browser):
     x = np.array([[2.0, 0.5], [2.1, 0.5], [3.0, 3.0]])
-    with opened(browser, explore_vectors(x, WORDS, query=1)) as page:
-        view = live(page)
+    with showing(browser, explore_vectors(x, WORDS, query=1)) as (page, view):
         left, down = middle(handle(view, 0))
         page.mouse.move(left - 3, down)  # the second handle lies over the first
         page.mouse.down()
@@ -135,8 +133,7 @@ def test_vectors_give_the_nearest_handle_and_show_it_whole(browser):
 
 
 def test_vectors_follow_a_finger(browser):
-    with opened(browser, VECTORS, **PHONE) as page:
-        view = live(page)
+    with showing(browser, VECTORS, **PHONE) as (page, view):
         view.locator("svg").scroll_into_view_if_needed()
         before = page.evaluate("scrollY")
         unit = view.locator("svg").bounding_box()["width"] / (2 * REACH)
@@ -163,8 +160,7 @@ def test_vectors_follow_a_finger(browser):
 
 
 def test_vectors_follow_the_keyboard(browser):
-    with opened(browser, VECTORS) as page:
-        view = live(page)
+    with showing(browser, VECTORS) as (page, view):
         slider = page.get_by_role("slider", name="tired")
         slider.focus()
         keys = ["ArrowLeft", "ArrowUp", "ArrowUp", "Shift+ArrowRight", "ArrowDown"]
@@ -184,8 +180,7 @@ def test_vectors_follow_the_keyboard(browser):
 
 
 def test_vectors_know_query_temperature_and_scale(browser):
-    with opened(browser, VECTORS) as page:
-        view = live(page)
+    with showing(browser, VECTORS) as (_, view):
         for scaled, (query, word) in product((True, False), enumerate(WORDS)):
             view.get_by_role("checkbox", name="divide by √2").set_checked(scaled)
             view.get_by_role("radio", name=word).check()
@@ -235,8 +230,7 @@ def cell(view, row, column):
 
 @pytest.mark.parametrize("by", ["mouse", "finger"])
 def test_mask_is_clicked_together(browser, by):
-    with opened(browser, MASK, by=by) as page:
-        view = live(page)
+    with showing(browser, MASK, by=by) as (_, view):
         mask = MASKS["none"].clone()
         agrees_with_mask(view, mask)
         for row, column in [(0, 1), (2, 3), (0, 3), (0, 1), (0, 0), (0, 1), (0, 2)]:
@@ -259,8 +253,7 @@ def test_mask_is_clicked_together(browser, by):
 
 
 def test_mask_is_walked_with_the_keyboard(browser):
-    with opened(browser, MASK) as page:
-        view = live(page)
+    with showing(browser, MASK) as (page, view):
         mask = MASKS["none"].clone()
         cell(view, 0, 0).focus()
         page.keyboard.press("ArrowUp")  # there is nothing
@@ -300,8 +293,7 @@ def shows(view, *steps):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keyboard"])
 def test_split_goes_step_by_step(browser, by):
-    with opened(browser, SPLIT, by=by) as page:
-        view = live(page)
+    with showing(browser, SPLIT, by=by) as (page, view):
         onward = view.get_by_role("button", name="Next")
         shows(view, STEPS[0])
         use(onward, by)
@@ -334,8 +326,7 @@ def test_split_shows_the_mistake(browser):
         set(ours.flatten().tolist()) - set(theirs.flatten().tolist())
         for ours, theirs in zip(MISTAKE, WRAPPER, strict=True)
     ]
-    with opened(browser, SPLIT) as page:
-        view = live(page)
+    with showing(browser, SPLIT) as (_, view):
         view.get_by_role("radio", name="view alone").check()
         shows(view, STEPS[0], MISTAKE, WRAPPER)
         assert "✗" in view.locator(".split-verdict").inner_text()
@@ -392,8 +383,7 @@ def test_phone_has_room_for_all_and_what_is_touched_is_large(browser):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keyboard"])
 def test_cache_fills_step_by_step(browser, by):
-    with opened(browser, CACHE, by=by) as page:
-        view = live(page)
+    with showing(browser, CACHE, by=by) as (_, view):
 
         def shows(keys, words):
             rows = view.locator("tbody tr").all()

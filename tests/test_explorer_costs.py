@@ -5,7 +5,7 @@ import pytest
 from attention_lib.checks import count_flops
 from attention_lib.explorer import explore_costs
 from tests.test_explorer_small import tables_of
-from tests.views import live, opened
+from tests.views import showing
 
 VIEW = explore_costs(768, lengths=[64, 1536, 16384])
 
@@ -37,8 +37,7 @@ def test_explore_costs_refuses(given, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_costs_follow_the_sliders(browser, by):
-    with opened(browser, VIEW, by=by) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         slider = view.get_by_role("slider").first
         for place, share in [(0, 4), (1, 50), (2, 91)]:
             if by == "keys":

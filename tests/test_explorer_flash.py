@@ -6,7 +6,7 @@ import torch
 from attention_lib.explorer import explore_flash
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import live, opened, use
+from tests.views import showing, use
 
 SCORES = torch.randn(4, 6, generator=seeded(0), dtype=torch.float64)
 VALUE = torch.randn(6, 2, generator=seeded(1), dtype=torch.float64)
@@ -46,8 +46,7 @@ def test_explore_flash_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_flash_steps_through_the_tiles(browser, by):
-    with opened(browser, VIEW, by=by) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         further = view.get_by_role("button", name="Next tile")
         for step in sent(VIEW)["steps"]:
             said = " ".join(view.locator("[aria-live=polite]").inner_text().split())

@@ -5,7 +5,7 @@ import pytest
 from attention_lib.explorer import explore_graph
 from attention_lib.explorer.graph import LONGEST, PROGRAMS, RECORDED_AT
 from tests.test_explorer_small import tables_of
-from tests.views import live, opened
+from tests.views import showing
 
 VIEW = explore_graph()
 # What must come, by hand: a mask of one place broadcasts to any other.
@@ -38,8 +38,7 @@ def test_explore_graph_refuses(refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_graph_shows_what_was_found(browser, by):
-    with opened(browser, VIEW, by=by) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         program, at = view.locator("select").all()
         slider = view.get_by_role("slider")
         for (name, length), outcomes in WANTED.items():

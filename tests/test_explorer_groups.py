@@ -4,7 +4,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from attention_lib.explorer import explore_groups
-from tests.views import live, opened
+from tests.views import showing
 
 LLAMA = {"head_dim": 128, "num_layers": 32, "tokens": 8192}
 VIEW = explore_groups(12, head_dim=8, num_layers=2, tokens=100)
@@ -42,8 +42,7 @@ def test_explore_groups_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
-    with opened(browser, VIEW, by=by) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (page, view):
         slider = view.get_by_role("slider", name="heads of keys and values")
         for at, shared in enumerate([12, 6, 4, 3, 2, 1]):
             if by != "keys":

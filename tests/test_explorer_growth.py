@@ -6,7 +6,7 @@ import torch
 from attention_lib.explorer import explore_growth
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import live, opened
+from tests.views import showing
 
 WORDS = [*"abcabc"]
 STEPS = [10, 20, 40]
@@ -52,8 +52,7 @@ def test_explore_growth_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_growth_moves_through_the_run(browser, by):
-    with opened(browser, VIEW, by=by) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         legend = view.locator(".growth-legend")
         assert "loss on repeats 3.50" in legend.inner_text()
         slider, curves = view.get_by_role("slider"), view.locator("svg.growth-curves")

@@ -4,7 +4,7 @@ import pytest
 
 from attention_lib.explorer import explore_kernels
 from tests.test_explorer_small import tables_of
-from tests.views import live, opened, use
+from tests.views import showing, use
 
 NAMES = ["half", "three axes", "dropout", "shared"]
 
@@ -51,8 +51,7 @@ def test_explore_kernels_refuses(given, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_kernels_follow_the_switches(browser, by):
-    with opened(browser, VIEW, by=by) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         said = view.locator("[aria-live]").first
 
         for name, kernel_now, why in [
@@ -70,8 +69,7 @@ def test_kernels_follow_the_switches(browser, by):
 
 def test_goal_is_reached_with_three_harmless_switches(browser):
     harmless = explore_kernels(["a", "b", "c"], lambda on: "flash")
-    with opened(browser, harmless) as page:
-        view = live(page)
+    with showing(browser, harmless) as (_, view):
         for name in "abc":
             view.get_by_label(name, exact=True).check()
         view.get_by_text("Reached.").wait_for()

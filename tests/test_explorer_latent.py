@@ -9,7 +9,7 @@ from attention_lib.explorer import explore_latent
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import live, opened
+from tests.views import showing
 
 WORDS = ["the", "cat", "slept", "the"]
 QUERY, KEY = torch.randn(2, 4, 3, generator=seeded(0), dtype=torch.float64)
@@ -58,8 +58,7 @@ def test_explore_latent_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_latent_shows_the_map_of_every_width(browser, by):
-    with opened(browser, VIEW, by=by) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         slider = view.get_by_role("slider", name="width of the latent")
         for width in (3, 2, 1):
             if by != "keys":

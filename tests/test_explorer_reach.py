@@ -6,7 +6,7 @@ import torch
 from attention_lib.explorer import explore_reach
 from attention_lib.sparse_attention import sink_window_mask
 from tests.test_explorer_small import tables_of
-from tests.views import live, opened
+from tests.views import showing
 
 VIEW = explore_reach(16, window=3, num_sinks=0, layers=1)
 
@@ -38,8 +38,7 @@ def test_explore_reach_refuses(given, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_reach_follows_the_sliders(browser, by):
-    with opened(browser, VIEW, by=by) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         sliders = view.get_by_role("slider").all()
         for values in [(3, 0, 1), (3, 0, 4), (1, 0, 8), (4, 1, 2), (4, 0, 5)]:
             for slider, value in zip(sliders, values, strict=True):

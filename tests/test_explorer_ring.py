@@ -5,7 +5,7 @@ import pytest
 from attention_lib.explorer import explore_ring
 from attention_lib.parallel import own_tokens, ring_work
 from tests.test_explorer_small import tables_of
-from tests.views import live, opened, use
+from tests.views import showing, use
 
 SIZES = {"num_processes": 3, "length": 12, "width": 5}
 VIEW = explore_ring(**SIZES)
@@ -36,8 +36,7 @@ def test_explore_ring_refuses(given, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_ring_shows_what_the_library_counts(browser, by):
-    with opened(browser, VIEW, by=by) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
 
         def press(name):
             use(view.get_by_role("button", name=name), by)
@@ -70,8 +69,7 @@ def test_ring_shows_what_the_library_counts(browser, by):
 
 
 def test_ring_without_a_mask_is_even(browser):
-    with opened(browser, VIEW) as page:
-        view = live(page)
+    with showing(browser, VIEW) as (_, view):
         view.get_by_role("checkbox", name="causal").uncheck()
         view.get_by_role("button", name="Next").click()
         shown = view.locator(".ring-pairs").all_inner_texts()

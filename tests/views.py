@@ -99,6 +99,13 @@ def opened(browser, *views, front_end="site", theme="light", by="", **options):
     free.append(window)
 
 
+@contextmanager
+def showing(browser, *views, **options):
+    """A page, as `opened` gives it, and the first of its views."""
+    with opened(browser, *views, **options) as page:
+        yield page, live(page)
+
+
 def live(page, index=0):
     """One of the page's views, once its program runs."""
     view = page.locator(".attention-live").nth(index)
