@@ -256,7 +256,7 @@ MISTAKES = {
         (layer("q_proj = nn.Linear(d_model, d_model, bias=False)",
                "q_proj = nn.Linear(d_model, d_model)"),
          "Too many parameters: q_proj.bias"),
-        (layer("k_proj = nn.Linear(d_model, width", "k_proj = nn.Linear(*[d_model] * 2"),
+        (layer("k_proj = nn.Linear(d_model, width", "k_proj = nn.Linear(18, 18"),
          "k_proj.weight is (18, 18); it must be (6, 18)"),
         (layer("self.v_proj = ", "v_proj = "), "no parameter v_proj.weight"),
         (layer()(12, 6, 2), "Give the class itself"),
