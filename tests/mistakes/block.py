@@ -142,7 +142,7 @@ MISTAKES = {
         (sizes("(x), mask)", "(x))"), "The mask is not used"),
         (sizes("feed_forward_norm", "attention_norm"), "look at [0, 1] first"),
         (
-            sizes("each.attention_norm(x)", "x", "each.feed_forward_norm(x)", "x"),
+            sizes("each.attention_norm", "", "each.feed_forward_norm", ""),
             "reads the normalised stream",
         ),
         (sizes("x = x + found", "", "x + th", "x + found + th"), "after attention has"),
@@ -200,11 +200,6 @@ class ByMask(TinyBlock):
             before, after = after, before
         x = after[0](x + self.dropout(self.attention(before[0](x), mask)))
         return after[1](x + self.dropout(self.feed_forward(before[1](x))))
-
-
-class Positional(TinyBlock):
-    def forward(self, stream=None, mask=None, causal=False):
-        return super().forward(stream, mask=mask, causal=causal)
 
 
 def sizes_by_hooks(blocks, x, mask):
@@ -281,7 +276,10 @@ RIGHT = {
         tiny("self.dropout", "lambda h: h * self.dropout(torch.ones_like(h))"),
         ByLoop,
         ByMask,
-        Positional,
+        tiny(
+            "x, mask=None, *, causal=False):",
+            "s, mask=None, causal=False):\n        x = s",
+        ),
     ],
     "write_sizes": [
         sizes(),

@@ -386,11 +386,6 @@ def softmax_by_rows(x):
     ]
 
 
-def attention_by_torch(query, key, value):
-    arrays = [torch.from_numpy(array) for array in (query, key, value)]
-    return F.scaled_dot_product_attention(*arrays).numpy()
-
-
 apart = finder("+= 1", "+= torch.tensor([1.0, -2.0, 4.0])")  # by other numbers
 
 
@@ -459,7 +454,9 @@ RIGHT = {
     ],
     "attention": [
         attend(),
-        attention_by_torch,
+        lambda *qkv: F.scaled_dot_product_attention(
+            *map(torch.from_numpy, qkv)
+        ).numpy(),
         lambda q, k, v: np.array([softmax(k @ one / 6**0.5) @ v for one in q]),
         lambda *qkv: attention(*qkv)[0].astype(np.float32),
         lambda *qkv: both()(*qkv)[0],
