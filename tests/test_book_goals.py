@@ -1,4 +1,4 @@
-"""What stands around every view: title and goal, and words that views share."""
+"""What holds for every view: a title, a goal, words in common, room on a phone."""
 
 import pytest
 import torch
@@ -8,13 +8,25 @@ from attention_lib.explorer import (
     explore_costs,
     explore_groups,
     explore_mask,
+    explore_ring,
     explore_rope,
     explore_weights,
 )
 from attention_lib.masks import causal_mask
+from tests.browsing import axe_faults
 from tests.test_book_small_views import CACHE, MASK, SPLIT, VECTORS
+from tests.test_explorer_costs import VIEW as COSTS_VIEW
+from tests.test_explorer_flash import VIEW as FLASH
+from tests.test_explorer_graph import VIEW as GRAPH
+from tests.test_explorer_groups import VIEW as GROUPS_VIEW
+from tests.test_explorer_growth import VIEW as GROWTH
+from tests.test_explorer_kernels import VIEW as KERNELS
 from tests.test_explorer_latent import VIEW as LATENT
-from tests.views import live, opened
+from tests.test_explorer_pages import VIEW as PAGES
+from tests.test_explorer_reach import VIEW as REACH
+from tests.test_explorer_ring import VIEW as RING
+from tests.test_explorer_rope import VIEW as ROPE_VIEW
+from tests.views import PHONE, live, opened, showing
 
 ROPE = explore_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], speeds={"one": 1.0})
 GROUPS = explore_groups(16, head_dim=8, num_layers=2, tokens=100)
@@ -63,8 +75,7 @@ REACHED = {
 @pytest.mark.parametrize("kind", REACHED)
 def test_goal_is_ticked_when_it_is_reached(browser, kind):
     view_of, act = REACHED[kind]
-    with opened(browser, view_of) as page:
-        view = live(page)
+    with showing(browser, view_of) as (_, view):
         assert view.locator(".view-title b").inner_text()
         expect(view.locator(".view-goal")).to_contain_text("○ Try it.")
         act(view)
@@ -73,8 +84,7 @@ def test_goal_is_ticked_when_it_is_reached(browser, kind):
 
 def test_a_mask_that_hides_all_is_the_goal_and_blunt_weights_have_none(browser):
     blunt = explore_weights(torch.full((3, 3), 1 / 3), ["a", "b", "c"])
-    with opened(browser, MASK, blunt) as page:
-        view = live(page)
+    with showing(browser, MASK, blunt) as (page, view):
         view.get_by_role("button", name="an empty row").click()
         expect(view.locator(".view-goal")).to_contain_text("Try it.")  # given, not made
         view.get_by_role("button", name="causal", exact=True).click()
@@ -93,3 +103,17 @@ def test_views_of_a_page_point_at_the_same_word(browser):
         expect(live(page, 1).locator(".mask-row th")).to_have_text("slept")
         live(page, 1).locator("table").last.locator("tbody tr").nth(1).hover()
         expect(live(page).locator(".weights-chosen th")).to_have_text("cat")
+
+
+# Each alone on its page; other views have a test of their own, with what they show.
+ALONE = [COSTS_VIEW, FLASH, GRAPH, GROUPS_VIEW, GROWTH, KERNELS, LATENT, PAGES, REACH]
+ALONE += [RING, explore_ring(num_processes=8, length=1024, width=1024), ROPE_VIEW]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view_of", ALONE, ids=lambda view_of: view_of.kind)
+def test_view_is_accessible_and_fits_a_phone(browser, view_of, theme):
+    with opened(browser, view_of, theme=theme, **PHONE) as page:
+        live(page)
+        assert axe_faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -11,7 +11,7 @@ from attention_lib.explorer.pipeline import MASKS, explore_pipeline, mask_of, st
 from attention_lib.explorer.sentences import train_sentence_model
 from tests.browsing import axe_faults
 from tests.running import sample
-from tests.views import PHONE, live, opened, set_temperature
+from tests.views import PHONE, live, opened, set_temperature, showing
 
 SENTENCE = "the cat slept because it was tired"
 READ, LIT = sample("pipe.js"), sample("lit.js")
@@ -70,8 +70,7 @@ def lit(view):
 
 def test_mouse_lights_a_row_and_shows_two_vectors(browser, model):
     steps = steps_of(model, model.encode(SENTENCE), mask_of("none", SENTENCE.split()))
-    with opened(browser, explore_pipeline(model, SENTENCE, query=4)) as page:
-        view = live(page)
+    with showing(browser, explore_pipeline(model, SENTENCE, query=4)) as (page, view):
         view.locator(".pipe-sentence label").nth(1).hover()
         assert lit(view) == "cat"
         assert said(view).startswith("“cat” looks at")
@@ -91,8 +90,7 @@ def test_mouse_lights_a_row_and_shows_two_vectors(browser, model):
 
 def test_step_lights_its_code_and_formula_in_the_page(browser, model):
     listing = "<pre><span>scores</span> = query <b>@</b> key.mT\n</pre>"
-    with opened(browser, explore_pipeline(model, SENTENCE)) as page:
-        view = live(page)
+    with showing(browser, explore_pipeline(model, SENTENCE)) as (page, view):
         around = (
             f"<div class=highlight>{listing}</div><p id=equation-eq-attention>f</p>"
         )
@@ -110,8 +108,7 @@ def test_step_lights_its_code_and_formula_in_the_page(browser, model):
 
 
 def test_finger_holds_a_cell_on_a_phone(browser, whole):
-    with opened(browser, whole, **PHONE) as page:
-        view = live(page)
+    with showing(browser, whole, **PHONE) as (page, view):
         assert page.evaluate("document.documentElement.scrollWidth") == 375
         view.locator("svg").scroll_into_view_if_needed()
         view.locator(".pipe-stage", has_text="softmax").tap()
@@ -128,8 +125,7 @@ def test_finger_holds_a_cell_on_a_phone(browser, whole):
 
 
 def test_keyboard_reaches_every_cell(browser, whole):
-    with opened(browser, whole) as page:
-        view = live(page)
+    with showing(browser, whole) as (page, view):
         view.get_by_role("radio", name="it", exact=True).focus()
         page.keyboard.press("ArrowRight")
         assert lit(view) == "was"
@@ -144,8 +140,7 @@ def test_keyboard_reaches_every_cell(browser, whole):
 
 
 def test_sentence_names_what_it_does_not_know(browser, model):
-    with opened(browser, explore_pipeline(model, SENTENCE, goal=GOAL)) as page:
-        view = live(page)
+    with showing(browser, explore_pipeline(model, SENTENCE, goal=GOAL)) as (_, view):
         field, status = (
             view.get_by_label("another sentence"),
             view.locator("form [role]"),
@@ -167,8 +162,7 @@ def test_sentence_names_what_it_does_not_know(browser, model):
 
 
 def test_link_leads_to_the_same_moment(browser, whole):
-    with opened(browser, whole, whole) as page:
-        view = live(page)
+    with showing(browser, whole, whole) as (page, view):
         view.get_by_role("radio", name="causal", exact=True).check(force=True)
         view.get_by_role("radio", name="2: word before").check(force=True)
         set_temperature(view, 0.5)
@@ -198,8 +192,7 @@ def test_link_leads_to_the_same_moment(browser, whole):
 
 def test_cache_computes_one_row_and_keeps_keys_and_values(browser, model):
     view_of = explore_pipeline(model, SENTENCE, cache=True)
-    with opened(browser, view_of) as page:
-        view = live(page)
+    with showing(browser, view_of) as (_, view):
         for step in range(7):
             drawn = {
                 name: view.locator(f"[data-matrix={name}] > g").count()
@@ -216,8 +209,7 @@ def test_cache_computes_one_row_and_keeps_keys_and_values(browser, model):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_and_lit_numbers_are_read(browser, model, whole, theme):
     cached = explore_pipeline(model, SENTENCE, query=4, cache=True)
-    with opened(browser, whole, cached, theme=theme) as page:
-        view = live(page)
+    with showing(browser, whole, cached, theme=theme) as (page, view):
         assert axe_faults(page) == []
         for head, word in itertools.product((0, 1), range(7)):
             page.evaluate(READ, [f"pipe={word}..w&head={head}"])

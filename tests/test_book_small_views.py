@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Locator
 
 from attention_lib.attention import attention_weights
 from attention_lib.explorer import (
@@ -18,34 +17,23 @@ from attention_lib.explorer import (
 from attention_lib.explorer.mask import ANSWERS, empty_row
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
-from attention_lib.reproducibility import seeded
 from attention_lib.toy import attention
 from tests.browsing import axe_faults
-from tests.views import PHONE, live, opened, set_temperature
+from tests.test_explorer_small import EMPTY, KEYS, NUMBERED, SCORES, WORDS, X
+from tests.views import PHONE, opened, set_temperature, showing, use
 
-X = np.array([[2.0, 0.5], [1.5, 0.3], [0.4, 2.0]])
-WORDS = ["cat", "it", "tired"]
-KEYS = ["the", "cat", "slept", "pad"]
-SCORES = 2 * torch.randn(3, 4, generator=seeded(0), dtype=torch.float64)
-NUMBERED = 10 * torch.arange(1, 4)[:, None] + torch.arange(8)  # T 3, H 2, D 4
 REACH = 3 * 1.13  # how far the plane of the vectors is seen
 MASKS = {
     "none": torch.ones(3, 4, dtype=torch.bool),
     "causal": causal_mask(3, 4),
-    "an empty row": causal_mask(3, 4) & torch.tensor([[True], [False], [True]]),
+    "an empty row": EMPTY,
 }
 VECTORS = explore_vectors(X, WORDS, query=1, axes=("thing", "state"))
 MASK = explore_mask(SCORES, WORDS, KEYS, masks=MASKS)
 SPLIT = explore_split(NUMBERED, 2)
-CACHE = explore_cache(
-    ["the", "cat", "sat", "down"],
-    prompt=2,
-    num_layers=1,
-    num_heads=2,
-    head_dim=4,
-    vocab_size=7,
-    bytes_per_number=2,
-)
+SIZES = {"num_layers": 1, "num_heads": 2, "head_dim": 4, "vocab_size": 7}
+WRITTEN = ["the", "cat", "sat", "down"]
+CACHE = explore_cache(WRITTEN, prompt=2, bytes_per_number=2, **SIZES)
 
 
 # The texts of a table's cells, row by row.
@@ -111,8 +99,7 @@ def middle(place):
 
 
 def test_vectors_follow_the_mouse(browser):
-    with opened(browser, VECTORS) as page:
-        view = live(page)
+    with showing(browser, VECTORS) as (page, view):
         np.testing.assert_allclose(agrees(view, 1), X)
         said = view.locator(".vectors-said").inner_text()
         assert said.startswith("“it” looks most at “cat”, 0.55.")
@@ -131,8 +118,7 @@ def test_vectors_follow_the_mouse(browser):
 
 def test_vectors_give_the_nearest_handle_and_show_it_whole(browser):
     x = np.array([[2.0, 0.5], [2.1, 0.5], [3.0, 3.0]])
-    with opened(browser, explore_vectors(x, WORDS, query=1)) as page:
-        view = live(page)
+    with showing(browser, explore_vectors(x, WORDS, query=1)) as (page, view):
         left, down = middle(handle(view, 0))
         page.mouse.move(left - 3, down)  # the second handle lies over the first
         page.mouse.down()
@@ -148,8 +134,7 @@ def test_vectors_give_the_nearest_handle_and_show_it_whole(browser):
 
 
 def test_vectors_follow_a_finger(browser):
-    with opened(browser, VECTORS, **PHONE) as page:
-        view = live(page)
+    with showing(browser, VECTORS, **PHONE) as (page, view):
         view.locator("svg").scroll_into_view_if_needed()
         before = page.evaluate("scrollY")
         unit = view.locator("svg").bounding_box()["width"] / (2 * REACH)
@@ -176,8 +161,7 @@ def test_vectors_follow_a_finger(browser):
 
 
 def test_vectors_follow_the_keyboard(browser):
-    with opened(browser, VECTORS) as page:
-        view = live(page)
+    with showing(browser, VECTORS) as (page, view):
         slider = page.get_by_role("slider", name="tired")
         slider.focus()
         keys = ["ArrowLeft", "ArrowUp", "ArrowUp", "Shift+ArrowRight", "ArrowDown"]
@@ -197,8 +181,7 @@ def test_vectors_follow_the_keyboard(browser):
 
 
 def test_vectors_know_query_temperature_and_scale(browser):
-    with opened(browser, VECTORS) as page:
-        view = live(page)
+    with showing(browser, VECTORS) as (_, view):
         for scaled, (query, word) in product((True, False), enumerate(WORDS)):
             view.get_by_role("checkbox", name="divide by √2").set_checked(scaled)
             view.get_by_role("radio", name=word).check()
@@ -248,33 +231,30 @@ def cell(view, row, column):
 
 @pytest.mark.parametrize("by", ["mouse", "finger"])
 def test_mask_is_clicked_together(browser, by):
-    with opened(browser, MASK, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
-        press = Locator.tap if by == "finger" else Locator.click
+    with showing(browser, MASK, by=by) as (_, view):
         mask = MASKS["none"].clone()
         agrees_with_mask(view, mask)
         for row, column in [(0, 1), (2, 3), (0, 3), (0, 1), (0, 0), (0, 1), (0, 2)]:
-            press(cell(view, row, column))
+            use(cell(view, row, column), by)
             mask[row, column] ^= True
             agrees_with_mask(view, mask)
         answers_agree(view, 0)
         said = view.locator(".mask-said").inner_text()
         assert said == "“cat” may look at nothing."
         for name, preset in MASKS.items():
-            press(view.get_by_role("button", name=name, exact=True))
+            use(view.get_by_role("button", name=name, exact=True), by)
             agrees_with_mask(view, preset)
             pressed = view.locator('.mask-presets [aria-pressed="true"]')
             assert pressed.all_inner_texts() == [name]
         answers_agree(view, 1)
-        press(cell(view, 0, 0))
-        press(cell(view, 0, 1))
+        use(cell(view, 0, 0), by)
+        use(cell(view, 0, 1), by)
         assert pressed.count() == 0
         answers_agree(view, 0)  # the row that was touched last
 
 
 def test_mask_is_walked_with_the_keyboard(browser):
-    with opened(browser, MASK) as page:
-        view = live(page)
+    with showing(browser, MASK) as (page, view):
         mask = MASKS["none"].clone()
         cell(view, 0, 0).focus()
         page.keyboard.press("ArrowUp")  # there is nothing
@@ -315,29 +295,19 @@ def shows(view, *steps):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keyboard"])
 def test_split_goes_step_by_step(browser, by):
-    with opened(browser, SPLIT, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
-
-        def press(button):
-            if by == "mouse":
-                button.click()
-            elif by == "finger":
-                button.tap()
-            else:
-                button.press("Enter")
-
+    with showing(browser, SPLIT, by=by) as (page, view):
         # The sheet of another view on the page comes later, and takes no colour away.
         page.add_style_tag(path=TABLES)
         colour = "cell => getComputedStyle(cell).backgroundColor"
         assert view.locator("td").first.evaluate(colour) == "rgba(0, 114, 178, 0.2)"
         onward = view.get_by_role("button", name="Next")
         shows(view, STEPS[0])
-        press(onward)
+        use(onward, by)
         shows(view, *STEPS[:2])
-        press(view.get_by_role("button", name="Back"))
+        use(view.get_by_role("button", name="Back"), by)
         shows(view, STEPS[0])
         for _ in range(2):
-            press(onward)
+            use(onward, by)
         onward.click(force=True)  # there is no fourth
         shows(view, *STEPS, WRAPPER)
         assert "✓" in view.locator(".split-verdict").inner_text()
@@ -346,14 +316,12 @@ def test_split_goes_step_by_step(browser, by):
         assert "transpose: (1, 2, 3, 4)" in view.inner_text()
         # One number is framed in every step.
         first = view.locator("table").first.locator("td")
-        if by == "mouse":
-            first.nth(13).hover()
-        elif by == "finger":
-            first.nth(13).tap()
-        else:
+        if by == "keyboard":
             first.first.focus()
             for key in ["ArrowDown", *["ArrowRight"] * 5]:
                 page.keyboard.press(key)
+        else:
+            {"mouse": first.nth(13).hover, "finger": first.nth(13).tap}[by]()
         assert view.locator(".split-here").all_inner_texts() == ["25"] * 4
         said = view.locator(".split-said").inner_text()
         assert said == "25 (token 2, head 1) now stands in head 1, token 2."
@@ -364,8 +332,7 @@ def test_split_shows_the_mistake(browser):
         set(ours.flatten().tolist()) - set(theirs.flatten().tolist())
         for ours, theirs in zip(MISTAKE, WRAPPER, strict=True)
     ]
-    with opened(browser, SPLIT) as page:
-        view = live(page)
+    with showing(browser, SPLIT) as (_, view):
         view.get_by_role("radio", name="view alone").check()
         shows(view, STEPS[0], MISTAKE, WRAPPER)
         assert "✗" in view.locator(".split-verdict").inner_text()
@@ -422,14 +389,7 @@ def test_phone_has_room_for_all_and_what_is_touched_is_large(browser):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keyboard"])
 def test_cache_fills_step_by_step(browser, by):
-    with opened(browser, CACHE, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
-
-        def press(button):
-            if by == "keyboard":
-                button.press("Space")
-            else:
-                button.tap() if by == "finger" else button.click()
+    with showing(browser, CACHE, by=by) as (_, view):
 
         def shows(keys, words):
             rows = view.locator("tbody tr").all()
@@ -439,11 +399,11 @@ def test_cache_fills_step_by_step(browser, by):
 
         onward = view.get_by_role("button", name="Next")
         shows("++", "reads 2 tokens and writes “sat”: 3,424 FLOPs")
-        press(onward)
+        use(onward, by, "Space")
         shows("✓✓+", "reads 1 token and writes “down”: 1,744 FLOPs")
         shows("✓✓+", "holds 96 bytes and saves 3,488 FLOPs")
         onward.click(force=True)  # there is no third
-        press(view.get_by_label("reading all anew"))
+        use(view.get_by_label("reading all anew"), by, "Space")
         shows("+++", "reads 3 tokens and writes “down”: 5,232 FLOPs")
-        press(view.get_by_role("button", name="Back"))
+        use(view.get_by_role("button", name="Back"), by, "Space")
         shows("++", "reads 2 tokens")

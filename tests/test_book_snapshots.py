@@ -10,7 +10,7 @@ from attention_lib.explorer.snapshots import explore_snapshots
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
-from tests.views import PHONE, live, opened
+from tests.views import PHONE, live, opened, showing
 
 WORDS, HEADS, STEPS = ["a", "red", "ball", "was", "red"], ["1.1", "1.2"], [10, 20, 30]
 SAID = "all => all.map(cell => cell.ariaLabel)"
@@ -39,8 +39,7 @@ def run(**changed):
 
 
 def test_slider_shows_each_snapshot(browser):
-    with opened(browser, run(), **PHONE) as page:
-        view = live(page)
+    with showing(browser, run(), **PHONE) as (page, view):
         assert page.evaluate("document.documentElement.scrollWidth") == 375
         for at, step in enumerate(STEPS):
             view.get_by_role("slider").fill(str(at))

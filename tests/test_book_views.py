@@ -24,6 +24,7 @@ from tests.views import (
     live,
     opened,
     set_temperature,
+    showing,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -147,8 +148,7 @@ OF_EACH_HEAD = torch.stack([causal_mask(7), causal_mask(7).T])
 def test_mask_and_temperature_give_the_library_s_numbers(browser, mask):
     scores, empty = some_scores(2), mask.ndim == 2
     view_of = explore_weights(None, WORDS, scores=scores, mask=mask)
-    with opened(browser, view_of) as page:
-        view = live(page)
+    with showing(browser, view_of) as (_, view):
         for temperature, on in itertools.product((0.1, 1, 2), (True, False)):
             set_temperature(view, temperature)
             view.get_by_role("checkbox", name="mask").set_checked(on)
@@ -164,8 +164,7 @@ def test_mask_and_temperature_give_the_library_s_numbers(browser, mask):
 
 def test_weights_alone_have_neither_mask_nor_temperature(browser):
     weights = weights_of(some_scores(), mask := empty_row_mask())
-    with opened(browser, explore_weights(weights, WORDS, mask=mask)) as page:
-        view = live(page)
+    with showing(browser, explore_weights(weights, WORDS, mask=mask)) as (_, view):
         assert view.locator("input").count() == 0
         close(map_shown(view), weights)
         assert view.locator("td.weights-hidden").count() == int((~mask).sum())

@@ -1,5 +1,7 @@
 """Every layer and the model under PyTorch's tools that know no tensor's values."""
 
+from functools import partial as P
+
 import pytest
 import torch
 from torch.export import Dim, export
@@ -28,28 +30,25 @@ pytestmark = [
 D_MODEL, HEADS, VOCAB_SIZE, CONTEXT_LEN = 12, 3, 11, 16
 SIZES = VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 1
 LATENT = dict(q_latent_dim=5, kv_latent_dim=6, nope_dim=3, rope_dim=2, value_dim=4)
+OPTIONS = dict(window=3, softcap=5.0, sinks=True, qk_norm="rms")
 LAYERS = {
-    "SelfAttention": lambda: SelfAttention(D_MODEL, 4),
-    "FeedForward": lambda: FeedForward(D_MODEL),
-    **{kind: lambda kind=kind: make_mha(kind, D_MODEL, HEADS) for kind in KINDS},
-    "TinyBlock": lambda: TinyBlock(D_MODEL, HEADS, norm="post"),
-    "grouped": lambda: GroupedQueryAttention(D_MODEL, HEADS, 1),
-    "grouped, all options": lambda: GroupedQueryAttention(
-        D_MODEL, HEADS, 1, window=3, softcap=5.0, sinks=True, qk_norm="rms"
+    "SelfAttention": P(SelfAttention, D_MODEL, 4),
+    "FeedForward": P(FeedForward, D_MODEL),
+    **{kind: P(make_mha, kind, D_MODEL, HEADS) for kind in KINDS},
+    "TinyBlock": P(TinyBlock, D_MODEL, HEADS, norm="post"),
+    "grouped": P(GroupedQueryAttention, D_MODEL, HEADS, 1),
+    "grouped, all options": P(GroupedQueryAttention, D_MODEL, HEADS, 1, **OPTIONS),
+    "latent": P(MultiHeadLatentAttention, D_MODEL, HEADS, absorb=False, **LATENT),
+    "latent, absorbed": P(
+        MultiHeadLatentAttention, D_MODEL, HEADS, absorb=True, **LATENT
     ),
-    **{
-        name: lambda absorb=absorb: MultiHeadLatentAttention(
-            D_MODEL, HEADS, absorb=absorb, **LATENT
-        )
-        for name, absorb in (("latent", False), ("latent, absorbed", True))
-    },
-    "relative": lambda: RelativeAttention(D_MODEL, HEADS),
-    "SwiGLU": lambda: SwiGLU(D_MODEL, 7),
-    "TinyLM, Llama": lambda: TinyLlama(
-        LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 1, 1, 20)
+    "relative": P(RelativeAttention, D_MODEL, HEADS),
+    "SwiGLU": P(SwiGLU, D_MODEL, 7),
+    "TinyLM, Llama": P(
+        TinyLlama, LlamaConfig(VOCAB_SIZE, CONTEXT_LEN, D_MODEL, HEADS, 1, 1, 20)
     ),
-    "TinyLM, split": lambda: TinyLM(ModelConfig(*SIZES, tie_weights=True)),
-    "TinyLM, sdpa": lambda: TinyLM(ModelConfig(*SIZES, mha="sdpa")),
+    "TinyLM, split": P(TinyLM, ModelConfig(*SIZES, tie_weights=True)),
+    "TinyLM, sdpa": P(TinyLM, ModelConfig(*SIZES, mha="sdpa")),
 }
 each_layer = pytest.mark.parametrize("name", LAYERS)
 # Compilers take their time. These three hold all that the others are made of, but for

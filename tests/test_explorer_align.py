@@ -9,7 +9,7 @@ from attention_lib.explorer import explore_alignment
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, live, opened
+from tests.views import PHONE, showing, use
 
 READ = {"one": ["the", "cat", "sees", "the", "dog"], "two": ["a", "dog", "runs"]}
 WRITTEN = {"one": ["la", "mika", "lo", "rovo", "vid"], "two": ["uno", "rovo", "kor"]}
@@ -50,19 +50,14 @@ def test_explore_alignment_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_alignment_grows_by_guesses_and_judges_them(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         said = view.locator("[aria-live]")
         goal = view.locator(".view-goal")
         best = MAPS["one"].argmax(-1).tolist()
         for row, column in enumerate(best):
             assert goal.get_attribute("data-reached") == "false"
             button = view.locator(NEXT).nth(column)
-            if by == "keys":
-                button.focus()
-                page.keyboard.press("Enter")
-            else:
-                (button.tap if by == "finger" else button.click)()
+            use(button, by)
             assert f"“{WRITTEN['one'][row]}” is written. Right. " in said.inner_text()
             shown = view.locator("tbody tr").nth(row).locator("td").all_inner_texts()
             cells = [float(text.split()[0]) for text in shown]
@@ -74,8 +69,7 @@ def test_alignment_grows_by_guesses_and_judges_them(browser, by):
 
 
 def test_alignment_says_what_was_wrong_and_begins_again(browser):
-    with opened(browser, VIEW) as page:
-        view = live(page)
+    with showing(browser, VIEW) as (_, view):
         view.get_by_role("combobox").select_option("two")
         said, best = view.locator("[aria-live]"), int(MAPS["two"][0].argmax())
         wrong = (best + 1) % 3
@@ -94,8 +88,7 @@ def test_alignment_says_what_was_wrong_and_begins_again(browser):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_alignment_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        view = live(page)
+    with showing(browser, VIEW, theme=theme, **PHONE) as (page, view):
         view.locator(NEXT).nth(1).click()
         assert axe_faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 375

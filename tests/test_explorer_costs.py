@@ -4,9 +4,8 @@ import pytest
 
 from attention_lib.checks import count_flops
 from attention_lib.explorer import explore_costs
-from tests.browsing import axe_faults
 from tests.test_explorer_small import tables_of
-from tests.views import PHONE, live, opened
+from tests.views import showing
 
 VIEW = explore_costs(768, lengths=[64, 1536, 16384])
 
@@ -38,8 +37,7 @@ def test_explore_costs_refuses(given, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_costs_follow_the_sliders(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         slider = view.get_by_role("slider").first
         for place, share in [(0, 4), (1, 50), (2, 91)]:
             if by == "keys":
@@ -51,11 +49,3 @@ def test_costs_follow_the_sliders(browser, by):
             said = " ".join(view.locator("[aria-live]").inner_text().split())
             assert f"{share} % of them" in said
         view.get_by_text("Reached.").wait_for()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_costs_are_accessible_and_fit_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

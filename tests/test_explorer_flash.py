@@ -5,9 +5,8 @@ import torch
 
 from attention_lib.explorer import explore_flash
 from attention_lib.reproducibility import seeded
-from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, live, opened
+from tests.views import showing, use
 
 SCORES = torch.randn(4, 6, generator=seeded(0), dtype=torch.float64)
 VALUE = torch.randn(6, 2, generator=seeded(1), dtype=torch.float64)
@@ -47,10 +46,8 @@ def test_explore_flash_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_flash_steps_through_the_tiles(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         further = view.get_by_role("button", name="Next tile")
-        act = {"mouse": further.click, "finger": further.tap}
         for step in sent(VIEW)["steps"]:
             said = " ".join(view.locator("[aria-live=polite]").inner_text().split())
             assert f"In fast memory: {step['fast']} bytes." in said
@@ -58,13 +55,5 @@ def test_flash_steps_through_the_tiles(browser, by):
             (top, bottom), (left, right) = step["rows"], step["columns"]
             assert view.locator(".flash-now").count() == (bottom - top) * (right - left)
             if further.is_enabled():
-                act.get(by, lambda: further.press("Enter"))()
+                use(further, by)
         view.get_by_text("Reached.").wait_for()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_flash_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

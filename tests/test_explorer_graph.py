@@ -4,9 +4,8 @@ import pytest
 
 from attention_lib.explorer import explore_graph
 from attention_lib.explorer.graph import LONGEST, PROGRAMS, RECORDED_AT
-from tests.browsing import axe_faults
 from tests.test_explorer_small import tables_of
-from tests.views import PHONE, live, opened
+from tests.views import showing
 
 VIEW = explore_graph()
 # What must come, by hand: a mask of one place broadcasts to any other.
@@ -39,8 +38,7 @@ def test_explore_graph_refuses(refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_graph_shows_what_was_found(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         program, at = view.locator("select").all()
         slider = view.get_by_role("slider")
         for (name, length), outcomes in WANTED.items():
@@ -65,11 +63,3 @@ def test_graph_shows_what_was_found(browser, by):
         assert "A text of 1 token gives what the function" in view.inner_text()
         assert len(signs) == LONGEST
         view.get_by_text("Reached.").wait_for()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_graph_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

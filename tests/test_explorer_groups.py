@@ -4,8 +4,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from attention_lib.explorer import explore_groups
-from tests.browsing import axe_faults
-from tests.views import PHONE, live, opened
+from tests.views import showing
 
 LLAMA = {"head_dim": 128, "num_layers": 32, "tokens": 8192}
 VIEW = explore_groups(12, head_dim=8, num_layers=2, tokens=100)
@@ -43,8 +42,7 @@ def test_explore_groups_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (page, view):
         slider = view.get_by_role("slider", name="heads of keys and values")
         for at, shared in enumerate([12, 6, 4, 3, 2, 1]):
             if by != "keys":
@@ -74,11 +72,3 @@ def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
             assert "groups-here" in here.get_attribute("class")
             if by != "keys":
                 button.click()  # and let go
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_groups_are_accessible_and_fit_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

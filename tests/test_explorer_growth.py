@@ -5,9 +5,8 @@ import torch
 
 from attention_lib.explorer import explore_growth
 from attention_lib.reproducibility import seeded
-from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, live, opened
+from tests.views import showing
 
 WORDS = [*"abcabc"]
 STEPS = [10, 20, 40]
@@ -53,8 +52,7 @@ def test_explore_growth_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_growth_moves_through_the_run(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         legend = view.locator(".growth-legend")
         assert "loss on repeats 3.50" in legend.inner_text()
         slider, curves = view.get_by_role("slider"), view.locator("svg.growth-curves")
@@ -70,11 +68,3 @@ def test_growth_moves_through_the_run(browser, by):
         best = int(MAPS[20][0, 1].argmax())
         said = view.locator("[aria-live=polite]").inner_text()
         assert f"In first, “b (2)” gives most to “{'ab'[best]} ({best + 1})”" in said
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_growth_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -8,9 +8,8 @@ from attention_lib.attention import attention_weights
 from attention_lib.explorer import explore_latent
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, live, opened
+from tests.views import showing
 
 WORDS = ["the", "cat", "slept", "the"]
 QUERY, KEY = torch.randn(2, 4, 3, generator=seeded(0), dtype=torch.float64)
@@ -59,8 +58,7 @@ def test_explore_latent_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_latent_shows_the_map_of_every_width(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         slider = view.get_by_role("slider", name="width of the latent")
         for width in (3, 2, 1):
             if by != "keys":
@@ -80,11 +78,3 @@ def test_latent_shows_the_map_of_every_width(browser, by):
                     assert cells == pytest.approx(wanted[i, : i + 1].tolist(), abs=1e-3)
                     shades = row.locator("td").evaluate_all(SHADES)
                     assert shades == pytest.approx(cells, abs=6e-3)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_latent_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

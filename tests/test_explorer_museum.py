@@ -7,21 +7,12 @@ from attention_lib.bugs import BUGS, look
 from attention_lib.explorer import explore_museum
 from tests.browsing import axe_faults
 from tests.test_explorer_small import tables_of
-from tests.views import PHONE, live, opened
+from tests.views import PHONE, showing, use
 
 KINDS = "loss", "train", "pages", "chances"  # those that take no time
 SOME = [bug for bug in BUGS if bug.kind in KINDS]
 SEEN = {bug.name: look(bug) for bug in SOME}
 VIEW = explore_museum(SOME, SEEN)
-
-
-def use(control, by):
-    if by == "keys":
-        control.press("Enter")
-    elif by == "finger":
-        control.tap()
-    else:
-        control.click()
 
 
 def test_explore_museum_says_without_a_script_what_each_bug_is():
@@ -53,8 +44,7 @@ def test_view_holds_no_number_that_dropout_draws():
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_bugs_are_chosen_by_their_symptom_and_their_lines_found(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         choice = view.get_by_role("combobox", name="Bugs")
         tag = "good loss, poor text"
         mine = [bug for bug in SOME if tag in bug.tags]
@@ -80,8 +70,7 @@ def test_bugs_are_chosen_by_their_symptom_and_their_lines_found(browser, by):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_museum_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        view = live(page)
+    with showing(browser, VIEW, theme=theme, **PHONE) as (page, view):
         assert axe_faults(page) == []
         view.get_by_role("button", name="Show me").click()
         assert axe_faults(page) == []

@@ -4,9 +4,8 @@ import pytest
 from playwright.sync_api import expect
 
 from attention_lib.explorer import explore_pages
-from tests.browsing import axe_faults
 from tests.test_explorer_small import sent, tables_of
-from tests.views import PHONE, live, opened
+from tests.views import live, opened, showing
 
 
 def step(tables, states, fed, **more):
@@ -94,8 +93,7 @@ def owners(view):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_pages_shows_every_step(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         further = view.get_by_role("button", name="Next")
         slider = view.get_by_role("slider", name="step")
         act = {"mouse": further.click, "finger": further.tap}
@@ -116,8 +114,7 @@ def test_pages_shows_every_step(browser, by):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_pages_shows_the_block_table_of_the_request_that_is_pointed_at(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         view.get_by_role("slider", name="step").fill("2")
         shown = view.locator(".pages-entry")
         first = "tokens 0 to 3 page 0, with {}".format
@@ -135,18 +132,9 @@ def test_pages_shows_the_block_table_of_the_request_that_is_pointed_at(browser, 
 
 
 def test_pages_play_to_the_end_unless_motion_is_reduced(browser):
-    with opened(browser, VIEW) as page:
-        view = live(page)
+    with showing(browser, VIEW) as (_, view):
         view.get_by_role("button", name="Play").click()
         view.get_by_text("step 5 of 5").wait_for()
         view.get_by_role("button", name="Play").wait_for()
     with opened(browser, VIEW, reduced_motion="reduce") as page:
         assert not live(page).get_by_role("button", name="Play").is_visible()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pages_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -5,9 +5,8 @@ import torch
 
 from attention_lib.explorer import explore_reach
 from attention_lib.sparse_attention import sink_window_mask
-from tests.browsing import axe_faults
 from tests.test_explorer_small import tables_of
-from tests.views import PHONE, live, opened
+from tests.views import showing
 
 VIEW = explore_reach(16, window=3, num_sinks=0, layers=1)
 
@@ -39,8 +38,7 @@ def test_explore_reach_refuses(given, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_reach_follows_the_sliders(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         sliders = view.get_by_role("slider").all()
         for values in [(3, 0, 1), (3, 0, 4), (1, 0, 8), (4, 1, 2), (4, 0, 5)]:
             for slider, value in zip(sliders, values, strict=True):
@@ -58,11 +56,3 @@ def test_reach_follows_the_sliders(browser, by):
             kept = int(sink_window_mask(16, *values[:2])[-1].sum())
             assert said.endswith(f"The cache of one layer keeps {kept}.")
         view.get_by_text("Reached.").wait_for()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_reach_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

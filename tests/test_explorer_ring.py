@@ -4,9 +4,8 @@ import pytest
 
 from attention_lib.explorer import explore_ring
 from attention_lib.parallel import own_tokens, ring_work
-from tests.browsing import axe_faults
 from tests.test_explorer_small import tables_of
-from tests.views import PHONE, live, opened
+from tests.views import showing, use
 
 SIZES = {"num_processes": 3, "length": 12, "width": 5}
 VIEW = explore_ring(**SIZES)
@@ -37,13 +36,10 @@ def test_explore_ring_refuses(given, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_ring_shows_what_the_library_counts(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
 
         def press(name):
-            button = view.get_by_role("button", name=name)
-            act = {"mouse": button.click, "finger": button.tap}
-            act.get(by, lambda: button.press("Enter"))()
+            use(view.get_by_role("button", name=name), by)
 
         for order in ("plain", "zigzag"):
             press(order)
@@ -73,18 +69,8 @@ def test_ring_shows_what_the_library_counts(browser, by):
 
 
 def test_ring_without_a_mask_is_even(browser):
-    with opened(browser, VIEW) as page:
-        view = live(page)
+    with showing(browser, VIEW) as (_, view):
         view.get_by_role("checkbox", name="causal").uncheck()
         view.get_by_role("button", name="Next").click()
         shown = view.locator(".ring-pairs").all_inner_texts()
         assert shown == [str(steps[1]) for steps in ring_work(12, 3, causal=False)]
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_ring_is_accessible_and_fits_a_phone(browser, theme):
-    eight = explore_ring(num_processes=8, length=1024, width=1024)
-    with opened(browser, VIEW, eight, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from attention_lib.explorer import explore_rope
-from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, live, opened
+from tests.views import showing
 
 QUERY, KEY, WORDS = [1.0, 0.2], [0.5, 0.7], ["it", "cat"]
 SPEEDS = {"fast": 1.0, "slow": 0.1}
@@ -65,8 +64,7 @@ def test_explore_rope_refuses(changed, error, words, refused):
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
 def test_rope_shows_the_score_of_every_place(browser, by):
-    with opened(browser, VIEW, **(PHONE if by == "finger" else {})) as page:
-        view = live(page)
+    with showing(browser, VIEW, by=by) as (_, view):
         sliders, places = view.get_by_role("slider"), [4, 1]
         for speed, (slider, to) in itertools.product(
             SPEEDS, [(0, 9), (1, 30), (2, 3), (0, 0)]
@@ -92,8 +90,7 @@ def test_rope_shows_the_score_of_every_place(browser, by):
 
 
 def test_rope_keeps_the_last_scores_and_marks_the_same_offset(browser):
-    with opened(browser, VIEW) as page:
-        view = live(page)
+    with showing(browser, VIEW) as (_, view):
         for to in ["6", "8"]:
             view.get_by_role("slider").nth(2).fill(to)
         view.get_by_role("slider").nth(0).fill("9")
@@ -104,11 +101,3 @@ def test_rope_keeps_the_last_scores_and_marks_the_same_offset(browser):
         arrow = view.locator(".rope-arrow").first
         x, y = (float(arrow.get_attribute(name)) for name in ("x2", "y2"))
         assert abs(complex(x, -y) - complex(*QUERY) * np.exp(9j)) < 1e-6
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_rope_is_accessible_and_fits_a_phone(browser, theme):
-    with opened(browser, VIEW, theme=theme, **PHONE) as page:
-        live(page)
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

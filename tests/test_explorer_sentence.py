@@ -9,7 +9,7 @@ from attention_lib.explorer.sentence import explore_sentence
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
-from tests.views import PHONE, TEMPERATURES, live, opened
+from tests.views import PHONE, TEMPERATURES, live, opened, showing
 
 WORDS = ["ana", "had", "a", "kite", ".", "then", "ana", "lost", "that", "kite"]
 SCORES = 3 * torch.randn(10, 10, generator=seeded(0), dtype=torch.float64)
@@ -44,8 +44,7 @@ def check_shown(view, query, **how):
 
 
 def test_explore_sentence_shows_the_library_s_weights(browser):
-    with opened(browser, VIEW) as page:
-        view = live(page)
+    with showing(browser, VIEW) as (page, view):
         check_shown(view, 8)
         for query in (9, 1):
             view.locator("label.sentence-word").nth(query).hover()
@@ -70,8 +69,7 @@ def test_explore_sentence_shows_the_library_s_weights(browser):
 
 
 def test_explore_sentence_answers_finger_and_keys(browser):
-    with opened(browser, VIEW, **PHONE, reduced_motion="reduce") as page:
-        view = live(page)
+    with showing(browser, VIEW, **PHONE, reduced_motion="reduce") as (page, view):
         assert axe_faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") == 375
         view.locator("label.sentence-word").nth(3).tap()
@@ -83,8 +81,7 @@ def test_explore_sentence_answers_finger_and_keys(browser):
 
 
 def test_explore_sentence_answers_within_a_frame_on_a_slow_phone(browser):
-    with opened(browser, VIEW, **PHONE) as page:
-        view = live(page)
+    with showing(browser, VIEW, **PHONE) as (page, view):
         view.locator("path").first.wait_for()
         session = page.context.new_cdp_session(page)
         session.send("Emulation.setCPUThrottlingRate", {"rate": 4})

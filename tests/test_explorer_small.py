@@ -89,27 +89,6 @@ def test_explore_vectors_shows_its_words_as_text():
     assert "the query is </script>" in view.text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "error", "words"),
-    [
-        ((["a"], WORDS), {}, TypeError, "x must hold numbers; got <U1"),
-        ((np.zeros((3, 3)), WORDS), {}, ValueError, "x must be (tokens, 2), for 2 to"),
-        ((np.zeros((1, 2)), ["a"]), {}, ValueError, "x must be (tokens, 2), for 2 to"),
-        ((np.full((3, 2), np.inf), WORDS), {}, ValueError, "x holds nan or inf"),
-        ((X, "cat"), {}, TypeError, "words must be a list of words; got 'cat'"),
-        ((X, ["a", "b"]), {}, ValueError, "words must name the 3 rows of x, all diff"),
-        ((X, ["a", "b", "a"]), {}, ValueError, "words must name the 3 rows of x, all"),
-        ((X, WORDS), {"query": "it"}, TypeError, "query must be an int; got str"),
-        ((X, WORDS), {"query": 3}, ValueError, "query must be 0 to 2; got 3"),
-        ((X, WORDS), {"axes": "xy"}, TypeError, "axes must be a list of words; got"),
-        ((X, WORDS), {"axes": ("x",)}, ValueError, "axes must be two names; got ['x']"),
-    ],
-)
-def test_explore_vectors_refuses(arguments, options, error, words, refused):
-    with refused(error, words):
-        explore_vectors(*arguments, **options)
-
-
 # explore_mask
 
 
@@ -176,26 +155,6 @@ def test_empty_row_is_what_multihead_attention_gives(asked, kind):
         torch.testing.assert_close(weights[0, ::2], ours[::2])
 
 
-THREE, HEADS = causal_mask(3), SCORES.expand(2, 3, 4)
-
-
-@pytest.mark.parametrize(
-    ("scores", "masks", "error", "words"),
-    [
-        (SCORES, THREE, TypeError, "masks must map names to"),
-        (SCORES, {}, ValueError, "masks must hold one mask at least"),
-        (SCORES, {"a": SCORES}, TypeError, "masks['a']: mask must be boolean"),
-        (SCORES, {"b": THREE}, ValueError, "masks['b']: mask (3, 3) does not broadcas"),
-        (HEADS, {"a": None}, ValueError, "scores must be (query, key); got (2, 3"),
-        (SCORES.T, {"a": None}, ValueError, "3 queries and 4 keys do not name"),
-        (SCORES / 0, {"a": None}, ValueError, "scores hold nan or inf"),
-    ],
-)
-def test_explore_mask_refuses(scores, masks, error, words, refused):
-    with refused(error, words):
-        explore_mask(scores, WORDS, KEYS, masks=masks)
-
-
 # explore_split
 
 
@@ -233,23 +192,6 @@ def test_explore_split_takes_arrays_and_leaves_them():
     assert view.text == "<cells followed from (1, 3, 8) to (1, 4, 3, 2)>"
 
 
-@pytest.mark.parametrize(
-    ("x", "num_heads", "error", "words"),
-    [
-        (NUMBERED.double(), 2, TypeError, "x must hold whole numbers; got float64"),
-        (NUMBERED[0], 2, ValueError, "x must be (tokens, width), for 2 to 6 tokens"),
-        (NUMBERED[:1], 2, ValueError, "x must be (tokens, width), for 2 to 6 tokens"),
-        (NUMBERED // 20, 2, ValueError, "x must hold each number once"),
-        (NUMBERED, 3, ValueError, ""),
-        (NUMBERED, 1, ValueError, "num_heads must be 2 or more"),
-        (NUMBERED, 2.0, TypeError, "num_heads"),
-    ],
-)
-def test_explore_split_refuses(x, num_heads, error, words, refused):
-    with refused(error, words):
-        explore_split(x, num_heads)
-
-
 # explore_cache
 
 CACHE = {"prompt": 2, "num_layers": 2, "num_heads": 3, "head_dim": 4}
@@ -274,11 +216,56 @@ def test_explore_cache_sends_what_a_model_computes_and_keeps():
     assert [row[0] for row in rows] == ["“cat”", "“slept”", "“pad”"]
 
 
-def test_explore_cache_refuses(refused):
-    with refused(ValueError, "prompt must leave a word to write; got 4 of 4 words"):
-        explore_cache(KEYS, **CACHE | {"prompt": 4})
-    with refused(TypeError, "words must be a list of texts"):
-        explore_cache("the cat", **CACHE)
-    for name in CACHE:
-        with refused(ValueError, f"{name} must be at least 1; got 0"):
-            explore_cache(KEYS, **CACHE | {name: 0})
+# What they refuse: x and words and how, scores and masks, cells and heads.
+
+THREE, HEADS = causal_mask(3), SCORES.expand(2, 3, 4)
+VECTORS = [
+    ((["a"], WORDS), {}, TypeError, "x must hold numbers; got <U1"),
+    ((np.zeros((3, 3)), WORDS), {}, ValueError, "x must be (tokens, 2), for 2 to"),
+    ((np.zeros((1, 2)), ["a"]), {}, ValueError, "x must be (tokens, 2), for 2 to"),
+    ((np.full((3, 2), np.inf), WORDS), {}, ValueError, "x holds nan or inf"),
+    ((X, "cat"), {}, TypeError, "words must be a list of words; got 'cat'"),
+    ((X, ["a", "b"]), {}, ValueError, "words must name the 3 rows of x, all diff"),
+    ((X, ["a", "b", "a"]), {}, ValueError, "words must name the 3 rows of x, all"),
+    ((X, WORDS), {"query": "it"}, TypeError, "query must be an int; got str"),
+    ((X, WORDS), {"query": 3}, ValueError, "query must be 0 to 2; got 3"),
+    ((X, WORDS), {"axes": "xy"}, TypeError, "axes must be a list of words; got"),
+    ((X, WORDS), {"axes": ("x",)}, ValueError, "axes must be two names; got ['x']"),
+]
+MASKS = [
+    (SCORES, THREE, TypeError, "masks must map names to"),
+    (SCORES, {}, ValueError, "masks must hold one mask at least"),
+    (SCORES, {"a": SCORES}, TypeError, "masks['a']: mask must be boolean"),
+    (SCORES, {"b": THREE}, ValueError, "masks['b']: mask (3, 3) does not broadcas"),
+    (HEADS, {"a": None}, ValueError, "scores must be (query, key); got (2, 3"),
+    (SCORES.T, {"a": None}, ValueError, "3 queries and 4 keys do not name"),
+    (SCORES / 0, {"a": None}, ValueError, "scores hold nan or inf"),
+]
+SPLITS = [
+    (NUMBERED.double(), 2, TypeError, "x must hold whole numbers; got float64"),
+    (NUMBERED[0], 2, ValueError, "x must be (tokens, width), for 2 to 6 tokens"),
+    (NUMBERED[:1], 2, ValueError, "x must be (tokens, width), for 2 to 6 tokens"),
+    (NUMBERED // 20, 2, ValueError, "x must hold each number once"),
+    (NUMBERED, 3, ValueError, ""),
+    (NUMBERED, 1, ValueError, "num_heads must be 2 or more"),
+    (NUMBERED, 2.0, TypeError, "num_heads"),
+]
+CACHES = [
+    ((KEYS,), CACHE | {"prompt": 4}, ValueError, "prompt must leave a word to write; "),
+    (("the cat",), CACHE, TypeError, "words must be a list of texts"),
+    *(((KEYS,), CACHE | {name: 0}, ValueError, f"{name} must be at least 1; got 0")
+      for name in CACHE),
+]  # fmt: skip
+REFUSED = [
+    *((explore_vectors, *case) for case in VECTORS),
+    *((explore_mask, (scores, WORDS, KEYS), {"masks": masks}, *said)
+      for scores, masks, *said in MASKS),
+    *((explore_split, (x, num_heads), {}, *said) for x, num_heads, *said in SPLITS),
+    *((explore_cache, *case) for case in CACHES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("explore", "given", "options", "error", "words"), REFUSED)
+def test_view_refuses(refused, explore, given, options, error, words):
+    with refused(error, words):
+        explore(*given, **options)

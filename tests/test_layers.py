@@ -1,5 +1,7 @@
 """What holds for every layer that attends: a head, heads of each kind, a block."""
 
+from functools import partial as P
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -34,31 +36,19 @@ LATENTS = {
 }
 GROUPED = {"grouped": {}, "grouped, normed, sinks": {"qk_norm": "rms", "sinks": True}}
 LAYERS = {
-    "head": lambda **options: SelfAttention(D_MODEL, 7, **options),
+    "head": P(SelfAttention, D_MODEL, 7),
+    **{kind: P(make_mha, kind, D_MODEL, HEADS) for kind in KINDS},
+    **{name: P(TinyBlock, D_MODEL, HEADS, **own) for name, own in BLOCKS.items()},
     **{
-        kind: lambda kind=kind, **options: make_mha(kind, D_MODEL, HEADS, **options)
-        for kind in KINDS
-    },
-    **{
-        name: lambda own=own, **options: TinyBlock(D_MODEL, HEADS, **own, **options)
-        for name, own in BLOCKS.items()
-    },
-    **{
-        name: lambda own=own, **options: GroupedQueryAttention(
-            D_MODEL, HEADS, 1, **own, **options
-        )
+        name: P(GroupedQueryAttention, D_MODEL, HEADS, 1, **own)
         for name, own in GROUPED.items()
     },
     **{
-        name: lambda own=own, **options: MultiHeadLatentAttention(
-            D_MODEL, HEADS, **own, **options
-        )
+        name: P(MultiHeadLatentAttention, D_MODEL, HEADS, **own)
         for name, own in LATENTS.items()
     },
-    "block without an MLP": lambda **options: AttentionBlock(D_MODEL, HEADS, **options),
-    "relative": lambda **options: RelativeAttention(
-        D_MODEL, HEADS, num_buckets=4, max_distance=3, **options
-    ),
+    "block without an MLP": P(AttentionBlock, D_MODEL, HEADS),
+    "relative": P(RelativeAttention, D_MODEL, HEADS, num_buckets=4, max_distance=3),
 }
 each_layer = pytest.mark.parametrize("name", LAYERS)
 PADDING = padding_mask(torch.tensor([3, 5]), LENGTH)

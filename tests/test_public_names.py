@@ -13,40 +13,25 @@ import pytest
 import attention_lib
 from tests.running import ran
 
-# A module imports only from modules to its left: first what serves every chapter, then
-# the chapters in their order, then what looks back at all of them.
-ROAD = [
-    *("validation", "reproducibility", "plotting"),
-    # A layer can be told `causal`, turns queries and keys, keeps them in a cache: so
-    # masks, rotation and caches come before attention.
-    *("toy", "masks", "rope_scaling", "rope", "sampling", "caches"),
-    *("attention", "multi_head", "backends", "positions", "block"),
-    *("stories", "data", "model", "decode_step", "kv_cache", "speculative"),
-    *("training", "checkpoints"),
-    *(
-        "norms",
-        "grouped_query",
-        "llama",
-        "latent_attention",
-        "cross_block",
-        "translator",
-        "cross_attention",
-        "relative_attention",
-        # Published layers of later years are made of these.
-        "linear_attention",
-        "sparse_attention",
-        "published",
-        "decoder",
-        "families",
-        "weights",
-        "publishing",
-        "loading",
-    ),
-    *("flash_attention", "flash_kernel", "pages", "serving", "checks", "bugs"),
-    *("performance", "export_steps", "onnx_file", "export"),
-    *("processes", "parallel", "inside"),
-    *("explorer", "predict", "exercises"),
-]
+# A module imports only from modules before it: first what serves every chapter, then
+# the chapters in their order, then what looks back at all of them. A layer can be told
+# `causal`, turns queries and keys, keeps them in a cache: so masks, rotation and caches
+# come before attention; of linear and sparse attention published layers are made.
+ORDER = """
+validation reproducibility plotting
+toy masks rope_scaling rope sampling caches
+attention multi_head backends positions block
+stories data model decode_step kv_cache speculative
+training checkpoints
+norms grouped_query llama latent_attention cross_block translator cross_attention
+relative_attention linear_attention sparse_attention
+published decoder families weights publishing loading
+flash_attention flash_kernel pages serving checks bugs
+performance export_steps onnx_file export
+processes parallel inside
+explorer predict exercises
+"""
+ROAD = ORDER.split()
 LIBRARY = Path(attention_lib.__file__).parent
 MODULES = [found.name for found in pkgutil.iter_modules(attention_lib.__path__)]
 

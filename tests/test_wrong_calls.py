@@ -15,53 +15,13 @@ import torch
 from transformers.models.llama.configuration_llama import LlamaConfig as TheirConfig
 from transformers.models.llama.modeling_llama import LlamaAttention
 
-from attention_lib import (
-    attention,
-    backends,
-    block,
-    bugs,
-    checkpoints,
-    checks,
-    cross_attention,
-    data,
-    decoder,
-    export,
-    export_steps,
-    families,
-    flash_attention,
-    grouped_query,
-    inside,
-    kv_cache,
-    latent_attention,
-    linear_attention,
-    llama,
-    loading,
-    masks,
-    multi_head,
-    pages,
-    parallel,
-    performance,
-    positions,
-    processes,
-    published,
-    publishing,
-    relative_attention,
-    reproducibility,
-    rope,
-    sampling,
-    serving,
-    sparse_attention,
-    speculative,
-    stories,
-    toy,
-    weights,
-)
+import attention_lib as al
 from attention_lib import training as t
 from attention_lib.model import ModelConfig, TinyLM
 
 MODEL = TinyLM(ModelConfig(7, 8, 4, 2, 1))
-TRANSLATOR = cross_attention.TinyTranslator(
-    cross_attention.TranslatorConfig(7, 8, 4, 2, 1)
+TRANSLATOR = al.cross_attention.TinyTranslator(
+    al.cross_attention.TranslatorConfig(7, 8, 4, 2, 1)
 )
 SGD = torch.optim.SGD(MODEL.parameters(), lr=0.0)
 TEXTS = [torch.tensor([1, 2, 3]), torch.tensor([4, 5])] * 2
@@ -71,8 +31,9 @@ IDS, LENGTHS = torch.ones(2, 3, dtype=torch.int64), torch.tensor([3, 2])
 LONG = IDS.repeat(1, 3)
 LOGITS = torch.zeros(2, 3, 7)
 ROW = LOGITS[0]  # (3, 7)
-KINDS = data.ByteTokenizer(), data.CharTokenizer("ab"), data.BPETokenizer(["ab"], 258)
-WINDOWS = data.SlidingWindowDataset(range(9), 4, 4)
+BPE = al.data.BPETokenizer(["ab"], 258)
+KINDS = al.data.ByteTokenizer(), al.data.CharTokenizer("ab"), BPE
+WINDOWS = al.data.SlidingWindowDataset(range(9), 4, 4)
 
 # fmt: off
 # What is wrong for every argument of a kind.
@@ -108,15 +69,15 @@ FIELDS = {
     **{"hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1},
     **{"num_attention_heads": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-5},
 }
-DECODER = decoder.Decoder(families.read_config(FIELDS))
-LAYER = multi_head.MultiHeadAttention(4, 2)
-SERVER = serving.Server(MODEL, num_pages=3, page_len=3, max_batch=2)
+DECODER = al.decoder.Decoder(al.families.read_config(FIELDS))
+LAYER = al.multi_head.MultiHeadAttention(4, 2)
+SERVER = al.serving.Server(MODEL, num_pages=3, page_len=3, max_batch=2)
 LINEAR = torch.nn.Linear(7, 2)
 OPEN = SERVER.submit([1], max_new_tokens=3)
 WEIGHTS = tempfile.mkdtemp()
-publishing.save_pretrained(WEIGHTS, DECODER, FIELDS)
+al.publishing.save_pretrained(WEIGHTS, DECODER, FIELDS)
 
-SPLIT = inside.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
+SPLIT = al.inside.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
 MAPS = torch.zeros(2, 2, 3, 3)
 NO_MAPS = [*NO_FLOATS, LOGITS, MAPS[:, :, 1:], MAPS[..., :1, :1]]
 NO_COMPARED = [None, "x", 1, [[1, 2, 3]], IDS.numpy(), IDS.float(), IDS == 1, IDS[0]]
@@ -124,12 +85,12 @@ NO_PLACE = [None, "x", 0, (0,), (0, 1, 0), (0.0, 1), (0, True), (2, 0), (0, 2), 
 
 
 def replaced_heads(model, values):
-    with inside.replaced_heads(model, values):
+    with al.inside.replaced_heads(model, values):
         pass
 
 
 def replaced_path(**given):
-    with inside.replaced_path(**given, value=0.0):
+    with al.inside.replaced_path(**given, value=0.0):
         pass
 
 
@@ -153,24 +114,24 @@ CALLS = [
        {"model": NO_MODEL, "config": NO_CONFIG,
         "texts": [*NO_TEXTS, TEXTS[:1], [LENGTHS + 9] * 4, [-LENGTHS] * 4, [*LONG]]})
       for each in (t.Training, t.train)),
-    (inside.repeated_texts,
+    (al.inside.repeated_texts,
      {"count": 2, "length": 6, "vocab_size": 5, "periods": (2, 4), "generator": None},
      {"count": NO_SIZE, "length": [*NO_SIZE, 4], "vocab_size": [*NO_SIZE, 3],
       "periods": [None, 3, "ab", (2,), (2.0, 3), (0, 3), (4, 3), (2, 6), (2, 5.0)],
       "generator": NO_SAMPLING["generator"]}),
-    (inside.copied_successors, {"token_ids": IDS}, {"token_ids": NO_COMPARED}),
-    (inside.previous_token_score, {"weights": MAPS}, {"weights": NO_MAPS}),
-    (inside.induction_score, {"weights": MAPS, "token_ids": IDS},
+    (al.inside.copied_successors, {"token_ids": IDS}, {"token_ids": NO_COMPARED}),
+    (al.inside.previous_token_score, {"weights": MAPS}, {"weights": NO_MAPS}),
+    (al.inside.induction_score, {"weights": MAPS, "token_ids": IDS},
      {"weights": NO_MAPS, "token_ids": [*NO_COMPARED, IDS[:1], IDS[:, :2]]}),
-    (inside.head_contexts, {"model": SPLIT, "token_ids": IDS}, {"model": NO_MODEL}),
+    (al.inside.head_contexts, {"model": SPLIT, "token_ids": IDS}, {"model": NO_MODEL}),
     (replaced_heads, {"model": SPLIT, "values": {(0, 1): 0.0}},
      {"model": NO_MODEL, "values": [{each: 0.0} for each in NO_PLACE]}),
     (replaced_path,
      {"model": SPLIT, "sender": (0, 1), "receiver": (1, 0), "into": "key"},
      {"model": NO_MODEL, "sender": [*NO_PLACE, (1, 0)],
       "receiver": [*NO_PLACE, (0, 0)], "into": [None, "keys", 0]}),
-    (inside.load_storyteller, {"seed": 0}, {"seed": [None, "x", 3, -1]}),
-    (inside.AttentionOnlyLM, {"config": MODEL.config}, {"config": NO_CONFIG[:4]}),
+    (al.inside.load_storyteller, {"seed": 0}, {"seed": [None, "x", 3, -1]}),
+    (al.inside.AttentionOnlyLM, {"config": MODEL.config}, {"config": NO_CONFIG[:4]}),
     (RUN.run, {}, {"until": [*NO_INT[1:], -1]}),
     (RUN.batch, {"step": 0}, {"step": [*NO_INT, -1]}),
     (t.evaluate, {"model": MODEL, "texts": TEXTS},
@@ -178,26 +139,26 @@ CALLS = [
       "batch_size": NO_SIZE}),
     *((each, {"training": RUN, "path": "run"},
        {"training": [None, "x", MODEL, t.Training], "path": NO_PATH})
-      for each in (checkpoints.save_checkpoint, checkpoints.load_checkpoint)),
-    (sampling.pick_token, {"logits": ROW, "temperature": 1.0},
+      for each in (al.checkpoints.save_checkpoint, al.checkpoints.load_checkpoint)),
+    (al.sampling.pick_token, {"logits": ROW, "temperature": 1.0},
      {"logits": [*NO_FLOATS, LOGITS, ROW[0], ROW[:0], ROW / 0, ROW - math.inf,
                  ROW + math.inf, ROW.to("meta")], **NO_SAMPLING}),
-    (kv_cache.generate, {"model": MODEL, "token_ids": IDS, "max_new_tokens": 2},
+    (al.kv_cache.generate, {"model": MODEL, "token_ids": IDS, "max_new_tokens": 2},
      {"model": NO_MODEL, "token_ids": [*NO_IDS, IDS + 6, IDS - 2],
       "max_new_tokens": [*NO_SIZE, 7],
       "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
       "stop": [1.5, True, "a", -1, 7], "use_cache": [None, 1, "no"],
       "cache": [3, MODEL, MODEL.new_cache(2, 3), MODEL.new_cache(7, 9)],
       **NO_SAMPLING}),
-    (speculative.speculative_generate,
-     {"model": MODEL, "draft": speculative.ngram_draft, "token_ids": IDS,
+    (al.speculative.speculative_generate,
+     {"model": MODEL, "draft": al.speculative.ngram_draft, "token_ids": IDS,
       "max_new_tokens": 2},
      {"model": NO_MODEL,
       "draft": [None, 3, lambda *_: 1, lambda *_: [7], lambda *_: "a"],
       "token_ids": [*NO_IDS, IDS + 6, IDS - 2], "max_new_tokens": [*NO_SIZE, 7],
       "draft_len": NO_SIZE, "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
       "stop": [1.5, True, "a", -1, 7]}),
-    (serving.Server, {"model": MODEL, "num_pages": 4, "page_len": 2, "max_batch": 3},
+    (al.serving.Server, {"model": MODEL, "num_pages": 4, "page_len": 2, "max_batch": 3},
      {"model": NO_MODEL, "num_pages": NO_SIZE, "page_len": NO_SIZE,
       "max_batch": NO_SIZE, "step_tokens": [*NO_SIZE[1:], 2], "draft": [3, "x"],
       "draft_len": NO_SIZE}),
@@ -207,36 +168,36 @@ CALLS = [
     (SERVER.fork, {"request": OPEN},
      {"request": [None, "x", [1, 2]], "generator": NO_SAMPLING["generator"]}),
     (SERVER.cancel, {"request": OPEN}, {"request": [None, "x", [1, 2]]}),
-    (pages.PagePool, {"num_pages": 2}, {"num_pages": NO_SIZE}),
-    (pages.PagedCache, {"model": MODEL, "num_pages": 2, "page_len": 2},
+    (al.pages.PagePool, {"num_pages": 2}, {"num_pages": NO_SIZE}),
+    (al.pages.PagedCache, {"model": MODEL, "num_pages": 2, "page_len": 2},
      {"num_pages": NO_SIZE, "page_len": NO_SIZE}),
-    (speculative.ngram_draft, {"tokens": [1, 2, 1, 2], "count": 2},
+    (al.speculative.ngram_draft, {"tokens": [1, 2, 1, 2], "count": 2},
      {"count": NO_SIZE, "longest": NO_SIZE, "shortest": NO_SIZE}),
-    (speculative.model_draft, {"model": MODEL}, {"model": NO_MODEL}),
+    (al.speculative.model_draft, {"model": MODEL}, {"model": NO_MODEL}),
     (MODEL.new_cache(2, 5).crop, {"length": 0}, {"length": [None, 1.5, -1, 1]}),
     (MODEL.new_cache(2, 5).repeat, {"times": 2}, {"times": NO_SIZE}),
     *((kind.encode, {"text": "ab"}, {"text": NO_TEXT}) for kind in KINDS),
     *((kind.decode, {"ids": [1]}, {"ids": [*NO_ROW, [-1], [999]]}) for kind in KINDS),
-    (data.CharTokenizer, {"text": "ab"}, {"text": [*NO_TEXT, ""]}),
-    (data.BPETokenizer, {"texts": ["ab"], "vocab_size": 258},
+    (al.data.CharTokenizer, {"text": "ab"}, {"text": [*NO_TEXT, ""]}),
+    (al.data.BPETokenizer, {"texts": ["ab"], "vocab_size": 258},
      {"texts": [None, "ab", 3, [], [""], [None], [b"ab"], [["ab"]], ["\ud800"]],
       "vocab_size": [*NO_SIZE, 255]}),
-    (data.read_text, {"path": __file__},
+    (al.data.read_text, {"path": __file__},
      {"path": [*NO_PATH, "missing"], "encoding": [None, 3, "klingon"]}),
-    (data.SlidingWindowDataset, {"token_ids": range(9), "length": 4, "stride": 4},
+    (al.data.SlidingWindowDataset, {"token_ids": range(9), "length": 4, "stride": 4},
      {"token_ids": [*NO_ROW, [1, 2]], "length": [*NO_SIZE, 9], "stride": NO_SIZE}),
     (WINDOWS.__getitem__, {"index": 0}, {"index": [None, "x", 1.5, [0], 2, -3]}),
-    (data.pad_texts, {"texts": TEXTS}, {"texts": NO_TEXTS}),
-    (data.make_loader, {"texts": TEXTS, "batch_size": 2},
+    (al.data.pad_texts, {"texts": TEXTS}, {"texts": NO_TEXTS}),
+    (al.data.make_loader, {"texts": TEXTS, "batch_size": 2},
      {"texts": NO_TEXTS, "batch_size": NO_SIZE, "seed": NO_SEED[1:]}),
-    (data.ngram_surprises, SEEN, NO_SEEN),
-    (data.ngram_losses, SEEN, NO_SEEN),
-    (reproducibility.seeded, {"seed": 0}, {"seed": NO_SEED}),
-    (reproducibility.make_repeatable, {}, {"seed": NO_SEED}),
-    (stories.make_stories, {"count": 1, "seed": 0},
+    (al.data.ngram_surprises, SEEN, NO_SEEN),
+    (al.data.ngram_losses, SEEN, NO_SEEN),
+    (al.reproducibility.seeded, {"seed": 0}, {"seed": NO_SEED}),
+    (al.reproducibility.make_repeatable, {}, {"seed": NO_SEED}),
+    (al.stories.make_stories, {"count": 1, "seed": 0},
      {"count": NO_SIZE, "seed": NO_SEED}),
-    (stories.Teller, {"rng": random.Random(0)}, {"rng": [None, "x", 0, random]}),
-    (stories.expected, {"part": stories.tell_story}, {"part": [None, "x", 3]}),
+    (al.stories.Teller, {"rng": random.Random(0)}, {"rng": [None, "x", 0, random]}),
+    (al.stories.expected, {"part": al.stories.tell_story}, {"part": [None, "x", 3]}),
 ]
 
 # The layers and what they are made of: widths of 6, 2 texts of 4 tokens.
@@ -267,18 +228,20 @@ NO_CALL = {"x": NO_X, "mask": NO_MASK, "causal": NO_FLAG,
 NO_SIZES = {"d_model": NO_SIZE, "num_heads": [*NO_SIZE, 4], "dropout": NO_DROPOUT}
 NO_OPTIONS = NO_SIZES | {"head_dim": NO_SIZE[1:], "d_out": NO_SIZE[1:],
                          "qkv_bias": NO_FLAG}
-LAYERS = [attention.SelfAttention(6, 2),
-          *(backends.make_mha(kind, 6, 3) for kind in backends.KINDS)]
+LAYERS = [al.attention.SelfAttention(6, 2),
+          *(al.backends.make_mha(kind, 6, 3) for kind in al.backends.KINDS)]
 MHA = LAYERS[-1]
-GROUPED = grouped_query.GroupedQueryAttention(6, 3, 1)
+GROUPED = al.grouped_query.GroupedQueryAttention(6, 3, 1)
 WIDTHS = {"kv_latent_dim": 4, "nope_dim": 3, "rope_dim": 2, "value_dim": 5}
 LATENT = {"d_model": 6, "num_heads": 3, "q_latent_dim": None} | WIDTHS
+LATENTS = [al.latent_attention.MultiHeadLatentAttention(**LATENT, absorb=absorb)
+           for absorb in (False, True)]
 LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
 BARE = LlamaAttention(  # of one head of width 6
     TheirConfig(hidden_size=6, num_attention_heads=1, num_key_value_heads=1), 0
 )
-SMALL = llama.TinyLlama(llama.LlamaConfig(**LLAMA))
-BLOCKS = [block.TinyBlock(6, 3, norm=norm) for norm in ("pre", "post", "none")]
+SMALL = al.llama.TinyLlama(al.llama.LlamaConfig(**LLAMA))
+BLOCKS = [al.block.TinyBlock(6, 3, norm=norm) for norm in ("pre", "post", "none")]
 NO_KEY = [*no_like(KEY), KEY[:, :5], torch.zeros(2, 3, 6)]
 NO_QUERY = [each for each in no_like(QUERY) if getattr(each, "dtype", 0) is not
             torch.float64 and not (isinstance(each, torch.Tensor) and each.is_meta)]
@@ -289,11 +252,11 @@ NO_CHOICE = [None, "x", 1, ["pre"]]
 NO_RING = {"length": [*NO_SIZE, 7], "rank": [*NO_INT, -1, 2], "num_processes": NO_SIZE,
            "order": NO_CHOICE, "causal": NO_FLAG, "x": [None, "x", [1, 2]]}
 RINGS = [
-    (parallel.own_tokens,
+    (al.parallel.own_tokens,
      {"length": 8, "rank": 1, "num_processes": 2, "order": "plain"}),
-    (parallel.take_tokens, {"x": IDS.repeat(1, 4), "rank": 1, "num_processes": 2}),
-    (parallel.ring_work, {"length": 8, "num_processes": 2, "causal": True}),
-    (parallel.join_tokens, {"parts": [LONG, LONG], "order": "plain"}),
+    (al.parallel.take_tokens, {"x": IDS.repeat(1, 4), "rank": 1, "num_processes": 2}),
+    (al.parallel.ring_work, {"length": 8, "num_processes": 2, "causal": True}),
+    (al.parallel.join_tokens, {"parts": [LONG, LONG], "order": "plain"}),
 ]
 
 
@@ -310,105 +273,105 @@ NO_SCALING = ["x", 2.0, {}, {"factor": 2}, *({**YARN, **wrong} for wrong in [
 
 
 def combined(mask, other):
-    return masks.combine_masks(mask, other)
+    return al.masks.combine_masks(mask, other)
 
 
 CALLS += [
-    (attention.attention_weights, {"query": QUERY, "key": KEY},
+    (al.attention.attention_weights, {"query": QUERY, "key": KEY},
      {"query": NO_QUERY, "key": NO_KEY, "mask": no_mask((3, 2), (1, 2, 3)),
       "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
-    (attention.scaled_dot_product_attention,
+    (al.attention.scaled_dot_product_attention,
      {"query": QUERY, "key": KEY, "value": VALUE},
      {"value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
       "dropout": NO_DROPOUT}),
-    (flash_attention.flash_attention, {"query": QUERY, "key": KEY, "value": VALUE},
+    (al.flash_attention.flash_attention, {"query": QUERY, "key": KEY, "value": VALUE},
      {"query": NO_QUERY, "key": NO_KEY, "mask": no_mask((3, 2), (1, 2, 3)),
       "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)], "causal": NO_FLAG,
       "scale": [*NO_NUMBER[1:], math.nan, math.inf], "tile": [*NO_SIZE, (4, 0)]}),
-    (performance.kernels_of, {"call": lambda: 1}, {"call": [None, 3, X]}),
-    (performance.compare,
+    (al.performance.kernels_of, {"call": lambda: 1}, {"call": [None, 3, X]}),
+    (al.performance.compare,
      {"ways": {"a": lambda: 1}, "rounds": 1, "at_least": 1e-9},
      {"ways": [None, [print], {}, {"a": 3}], "rounds": NO_SIZE,
       "at_least": NO_RATE, "clock": [None, 1.0], "progress": NO_FLAG}),
-    (parallel.ring_attention, {"query": QUERY, "key": KEY, "value": VALUE},
+    (al.parallel.ring_attention, {"query": QUERY, "key": KEY, "value": VALUE},
      {"query": NO_QUERY, "key": NO_KEY, "order": NO_CHOICE,
       "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
       "causal": [*NO_FLAG, True], "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
     *((each, right, {name: wrong for name, wrong in NO_RING.items() if name in right})
       for each, right in RINGS),
-    (processes.program_of, {"functions": [one_more]},
+    (al.processes.program_of, {"functions": [one_more]},
      {"functions": [None, 3, "x", [], [3], [print], ["x"], [lambda device: 1]],
       "num_processes": NO_SIZE, "using": [[3], [print]]}),
-    (linear_attention.linear_attention, {"query": KEY, "key": KEY, "value": VALUE},
+    (al.linear_attention.linear_attention, {"query": KEY, "key": KEY, "value": VALUE},
      {"query": [*NO_QUERY, KEY[:2]], "key": [*no_like(KEY), KEY[:2]],
       "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
       "form": NO_CHOICE, "chunk_len": NO_SIZE}),
-    (linear_attention.gated_delta_rule,
+    (al.linear_attention.gated_delta_rule,
      {"query": KEY, "key": KEY, "value": VALUE, "log_decay": KEY[:, 0],
       "beta": KEY[:, 0]},
      {"query": [*NO_QUERY, KEY[:2]], "key": [*no_like(KEY), KEY[:2]],
       "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
       "log_decay": [*no_like(KEY[:, 0]), KEY], "beta": [*no_like(KEY[:, 0]), KEY],
       "form": NO_CHOICE, "chunk_len": NO_SIZE}),
-    (sparse_attention.sink_window_mask,
+    (al.sparse_attention.sink_window_mask,
      {"query_len": 3, "window": 2, "num_sinks": 1, "key_len": 4},
      {"query_len": NO_SIZE, "window": NO_SIZE, "num_sinks": [*NO_INT, -1],
       "key_len": NO_SIZE[1:]}),
-    (sparse_attention.chunk_mask, {"query_len": 3, "chunk_len": 2, "key_len": 4},
+    (al.sparse_attention.chunk_mask, {"query_len": 3, "chunk_len": 2, "key_len": 4},
      {"query_len": NO_SIZE, "chunk_len": NO_SIZE, "key_len": NO_SIZE[1:]}),
-    (sparse_attention.choose_keys, {"scores": QUERY, "num_keys": 2},
+    (al.sparse_attention.choose_keys, {"scores": QUERY, "num_keys": 2},
      {"scores": NO_QUERY, "num_keys": NO_SIZE,
       "mask": no_mask((3, 6), (2, 5), (1, 2, 6))}),
-    (attention.SelfAttention, {"d_model": 6, "head_dim": 2},
+    (al.attention.SelfAttention, {"d_model": 6, "head_dim": 2},
      {"d_model": NO_SIZE, "head_dim": NO_SIZE, "dropout": NO_DROPOUT,
       "qkv_bias": NO_FLAG}),
     *((call, {"x": X}, NO_CALL)
       for layer in LAYERS for call in (layer, layer.attention_weights)),
     *((call, {"x": X}, {name: NO_CALL[name] for name in ("x", "mask", "causal")})
       for layer in BLOCKS for call in (layer, layer.attention_weights)),
-    *((backends.make_mha, {"kind": kind, "d_model": 6, "num_heads": 3},
-       NO_OPTIONS | {"kind": NO_CHOICE}) for kind in backends.KINDS),
-    (masks.causal_mask, {"query_len": 3},
+    *((al.backends.make_mha, {"kind": kind, "d_model": 6, "num_heads": 3},
+       NO_OPTIONS | {"kind": NO_CHOICE}) for kind in al.backends.KINDS),
+    (al.masks.causal_mask, {"query_len": 3},
      {"query_len": NO_SIZE, "key_len": NO_SIZE[1:]}),
-    (masks.sliding_window_mask, {"query_len": 3, "window": 2},
+    (al.masks.sliding_window_mask, {"query_len": 3, "window": 2},
      {"query_len": NO_SIZE, "window": NO_SIZE, "key_len": NO_SIZE[1:]}),
-    (masks.padding_mask, {"lengths": LENGTHS, "max_len": 3},
+    (al.masks.padding_mask, {"lengths": LENGTHS, "max_len": 3},
      {"lengths": [None, "x", 3, [3, 2], LENGTHS.numpy(), LENGTHS.float(), LENGTHS[:0],
                   LENGTHS > 0, LENGTHS[:, None], LENGTHS[0]],
       "max_len": NO_SIZE, "side": [None, "top", 1]}),
     (combined, {"mask": EYE, "other": EYE},
      {name: [None, *no_mask((3, 4), (3, 3))] for name in ("mask", "other")}),
-    (multi_head.split_heads, {"x": X, "num_heads": 3},
+    (al.multi_head.split_heads, {"x": X, "num_heads": 3},
      {"x": [None, "x", X.numpy(), X[0], X[None]], "num_heads": [*NO_SIZE, 4]}),
-    (multi_head.merge_heads, {"x": X[None]}, {"x": [None, "x", X.numpy(), X, X[0]]}),
-    (multi_head.split_mask, {"mask": None, "x": X, "num_heads": 3},
+    (al.multi_head.merge_heads, {"x": X[None]}, {"x": [None, "x", X.numpy(), X, X[0]]}),
+    (al.multi_head.split_mask, {"mask": None, "x": X, "num_heads": 3},
      {"mask": NO_MASK[-2:-1], "num_heads": NO_SIZE}),
-    (multi_head.copy_weights, {"source": MHA, "target": MHA},
+    (al.multi_head.copy_weights, {"source": MHA, "target": MHA},
      {name: [None, "x", torch.nn.Linear(6, 6), LAYERS[0],
-             backends.make_mha("split", 6, 2)] for name in ("source", "target")}),
-    (block.layer_norm, {"x": X, "weight": TWO, "bias": TWO},
+             al.backends.make_mha("split", 6, 2)] for name in ("source", "target")}),
+    (al.block.layer_norm, {"x": X, "weight": TWO, "bias": TWO},
      {"x": [None, "x", X.numpy(), X.long(), X > 0], "eps": [*NO_NUMBER, -1, math.nan],
       "weight": [*no_like(TWO), TWO[:1], TWO[None]], "bias": [*no_like(TWO), TWO[:1]]}),
-    (block.FeedForward, {"d_model": 6},
+    (al.block.FeedForward, {"d_model": 6},
      {"d_model": NO_SIZE, "hidden_dim": NO_SIZE[1:]}),
-    (block.FeedForward(6), {"x": X}, {"x": NO_X}),
-    (block.TinyBlock, {"d_model": 6, "num_heads": 3},
+    (al.block.FeedForward(6), {"x": X}, {"x": NO_X}),
+    (al.block.TinyBlock, {"d_model": 6, "num_heads": 3},
      NO_SIZES | {"norm": NO_CHOICE, "mha": NO_CHOICE}),
-    (positions.sinusoidal_positions, {"length": 3, "d_model": 4},
+    (al.positions.sinusoidal_positions, {"length": 3, "d_model": 4},
      {"length": NO_SIZE, "d_model": NO_SIZE, "offset": [*NO_INT, -1]}),
-    (positions.LearnedPositions, {"context_len": 3, "d_model": 4},
+    (al.positions.LearnedPositions, {"context_len": 3, "d_model": 4},
      {"context_len": NO_SIZE, "d_model": NO_SIZE}),
-    (positions.LearnedPositions(3, 4), {"length": 3},
+    (al.positions.LearnedPositions(3, 4), {"length": 3},
      {"length": [*NO_SIZE, 4], "offset": [*NO_INT, -1, 1]}),
-    (rope.rope_angles, {"positions": LENGTHS, "head_dim": 4},
+    (al.rope.rope_angles, {"positions": LENGTHS, "head_dim": 4},
      {"positions": [None, "x", [1], LENGTHS.numpy(), LENGTHS > 0, LENGTHS * 1j],
       "head_dim": [*NO_SIZE, 3], "base": NO_RATE, "scaling": NO_SCALING}),
-    (rope.rope_attention_factor, {"scaling": YARN}, {"scaling": NO_SCALING}),
-    (rope.apply_rope, {"x": X, "angles": X[0, :, :3]},
+    (al.rope.rope_attention_factor, {"scaling": YARN}, {"scaling": NO_SCALING}),
+    (al.rope.apply_rope, {"x": X, "angles": X[0, :, :3]},
      {"x": [None, "x", X.numpy(), X.long(), X[0, 0]], "layout": NO_CHOICE,
       "angles": [None, "x", X.numpy(), X.long(), X[0], X[:, 0, :3], X[0, :1, :3],
       X.to("meta")]}),
-    (rope.convert_layout, {"weight": X[0], "num_heads": 2, "layout": "half"},
+    (al.rope.convert_layout, {"weight": X[0], "num_heads": 2, "layout": "half"},
      {"weight": [None, "x", X.numpy(), X.long(), X[0, :3], X[:0], X[0, 0, 0]],
       "num_heads": [*NO_SIZE, 3], "layout": NO_CHOICE}),
     (ModelConfig, SIZES,
@@ -419,44 +382,44 @@ CALLS += [
     *((call, {"token_ids": IDS, "lengths": LENGTHS},
        {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
       for call in (MODEL, MODEL.stream, MODEL.attention_weights)),
-    (grouped_query.repeat_kv, {"x": X[None], "groups": 2},
+    (al.grouped_query.repeat_kv, {"x": X[None], "groups": 2},
      {"x": [None, "x", X.numpy(), X, X[0]], "groups": NO_SIZE}),
-    (grouped_query.GroupedQueryAttention, {"d_model": 6, "num_heads": 3,
+    (al.grouped_query.GroupedQueryAttention, {"d_model": 6, "num_heads": 3,
                                            "num_kv_heads": 1},
      NO_OPTIONS | {"num_kv_heads": [*NO_SIZE, 2], "out_bias": NO_FLAG,
                    "sinks": NO_FLAG, "window": NO_SIZE[1:], "qk_norm": NO_CHOICE[1:],
                    "layout": NO_CHOICE, "softcap": NO_RATE[1:], "scale": NO_RATE[1:]}),
     *((call, {"x": X}, NO_CALL) for call in (GROUPED, GROUPED.attention_weights)),
-    (grouped_query.GroupedQueryAttention(6, 3, 1, window=2), {"x": X},
+    (al.grouped_query.GroupedQueryAttention(6, 3, 1, window=2), {"x": X},
      {"memory": [X]} | {name: NO_CALL[name] for name in ("x", "mask", "causal")}),
-    (latent_attention.MultiHeadLatentAttention, LATENT,
+    (al.latent_attention.MultiHeadLatentAttention, LATENT,
      dict.fromkeys(["d_model", "num_heads", *WIDTHS], NO_SIZE) |
      {"q_latent_dim": NO_SIZE[1:], "rope_dim": [*NO_SIZE, 3], "absorb": NO_FLAG,
       "bias": NO_FLAG, "scale": NO_RATE[1:], "rope_scale": NO_RATE,
       "layout": NO_CHOICE, "norm_eps": NO_RATE, "dropout": NO_OPTIONS["dropout"]}),
-    *((call, {"x": X}, NO_CALL) for absorb in (False, True)
-      for layer in [latent_attention.MultiHeadLatentAttention(**LATENT, absorb=absorb)]
+    *((call, {"x": X}, NO_CALL) for layer in LATENTS
       for call in (layer, layer.attention_weights)),
-    (cross_attention.TranslatorConfig,
+    (al.cross_attention.TranslatorConfig,
      {"vocab_size": 7, "context_len": 8, "d_model": 4, "num_heads": 2, "num_layers": 1},
      {"vocab_size": NO_SIZE, "context_len": NO_SIZE, "d_model": [*NO_SIZE, 3],
       "num_heads": NO_SIZE, "num_layers": NO_SIZE,
       "num_encoder_layers": [*NO_INT[1:], -1],
       "num_cross_heads": [*NO_SIZE[1:], 3], "dropout": NO_OPTIONS["dropout"]}),
-    (cross_attention.translate,
+    (al.cross_attention.translate,
      {"model": TRANSLATOR, "source": IDS, "source_lengths": LENGTHS, "start": 1,
       "stop": 2, "max_new_tokens": 3},
      {"model": NO_MODEL, "source": NO_IDS, "start": [*NO_INT, -1, 7],
       "stop": [*NO_INT, -1, 7], "max_new_tokens": [*NO_SIZE, 9], "use_cache": NO_FLAG}),
-    (relative_attention.RelativeAttention, {"d_model": 6, "num_heads": 2},
+    (al.relative_attention.RelativeAttention, {"d_model": 6, "num_heads": 2},
      {"num_buckets": [*NO_INT, -1, 3], "max_distance": NO_SIZE, "both_ways": NO_FLAG}),
-    (llama.RMSNorm, {"width": 6},
+    (al.llama.RMSNorm, {"width": 6},
      {"width": NO_SIZE, "eps": NO_RATE, "plus_one": NO_FLAG}),
-    (llama.RMSNorm(6), {"x": X}, {"x": [None, "x", X.numpy(), X.long(), X[..., :5]]}),
-    (llama.SwiGLU, {"d_model": 6, "hidden_dim": 4},
+    (al.llama.RMSNorm(6), {"x": X},
+     {"x": [None, "x", X.numpy(), X.long(), X[..., :5]]}),
+    (al.llama.SwiGLU, {"d_model": 6, "hidden_dim": 4},
      {"d_model": NO_SIZE, "hidden_dim": NO_SIZE, "activation": NO_CHOICE}),
-    (llama.SwiGLU(6, 4), {"x": X}, {"x": NO_X}),
-    (llama.LlamaConfig, LLAMA,
+    (al.llama.SwiGLU(6, 4), {"x": X}, {"x": NO_X}),
+    (al.llama.LlamaConfig, LLAMA,
      dict.fromkeys(LLAMA, NO_SIZE) |
      {"head_dim": [*NO_SIZE[1:], 3], "rope_base": NO_RATE, "norm_eps": NO_RATE,
       "tie_weights": NO_FLAG, "qkv_bias": NO_FLAG, "window": NO_SIZE[1:],
@@ -464,30 +427,30 @@ CALLS += [
     *((call, {"token_ids": IDS, "lengths": LENGTHS},
        {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
       for call in (SMALL, SMALL.stream, SMALL.attention_weights)),
-    (published.rebuild, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
-    (weights.Checkpoint, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]}),
-    (weights.load_pretrained, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]}),
-    (publishing.save_pretrained,
+    (al.published.rebuild, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
+    *((each, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]})
+      for each in (al.weights.Checkpoint, al.weights.load_pretrained)),
+    (al.publishing.save_pretrained,
      {"folder": WEIGHTS, "model": DECODER, "fields": FIELDS},
-     {"folder": NO_PATH, "model": [None, "x", MODEL, decoder.Decoder],
+     {"folder": NO_PATH, "model": [None, "x", MODEL, al.decoder.Decoder],
       "fields": [None, "x", [1]], "shard_bytes": NO_SIZE[1:]}),
-    (loading.loading_needs, {"fields": FIELDS},
+    (al.loading.loading_needs, {"fields": FIELDS},
      {"fields": [None, "x", [1]], "bytes_per_second": NO_RATE}),
-    (decoder.Decoder(DECODER.config), {"token_ids": IDS, "lengths": LENGTHS},
+    (al.decoder.Decoder(DECODER.config), {"token_ids": IDS, "lengths": LENGTHS},
      {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS}),
-    (checks.examine, {"layer": LAYER, "checks": ["shape"], "progress": False},
+    (al.checks.examine, {"layer": LAYER, "checks": ["shape"], "progress": False},
      {"layer": [None, "x", 3, torch.nn.Linear], "d_model": NO_SIZE[1:],
       "causal": ["x", 1], "calls": ["x", 3], "reference": ["x", 3],
       "checks": ["shape", ["x"], [], 3], "progress": [None, "x", 1],
       "seed": [*NO_INT, -1]}),
-    (bugs.look, {"bug": bugs.BUGS[-1]},
+    (al.bugs.look, {"bug": al.bugs.BUGS[-1]},
      {"bug": [None, 3, "bug"], "mended": [None, 3, "x"],
       "checks": [["future"], ["x"], "x", 3]}),
-    (checks.count_flops, {"function": tuple}, {"function": [None, "x", 3]}),
-    (checks.saved_bytes, {"function": tuple}, {"function": [None, "x", 3]}),
-    (checks.FunctionLayer, {"function": torch.exp, "d_model": 4, "num_heads": 2},
+    (al.checks.count_flops, {"function": tuple}, {"function": [None, "x", 3]}),
+    (al.checks.saved_bytes, {"function": tuple}, {"function": [None, "x", 3]}),
+    (al.checks.FunctionLayer, {"function": torch.exp, "d_model": 4, "num_heads": 2},
      {"function": [None, "x", 3], "d_model": [*NO_SIZE, 3], "num_heads": NO_SIZE}),
-    (export.export_checked,
+    (al.export.export_checked,
      {"model": LINEAR, "args": (ROW,), "path": f"{WEIGHTS}/linear.onnx",
       "dynamic_shapes": {"input": {0: "batch"}}, "sizes": {"batch": (1, 4)}},
      {"model": NO_MODEL, "args": [None, "x", [ROW], ROW, (None,), ("x",)],
@@ -496,25 +459,25 @@ CALLS += [
       "dynamic_shapes": ["x", 3, {"x": {0: "batch"}}, [{9: "batch"}], [{0: 3}], [[0]],
                          [{"a": "batch"}], [None, {0: "batch"}]],
       "tolerance": NO_RATE, "opset": NO_SIZE}),
-    (export.export_model, {"model": MODEL, "path": f"{WEIGHTS}/model.onnx"},
+    (al.export.export_model, {"model": MODEL, "path": f"{WEIGHTS}/model.onnx"},
      {"model": [*NO_MODEL, LINEAR, TinyLM(MODEL.config).double()], "path": NO_PATH,
       "max_len": [*NO_SIZE[1:], 9]}),
-    (export.generate_in_onnx,
+    (al.export.generate_in_onnx,
      {"path": f"{WEIGHTS}/model.onnx", "token_ids": IDS, "max_new_tokens": 2},
      {"path": [*NO_PATH, "missing.onnx"], "token_ids": NO_IDS[:9],
       "max_new_tokens": NO_SIZE}),
-    (export_steps.GrowingStep, {"model": MODEL}, {"model": [*NO_MODEL, LINEAR]}),
-    (export_steps.StaticStep, {"model": MODEL, "max_len": 8},
+    (al.export_steps.GrowingStep, {"model": MODEL}, {"model": [*NO_MODEL, LINEAR]}),
+    (al.export_steps.StaticStep, {"model": MODEL, "max_len": 8},
      {"model": [*NO_MODEL, LINEAR], "max_len": [*NO_SIZE, 9]}),
-    (export_steps.GrowingStep(MODEL).example, {"batch": 1, "time": 2, "past": 0},
+    (al.export_steps.GrowingStep(MODEL).example, {"batch": 1, "time": 2, "past": 0},
      {"batch": NO_SIZE, "time": NO_SIZE, "past": [*NO_INT, -1]}),
-    (export_steps.StaticStep(MODEL, 8).example, {"batch": 1, "time": 2, "place": 6},
+    (al.export_steps.StaticStep(MODEL, 8).example, {"batch": 1, "time": 2, "place": 6},
      {"batch": NO_SIZE, "time": NO_SIZE, "place": [*NO_INT[1:], -1]}),
-    (toy.softmax, {"x": np.ones(2)},
+    (al.toy.softmax, {"x": np.ones(2)},
      {"x": [None, "x", [True], [None], [math.nan], [math.inf], [], 1.0, [1j]],
       "axis": [*NO_INT, 1, -2],
       "temperature": [*NO_NUMBER, 0, -1, math.nan, math.inf]}),
-    (toy.attention, ARRAYS,
+    (al.toy.attention, ARRAYS,
      {"query": NO_ARRAY, "key": NO_ARRAY, "value": [*NO_ARRAY[:7], np.zeros((2, 4))],
       "mask": ["x", True, [[True]], np.ones((2, 3)), torch.ones(2, 3) > 0,
                np.ones((3, 2), bool), np.ones((1, 2, 3), bool)],
@@ -525,12 +488,9 @@ CALLS += [
 ALSO = {"texts": ("token_ids", "text"), "token_ids": ("the text",)}
 ALSO |= {"index": ("window",), "path": ("file",), "offset": ("positions",)}
 ALSO |= {"other": ("mask", "masks"), "mask": ("masks",), "length": ("positions",)}
-ALSO |= {"mha": ("kind",), "query": ("arrays",)}
-# A loss reads no values.
-KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths"}
 ALSO |= {"mha": ("kind",), "query": ("arrays",), "folder": ("path",)}
 ALSO |= {"source": ("token_ids", "the text")}
-# A loss reads no values, and who builds a model without a config sees it at once.
+# A loss reads no values.
 KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths"}
 
 

@@ -76,12 +76,13 @@ def new_window(browser, options):
 
 
 @contextmanager
-def opened(browser, *views, front_end="site", theme="light", **options):
+def opened(browser, *views, front_end="site", theme="light", by="", **options):
     """A page with views; when it closes, nothing may have failed or been asked for.
 
     `options` are those of Playwright's `new_context`: `viewport`, `has_touch`,
-    `java_script_enabled`, …
+    `java_script_enabled`, …; what is used by a finger is a phone.
     """
+    options |= PHONE if by == "finger" else {}
     free = FREE.setdefault(f"{id(browser)} {options}", [])
     while free and free[-1].page.context.browser != browser:
         free.pop()
@@ -98,11 +99,23 @@ def opened(browser, *views, front_end="site", theme="light", **options):
     free.append(window)
 
 
+@contextmanager
+def showing(browser, *views, **options):
+    """A page, as `opened` gives it, and the first of its views."""
+    with opened(browser, *views, **options) as page:
+        yield page, live(page)
+
+
 def live(page, index=0):
     """One of the page's views, once its program runs."""
     view = page.locator(".attention-live").nth(index)
     view.wait_for()
     return view
+
+
+def use(part, by, key="Enter"):
+    """Press a part of a view by mouse, finger or keys."""
+    {"mouse": part.click, "finger": part.tap}.get(by, lambda: part.press(key))()
 
 
 def set_temperature(view, temperature):

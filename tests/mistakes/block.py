@@ -29,8 +29,7 @@ def block(a, t, n, m, x):
     x = x + a(n(x))
     return x + t(m(x))
 """)
-tiny = solution(
-    """
+tiny = partial(solution, TinyBlock=TinyBlock, partial=partial)("""
 class Block(TinyBlock):
     def forward(self, x, mask=None, *, causal=False):
         a, t = partial(self.attention, mask=mask, causal=causal), self.feed_forward
@@ -40,10 +39,7 @@ class Block(TinyBlock):
             return x + d(t(m(x)))
         x = n(x + d(a(x)))
         return m(x + d(t(x)))
-""",
-    TinyBlock=TinyBlock,
-    partial=partial,
-)
+""")
 sizes = solution("""
 def write_sizes(blocks, x, mask):
     rows = []
@@ -146,7 +142,7 @@ MISTAKES = {
         (sizes("(x), mask)", "(x))"), "The mask is not used"),
         (sizes("feed_forward_norm", "attention_norm"), "look at [0, 1] first"),
         (
-            sizes("each.attention_norm(x)", "x", "each.feed_forward_norm(x)", "x"),
+            sizes("each.attention_norm", "", "each.feed_forward_norm", ""),
             "reads the normalised stream",
         ),
         (sizes("x = x + found", "", "x + th", "x + found + th"), "after attention has"),
@@ -172,21 +168,9 @@ def norm_by_var_mean(x, weight, bias):
     return (x - mean) / torch.sqrt(variance + 1e-5) * weight + bias
 
 
-def norm_by_rows(x, weight, bias):
-    rows = [norm()(row, weight, bias) for row in x.reshape(-1, x.shape[-1])]
-    return torch.stack(rows).view_as(x)
-
-
 def block_by_module(attend, think, norm_1, norm_2, x):
     for norm, layer in [(norm_1, attend), (norm_2, think)]:
         x = x + layer(norm(x))
-    return x
-
-
-def block_in_place(attend, think, norm_1, norm_2, x):
-    x = x.clone()
-    x += attend(norm_1(x))
-    x += think(norm_2(x))
     return x
 
 
@@ -216,11 +200,6 @@ class ByMask(TinyBlock):
             before, after = after, before
         x = after[0](x + self.dropout(self.attention(before[0](x), mask)))
         return after[1](x + self.dropout(self.feed_forward(before[1](x))))
-
-
-class Positional(TinyBlock):
-    def forward(self, stream=None, mask=None, causal=False):
-        return super().forward(stream, mask=mask, causal=causal)
 
 
 def sizes_by_hooks(blocks, x, mask):
@@ -266,7 +245,7 @@ RIGHT = {
     "layer_norm": [
         norm(),
         norm_by_var_mean,
-        norm_by_rows,
+        lambda x, w, b: torch.vmap(norm(), (0, None, None))(x[None], w, b)[0],
         lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
         lambda x, w, b: torch.layer_norm(x, w.shape) * w + b,
         norm("centred.square()", "(x * x)", "+ 1e-5", "- x.mean(-1, True)**2 + 1e-5"),
@@ -278,7 +257,7 @@ RIGHT = {
     "pre_norm": [
         block(),
         block_by_module,
-        block_in_place,
+        block("x = x + ", "x = x.clone()\n    x += "),
         block("x = x + a(n(x))", "x = x.add(a(n(x)))"),
         block("x = x + a(n(x))", "f = a(n(x))", "x + t(m(x))", "x + f + t(m(x + f))"),
         block("x = ", "y = ", "x + t(m(x))", "sum([y, t(m(y))])"),
@@ -290,19 +269,17 @@ RIGHT = {
     "tiny_block": [
         TinyBlock,
         tiny(),
-        tiny(
-            "x = x + d(a(n(x)))",
-            "h = x + d(a(n(x)))",
-            "x + d(t(m(x)))",
-            "h + d(t(m(h)))",
-        ),
+        tiny("x = x + d(a", "h = x + d(a", "x + d(t(m(x)))", "h + d(t(m(h)))"),
         tiny("x = n(x + d(a(x)))", "h = n(d(a(x)) + x)", "x + d(t(x))", "d(t(h)) + h"),
         tiny("x = x + d(a(n(x)))", "x = torch.stack([x, d(a(n(x)))]).sum(0)"),
         tiny("self.dropout", "lambda h: F.dropout(h, self.dropout.p, self.training)"),
         tiny("self.dropout", "lambda h: h * self.dropout(torch.ones_like(h))"),
         ByLoop,
         ByMask,
-        Positional,
+        tiny(
+            "x, mask=None, *, causal=False):",
+            "s, mask=None, causal=False):\n        x = s",
+        ),
     ],
     "write_sizes": [
         sizes(),

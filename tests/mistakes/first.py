@@ -1,6 +1,7 @@
 """The checks of the reader's code: each usual mistake is made, and must be named."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from attention_lib import (
 from attention_lib.toy import attention, softmax
 from tests.answers import as_numbers, solution
 
-# What readers write. Each function is named in MISTAKES with the words it must meet.
+# What readers write: each solution, and below it with pieces of its text replaced.
 
 
 def shares(x):
@@ -28,85 +29,41 @@ def stable(x):
     return shares(np.exp(x - x.max(-1, keepdims=True)))
 
 
-def softmax_in_place(x):
-    x -= x.max(-1, keepdims=True)
-    return stable(x)
-
-
 def naive(x):
     return shares(np.exp(x))
 
 
-def attend(by=6**-0.5, then=softmax, mixed="value"):
-    """Attention in NumPy, with one step another."""
-
-    def answer(query, key, value):
-        return then(query @ key.T * by) @ {"value": value, "key": key}[mixed]
-
-    return answer
-
-
-def attention_in_place(query, key, value):
-    query /= math.sqrt(query.shape[-1])
-    return softmax(query @ key.T) @ value
-
-
-def attention_half_written(query, key, value):
-    scores = ...
-    return softmax(scores) @ value
-
-
-def head(by=5**-0.5, dim=-1, scores="qk", mixed="value"):
-    """A head in torch, with one step another."""
-
-    def answer(x, w_q, w_k, w_v):
-        named = {"q": x @ w_q, "k": x @ w_k, "x": x}
-        raw = named[scores[0]] @ named[scores[1]].mT * by
-        weights = raw if dim is None else raw.softmax(dim)
-        return weights @ (x @ w_v if mixed == "value" else named[mixed])
-
-    return answer
-
-
-def triangle(diagonal):
-    return lambda q, k: torch.ones(q, k, dtype=torch.bool).tril(diagonal(q, k))
-
-
-def real(lengths, max_len, dtype=torch.bool):
-    return (torch.arange(max_len) < lengths[:, None])[:, None].to(dtype)
-
-
-def real_by_slices(lengths, max_len):
-    """Hides the last columns, and where there are none of them, all."""
-    mask = torch.ones(len(lengths), 1, max_len, dtype=torch.bool)
-    for row, length in zip(mask, lengths.tolist(), strict=True):
-        row[:, length - max_len :] = False
-    return mask
-
-
-def finder(changed, compared, leaks=True, by=1):
-    """Looks for leaks: which positions are changed, which outputs then compared."""
-
-    def answer(function, x):
-        for t in range(4):
-            nudged = x.clone()
-            nudged[:, t] += by
-            moved = (function(nudged) - function(x)).abs()[0].amax(-1) > 1e-6
-            if t in changed and moved[compared(t)].any():
-                return leaks
-        return not leaks
-
-    return answer
-
-
-def before(t):
-    return slice(0, t)
-
-
-def finder_in_place(function, x):
-    old = function(x)
-    x[:, 2] += 1
-    return not torch.allclose(function(x)[:, :2], old[:, :2])
+written = partial(solution, softmax=softmax)
+attend = written("""
+def attend(query, key, value):
+    return softmax(query @ key.T / 6**0.5) @ value
+""")
+attention_half_written = attend("return", "scores = ...\n    return scores @")
+both = written("""
+def attend(query, key, value):
+    scores = query @ key.swapaxes(-2, -1) / 6**0.5
+    weights = softmax(scores, axis=-1)
+    mix = weights @ value
+    return mix, weights
+""")
+PRODUCT = "query @ key.swapaxes(-2, -1)"
+head = written("""
+def head(x, w_q, w_k, w_v):
+    query, key, value = x @ w_q, x @ w_k, x @ w_v
+    scores = query @ key.mT / 5**0.5
+    return scores.softmax(-1) @ value
+""")
+# Each position is changed in turn, and the outputs before it are compared.
+finder = written("""
+def finds(function, x):
+    for t in 1, 2, 3:
+        nudged = x.clone()
+        nudged[:, t] += 1
+        moved = (function(nudged) - function(x)).abs()[0].amax(-1) > 1e-6
+        if moved[:t].any():
+            return True
+    return False
+""")
 
 
 def finder_by_slopes(of, leaks):
@@ -120,24 +77,15 @@ def finder_by_slopes(of, leaks):
     return answer
 
 
-def both(
-    by=lambda query: 6**-0.5,
-    axis=-1,
-    mixed=None,
-    give=lambda c, w, s: (c, w),
-    scores=lambda query, key: query @ key.swapaxes(-2, -1),
-):
-    """Attention for a batch in NumPy, with one step another."""
-
-    def answer(query, key, value):
-        scaled = scores(query, key) * by(query)
-        weights = softmax(scaled, axis=axis)
-        return give(weights @ (value if mixed is None else key), weights, scaled)
-
-    return answer
+def triangle(diagonal):
+    return lambda q, k: torch.ones(q, k, dtype=torch.bool).tril(diagonal(q, k))
 
 
-module = solution("""
+def real(lengths, max_len, dtype=torch.bool):
+    return (torch.arange(max_len) < lengths[:, None])[:, None].to(dtype)
+
+
+module = written("""
 class Head(nn.Module):
     def __init__(self, d_model, head_dim, dropout=0.0):
         super().__init__()
@@ -188,7 +136,7 @@ MISTAKES = {
         (lambda x: naive(x - x.mean(-1, keepdims=True)), "more than the mean"),
         (lambda x: naive(x - x.max()), "low scores becomes 0/0"),
         (lambda x: stable(x.clip(-700, 700)), "Clipping"),
-        (softmax_in_place, "your code changes its input"),
+        (lambda x: stable(np.subtract(x, 1, out=x)), "your code changes its input"),
         (lambda x: stable(x) if x.max() < 9 else None, "gives nothing back"),
         (lambda x: stable(x).tolist(), "returns a list; it must be a NumPy"),
         (lambda x: torch.tensor(x).softmax(-1), "returns a torch tensor"),
@@ -199,45 +147,54 @@ MISTAKES = {
         (lambda x: stable(x) + np.eye(3)[2], "look at [0, 2] first"),
     ],
     "attention": [
-        (attend(1 / 6, lambda s: softmax(s, axis=0)), "Two bugs are left."),
-        (attend(by=1), "not scaled: see"),
-        (attend(by=1 / 6), "divided by D"),
-        (attend(by=6), "multiplied by D"),
-        (attend(by=6**0.5), "multiplied by √D"),
-        (attend(by=3**-0.5), "number of queries"),
-        (attend(by=5**-0.5), "number of keys"),
-        (attend(by=7**-0.5), "width of the values, not D"),
-        (attend(1, lambda s: softmax(s) / 6**0.5), "weights are scaled"),
-        (attend(then=lambda s: softmax(s, axis=0)), "over the queries"),
-        (attend(then=lambda s: np.exp(s) / np.exp(s).sum()), "All weights"),
-        (attend(then=np.exp), "not divided by their sum"),
-        (attend(then=lambda s: s), "never turned into weights"),
-        (attend(then=lambda s: softmax(softmax(s))), "one softmax too many"),
-        (attend(mixed="key"), "keys are mixed"),
-        (lambda q, k, v: softmax(q @ k.T / 6**0.5), "These are the weights"),
+        (attend("**0.5", ", axis=0"), "Two bugs are left."),
+        (attend(" / 6**0.5", ""), "not scaled: see"),
+        (attend("**0.5", ""), "divided by D"),
+        (attend("/ 6**0.5", "* 6"), "multiplied by D"),
+        (attend("/", "*"), "multiplied by √D"),
+        (attend("6", "3"), "number of queries"),
+        (attend("6", "5"), "number of keys"),
+        (attend("6", "7"), "width of the values, not D"),
+        (attend(" / 6**0.5)", ") / 6**0.5"), "weights are scaled"),
+        (attend("0.5", "0.5, axis=0"), "over the queries"),
+        (attend("softmax", "(lambda s: np.exp(s) / np.exp(s).sum())"), "All weights"),
+        (attend("softmax", "np.exp"), "not divided by their sum"),
+        (attend("softmax", ""), "never turned into weights"),
+        (attend("softmax", "(lambda s: softmax(softmax(s)))"), "one softmax too many"),
+        (attend("@ value", "@ key"), "keys are mixed"),
+        (attend(" @ value", ""), "These are the weights"),
         (lambda q, k, v: q @ k.T / 6**0.5, "These are the scores"),
         (attention, "returns 2 things"),
-        (attention_in_place, "changes its input"),
+        (
+            attend("return", "query /= 6**0.5\n    return", " / 6**0.5)", ")"),
+            "changes its input",
+        ),
         (lambda q, k, v: q @ k, "raised ValueError in `"),
         (lambda q, k: q @ k.T, "raised TypeError: "),
     ],
     "batched_attention": [
-        (both(give=lambda c, w, s: (w, c)), "The weights come first"),
-        (both(give=lambda c, w, s: c), "returns a ndarray: two things"),
-        (both(give=lambda c, w, s: (c, w, s)), "returns a tuple: two things"),
-        (both(give=lambda c, w, s: (c, s * 6**0.5)), "The second result is the raw"),
-        (both(give=lambda c, w, s: (c, s)), "The second result is the sco"),
-        (both(give=lambda c, w, s: (c, w.swapaxes(-2, -1))), "weights are transposed"),
-        (both(give=lambda c, w, s: (c, w + 1)), "The context is right. The weights:"),
-        (both(axis=0), "The softmax runs over the queries"),
-        (both(axis=1), "For a batch of two: The softmax runs over the queries"),
-        (lambda *qkv: both(axis=(-1, 1)[qkv[0].ndim > 3])(*qkv), "For two axes in fr"),
-        (both(by=lambda q: len(q) ** -0.5), "The scale takes the length"),
-        (both(by=lambda q: q.shape[1] ** -0.5), "a batch of two: The scale takes the "),
-        (both(by=lambda q: 1), "not scaled: see"),
-        (both(by=lambda q: 1 / 6), "divided by D"),
-        (both(mixed="key"), "keys are mixed"),
-        (lambda q, k, v: (softmax(q @ k.T / 6**0.5) @ v, 0), "weights: Your function"),
+        (both("mix, weights", "weights, mix"), "The weights come first"),
+        (both("mix, weights", "mix"), "returns a ndarray: two things"),
+        (both("mix, weights", "mix, weights, scores"), "returns a tuple: two things"),
+        (both("mix, weights", "mix, scores * 6**0.5"), "The second result is the raw"),
+        (both("mix, weights", "mix, scores"), "The second result is the sco"),
+        (
+            both("mix, weights", "mix, weights.swapaxes(-2, -1)"),
+            "weights are transposed",
+        ),
+        (
+            both("mix, weights", "mix, weights + 1"),
+            "The context is right. The weights:",
+        ),
+        (both("=-1", "=0"), "The softmax runs over the queries"),
+        (both("=-1", "=1"), "For a batch of two: The softmax runs over the queries"),
+        (both("=-1", "=(-1, 1)[query.ndim > 3]"), "For two axes in fr"),
+        (both("6", "len(query)"), "The scale takes the length"),
+        (both("6", "query.shape[1]"), "a batch of two: The scale takes the "),
+        (both(" / 6**0.5", ""), "not scaled: see"),
+        (both("**0.5", ""), "divided by D"),
+        (both("@ value", "@ key"), "keys are mixed"),
+        (both("mix, weights", "mix, 0"), "weights: Your function"),
         (lambda q, k, v: both()(q, k, v) if q.ndim < 3 else q @ k.T, "of two: Your co"),
     ],
     "head_width": [
@@ -284,26 +241,26 @@ MISTAKES = {
         (7, "That is not the number: list"),
     ],
     "head": [
-        (head(by=6**-0.5, mixed="x"), "Two bugs are left"),
-        (head(by=6**-0.5), "One bug is left: the scale"),
-        (head(mixed="x"), "One bug is left: the input is mixed"),
-        (head(by=1, mixed="x"), "not scaled, and the input"),
-        (head(by=1), "not scaled at all"),
-        (head(by=1 / 5), "The scale is the width"),
-        (head(by=5**0.5), "multiplied by the root"),
-        (head(by=7**-0.5), "takes the width of the values"),
-        (head(by=3**-0.5), "takes the length"),
-        (head(mixed="q"), "queries are mixed"),
-        (head(mixed="k"), "keys are mixed"),
-        (head(scores="kq"), "changed places"),
-        (head(scores="qq"), "queries are compared with themselves"),
-        (head(scores="kk"), "keys are compared with themselves"),
-        (head(scores="xx", by=6**-0.5), "inputs are compared"),
-        (head(dim=-2), "over the queries"),
-        (head(dim=0), "over the batch"),
-        (head(dim=None), "never turned into weights"),
-        (lambda x, q, k, v: (x @ q @ (x @ k).mT / 5**0.5).softmax(-1), "the weights"),
-        (lambda x, q, k, v: (head()(x, q, k, v), x), "returns 2 things"),
+        (head("/ 5", "/ 6", "@ value", "@ x"), "Two bugs are left"),
+        (head("/ 5", "/ 6"), "One bug is left: the scale"),
+        (head("@ value", "@ x"), "One bug is left: the input is mixed"),
+        (head(" / 5**0.5", "", "@ value", "@ x"), "not scaled, and the input"),
+        (head(" / 5**0.5", ""), "not scaled at all"),
+        (head("**0.5", ""), "The scale is the width"),
+        (head("/ 5", "* 5"), "multiplied by the root"),
+        (head("/ 5", "/ 7"), "takes the width of the values"),
+        (head("/ 5", "/ 3"), "takes the length"),
+        (head("@ value", "@ query"), "queries are mixed"),
+        (head("@ value", "@ key"), "keys are mixed"),
+        (head("query @ key", "key @ query"), "changed places"),
+        (head("@ key", "@ query"), "queries are compared with themselves"),
+        (head("query @ key", "key @ key"), "keys are compared with themselves"),
+        (head("query @ key", "x @ x", "/ 5", "/ 6"), "inputs are compared"),
+        (head("-1", "-2"), "over the queries"),
+        (head("-1", "0"), "over the batch"),
+        (head(".softmax(-1)", ""), "never turned into weights"),
+        (head(" @ value", ""), "the weights"),
+        (head("@ value", "@ value, x"), "returns 2 things"),
     ],
     "self_attention": [
         (module(" / query.shape[-1] ** 0.5", ""), "not scaled at all"),
@@ -366,7 +323,10 @@ MISTAKES = {
         (lambda n, k: real(n, k) | True, "Nothing is hidden"),
         (lambda n, k: real(n, k, torch.int), "must hold True and False"),
         (lambda n, k: real(n.add_(1) - 1, k), "changes its input"),
-        (real_by_slices, "For lengths of 4, 1 and 0 in 4 columns:"),
+        (
+            lambda n, k: real(n, k) & (n < k)[:, None, None],
+            "For lengths of 4, 1 and 0 in 4 columns:",
+        ),
     ],
     "visible_pairs": [
         (21, "real queries only"),
@@ -397,20 +357,20 @@ MISTAKES = {
     "leak_finder": [
         (lambda f, x: True, "everything leaks"),
         (lambda f, x: False, "nothing leaks"),
-        (finder(range(4), before, leaks=False), "wrong way round"),
-        (finder(range(4), lambda t: slice(t + 1)), "depend on itself"),
-        (finder(range(4), lambda t: slice(t + 1, None)), "after a change"),
-        (finder([3], before), "change more than the last"),
-        (finder([1, 2, 3], lambda t: t - 1), "compare more than the nei"),
-        (finder([1, 2, 3], lambda t: 0), "compare more than position 0"),
-        (finder([1], before), "change more than position 1"),
-        (finder([2], before), "wrong: a function in which"),
+        (finder("True", "No", "False", "True", "No", "False"), "wrong way round"),
+        (finder("[:t]", "[: t + 1]"), "depend on itself"),
+        (finder("[:t]", "[t + 1 :]"), "after a change"),
+        (finder("1, 2, 3", "[3]"), "change more than the last"),
+        (finder("[:t]", "[t - 1]"), "compare more than the nei"),
+        (finder("[:t]", "[0]"), "compare more than position 0"),
+        (finder("1, 2, 3", "[1]"), "change more than position 1"),
+        (finder("1, 2, 3", "[2]"), "wrong: a function in which"),
         (lambda f, x: not torch.equal(f(x)[:, 0], x[:, 0]), "does not leak."),
-        (finder_in_place, "changes x itself"),
-        (lambda f, x: finder(range(4), before)(f, x) or None, "is a return missing"),
+        (finder("for t", "x += 1\n    for t"), "changes x itself"),
+        (finder("    return False", ""), "is a return missing"),
         (lambda f, x: 0.5, "attention without a mask came a float"),
         (lambda f, x: f(x) > 0, "came a Tensor"),
-        (finder(range(4), before), "do not change all features alike"),
+        (finder(), "do not change all features alike"),
         (finder_by_slopes(lambda y: y, True), "passes no gradient"),
         (finder_by_slopes(lambda y: y.sum(-1), True), "a gradient alone"),
     ],
@@ -426,52 +386,18 @@ def softmax_by_rows(x):
     ]
 
 
-def attention_by_torch(query, key, value):
-    arrays = [torch.from_numpy(array) for array in (query, key, value)]
-    return F.scaled_dot_product_attention(*arrays).numpy()
+apart = finder("+= 1", "+= torch.tensor([1.0, -2.0, 4.0])")  # by other numbers
 
 
-def head_by_torch(x, w_q, w_k, w_v):
-    return F.scaled_dot_product_attention(x @ w_q, x @ w_k, x @ w_v)
-
-
-APART = torch.tensor([1.0, -2.0, 4.0])  # a change of each feature by another number
-
-
-def finder_by_both(function, x):
-    if finder_by_slopes(lambda y: y, True)(function, x):
-        return True
-    return finder(range(4), before)(function, x)
-
-
-def finder_by(change, at=range(1, 4)):
-    """Looks for leaks: gives some positions other content, and compares the past."""
-
-    def answer(function, x):
-        old = function(x)
-        for t in at:
-            new = x.clone()
-            new[:, t:] = change(x[:, t:])
-            if (function(new)[:, :t] - old[:, :t]).abs().max() > 1e-6:
-                return True
-        return False
-
-    return answer
+def finder_by(change, *pieces):
+    """From a position on, another content stands there."""
+    return finder("nudged[:, t] += 1", f"nudged[:, t:] = {change}", *pieces)
 
 
 def finder_by_prefixes(function, x):
     whole = function(x)
     same = [(function(x[:, :t]) - whole[:, :t]).abs().max() < 1e-6 for t in (1, 2, 3)]
     return np.bool_(not all(same))
-
-
-def finder_as_tensor(function, x):
-    return torch.tensor(finder(range(4), before, by=APART)(function, x))
-
-
-def attention_by_rows(query, key, value):
-    rows = [softmax(key @ one / math.sqrt(len(one))) @ value for one in query]
-    return np.array(rows)
 
 
 def linear_by_module(x, w, b):
@@ -485,11 +411,11 @@ def head_by_texts(x, w_q, w_k, w_v):
     return torch.stack([((t @ w_q @ w_k.T @ t.T) * by).softmax(1) @ t @ w_v for t in x])
 
 
-class HeadBySDPA(module()):
-    def forward(self, x):
-        named = [getattr(self, f"{name}_proj")(x) for name in "qkv"]
-        p = self.drop.p if self.training else 0.0
-        return F.scaled_dot_product_attention(*named, dropout_p=p)
+HeadBySDPA = module(
+    f"return {DROPPED} @ value",
+    """p = self.drop.p * self.training
+        return F.scaled_dot_product_attention(query, key, value, dropout_p=p)""",
+)
 
 
 class HeadByLibrary(nn.Module):
@@ -528,8 +454,10 @@ RIGHT = {
     ],
     "attention": [
         attend(),
-        attention_by_torch,
-        attention_by_rows,
+        lambda *qkv: F.scaled_dot_product_attention(
+            *map(torch.from_numpy, qkv)
+        ).numpy(),
+        lambda q, k, v: np.array([softmax(k @ one / 6**0.5) @ v for one in q]),
         lambda *qkv: attention(*qkv)[0].astype(np.float32),
         lambda *qkv: both()(*qkv)[0],
         lambda q, k, v: softmax(q / 6**0.5 @ k.T) @ v,
@@ -541,14 +469,14 @@ RIGHT = {
     "batched_attention": [
         attention,
         both(),
-        both(give=lambda c, w, s: [c, w]),
-        both(give=lambda c, w, s: (c.astype(np.float32), w)),
-        both(by=lambda q: 1 / np.sqrt(q.shape[-1])),
+        both("mix, weights", "[mix, weights]"),
+        both("mix, weights", "mix.astype(np.float32), weights"),
+        both("6**0.5", "np.sqrt(query.shape[-1])"),
         lambda q, k, v: (both()(q, k, v)[0], both()(q, k, v)[1]),
         lambda q, k, v: attention(q, k, v, scale=6**-0.5),
-        both(scores=lambda q, k: np.einsum("...qd,...kd->...qk", q, k)),
-        both(scores=lambda q, k: q @ np.moveaxis(k, -1, -2)),
-        both(scores=lambda q, k: (q[..., :, None, :] * k[..., None, :, :]).sum(-1)),
+        both(PRODUCT, "np.einsum('...qd,...kd->...qk', query, key)"),
+        both(PRODUCT, "query @ np.moveaxis(key, -1, -2)"),
+        both(PRODUCT, "(query[..., :, None, :] * key[..., None, :, :]).sum(-1)"),
     ],
     "linear": [
         F.linear,
@@ -570,12 +498,12 @@ RIGHT = {
     ],
     "head": [
         head(),
-        head_by_torch,
+        lambda x, q, k, v: F.scaled_dot_product_attention(x @ q, x @ k, x @ v),
         head_by_texts,
         lambda *given: torch.nn.Parameter(head()(*given)),
         lambda x, q, k, v: head()(x, q, k, torch.eye(6)) @ v,
-        lambda x, q, k, v: head(by=1)(x, q * 5**-0.5, k, v),
-        lambda x, q, k, v: head(by=5**-0.25)(x, q, k * 5**-0.25, v),
+        lambda x, q, k, v: head(" / 5**0.5", "")(x, q * 5**-0.5, k, v),
+        lambda x, q, k, v: head("0.5", "0.25")(x, q, k * 5**-0.25, v),
         lambda x, q, k, v: scaled_dot_product_attention(x @ q, x @ k, x @ v),
         lambda x, q, k, v: attention_weights(x @ q, x @ k) @ x @ v,
         lambda x, q, k, v: (x @ q @ k.T @ x.mT / 5**0.5).softmax(2) @ (x @ v),
@@ -639,15 +567,15 @@ RIGHT = {
         lambda mask: mask.masked_fill(mask < -999, -math.inf).isfinite(),
     ],
     "leak_finder": [
-        finder(range(4), before, by=APART),
-        finder_by_both,
+        apart,
+        lambda f, x: finder_by_slopes(lambda y: y, True)(f, x) or finder()(f, x),
         finder_by_prefixes,
-        finder_as_tensor,
-        finder_by(lambda x: -x),
-        finder_by(lambda x: 0 * x),
-        finder_by(lambda x: 2 * x),
-        finder_by(lambda x: x.flip(-1)),
-        finder_by(lambda x: 9 * x.cos(), at=[3, 2, 1]),
-        finder_by(lambda x: torch.linspace(-1, 1, 3).to(x).expand_as(x)),
+        lambda f, x: torch.tensor(apart(f, x)),
+        finder_by("-x[:, t:]"),
+        finder_by("0"),
+        finder_by("2 * x[:, t:]"),
+        finder_by("x[:, t:].flip(-1)"),
+        finder_by("9 * x[:, t:].cos()", "1, 2, 3", "[3, 2, 1]"),
+        finder_by("torch.linspace(-1, 1, 3)"),
     ],
 }

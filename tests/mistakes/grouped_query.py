@@ -1,50 +1,70 @@
 """The checks of chapter 11: each usual mistake is made, and must be named."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.masks import causal_mask
+from tests.answers import solution
 
 TOKENS, ROW = 1024, 1024
 
-# Heads averaged.
+# What readers write: each solution, and below it with pieces of its text replaced.
 
-
-def groups(
-    pick=lambda own: own.mean(1), there=None, back=lambda own: own.flatten(0, 1)
-):
-    """A projection's heads made fewer, with one step another."""
-
-    def answer(weight, heads, shared):
-        shape = (shared, heads // shared, -1, weight.shape[1])
-        own = weight.view(*shape) if there is None else there(weight, heads, shared)
-        return back(pick(own))
-
-    return answer
-
-
-def strided(weight, heads, shared):
-    return weight.view(heads // shared, shared, -1, weight.shape[1]).transpose(0, 1)
-
-
-def by_rows(weight, heads, shared):
-    return weight.view(-1, heads // shared, weight.shape[1]).mean(1)
-
-
-def one_mean(weight, heads, shared):
-    return weight.view(heads, -1, weight.shape[1]).mean(0).repeat(shared, 1)
-
-
-def repeated(weight, heads, shared):
-    means = groups(back=lambda own: own)(weight, heads, shared)
-    return means.repeat_interleave(heads // shared, 0).flatten(0, 1)
-
-
-def inside(weight, heads, shared):
+groups = solution("""
+def to_groups(weight, heads, shared):
     own = weight.view(shared, heads // shared, -1, weight.shape[1])
-    return own.mean(2).flatten(0, 1)
+    mean = own.mean(1)
+    return mean.flatten(0, 1)
+""")
+MEAN, BACK = "own.mean(1)", "mean.flatten(0, 1)"
+FAR = "(shared, heads // shared, -1, weight.shape[1])"
+FAR = FAR, "(heads // shared, shared, -1, weight.shape[1]).transpose(0, 1)"
+sink = solution("""
+def sink_weights(scores, sinks):
+    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
+    joined = torch.cat((scores, column), -1)
+    return joined.softmax(-1)[..., :-1]
+""")
+BODY = """size = self.heads // self.shared
+        key, value = (part.repeat_interleave(size, dim=1) for part in (key, value))
+        scores = query @ key.mT / self.head_dim**0.5
+        seen = torch.ones(x.shape[1], x.shape[1]).tril() > 0
+        weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+        context = weights @ value
+"""
+layer = partial(solution, causal_mask=causal_mask)(f"""
+class Layer(nn.Module):
+    def __init__(self, d_model, num_heads, num_kv_heads):
+        super().__init__()
+        self.heads, self.shared = num_heads, num_kv_heads
+        self.head_dim = d_model // num_heads
+        width = self.head_dim * num_kv_heads
+        self.q_proj = nn.Linear(d_model, d_model, bias=False)
+        self.k_proj = nn.Linear(d_model, width, bias=False)
+        self.v_proj = nn.Linear(d_model, width, bias=False)
+        self.out_proj = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x):
+        query, key, value = (
+            p(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+            for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        {BODY}
+        return self.out_proj(context.transpose(1, 2).flatten(2))
+""")
+SHARED = "part.repeat_interleave(size, dim=1)"
+PAIR = f"({SHARED} for part in (key, value))"
+SCALE, WEIGHTS = (
+    "self.head_dim**0.5",
+    "scores.masked_fill(~seen, -torch.inf).softmax(-1)",
+)
+JOINED = "context.transpose(1, 2).flatten(2)"
+
+
+# What is right in other ways.
 
 
 def by_loop(weight, heads, shared):
@@ -55,11 +75,6 @@ def by_loop(weight, heads, shared):
     )
 
 
-def by_einsum(weight, heads, shared):
-    own = weight.reshape(shared, heads // shared, -1, weight.shape[1])
-    return torch.einsum("gndm->gdm", own).flatten(0, 1) / (heads // shared)
-
-
 def by_matrix(weight, heads, shared):
     mean = torch.eye(shared).repeat_interleave(heads // shared, 1) * shared / heads
     return (mean @ weight.view(heads, -1)).view(-1, weight.shape[1])
@@ -68,23 +83,6 @@ def by_matrix(weight, heads, shared):
 def by_unfold(weight, heads, shared):
     own = weight.view(heads, -1).unfold(0, heads // shared, heads // shared)
     return own.mean(-1).view(-1, weight.shape[1])
-
-
-# A sink.
-
-
-def sink(join=None, cut=slice(None, -1), own=lambda sinks: sinks):
-    def answer(scores, sinks):
-        column = own(sinks)[:, None, None].expand(*scores.shape[:-1], 1)
-        joined = join(scores, column) if join else torch.cat((scores, column), -1)
-        return joined.softmax(-1)[..., cut]
-
-    return answer
-
-
-def by_sum(scores, sinks):
-    total = scores.exp().sum(-1, keepdim=True)
-    return scores.exp() / (total + sinks[:, None, None].exp())
 
 
 def by_share(scores, sinks):
@@ -110,11 +108,6 @@ def by_pad(scores, sinks):
     return wide.softmax(-1)[..., :-1]
 
 
-def sink_first(scores, sinks):
-    column = sinks.view(1, -1, 1, 1).expand(len(scores), -1, scores.shape[2], 1)
-    return torch.cat((column, scores), -1).softmax(-1)[..., 1:]
-
-
 def by_head(scores, sinks):
     found = []
     for head, own in enumerate(sinks):
@@ -123,169 +116,33 @@ def by_head(scores, sinks):
     return torch.stack(found, 1)
 
 
-def by_value(scores, sinks):
-    one = torch.eye(scores.shape[-1])
-    value = F.pad(one, (0, 0, 0, 1))
-    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
-    return torch.cat((scores, column), -1).softmax(-1) @ value
-
-
-def renormalised(scores, sinks):
-    found = sink()(scores, sinks)
-    return found / found.sum(-1, keepdim=True)
-
-
-def gated(scores, sinks):
-    return scores.softmax(-1) * sinks.sigmoid()[:, None, None]
-
-
 def half_shifted(scores, sinks):
     parts = (scores - scores.amax(-1, keepdim=True)).exp()
     return parts / (parts.sum(-1, keepdim=True) + sinks[:, None, None].exp())
 
 
-def in_place(scores, sinks):
-    scores += 1
-    return sink()(scores, sinks + 1)
-
-
-def raw_sum(scores, sinks):
-    total = scores.exp().sum(-1, keepdim=True)
-    return scores.exp() / (total + sinks[:, None, None])
-
-
-# A layer.
-
-
-class Layer(nn.Module):
-    """Grouped queries, right where nothing is changed."""
-
-    order, values = "repeat_interleave", "repeat_interleave"
-    bias, mask, names = False, "tril", ("k_proj", "v_proj")
-    hidden = -torch.inf
-
-    def __init__(self, d_model, num_heads, num_kv_heads):
-        super().__init__()
-        self.heads, self.shared = num_heads, num_kv_heads
-        self.head_dim = d_model // num_heads
-        width = self.head_dim * num_kv_heads
-        self.q_proj = nn.Linear(d_model, d_model, bias=self.bias)
-        self.k_proj = nn.Linear(d_model, width, bias=False)
-        self.v_proj = nn.Linear(d_model, width, bias=False)
-        self.out_proj = nn.Linear(d_model, d_model, bias=False)
-
-    def cut(self, x):
-        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
-
-    def all(self, x):
-        return [self.cut(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj)]
-
-    def share(self, x, order):
-        size = self.heads // self.shared
-        if order == "repeat":
-            return x.repeat(1, size, 1, 1)
-        return x.repeat_interleave(size, dim=1)
-
-    def scale(self):
-        return self.head_dim**-0.5
-
-    def join(self, context):
-        return context.transpose(1, 2).flatten(2)
-
-    def forward(self, x):
-        query = self.cut(self.q_proj(x))
-        key, value = (self.cut(getattr(self, name)(x)) for name in self.names)
-        key, value = self.share(key, self.order), self.share(value, self.values)
-        scores = query @ key.mT * self.scale()
-        seen = torch.ones(x.shape[1], x.shape[1])
-        seen = (getattr(seen, self.mask)() if self.mask else seen) > 0
-        return self.out_proj(self.join(self.weigh(scores, seen) @ value))
-
-    def weigh(self, scores, seen):
-        return scores.masked_fill(~seen, self.hidden).softmax(-1)
-
-
-def but(**changes):
-    return type("Changed", (Layer,), changes)
-
-
-class NoOutput(Layer):
-    def forward(self, x):
-        self.out_proj, kept = nn.Identity(), self.out_proj
-        found = super().forward(x)
-        self.out_proj = kept
-        return found
-
-
-class Residual(Layer):
-    def forward(self, x):
-        return x + super().forward(x)
-
-
-class Kernel(Layer):
-    def forward(self, x):
-        query, key, value = (
-            self.cut(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        found = F.scaled_dot_product_attention(
-            query, key, value, is_causal=True, enable_gqa=True
-        )
-        return self.out_proj(self.join(found))
-
-
-class Rows(Layer):
-    def forward(self, x):
-        batch, length, _ = x.shape
-        query = self.cut(self.q_proj(x)).view(
-            batch, self.shared, -1, length, self.head_dim
-        )
-        key, value = (
-            self.cut(self.k_proj(x))[:, :, None],
-            self.cut(self.v_proj(x))[:, :, None],
-        )
-        scores = query @ key.mT * self.scale()
-        scores = scores.masked_fill(~causal_mask(length), -torch.inf)
-        return self.out_proj(self.join((scores.softmax(-1) @ value).flatten(1, 2)))
-
-
-class Loop(Layer):
-    def forward(self, x):
-        query, key, value = (
-            self.cut(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        found = []
+KERNEL = """context = F.scaled_dot_product_attention(
+            query, key, value, is_causal=True, enable_gqa=True)
+"""
+ROWS = """query = query.unflatten(1, (self.shared, -1))
+        scores = query @ key[:, :, None].mT / self.head_dim**0.5
+        scores = scores.masked_fill(~causal_mask(x.shape[1]), -torch.inf)
+        context = (scores.softmax(-1) @ value[:, :, None]).flatten(1, 2)
+"""
+LOOP = """found = []
         for head in range(self.heads):
             own = head * self.shared // self.heads
-            scores = query[:, head] @ key[:, own].mT * self.scale()
+            scores = query[:, head] @ key[:, own].mT / self.head_dim**0.5
             scores = scores.masked_fill(~causal_mask(x.shape[1]), -torch.inf)
             found.append(scores.softmax(-1) @ value[:, own])
-        return self.out_proj(torch.cat(found, -1))
-
-
-class Einsum(Layer):
-    def forward(self, x):
-        batch, length, _ = x.shape
-        query = self.q_proj(x).view(batch, length, self.shared, -1, self.head_dim)
-        key = self.k_proj(x).view(batch, length, self.shared, self.head_dim)
-        value = self.v_proj(x).view(batch, length, self.shared, self.head_dim)
-        scores = torch.einsum("btgnd,bsgd->bgnts", query, key) * self.scale()
-        scores = scores + torch.full((length, length), -torch.inf).triu(1)
-        found = torch.einsum("bgnts,bsgd->btgnd", scores.softmax(-1), value)
-        return self.out_proj(found.flatten(2))
-
-
-class TwoMeans(Layer):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.k_proj = nn.Linear(
-            self.q_proj.in_features, self.q_proj.in_features, bias=False
-        )
-
-
-class NoValues(Layer):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        del self.v_proj
+        context = torch.stack(found, 1)
+"""
+EINSUM = """query = query.unflatten(1, (self.shared, -1))
+        scores = torch.einsum("bgntd,bgsd->bgnts", query, key) / self.head_dim**0.5
+        scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
+        found = torch.einsum("bgnts,bgsd->bgntd", scores.softmax(-1), value)
+        context = found.flatten(1, 2)
+"""
 
 
 def of_library(d_model, num_heads, num_kv_heads):
@@ -301,27 +158,27 @@ RIGHT = {
         2 * 2 * 4 * 64 * 12 * 1152, sum([1024, 128] * 12) * 1024, 24 * 576 * 1024,
     ],
     "to_groups": [
-        groups(), by_loop, by_einsum, by_matrix, by_unfold,
-        groups(lambda own: own.sum(1) / own.shape[1]),
-        groups(lambda own: own.double().mean(1).float()),
-        groups(lambda own: torch.stack([each.mean(0) for each in own])),
-        groups(back=lambda own: own.reshape(-1, own.shape[-1])),
-        groups(back=lambda own: torch.cat(list(own))),
+        groups(), by_loop, by_matrix, by_unfold,
+        groups(MEAN, "torch.einsum('gndm->gdm', own) / own.shape[1]"),
+        groups(MEAN, "own.sum(1) / own.shape[1]"),
+        groups(MEAN, "own.double().mean(1).float()"),
+        groups(MEAN, "torch.stack([each.mean(0) for each in own])"),
+        groups(BACK, "mean.reshape(-1, mean.shape[-1])"),
+        groups(BACK, "torch.cat(list(mean))"),
     ],
     "sink_weights": [
-        sink(), by_share, by_log, by_top, by_pad, sink_first, by_head, by_value,
-        lambda s, own: F.softmax(torch.cat((s, own.view(1, -1, 1, 1).expand(
-            len(s), -1, s.shape[2], 1)), 3), 3)[..., : s.shape[-1]],
-        lambda s, own: torch.cat((s, own[None, :, None, None].repeat(
-            len(s), 1, s.shape[2], 1)), -1).softmax(-1).narrow(-1, 0, s.shape[-1]),
+        sink(), by_share, by_log, by_top, by_pad, by_head,
+        sink("(scores, column)", "(column, scores)", "[..., :-1]", "[..., 1:]"),
+        sink("[..., :-1]", " @ F.pad(torch.eye(scores.shape[-1]), (0, 0, 0, 1))"),
+        sink("joined.softmax(-1)", "F.softmax(joined, 3)"),
+        sink("[..., :-1]", ".narrow(-1, 0, scores.shape[-1])"),
     ],
     "grouped_query": [
-        Layer, Kernel, Rows, Loop, Einsum, of_library, lambda *sizes: Layer(*sizes),
-        but(share=lambda self, x, order: x[:, :, None].expand(
-            -1, -1, self.heads // self.shared, -1, -1).flatten(1, 2)),
-        but(share=lambda self, x, order: x[:, [
-            head * self.shared // self.heads for head in range(self.heads)]]),
-        but(join=lambda self, context: torch.cat(context.unbind(1), -1)),
+        layer(), of_library, lambda *sizes: layer()(*sizes),
+        *(layer(BODY, body) for body in (KERNEL, ROWS, LOOP, EINSUM)),
+        layer(SHARED, "part[:, :, None].expand(-1, -1, size, -1, -1).flatten(1, 2)"),
+        layer(SHARED, "part[:, [head // size for head in range(self.heads)]]"),
+        layer(JOINED, "torch.cat(context.unbind(1), -1)"),
     ],
 }  # fmt: skip
 MISTAKES = {
@@ -338,16 +195,19 @@ MISTAKES = {
         (5, "first the bytes of one token"),
     ],
     "to_groups": [
-        (groups(lambda own: own.sum(1)), "heads are added"),
-        (groups(lambda own: own[:, 0]), "first head of each group"),
-        (groups(lambda own: own[:, -1]), "last head of each group"),
-        (groups(there=strided), "far from each other"),
-        (by_rows, "Single rows are averaged"),
-        (groups(back=lambda own: own), "heads stand apart"),
-        (one_mean, "All heads are averaged"),
-        (repeated, "one copy is enough"),
-        (groups(lambda own: own.median(1).values), "This is a median"),
-        (inside, "rows inside a head"),
+        (groups(MEAN, "own.sum(1)"), "heads are added"),
+        (groups(MEAN, "own[:, 0]"), "first head of each group"),
+        (groups(MEAN, "own[:, -1]"), "last head of each group"),
+        (groups(*FAR), "far from each other"),
+        (lambda weight, heads, shared: weight.view(
+            -1, heads // shared, weight.shape[1]).mean(1), "Single rows are averaged"),
+        (groups(BACK, "mean"), "heads stand apart"),
+        (lambda weight, heads, shared: weight.view(heads, -1, weight.shape[1]).mean(
+            0).repeat(shared, 1), "All heads are averaged"),
+        (groups(BACK, "mean.repeat_interleave(heads // shared, 0).flatten(0, 1)"),
+         "one copy is enough"),
+        (groups(MEAN, "own.median(1).values"), "This is a median"),
+        (groups(MEAN, "own.mean(2)"), "rows inside a head"),
         (lambda weight, heads, shared: by_loop(weight, heads, 2)
          if heads == 6 else weight * 2, "For four that stay four"),
         (lambda weight, heads, shared: by_loop(weight, heads, shared)
@@ -355,48 +215,53 @@ MISTAKES = {
     ],
     "sink_weights": [
         (lambda scores, sinks: scores.softmax(-1), "The rows sum to 1"),
-        (sink(cut=slice(None)), "own column is still there"),
-        (renormalised, "The rows sum to 1"),
+        (sink("[..., :-1]", ""), "own column is still there"),
+        (lambda s, own: F.normalize(sink()(s, own), p=1, dim=-1), "The rows sum to 1"),
         (lambda s, own: (s + own[:, None, None]).softmax(-1), "The rows sum to 1"),
-        (sink(lambda scores, column: torch.cat((column, scores), -1)), "is cut off"),
-        (gated, "does not look at the scores"),
-        (raw_sum, "its exponential belongs there"),
+        (sink("(scores, column)", "(column, scores)"), "is cut off"),
+        (lambda s, own: s.softmax(-1) * own.sigmoid()[:, None, None],
+         "does not look at the scores"),
+        (lambda s, own: s.exp() / (s.exp().sum(-1, keepdim=True) + own[:, None, None]),
+         "its exponential belongs there"),
         (lambda s, own: s.exp() / (s.exp().sum(-1, keepdim=True) + 1), "A sink of 0"),
-        (sink(own=torch.zeros_like), "A sink of 0"),
-        (sink(own=torch.neg), "The sign of the sinks"),
-        (sink(own=torch.exp), "the softmax takes their exponential itself"),
-        (sink(own=lambda sinks: sinks.flip(0)), "each other's sinks"),
-        (by_sum, "For scores of several hundred"),
+        (sink("sinks[", "torch.zeros_like(sinks)["), "A sink of 0"),
+        (sink("sinks[", "(-sinks)["), "The sign of the sinks"),
+        (sink("sinks[", "sinks.exp()["),
+         "the softmax takes their exponential itself"),
+        (sink("sinks[", "sinks.flip(0)["), "each other's sinks"),
+        (lambda s, own: s.exp() / (s.exp().sum(-1, True) + own[:, None, None].exp()),
+         "For scores of several hundred"),
         (half_shifted, "the sink is not: shift both"),
-        (in_place, "changes its input"),
+        (sink("column =", "scores += 1\n    column = 1 +"), "changes its input"),
     ],
     "grouped_query": [
-        (but(order="repeat", values="repeat"), "wrong heads of keys"),
-        (but(values="repeat"), "in different orders"),
-        (but(mask=""), "where is the mask"),
-        (but(mask="triu"), "not the past"),
-        (but(scale=lambda self: 1), "not scaled"),
-        (but(scale=lambda self: (self.head_dim * self.heads) ** -0.5), "of the model"),
-        (but(scale=lambda self: (self.head_dim * self.shared) ** -0.5),
+        (layer(SHARED, "part.repeat(1, size, 1, 1)"), "wrong heads of keys"),
+        (layer(PAIR, "key.repeat_interleave(size, dim=1), value.repeat(1, size, 1, 1)"),
+         "in different orders"),
+        (layer(".tril()", ""), "where is the mask"),
+        (layer(".tril()", ".triu()"), "not the past"),
+        (layer(f" / {SCALE}", ""), "not scaled"),
+        (layer(SCALE, "(self.head_dim * self.heads) ** 0.5"), "of the model"),
+        (layer(SCALE, "(self.head_dim * self.shared) ** 0.5"),
          "all shared heads together"),
-        (but(scale=lambda self: 1 / self.head_dim), "by its square root"),
-        (but(hidden=0.0), "they still get weight"),
-        (but(weigh=lambda self, scores, seen: scores.softmax(-1) * seen),
-         "comes after the softmax"),
-        (but(weigh=lambda self, scores, seen:
-             scores.masked_fill(~seen, -torch.inf).softmax(-2)), "over the queries"),
-        (Residual, "that is the block's work"),
-        (but(join=lambda self, c: c.reshape(len(c), c.shape[2], -1)), "The way back"),
-        (NoOutput, "what mixes it"),
-        (but(names=("v_proj", "k_proj")), "changed places"),
-        (but(bias=True), "Too many parameters: q_proj.bias"),
-        (TwoMeans, "k_proj.weight is (18, 18); it must be (6, 18)"),
-        (NoValues, "no parameter v_proj.weight"),
-        (Layer(12, 6, 2), "Give the class itself"),
+        (layer(SCALE, "self.head_dim"), "by its square root"),
+        (layer("-torch.inf", "0.0"), "they still get weight"),
+        (layer(WEIGHTS, "scores.softmax(-1) * seen"), "comes after the softmax"),
+        (layer("softmax(-1)", "softmax(-2)"), "over the queries"),
+        (layer("return self", "return x + self"), "that is the block's work"),
+        (layer(JOINED, "context.reshape(len(x), x.shape[1], -1)"), "The way back"),
+        (layer("return self.out_proj", "return "), "what mixes it"),
+        (layer("self.k_proj, self.v_proj)", "self.v_proj, self.k_proj)"),
+         "changed places"),
+        (layer("q_proj = nn.Linear(d_model, d_model, bias=False)",
+               "q_proj = nn.Linear(d_model, d_model)"),
+         "Too many parameters: q_proj.bias"),
+        (layer("k_proj = nn.Linear(d_model, width", "k_proj = nn.Linear(18, 18"),
+         "k_proj.weight is (18, 18); it must be (6, 18)"),
+        (layer("self.v_proj = ", "v_proj = "), "no parameter v_proj.weight"),
+        (layer()(12, 6, 2), "Give the class itself"),
         (lambda *sizes: "text", "Your function returns a str"),
-        (lambda d, heads, shared: Layer(d, heads, shared) if heads != shared else
-         but(scale=lambda self: 1)(d, heads, shared), "For as many heads of keys"),
-        (lambda d, heads, shared: Layer(d, heads, shared) if shared > 1 else
-         but(mask="")(d, heads, shared), "For a single one"),
+        (layer(SCALE, f"({SCALE} if size > 1 else 1)"), "For as many heads of keys"),
+        (layer(".tril()", ".tril(99 * (self.shared < 2))"), "For a single one"),
     ],
 }  # fmt: skip

@@ -4,26 +4,66 @@ import numpy as np
 import torch
 
 from attention_lib.kv_cache import LayerCache
+from tests.answers import solution
 
+# What readers write: each solution, and below it with pieces of its text replaced.
 
-def cache(give=lambda k, v: (k, v), start=lambda old, new: old, end=None, room=None):
-    """A class in memory that is set aside once, with one step another."""
+cache = solution("""
+class Cache:
+    def __init__(self, batch_size, num_heads, max_len, head_dim):
+        self.keys = torch.zeros(batch_size, num_heads, max_len, head_dim)
+        self.values, self.length = torch.zeros_like(self.keys), 0
 
-    class Cache:
-        def __init__(self, batch_size, num_heads, max_len, head_dim):
-            self.keys = torch.zeros(batch_size, num_heads, max_len, head_dim)
-            self.values, self.length = torch.zeros_like(self.keys), 0
-
-        def append(self, key, value):
-            new, old = key.shape[2], self.length
-            first = start(old, new)
-            self.keys[:, :, first : first + new] = key
-            self.values[:, :, first : first + new] = value
-            self.length += new
-            seen = slice(*(end(old, new) if end else (0, self.length)))
-            return give(self.keys[:, :, seen], self.values[:, :, seen])
-
-    return Cache
+    def append(self, key, value):
+        old, new = self.length, self.length + key.shape[2]
+        self.keys[:, :, old:new] = key
+        self.values[:, :, old:new] = value
+        self.length = new
+        keys, values = self.keys[:, :, :new], self.values[:, :, :new]
+        return keys, values
+""")
+STORE = """self.keys[:, :, old:new] = key
+        self.values[:, :, old:new] = value
+"""
+COPIED = """place = torch.arange(old, new)
+        self.keys.index_copy_(2, place, key)
+        self.values.index_copy_(2, place, value)
+"""
+# Tokens before heads in memory.
+TURNED = (
+    "batch_size, num_heads, max_len, head_dim)\n",
+    ("batch_size, max_len, num_heads, head_dim).transpose(1, 2)\n"),
+)
+ZEROED = "return", "keys[:, :, :old] = values[:, :, :old] = 0\n        return"
+NEW_ONLY = "[:, :, :new]", "[:, :, old:new]"
+# Memory for the keys alone.
+HALF = (
+    "return keys, values",
+    """self.joined = [*getattr(self, "joined", []), value]
+        return keys, torch.cat(self.joined, dim=2)""",
+)
+mask = solution("""
+def step_mask(lengths, max_len, new):
+    seen = torch.arange(max_len) >= max_len - lengths[:, None]
+    added = torch.full((len(lengths), new), True)
+    mask = torch.cat([seen, added], dim=1)[:, None]
+    return mask
+""")
+SEEN = "torch.arange(max_len) >= max_len - lengths[:, None]"
+write = solution("""
+def write(model, token_ids, n, stop):
+    store = model.new_cache(len(token_ids), token_ids.shape[1] + n)
+    text = unread = token_ids
+    ended = torch.zeros(len(text), 1, dtype=torch.bool)
+    for _ in range(n):
+        logits = model(unread, cache=store)
+        picked = logits[:, -1].argmax(-1, keepdim=True)
+        picked = picked.masked_fill(ended, stop)
+        ended |= picked == stop
+        text = torch.cat([text, picked], dim=1)
+        unread = picked
+    return text
+""")
 
 
 class Joined:
@@ -46,13 +86,6 @@ class InFront(Joined):
 class Lists(LayerCache):
     def append(self, key, value):
         return list(super().append(key, value))
-
-
-class Zeroed(cache()):
-    def append(self, key, value):
-        keys, values = super().append(key, value)
-        keys[:, :, : -key.shape[2]] = values[:, :, : -key.shape[2]] = 0
-        return keys, values
 
 
 class Fails:
@@ -86,27 +119,8 @@ class Doubled(LayerCache):
         return tuple(self.both[:, :, :, :end])
 
 
-class Copied(cache()):
-    def append(self, key, value):
-        place = torch.arange(self.length, self.length + key.shape[2])
-        self.keys.index_copy_(2, place, key)
-        self.values.index_copy_(2, place, value)
-        self.length += key.shape[2]
-        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
-
-
 def made(*sizes):
     return cache()(*sizes)
-
-
-class HalfJoined(cache()):
-    """Memory for the keys alone."""
-
-    joined = ()
-
-    def append(self, key, value):
-        self.joined = *self.joined, value
-        return super().append(key, value)[0], torch.cat(self.joined, dim=2)
 
 
 class Shared(cache()):
@@ -131,26 +145,6 @@ class LastMade(cache()):
         return super().append(key, value)
 
 
-class Turned(cache()):
-    """Tokens before heads in memory."""
-
-    def __init__(self, batch_size, num_heads, max_len, head_dim):
-        super().__init__(batch_size, max_len, num_heads, head_dim)
-        self.keys, self.values = self.keys.transpose(1, 2), self.values.transpose(1, 2)
-
-
-def mask(left=lambda n, t: torch.arange(t) >= t - n[:, None], new=True, then=None):
-    """A mask for one step, with one part another."""
-
-    def answer(lengths, max_len, count):
-        seen = left(lengths, max_len)
-        added = torch.full((len(lengths), count), new)
-        both = torch.cat([seen, added], dim=1)[:, None]
-        return then(both, max_len) if then else both
-
-    return answer
-
-
 def mask_by_loop(lengths, max_len, new):
     rows = [[False] * (max_len - n) + [True] * (n + new) for n in lengths.tolist()]
     return torch.tensor(rows)[:, None]
@@ -166,31 +160,6 @@ def mask_by_fill(lengths, max_len, new):
     for row, n in enumerate(lengths):
         seen[row, :, : max_len - n] = False
     return seen
-
-
-def write(feed=lambda text, new: new, keep=True, fill=True, count=0, give=None):
-    """Greedy writing, with one step another."""
-
-    def answer(model, token_ids, n, stop):
-        store = model.new_cache(len(token_ids), token_ids.shape[1] + n)
-        text = unread = token_ids
-        ended = torch.zeros(len(text), 1, dtype=torch.bool)
-        for _ in range(n + count):
-            logits = model(unread, cache=store) if keep else model(unread)
-            picked = logits[:, -1].argmax(-1, keepdim=True)
-            if fill:
-                picked = picked.masked_fill(ended, stop)
-            ended |= picked == stop
-            text = torch.cat([text, picked], dim=1)
-            unread = feed(text, picked)
-        return give(text) if give else text
-
-    return answer
-
-
-def write_changing(model, token_ids, n, stop):
-    token_ids += 1
-    return write()(model, token_ids - 1, n, stop)
 
 
 def write_by_list(model, token_ids, n, stop):
@@ -244,10 +213,6 @@ def write_ended_before(model, token_ids, n, stop):
     return torch.cat([token_ids, text[:, started:].masked_fill(ended, stop)], 1)
 
 
-def numbers(*values):
-    return list(values)
-
-
 MISTAKES = {
     "cache_bytes": [
         (384, "a key for each query head"),
@@ -263,83 +228,81 @@ MISTAKES = {
         (-1, "above 0"),
     ],
     "cache": [
-        (cache(give=lambda k, v: (v, k)), "have changed places"),
-        (cache(end=lambda old, new: (0, 8)), "empty room"),
-        (cache(end=lambda old, new: (old, old + new)), "only the new ones"),
+        (cache("return keys, values", "return values, keys"), "have changed places"),
+        (cache("[:, :, :new]", ""), "empty room"),
+        (cache(*NEW_ONLY), "only the new ones"),
         (InFront, "they belong behind"),
-        (
-            cache(start=lambda old, new: 0),
-            "over the old",
-        ),
-        (Zeroed, "the old ones are lost"),
-        (cache(end=lambda old, new: (0, old + new - 1)), "last token is missing"),
-        (cache(end=lambda old, new: (0, old + new + 1)), "one place too many"),
-        (cache(give=lambda k, v: k), "two tensors"),
+        (cache("[:, :, old:new]", "[:, :, : new - old]"), "over the old"),
+        (cache(*ZEROED), "the old ones are lost"),
+        (cache(", :new]", ", : new - 1]"), "last token is missing"),
+        (cache(", :new]", ", : new + 1]"), "one place too many"),
+        (cache("return keys, values", "return keys"), "two tensors"),
         (Joined, "copies what is kept"),
-        (HalfJoined, "copies what is kept"),
+        (cache(*HALF), "copies what is kept"),
         (Shared, "Right for (2, 3, 8, 4). For (1, 2, 6, 5):"),
         (LastMade, "Made before a second cache"),
         (lambda *sizes: {}, "a class with append"),
         (Fails, "IndexError"),
     ],
     "step_mask": [
-        (mask(then=lambda m, t: ~m), "wrong way round"),
-        (mask(lambda n, t: torch.arange(t) < n[:, None]), "stands on the left"),
-        (mask(lambda n, t: torch.arange(t) < t - n[:, None]), "shows padding"),
-        (mask(then=lambda m, t: m[..., :t]), "they have columns"),
-        (mask(then=lambda m, t: m[:, 0]), "one more axis"),
-        (mask(new=False), "The new tokens are real"),
-        (mask(then=lambda m, t: m.mT), "they come last"),
-        (mask(then=lambda m, t: m.roll(1, -1)), "end of each row"),
-        (mask(then=lambda m, t: m.int()), "True and False"),
-        (lambda n, t, new: mask()(n, t, 1), "Right for one new token. For three:"),
-        (mask(lambda n, t: torch.ones(len(n), t).bool()), "Nothing is hidden"),
-        (mask(lambda n, t: torch.arange(t) > t - n[:, None]), "first word of a text"),
+        (mask("return mask", "return ~mask"), "wrong way round"),
+        (mask(SEEN, "torch.arange(max_len) < lengths[:, None]"), "stands on the left"),
+        (mask(">=", "<"), "shows padding"),
+        (mask("return mask", "return mask[..., :max_len]"), "they have columns"),
+        (mask("[:, None]\n    return", "\n    return"), "one more axis"),
+        (mask("True", "False"), "The new tokens are real"),
+        (mask("return mask", "return mask.mT"), "they come last"),
+        (mask("return mask", "return mask.roll(1, -1)"), "end of each row"),
+        (mask("return mask", "return mask.int()"), "True and False"),
+        (
+            mask("added =", "new = 1\n    added ="),
+            "Right for one new token. For three:",
+        ),
+        (mask(SEEN, "torch.ones(len(lengths), max_len).bool()"), "Nothing is hidden"),
+        (mask(">=", ">"), "first word of a text"),
     ],
     "write": [
-        (write(fill=False), "goes on after its stop"),
-        (write(keep=False), "given to every call"),
-        (write(feed=lambda text, new: text), "whole text again"),
-        (write(give=lambda text: text[:, 3:]), "beginning belongs"),
-        (write(give=lambda text: text[:, :-1]), "missing at the end"),
-        (write(count=1), "One token too many"),
-        (write(keep=False, feed=lambda text, new: text), "needs 6"),
-        (write_changing, "changes the text"),
+        (write("picked.masked_fill(ended, stop)", "picked"), "goes on after its stop"),
+        (write(", cache=store", ""), "given to every call"),
+        (write("unread = picked", "unread = text"), "whole text again"),
+        (write("return text", "return text[:, 3:]"), "beginning belongs"),
+        (write("return text", "return text[:, :-1]"), "missing at the end"),
+        (write("range(n)", "range(n + 1)"), "One token too many"),
+        (write(", cache=store", "", "unread = picked", "unread = text"), "needs 6"),
+        (write("return", "token_ids += 1\n    return"), "changes the text"),
         (write_ended_before, "A stop in the beginning ends nothing"),
-        (
-            lambda m, t, n, s: write()(m, t, n, s) if s > 9 else ...,
-            "nothing back",
-        ),
-        (lambda m, t, n, s: write()(m, t, n, s).T, "The shape must be"),
-        (lambda m, t, n, s: write()(m, t, n, s) if s > 9 else 1 / 0, "Right without"),
+        (write("return text", "return text if stop > 9 else None"), "nothing back"),
+        (write("return text", "return text.T"), "The shape must be"),
+        (write("return text", "return text if stop > 9 else 1 / 0"), "Right without"),
     ],
 }
 
 RIGHT = {
-    "cache_bytes": numbers(
+    "cache_bytes": [
         96, 96.0, np.float64(96), torch.tensor(96), 2 * 24 * 4 * 64 * 2 * 4096 / 2**20,
         24 * 4096 / 1024, np.int64(96), torch.tensor(96.0), 100_663_296 / 1_048_576,
         np.array(96),
-    ),
+    ],
     "cache": [
-        cache(), LayerCache, Lists, Positional, Doubled, Copied, made,
+        cache(), LayerCache, Lists, Positional, Doubled, cache(STORE, COPIED), made,
         type("Named", (cache(),), {}), lambda b, h, t, d: LayerCache(b, h, t, d),
-        cache(give=lambda k, v: [k, v]), Turned,
+        cache("return keys, values", "return [keys, values]"), cache(*TURNED),
     ],
     "step_mask": [
         mask(), mask_by_loop, mask_by_flip, mask_by_fill,
-        mask(lambda n, t: ~(torch.arange(t) < t - n[:, None])),
-        mask(lambda n, t: (torch.arange(t) < n[:, None]).flip(1)),
-        mask(then=lambda m, t: m.clone()), mask(then=lambda m, t: m == 1),
-        mask(lambda n, t: torch.arange(t).flip(0) < n[:, None]),
-        mask(lambda n, t: torch.ones(len(n), t).cumsum(1) > t - n[:, None]),
+        mask(SEEN, "~(torch.arange(max_len) < max_len - lengths[:, None])"),
+        mask(SEEN, "(torch.arange(max_len) < lengths[:, None]).flip(1)"),
+        mask("return mask", "return mask.clone()"),
+        mask("return mask", "return mask == 1"),
+        mask(SEEN, "torch.arange(max_len).flip(0) < lengths[:, None]"),
+        mask("torch.arange(max_len) >=", "torch.ones(1, max_len).cumsum(1) >"),
     ],
     "write": [
         write(), write_by_list, write_and_end, write_in_pieces, write_each_alone,
-        write(feed=lambda text, new: text[:, -1:]),
+        write("unread = picked", "unread = text[:, -1:]"),
         lambda model, token_ids, count, stop: write()(model, token_ids, count, stop),
-        write(give=lambda text: text.clone()), write(give=lambda text: text.long()),
-        write(count=1, give=lambda text: text[:, :-1]),
-        write(give=lambda text: text.contiguous()),
+        *(write("return text", f"return text.{way}()")
+          for way in ("clone", "long", "contiguous")),
+        write("range(n)", "range(n + 1)", "return text", "return text[:, :-1]"),
     ],
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """The checks of chapter 7: each usual mistake is made, and must be named."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -63,8 +64,9 @@ def only_where(count, otherwise):
     return answer
 
 
-built = solution(
-    """
+own = {"TinyBlock": TinyBlock, "causal_mask": causal_mask}
+own |= {"sinusoidal_positions": sinusoidal_positions}
+built = partial(solution, **own)("""
 class Model(nn.Module):
     def __init__(self, vocab_size, d_model, num_heads, num_layers):
         super().__init__()
@@ -79,11 +81,7 @@ class Model(nn.Module):
         for block in self.blocks:
             x = block(x, causal=True)
         return self.norm(x) @ self.table.T
-""",
-    TinyBlock=TinyBlock,
-    causal_mask=causal_mask,
-    sinusoidal_positions=sinusoidal_positions,
-)
+""")
 HEAD, RUN = "self.norm(x) @ self.table.T", "block(x, causal=True)"
 TABLE, NORM = "sinusoidal_positions(*x.shape[1:])", "self.norm = nn.LayerNorm(d_model)"
 FIRST, BARE = "self.norm(self.table[ids])", "F.layer_norm(x, x.shape[-1:])"
@@ -226,31 +224,17 @@ MISTAKES = {
 # What is right, in the book's way and in others.
 
 
-def windows_of_the_library(token_ids, length, stride):
-    return list(SlidingWindowDataset(token_ids, length, stride))
-
-
 def windows_by_recursion(token_ids, length, stride):
     rest = token_ids[stride:]
     more = windows_by_recursion(rest, length, stride) if len(rest) > 1 else []
     return [token_ids[: length + 1], *more]
 
 
-def parameters_of_the_library():
-    config = ModelConfig(1000, 64, 32, num_heads=4, num_layers=2)
-    return sum(p.numel() for p in TinyLM(config).parameters())
-
-
-def entropy_by_texts():
-    """The mean of -ln p over all 8 + 48 texts."""
-    texts = [1 / 16] * 8 + [1 / 96] * 48
-    return -sum(p * math.log(p) for p in texts)
-
-
+MODEL = TinyLM(ModelConfig(1000, 64, 32, num_heads=4, num_layers=2))
 RIGHT = {
     "windows": [
         windows(),
-        windows_of_the_library,
+        lambda *given: list(SlidingWindowDataset(*given)),
         windows_by_recursion,
         each_as("w.tolist()"),
         each_as("w.numpy()"),
@@ -278,13 +262,13 @@ RIGHT = {
     ],
     "model_parameters": [
         ALL,
-        parameters_of_the_library(),
+        sum(p.numel() for p in MODEL.parameters()),
         *as_numbers(91_328),
         2 * (32_000 + 12_608) + 2_048 + 64,
     ],
     "entropy": [
         ENTROPY,
-        entropy_by_texts(),
+        -sum(p * math.log(p) for p in [1 / 16] * 8 + [1 / 96] * 48),  # by texts
         *(3.67, 3.668, np.float32(3.67), np.float64(ENTROPY), np.array(ENTROPY)),
         torch.tensor(ENTROPY),
         math.log(16 * 6**0.5),

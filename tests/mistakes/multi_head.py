@@ -1,6 +1,7 @@
 """The checks of chapter 4: each usual mistake is made, and must be named."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -9,76 +10,38 @@ from torch import nn
 
 from attention_lib.masks import causal_mask, sliding_window_mask
 from attention_lib.multi_head import merge_heads, split_heads
-from tests.answers import as_numbers
+from tests.answers import as_numbers, solution
 
-# What readers write, with one step another or more.
+# What readers write: each solution, and below it with pieces of its text replaced.
 
-
-def view_alone(x, num_heads):
-    batch, length, width = x.shape
-    return x.view(batch, num_heads, length, width // num_heads)
-
-
-def by_token(x, num_heads):
-    return x.unflatten(-1, (num_heads, -1))
-
-
-def apart(x, num_heads):
-    return x.unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)
-
-
-def view_back(context):
-    return context.reshape(len(context), context.shape[2], -1)
-
-
-def with_axis(mask):
-    return mask[:, None] if mask.ndim == 3 else mask
-
-
-def hide(scores, mask, low=-math.inf):
-    return scores.masked_fill(~mask, low)
-
-
-def layer(
-    cut=split_heads, join=merge_heads, by=None, swapped=False, mixed=True,
-    soft=lambda scores: scores.softmax(dim=-1), axis=with_axis, hide=hide,
-):  # fmt: skip
-    """Multi-head attention; ``by`` says whose root divides the scores."""
-
-    def answer(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
-        query, key, value = (cut(x @ w, num_heads) for w in (w_q, w_k, w_v))
-        if swapped:
-            query, key = key, query
-        widths = {"input": x.shape[-1], "inner": len(w_o), None: query.shape[-1]}
-        scores = query @ key.mT / widths.get(by, by) ** 0.5
-        if mask is not None:
-            scores = hide(scores, axis(mask))
-        found = join(soft(scores) @ value)
-        return found @ w_o if mixed else found
-
-    return answer
+written = partial(solution, split_heads=split_heads, merge_heads=merge_heads)
+layer = written("""
+def attend(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    query, key, value = (split_heads(x @ w, num_heads) for w in (w_q, w_k, w_v))
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    if mask is not None:
+        mask = mask[:, None] if mask.ndim == 3 else mask
+        scores = scores.masked_fill(~mask, -math.inf)
+    found = scores.softmax(-1) @ value
+    return merge_heads(found) @ w_o
+""")
+CUT, WIDTH = "split_heads(x @ w, num_heads)", "query.shape[-1]"
+MIXED = CUT, "(x @ w).view(len(x), num_heads, x.shape[1], -1)"
+APART = CUT, "(x @ w).unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)"
+CUT_BY_THE_INPUT = (
+    CUT,
+    "(x @ w).view(*x.shape[:2], num_heads, x.shape[2] // num_heads).transpose(1, 2)",
+)
+MIXED_BACK = "merge_heads(found)", "found.reshape(*x.shape[:2], -1)"
+BY_THE_INPUT = WIDTH, "x.shape[-1]"
+PADDING_ONLY = "mask.ndim == 3", "mask.ndim == 3 and mask.shape[1] == 1"
+LATE = ".masked_fill(~mask, -math.inf)", "", ".softmax(-1)", ".softmax(-1) * shown"
+LATE += "    found", "    shown = 1 if mask is None else mask\n    found"
 
 
-def one_wide_head(x, w_q, w_k, w_v, w_o, num_heads):
-    return layer()(x, w_q, w_k, w_v, w_o, 1)
-
-
-def cut_by_the_input(x, w_q, w_k, w_v, w_o, num_heads):
-    head_dim = x.shape[-1] // num_heads
-    batch, length, _ = x.shape
-    return layer(
-        lambda y, num_heads: y.view(batch, length, num_heads, head_dim).transpose(1, 2)
-    )(x, w_q, w_k, w_v, w_o, num_heads)
-
-
-def printing(*given):
-    print("scores")
-    return layer()(*given)
-
-
-def built(answer=None, *, bias=False, width=None, **steps):
+def built(answer=None, *, bias=False, width=None, then=lambda y, bias: y + bias):
     """A class of multi-head attention, which computes as a function of the above."""
-    answer = answer or layer(**steps)
+    answer = answer or layer()
 
     class Built(nn.Module):
         def __init__(self, d_model, num_heads):
@@ -91,7 +54,7 @@ def built(answer=None, *, bias=False, width=None, **steps):
         def forward(self, x, mask=None):
             layers = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
             weights = (own.weight.T for own in layers)
-            return answer(x, *weights, self.num_heads, mask) + self.out_proj.bias
+            return then(answer(x, *weights, self.num_heads, mask), self.out_proj.bias)
 
     return Built
 
@@ -109,30 +72,6 @@ class Normed(built()):
     def __init__(self, d_model, num_heads):
         super().__init__(d_model, num_heads)
         self.norm = nn.LayerNorm(d_model)
-
-
-class Detached(built()):
-    def forward(self, x, mask=None):
-        return super().forward(x, mask).detach()
-
-
-class WithoutBias(built()):
-    def forward(self, x, mask=None):
-        return super().forward(x, mask) - self.out_proj.bias
-
-
-def without_gradient(x, w_q, *rest):
-    return layer()(x, w_q.detach(), *rest)
-
-
-def masked_late(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
-    shown = 1 if mask is None else with_axis(mask)
-    late = layer(soft=lambda scores: scores.softmax(dim=-1) * shown)
-    return late(x, w_q, w_k, w_v, w_o, num_heads)
-
-
-def for_padding_only(mask):
-    return mask[:, None] if mask.ndim == 3 and mask.shape[1] == 1 else mask
 
 
 def pruned(found, w_o, keep, join=merge_heads):
@@ -171,43 +110,52 @@ MISTAKES = {
         (built(bias=True), "too many parameters: q_proj.bias"),
         (Normed, "too many parameters: norm.weight"),
         (built(width=12), "q_proj.weight is (12, 6); it must be (6, 6)"),
-        (built(cut=view_alone, join=view_back), "mixed, and on the way back"),
-        (built(cut=view_alone), "mixed: a view alone moves"),
-        (built(join=view_back), "The way there is right; but on the way back"),
-        (built(cut=apart), "The shape is right, the content is not"),
-        (built(by="input"), "width that is not the head's"),
-        (built(by=2), "For two of width 4: The shape is right"),
-        (built(by=1), "The scores are not scaled"),
-        (built(soft=lambda scores: scores.softmax(dim=-2)), "the content is not"),
-        (built(soft=lambda scores: scores.softmax(dim=1)), "the content is not"),
-        (built(cut=lambda x, heads: split_heads(x, 1)), "one wide head, not several"),
-        (built(cut=lambda x, heads: split_heads(x, 3)), "4: Your code raised Value"),
-        (built(mixed=False), "what mixes them?"),
-        (WithoutBias, "bias of the output projection is missing"),
-        (built(hide=lambda scores, mask: scores), "The mask changes nothing"),
-        (built(hide=lambda scores, mask: hide(scores, ~mask)), "True means blocked"),
-        (built(hide=lambda s, m: hide(s, ~m, -1e9)), "(Q, K): True means blocked"),
-        (built(axis=lambda mask: mask), "(B, 1, K): The texts stand where the heads"),
-        (built(axis=for_padding_only), "(B, Q, K): The texts stand where the heads"),
-        (built(masked_late), "The mask acts after the softmax"),
-        (Detached, "no gradient reaches"),
-        (built(without_gradient), "no gradient reaches q_proj.weight"),
+        (built(layer(*MIXED, *MIXED_BACK)), "mixed, and on the way back"),
+        (built(layer(*MIXED)), "mixed: a view alone moves"),
+        (built(layer(*MIXED_BACK)), "The way there is right; but on the way back"),
+        (built(layer(*APART)), "The shape is right, the content is not"),
+        (built(layer(*BY_THE_INPUT)), "width that is not the head's"),
+        (built(layer(WIDTH, "2")), "For two of width 4: The shape is right"),
+        (built(layer(WIDTH, "1")), "The scores are not scaled"),
+        (built(layer("softmax(-1)", "softmax(-2)")), "the content is not"),
+        (built(layer("softmax(-1)", "softmax(1)")), "the content is not"),
+        (built(layer("w, num_heads", "w, 1")), "one wide head, not several"),
+        (built(layer("w, num_heads", "w, 3")), "4: Your code raised Value"),
+        (built(layer(" @ w_o", "")), "what mixes them?"),
+        (built(then=lambda y, _: y), "bias of the output projection is missing"),
+        (built(layer("mask is not None", "False")), "The mask changes nothing"),
+        (built(layer("~mask", "mask")), "True means blocked"),
+        (built(layer("~mask, -math.inf", "mask, -1e9")), "(Q, K): True means blocked"),
+        (
+            built(layer("mask.ndim == 3", "False")),
+            "(B, 1, K): The texts stand where the heads",
+        ),
+        (built(layer(*PADDING_ONLY)), "(B, Q, K): The texts stand where the heads"),
+        (built(layer(*LATE)), "The mask acts after the softmax"),
+        (built(then=lambda y, bias: (y + bias).detach()), "no gradient reaches"),
+        (
+            built(layer("(w_q,", "(w_q.detach(),")),
+            "no gradient reaches q_proj.weight",
+        ),
     ],
     "multi_head": [
-        (layer(view_alone, view_back, "input"), "mixed, and the scale takes"),
-        (layer(view_alone, view_back), "mixed: a view alone moves nothing"),
-        (layer(view_alone, by="input"), "heads are mixed, and the scale"),
-        (layer(view_alone), "mixed: a view alone moves nothing"),
-        (layer(join=view_back, by="input"), "The way there is right; but on the"),
-        (layer(join=view_back), "right; but on the way back, tokens and heads"),
-        (layer(by="input"), "The heads are right; but the scale"),
-        (layer(by=1), "The scores are not scaled"),
-        (lambda *x: layer(by=(None, "inner")[len(x[4]) > 6])(*x), "For wider ones: T"),
-        (one_wide_head, "one wide head, not several"),
-        (layer(mixed=False), "what mixes them?"),
-        (layer(swapped=True), "Queries and keys have changed"),
-        (cut_by_the_input, "the input. For wider ones: Your code raised RuntimeError"),
-        (printing, "but your function prints"),
+        (layer(*MIXED, *MIXED_BACK, *BY_THE_INPUT), "mixed, and the scale takes"),
+        (layer(*MIXED, *MIXED_BACK), "mixed: a view alone moves nothing"),
+        (layer(*MIXED, *BY_THE_INPUT), "heads are mixed, and the scale"),
+        (layer(*MIXED), "mixed: a view alone moves nothing"),
+        (layer(*MIXED_BACK, *BY_THE_INPUT), "The way there is right; but on the"),
+        (layer(*MIXED_BACK), "right; but on the way back, tokens and heads"),
+        (layer(*BY_THE_INPUT), "The heads are right; but the scale"),
+        (layer(WIDTH, "1"), "The scores are not scaled"),
+        (layer(WIDTH, f"max({WIDTH}, 2 * len(w_o) - 12)"), "For wider ones: T"),
+        (layer("w, num_heads", "w, 1"), "one wide head, not several"),
+        (layer(" @ w_o", ""), "what mixes them?"),
+        (layer("query @ key", "key @ query"), "Queries and keys have changed"),
+        (
+            layer(*CUT_BY_THE_INPUT),
+            "the input. For wider ones: Your code raised RuntimeError",
+        ),
+        (layer("    found", "    print(0)\n    found"), "but your function prints"),
     ],
     "pruned": [
         (lambda f, w, keep: merge_heads(f) @ w, "No head is left out"),
@@ -215,7 +163,10 @@ MISTAKES = {
         (lambda f, w, keep: pruned(f, w, keep) / 3, "This is an average"),
         (lambda f, w, keep: pruned(f, w, keep) / sum(keep), "This is an average"),
         (lambda f, w, keep: pruned(f, torch.eye(12), keep), "side by side: what"),
-        (lambda f, w, keep: pruned(f, w, keep, view_back), "which axes change"),
+        (
+            lambda f, w, keep: pruned(f, w, keep, lambda f: f.reshape(2, 5, 12)),
+            "which axes change",
+        ),
         (lambda f, w, keep: f[:, torch.tensor(keep)].sum(1), "has its own block"),
         (lambda f, w, keep: pruned(f, w, [True, False, True]), "With one kept: "),
         (lambda f, w, keep: merge_heads(f[:, keep]) @ w[: 4 * sum(keep)], "content"),
@@ -253,8 +204,13 @@ def by_loops(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
     return torch.cat(found, dim=-1) @ w_o
 
 
+def with_axis(mask):
+    return mask[:, None] if mask is not None and mask.ndim == 3 else mask
+
+
 def by_einsum(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
-    q, k, v = (by_token(x @ w, num_heads) for w in (w_q, w_k, w_v))  # (B, T, H, D)
+    tokens = ((x @ w).unflatten(-1, (num_heads, -1)) for w in (w_q, w_k, w_v))
+    q, k, v = tokens  # (B, T, H, D)
     scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(q.shape[-1])
     if mask is not None:
         scores = scores + torch.where(with_axis(mask), 0.0, -math.inf)
@@ -275,8 +231,8 @@ def by_sums(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
 def by_fused_product(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
     batch, length, _ = x.shape
     qkv = (x @ torch.cat([w_q, w_k, w_v], -1)).view(batch, length, 3, num_heads, -1)
-    mask = mask if mask is None else with_axis(mask)
-    found = F.scaled_dot_product_attention(*qkv.permute(2, 0, 3, 1, 4), attn_mask=mask)
+    qkv = qkv.permute(2, 0, 3, 1, 4)
+    found = F.scaled_dot_product_attention(*qkv, attn_mask=with_axis(mask))
     return found.transpose(1, 2).reshape(batch, length, -1) @ w_o
 
 
@@ -287,24 +243,12 @@ def by_texts(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
     return torch.cat([layer()(text[None], *weights, own) for text, own in texts])
 
 
-def swapaxes(x, num_heads):
-    return x.reshape(*x.shape[:2], num_heads, -1).swapaxes(1, 2)
-
-
-def by_chunks(x, num_heads):
-    return torch.stack(x.chunk(num_heads, dim=-1), dim=1)
-
-
-def cat_back(context):
-    return torch.cat(context.unbind(dim=1), dim=-1)
-
-
 WAYS = [
     layer(),
-    layer(swapaxes),
-    layer(by_chunks),
-    layer(lambda x, heads: by_token(x, heads).permute(0, 2, 1, 3)),
-    layer(join=cat_back),
+    layer(CUT, "(x @ w).reshape(*x.shape[:2], num_heads, -1).swapaxes(1, 2)"),
+    layer(CUT, "torch.stack((x @ w).chunk(num_heads, dim=-1), dim=1)"),
+    layer(CUT, "(x @ w).unflatten(-1, (num_heads, -1)).permute(0, 2, 1, 3)"),
+    layer("merge_heads(found)", "torch.cat(found.unbind(dim=1), dim=-1)"),
     *(by_loops, by_einsum, by_sums, by_fused_product, by_texts),
 ]
 
@@ -339,25 +283,12 @@ def pruned_in_a_loop(found, w_o, keep):
     return output
 
 
-def pruned_in_a_copy(found, w_o, keep):
-    found = found.clone()
-    found[:, ~torch.tensor(keep)] = 0
-    return merge_heads(found) @ w_o
-
-
-def pruned_in_the_weights(found, w_o, keep):
-    rows = torch.tensor(keep).repeat_interleave(found.shape[-1])
-    return merge_heads(found) @ torch.where(rows[:, None], w_o, 0.0)
-
-
-def pruned_rows(found, w_o, keep):
-    rows = torch.tensor(keep).repeat_interleave(found.shape[-1])
+by_rows = written("""
+def pruned(found, w_o, keep):
+    keep = torch.tensor(keep)
+    rows = keep.repeat_interleave(found.shape[-1])
     return merge_heads(found[:, keep]) @ w_o[rows]
-
-
-def pruned_by_matrices(found, w_o, keep):
-    chosen = torch.diag(torch.tensor(keep, dtype=found.dtype))
-    return merge_heads((chosen @ found.transpose(1, 2)).transpose(1, 2)) @ w_o
+""")
 
 
 def window(length, width):
@@ -389,7 +320,7 @@ RIGHT = {
     ],
     "multi_head_layer": [
         *map(built, WAYS),
-        built(hide=lambda scores, mask: hide(scores, mask, -1e9)),
+        built(layer("-math.inf", "-1e9")),
         WithDropoutAndBuffer,
     ],
     "multi_head": WAYS,
@@ -398,12 +329,14 @@ RIGHT = {
         pruned_by_einsum,
         pruned_by_filter,
         pruned_in_a_loop,
-        pruned_in_a_copy,
-        pruned_in_the_weights,
-        pruned_rows,
+        by_rows(),
+        by_rows("[:, keep]", "", "w_o[rows]", "torch.where(rows[:, None], w_o, 0.0)"),
+        by_rows(
+            "found[:, keep]", "found.clone().mul_(keep[:, None, None])", "[rows]", ""
+        ),
         lambda f, w, keep: (f @ w.unflatten(0, (len(keep), -1)))[:, keep].sum(dim=1),
         lambda f, w, keep: merge_heads(f) @ w - pruned(f, w, [not k for k in keep]),
-        pruned_by_matrices,
+        by_rows("(found[:, keep])", "(found) * rows", "[rows]", ""),
     ],
     "head_windows": [
         *(windows, by_distance, by_lists, by_numpy),

@@ -10,28 +10,24 @@ import torch.nn.functional as F
 
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
-from tests.answers import as_numbers
+from tests.answers import as_numbers, solution
 
-# What readers write. Each function is named in MISTAKES with the words it must meet.
+# What readers write: each solution, and below it with pieces of its text replaced.
+
+waves = solution("""
+def waves(places, d_model):
+    hand = torch.arange((d_model + 1) // 2).double()
+    angles = places[:, None] * 10_000 ** (-2 * hand / d_model)
+    table = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+    return table[:, :d_model].float()
+""")
+HALVES = "torch.stack", "torch.cat", ".flatten(1)", ""
+FAST, GIVEN = ("-2 * hand", "-hand"), "table[:, :d_model]"
 
 
-def waves(
-    speed=lambda hand, width: 10_000 ** (-2 * hand / width),
-    halves=False,
-    order=("sin", "cos"),
-    dtype=torch.float64,
-):
-    """Positions for any places and even or odd widths, with one step another."""
-
-    def answer(places, d_model):
-        hand = torch.arange((d_model + 1) // 2, dtype=dtype)
-        angles = places[:, None].to(dtype) * speed(hand, d_model)
-        first, then = (getattr(angles, name)() for name in order)
-        if halves:
-            return torch.cat([first, then], -1)[:, :d_model].float()
-        return torch.stack([first, then], -1).flatten(1)[:, :d_model].float()
-
-    return answer
+def table(answer):
+    """A table for the first places, by an answer for any."""
+    return lambda length, d_model: answer(torch.arange(length), d_model)
 
 
 def own_speed(places, d_model):
@@ -40,36 +36,24 @@ def own_speed(places, d_model):
     return torch.where(column % 2 == 0, angles.sin(), angles.cos()).float()
 
 
-def angles_only(places, d_model):
-    hand = torch.arange(0, d_model, 2, dtype=torch.float64)
-    return (places[:, None] / 10_000 ** (hand / d_model)).float()
-
-
-def table(answer):
-    """A table for the first places, by an answer for any."""
-    return lambda length, d_model: answer(torch.arange(length), d_model)
-
-
 def even_only(places, d_model):
-    table, angles = torch.zeros(len(places), d_model), angles_only(places, d_model)
+    angles = waves(GIVEN, "angles")(places, d_model)
+    table = torch.zeros(len(places), d_model)
     table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
     return table
 
 
-FAST = waves(speed=lambda hand, width: 10_000 ** (-hand / width))
-FASTER = waves(speed=lambda hand, width: 10_000 ** (2 * hand / width))
-BOTH = waves(speed=lambda hand, width: 10_000 ** (-hand / width), halves=True)
 # What may be wrong with any answer of either kind.
 OF_EITHER = [
-    (BOTH, "Two differences are left"),
-    (waves(halves=True), "The columns stand in halves"),
-    (FAST, "The columns are right. The hands turn too fast"),
-    (FASTER, "here they turn faster and faster"),
-    (waves(order=("cos", "sin")), "Sine and cosine have changed places"),
+    (waves(*FAST, *HALVES), "Two differences are left"),
+    (waves(*HALVES), "The columns stand in halves"),
+    (waves(*FAST), "The columns are right. The hands turn too fast"),
+    (waves("-2", "2"), "here they turn faster and faster"),
+    (waves("sin(), angles.cos", "cos(), angles.sin"), "Sine and cosine have chan"),
     (own_speed, "Each column has a speed of its own"),
-    (lambda places, d_model: angles_only(places, d_model).sin(), "Half of the columns"),
-    (angles_only, "These are the angles"),
-    (lambda places, d_model: waves()(places, d_model).numpy(), "must be a torch tenso"),
+    (waves(GIVEN, "angles.sin()"), "Half of the columns"),
+    (waves(GIVEN, "angles"), "These are the angles"),
+    (waves(".float()", ".float().numpy()"), "must be a torch tenso"),
 ]
 
 
@@ -77,13 +61,10 @@ def finder(orders, moved_back=True, sees=True, compare=torch.allclose):
     """Looks for order: tries these orders of four rows."""
 
     def answer(function, x):
-        for order in orders:
-            output = function(x)
-            if not compare(
-                function(x[:, order]), output[:, order] if moved_back else output
-            ):
-                return sees
-        return not sees
+        before = function(x)
+        pairs = [(function(x[:, o]), before[:, o]) for o in orders]
+        same = [compare(new, old if moved_back else before) for new, old in pairs]
+        return all(same) != sees
 
     return answer
 
@@ -126,23 +107,17 @@ MISTAKES = {
     ],
     "positions": [
         *OF_EITHER,
-        (lambda p, d: waves()(p, d) * 2, "The shape is right, the content"),
-        (lambda p, d: waves()(p + 1, d), "The shape is right, the content"),
-        (
-            lambda p, d: sinusoidal_positions(len(p), d),
-            "right for positions 0 to 4.",
-        ),
-        (lambda p, d: waves()(p.sort().values, d), "The positions were sorted"),
+        (waves("table[", "2 * table["), "The shape is right, the content"),
+        (waves("places[", "(places + 1)["), "The shape is right, the content"),
+        (lambda p, d: sinusoidal_positions(len(p), d), "right for positions 0 to 4."),
+        (waves("places[", "places.sort().values["), "The positions were sorted"),
         (even_only, "This is right for width 8. For width 7: Your code"),
-        (lambda p, d: waves()(p, d + d % 2), "For width 7: The shape must be (4, 7)"),
-        (
-            lambda p, d: waves()(p, d) * (d > 1),
-            "right for width 7. For width 1:",
-        ),
+        (waves(GIVEN, "table"), "For width 7: The shape must be (4, 7)"),
+        (waves("table[", "(d_model > 1) * table["), "right for width 7. For width 1:"),
         (lambda p, d: waves()(p, d) if d > 1 else None, "1: your code gives nothing"),
         (lambda p, d: np.array(waves()(p, d)) if d == 7 else waves()(p, d), "a NumPy"),
-        (waves(speed=lambda hand, width: 1e4 ** (2 * hand / width - 1)), "content is"),
-        (lambda p, d: waves()(p.add_(1) - 1, d), "changes its input"),
+        (waves("-2 * hand / d_model", "2 * hand / d_model - 1"), "content is"),
+        (waves("places[", "(places.add_(1) - 1)["), "changes its input"),
     ],
     "position_table": [
         *((table(answer), words) for answer, words in OF_EITHER),
@@ -205,10 +180,6 @@ def positions_by_loops(places, d_model):
             [(math.cos if c % 2 else math.sin)(a) for c, a in enumerate(angles)]
         )
     return torch.tensor(rows)
-
-
-def positions_by_a_table(places, d_model):
-    return sinusoidal_positions(int(places.max()) + 1, d_model)[places]
 
 
 def positions_padded(places, d_model):
@@ -306,14 +277,14 @@ RIGHT = {
     ],
     "positions": [
         waves(),
-        waves(dtype=torch.float32),
-        positions_by_a_table,
+        waves("double", "float"),
+        lambda p, d: sinusoidal_positions(int(p.max()) + 1, d)[p],
         *OTHER_WAYS,
     ],
     "position_table": [
         sinusoidal_positions,
         table(waves()),
-        table(waves(dtype=torch.float32)),
+        table(waves("double", "float")),
         *map(table, OTHER_WAYS),
     ],
     "order_finder": [

@@ -9,127 +9,48 @@ import torch.nn.functional as F
 from attention_lib.training import next_token_loss, train_step, warmup_cosine
 from tests.answers import solution
 
-# What readers write. Each function is named in MISTAKES with the words it must meet.
+# What readers write: each solution, and below it with pieces of its text replaced.
+
+loss = solution("""
+def loss(logits, token_ids, lengths):
+    real = torch.arange(1, token_ids.shape[1]) < lengths[:, None]
+    losses = -logits.log_softmax(-1)[:, :-1].gather(-1, token_ids[:, 1:, None])[..., 0]
+    return losses[real].mean()
+""")
 
 
-def losses_of(logits, token_ids, shift=1, dim=-1):
-    """The loss of each target, (B, T - shift)."""
-    logp = logits.log_softmax(dim)[:, : logits.shape[1] - shift]
-    return -logp.gather(-1, token_ids[:, shift:, None])[..., 0]
+ZEROED = "logits.log", "(logits * F.pad(real, (0, 1))[..., None]).log"
+ZEROED += "losses[real].mean()", "losses.sum() / real.sum()"
+RESHAPED = ".log_softmax(-1)[:, :-1]", "[:, :-1].mT.reshape(3, 4, -1).log_softmax(-1)"
 
 
-def loss(then=lambda losses, real, lengths: losses[real].mean(), **options):
-    """The mean over the real targets, with one step another."""
-
-    def answer(logits, token_ids, lengths):
-        losses = losses_of(logits, token_ids, **options)
-        shift = token_ids.shape[1] - losses.shape[1]
-        real = torch.arange(losses.shape[1]) + shift < lengths[:, None]
-        return then(losses, real, lengths)
-
-    return answer
+def mean(formula):
+    """The loss, where another formula of ``losses`` and ``real`` gives the mean."""
+    return loss("losses[real].mean()", formula)
 
 
-def previous(logits, token_ids, lengths):
-    return F.cross_entropy(logits[:, 1:].mT, token_ids[:, :-1])
-
-
-def rolled(logits, token_ids, lengths):
-    return F.cross_entropy(logits.mT, token_ids.roll(-1, 1))
-
-
-def reshaped(logits, token_ids, lengths):
-    logits = logits[:, :-1].transpose(1, 2).reshape(-1, logits.shape[-1])
-    return F.cross_entropy(logits, token_ids[:, 1:].flatten())
-
-
-def of_scores(then):
-    def answer(logits, token_ids, lengths):
-        return then(logits[:, :-1]).gather(-1, token_ids[:, 1:, None]).mean()
-
-    return answer
-
-
-def zero_skipped(logits, token_ids, lengths):
-    return losses_of(logits, token_ids)[token_ids[:, 1:] > 0].mean()
-
-
-def zero_skipped_if_padded(logits, token_ids, lengths):
-    answer = zero_skipped if lengths.min() < 5 else loss()
-    return answer(logits, token_ids, lengths)
-
-
-def zeroed_scores(logits, token_ids, lengths):
-    real = torch.arange(1, 5) < lengths[:, None]
-    scores = logits[:, :-1] * real[..., None]
-    total = F.cross_entropy(scores.mT, token_ids[:, 1:], reduction="sum")
-    return total / real.sum()
-
-
-def loss_in_place(logits, token_ids, lengths):
-    token_ids[:, 1:][torch.arange(1, 5) >= lengths[:, None]] = -100
-    return F.cross_entropy(logits[:, :-1].mT, token_ids[:, 1:])
-
-
-def only_padded(answer):
+def padded(formula):
     """Right where nothing is padded."""
-
-    def chosen(logits, token_ids, lengths):
-        return (answer if lengths.min() < 5 else loss())(logits, token_ids, lengths)
-
-    return chosen
+    return mean(f"{formula} if lengths.min() < 5 else losses.mean()")
 
 
-def padded_mean(of):
-    """The loss, where all of them, what is real and the lengths give the mean."""
-    return only_padded(loss(of))
-
-
-def kept(shift=0, keep=lambda scores, lowest: scores >= lowest, fill=-math.inf):
-    """The softmax over the best, with one step another."""
-
-    def answer(logits, k):
-        lowest = logits.topk(k + shift).values[:, -1:]
-        return logits.masked_fill(~keep(logits, lowest), fill).softmax(-1)
-
-    return answer
-
-
-def above_the_next(logits, k):
-    """Keeps what is above the best one that is cut: with ties that is too little."""
-    if k == logits.shape[-1]:
-        return logits.softmax(-1)
-    return kept(1, lambda scores, lowest: scores > lowest)(logits, k)
-
-
-def cut_scores(logits, k, fill=-math.inf):
-    return logits.masked_fill(logits < logits.topk(k).values[:, -1:], fill)
-
-
-def cut_after_softmax(logits, k):
-    p = logits.softmax(-1)
-    return p * (p >= p.topk(k).values[:, -1:])
-
-
-def best_of_batch(logits, k):
-    lowest = logits.flatten().topk(k).values[-1]
-    return logits.masked_fill(logits < lowest, -math.inf).softmax(-1)
-
-
-def top_k_in_place(logits, k):
-    logits[logits < logits.topk(k).values[:, -1:]] = -math.inf
-    return logits.softmax(-1)
-
-
-share = solution(
-    """
+kept = solution("""
+def top_k(logits, k):
+    lowest = logits.topk(k).values[:, -1:]
+    cut = logits.masked_fill(logits < lowest, -math.inf)
+    return cut.softmax(-1)
+""")
+LOWEST, SHARES = "topk(k).values[:, -1:]", "cut.softmax(-1)"
+AFTER_SOFTMAX = "logits.masked", "logits.softmax(-1).masked", "-math.inf", "0"
+# What is above the best one that is cut: with ties that is too little.
+above_the_next = kept("(k)", "(k + 1)", "< lowest", "<= lowest")
+share = solution("""
 def share(step, warmup, steps):
     if step < warmup:
         return (step + 1) / warmup
     done = (step - warmup) / (steps - warmup)
     return 0.5 + 0.5 * math.cos(math.pi * done)
-""",
-)
+""")
 
 
 def up(formula):
@@ -189,16 +110,14 @@ def no_last_step(model, optimizer, batches):
     return [*losses, next_token_loss(model(batches[-1][0]), *batches[-1]).item()]
 
 
-generate = solution(
-    """
+generate = solution("""
 def generate(model, token_ids, max_new_tokens, context_len):
     for _ in range(max_new_tokens):
         logits = model(token_ids[:, -context_len:])
         best = logits[:, -1].argmax(-1, keepdim=True)
         token_ids = torch.cat([token_ids, best], dim=1)
     return token_ids
-""",
-)
+""")
 
 
 def generate_by_rows(model, token_ids, max_new_tokens, context_len):
@@ -292,59 +211,77 @@ MISTAKES = {
         (generate("return token_ids", "return token_ids.tolist()"), "returns a list"),
     ],
     "next_token_loss": [
-        (loss(shift=0), "Nothing is shifted"),
-        (loss(shift=2), "The targets are shifted twice"),
-        (previous, "shifted the wrong way"),
-        (rolled, "The last token is asked for the first one"),
-        (loss(lambda x, real, _: x[real].sum()), "That is the sum: di"),
-        (loss(lambda x, real, _: x.sum() / len(x)), "a loss per text: a loss per tok"),
-        (loss(lambda x, real, _: x.sum(0).mean()), "the sum over the texts"),
-        (loss(lambda x, real, lengths: x.sum() / lengths.sum()), "This divides by the"),
-        (loss(lambda x, *_: x), "the losses of all tokens"),
-        (loss(lambda x, *_: -x.mean()), "The sign is wrong"),
-        (loss(lambda x, *_: x.mean() / math.log(2)), "These are bits"),
-        (loss(lambda x, *_: x.exp().mean()), "leave the logarithm"),
-        (loss(lambda x, *_: x.mean().exp()), "That is the perplexity"),
-        (of_scores(lambda x: x.softmax(-1)), "The logarithm is missing"),
-        (loss(lambda x, *_: -(-x).exp().mean().log()), "the logarithm first, then the"),
-        (of_scores(lambda x: x), "The scores are no probabilities"),
-        (loss(dim=1), "over the positions: it"),
-        (loss(dim=0), "The softmax runs over the texts"),
-        (reshaped, "mixes positions and vocabulary"),
-        (zero_skipped, "The id 0 is skipped"),
-        (loss(lambda x, *_: x.mean()), "padding is counted: use"),
-        (loss(lambda x, _, n: x[torch.arange(4) < n[:, None]].mean()), "the mask must"),
-        (padded_mean(lambda x, real, _: x[:, :-1][real[:, 1:]].mean()), "the last rea"),
-        (padded_mean(lambda x, real, _: x[~real].mean()), "only padding"),
-        (zero_skipped_if_padded, "ask the lengths, not the ids"),
-        (loss(lambda x, real, n: ((x * real).sum(1) / (n - 1)).mean()), "texts' means"),
-        (loss(lambda x, real, _: (x * real).mean()), "padding adds noth"),
-        (padded_mean(lambda x, real, n: (x * real).sum() / n.sum()), "this divides by"),
-        (padded_mean(lambda x, real, _: x[real].sum()), "that is the su"),
-        (padded_mean(lambda x, real, _: (x * real).sum() / len(x)), "is a loss per te"),
-        (zeroed_scores, "scores of padding are set to 0"),
-        (loss_in_place, "changes its input"),
-        (only_padded(lambda *_: None), "4 tokens: your code gives noth"),
-        (lambda *given: loss()(*given).item(), "it must be a torch tens"),
+        (loss("[:, :-1]", "", "[:, 1:,", "[...,", "(1,", "(0,"), "Nothing is shifted"),
+        (loss("-1]", "-2]", "1:", "2:", "(1,", "(2,"), "The targets are shifted twice"),
+        (
+            lambda x, ids, _: F.cross_entropy(x[:, 1:].mT, ids[:, :-1]),
+            "shifted the wrong way",
+        ),
+        (
+            lambda x, ids, _: F.cross_entropy(x.mT, ids.roll(-1, 1)),
+            "The last token is asked for the first one",
+        ),
+        (mean("losses[real].sum()"), "That is the sum: di"),
+        (mean("losses.sum() / len(losses)"), "a loss per text: a loss per tok"),
+        (mean("losses.sum(0).mean()"), "the sum over the texts"),
+        (mean("losses.sum() / lengths.sum()"), "This divides by the"),
+        (mean("losses"), "the losses of all tokens"),
+        (mean("-losses.mean()"), "The sign is wrong"),
+        (mean("losses.mean() / math.log(2)"), "These are bits"),
+        (mean("losses.exp().mean()"), "leave the logarithm"),
+        (mean("losses.mean().exp()"), "That is the perplexity"),
+        (loss("-logits", "logits", "log_soft", "soft"), "The logarithm is missing"),
+        (mean("-(-losses).exp().mean().log()"), "the logarithm first, then the"),
+        (
+            loss("-logits", "logits", ".log_softmax(-1)", ""),
+            "The scores are no probabilities",
+        ),
+        (loss("softmax(-1)", "softmax(1)"), "over the positions: it"),
+        (loss("softmax(-1)", "softmax(0)"), "The softmax runs over the texts"),
+        (loss(*RESHAPED), "mixes positions and vocabulary"),
+        (loss("[real]", "[token_ids[:, 1:] > 0]"), "The id 0 is skipped"),
+        (mean("losses.mean()"), "padding is counted: use"),
+        (loss("(1, token_ids.shape[1])", "(4)"), "the mask must"),
+        (padded("losses[:, :-1][real[:, 1:]].mean()"), "the last rea"),
+        (padded("losses[~real].mean()"), "only padding"),
+        (
+            padded("losses[token_ids[:, 1:] > 0].mean()"),
+            "ask the lengths, not the ids",
+        ),
+        (mean("((losses * real).sum(1) / (lengths - 1)).mean()"), "texts' means"),
+        (mean("(losses * real).mean()"), "padding adds noth"),
+        (padded("(losses * real).sum() / lengths.sum()"), "this divides by"),
+        (padded("losses[real].sum()"), "that is the su"),
+        (padded("(losses * real).sum() / len(losses)"), "is a loss per te"),
+        (loss(*ZEROED), "scores of padding are set to 0"),
+        (
+            loss("return", "token_ids[:, 1:][~real] = -100\n    return"),
+            "changes its input",
+        ),
+        (padded("None"), "4 tokens: your code gives noth"),
+        (mean("losses[real].mean().item()"), "it must be a torch tens"),
     ],
     "top_k": [
-        (cut_after_softmax, "What is kept does not sum to 1"),
-        (kept(fill=0.0), "A score of 0 is not small"),
-        (lambda x, k: cut_scores(x, k, 0.0), "These are scores"),
+        (kept(*AFTER_SOFTMAX, SHARES, "cut"), "What is kept does not sum to 1"),
+        (kept("-math.inf", "0.0"), "A score of 0 is not small"),
+        (kept("-math.inf", "0.0", SHARES, "cut"), "These are scores"),
         (lambda x, k: kept()(-x, k), "The lowest scores get the most"),
-        (kept(keep=lambda x, lowest: x <= lowest), "The lowest scores are kept"),
-        (kept(-1), "One token too few is kept"),
-        (kept(1), "One token too many is kept"),
+        (kept("< lowest", "> lowest"), "The lowest scores are kept"),
+        (kept("(k)", "(k - 1)"), "One token too few is kept"),
+        (kept("(k)", "(k + 1)"), "One token too many is kept"),
         (lambda x, k: x.softmax(-1), "Nothing is cut"),
         (lambda x, k: x.topk(k).values.softmax(-1), "must stay in its own column"),
         (lambda x, k: x.topk(k).indices, "These are the best tokens"),
-        (best_of_batch, "The best of the whole batch are kept"),
-        (lambda x, k: cut_scores(x, k).softmax(0), "The softmax runs over the te"),
-        (lambda x, k: kept()(x, 3), "right for the best 3 of 5. For the best 1"),
-        (lambda x, k: kept(1, lambda x, lowest: x > lowest)(x, k), "best 5: Your code"),
-        (above_the_next, "both are dropped, and one token is left"),
+        (kept(LOWEST, "flatten().topk(k).values[-1]"), "The best of the whole batch"),
+        (kept("(-1)", "(0)"), "The softmax runs over the te"),
+        (kept("(k)", "(3)"), "right for the best 3 of 5. For the best 1"),
+        (above_the_next, "best 5: Your code"),
+        (
+            lambda x, k: x.softmax(-1) if k == x.shape[1] else above_the_next(x, k),
+            "both are dropped, and one token is left",
+        ),
         (lambda x, k: x.softmax(-1) if len(x) == 1 else kept()(x, k), "place: The"),
-        (top_k_in_place, "changes its input"),
+        (kept("masked_fill", "masked_fill_"), "changes its input"),
     ],
     "schedule": [
         (up("step / warmup"), "The first step has"),
@@ -414,11 +351,6 @@ def top_k_by_loops(logits, k):
     return torch.tensor(rows)
 
 
-def top_k_by_division(logits, k):
-    p = cut_after_softmax(logits, k)
-    return p / p.sum(-1, keepdim=True)
-
-
 def last_of_ties(logits, k):
     return top_k_by_scatter(logits.flip(-1), k).flip(-1)
 
@@ -460,24 +392,24 @@ RIGHT = {
         loss(),
         loss_by_loops,
         loss_by_ignored_targets,
-        loss(lambda x, real, n: (x * real).sum() / (n - 1).sum()),
-        loss(lambda x, real, _: x.masked_select(real).mean()),
-        loss(lambda x, real, _: (x * real).sum() / real.sum()),
-        loss(lambda x, real, _: x.where(real, torch.nan).nanmean()),
-        loss(lambda x, real, n: x[(torch.arange(1, 5) - n[:, None]) < 0].mean()),
-        lambda *given: loss()(*given).double().float(),
+        mean("(losses * real).sum() / (lengths - 1).sum()"),
+        mean("losses.masked_select(real).mean()"),
+        mean("(losses * real).sum() / real.sum()"),
+        mean("losses.where(real, torch.nan).nanmean()"),
+        mean("losses[(torch.arange(1, 5) - lengths[:, None]) < 0].mean()"),
+        mean("losses[real].mean().double().float()"),
     ],
     "top_k": [
         kept(),
         top_k_by_scatter,
         top_k_by_loops,
-        top_k_by_division,
+        kept(*AFTER_SOFTMAX, SHARES, "cut / cut.sum(-1, keepdim=True)"),
         last_of_ties,
-        lambda x, k: kept(fill=-1e9)(x, k),
-        lambda x, k: x.where(x >= x.sort().values[:, -k, None], -math.inf).softmax(-1),
-        lambda x, k: F.softmax(cut_scores(x, k), dim=1),
-        lambda x, k: cut_scores(x, k).log_softmax(-1).exp(),
-        lambda x, k: F.normalize(cut_scores(x, k).exp(), p=1, dim=-1),
+        kept("-math.inf", "-1e9"),
+        kept(LOWEST, "sort().values[:, -k, None]"),
+        kept(SHARES, "F.softmax(cut, dim=1)"),
+        kept(SHARES, "cut.log_softmax(-1).exp()"),
+        kept(SHARES, "F.normalize(cut.exp(), p=1, dim=-1)"),
     ],
     "schedule": [
         share(),

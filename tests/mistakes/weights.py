@@ -1,41 +1,59 @@
 """The checks of chapter 12: each usual mistake is made, and must be named."""
 
-import json
-
-import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import load, load_file
 
-TYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
+from tests.answers import solution
 
+# What readers write: each solution, and below it with pieces of its text replaced.
 
-def reader(
-    shift=lambda length: 8 + length,
-    types=TYPES,
-    names=lambda header: [name for name in header if name != "__metadata__"],
-    order="little",
-    shaped=lambda flat, shape: flat.view(shape),
-    begin=8,
-    give=lambda tensor: tensor,
-):
-    """A reader of safetensors, with one step another."""
+reader = solution("""
+import json
 
-    class Reader:
-        def __init__(self, path):
-            self.raw = path.read_bytes()
-            self.length = int.from_bytes(self.raw[:8], order)
-            self.header = json.loads(self.raw[begin : begin + self.length])
-            self.names = names(self.header)
+class Reader:
+    def __init__(self, path):
+        self.raw = path.read_bytes()
+        length = int.from_bytes(self.raw[:8], "little")
+        self.header, self.start = json.loads(self.raw[8 : 8 + length]), 8 + length
+        self.names = [name for name in self.header if name != "__metadata__"]
 
-        def read(self, name):
-            entry = self.header[name]
-            start, end = (x + shift(self.length) for x in entry["data_offsets"])
-            part = bytearray(self.raw[start:end])
-            flat = torch.frombuffer(part, dtype=types[entry["dtype"]])
-            return give(shaped(flat, entry["shape"]))
-
-    return Reader
+    def read(self, name):
+        entry, types = self.header[name], {"F32": torch.float32, "BF16": torch.bfloat16}
+        start, end = (x + self.start for x in entry["data_offsets"])
+        part = bytearray(self.raw[start:end])
+        flat = torch.frombuffer(part, dtype=types[entry["dtype"]])
+        return flat.view(entry["shape"])
+""")
+NAMES = '[name for name in self.header if name != "__metadata__"]'
+START, SHAPED = ", 8 + length\n", 'flat.view(entry["shape"])'
+TURNED = 'flat.view(entry["shape"][::-1]).mT if entry["shape"][1:] else flat'
+thirds = solution("""
+def thirds(weight):
+    q, k, v = weight.T.chunk(3)
+    return torch.stack([q, k, v])
+""")
+ORDER = "[q, k, v]"
+suspect = solution("""
+def suspect(ours, theirs):
+    error = (ours - theirs).abs()
+    if error.max() < 1e-4:
+        return "equal"
+    diagonal = error.diagonal(dim1=-2, dim2=-1)
+    return "rotation" if diagonal.max() < 1e-4 else "other"
+""")
+CANCEL = "diagonal.max()", "abs(diagonal.sum())"
+SAME, PLACES = "error.max() < 1e-4", "diagonal.max() < 1e-4"
+parameters = solution("""
+def parameters(fields):
+    width, layers = fields["hidden_size"], fields["num_hidden_layers"]
+    share = fields["num_key_value_heads"] / fields["num_attention_heads"]
+    each = 2 * width**2 + 2 * width**2 * share
+    each += 3 * width * fields["intermediate_size"] + 2 * width
+    tables = (1 + (not fields["tie_word_embeddings"])) * fields["vocab_size"] * width
+    return int(tables + layers * each + width)
+""")
+OWN = '(not fields["tie_word_embeddings"])'
 
 
 class Stub:
@@ -81,14 +99,6 @@ class Slowly(reader()):
         return self.all[name].clone()
 
 
-def thirds(dim=1, turn=lambda part: part.T, order=(0, 1, 2), give=torch.stack):
-    def answer(weight):
-        parts = weight.chunk(3, dim=dim)
-        return give([turn(parts[i]) for i in order])
-
-    return answer
-
-
 def torn(weight):
     return weight.reshape(3, len(weight), len(weight))
 
@@ -97,30 +107,9 @@ def in_turns(weight):
     return torch.stack([weight[:, part::3].T for part in range(3)])
 
 
-def in_place(weight):
-    found = [part.T.clone() for part in weight.chunk(3, dim=1)]
-    weight.zero_()
-    return torch.stack(found)
-
-
 def by_slices(weight):
     width = weight.shape[0]
     return torch.stack([weight[:, i * width : (i + 1) * width].T for i in range(3)])
-
-
-def suspect(
-    same=lambda error: error.max() < 1e-4,
-    diagonal=lambda error: error.diagonal(dim1=-2, dim2=-1).max() < 1e-4,
-    words=("equal", "rotation", "other"),
-    error=lambda ours, theirs: (ours - theirs).abs(),
-):
-    def answer(ours, theirs):
-        found = error(ours, theirs)
-        if same(found):
-            return words[0]
-        return words[1] if diagonal(found) else words[2]
-
-    return answer
 
 
 def looped(ours, theirs):
@@ -135,31 +124,11 @@ def looped(ours, theirs):
     return "other" if True in wrong else "rotation" if wrong else "equal"
 
 
-def suspect_in_place(ours, theirs):
-    ours -= theirs
-    return suspect()(ours, 0 * theirs)
-
-
 def by_allclose(ours, theirs):
     if torch.allclose(ours, theirs, atol=1e-4):
         return "equal"
     pairs = [each.diagonal(dim1=1, dim2=2) for each in (ours, theirs)]
     return "rotation" if torch.allclose(*pairs, atol=1e-4) else "other"
-
-
-def parameters(
-    mlp=3, norms=2, last=1, attention=2, shared=True, head=None, give=lambda n: n
-):
-    def answer(fields):
-        width, layers = fields["hidden_size"], fields["num_hidden_layers"]
-        share = fields["num_key_value_heads"] / fields["num_attention_heads"]
-        inner = attention * width**2 + 2 * width**2 * (share if shared else 1)
-        each = inner + mlp * width * fields["intermediate_size"] + norms * width
-        own = not fields["tie_word_embeddings"] if head is None else head
-        tables = (1 + own) * fields["vocab_size"] * width
-        return give(int(tables + layers * each + last * width))
-
-    return answer
 
 
 def by_shapes(fields):
@@ -173,95 +142,81 @@ def by_shapes(fields):
 
 MISTAKES = {
     "checkpoint_reader": [
-        (
-            reader(names=lambda header: (n for n in header if n != "__metadata__")),
-            "empty the second time",
-        ),
-        (reader(shift=lambda length: 0), "not from the file's start"),
-        (reader(shift=lambda length: length), "eight bytes before the header"),
-        (reader(shift=lambda length: 8), "header itself comes before"),
-        (reader(names=list), "`__metadata__` is no tensor"),
-        (reader(names=lambda header: ["a.weight"]), "must hold a.weight, b.bias"),
-        (reader(names=lambda header: 3), "must be a list of names"),
-        (
-            reader(types=TYPES | {"BF16": torch.float16}),
-            "stored as another type than float16",
-        ),
-        (reader(shaped=lambda flat, shape: flat), "has the shape (3, 4)"),
-        (
-            reader(
-                shaped=lambda flat, shape: (
-                    flat.view(shape[::-1]).mT if shape[1:] else flat
-                )
-            ),
-            "not those of the file",
-        ),
-        (reader(give=lambda tensor: tensor.tolist()), "must give a tensor"),
-        (reader(order="big"), "Your code raised"),
+        (reader(NAMES, f"({NAMES[1:-1]})"), "empty the second time"),
+        (reader(START, ", 0\n"), "not from the file's start"),
+        (reader(START, ", length\n"), "eight bytes before the header"),
+        (reader(START, ", 8\n"), "header itself comes before"),
+        (reader(NAMES, "list(self.header)"), "`__metadata__` is no tensor"),
+        (reader(NAMES, "['a.weight']"), "must hold a.weight, b.bias"),
+        (reader(NAMES, "3"), "must be a list of names"),
+        (reader("torch.bfloat16", "torch.float16"), "stored as another type than flo"),
+        (reader(SHAPED, "flat"), "has the shape (3, 4)"),
+        (reader(SHAPED, TURNED), "not those of the file"),
+        (reader(SHAPED, f"{SHAPED}.tolist()"), "must give a tensor"),
+        (reader("little", "big"), "Your code raised"),
         (lambda path: 5, "it must have `names` and `read`"),
         (NamesOnly, "gives nothing back"),
     ],
     "gpt2_projections": [
-        (thirds(turn=lambda part: part), "stand as (in, out)"),
-        (thirds(order=(1, 0, 2)), "Queries come first"),
-        (thirds(order=(2, 1, 0)), "reverse"),
-        (thirds(order=(0, 2, 1)), "Keys come before values"),
+        (thirds("weight.T.chunk(3)", "weight.chunk(3, 1)"), "stand as (in, out)"),
+        (thirds(ORDER, "[k, q, v]"), "Queries come first"),
+        (thirds(ORDER, "[v, k, q]"), "reverse"),
+        (thirds(ORDER, "[q, v, k]"), "Keys come before values"),
         (torn, "torn apart"),
         (lambda weight: torn(weight).mT, "torn apart"),
         (in_turns, "not in turns"),
-        (thirds(dim=0, order=(0, 1)), "The shape must be (3, 4, 4)"),
-        (thirds(give=list), "returns a list"),
-        (thirds(order=(0, 1)), "The shape must be"),
-        (in_place, "changes its input"),
-        (thirds(order=(1, 2, 0)), "look at [0, 0, 0]"),
+        (
+            lambda w: torch.stack(w.mT.chunk(3, dim=1)[:2]),
+            "The shape must be (3, 4, 4)",
+        ),
+        (thirds("torch.stack", "list"), "returns a list"),
+        (thirds(ORDER, "[q, k]"), "The shape must be"),
+        (
+            thirds(".T.", ".T.clone().", "return", "weight[:] = 0; return"),
+            "changes its",
+        ),
+        (thirds(ORDER, "[k, v, q]"), "look at [0, 0, 0]"),
     ],
     "suspect": [
-        (suspect(same=lambda error: error.max() == 0), "differ by rounding only"),
-        (suspect(diagonal=lambda error: error[:, 0, 0].max() < 1e-4), "in one place"),
-        (suspect(diagonal=lambda error: error[0].diagonal().max() < 1e-4), "in one "),
-        (suspect(error=lambda ours, theirs: ours - theirs), "small change outside"),
-        (suspect(same=lambda error: error.mean() < 0.1), "small change outside"),
-        (suspect(same=lambda error: error[0].max() < 1e-4), "one head"),
+        (suspect(SAME, "error.max() == 0"), "differ by rounding only"),
+        (suspect(PLACES, "error[:, 0, 0].max() < 1e-4"), "in one place"),
+        (suspect(PLACES, "error[0].diagonal().max() < 1e-4"), "in one "),
+        (suspect(".abs()", ""), "small change outside"),
+        (suspect(SAME, "error.mean() < 0.1"), "small change outside"),
+        (suspect(SAME, "error[0].max() < 1e-4"), "one head"),
+        (suspect(PLACES, "diagonal.max() == 0"), "rounding elsewhere"),
         (
-            suspect(diagonal=lambda error: error.diagonal(dim1=-2, dim2=-1).max() == 0),
-            "rounding elsewhere",
+            suspect("rotation", "x", "other", "rotation", '"x"', '"other"'),
+            "the answer is “rotation”",
         ),
-        (suspect(words=("equal", "other", "rotation")), "the answer is “rotation”"),
-        (suspect(words=(True, False, False)), "must be one of the three words"),
-        (suspect_in_place, "changes the scores"),
-        (suspect(diagonal=lambda error: True), "scores that all differ"),
         (
-            suspect(
-                same=lambda error: error.abs().max() < 1e-4,
-                diagonal=lambda e: abs(e.diagonal(dim1=1, dim2=2).sum()) < 1e-4,
-                error=lambda ours, theirs: ours - theirs,
-            ),
+            suspect('"equal"', "True", '"rotation" if', "False if", '"other"', "False"),
+            "must be one of the three words",
+        ),
+        (suspect("(ours - theirs)", "ours.sub_(theirs)"), "changes the scores"),
+        (suspect(PLACES, "True"), "scores that all differ"),
+        (
+            suspect(".abs()", "", SAME, "error.abs().max() < 1e-4", *CANCEL),
             "whose changes cancel",
         ),
-        (suspect(same=lambda error: error.mean() < 1e-4), "one score of many"),
-        (
-            suspect(diagonal=lambda e: e.diagonal(dim1=1, dim2=2).mean() < 1e-4),
-            "one place of many",
-        ),
-        (
-            suspect(diagonal=lambda e: e.diagonal(dim1=1, dim2=2).sum() < 1e-4),
-            "rounding on the diagonal sums up",
-        ),
+        (suspect(SAME, "error.mean() < 1e-4"), "one score of many"),
+        (suspect(PLACES, "diagonal.mean() < 1e-4"), "one place of many"),
+        (suspect(PLACES, "diagonal.sum() < 1e-4"), "rounding on the diagonal sums up"),
         (lambda ours, theirs: "equal", "a diagonal that agrees"),
         (lambda ours, theirs: "rotation", "two tables that are the same"),
     ],
     "llama_parameters": [
-        (parameters(mlp=2), "three matrices"),
-        (parameters(norms=1), "two norms, not one"),
-        (parameters(norms=0), "Each layer has two norms"),
-        (parameters(last=0), "one more norm"),
-        (parameters(norms=0, last=0), "norms have weights"),
-        (parameters(shared=False), "fewer heads"),
-        (parameters(head=True), "count it once"),
-        (parameters(head=False), "weights of its own"),
-        (parameters(attention=1), "queries, keys, values and output"),
-        (parameters(give=lambda n: 2 * n), "your count is"),
-        (parameters(give=str), "the count is one number"),
+        (parameters("3 * width", "2 * width"), "three matrices"),
+        (parameters("+ 2 * width\n", "+ width\n"), "two norms, not one"),
+        (parameters("+ 2 * width\n", "\n"), "Each layer has two norms"),
+        (parameters(" + width)", ")"), "one more norm"),
+        (parameters("+ 2 * width\n", "\n", " + width)", ")"), "norms have weights"),
+        (parameters(" * share", ""), "fewer heads"),
+        (parameters(OWN, "True"), "count it once"),
+        (parameters(OWN, "False"), "weights of its own"),
+        (parameters("each = 2", "each = 1"), "queries, keys, values and output"),
+        (parameters("int(", "2 * int("), "your count is"),
+        (parameters("int(", "str("), "the count is one number"),
         (
             lambda fields: None if fields["tie_word_embeddings"] else by_shapes(fields),
             "With a tied head: your code gives nothing back",
@@ -273,11 +228,11 @@ MISTAKES = {
 RIGHT = {
     "checkpoint_reader": [
         reader(),
-        reader(names=lambda header: header.keys() - {"__metadata__"}),
-        reader(names=lambda header: sorted(set(header) - {"__metadata__"})),
-        reader(shaped=lambda flat, shape: flat.reshape(*shape)),
-        reader(shaped=lambda flat, shape: flat.clone().unflatten(0, shape)),
-        reader(give=torch.nn.Parameter),
+        reader(NAMES, "self.header.keys() - {'__metadata__'}"),
+        reader(NAMES, "sorted(set(self.header) - {'__metadata__'})"),
+        reader(SHAPED, 'flat.reshape(*entry["shape"])'),
+        reader(SHAPED, 'flat.clone().unflatten(0, entry["shape"])'),
+        reader(SHAPED, f"nn.Parameter({SHAPED})"),
         ByLibrary,
         Open,
         FromBytes,
@@ -285,11 +240,11 @@ RIGHT = {
     ],
     "gpt2_projections": [
         thirds(),
-        thirds(give=lambda parts: torch.stack(parts, dim=0)),
-        thirds(give=lambda parts: torch.cat(parts).unflatten(0, (3, -1))),
-        thirds(turn=lambda part: part.t().contiguous()),
-        thirds(turn=lambda part: part.transpose(0, 1)),
-        thirds(turn=lambda part: part.mT.clone()),
+        thirds(ORDER, f"{ORDER}, dim=0"),
+        thirds(f"torch.stack({ORDER})", f"torch.cat({ORDER}).unflatten(0, (3, -1))"),
+        thirds("weight.T", "weight.t().contiguous()"),
+        thirds("weight.T", "weight.transpose(0, 1)"),
+        thirds("weight.T", "weight.mT.clone()"),
         by_slices,
         lambda weight: weight.T.reshape(3, len(weight), len(weight)),
         lambda weight: weight.T.unflatten(0, (3, -1)),
@@ -299,24 +254,24 @@ RIGHT = {
         suspect(),
         looped,
         by_allclose,
-        suspect(same=lambda error: bool((error < 1e-3).all())),
-        suspect(diagonal=lambda e: (e * torch.eye(e.shape[-1])).max() < 1e-4),
-        suspect(diagonal=lambda e: all(head.diag().max() < 1e-5 for head in e)),
-        suspect(error=lambda ours, theirs: (theirs - ours).abs()),
-        suspect(error=lambda ours, theirs: (theirs - ours).double().abs()),
-        suspect(error=lambda ours, theirs: 10 * (theirs - ours) ** 2),
-        suspect(diagonal=lambda e: torch.einsum("hii->hi", e).max() < 1e-4),
+        suspect(SAME, "bool((error < 1e-3).all())"),
+        suspect(PLACES, "(error * torch.eye(error.shape[-1])).max() < 1e-4"),
+        suspect(PLACES, "all(head.diag().max() < 1e-5 for head in error)"),
+        suspect("ours - theirs", "theirs - ours"),
+        suspect("(ours - theirs)", "(theirs - ours).double()"),
+        suspect("(ours - theirs).abs()", "10 * (theirs - ours) ** 2"),
+        suspect(PLACES, "torch.einsum('hii->hi', error).max() < 1e-4"),
     ],
     "llama_parameters": [
         parameters(),
         by_shapes,
-        parameters(give=float),
-        parameters(give=torch.tensor),
-        parameters(give=np.int64),
+        parameters("int(", "float("),
+        parameters("int(", "torch.tensor("),
+        parameters("int(", "np.int64("),
         lambda fields: parameters()(fields) + 0,
         lambda fields: by_shapes(fields) * 1.0,
         lambda fields: sum([by_shapes(fields)]),
-        lambda fields: int(parameters(give=float)(fields)),
+        lambda fields: int(parameters("int(", "float(")(fields)),
         lambda fields: max(parameters()(fields), by_shapes(fields)),
         lambda fields: round(parameters()(fields)),
     ],
