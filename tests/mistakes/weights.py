@@ -247,6 +247,7 @@ MISTAKES = {
             suspect(diagonal=lambda e: e.diagonal(dim1=1, dim2=2).sum() < 1e-4),
             "rounding on the diagonal sums up",
         ),
+        (suspect(same=lambda error: error.tril().max() < 1e-4), "above the diagonal"),
         (lambda ours, theirs: "equal", "a diagonal that agrees"),
         (lambda ours, theirs: "rotation", "two tables that are the same"),
     ],
