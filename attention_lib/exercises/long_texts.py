@@ -117,10 +117,11 @@ def _compare(came: list[int], length: int, window: int, sinks: int) -> Verdict |
 def check_delta_memory(answer: object) -> Verdict:
     """Checks a class that writes by the gated delta rule, and reads."""
     rng = seeded(0)
-    for tokens, key_dim, value_dim, fades, part, so_far in [
-        (4, 3, 2, False, False, ""),
-        (5, 2, 4, False, True, "Right without decay and with β = 1. With other β:"),
-        (5, 4, 3, True, True, "Right without decay. With it:"),
+    for tokens, key_dim, value_dim, fades, part, size, so_far in [
+        (4, 3, 2, False, False, 1, ""),
+        (5, 2, 4, False, True, 1, "Right without decay and with β = 1. With other β:"),
+        (5, 4, 3, True, True, 1, "Right without decay. With it:"),
+        (5, 3, 4, True, True, 0.7, "Right for keys of length 1. For shorter ones:"),
     ]:
         made = run(answer, key_dim, value_dim)
         if isinstance(made, Verdict):
@@ -130,7 +131,7 @@ def check_delta_memory(answer: object) -> Verdict:
             return Verdict(False, f"Your function returns a {came}: a class with "
                            "write and read is wanted.")  # fmt: skip
         keys = torch.randn(tokens, key_dim, generator=rng)
-        keys = keys / keys.norm(dim=1, keepdim=True)
+        keys = size * keys / keys.norm(dim=1, keepdim=True)
         values = torch.randn(tokens, value_dim, generator=rng)
         ends = torch.rand(2, tokens, generator=rng)
         fade = (0.2 + 0.6 * ends[0] if fades else torch.ones(tokens)).log().tolist()
@@ -180,6 +181,7 @@ _WRONG = {
     "found": "β must also shrink the value, not only what is taken away.",
     "sign": "What the key finds must be taken away from the value.",
     "nothing": "The state is still empty: does write change it?",
+    "unit": "The key is used as it comes: the equation does not make it longer.",
 }
 
 
@@ -187,6 +189,7 @@ def _memory(kind: str, text: Any, query: torch.Tensor) -> torch.Tensor:
     state = torch.zeros(len(query), len(text[0][1]))
     for key, value, log_decay, beta in text:
         fade = log_decay if kind == "raw" else math.exp(log_decay)
+        key = key / key.norm() if kind == "unit" else key
         before = key @ state
         if kind not in ("stays", "late"):
             state = fade * state

@@ -81,6 +81,10 @@ def check_zigzag(answer: object) -> Verdict:
             answer, (length, rank, count), right, mistakes, so_far=so_far
         ):
             return wrong
+        came = run(answer, length, rank, count)
+        if isinstance(came, Tensor) and came.is_floating_point():
+            return Verdict(False, "The numbers are right, but they are floats: numbers "
+                           "of tokens are integers.")  # fmt: skip
     return Verdict(True, "An early and a late piece: all have equally much to do.")
 
 

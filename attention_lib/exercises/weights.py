@@ -86,6 +86,8 @@ def check_suspect(answer: object) -> Verdict:
         (theirs + one_head * off + noise, "rotation", "one head that is turned "
          "wrongly, and rounding elsewhere"),
         (theirs - 0.01 * off, "rotation", "a small change outside the diagonal"),
+        (theirs + change.triu(1), "rotation", "scores that differ above the diagonal "
+         "only"),
         (theirs + change, "other", "scores that all differ"),
         (theirs + corner, "other", "a diagonal that differs in one place, at the end"),
         (theirs + signs, "other", "a diagonal whose changes cancel in a sum"),

@@ -180,6 +180,7 @@ MISTAKES = {
          "A second read"),
         (memory(READ, "found = query @ self.state; del self.state; return found"),
          "A second read"),
+        (memory(FADE, f"{FADE}; key = key / key.norm()"), "used as it comes"),
         (Shared, "already holds something"),
         (memory()(3, 2), "Give the function itself"),
         (lambda *sizes: torch.zeros(sizes), "a class with write and read"),

@@ -128,6 +128,7 @@ MISTAKES = {
         (3, "Three joint operations"),
     ],
     "zigzag": [
+        (zigzag(TWO, f"{TWO}.float()"), "they are floats"),
         (zigzag(TWO, "torch.cat((pieces[2 * rank], pieces[2 * rank + 1]))"), "plain"),
         (zigzag(TWO, "pieces[rank]"), "A late one is missing"),
         (zigzag(TWO, LATE), "An early one is missing"),

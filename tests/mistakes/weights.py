@@ -202,6 +202,7 @@ MISTAKES = {
         (suspect(SAME, "error.mean() < 1e-4"), "one score of many"),
         (suspect(PLACES, "diagonal.mean() < 1e-4"), "one place of many"),
         (suspect(PLACES, "diagonal.sum() < 1e-4"), "rounding on the diagonal sums up"),
+        (suspect(SAME, "error.tril().max() < 1e-4"), "above the diagonal"),
         (lambda ours, theirs: "equal", "a diagonal that agrees"),
         (lambda ours, theirs: "rotation", "two tables that are the same"),
     ],
