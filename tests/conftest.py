@@ -119,19 +119,25 @@ def change(pytestconfig):
 
 
 @pytest.fixture(scope="session")
-def site(change):
+def site(change, testrun_uid):
     """The built site. The first worker that asks builds it; the others wait."""
     from tools.site.build import INDEX, is_current
 
     (ROOT / "_build").mkdir(exist_ok=True)
+    faults = ROOT / "_build/site.faults"
     with FileLock(ROOT / "_build/site.lock", timeout=SITE_LIMIT):
         if not is_current(ROOT):
+            found = faults.read_text(encoding="utf-8") if faults.is_file() else ""
+            # What failed in this run would fail again, for each worker.
+            assert not found.startswith(testrun_uid), found
             how = "changed" if change and change.is_of_words else "all"
             build = [sys.executable, "-m", "tools.site", "--check", how]
             done = subprocess.run(
                 build, cwd=ROOT, capture_output=True, text=True, timeout=SITE_LIMIT
             )
-            assert done.returncode == 0, done.stdout + done.stderr
+            said = f"{testrun_uid}\n{done.stdout}{done.stderr}"
+            faults.write_text(said, encoding="utf-8")
+            assert done.returncode == 0, said
     return (ROOT / INDEX).parent
 
 
