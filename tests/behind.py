@@ -45,8 +45,6 @@ def parts_of(file):
         used = {it.id for it in names} - local
         above = [it.lineno for it in getattr(node, "decorator_list", [])]
         own = {getattr(node, "name", None)}
-        if above or str(*own).startswith("test_"):  # pytest gives it fixtures
-            used |= {it.arg for it in ast.walk(node) if isinstance(it, ast.arg)}
         if own == {None}:
             targets = getattr(node, "targets", [getattr(node, "target", node)])
             own = {it.id for t in targets for it in ast.walk(t) if it in names}
