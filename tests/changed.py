@@ -1,153 +1,183 @@
 """Which tests a change can touch: `make test CHANGED=1`, or `CHANGED=main`.
 
-Read from names and imports alone, so it rather runs too much. Before a change is merged
-`make test` runs everything anyway.
+Read from the texts of files alone, so it rather runs too much; a file that no rule here
+knows runs everything. Before a change is merged `make test` runs everything anyway.
+
+The words of a page (all but its code) can break that page, its record, and what is said
+of all pages; but neither another page nor anything that is computed.
 """
 
-import ast
 import json
 import re
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from tools.chapters import ROOT
+from tests.behind import parts_of, text_of, texts_of
+from tests.running import ROOT
 from tools.record.reach import reached_files
 
-# A change of these can touch anything.
-EVERYTHING = re.compile(
-    r"(_config|_toc)\.yml|pyproject\.toml|requirements\.txt|Makefile"
-    r"|tests/((conftest|changed|running)\.py|samples/.*)"
+PAGE = re.compile(r"(chapters|book)/.*\.md|notebooks/.*\.ipynb|[A-Z]+\.md")
+# What is code in a page: its cells, other listings, and the head that names a kernel.
+CODE = re.compile(r"(?ms)^(`{3,})(?:\{code-cell\}|\w).*?^\1$|\A---$.*?^---$")
+# What all pages are made by, or with.
+SITE = re.compile(r"tools/(record/.*|site/.*|\w+\.py)|book/.*|explorer_source/src/.*")
+# What other files touch is known, too. Each of the rest can touch anything.
+KNOWN = re.compile(
+    rf"{PAGE.pattern}|{SITE.pattern}|attention_lib/(?!__init__).*\.py|tools/.*"
+    r"|tests/(?!conftest|running|samples).*|[A-Z-]+(\.cff)?"
+    r"|(benchmarks|explorer_source|\.ci|\.github)/.*"
 )
-PROSE = re.compile(r"(chapters|book)/.*\.md|notebooks/.*|book/.*\.(bib|svg|png)")
-# What the site's pages are made by; their style sheets and scripts, too.
-SITE = re.compile(
-    r"tools/(record|site)/.*|book/_(static|templates)/.*|explorer_source/.*"
+PACKAGES = ["record", "site", "export", "check"]  # each imports from those before it
+
+# A test reads pages if its text, or that of something it uses, holds one of these: all
+# of them, if it holds one of the second kind, too; else those that it names, if any.
+READS = re.compile(
+    r"\b(SITE|CHAPTERS|NOTEBOOKS)\b|chapter_paths|book_files|\b(shown|update)\.main"
+    r'|def \w+\([^)]*\b(site|address)[,)]|[T\]] / f?"(book|chapters|notebooks)\b'
 )
-# A test of these reads the site, or the sources of its pages.
-READS_PAGES = re.compile(
-    r'"site"|\b(site|address)[,)]|chapter_paths|ROOT / "(book|chapters)'
+READS_ALL = re.compile(
+    r'(chapter|site|source|built)_pa|book_files|NOTEBOOKS|["}]/?(chapters|book)/[\w/]*\{'
+    r'|(book|chapters|notebooks)"\)\.r?glob'
 )
+NAMED = re.compile(r"\bbook/(?:[\w-]+/)*([\w-]+)|\b(\d\d-[a-z][\w-]+)")
+ABOUT = re.compile(r"(?:^|/)(?:book|chapters|notebooks)/[\w./-]+$|^\d\d-[\w-]+$")
+FILLS = re.compile(r"(?<![.\w])fill\(")  # it compares a page that a measurement fills
+COMPUTES = re.compile(r"(?m)^(from|import) (attention_lib|torch)\b")
 
-# A part of such a file that does.
-READS_A_PAGE = re.compile(rf'{READS_PAGES.pattern}|"(book|chapters|notebooks)\b')
+
+class Change(NamedTuple):
+    """Files that differ; the pages among them; and those of which code does, too."""
+
+    files: frozenset[str]
+    pages: frozenset[str]
+    coded: frozenset[str]
+
+    @property
+    def is_of_words(self):
+        """Say whether only the words of pages differ."""
+        return not self.coded and all(map(PAGE.fullmatch, self.files))
+
+    @property
+    def is_of_site(self):
+        """Say whether it can reach any page."""
+        return any(SITE.fullmatch(it) and not PAGE.fullmatch(it) for it in self.files)
 
 
-def changed_files(since="HEAD"):
-    """Return the files that differ from a commit, new ones too."""
+@cache
+def change_since(commit):
+    """Return how the files differ from a commit; `1` is the last."""
+    commit = "HEAD" if commit == "1" else commit
     new = _git("ls-files", "--others", "--exclude-standard")
-    return {*_git("diff", "--name-only", since).split(), *new.split()}
+    files = {*_git("diff", "--name-only", commit).split(), *new.split()}
+    return change_of(*files, coded=[it for it in files if _code_differs(it, commit)])
 
 
-def is_touched(item, changed, since):
-    """Say whether a change of these files can change how a test ends."""
-    file = Path(item.path).relative_to(ROOT)
-    if any(EVERYTHING.fullmatch(name) for name in changed):
+def change_of(*files, coded=()):
+    """Return a change of files; `coded` are pages of which not only words differ."""
+    pages = {Path(name).stem for name in files if PAGE.fullmatch(name)}
+    # A module has a page of its own, in book/api.
+    modules = re.findall(r"(?m)^attention_lib/(\w+)", "\n".join(files))
+    pages |= {name.replace("_", "-") for name in modules}
+    return Change(*map(frozenset, (files, pages, (Path(it).stem for it in coded))))
+
+
+def is_touched(item, change):
+    """Say whether a change can change how a test ends."""
+    file = Path(item.path).relative_to(ROOT).as_posix()
+    name = getattr(item, "originalname", None)
+    if name is None or _uses(file, change):
+        return may_be_touched(file, change)
+    call = getattr(item, "callspec", None)
+    values = map(str, call.params.values()) if call else ()
+    about = {Path(value).stem for value in values if ABOUT.search(value)}
+    is_elsewhere = about and not about & change.pages and not change.is_of_site
+    return not is_elsewhere and _reads(file, name, change)
+
+
+def may_be_touched(file, change):
+    """Say the same of a whole file, before it is imported."""
+    if _uses(file, change):
         return True
-    if file.suffix == ".ipynb":
-        return _code_changed(file, changed, since)
-    reached = _is_reached(file, frozenset(changed))
-    if reached and all(PROSE.fullmatch(name) for name in changed):
-        return _reads_pages(item, file) and not _is_of_another_page(item, changed)
-    return reached
+    whole = "\n".join(texts_of(file))
+    if file.endswith(".ipynb") or not (READS.search(whole) or FILLS.search(whole)):
+        return False
+    tests = (name for name in parts_of(file) if name.startswith("test_"))
+    return any(_reads(file, name, change) for name in tests)
 
 
-def _code_changed(notebook, changed, since):
-    """Say whether a notebook's code, its outputs or the library behind it changed."""
-    cells = _code(json.loads((ROOT / notebook).read_text(encoding="utf-8")))
-    reached = reached_files(["".join(cell["source"]) for cell in cells], ROOT)
-    if changed & {path.relative_to(ROOT).as_posix() for path in reached}:
+@cache
+def _uses(file, change):
+    """Say whether a file imports what changed, runs it, or looks at it by itself."""
+    if not all(KNOWN.fullmatch(it) and (ROOT / it).is_file() for it in change.files):
         return True
-    if notebook.as_posix() not in changed:
+    texts, reached = texts_of(file), set()
+    if any(name.startswith("attention_lib/") for name in change.files):
+        found = reached_files(texts, ROOT)
+        reached = {path.relative_to(ROOT).as_posix() for path in found}
+    if file.endswith(".ipynb"):
+        return bool(change.files & reached) or Path(file).stem in change.coded
+    if change.files & {file, *reached}:
+        return True
+    # The linters look at all files; this one does not hold their name.
+    mentions = ["pre[_]commit", *map(_mention, change.files)]
+    return re.search("|".join(mentions), "\n".join(texts)) is not None
+
+
+def _mention(name):
+    """Return what a test's text holds if the test imports or runs a file of no page."""
+    folder, part, *_ = f"{name}//".split("/")
+    if PAGE.fullmatch(name) or folder == "attention_lib":
+        return "(?!)"
+    if folder == "book":  # what is no page there is read by tools
+        folder, part = "tools", "site" if part[0] == "_" else ""
+    if folder == "tools":
+        later = PACKAGES[PACKAGES.index(part) :] if part in PACKAGES else [""]
+        return rf"\btools[./]({'|'.join(later)})"
+    if folder == "tests":
+        return rf"\btests[./]{Path(part).stem}\b"
+    return re.escape(folder)
+
+
+def _reads(file, name, change):
+    """Say whether a test, or what it uses, reads pages that changed."""
+    text = parts_of(file).get(name, "")
+    if FILLS.search(text):
+        return any("\n% results" in text_of(page) for page in change.files)
+    if not (change.pages or change.is_of_site) or not READS.search(text):
+        return False
+    named = {one or other for one, other in NAMED.findall(text)}
+    if change.is_of_site or named & change.pages:
+        return True
+    if change.is_of_words and COMPUTES.search(text_of(file)):
+        return False
+    return not named or READS_ALL.search(text) is not None
+
+
+def _code_differs(name, commit):
+    """Say whether more than the words of a page differs from a commit."""
+    if not PAGE.fullmatch(name):
         return False
     try:
-        before = json.loads(_git("show", f"{since}:{notebook.as_posix()}"))
-        return cells != _code(before)
-    except subprocess.CalledProcessError:  # a new one
+        before = _git("show", f"{commit}:{name}")
+        now = (ROOT / name).read_text(encoding="utf-8")
+    except (
+        subprocess.CalledProcessError,
+        FileNotFoundError,
+    ):  # new, or gone
         return True
+    return _code_of(name, before) != _code_of(name, now)
 
 
-@cache
-def _is_reached(file, changed):
-    """Say whether a test's file imports or reads what changed."""
-    text = (ROOT / file).read_text(encoding="utf-8")
-    helpers = set(re.findall(r"tests[./](\w+)", text))
-    texts = [text, *(_text(f"tests/{helper}.py") for helper in helpers)]
-    reached = {path.relative_to(ROOT).as_posix() for path in reached_files(texts, ROOT)}
-    whole = "\n".join(texts)
-    # These helpers open what a test gives them: its own text says whether it is a page.
-    given = [_text(f"tests/{helper}.py") for helper in helpers - {"browsing", "views"}]
-    reads_pages = READS_PAGES.search("\n".join([text, *given])) is not None
-    for name in changed:
-        package = ".".join(Path(name).parts[:2]).removesuffix(".py")
-        if (
-            name in reached | {file.as_posix(), *(f"tests/{h}.py" for h in helpers)}
-            or (name.startswith("tools/") and package in whole)
-            or (reads_pages and (PROSE.fullmatch(name) or SITE.fullmatch(name)))
-            or (name.startswith(".") and name.split("/")[0] in whole)
-        ):
-            return True
-    return False
-
-
-def _reads_pages(item, file):
-    """Say whether this test of its file reads a page, itself or by what it calls."""
-    name = getattr(item, "originalname", None)
-    fixtures = getattr(item, "fixturenames", ())
-    return name is None or "site" in fixtures or name in _page_readers(file)
-
-
-@cache
-def _page_readers(file):
-    """Name what reads pages in a test's file, and in the helpers that it imports."""
-    text = (ROOT / file).read_text(encoding="utf-8")
-    helpers = set(re.findall(r"tests[./](\w+)", text)) - {"browsing", "views"}
-    known = [_readers(_text(f"tests/{helper}.py"), set()) for helper in helpers]
-    lines = (it for it in ast.walk(ast.parse(text)) if isinstance(it, ast.ImportFrom))
-    imported = {alias.name for line in lines for alias in line.names}
-    return _readers(text, imported & set().union(*known))
-
-
-def _readers(text, known):
-    """Name the parts of a program that read pages, or use what does."""
-    lines, parts = text.splitlines(), {}
-    for node in ast.parse(text).body:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            continue
-        above = [it.lineno for it in getattr(node, "decorator_list", [])]
-        body = "\n".join(lines[min([node.lineno, *above]) - 1 : node.end_lineno])
-        targets = getattr(node, "targets", [getattr(node, "target", node)])
-        own = {it.id for t in targets for it in ast.walk(t) if isinstance(it, ast.Name)}
-        for name in {node.name} if hasattr(node, "name") else own:
-            parts[name] = parts.get(name, "") + body
-    found = known | {name for name in parts if READS_A_PAGE.search(parts[name])}
-    while True:
-        uses = re.compile(rf"\b({'|'.join(map(re.escape, found)) or '(?!)'})\b")
-        more = {name for name in parts if uses.search(parts[name])} - found
-        if not more:
-            return found
-        found |= more
-
-
-def _is_of_another_page(item, changed):
-    """Say whether the test is about a page without a change."""
-    values = getattr(item, "callspec", None)
-    pages = {Path(name).stem for name in changed}
-    about = [
-        Path(str(value)).stem
-        for value in (values.params.values() if values else ())
-        if re.search(r"(^|/)(book|chapters)/[\w./-]+$|^\d\d-[\w-]+$", str(value))
-    ]
-    return bool(about) and not pages & set(about)
-
-
-def _code(notebook):
-    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-
-
-def _text(name):
-    path = ROOT / name
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+def _code_of(name, text):
+    """Return all of a page but its words."""
+    if name.endswith(".ipynb"):
+        cells = json.loads(text)["cells"]
+        return [cell for cell in cells if cell["cell_type"] == "code"]
+    if name.startswith("book/api/"):  # it shows what the library says
+        return [text]
+    return [match[0] for match in CODE.finditer(text)]
 
 
 def _git(*arguments):

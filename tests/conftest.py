@@ -12,15 +12,11 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
-import torch
 from filelock import FileLock
 from hypothesis import settings
 
 # Before anything imports attention_lib: from here on its shapes are checked.
 jaxtyping.install_import_hook("attention_lib", "beartype.beartype")
-
-# The tensors are tiny, and the tests run side by side: more threads only wait.
-torch.set_num_threads(1)
 
 settings.register_profile(
     "book", derandomize=True, deadline=None, database=None, max_examples=25
@@ -61,17 +57,37 @@ def pytest_addoption(parser):
     )
 
 
+def _change(config):
+    """What changed, where only that is asked for."""
+    if since := config.getoption("--changed"):
+        from tests.changed import change_since
+
+        return change_since(since)
+    return None
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Import no file without a test to run: some imports take longer than the tests."""
+    if collection_path.name.startswith("test_") or collection_path.suffix == ".ipynb":
+        from tests.changed import may_be_touched
+
+        file, change = collection_path.relative_to(ROOT).as_posix(), _change(config)
+        return True if change and not may_be_touched(file, change) else None
+    return None
+
+
 def pytest_collection_modifyitems(config, items):
+    if torch := sys.modules.get("torch"):
+        # The tensors are tiny, and the tests run side by side: more threads only wait.
+        torch.set_num_threads(1)
     items.sort(key=lambda item: _place(item.nodeid, FIRST))
     for item in items:  # whoever asks for the site may have to wait until it is built
         if "site" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(SITE_LIMIT + 300))
-    if since := config.getoption("--changed"):
-        from tests.changed import changed_files, is_touched
+    if change := _change(config):
+        from tests.changed import is_touched
 
-        since = "HEAD" if since == "1" else since
-        changed = changed_files(since)
-        kept = {item: is_touched(item, changed, since) for item in items}
+        kept = {item: is_touched(item, change) for item in items}
         config.hook.pytest_deselected(items=[i for i in items if not kept[i]])
         items[:] = [item for item in items if kept[item]]
 
@@ -100,18 +116,31 @@ def pytest_terminal_summary(terminalreporter):
 
 
 @pytest.fixture(scope="session")
-def site():
+def change(pytestconfig):
+    """What changed, where the tests are run for that alone."""
+    return _change(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def site(change, testrun_uid):
     """The built site. The first worker that asks builds it; the others wait."""
     from tools.site.build import INDEX, is_current
 
     (ROOT / "_build").mkdir(exist_ok=True)
+    faults = ROOT / "_build/site.faults"
     with FileLock(ROOT / "_build/site.lock", timeout=SITE_LIMIT):
         if not is_current(ROOT):
-            build = [sys.executable, "-m", "tools.site", "--check"]
+            found = faults.read_text(encoding="utf-8") if faults.is_file() else ""
+            # What failed in this run would fail again, for each worker.
+            assert not found.startswith(testrun_uid), found
+            how = "changed" if change and change.is_of_words else "all"
+            build = [sys.executable, "-m", "tools.site", "--check", how]
             done = subprocess.run(
                 build, cwd=ROOT, capture_output=True, text=True, timeout=SITE_LIMIT
             )
-            assert done.returncode == 0, done.stdout + done.stderr
+            said = f"{testrun_uid}\n{done.stdout}{done.stderr}"
+            faults.write_text(said, encoding="utf-8")
+            assert done.returncode == 0, said
     return (ROOT / INDEX).parent
 
 

@@ -1,6 +1,7 @@
 """Every quiz and every prediction of every chapter, answered on its page."""
 
 import json
+import re
 
 import pytest
 from bs4 import BeautifulSoup
@@ -49,3 +50,17 @@ def test_quizzes_and_predictions_of_a_chapter_answer(browser, stem):
         total = len(quizzes) + len(data)
         line = tab.locator(".learn-progress").inner_text()
         assert line.startswith(f"{total} of {total} answered."), line
+
+
+@pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
+def test_chapter_asks_twice_at_least_and_folds_the_code(stem):
+    html = (SITE / f"chapters/{stem}.html").read_text(encoding="utf-8")
+    cells = html.split("tag_predict")[1:]
+    assert len(cells) >= 2
+    for cell in cells:
+        parts = r"attention-view|<details class=\"[\w ]*hide|cell_input"
+        assert re.findall(parts, cell)[:3] == [
+            "attention-view",
+            '<details class="admonition hide',
+            "cell_input",
+        ]

@@ -14,15 +14,7 @@ from tools.record.freshness import stale_causes
 from tools.site.build import is_current
 
 
-def test_shown_code_is_the_librarys():
-    assert shown.main(["--check"]) == 0
-
-
-def test_records_are_fresh(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["update", "--check"])
-    assert update.main() == 0, capsys.readouterr().out
-
-
+# First, since browsers wait for it.
 def test_site_is_built_without_a_warning(site):
     assert is_current(ROOT), "the last build failed: run `python -m tools.site --check`"
 
@@ -30,6 +22,15 @@ def test_site_is_built_without_a_warning(site):
 def test_site_is_built_with_nothing_executed(site):
     log = (ROOT / "_build/site.log").read_text(encoding="utf-8")
     assert "Executing notebook" not in log
+
+
+def test_shown_code_is_the_librarys():
+    assert shown.main(["--check"]) == 0
+
+
+def test_records_are_fresh(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["update", "--check"])
+    assert update.main() == 0, capsys.readouterr().out
 
 
 @pytest.fixture

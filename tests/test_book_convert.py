@@ -219,7 +219,7 @@ def test_site_numbers_as_the_notebook_and_finds_it_in_its_cache(tmp_path):
     make_book(tmp_path, NUMBERED)
     (tmp_path / "conf.py").write_text(CONF)
     for number in range(2, 11):  # so that the other chapter is the eleventh
-        (tmp_path / f"chapters/{number:02}-empty.md").write_text("# Empty")
+        (tmp_path / "chapters" / f"{number:02}-empty.md").write_text("# Empty")
     cache = get_cache(str(tmp_path / "_build" / "cache"))
     for stem in ("11-head", "01-toy"):
         notebook = plain_notebook(tmp_path / "chapters" / f"{stem}.md")

@@ -1,7 +1,6 @@
 """Predictions in a browser: typed by hand, in every front end's colours."""
 
 import math
-import re
 
 import pytest
 from playwright.sync_api import expect
@@ -9,7 +8,6 @@ from playwright.sync_api import expect
 from attention_lib.predict import predict
 from tests.browsing import axe_faults
 from tests.views import opened, predicted
-from tools.chapters import SITE, chapter_paths
 
 SHAPE = predict(
     "Which shape have the weights of `x`?",
@@ -169,18 +167,3 @@ def test_predict_is_accessible(browser, theme):
         )
         assert min(boxes) >= 24
         assert axe_faults(page) == []
-
-
-@pytest.mark.usefixtures("site")
-@pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
-def test_chapter_asks_twice_at_least_and_folds_the_code(stem):
-    html = (SITE / f"chapters/{stem}.html").read_text(encoding="utf-8")
-    cells = html.split("tag_predict")[1:]
-    assert len(cells) >= 2
-    for cell in cells:
-        parts = r"attention-view|<details class=\"[\w ]*hide|cell_input"
-        assert re.findall(parts, cell)[:3] == [
-            "attention-view",
-            '<details class="admonition hide',
-            "cell_input",
-        ]

@@ -90,6 +90,9 @@ def test_check_builds_everything_and_records_nothing(tree, calls, monkeypatch):
     site.main(tree)
     assert calls == [("build", True)]
     assert not left.exists()
+    monkeypatch.setattr(sys, "argv", ["site", "--check", "changed"])
+    site.main(tree)
+    assert calls[1:] == [("build", False)]
 
 
 def test_chapter_without_a_record_stops_the_build(tmp_path):

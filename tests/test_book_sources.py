@@ -1,6 +1,7 @@
 """Every idea of the five articles leads to the chapters that teach it."""
 
 import re
+from functools import cache
 
 from tools.chapters import ROOT, chapter_paths
 
@@ -31,14 +32,20 @@ def ids(cell):
     return names
 
 
-def chapters(text):
-    """The chapters in which the sections that a text links to stand."""
-    found = set()
+@cache
+def chapters_of_labels():
+    """In which chapter each label stands."""
+    found = {}
     for path in chapter_paths():
         labels = LABEL.findall(path.read_text(encoding="utf-8"))
-        if {"".join(label) for label in labels} & set(LINK.findall(text)):
-            found.add(int(path.name[:2]))
+        found |= dict.fromkeys(map("".join, labels), int(path.name[:2]))
     return found
+
+
+def chapters(text):
+    """The chapters in which the sections that a text links to stand."""
+    known = chapters_of_labels()
+    return {known[name] for name in LINK.findall(text) if name in known}
 
 
 def test_sources_name_every_id_once():

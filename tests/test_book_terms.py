@@ -34,7 +34,7 @@ def phone(browser):
 
 def term(page, name="mask"):
     """The first link of a term in the text."""
-    links = page.locator(f"section a[href$='#term-{name}']")
+    links = page.locator(f"section a[href$='{GLOSSARY.name}#term-{name}']")
     return links.filter(has=page.locator(".std-term")).first
 
 

@@ -7,7 +7,7 @@ pictures that come when the reader scrolls to them.
 
 import gzip
 import re
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -75,43 +75,35 @@ def weigh(context, page):
 
 
 @pytest.fixture(scope="module")
-def weights(browser):
+def context(browser):
     # With nothing cached: Playwright caches no answer of its own.
     with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
-        return {page: weigh(context, page) for page in CHAPTERS}
+        yield context
 
 
-def test_chapters_weigh_little(weights):
-    assert len(weights) >= 8
-    heavy = {p.stem: total(w.whole) for p, w in weights.items()}
-    assert {name: size for name, size in heavy.items() if size > FIRST} == {}
+@cache
+def shared():
+    """What a reader of any chapter has: the files that all of them name."""
+    named = [{target(page, it) for it in loaded_addresses(page)} for page in CHAPTERS]
+    return reduce(set.intersection, named)
 
 
-def test_next_chapter_adds_little(weights):
-    heavy = {
-        (page.stem, other.stem): added  # for a reader who has read the other one
-        for page in weights
-        for other in set(weights) - {page}
-        if (added := total(weights[page].first - weights[other].whole)) > NEXT
-    }
-    assert heavy == {}
-
-
-def test_chapters_ask_for_nothing_that_is_missing(weights):
-    assert {path for weight in weights.values() for path in weight.absent} == set()
-
-
-def test_no_page_loads_what_was_left_out(weights):
-    names = {file.name for weight in weights.values() for file in weight.whole}
+@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
+def test_chapter_weighs_little_and_asks_for_nothing_that_is_missing(context, page):
+    weight = weigh(context, page)
+    assert weight.absent == set()
+    assert total(weight.whole) <= FIRST
+    assert len(shared()) > 5
+    assert total(weight.first - shared()) <= NEXT
     # A font that came by itself would be one that its style sheet misses.
     left_out = re.compile(r"woff2|fontawesome|mathjax|katex.*js")
-    assert [name for name in names if left_out.search(name)] == []
+    assert [it.name for it in weight.whole if left_out.search(it.name)] == []
 
 
 @pytest.mark.parametrize("width", [375, 1440])
-def test_chapters_do_not_jump(browser, width):
+@pytest.mark.parametrize("chapter", CHAPTERS[1:6:4], ids=lambda page: page.stem)
+def test_chapter_does_not_jump(browser, chapter, width):
     # Opened as files, which must work too.
     with browser.new_page(viewport={"width": width, "height": 900}) as page:
-        for chapter in CHAPTERS[1:6:4]:
-            page.goto(chapter.as_uri())
-            assert page.evaluate(SHIFT) < 0.01
+        page.goto(chapter.as_uri())
+        assert page.evaluate(SHIFT) < 0.01

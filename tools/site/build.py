@@ -1,7 +1,7 @@
 """Build the site from the records, with nothing executed.
 
-Run as `python -m tools.site [--check]`: records what is stale, then runs Jupyter Book,
-which calls `tools.site.extension`.
+Run as `python -m tools.site [--check [changed]]`: records what is stale, then runs
+Jupyter Book, which calls `tools.site.extension`.
 """
 
 import argparse
@@ -29,8 +29,9 @@ def main(root: Path = ROOT) -> int:
     """Bring the site up to date, and return the command's exit status."""
     parser = argparse.ArgumentParser(prog="tools.site", description=__doc__)
     parser.add_argument(
-        "--check", action="store_true", help="build every page anew; record nothing"
-    )
+        "--check", nargs="?", const="all", choices=("all", "changed"),
+        help="build every page anew, or what changed; record nothing",
+    )  # fmt: skip
     check = parser.parse_args().check
     gc.disable()  # a search through Sphinx's trees costs more than what it frees
     if not check and is_current(root):
@@ -42,9 +43,9 @@ def main(root: Path = ROOT) -> int:
         return 1
     # A page with warnings is not read again by the next run, which would pass; so the
     # stamp stands for a build without any, and where it is missing, all pages are read.
-    everything = check or not (root / STAMP).is_file()
+    everything = check == "all" or not (root / STAMP).is_file()
     (root / STAMP).unlink(missing_ok=True)
-    if check:  # pages whose source is gone must not stay
+    if check == "all":  # pages whose source is gone must not stay
         shutil.rmtree((root / INDEX).parent, ignore_errors=True)
     status = _build(root, everything)
     if status == 0:
