@@ -24,7 +24,7 @@ FIRST, NEXT = 400_000, 100_000
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg"}
 PICTURES = {".png", ".svg", ".jpg"}
-SHIFT = sample("shift.js")
+SHIFT, SEEN = sample("shift.js"), sample("seen.js")
 
 
 class Weight(NamedTuple):
@@ -106,6 +106,15 @@ def test_no_page_loads_what_was_left_out(weights):
     # A font that came by itself would be one that its style sheet misses.
     left_out = re.compile(r"woff2|fontawesome|mathjax|katex.*js")
     assert [name for name in names if left_out.search(name)] == []
+
+
+@pytest.mark.parametrize("name", ["book/index", "chapters/08-training"])
+def test_text_is_seen_once_and_before_scripts_are_asked_for(browser, address, name):
+    with browser.new_page(viewport={"width": 412, "height": 823}) as page:
+        page.goto(f"{address}/{name}.html")
+        assert page.evaluate(SHIFT) < 0.001  # else letters came after their places
+        largest, asked = page.evaluate(SEEN)
+        assert largest < asked
 
 
 @pytest.mark.parametrize("width", [375, 1440])
