@@ -46,8 +46,9 @@ def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
         names += ["definitions.js", "terms.js"]
     for name in names:
         app.add_js_file(name, loading_method="defer")
-    given = context.get("script_files", ())
-    context["script_files"] = [it for it in given if not UNUSED.search(str(it.filename))]
+    files = context.get("script_files", ())
+    used = [file for file in files if not UNUSED.search(str(file.filename))]
+    context["script_files"] = used
 
 
 @cache
