@@ -108,7 +108,10 @@ def test_no_page_loads_what_was_left_out(weights):
     assert [name for name in names if left_out.search(name)] == []
 
 
-@pytest.mark.parametrize("name", ["book/index", "chapters/08-training"])
+FIRST_SCREENS = ["book/index", "chapters/08-training", "chapters/14-cross-attention"]
+
+
+@pytest.mark.parametrize("name", FIRST_SCREENS)
 def test_text_is_seen_once_and_before_scripts_are_asked_for(browser, address, name):
     with browser.new_page(viewport={"width": 412, "height": 823}) as page:
         page.goto(f"{address}/{name}.html")
