@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import axe_playwright_python
 import pytest
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from tests.running import sample
 from tools.browser import FLAGS, find_browser
@@ -42,6 +42,23 @@ PREPARE = sample("prepare.js")
 # axe takes a second for the colours of a page, and most pages have the same.
 PICK = sample("pick.js")
 EXAMINE = sample("examine.js")
+
+
+def begun(leave):
+    """A call that leads to a page, and waits until the site's scripts run there."""
+
+    @functools.wraps(leave)
+    def go(page, *address, **options):
+        answer = leave(page, *address, **options)
+        # They come after the page, if at all (webpack-macros.html).
+        if page.evaluate("'unpackLetters' in window"):
+            page.wait_for_function("document.documentElement.dataset.scripts")
+        return answer
+
+    return go
+
+
+Page.goto, Page.reload = begun(Page.goto), begun(Page.reload)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ FIRST, NEXT = 400_000, 100_000
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg"}
 PICTURES = {".png", ".svg", ".jpg"}
-SHIFT = sample("shift.js")
+SHIFT, SEEN = sample("shift.js"), sample("seen.js")
 
 
 class Weight(NamedTuple):
@@ -98,6 +98,18 @@ def test_chapter_weighs_little_and_asks_for_nothing_that_is_missing(context, pag
     # A font that came by itself would be one that its style sheet misses.
     left_out = re.compile(r"woff2|fontawesome|mathjax|katex.*js")
     assert [it.name for it in weight.whole if left_out.search(it.name)] == []
+
+
+FIRST_SCREENS = ["book/index", "chapters/08-training", "chapters/14-cross-attention"]
+
+
+@pytest.mark.parametrize("name", FIRST_SCREENS)
+def test_text_is_seen_once_and_before_scripts_are_asked_for(browser, address, name):
+    with browser.new_page(viewport={"width": 412, "height": 823}) as page:
+        page.goto(f"{address}/{name}.html")
+        assert page.evaluate(SHIFT) < 0.001  # else letters came after their places
+        largest, asked = page.evaluate(SEEN)
+        assert largest < asked
 
 
 @pytest.mark.parametrize("width", [375, 1440])

@@ -1,12 +1,14 @@
 // The contents of a page: which section is being read, the search, and the drawers of a phone.
 (() => {
+  // The page may be there before this script (webpack-macros.html).
+  const whenLoaded = (act) => (document.readyState === "complete" ? act() : addEventListener("load", act));
   // Only the list scrolls: scrollIntoView would also stop the page where it is going.
   const bringIn = (link, list) => {
     const [box, room] = [link, list].map((element) => element.getBoundingClientRect());
     if (box.top < room.top || box.bottom > room.bottom) list.scrollTop += box.top - room.top - room.height / 3;
   };
   // The theme puts the list of chapters where it stood on the last page, which may be far from this one.
-  addEventListener("load", () => {
+  whenLoaded(() => {
     const chapters = document.getElementById("pst-primary-sidebar");
     const here = [...(chapters?.querySelectorAll(".current > a") ?? [])].at(-1);
     if (here?.checkVisibility()) bringIn(here, chapters);
@@ -56,7 +58,7 @@
     requestAnimationFrame(whenIdle);
   };
   const whenIdle = () => (window.requestIdleCallback ?? setTimeout)(layOut);
-  addEventListener("load", whenIdle);
+  whenLoaded(whenIdle);
 
   // The search is fetched when its field is first used; the scripts run in this order.
   const find = ({ target }) => {

@@ -2,8 +2,8 @@
 
 `views.js` and those of `OWN` are the programs of `attention_lib`'s views. `terms.js`
 shows a term's meaning beside its link, by the glossary's entries in `definitions.js`.
-None keeps a page from being shown. The sheets that programs would add stand in the
-page, which a browser would else style and lay out once more.
+All run once the page's text is seen (`webpack-macros.html`). The sheets that programs
+would add stand in the page, which a browser would else style and lay out once more.
 """
 
 import json
@@ -25,6 +25,8 @@ OWN = sorted({path.stem for path in (ROOT / VIEWS).glob("*.js")} - {"views"})
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
 # The theme's list of what it measures at once: `scrolling.js` does so when it is shown.
 MEASURED = re.compile(r'\["(?:pre"|unmeasured")[^]]*\]')
+# For a list of versions (without a file) and for tabs, of which no page has any.
+UNUSED = re.compile("None|design-tabs")
 PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'
 
 
@@ -44,7 +46,9 @@ def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
         names += ["definitions.js", "terms.js"]
     for name in names:
         app.add_js_file(name, loading_method="defer")
-    context["script_files"] = [*map(deferred, context.get("script_files", ()))]
+    files = context.get("script_files", ())
+    used = [file for file in files if not UNUSED.search(str(file.filename))]
+    context["script_files"] = used
 
 
 @cache
@@ -52,13 +56,6 @@ def style(program: Path) -> list[str]:
     """Return the name and the text of the style sheet that a program adds."""
     text = program.read_text(encoding="utf-8")
     return list(engine().call("styleOf", text, [*OWN, "weights"]))
-
-
-def deferred(script: Any) -> Any:
-    """Return a script of a page's head that waits; one without a file, as a module."""
-    waits = {"defer": "defer"} if script.filename else {"type": "module"}
-    attributes = waits | dict(script.attributes)
-    return type(script)(script.filename, priority=script.priority, **attributes)
 
 
 def _write(app: Any) -> None:
