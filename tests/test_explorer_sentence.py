@@ -5,7 +5,7 @@ import torch
 from bs4 import BeautifulSoup
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer.sentence import explore_sentence
+from attention_lib.explorer.sentence import SIGNS, explore_sentence
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
@@ -64,7 +64,7 @@ def test_explore_sentence_shows_the_library_s_weights(browser):
         view.get_by_role("slider").fill(str(TEMPERATURES.index(1)))
         check_shown(view, 8)
         best = int(weights_of(8).argmax())
-        share = f"{weights_of(8)[best]:.2f} from {WORDS[best]}"
+        share = f"{weights_of(8)[best]:.2f} from {SIGNS[WORDS[best]]}"  # "full stop"
         assert f"To go on after that, this head takes {share}" in said.inner_text()
 
 
@@ -116,6 +116,17 @@ def test_explore_sentence_says_the_same_without_a_script(browser):
     rows = [[it.text for it in row.select("th, td")] for row in still.select("tr")]
     assert [row[0] for row in rows] == ["word", *WORDS]
     assert rows[1][1] == "ana 1.00"
+
+
+def test_word_that_is_named_twice_is_told_apart(browser):
+    scores = torch.zeros(10, 10, dtype=torch.float64)
+    scores[9, [3, 9]] = torch.tensor([4.0, 3.0], dtype=torch.float64)
+    view = explore_sentence(scores, WORDS, mask=MASK, query=9)
+    first, second = scores[9].softmax(dim=0)[[3, 9]]
+    wanted = f"{first:.2f} from one kite and {second:.2f} from another kite"
+    with opened(browser, view) as page:
+        assert wanted in live(page).locator(".sentence-said").inner_text()
+    assert wanted in BeautifulSoup(view.static, "html.parser").text
 
 
 @pytest.mark.usefixtures("shapes_unchecked")

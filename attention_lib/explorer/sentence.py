@@ -23,6 +23,7 @@ MOST = 3  # keys that a sentence or a row of the table names
 # What is said of a word; the page has the same in explorer_source/src/strings.js.
 LOOKS = "To go on after {word}, this head takes {shares}."
 NEXT = "The next word is {word}."
+SIGNS = {".": "full stop", "⏎": "line break"}
 
 
 def explore_sentence(
@@ -160,12 +161,22 @@ def _curves(
 def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
     """Gives one sentence or two: what the chosen word looks at, and what comes next."""
 
+    names = [SIGNS.get(word, word) for word in words]
+
     def bold(place: int) -> str:
-        return f"<b>{html.escape(words[place])}</b>"
+        return f"<b>{html.escape(names[place])}</b>"
 
     first, *others = np.argsort(-weights, kind="stable")[:MOST].tolist()
     best = [first, *(key for key in others if weights[key] >= SAID)]
-    *shares, last = [f"{weights[key]:.2f} from {bold(key)}" for key in best]
+    named = [names[key] for key in best]
+    which = [
+        "" if named.count(word) == 1 else "another " if word in named[:nth] else "one "
+        for nth, word in enumerate(named)
+    ]
+    *shares, last = [
+        f"{weights[key]:.2f} from {it}{bold(key)}"
+        for key, it in zip(best, which, strict=True)
+    ]
     said = f"{', '.join(shares)} and {last}" if shares else last
     text = LOOKS.format(word=bold(query), shares=said)
     if query + 1 == len(words):

@@ -19,7 +19,8 @@ export function Sentence({ words, query, scores, mask }) {
   const box = useRef();
   const places = usePlaces(box);
   const length = words.length;
-  const named = useMemo(() => labels(words), [words]);
+  const names = useMemo(() => words.map((word) => SAY.signs[word] ?? word), [words]);
+  const named = useMemo(() => labels(names), [names]);
   const all = useMemo(() => unpack(scores), [scores]);
 
   const at = pointed ?? chosen;
@@ -69,7 +70,7 @@ export function Sentence({ words, query, scores, mask }) {
         ))}
       </div>
       <p class="sentence-said" aria-live="polite" aria-atomic="true">
-        {said(words, at, weights, allowed, may)}
+        {said(names, at, weights, allowed, may)}
         {!touched && <span class="sentence-hint">{SAY.hint}</span>}
       </p>
       <div class="sentence-controls">
@@ -102,7 +103,12 @@ function said(words, at, weights, allowed, may) {
     .sort(([a], [b]) => b - a)
     .slice(0, 3)
     .filter(([weight], n) => !n || weight >= SAID)
-    .map(([weight, key]) => fill(may(key) ? SAY.share : SAY.later, { weight: weight.toFixed(2), word: word(key) }));
+    .map(([weight, key], n, all) => {
+      const same = all.map(([, other]) => may(key) && may(other) && words[other] === words[key]);
+      const often = same.filter(Boolean).length > 1;
+      const how = !may(key) ? SAY.later : !often ? SAY.share : same.indexOf(true) === n ? SAY.one : SAY.another;
+      return fill(how, { weight: weight.toFixed(2), word: word(key) });
+    });
   const shares = best.map((share, n) => [n ? (n === best.length - 1 ? SAY.last : SAY.between) : "", share]);
   const parts = [fill(SAY.looks, { word: word(at), shares })];
   const ahead = weights.reduce((sum, weight, key) => sum + (may(key) ? 0 : weight), 0);

@@ -7,6 +7,10 @@ export const SENTENCE = {
   looks: "To go on after {word}, this head takes {shares}.",
   share: "{weight} from {word}",
   later: "{weight} from the later {word}",
+  // Where a word that stands in the text several times is said several times.
+  one: "{weight} from one {word}",
+  another: "{weight} from another {word}",
+  signs: { ".": "full stop", "⏎": "line break" },
   between: ", ",
   last: " and ",
   next: "The next word is {word}.",
