@@ -38,7 +38,7 @@ TESTS = {
     "checks": "exercises::test_check_names_each_mistake[rotary]",
     "verdicts": "exercises::test_verdict_holds_no_line_of_the_solution[rotary]",
     "library": "rope::test_rope_angles_hand_worked",
-    "view": "explorer_rope::test_rope_is_accessible_and_fits_a_phone[light]",
+    "view": "explorer_rope::test_rope_shows_the_score_of_every_place",
     "program": "book_views::test_program_was_built_from_the_sources[views]",
     "speed": "book_benchmarks::test_page_says_what_the_results_say",
     "work": "book_benchmarks::test_layers_do_the_work_of_the_floor",
