@@ -21,7 +21,7 @@ from tests.samples.faulty_layers import BASE, FORMULAS, GROUPED
 from tests.samples.faulty_masks import MASKS, OWN, OWN_MASKS
 from tests.samples.faulty_states import STATES, TRAINING
 from tests.samples.rare_faults import RARE, UNKNOWN
-from tests.samples.right_layers import NO_CAUSAL, VARIANTS
+from tests.samples.right_layers import MASK, NO_CAUSAL, VARIANTS
 from tests.samples.twins import TWINS
 from tests.tensors import global_seed
 
@@ -30,6 +30,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning"),
 ]
 LATENT = dict(q_latent_dim=7, kv_latent_dim=6, nope_dim=3, rope_dim=4, value_dim=5)
+MASK_SHAPES = {
+    "(B, T, K)": "mask.reshape(B, T, S)[:, None]",
+    "(B, 1, T, K)": "mask.reshape(B, 1, T, S)",
+    "(B, K)": "mask.reshape(B, S)[:, None, None]",
+    "(T, K)": "mask\n            assert mask.ndim == 2",
+}
 SMALL = dict(hidden_size=12, num_attention_heads=3, intermediate_size=16)
 SHARED = SMALL | dict(num_key_value_heads=1, head_dim=4)
 DEEPSEEK = dict(q_lora_rank=5, kv_lora_rank=6, qk_rope_head_dim=4, qk_nope_head_dim=3)
@@ -204,6 +210,13 @@ def test_examine_compares_with_a_reference():
     seen = found["reference"].seen
     assert seen.startswith("the same in a plain call, at T = 1, at T = 7, with pad")
     assert "at T = 40: output 10 does not depend on token 0, as it does in" in seen
+
+
+@pytest.mark.parametrize("one", MASK_SHAPES)
+@pytest.mark.parametrize("two", MASK_SHAPES)
+def test_layers_that_differ_in_the_shape_of_their_mask_agree(one, two):
+    ours, theirs = (made([*NO_CAUSAL, (MASK, MASK_SHAPES[n])]) for n in (one, two))
+    assert failed(ours, ["reference"], reference=theirs) == []
 
 
 @pytest.mark.parametrize("name", TWINS)
