@@ -219,6 +219,20 @@ def test_layers_that_differ_in_the_shape_of_their_mask_agree(one, two):
     assert failed(ours, ["reference"], reference=theirs) == []
 
 
+def test_a_mask_per_text_that_breaks_is_told_where_one_mask_for_all_is_right():
+    wrong = made([*NO_CAUSAL, (MASK, "mask.unsqueeze(0)")])
+    right = made([*NO_CAUSAL, (MASK, MASK_SHAPES["(B, T, K)"])])
+    found = examine(wrong, checks=["padding"], progress=False)["padding"]
+    assert found.verdict == "holds"
+    assert "mask (T, T); it takes no mask per text (B, T, K): Runtime" in found.seen
+    found = examine(wrong, checks=["reference"], reference=right, progress=False)
+    assert found.failed == ["reference"]
+    assert "no mask per text (B, T, K): RuntimeError" in found["reference"].seen
+    assert ", line " in found["reference"].seen
+    assert "; the reference does; else 0 apart" in found["reference"].seen
+    assert failed(wrong, ["reference"], reference=wrong) == []
+
+
 @pytest.mark.parametrize("name", TWINS)
 def test_reference_says_where_a_layer_differs(name):
     words, both, one = TWINS[name]
