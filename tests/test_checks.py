@@ -179,6 +179,13 @@ def test_examine_tries_a_causal_mask_that_the_layer_has_of_its_own(name):
         assert (found.verdict, words in found.seen) == ("fails", True), found.seen
 
 
+def test_examine_says_that_a_layer_hides_the_future_unasked():
+    found = examine(made(OWN), causal=False, checks=["future"], progress=False)
+    assert found.failed == ["future"]
+    assert "hides the future, yet you say causal=False" in found["future"].seen
+    assert failed(made([]), ["future"], causal=False) == []
+
+
 def test_examine_a_function_and_names_its_slip():
     def mine(query, key, value, mask=None):
         scores = query @ key.mT / query.shape[-1] ** 0.5
@@ -273,6 +280,14 @@ def test_reference_has_weights_of_its_own_names():
 def test_examine_finds_nothing_in_right_blocks(name, seed):
     names = [name for name in CHECKS if name not in SLOW]
     assert failed(made(BLOCKS[name], BLOCK), names, seed=seed) == []
+
+
+def test_examine_says_that_a_norm_is_the_last_step():
+    for norm, words in (("post", "tokens come out of one"), ("pre", "input passes")):
+        block = TinyBlock(12, 3, norm=norm)
+        found = examine(block, checks=["parts"], progress=False)["parts"]
+        assert found.verdict == "holds"
+        assert words in found.seen
 
 
 @pytest.mark.parametrize("name", BLOCK_FAULTS)

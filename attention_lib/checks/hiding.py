@@ -20,6 +20,9 @@ def check_future(s: Subject) -> Said:
     later = ~causal_mask(LENGTH)
     alone = s.leaks()
     hidden = int((alone[later] <= s.tolerance).sum())
+    if s.told_causal is False and hidden == later.sum():
+        words = "without a mask no output depends on a later token"
+        return "fails", f"it hides the future, yet you say causal=False: {words}"
     before = int((alone.T[later] <= s.tolerance).sum())
     half = before < hidden < int(later.sum()) and s.told_causal is not False
     half |= s.told_causal is None and not s.hides_future and s.makes_triangle
