@@ -21,7 +21,7 @@ from tests.samples.faulty_layers import BASE, FORMULAS, GROUPED
 from tests.samples.faulty_masks import MASKS, OWN, OWN_MASKS
 from tests.samples.faulty_states import STATES, TRAINING
 from tests.samples.rare_faults import RARE, UNKNOWN
-from tests.samples.right_layers import NO_CAUSAL, VARIANTS
+from tests.samples.right_layers import MASK, NO_CAUSAL, VARIANTS
 from tests.samples.twins import TWINS
 from tests.tensors import global_seed
 
@@ -30,6 +30,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning"),
 ]
 LATENT = dict(q_latent_dim=7, kv_latent_dim=6, nope_dim=3, rope_dim=4, value_dim=5)
+MASK_SHAPES = {
+    "(B, T, K)": "mask.reshape(B, T, S)[:, None]",
+    "(B, 1, T, K)": "mask.reshape(B, 1, T, S)",
+    "(B, K)": "mask.reshape(B, S)[:, None, None]",
+    "(T, K)": "mask\n            assert mask.ndim == 2",
+}
 SMALL = dict(hidden_size=12, num_attention_heads=3, intermediate_size=16)
 SHARED = SMALL | dict(num_key_value_heads=1, head_dim=4)
 DEEPSEEK = dict(q_lora_rank=5, kv_lora_rank=6, qk_rope_head_dim=4, qk_nope_head_dim=3)
@@ -173,6 +179,13 @@ def test_examine_tries_a_causal_mask_that_the_layer_has_of_its_own(name):
         assert (found.verdict, words in found.seen) == ("fails", True), found.seen
 
 
+def test_examine_says_that_a_layer_hides_the_future_unasked():
+    found = examine(made(OWN), causal=False, checks=["future"], progress=False)
+    assert found.failed == ["future"]
+    assert "hides the future, yet you say causal=False" in found["future"].seen
+    assert failed(made([]), ["future"], causal=False) == []
+
+
 def test_examine_a_function_and_names_its_slip():
     def mine(query, key, value, mask=None):
         scores = query @ key.mT / query.shape[-1] ** 0.5
@@ -204,6 +217,27 @@ def test_examine_compares_with_a_reference():
     seen = found["reference"].seen
     assert seen.startswith("the same in a plain call, at T = 1, at T = 7, with pad")
     assert "at T = 40: output 10 does not depend on token 0, as it does in" in seen
+
+
+@pytest.mark.parametrize("one", MASK_SHAPES)
+@pytest.mark.parametrize("two", MASK_SHAPES)
+def test_layers_that_differ_in_the_shape_of_their_mask_agree(one, two):
+    ours, theirs = (made([*NO_CAUSAL, (MASK, MASK_SHAPES[n])]) for n in (one, two))
+    assert failed(ours, ["reference"], reference=theirs) == []
+
+
+def test_a_mask_per_text_that_breaks_is_told_where_one_mask_for_all_is_right():
+    wrong = made([*NO_CAUSAL, (MASK, "mask.unsqueeze(0)")])
+    right = made([*NO_CAUSAL, (MASK, MASK_SHAPES["(B, T, K)"])])
+    found = examine(wrong, checks=["padding"], progress=False)["padding"]
+    assert found.verdict == "holds"
+    assert "mask (T, T); it takes no mask per text (B, T, K): Runtime" in found.seen
+    found = examine(wrong, checks=["reference"], reference=right, progress=False)
+    assert found.failed == ["reference"]
+    assert "no mask per text (B, T, K): RuntimeError" in found["reference"].seen
+    assert ", line " in found["reference"].seen
+    assert "; the reference does; else 0 apart" in found["reference"].seen
+    assert failed(wrong, ["reference"], reference=wrong) == []
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -246,6 +280,14 @@ def test_reference_has_weights_of_its_own_names():
 def test_examine_finds_nothing_in_right_blocks(name, seed):
     names = [name for name in CHECKS if name not in SLOW]
     assert failed(made(BLOCKS[name], BLOCK), names, seed=seed) == []
+
+
+def test_examine_says_that_a_norm_is_the_last_step():
+    for norm, words in (("post", "tokens come out of one"), ("pre", "input passes")):
+        block = TinyBlock(12, 3, norm=norm)
+        found = examine(block, checks=["parts"], progress=False)["parts"]
+        assert found.verdict == "holds"
+        assert words in found.seen
 
 
 @pytest.mark.parametrize("name", BLOCK_FAULTS)

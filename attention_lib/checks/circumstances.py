@@ -87,7 +87,7 @@ def find_ways(mine: Subject, other: Subject) -> Iterator[Case]:
             "with a second memory after a first",
             lambda t: (_with_memory(4, t, seed=4), _with_memory(4, t))[1],
         )
-        if "mask" in both:
+        if "mask" in both and "(T, T)" not in masks:
             yield "with a memory and a mask of it", _masked_memory
     yield "in its input's gradient", partial(_gradient, more, "the input")
     if "mask" in both:
@@ -198,8 +198,12 @@ def _masked(modes: More, words: str, shapes: set[str | None]) -> Iterator[Case]:
             if not how or not one:
                 name = f"with padding on the {side}{how}{words}"
                 yield name, partial(_padded, lengths, side, modes)
-    yield f"with a row that sees nothing{words}", lambda t: _nothing(t, modes(t))
-    if not one and not {"(B, T)", KEYS} & shapes:
+    keys = bool({"(B, T)", KEYS} & shapes)
+    texts = slice(None) if one else slice(1, 2)
+    rows = slice(None) if keys else slice(2, 4)
+    nothing = partial(_nothing, texts, rows, modes)
+    yield f"with a row that sees nothing{words}", nothing
+    if not one and not keys:
         yield f"with a mask of any pairs{words}", lambda t: _any_pairs(t, modes(t))
 
 
@@ -216,10 +220,11 @@ def _any_pairs(t: Subject, more: dict[str, Any]) -> Tensor:
     return t.run(t.x(), mask.to(t.device), **more)
 
 
-def _nothing(t: Subject, more: dict[str, Any]) -> Tensor:
+def _nothing(texts: slice, rows: slice, more: More, t: Subject) -> Tensor:
+    """Hides all from rows of texts: those that a mask of either layer can name."""
     mask = t.hidden([LENGTH]).clone()
-    mask[1 if t.mask_shape != "(T, T)" else slice(None), 2:4] = False
-    return t.run(t.x(), mask, **more)
+    mask[texts, rows] = False
+    return t.run(t.x(), mask, **more(t))
 
 
 def _loud(more: More) -> Iterator[Case]:

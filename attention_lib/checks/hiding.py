@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attention_lib.checks.behaviour import FAR, NO, Said, apart, size
+from attention_lib.checks.modes import error_words
 from attention_lib.checks.subject import BATCH, LENGTH, LONG, Subject
 from attention_lib.masks import causal_mask
 
@@ -19,6 +20,9 @@ def check_future(s: Subject) -> Said:
     later = ~causal_mask(LENGTH)
     alone = s.leaks()
     hidden = int((alone[later] <= s.tolerance).sum())
+    if s.told_causal is False and hidden == later.sum():
+        words = "without a mask no output depends on a later token"
+        return "fails", f"it hides the future, yet you say causal=False: {words}"
     before = int((alone.T[later] <= s.tolerance).sum())
     half = before < hidden < int(later.sum()) and s.told_causal is not False
     half |= s.told_causal is None and not s.hides_future and s.makes_triangle
@@ -170,7 +174,16 @@ def check_padding(s: Subject) -> Said:
         mask = anything.to(s.device)
         if wrong := _compare_seen(s, mask, {}, "a mask of any pairs"):
             return "fails", wrong
-    return "holds", f"0 from hidden tokens, left, right and mixed; mask {s.mask_shape}"
+    words = f"0 from hidden tokens, left, right and mixed; mask {s.mask_shape}"
+    return "holds", f"{words}; {alone}" if (alone := no_mask_per_text(s)) else words
+
+
+def no_mask_per_text(s: Subject) -> str:
+    """Says what a layer that takes one mask for all texts does with one for each."""
+    if s.mask_shape != "(T, T)":
+        return ""
+    error, words = s.mask_error, "it takes no mask per text (B, T, K)"
+    return words if error is None else f"{words}: {error_words(error)}"
 
 
 def _from_alone(

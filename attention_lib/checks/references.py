@@ -24,6 +24,7 @@ from attention_lib.checks.circumstances import (
     told_causal,
 )
 from attention_lib.checks.first_step import tell_first_step
+from attention_lib.checks.hiding import no_mask_per_text
 from attention_lib.checks.modes import error_words, far_apart, halves, training
 from attention_lib.checks.subject import Subject
 from attention_lib.checks.submodules import tell_inside, tell_reach
@@ -61,6 +62,9 @@ def check_reference(s: Subject) -> Said:
     if words := other_weights(s.original, other.original):
         return "fails", words
     mine, other = made_alike(s, other)
+    if not both_told(mine, other):  # then neither is, also where it reads a cache
+        for each in (mine, other):
+            each.hides_future = {}
     same: list[str] = []
     apart: list[str] = []
     first = step = ""
@@ -93,8 +97,12 @@ def check_reference(s: Subject) -> Said:
             apart.append(words)
         else:
             same.append(words)
+    masks = _mask_per_text(mine, other)
     if not apart:
-        return "holds", f"0 apart from the reference, called in {len(same)} ways"
+        words = f"0 apart from the reference, called in {len(same)} ways"
+        if masks and not isinstance(mine.mask_error, (*_REFUSALS, AssertionError)):
+            return "fails", f"{masks}; else {words}"
+        return "holds", f"{words}; {masks}" if masks else words
     told = [words for words in same if "room" not in words and "gradient" not in words]
     agreed = f"the same {listed(told)}" if told else ""
     others = f"; also {listed(apart[1:])}" if len(apart) > 1 else ""
@@ -105,7 +113,16 @@ def check_reference(s: Subject) -> Said:
     else:
         words = f"{agreed}; {first}{others}"
     words += missing_weights(s.original, other.original)
+    words += f"; {masks}" if masks else ""
     return "fails", f"{words}. Step by step: {step}" if step else words
+
+
+def _mask_per_text(mine: Subject, other: Subject) -> str:
+    """Says that the reference takes a mask for each text, where the layer does not."""
+    words = no_mask_per_text(mine)
+    if not words or "mask" not in other.takes or no_mask_per_text(other):
+        return ""
+    return f"{words}; the reference does"
 
 
 def _subject(s: Subject, reference: Any) -> Subject:

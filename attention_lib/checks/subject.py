@@ -30,6 +30,7 @@ class Subject:
         layer: the copy.
         original: the layer itself, which is never called with gradients.
         tolerance: how far from equal two numbers may be in the copy's type.
+        mask_error: what it raised of a mask (B, T, K).
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Subject:
         self.calling: Calling = find_calling(layer, calls)
         self.takes = set(self.calling.takes)
         self.mask_shape: str | None = None
+        self.mask_error: Exception | None = None
         self.d_model = d_model or width_of(layer)
         self.layer = self.copied(torch.float64)
         self.dtype, self.tolerance = torch.float64, 1e-6
@@ -277,7 +279,9 @@ class Subject:
                 self.mask_shape = shape
                 try:
                     found = self.run(x, everything)
-                except Exception:
+                except Exception as error:
+                    if shape == "(B, T, T)":
+                        self.mask_error = error
                     continue
                 runs += [shape] if found.shape == wanted.shape else []
                 if shape in runs and torch.allclose(found, wanted, atol=self.tolerance):
