@@ -11,6 +11,9 @@ from attention_lib.bugs.record import KINDS
 from attention_lib.bugs.sight import EXAMINED, OWN_CHECKS
 from tools.chapters import ROOT
 
+# As a reader runs them: to look at a bug takes thousands of calls.
+pytestmark = pytest.mark.usefixtures("shapes_unchecked")
+
 by_name = pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 
 
