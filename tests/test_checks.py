@@ -17,7 +17,7 @@ from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
 from tests.samples.blocks import BLOCK, BLOCK_FAULTS, BLOCKS
-from tests.samples.faulty_layers import BASE, FORMULAS, GROUPED
+from tests.samples.faulty_layers import FORMULAS, GROUPED, made
 from tests.samples.faulty_masks import MASKS, OWN, OWN_MASKS
 from tests.samples.faulty_states import STATES, TRAINING
 from tests.samples.rare_faults import RARE, UNKNOWN
@@ -96,16 +96,6 @@ RIGHT = {
 }  # fmt: skip
 # Compilers take their time, so `make test` runs them for three layers.
 SLOW = {"compile", "export"}
-
-
-def made(pieces, code=BASE, **options):
-    for old, new in pieces:
-        assert old in code
-        code = code.replace(old, new)
-    names = {}
-    exec(code, names)
-    with global_seed(0):
-        return names["Mine"](**options)
 
 
 def failed(layer, checks=None, **options):

@@ -7,10 +7,9 @@ from torch import nn
 
 from attention_lib.checks import CHECKS, examine
 from attention_lib.checks.steps import Recorder
-from tests.samples.faulty_layers import BASE
+from tests.samples.faulty_layers import made
 from tests.samples.rare_faults import CACHED
 from tests.samples.right_layers import TURN
-from tests.tensors import global_seed
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 SOFTMAX, OUT = "weights = scores.softmax(dim=-1)", "out = weights @ v"
@@ -98,17 +97,6 @@ SEEN = {
     ),
     "again": ("cache", [ROPE, ("else cache.length\n", "else 0\n")], "positions begin at 0 again"),
 }  # fmt: skip
-
-
-def made(pieces, **options):
-    code = BASE
-    for old, new in pieces:
-        assert old in code
-        code = code.replace(old, new)
-    names = {}
-    exec(code, names)
-    with global_seed(0):
-        return names["Mine"](**options)
 
 
 @pytest.mark.parametrize("name", DIFFERENT)

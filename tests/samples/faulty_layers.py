@@ -5,6 +5,8 @@ Each fault stands with the check of ``examine`` that must name it. Those of mask
 those of what lasts longer than a call, have files of their own.
 """
 
+from tests.tensors import global_seed
+
 BASE = """
 import math
 import torch
@@ -61,6 +63,18 @@ class Mine(nn.Module):
         out = out.transpose(1, 2).reshape(B, T, M)
         return self.out_proj(out)
 """
+
+
+def made(pieces, code=BASE, **options):
+    """The layer of this text, with these pieces replaced."""
+    for old, new in pieces:
+        assert old in code
+        code = code.replace(old, new)
+    names = {}
+    exec(code, names)
+    with global_seed(0):
+        return names["Mine"](**options)
+
 
 FORMULAS = {
     "scale missing": ("formula", [(" / math.sqrt(self.head_dim)", "")]),
