@@ -50,9 +50,10 @@ def begun(leave):
     @functools.wraps(leave)
     def go(page, *address, **options):
         answer = leave(page, *address, **options)
-        # They come after the page, if at all (webpack-macros.html).
-        if page.evaluate("'unpackLetters' in window"):
-            page.wait_for_function("document.documentElement.dataset.scripts")
+        # They come after the page, if at all (webpack-macros.html). It may lead on.
+        page.wait_for_function(
+            "!('unpackLetters' in window) || document.documentElement.dataset.scripts"
+        )
         return answer
 
     return go
@@ -95,6 +96,8 @@ def served(site):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         # A connection that the browser keeps open must not hold up the end.
         server.block_on_close = False
+        # And one that it breaks off, since it has left the page, is no news.
+        server.handle_error = lambda *_: None
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/{site.name}"
         server.shutdown()
