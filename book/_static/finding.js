@@ -12,7 +12,7 @@ globalThis.bookFinding = (() => {
   const PARTS = 0.5; // a name's words, not the name
   const SHORT = 3; // letters of a word that may go on
   const BEST = 3, WEAK = 0.05; // places in the first group; what the last ones score of the first
-  const LONG = 170; // letters of a passage
+  const LONG = 170, LONGEST = 60; // letters of a passage, and of a formula there
   const PAUSE = 120; // milliseconds without a new letter
   const PIECE = 6; // milliseconds of work at a time
 
@@ -57,11 +57,37 @@ globalThis.bookFinding = (() => {
     return [...places].sort(([a], [b]) => (a < b ? -1 : 1)).map(([word, found]) =>
       `${word} ${found.map((number, at) => coded(number - (found[at - 1] ?? 0))).join("")}`).join("\n");
   };
+  // A formula as one would type it, from the inner braces to the outer ones: W_Kᵀ, e^(s − m), √(a + b).
+  // One that cannot be said so, or not shortly, is left out: "…".
+  // Its spaces do not break, so a passage never ends inside.
+  const SIGNS = Object.fromEntries(("sqrt √,infty ∞,times ×,cdot ·,le ≤,ge ≥,approx ≈,odot ⊙,top ᵀ,sum Σ,partial ∂,mid |,dots …,ldots …,ell ℓ," +
+    "alpha α,beta β,gamma γ,delta δ,epsilon ε,varepsilon ε,theta θ,lambda λ,mu μ,pi π,sigma σ,tau τ,varphi φ,phi φ,Phi Φ,omega ω")
+    .split(",").map((pair) => pair.split(" ")));
+  const FUNCTION = /^(ln|log|exp|sin|cos|tanh|max|min)$/;
+  const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+  const bound = (text) => (/^([\p{Lu}\p{Ll}\d.]+|\([^()]*\))$/u.test(text) ? text : `(${text})`);
+  const small = { // what stands below or above
+    _: (text) => `_${/^\w+$/.test(text) ? text : bound(text)}`,
+    "^": (text) => (/^-?\d+$/.test(text) ? text.replace("-", "⁻").replace(/\d/g, (digit) => RAISED[digit]) : `^${text.length > 1 ? `(${text})` : text}`),
+  };
+  const formula = (tex) => {
+    let text = tex.replace(/\{,\}/g, ",").replace(/\\[,;: !]|\\q?quad\b|~/g, " ").replace(/([_^])(\w)/g, "$1{$2}")
+      .replace(/(?<=([\w)}])?)\\([a-z]+)(?=(\s*\\)?)/gi, (all, before, name, next) =>
+        SIGNS[name] ?? (FUNCTION.test(name) ? `${before ? " " : ""}${name}${next ? " " : ""}` : all));
+    for (let before; before !== text; ) {
+      before = text;
+      text = text.replace(/\\(?:mathrm|text)\s*\{([^{}\\]*)\}/g, "$1")
+        .replace(/√\s*\{([^{}\\]*)\}/g, (_, root) => `√${bound(root)}`).replace(/√ /g, "√")
+        .replace(/\\[td]?frac\s*\{([^{}\\]*)\}\s*\{([^{}\\]*)\}(?=\s*([^\s+=,.)}-]?))/g, (_, over, under, next) =>
+          (next ? `(${bound(over)}/${bound(under)}) ` : `${bound(over)}/${bound(under)}`))
+        .replace(/([_^])\{([^{}\\]*)\}(?=([\p{L}\p{N}]?))/gu, (_, place, text, next) => small[place](text) + (next && " "));
+    }
+    text = text.replace(/\^ᵀ/g, "ᵀ").replace(/-/g, "−").replace(/\s+/g, " ").trim().replaceAll(" ", "\u00a0");
+    return /[\\{}&]/.test(text) || text.length > LONGEST ? "…" : text;
+  };
   // When the site is built: from each page's places, with heading, code and text, to the
   // scripts, by name. \ue000 stands around a formula.
-  const SIGNS = { sqrt: "√", infty: "∞", times: "×", cdot: "·", le: "≤", ge: "≥" };
-  const line = (text) => text.replace(/\ue000(.*?)\ue000/gsu, (_, tex) =>
-    tex.replace(/\\([a-z]+)\s*/gi, (_, name) => SIGNS[name] ?? "").replace(/[\\{}_$]/g, "")).replace(/\s+/g, " ").trim();
+  const line = (text) => text.replace(/\s+/g, " ").trim().replace(/\ue000(.*?)\ue000/gu, (_, tex) => formula(tex));
   const NAME = /\b(?:\w+\.)*[A-Za-z]+_\w+|\b[A-Za-z]\w*\.[A-Za-z]\w*|\b[A-Z][a-z]+[A-Z]\w*/g;
   const write = (pages) => {
     const scripts = {}, all = [];
