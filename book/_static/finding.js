@@ -165,10 +165,7 @@ globalThis.bookFinding = (() => {
       fieldIds: Object.fromEntries(fields.map((name, field) => [name, field])), serializationVersion: 2, index: [],
       averageFieldLength: fields.map((_, field) => lengths.reduce((sum, its) => sum + its[field], 0) / count),
     }, { fields, processTerm: (word) => word, tokenize: (list) => [list].flat() });
-    for (const [word, its] of table) {
-      index._index.set(word, its);
-      yield;
-    }
+    for (const [word, its] of table) yield index._index.set(word, its);
     return { places, index };
   };
   // A piece of the work, so short that a slow phone answers to a letter in between; then the next.
