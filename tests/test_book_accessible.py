@@ -29,6 +29,11 @@ CASES = {
         '<summary aria-label="Toggle hidden content">\n<p class="collapsed">Show it',
         '<summary>\n<p class="collapsed">Show it',
     ),
+    "long name": (
+        '<span class="pre">nn.MultiheadAttention(embed_dim)</span>',
+        '<span class="pre">nn.<wbr>MultiheadAttention(embed_<wbr>dim)</span>',
+    ),
+    "short name": ('<span class="pre">num_heads</span>',) * 2,
     "our own": ("<summary>Hint</summary>", "<summary>Hint</summary>"),
 }
 VIEWPORT = '<meta name="viewport" content="">'

@@ -1,5 +1,6 @@
 """The search: what it finds, how fast and how heavy it is, and how it is used."""
 
+import json
 import re
 from pathlib import Path
 
@@ -93,6 +94,31 @@ def test_places_stand_in_five_groups_and_each_has_a_passage_with_the_word(page):
         assert not re.search(r"\\|\n", text)
 
 
+@pytest.mark.parametrize(
+    ("tex", "read"),
+    [
+        (r"W_Q W_{UK}^\top / \sqrt{D}", "W_Q W_UKᵀ / √D"),
+        (r"\frac{e^{s_{kj} - m}}{2}", "(e^(s_kj − m))/2"),
+        (r"\tfrac{1}{M} \sum_j x_j^2", "(1/M) Σ_j x_j²"),
+        (r"\sqrt{g^2}", "√(g²)"),
+        (r"-\ln p", "−ln p"),
+        (r"10^{-12}\,\mathrm{nan}", "10⁻¹² nan"),
+        (r"c\tanh(s / c)", "c tanh(s / c)"),
+        (r"[3\tfrac12, -1]", "…"),
+        (r"\begin{split}a &= b \\ c &= d\end{split}", "…"),
+        (" + ".join("abcdefghijklmnopqrstuvwxyz"), "…"),
+    ],
+)
+def test_formula_of_a_passage_is_read_as_it_is_or_left_out(page, tex, read):
+    places = [
+        ["a.html", [["anchor", "Heading", "", f"So \ue000{tex}\ue000,\n as said"]]]
+    ]
+    script = page.evaluate("bookFinding.write", places)["_static/places/a.js"]
+    text = json.loads(script.partition(" = ")[2].rstrip(";\n"))[0]
+    assert text.replace("\u00a0", " ") == f"So {read}, as said\n"
+    assert " " not in text[3:].partition(",")[0]  # so no passage ends inside
+
+
 def test_every_place_exists_and_every_text_is_read(page):
     """What `places.js` names is on the pages, and each page's script has its texts."""
     pages = page.evaluate("bookPlaces[0]")
@@ -105,6 +131,16 @@ def test_every_place_exists_and_every_text_is_read(page):
         "pages => pages.map(([page]) => bookTexts[page].length)", pages
     )
     assert counts == [len(places) for _, places in pages]
+    texts = page.evaluate("Object.values(bookTexts).flat()")
+    assert [text for text in texts if re.search(r"\ue000|\\[a-z]|[_^]\{", text)] == []
+
+
+def test_index_is_the_one_that_minisearch_makes_and_is_made_in_small_steps(page):
+    steps, ours, theirs = page.evaluate(sample("index-again.js"), QUERIES[0])
+    assert steps > 5000
+    assert [place for place, _ in ours] == [place for place, _ in theirs]
+    for (_, score), (_, expected) in zip(ours, theirs, strict=True):
+        assert score == pytest.approx(expected, rel=1e-9)
 
 
 def test_each_answer_takes_a_tenth_of_a_second_at_most(page):

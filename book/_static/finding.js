@@ -12,8 +12,9 @@ globalThis.bookFinding = (() => {
   const PARTS = 0.5; // a name's words, not the name
   const SHORT = 3; // letters of a word that may go on
   const BEST = 3, WEAK = 0.05; // places in the first group; what the last ones score of the first
-  const LONG = 170; // letters of a passage
+  const LONG = 170, LONGEST = 60; // letters of a passage, and of a formula there
   const PAUSE = 120; // milliseconds without a new letter
+  const PIECE = 6; // milliseconds of work at a time
 
   // ---- Words ----
 
@@ -56,11 +57,37 @@ globalThis.bookFinding = (() => {
     return [...places].sort(([a], [b]) => (a < b ? -1 : 1)).map(([word, found]) =>
       `${word} ${found.map((number, at) => coded(number - (found[at - 1] ?? 0))).join("")}`).join("\n");
   };
+  // A formula as one would type it, from the inner braces to the outer ones: W_Kᵀ, e^(s − m), √(a + b).
+  // One that cannot be said so, or not shortly, is left out: "…".
+  // Its spaces do not break, so a passage never ends inside.
+  const SIGNS = Object.fromEntries(("sqrt √,infty ∞,times ×,cdot ·,le ≤,ge ≥,approx ≈,odot ⊙,top ᵀ,sum Σ,partial ∂,mid |,dots …,ldots …,ell ℓ," +
+    "alpha α,beta β,gamma γ,delta δ,epsilon ε,varepsilon ε,theta θ,lambda λ,mu μ,pi π,sigma σ,tau τ,varphi φ,phi φ,Phi Φ,omega ω")
+    .split(",").map((pair) => pair.split(" ")));
+  const FUNCTION = /^(ln|log|exp|sin|cos|tanh|max|min)$/;
+  const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+  const bound = (text) => (/^([\p{Lu}\p{Ll}\d.]+|\([^()]*\))$/u.test(text) ? text : `(${text})`);
+  const small = { // what stands below or above
+    _: (text) => `_${/^\w+$/.test(text) ? text : bound(text)}`,
+    "^": (text) => (/^-?\d+$/.test(text) ? text.replace("-", "⁻").replace(/\d/g, (digit) => RAISED[digit]) : `^${text.length > 1 ? `(${text})` : text}`),
+  };
+  const formula = (tex) => {
+    let text = tex.replace(/\{,\}/g, ",").replace(/\\[,;: !]|\\q?quad\b|~/g, " ").replace(/([_^])(\w)/g, "$1{$2}")
+      .replace(/(?<=([\w)}])?)\\([a-z]+)(?=(\s*\\)?)/gi, (all, before, name, next) =>
+        SIGNS[name] ?? (FUNCTION.test(name) ? `${before ? " " : ""}${name}${next ? " " : ""}` : all));
+    for (let before; before !== text; ) {
+      before = text;
+      text = text.replace(/\\(?:mathrm|text)\s*\{([^{}\\]*)\}/g, "$1")
+        .replace(/√\s*\{([^{}\\]*)\}/g, (_, root) => `√${bound(root)}`).replace(/√ /g, "√")
+        .replace(/\\[td]?frac\s*\{([^{}\\]*)\}\s*\{([^{}\\]*)\}(?=\s*([^\s+=,.)}-]?))/g, (_, over, under, next) =>
+          (next ? `(${bound(over)}/${bound(under)}) ` : `${bound(over)}/${bound(under)}`))
+        .replace(/([_^])\{([^{}\\]*)\}(?=([\p{L}\p{N}]?))/gu, (_, place, text, next) => small[place](text) + (next && " "));
+    }
+    text = text.replace(/\^ᵀ/g, "ᵀ").replace(/-/g, "−").replace(/\s+/g, " ").trim().replaceAll(" ", "\u00a0");
+    return /[\\{}&]/.test(text) || text.length > LONGEST ? "…" : text;
+  };
   // When the site is built: from each page's places, with heading, code and text, to the
   // scripts, by name. \ue000 stands around a formula.
-  const SIGNS = { sqrt: "√", infty: "∞", times: "×", cdot: "·", le: "≤", ge: "≥" };
-  const line = (text) => text.replace(/\ue000(.*?)\ue000/gsu, (_, tex) =>
-    tex.replace(/\\([a-z]+)\s*/gi, (_, name) => SIGNS[name] ?? "").replace(/[\\{}_$]/g, "")).replace(/\s+/g, " ").trim();
+  const line = (text) => text.replace(/\s+/g, " ").trim().replace(/\ue000(.*?)\ue000/gu, (_, tex) => formula(tex));
   const NAME = /\b(?:\w+\.)*[A-Za-z]+_\w+|\b[A-Za-z]\w*\.[A-Za-z]\w*|\b[A-Z][a-z]+[A-Z]\w*/g;
   const write = (pages) => {
     const scripts = {}, all = [];
@@ -78,20 +105,16 @@ globalThis.bookFinding = (() => {
     });
     return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(all)])};\n` };
   };
-  const unpack = (packed, count) => {
-    const texts = Array.from({ length: count }, () => []);
-    for (const line of packed.split("\n")) {
-      const end = line.indexOf(" "), word = line.slice(0, end);
-      let number = 0, distance = 0;
-      for (let at = end + 1; at < line.length; at++) {
-        const digit = line.charCodeAt(at) - FIRST;
-        distance = distance * BASE + (digit % BASE);
-        if (digit >= BASE) continue;
-        texts[(number += distance)].push(word);
-        distance = 0;
-      }
+  // The numbers of the texts that hold a word, from a line of what was packed.
+  const unpack = (line, from, take) => {
+    let number = 0, distance = 0;
+    for (let at = from; at < line.length; at++) {
+      const digit = line.charCodeAt(at) - FIRST;
+      distance = distance * BASE + (digit % BASE);
+      if (digit >= BASE) continue;
+      take((number += distance));
+      distance = 0;
     }
-    return texts;
   };
 
   // ---- Finding ----
@@ -102,26 +125,56 @@ globalThis.bookFinding = (() => {
   const MINOR = /^(recap|exercises|quiz)$/i;
   const LISTS = /^book\/(api|sources|bibliography|speed|reproduces|teach|how-to|index)/;
 
-  const open = ([pages, packed]) => {
-    const places = pages.flatMap(([page, found]) =>
-      found.map(([anchor, number, name], nth) => {
-        const address = nth ? `${page}#${anchor}` : page;
-        const group = kind(address);
-        const weight = WEIGHTS[group] * (MINOR.test(name) ? 0.5 : group === 1 && !name.endsWith("?") ? 0.2 : 1) * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
-        return { address, page, nth, title: name, number, from: nth ? found[0][2] : "", group, weight };
-      }));
-    const texts = unpack(packed, places.length);
-    const index = new MiniSearch({
-      fields: Object.keys(FIELDS), processTerm: (word) => word, tokenize: (list) => [list].flat(), stringifyField: (list) => list,
-    });
-    index.addAll(places.map(({ title, from }, id) => {
-      // Of a name in code the parts say less than the name.
-      const all = words(title).filter((word) => !STOP.has(word)), names = split(title).map(([[name]]) => name);
-      const own = places[id].group === 3 ? all.filter((word) => names.includes(word)) : all;
-      places[id].words = [...new Set(own)];
-      return { id, title: own, page: [...words(from), ...(own === all ? [] : all)], text: texts[id] };
-    }));
+  // The index, in steps after which a browser may do something else. MiniSearch's own way, text
+  // by text, takes ten times as long: here its table gets each word once, with its places.
+  const opening = function* ([pages, packed]) {
+    const places = [], lengths = [], table = new Map(); // by word, field and place: how often
+    const held = (word, field) => {
+      const fields = table.get(word) ?? table.set(word, new Map()).get(word);
+      return fields.get(field) ?? fields.set(field, new Map()).get(field);
+    };
+    const add = (found, field, id) => {
+      const times = found.get(id) ?? 0;
+      if (!times) lengths[id][field] += 1;
+      found.set(id, times + 1);
+    };
+    for (const [page, found] of pages) {
+      const whole = found.length ? words(found[0][2]) : [];
+      for (const [nth, [anchor, number, title]] of found.entries()) {
+        const id = places.length, address = nth ? `${page}#${anchor}` : page, group = kind(address);
+        const weight = WEIGHTS[group] * (MINOR.test(title) ? 0.5 : group === 1 && !title.endsWith("?") ? 0.2 : 1) * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
+        // Of a name in code the parts say less than the name.
+        const all = words(title).filter((word) => !STOP.has(word));
+        const names = group === 3 && split(title).map(([[name]]) => name);
+        const own = names ? all.filter((word) => names.includes(word)) : all;
+        places.push({ address, page, nth, title, number, from: nth ? found[0][2] : "", group, weight, words: [...new Set(own)] });
+        lengths.push([0, 0, 0]);
+        for (const word of own) add(held(word, 0), 0, id);
+        for (const word of [...(nth ? whole : []), ...(names ? all : [])]) add(held(word, 1), 1, id);
+        yield;
+      }
+    }
+    for (const line of packed.split("\n")) {
+      const end = line.indexOf(" "), found = held(line.slice(0, end), 2);
+      unpack(line, end + 1, (id) => add(found, 2, id));
+      yield;
+    }
+    const fields = Object.keys(FIELDS), count = places.length;
+    const index = MiniSearch.loadJS({
+      documentCount: count, nextId: count, documentIds: [...places.keys()], fieldLength: lengths, storedFields: {}, dirtCount: 0,
+      fieldIds: Object.fromEntries(fields.map((name, field) => [name, field])), serializationVersion: 2, index: [],
+      averageFieldLength: fields.map((_, field) => lengths.reduce((sum, its) => sum + its[field], 0) / count),
+    }, { fields, processTerm: (word) => word, tokenize: (list) => [list].flat() });
+    for (const [word, its] of table) yield index._index.set(word, its);
     return { places, index };
+  };
+  // A piece of the work, so short that a slow phone answers to a letter in between; then the next.
+  const inPieces = (work, done) => {
+    const until = performance.now() + PIECE;
+    let step;
+    do step = work.next(); while (!step.done && performance.now() < until);
+    if (step.done) setTimeout(done, 0, step.value);
+    else setTimeout(inPieces, 0, work, done);
   };
 
   // One word: the places that hold it, its beginning, its stem or, if none, one letter other.
@@ -328,6 +381,6 @@ globalThis.bookFinding = (() => {
     }
   };
 
-  return { write, open, find, attach };
+  return { write, opening, find, begin: (book) => inPieces(opening(book), attach) };
 })();
-if (globalThis.bookPlaces) bookFinding.attach(bookFinding.open(bookPlaces));
+if (globalThis.bookPlaces) bookFinding.begin(bookPlaces);

@@ -1,6 +1,6 @@
 """Mend what others' HTML does not tell a screen reader: a part of the extension.
 
-Each entry names the rule of axe that it satisfies, and who wrote the HTML. All of them
+Each entry names the rule of axe that it satisfies, if any, and who wrote the HTML. All
 leave a page that was mended before as it is. A mend that no page needs any more fails
 the build, as does a page that is not what the theme's templates were replaced for.
 """
@@ -18,6 +18,7 @@ from tools.words import say
 
 SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 LISTED = say("page.contents", name="@").split("@")
+LONG = re.compile(r'(?<=<span class="pre">)[^<]{20,}(?=</span>)')
 UNFOLD = f'<summary aria-label="{say("page.unfold")}">'
 # What is looked for, what stands there instead, and a piece of that.
 MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], ...] = (
@@ -35,6 +36,8 @@ MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], 
     (re.compile(r'<summary>(?=<span class="toctree-toggle")'), UNFOLD, UNFOLD),
     # label-content-name-mismatch: what folds says what it holds (MyST-NB)
     (re.compile(' aria-label="Toggle hidden content"'), "", 'class="collapsed'),
+    # A long name breaks at its parts (Docutils)
+    (LONG, lambda found: re.sub(r"(?<=[._])(?=\w)", "<wbr>", found[0]), "_<wbr>"),
 )
 
 
