@@ -262,12 +262,8 @@ RIGHT = {
         sizes_by_hooks,
         sizes_by_difference,
         sizes(
-            *(
-                "rows = []",
-                "rows = torch.zeros(len(blocks), 2)",
-                "torch.stack(rows)",
-                "rows",
-            ),
+            *("rows = []", "rows = torch.zeros(len(blocks), 2)"),
+            *("torch.stack(rows)", "rows"),
             *("for each in blocks", "for row, each in zip(rows, blocks)"),
             *("rows.append(", "row.copy_("),
         ),

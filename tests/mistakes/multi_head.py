@@ -202,14 +202,9 @@ WAYS = [
     layer("scores.softmax(-1)", "scores.exp() / scores.exp().sum(-1, keepdim=True)"),
     layer(MIXES, "sum(h @ w for h, w in zip(found.unbind(1), w_o.chunk(num_heads)))"),
     layer(
-        *(
-            f"{CUT} for w in (w_q, w_k, w_v)",
-            "split_heads(each, num_heads) for each in all",
-        ),
-        *(
-            "    query,",
-            "    all = (x @ torch.cat([w_q, w_k, w_v], -1)).chunk(3, -1)\n    query,",
-        ),
+        f"{CUT} for w in (w_q, w_k, w_v)",
+        "split_heads(each, num_heads) for each in joined.chunk(3, -1)",
+        *("    query,", "    joined = x @ torch.cat([w_q, w_k, w_v], -1)\n    query,"),
     ),
     layer(
         *("query @ key.mT", "torch.einsum('bhqd,bhkd->bhqk', query, key)"),

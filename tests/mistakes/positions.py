@@ -188,10 +188,7 @@ OTHER_WAYS = [
     ),
     waves(
         *("angles.sin(), angles.cos()", "turned.imag, turned.real"),
-        *(
-            "table =",
-            "turned = torch.polar(torch.ones_like(angles), angles)\n    table =",
-        ),
+        *("table =", "turned = torch.polar(angles * 0 + 1, angles)\n    table ="),
     ),
     waves(
         *("torch.stack", "torch.tensor(np.stack"),
