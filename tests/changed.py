@@ -162,10 +162,7 @@ def _code_differs(name, commit):
     try:
         before = _git("show", f"{commit}:{name}")
         now = (ROOT / name).read_text(encoding="utf-8")
-    except (
-        subprocess.CalledProcessError,
-        FileNotFoundError,
-    ):  # new, or gone
+    except (subprocess.CalledProcessError, FileNotFoundError):  # new, or gone
         return True
     return _code_of(name, before) != _code_of(name, now)
 

@@ -89,21 +89,15 @@ TOLERANCES = {
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@given(data=st.data())
-def test_scaled_dot_product_attention_agrees_with_torch(dtype, data):
+@given(data=st.data(), scale=st.sampled_from([None, -1.5, 0.0, 0.7]))
+def test_scaled_dot_product_attention_agrees_with_torch(dtype, data, scale):
     *inputs, mask = data.draw(cases(dtype))
-    own = partial(scaled_dot_product_attention, mask=mask)
+    how = {"mask": mask, "scale": scale}
+    own = partial(scaled_dot_product_attention, **how)
     results = values_and_gradients(own, *inputs)
-    wanted = values_and_gradients(partial(torch_attention, mask=mask), *inputs)
+    wanted = values_and_gradients(partial(torch_attention, **how), *inputs)
     for result, reference in zip(results, wanted, strict=True):
         assert_close(result, reference, **TOLERANCES[dtype])
-
-
-@given(data=st.data(), scale=st.floats(-3, 3))
-def test_scaled_dot_product_attention_custom_scale_agrees_with_torch(data, scale):
-    case = data.draw(cases(torch.float64))
-    result = scaled_dot_product_attention(*case, scale=scale)
-    assert_close(result, torch_attention(*case, scale=scale))
 
 
 def test_scaled_dot_product_attention_hand_worked():
@@ -121,18 +115,6 @@ def test_attention_weights_reproduce_the_context(mask, scale):
     weights = attention_weights(query, key, mask, scale=scale)
     context = scaled_dot_product_attention(query, key, value, mask, scale=scale)
     assert_close(weights @ value, context)
-
-
-@given(cases(torch.float64))
-def test_attention_weights_sum_to_one_or_zero(case):
-    query, key, _, mask = case
-    weights = attention_weights(query, key, mask)
-    wanted = torch.ones(weights.shape[:-1], dtype=torch.float64)
-    if mask is not None:
-        wanted = mask.expand_as(weights).any(dim=-1).double()
-    assert_close(weights.sum(dim=-1), wanted)
-    seen = torch.tensor(True) if mask is None else mask
-    assert_same(weights > 0, seen.expand_as(weights))
 
 
 def test_scaled_dot_product_attention_empty_row_gives_zeros():
@@ -277,12 +259,6 @@ def test_self_attention_equals_bare_matrices(qkv_bias):
     )
     weights = (query @ key.mT / 4**0.5).softmax(dim=-1)
     assert_close(head(x), weights @ value)
-
-
-def test_self_attention_does_not_see_order_without_mask():
-    head, x = layer(), sequences()
-    order = torch.tensor([3, 0, 4, 1, 2])
-    assert_close(head(x[:, order]), head(x)[:, order])
 
 
 @given(key_len=st.integers(1, 7), causal=st.booleans(), seed=st.integers(0, 99))

@@ -60,10 +60,7 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter():
     [
         ("masks.causal_mask", "query_len, key_len=None, *, device=None, )"),
         ("masks.causal_mask", "key_len (int | None) – columns; as many"),
-        (
-            "masks.causal_mask",
-            "type: Bool[Tensor, 'Q K'] Example >>> from",
-        ),
+        ("masks.causal_mask", "type: Bool[Tensor, 'Q K'] Example >>> from"),
         ("training.TrainConfig", "class TrainConfig( steps, batch_size=16,"),
         ("plotting.BookFigure", "class BookFigure#"),
         ("stories.expected", "part (Callable[..., None])"),

@@ -15,6 +15,7 @@ from attention_lib.explorer import (
 from attention_lib.masks import causal_mask
 from tests.browsing import axe_faults
 from tests.test_book_small_views import CACHE, MASK, SPLIT, VECTORS
+from tests.test_book_snapshots import run
 from tests.test_explorer_costs import VIEW as COSTS_VIEW
 from tests.test_explorer_flash import VIEW as FLASH
 from tests.test_explorer_graph import VIEW as GRAPH
@@ -22,6 +23,7 @@ from tests.test_explorer_groups import VIEW as GROUPS_VIEW
 from tests.test_explorer_growth import VIEW as GROWTH
 from tests.test_explorer_kernels import VIEW as KERNELS
 from tests.test_explorer_latent import VIEW as LATENT
+from tests.test_explorer_museum import VIEW as MUSEUM
 from tests.test_explorer_pages import VIEW as PAGES
 from tests.test_explorer_reach import VIEW as REACH
 from tests.test_explorer_ring import VIEW as RING
@@ -108,12 +110,15 @@ def test_views_of_a_page_point_at_the_same_word(browser):
 # Each alone on its page; other views have a test of their own, with what they show.
 ALONE = [COSTS_VIEW, FLASH, GRAPH, GROUPS_VIEW, GROWTH, KERNELS, LATENT, PAGES, REACH]
 ALONE += [RING, explore_ring(num_processes=8, length=1024, width=1024), ROPE_VIEW]
+ALONE += [MUSEUM, run()]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("view_of", ALONE, ids=lambda view_of: view_of.kind)
 def test_view_is_accessible_and_fits_a_phone(browser, view_of, theme):
-    with opened(browser, view_of, theme=theme, **PHONE) as page:
-        live(page)
+    with showing(browser, view_of, theme=theme, **PHONE) as (page, view):
         assert axe_faults(page) == []
+        if view_of is MUSEUM:
+            view.get_by_role("button", name="Show me").click()
+            assert axe_faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -1,7 +1,6 @@
 """The training run in a browser: each snapshot shows what it was given."""
 
 import numpy as np
-import pytest
 import torch
 from playwright.sync_api import expect
 
@@ -9,8 +8,7 @@ from attention_lib.attention import attention_weights
 from attention_lib.explorer.snapshots import explore_snapshots
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-from tests.browsing import axe_faults
-from tests.views import PHONE, live, opened, showing
+from tests.views import PHONE, showing
 
 WORDS, HEADS, STEPS = ["a", "red", "ball", "was", "red"], ["1.1", "1.2"], [10, 20, 30]
 SAID = "all => all.map(cell => cell.ariaLabel)"
@@ -53,13 +51,6 @@ def test_slider_shows_each_snapshot(browser):
             view.get_by_role("radio", name="colour").check()
             words = "Reached." if at else "Try it."
             expect(view.locator(".view-goal")).to_contain_text(words)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(browser, theme):
-    with opened(browser, run(), theme=theme) as page:
-        live(page)
-        assert axe_faults(page) == []
 
 
 def test_table_says_it_without_scripts_and_misfits_are_refused(refused):

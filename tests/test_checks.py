@@ -18,11 +18,11 @@ from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
 from tests.samples.blocks import BLOCK, BLOCK_FAULTS, BLOCKS
-from tests.samples.faulty_layers import FORMULAS, GROUPED, made
-from tests.samples.faulty_masks import MASKS, OWN, OWN_MASKS
-from tests.samples.faulty_states import STATES, TRAINING
+from tests.samples.faulty_layers import FAULTS, GROUPED
+from tests.samples.faulty_masks import MASKS, OWN_MASKS
+from tests.samples.plain_layer import CAUSAL, DROP, MASK, OWN, made
 from tests.samples.rare_faults import RARE, UNKNOWN
-from tests.samples.right_layers import MASK, NO_CAUSAL, VARIANTS
+from tests.samples.right_layers import NO_CAUSAL, VARIANTS
 from tests.samples.twins import TWINS
 from tests.tensors import global_seed
 
@@ -91,9 +91,9 @@ RIGHT = {
         "deepseek_v3", "DeepseekV3Attention", "DeepseekV3Config",
         v_head_dim=5, **(SHARED | DEEPSEEK | {"num_key_value_heads": 3}),
     ),
-    "plain": lambda: made([]),
-    **{f"plain, {name}": lambda name=name: made(VARIANTS[name]) for name in VARIANTS},
-    "plain, grouped": lambda: made([], num_heads=6, num_kv_heads=2),
+    "plain": made,
+    **{f"plain, {name}": lambda name=name: made(*VARIANTS[name]) for name in VARIANTS},
+    "plain, grouped": lambda: made(num_heads=6, num_kv_heads=2),
 }  # fmt: skip
 # Compilers take their time, so `make test` runs them for three layers.
 SLOW = {"compile", "export"}
@@ -122,59 +122,55 @@ def test_compilers_pass_some_layers(name):
     assert failed(RIGHT[name](), sorted(SLOW)) == []
 
 
-FAULTS = FORMULAS | MASKS | STATES | GROUPED
-
-
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", FAULTS | MASKS | GROUPED)
 def test_examine_names_a_fault(name):
-    check, pieces = FAULTS[name]
+    check, *pieces = (FAULTS | MASKS | GROUPED)[name]
     sizes = {"num_heads": 6, "num_kv_heads": 2} if name in GROUPED else {}
-    assert failed(made(pieces, **sizes), [check]) == [check]
+    assert failed(made(*pieces, **sizes), [check]) == [check]
 
 
-@pytest.mark.parametrize("name", RARE | TRAINING)
-def test_examine_says_what_it_sees(name):
-    check, words, pieces = (RARE | TRAINING)[name]
-    found = examine(made(pieces), checks=[check], progress=False)[check]
-    assert (found.verdict, words in found.seen) == ("fails", True), found.seen
+def says(verdict, words, check, layer, **options):
+    """Assert that one check of a layer ends so, in these words."""
+    found = examine(layer, checks=[check], progress=False, **options)[check]
+    assert (found.verdict, words in found.seen) == (verdict, True), found.seen
+
+
+def by_words(faults, of="check"):
+    """A test for each of the words that a check, or a reference, must say."""
+    cases = [(each, words) for each in faults for words in faults[each]]
+    return pytest.mark.parametrize((of, "words"), cases)
+
+
+@by_words(RARE)
+def test_examine_says_what_it_sees(check, words):
+    says("fails", words, check, made(*RARE[check][words]))
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_examine_says_why_it_cannot_judge(name):
-    check, words, pieces = UNKNOWN[name]
-    found = examine(made(pieces), checks=[check], progress=False)[check]
-    assert (found.verdict, words in found.seen) == ("does not apply", True), found.seen
+    check, words, *pieces = UNKNOWN[name]
+    says("does not apply", words, check, made(*pieces))
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (6, 2), (3, 3)])
 def test_formula_says_how_far_a_layer_is_without_a_known_slip(sizes):
-    pieces = [
-        *FORMULAS["eps"][1],
-        ("self.out_proj = nn.Linear(", "self.out_proj = BARE("),
-    ]
-    pieces += [
-        ("class Mine", "BARE = lambda a, b: nn.Linear(a, b, bias=False)\n\nclass Mine")
-    ]
-    layer = made(pieces, num_heads=sizes[0], num_kv_heads=sizes[1])
-    found = examine(layer, checks=["formula"], progress=False)["formula"]
-    assert "apart from softmax" in found.seen
-    assert found.verdict == "fails"
+    bare = "out_proj = nn.Linear(d_model, d_model", "out_proj = nn.Linear(12, 12, False"
+    pieces = *FAULTS["eps"][1:], *bare
+    layer = made(*pieces, num_heads=sizes[0], num_kv_heads=sizes[1])
+    says("fails", "apart from softmax", "formula", layer)
 
 
-@pytest.mark.parametrize("name", OWN_MASKS)
-def test_examine_tries_a_causal_mask_that_the_layer_has_of_its_own(name):
-    check, words, pieces = OWN_MASKS[name]
+@by_words(OWN_MASKS)
+def test_examine_tries_a_causal_mask_that_the_layer_has_of_its_own(check, words):
     for causal in (True, None):
-        layer = made([*OWN, *pieces])
-        found = examine(layer, causal=causal, checks=[check], progress=False)[check]
-        assert (found.verdict, words in found.seen) == ("fails", True), found.seen
+        layer = made(*OWN, *OWN_MASKS[check][words])
+        says("fails", words, check, layer, causal=causal)
 
 
 def test_examine_says_that_a_layer_hides_the_future_unasked():
-    found = examine(made(OWN), causal=False, checks=["future"], progress=False)
-    assert found.failed == ["future"]
-    assert "hides the future, yet you say causal=False" in found["future"].seen
-    assert failed(made([]), ["future"], causal=False) == []
+    words = "hides the future, yet you say causal=False"
+    says("fails", words, "future", made(*OWN), causal=False)
+    assert failed(made(), ["future"], causal=False) == []
 
 
 def test_examine_a_function_and_names_its_slip():
@@ -199,12 +195,10 @@ def test_examine_compares_with_a_reference():
     copy_weights(ours, other)
     assert failed(ours, ["reference"], reference=other) == []
     assert failed(ours, ["reference"], reference=ours.forward) == []
-    plain = made(VARIANTS["mask (B, T, K)"])
-    assert failed(plain, ["reference"], reference=made(NO_CAUSAL)) == []
-    near = made(
-        [("        if causal:", "        seen = seen.triu(-9)\n        if causal:")]
-    )
-    found = examine(near, checks=["reference"], reference=made([]), progress=False)
+    plain = made(*VARIANTS["mask (B, T, K)"])
+    assert failed(plain, ["reference"], reference=made(*NO_CAUSAL)) == []
+    near = made(CAUSAL, f"        seen = seen.triu(-9)\n{CAUSAL}")
+    found = examine(near, checks=["reference"], reference=made(), progress=False)
     seen = found["reference"].seen
     assert seen.startswith("the same in a plain call, at T = 1, at T = 7, with pad")
     assert "at T = 40: output 10 does not depend on token 0, as it does in" in seen
@@ -212,13 +206,13 @@ def test_examine_compares_with_a_reference():
 
 @pytest.mark.parametrize(("one", "two"), combinations(MASK_SHAPES, 2))
 def test_layers_that_differ_in_the_shape_of_their_mask_agree(one, two):
-    ours, theirs = (made([*NO_CAUSAL, (MASK, MASK_SHAPES[n])]) for n in (one, two))
+    ours, theirs = (made(*NO_CAUSAL, MASK, MASK_SHAPES[n]) for n in (one, two))
     assert failed(ours, ["reference"], reference=theirs) == []
 
 
 def test_a_mask_per_text_that_breaks_is_told_where_one_mask_for_all_is_right():
-    wrong = made([*NO_CAUSAL, (MASK, "mask.unsqueeze(0)")])
-    right = made([*NO_CAUSAL, (MASK, MASK_SHAPES["(B, T, K)"])])
+    wrong = made(*NO_CAUSAL, MASK, "mask.unsqueeze(0)")
+    right = made(*NO_CAUSAL, MASK, MASK_SHAPES["(B, T, K)"])
     found = examine(wrong, checks=["padding"], progress=False)["padding"]
     assert found.verdict == "holds"
     assert "mask (T, T); it takes no mask per text (B, T, K): Runtime" in found.seen
@@ -230,10 +224,9 @@ def test_a_mask_per_text_that_breaks_is_told_where_one_mask_for_all_is_right():
     assert failed(wrong, ["reference"], reference=wrong) == []
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_reference_says_where_a_layer_differs(name):
-    words, both, one = TWINS[name]
-    right, wrong = made(both), made([*both, *one])
+@by_words(TWINS, of="both")
+def test_reference_says_where_a_layer_differs(both, words):
+    right, wrong = made(*both), made(*both, *TWINS[both][words])
     found = examine(wrong, checks=["reference"], reference=right, progress=False)
     assert found.failed == ["reference"]
     for each in words.split("; "):
@@ -243,16 +236,12 @@ def test_reference_says_where_a_layer_differs(name):
 @pytest.mark.parametrize("name", ["one head", "cached", "shape"])  # each has its own
 def test_reference_finds_no_difference_between_a_layer_and_its_like(name):
     _, both, _ = TWINS[name]
-    assert failed(made(both), ["reference"], reference=made(both)) == []
+    assert failed(made(*both), ["reference"], reference=made(*both)) == []
 
 
 def test_reference_may_draw_its_dropout_otherwise():
-    kept, ones = (
-        "weights = self.drop(weights)",
-        "self.drop(torch.ones_like(weights.mT))",
-    )
-    one = made([(kept, "weights = F.dropout(weights, 0.1, self.training)")])
-    two = made([(kept, f"weights = weights * {ones}.mT")])
+    one = made(DROP, "weights = F.dropout(weights, 0.1, self.training)")
+    two = made(DROP, "weights = weights * self.drop(torch.ones_like(weights.mT)).mT")
     for seed in range(3):
         assert failed(one, ["reference"], reference=two, seed=seed) == []
 
@@ -274,22 +263,17 @@ def test_reference_has_weights_of_its_own_names():
 @pytest.mark.parametrize("seed", range(2))
 def test_examine_finds_nothing_in_right_blocks(name, seed):
     names = [name for name in CHECKS if name not in SLOW]
-    assert failed(made(BLOCKS[name], BLOCK), names, seed=seed) == []
+    assert failed(made(*BLOCKS[name], code=BLOCK), names, seed=seed) == []
 
 
 def test_examine_says_that_a_norm_is_the_last_step():
     for norm, words in (("post", "tokens come out of one"), ("pre", "input passes")):
-        block = TinyBlock(12, 3, norm=norm)
-        found = examine(block, checks=["parts"], progress=False)["parts"]
-        assert found.verdict == "holds"
-        assert words in found.seen
+        says("holds", words, "parts", TinyBlock(12, 3, norm=norm))
 
 
-@pytest.mark.parametrize("name", BLOCK_FAULTS)
-def test_examine_says_what_is_wrong_in_a_block(name):
-    check, words, pieces = BLOCK_FAULTS[name]
-    found = examine(made(pieces, BLOCK), checks=[check], progress=False)[check]
-    assert (found.verdict, words in found.seen) == ("fails", True), found.seen
+@by_words(BLOCK_FAULTS)
+def test_examine_says_what_is_wrong_in_a_block(check, words):
+    says("fails", words, check, made(*BLOCK_FAULTS[check][words], code=BLOCK))
 
 
 @pytest.mark.parametrize("refuse", [False, True])
@@ -300,20 +284,15 @@ def test_examine_knows_a_call_that_reads_a_mask_of_keys(refuse):
         return layer(x, None if mask is None else mask[:, 0])
 
     names = [name for name in CHECKS if name not in SLOW]
-    layer = made(VARIANTS["mask (B, K)"])
-    assert failed(layer, names, calls=calls) == []
-    pieces = [("[:, None, None]", "[:, None, :, None]")]
-    wrong = made([*VARIANTS["mask (B, K)"], *pieces])
-    found = examine(wrong, checks=["padding"], calls=calls, progress=False)["padding"]
-    assert "it hides queries, not keys" in found.seen
+    pieces = VARIANTS["mask (B, K)"]
+    assert failed(made(*pieces), names, calls=calls) == []
+    wrong = made(*pieces, "[:, None, None]", "[:, None, :, None]")
+    says("fails", "it hides queries, not keys", "padding", wrong, calls=calls)
 
 
 def test_gradients_of_a_layer_that_computes_in_float32_inside_raise_no_alarm():
-    narrow = [
-        ("scores.softmax(dim=-1)", "scores.float().softmax(dim=-1).to(v.dtype)"),
-        ("q @ k.trans", "30 * q @ k.trans"),
-    ]
-    layer = made(narrow, d_model=24)
+    narrow = "scores.softmax(dim=-1)", "scores.float().softmax(dim=-1).to(v.dtype)"
+    layer = made(*narrow, "q @ k.trans", "30 * q @ k.trans", d_model=24)
     for seed in range(12):
         assert failed(layer, ["gradients"], seed=seed) == []
 
@@ -341,9 +320,7 @@ def places(x):
     ],
 )
 def test_examine_says_what_is_wrong_with_a_memory(words, function):
-    found = examine(other_length(function), checks=["memory"], progress=False)
-    assert words in found["memory"].seen
-    assert found.failed == ["memory"]
+    says("fails", words, "memory", other_length(function))
 
 
 def test_examine_says_why_a_memory_does_not_apply():
@@ -367,9 +344,7 @@ def test_examine_says_what_is_wrong_with_positions_from_outside():
         "positions change nothing": lambda layer, x, start=None: layer(x),
         "11 positions later": lambda layer, x, start=-1: layer(x) + start,
     }.items():
-        found = examine(layer, calls=calls, checks=["offset"], progress=False)
-        assert words in found["offset"].seen
-        assert found.failed == ["offset"]
+        says("fails", words, "offset", layer, calls=calls)
 
 
 def test_examine_says_how_to_call_what_it_does_not_know():

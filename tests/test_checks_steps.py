@@ -7,13 +7,10 @@ from torch import nn
 
 from attention_lib.checks import CHECKS, examine
 from attention_lib.checks.steps import Recorder
-from tests.samples.faulty_layers import made
-from tests.samples.rare_faults import CACHED
-from tests.samples.right_layers import TURN
+from tests.samples.plain_layer import OUT, SOFTMAX, START, after, before, made
+from tests.samples.right_layers import ROPE
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
-SOFTMAX, OUT = "weights = scores.softmax(dim=-1)", "out = weights @ v"
-ROPE = (CACHED, TURN)
 DIFFERENT = {
     "axis": (SOFTMAX, SOFTMAX.replace("-1", "1"), "softmax(7×3×6×6, dim=1)"),
     "reference's axis": (SOFTMAX, SOFTMAX.replace("-1", "1"), "dim=-1) (in forward"),
@@ -45,74 +42,65 @@ DIFFERENT = {
     ),
 }  # fmt: skip
 SEEN = {
-    "values": (
-        "offset",
-        [ROPE, ("        if cache", "        v = turn(v)\n        if cache")],
-        "values carry positions",
-    ),
-    "no distance": (
-        "offset",
-        [ROPE, ("q @ k.trans", "(q + T) @ k.trans")],
-        "not distances alone",
-    ),
-    "in place": ("deterministic", [("B, T, M = x.shape", "x += 1\n        B, T, M = x.shape")], "add(x, 1)"),
-    "mean": (
-        "future",
-        [("q = self.q_proj(x)", "q = self.q_proj(x - x.mean(1, keepdim=True))")],
-        "it takes the mean over tokens: mean(x, 1, keepdim=True)",
-    ),
-    "blocks": (
-        "future",
-        [(SOFTMAX, "scores[:, :, 128:, 90:110] = -1e30\n        " + SOFTMAX)],
-        "in 600 tokens, 472 outputs, from 128 to 599, do not depend on earlier token 100",
-    ),
-    "next": ("future", [("tril(S - T)", "tril(S - T + 1)")], "sees the next token, too"),
-    "loud": (
-        "large scores",
-        [(SOFTMAX, "weights = (scores - scores.max()).exp()\n        weights = weights / weights.sum(-1, keepdim=True)")],
-        "is a maximum taken of the whole batch",
-    ),
-    "cap": (
-        "large scores",
-        [
-            ("self.drop = nn", "self.softcap = 9\n        self.drop = nn"),
-            ("        scores = scores.masked", "        scores = scores.tanh()\n        scores = scores.masked"),
-        ],
-        "no larger than 1, though it names a cap of 9",
-    ),
-    "scores": (
-        "training",
-        [(SOFTMAX, "scores = self.drop(scores)\n        " + SOFTMAX)],
-        "scores are dropped, not weights: dropout(17×3×13×13, p=0.1, training=True)",
-    ),
-    "no mask": (
-        "cache",
-        [("if mask is not None:", "if mask is not None and cache is None:")],
-        "beside a cache the mask is ignored",
-    ),
-    "long": (
-        "cache",
-        [("        if causal:", "        if S > T > 5:\n            seen[:, :9] = 0\n        if causal:")],
-        "40 tokens, in pieces of 31, 7, 1, 1",
-    ),
-    "again": ("cache", [ROPE, ("else cache.length\n", "else 0\n")], "positions begin at 0 again"),
-}  # fmt: skip
+    "offset": {
+        "values carry positions": (
+            *ROPE,
+            *("        if cache", "        v = turn(v)\n        if cache"),
+        ),
+        "not distances alone": (*ROPE, "q @ k.trans", "(q + T) @ k.trans"),
+    },
+    "deterministic": {"add(x, 1)": before(START, "x += 1")},
+    "future": {
+        "it takes the mean over tokens: mean(x, 1, keepdim=True)": (
+            "self.q_proj(x)",
+            "self.q_proj(x - x.mean(1, keepdim=True))",
+        ),
+        "in 600 tokens, 472 outputs, from 128 to 599, do not depend on earlier token 100": before(
+            SOFTMAX, "scores[:, :, 128:, 90:110] = -1e30"
+        ),
+        "sees the next token, too": ("tril(S - T)", "tril(S - T + 1)"),
+    },
+    "large scores": {
+        "is a maximum taken of the whole batch": (
+            *(SOFTMAX, "weights = (scores - scores.max()).exp()"),
+            *after(".exp()", "weights = weights / weights.sum(-1, True)"),
+        ),
+        "no larger than 1, though it names a cap of 9": (
+            *before("self.drop = nn", "self.softcap = 9"),
+            *before("scores = scores.masked", "scores = scores.tanh()"),
+        ),
+    },
+    "training": {
+        "scores are dropped, not weights: dropout(17×3×13×13, p=0.1, training=True)": before(
+            SOFTMAX, "scores = self.drop(scores)"
+        )
+    },
+    "cache": {
+        "beside a cache the mask is ignored": (
+            "if mask is not None:",
+            "if mask is not None and cache is None:",
+        ),
+        "40 tokens, in pieces of 31, 7, 1, 1": before(
+            "if causal:", "if S > T > 5: seen[:, :9] = 0"
+        ),
+        "positions begin at 0 again": (*ROPE, "else cache.length\n", "else 0\n"),
+    },
+}
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_reference_names_the_first_step_that_differs(name):
     old, new, words = DIFFERENT[name]
-    found = examine(
-        made([(old, new)]), reference=made([]), checks=["reference"], progress=False
-    )
+    layers = {"layer": made(old, new), "reference": made()}
+    found = examine(**layers, checks=["reference"], progress=False)
     seen = found["reference"].seen
     assert words in seen.partition("Step by step: ")[2], seen
 
 
-@pytest.mark.parametrize("name", SEEN)
-def test_examine_names_what_no_reference_is_needed_for(name):
-    check, pieces, words = SEEN[name]
-    seen = examine(made(pieces), checks=[check], progress=False)[check].seen
+@pytest.mark.parametrize(("check", "words"), [(c, w) for c in SEEN for w in SEEN[c]])
+def test_examine_names_what_no_reference_is_needed_for(check, words):
+    layer = made(*SEEN[check][words])
+    seen = examine(layer, checks=[check], progress=False)[check].seen
     assert words in seen, seen
 
 
@@ -132,7 +120,7 @@ def test_memory_that_is_kept_between_calls_is_seen():
 
 
 def test_an_error_is_told_with_its_line():
-    wrong = made([(OUT, "assert T != 40\n        " + OUT)])
+    wrong = made(*before(OUT, "assert T != 40"))
     seen = examine(wrong, checks=["shape"], progress=False)["shape"].seen
     assert "raised AssertionError" in seen
     assert "in forward, line" in seen

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.export import Dim, export
 from torch.func import functional_call, grad, vmap
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from attention_lib.attention import SelfAttention
 from attention_lib.backends import KINDS, make_mha
@@ -137,17 +136,6 @@ def test_masks_compile_with_a_layer():
     fast = torch.compile(attend, fullgraph=True, backend="aot_eager")
     lengths = torch.tensor([7, 3, 1])
     torch.testing.assert_close(fast(x, lengths), attend(x, lengths))
-
-
-@each_compiled
-def test_layer_is_traced_at_any_size(name):
-    layer = made(name)
-    traced = make_fx(
-        lambda x: layer(x, **called(name)),
-        tracing_mode="symbolic",
-        _allow_non_fake_inputs=True,
-    )(inputs(name))
-    assert_equal_at_other_sizes(traced, layer, name)
 
 
 @each_layer

@@ -9,15 +9,12 @@ from attention_lib.explorer import explore_alignment
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, showing, use
+from tests.views import PHONE, refusals, showing, use
 
 READ = {"one": ["the", "cat", "sees", "the", "dog"], "two": ["a", "dog", "runs"]}
 WRITTEN = {"one": ["la", "mika", "lo", "rovo", "vid"], "two": ["uno", "rovo", "kor"]}
 SCORES = torch.randn(2, 5, 5, generator=seeded(0), dtype=torch.float64)
-MAPS = {
-    "one": (3 * SCORES[0]).softmax(-1),
-    "two": (3 * SCORES[1, :3, :3]).softmax(-1),
-}
+MAPS = {"one": (3 * SCORES[0]).softmax(-1), "two": (3 * SCORES[1, :3, :3]).softmax(-1)}
 VIEW = explore_alignment(MAPS, WRITTEN, READ)
 # Buttons that stand in the row of the next word, and a finger's or a mouse's way there.
 NEXT = "tr.align-next button"
@@ -31,21 +28,16 @@ def test_explore_alignment_sends_all_maps_and_shows_the_first_without_a_script()
     np.testing.assert_allclose(numbers(tables_of(VIEW)[0]), MAPS["one"], atol=5.1e-3)
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "words"),
-    [
-        ((torch.eye(2), ["a", "b"], ["a", "b"]), TypeError, "weights must map"),
-        (({}, {}, {}), ValueError, "weights must hold one sentence at least; got an"),
-        ((MAPS, {"one": WRITTEN["one"]}, READ), ValueError, "written must have the se"),
-        ((MAPS, WRITTEN, {}), ValueError, "read must have the sentence 'one'; got []"),
-        ((MAPS, WRITTEN, WRITTEN | {"one": ["a"]}), ValueError, "5 queries and 1 keys"),
-        (({"one": SCORES.softmax(-1)}, WRITTEN, READ), ValueError, "a map must be (wr"),
-    ],
+test_explore_alignment_refuses = refusals(
+    explore_alignment,
+    {"weights": MAPS, "written": WRITTEN, "read": READ},
+    ({"weights": torch.eye(2)}, TypeError, "weights must map"),
+    ({"weights": {}}, ValueError, "weights must hold one sentence at least; got an"),
+    ({"written": {"one": WRITTEN["one"]}}, ValueError, "written must have the se"),
+    ({"read": {}}, ValueError, "read must have the sentence 'one'; got []"),
+    ({"read": WRITTEN | {"one": ["a"]}}, ValueError, "5 queries and 1 keys"),
+    ({"weights": {"one": SCORES.softmax(-1)}}, ValueError, "a map must be (wr"),
 )
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_explore_alignment_refuses(changed, error, words, refused):
-    with refused(error, words):
-        explore_alignment(*changed)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])

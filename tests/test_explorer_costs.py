@@ -5,7 +5,7 @@ import pytest
 from attention_lib.checks import count_flops
 from attention_lib.explorer import explore_costs
 from tests.test_explorer_small import tables_of
-from tests.views import showing
+from tests.views import refusals, showing, slide
 
 VIEW = explore_costs(768, lengths=[64, 1536, 16384])
 
@@ -21,18 +21,14 @@ def test_explore_costs_says_without_a_script_what_the_counter_says():
     assert row[1:] == [f"{counted:,}", "38%", "25%", "25%", "12%"]
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"d_model": 0}, "d_model must be at least 1; got 0"),
-        ({"lengths": []}, "lengths must be at least 1; got 0"),
-        ({"lengths": [3, 0]}, "lengths must be at least 1; got 0"),
-        ({"lengths": [5, 5]}, "lengths must grow; got [5, 5]"),
-    ],
+test_explore_costs_refuses = refusals(
+    explore_costs,
+    {},
+    ({"d_model": 0}, ValueError, "d_model must be at least 1; got 0"),
+    ({"lengths": []}, ValueError, "lengths must be at least 1; got 0"),
+    ({"lengths": [3, 0]}, ValueError, "lengths must be at least 1; got 0"),
+    ({"lengths": [5, 5]}, ValueError, "lengths must grow; got [5, 5]"),
 )
-def test_explore_costs_refuses(given, words, refused):
-    with refused(ValueError, words):
-        explore_costs(**given)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
@@ -40,12 +36,7 @@ def test_costs_follow_the_sliders(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         slider = view.get_by_role("slider").first
         for place, share in [(0, 4), (1, 50), (2, 91)]:
-            if by == "keys":
-                slider.press("Home")
-                for _ in range(place):
-                    slider.press("ArrowRight")
-            else:
-                slider.fill(str(place))
+            slide(slider, place, by)
             said = " ".join(view.locator("[aria-live]").inner_text().split())
             assert f"{share} % of them" in said
         view.get_by_text("Reached.").wait_for()

@@ -6,7 +6,7 @@ import torch
 from attention_lib.explorer import explore_flash
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import showing, use
+from tests.views import refusals, showing, use
 
 SCORES = torch.randn(4, 6, generator=seeded(0), dtype=torch.float64)
 VALUE = torch.randn(6, 2, generator=seeded(1), dtype=torch.float64)
@@ -29,19 +29,14 @@ def test_explore_flash_ends_with_attention_and_counts_the_bytes():
     assert numbers(tables_of(VIEW)[0])[0].tolist() == [2 * first, 2 * (3 * 5 + 4 * 7)]
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "words"),
-    [
-        ({"scores": [1]}, TypeError, "scores must be a tensor; got list"),
-        ({"value": VALUE[:5]}, ValueError, "scores must be (Q, K) and value (K, V)"),
-        ({"tile": 0}, ValueError, "tile must be at least 1; got 0"),
-        ({"head_dim": 0}, ValueError, "head_dim must be at least 1; got 0"),
-    ],
+test_explore_flash_refuses = refusals(
+    explore_flash,
+    GIVEN,
+    ({"scores": [1]}, TypeError, "scores must be a tensor; got list"),
+    ({"value": VALUE[:5]}, ValueError, "scores must be (Q, K) and value (K, V)"),
+    ({"tile": 0}, ValueError, "tile must be at least 1; got 0"),
+    ({"head_dim": 0}, ValueError, "head_dim must be at least 1; got 0"),
 )
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_explore_flash_refuses(changed, error, words, refused):
-    with refused(error, words):
-        explore_flash(**GIVEN | changed)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])

@@ -4,7 +4,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from attention_lib.explorer import explore_groups
-from tests.views import showing
+from tests.views import refusals, showing, slide
 
 LLAMA = {"head_dim": 128, "num_layers": 32, "tokens": 8192}
 VIEW = explore_groups(12, head_dim=8, num_layers=2, tokens=100)
@@ -25,19 +25,14 @@ def test_explore_groups_says_the_cache_of_llama_3_without_a_script():
     assert view.data["choices"] == [32, 16, 8, 4, 2, 1]
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "words"),
-    [
-        ({"num_heads": 1}, ValueError, "num_heads must be 2 to 32; got 1"),
-        ({"num_heads": 33}, ValueError, "num_heads must be 2 to 32; got 33"),
-        ({"tokens": 0}, ValueError, "tokens must be at least 1; got 0"),
-        ({"head_dim": 2.5}, TypeError, "head_dim must be an int; got 2.5"),
-    ],
+test_explore_groups_refuses = refusals(
+    explore_groups,
+    {"num_heads": 4, **LLAMA},
+    ({"num_heads": 1}, ValueError, "num_heads must be 2 to 32; got 1"),
+    ({"num_heads": 33}, ValueError, "num_heads must be 2 to 32; got 33"),
+    ({"tokens": 0}, ValueError, "tokens must be at least 1; got 0"),
+    ({"head_dim": 2.5}, TypeError, "head_dim must be an int; got 2.5"),
 )
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_explore_groups_refuses(changed, error, words, refused):
-    with refused(error, words):
-        explore_groups(**{"num_heads": 4, **LLAMA, **changed})
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
@@ -45,10 +40,7 @@ def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
     with showing(browser, VIEW, by=by) as (page, view):
         slider = view.get_by_role("slider", name="heads of keys and values")
         for at, shared in enumerate([12, 6, 4, 3, 2, 1]):
-            if by != "keys":
-                slider.fill(str(at))
-            elif at:
-                slider.press("ArrowRight")
+            slide(slider, at, by)
             frames = [
                 [button.inner_text() for button in frame.get_by_role("button").all()]
                 for frame in view.locator(".groups-one").all()

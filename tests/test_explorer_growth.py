@@ -6,7 +6,7 @@ import torch
 from attention_lib.explorer import explore_growth
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import showing
+from tests.views import refusals, showing
 
 WORDS = [*"abcabc"]
 STEPS = [10, 20, 40]
@@ -34,20 +34,15 @@ def test_explore_growth_sends_what_lies_below_the_diagonal():
         [3.5, 0.5, 0.25], [1.25, 0.25, 0.75], [0.5, 0.5, 1.0]]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "words"),
-    [
-        ({"words": "abcabc"}, TypeError, "words must be"),
-        ({"weights": {}}, ValueError, "weights must hold one snapshot at least"),
-        ({"scores": {10: (0, 0)}}, ValueError, "scores must have the steps"),
-        ({"words": WORDS[1:]}, ValueError, "weights[10] must be (2, 5, 5)"),
-        ({"wanted": dict.fromkeys("ab", MAPS[10])}, ValueError, "wanted['a'] must be"),
-    ],
+test_explore_growth_refuses = refusals(
+    explore_growth,
+    GIVEN,
+    ({"words": "abcabc"}, TypeError, "words must be"),
+    ({"weights": {}}, ValueError, "weights must hold one snapshot at least"),
+    ({"scores": {10: (0, 0)}}, ValueError, "scores must have the steps"),
+    ({"words": WORDS[1:]}, ValueError, "weights[10] must be (2, 5, 5)"),
+    ({"wanted": dict.fromkeys("ab", MAPS[10])}, ValueError, "wanted['a'] must be"),
 )
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_explore_growth_refuses(changed, error, words, refused):
-    with refused(error, words):
-        explore_growth(**GIVEN | changed)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])

@@ -4,7 +4,7 @@ import pytest
 
 from attention_lib.explorer import explore_kernels
 from tests.test_explorer_small import tables_of
-from tests.views import showing, use
+from tests.views import refusals, showing, use
 
 NAMES = ["half", "three axes", "dropout", "shared"]
 
@@ -30,23 +30,15 @@ def test_explore_kernels_asks_once_for_each_combination_and_says_the_single_ones
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "words"),
-    [
-        (([1, 2], kernel), TypeError, "switches must be texts"),
-        ((["a"], kernel), ValueError, "switches must be 2 to 8 different names"),
-        ((["a", "a"], kernel), ValueError, "switches must be 2 to 8 different names"),
-        (
-            (list("abcdefghi"), kernel),
-            ValueError,
-            "switches must be 2 to 8 different n",
-        ),
-        ((NAMES, "flash"), TypeError, "kernel_of must be a function"),
-    ],
+test_explore_kernels_refuses = refusals(
+    explore_kernels,
+    {"switches": NAMES, "kernel_of": kernel},
+    ({"switches": [1, 2]}, TypeError, "switches must be texts"),
+    ({"switches": ["a"]}, ValueError, "switches must be 2 to 8 different names"),
+    ({"switches": ["a", "a"]}, ValueError, "switches must be 2 to 8 different names"),
+    ({"switches": [*"abcdefghi"]}, ValueError, "switches must be 2 to 8 different n"),
+    ({"kernel_of": "flash"}, TypeError, "kernel_of must be a function"),
 )
-def test_explore_kernels_refuses(given, error, words, refused):
-    with refused(error, words):
-        explore_kernels(*given)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])

@@ -9,7 +9,7 @@ from attention_lib.explorer import explore_latent
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import showing
+from tests.views import refusals, showing, slide
 
 WORDS = ["the", "cat", "slept", "the"]
 QUERY, KEY = torch.randn(2, 4, 3, generator=seeded(0), dtype=torch.float64)
@@ -38,22 +38,17 @@ def test_explore_latent_sends_the_lower_triangles_and_says_the_rest_without_a_sc
     np.testing.assert_allclose(numbers(tables_of(VIEW)[0]), wanted, atol=5.1e-3)
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "words"),
-    [
-        ({"latents": {}}, ValueError, "latents must hold one width at least; got an"),
-        ({"latents": [1]}, TypeError, "latents must map widths to values; got list"),
-        ({"latents": {0: WEIGHTS}}, ValueError, "latents[0] must be at least 1; got 0"),
-        ({"losses": {0: 1.0, 1: 1.0}}, ValueError, "losses must hold width 2; got [0,"),
-        ({"words": WORDS[:3]}, ValueError, "3 queries and 3 keys do not name the rows"),
-        ({"weights": WEIGHTS.expand(2, -1, -1)}, ValueError, "a map must be (query, k"),
-        ({"all_numbers": 0}, ValueError, "all_numbers must be at least 1; got 0"),
-    ],
+test_explore_latent_refuses = refusals(
+    explore_latent,
+    GIVEN,
+    ({"latents": {}}, ValueError, "latents must hold one width at least; got an"),
+    ({"latents": [1]}, TypeError, "latents must map widths to values; got list"),
+    ({"latents": {0: WEIGHTS}}, ValueError, "latents[0] must be at least 1; got 0"),
+    ({"losses": {0: 1.0, 1: 1.0}}, ValueError, "losses must hold width 2; got [0,"),
+    ({"words": WORDS[:3]}, ValueError, "3 queries and 3 keys do not name the rows"),
+    ({"weights": WEIGHTS.expand(2, -1, -1)}, ValueError, "a map must be (query, k"),
+    ({"all_numbers": 0}, ValueError, "all_numbers must be at least 1; got 0"),
 )
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_explore_latent_refuses(changed, error, words, refused):
-    with refused(error, words):
-        explore_latent(**GIVEN | changed)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
@@ -61,10 +56,7 @@ def test_latent_shows_the_map_of_every_width(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         slider = view.get_by_role("slider", name="width of the latent")
         for width in (3, 2, 1):
-            if by != "keys":
-                slider.fill(str(width))
-            elif width < 3:
-                slider.press("ArrowLeft")
+            slide(slider, width, by)
             said = " ".join(view.locator("[aria-live=polite]").inner_text().split())
             assert f"takes {2 * width} bytes instead of 24 ({width} of 12" in said
             assert f"changes by {MOVED[width - 1]:.2f}." in said

@@ -5,9 +5,8 @@ from playwright.sync_api import expect
 
 from attention_lib.bugs import BUGS, look
 from attention_lib.explorer import explore_museum
-from tests.browsing import axe_faults
 from tests.test_explorer_small import tables_of
-from tests.views import PHONE, showing, use
+from tests.views import showing, use
 
 KINDS = "loss", "train", "pages", "chances"  # those that take no time
 SOME = [bug for bug in BUGS if bug.kind in KINDS]
@@ -66,12 +65,3 @@ def test_bugs_are_chosen_by_their_symptom_and_their_lines_found(browser, by):
                 expect(facts).to_contain_text(SEEN[bug.name][check].seen)
             expect(facts.get_by_role("link")).to_have_attribute("href", bug.link)
         view.get_by_text("Reached.").wait_for()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_museum_is_accessible_and_fits_a_phone(browser, theme):
-    with showing(browser, VIEW, theme=theme, **PHONE) as (page, view):
-        assert axe_faults(page) == []
-        view.get_by_role("button", name="Show me").click()
-        assert axe_faults(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375

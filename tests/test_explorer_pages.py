@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from attention_lib.explorer import explore_pages
 from tests.test_explorer_small import sent, tables_of
-from tests.views import live, opened, showing
+from tests.views import live, opened, refusals, showing
 
 
 def step(tables, states, fed, **more):
@@ -48,41 +48,29 @@ def test_explore_pages_sends_the_steps_and_says_each_request_without_a_script():
 def test_explore_pages_numbers_many_requests():
     never = step([[]] * 27, "waiting " * 27, [0] * 27)
     rows = tables_of(explore_pages(**GIVEN | {"steps": [never]}))[0]
-    assert rows[-1] == [
-        "27",
-        "–",
-        "–",
-        "0",
-        "0",
-        "0",
-    ]
+    assert rows[-1] == ["27", "–", "–", "0", "0", "0"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "words"),
-    [
-        ({"steps": {}}, TypeError, "steps must be a list of dicts; got dict"),
-        ({"steps": []}, ValueError, "steps must hold one step at least; got none"),
-        ({"steps": [3]}, TypeError, "steps[0] must be a dict; got int"),
-        ({"steps": [{"fed": []}]}, ValueError, "steps[0] must hold 'states'; got ['f"),
-        ({"steps": STEPS[::-1]}, ValueError, "steps[4] must hold the 3 requests of t"),
-        ({"steps": [step([[5]], "done", [0])]}, ValueError, "a page of steps[0] must"),
-        ({"steps": [step([[0]], "asleep", [0])]}, ValueError, "a state of steps[0] mu"),
-        ({"steps": [step([[0]], "done", [])]}, ValueError, "steps[0] must hold one ta"),
-        ({"steps": [step([[1, 1]], "done", [0])]}, ValueError, "steps[0] names a page"),
-        (
-            {"steps": [step([[1]], "done", [0], kept=[1])]},
-            ValueError,
-            "steps[0] keeps page 1, which a table names",
-        ),
-        ({"names": ["A"]}, ValueError, "names must be 3 texts, one per request; got"),
-        ({"num_pages": 0}, ValueError, "num_pages must be at least 1; got 0"),
-    ],
+test_explore_pages_refuses = refusals(
+    explore_pages,
+    GIVEN,
+    ({"steps": {}}, TypeError, "steps must be a list of dicts; got dict"),
+    ({"steps": []}, ValueError, "steps must hold one step at least; got none"),
+    ({"steps": [3]}, TypeError, "steps[0] must be a dict; got int"),
+    ({"steps": [{"fed": []}]}, ValueError, "steps[0] must hold 'states'; got ['f"),
+    ({"steps": STEPS[::-1]}, ValueError, "steps[4] must hold the 3 requests of t"),
+    ({"steps": [step([[5]], "done", [0])]}, ValueError, "a page of steps[0] must"),
+    ({"steps": [step([[0]], "asleep", [0])]}, ValueError, "a state of steps[0] mu"),
+    ({"steps": [step([[0]], "done", [])]}, ValueError, "steps[0] must hold one ta"),
+    ({"steps": [step([[1, 1]], "done", [0])]}, ValueError, "steps[0] names a page"),
+    (
+        {"steps": [step([[1]], "done", [0], kept=[1])]},
+        ValueError,
+        "steps[0] keeps page 1, which a table names",
+    ),
+    ({"names": ["A"]}, ValueError, "names must be 3 texts, one per request; got"),
+    ({"num_pages": 0}, ValueError, "num_pages must be at least 1; got 0"),
 )
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_explore_pages_refuses(changed, error, words, refused):
-    with refused(error, words):
-        explore_pages(**GIVEN | changed)
 
 
 def owners(view):

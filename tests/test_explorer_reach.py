@@ -6,7 +6,7 @@ import torch
 from attention_lib.explorer import explore_reach
 from attention_lib.sparse_attention import sink_window_mask
 from tests.test_explorer_small import tables_of
-from tests.views import showing
+from tests.views import refusals, showing, slide
 
 VIEW = explore_reach(16, window=3, num_sinks=0, layers=1)
 
@@ -21,19 +21,15 @@ def test_explore_reach_says_without_a_script_how_many_tokens_arrive():
     assert cells == [f"{min(2 * layers + 1, 16)} of 16" for layers in range(1, 9)]
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"window": 0}, "window must be at least 1; got 0"),
-        ({"num_sinks": -1}, "num_sinks must lie between 0"),
-        ({"length": 21}, "length must be at most 20; got 21"),
-        ({"layers": 9}, "layers must be at most 8; got 9"),
-        ({"window": 17}, "window must be at most 16; got 17"),
-    ],
+test_explore_reach_refuses = refusals(
+    explore_reach,
+    {"length": 16, "window": 3},
+    ({"window": 0}, ValueError, "window must be at least 1; got 0"),
+    ({"num_sinks": -1}, ValueError, "num_sinks must lie between 0"),
+    ({"length": 21}, ValueError, "length must be at most 20; got 21"),
+    ({"layers": 9}, ValueError, "layers must be at most 8; got 9"),
+    ({"window": 17}, ValueError, "window must be at most 16; got 17"),
 )
-def test_explore_reach_refuses(given, words, refused):
-    with refused(ValueError, words):
-        explore_reach(**{"length": 16, "window": 3} | given)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
@@ -42,13 +38,7 @@ def test_reach_follows_the_sliders(browser, by):
         sliders = view.get_by_role("slider").all()
         for values in [(3, 0, 1), (3, 0, 4), (1, 0, 8), (4, 1, 2), (4, 0, 5)]:
             for slider, value in zip(sliders, values, strict=True):
-                if by == "keys":
-                    slider.press("Home")
-                    least = int(slider.get_attribute("min"))
-                    for _ in range(value - least):
-                        slider.press("ArrowRight")
-                else:
-                    slider.fill(str(value))
+                slide(slider, value, by)
             seen = reached(*values)
             assert view.locator(".reach-seen").count() == int(seen.sum())
             said = " ".join(view.locator("[aria-live]").inner_text().split())

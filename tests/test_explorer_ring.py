@@ -5,7 +5,7 @@ import pytest
 from attention_lib.explorer import explore_ring
 from attention_lib.parallel import own_tokens, ring_work
 from tests.test_explorer_small import tables_of
-from tests.views import showing, use
+from tests.views import refusals, showing, use
 
 SIZES = {"num_processes": 3, "length": 12, "width": 5}
 VIEW = explore_ring(**SIZES)
@@ -20,18 +20,18 @@ def test_explore_ring_says_the_work_without_a_script():
     assert "each process sends 80 bytes" in VIEW.static  # 2 · 4 tokens · 5 · 2
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"num_processes": 1}, "num_processes must lie between 2 and 8; got 1"),
-        ({"num_processes": 9}, "num_processes must lie between 2 and 8; got 9"),
-        ({"length": 15}, "length must be a multiple of 6, for 3 processes in zigzag"),
-        ({"width": 0}, "width must be at least 1; got 0"),
-    ],
+test_explore_ring_refuses = refusals(
+    explore_ring,
+    SIZES,
+    ({"num_processes": 1}, ValueError, "num_processes must lie between 2 and 8; got 1"),
+    ({"num_processes": 9}, ValueError, "num_processes must lie between 2 and 8; got 9"),
+    (
+        {"length": 15},
+        ValueError,
+        "length must be a multiple of 6, for 3 processes in zigzag",
+    ),
+    ({"width": 0}, ValueError, "width must be at least 1; got 0"),
 )
-def test_explore_ring_refuses(given, words, refused):
-    with refused(ValueError, words):
-        explore_ring(**SIZES | given)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])

@@ -7,7 +7,7 @@ import pytest
 
 from attention_lib.explorer import explore_rope
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import showing
+from tests.views import refusals, showing, slide
 
 QUERY, KEY, WORDS = [1.0, 0.2], [0.5, 0.7], ["it", "cat"]
 SPEEDS = {"fast": 1.0, "slow": 0.1}
@@ -40,26 +40,21 @@ def test_explore_rope_sends_its_vectors_and_says_its_scores_without_a_script():
     np.testing.assert_allclose(numbers(tables_of(VIEW)[0]), wanted, atol=5.1e-4)
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "words"),
-    [
-        ({"query": ["a", "b"]}, TypeError, "query must hold numbers; got <U1"),
-        ({"key": [1.0]}, ValueError, "key must be two finite numbers, not both 0; got"),
-        ({"key": [0.0, 0.0]}, ValueError, "key must be two finite numbers, not both"),
-        ({"words": "it"}, TypeError, "words must be a list of words; got 'it'"),
-        ({"words": ["it"]}, ValueError, "words must name the query and the key; got ["),
-        ({"speeds": [1.0]}, TypeError, "speeds must map names to numbers; got list"),
-        ({"speeds": {}}, ValueError, "speeds must hold one at least; got an empty"),
-        ({"speeds": {"a": 0}}, ValueError, "speeds['a'] must be above 0 and finite;"),
-        ({"positions": (4, 41)}, ValueError, "positions must be two, up to 40; got"),
-        ({"positions": (4, -1)}, ValueError, "positions[1] must lie between 0"),
-        ({"longest": 1.5}, TypeError, "longest must be an int; got 1.5"),
-    ],
+test_explore_rope_refuses = refusals(
+    explore_rope,
+    {"query": QUERY, "key": KEY, "words": WORDS, "speeds": SPEEDS},
+    ({"query": ["a", "b"]}, TypeError, "query must hold numbers; got <U1"),
+    ({"key": [1.0]}, ValueError, "key must be two finite numbers, not both 0; got"),
+    ({"key": [0.0, 0.0]}, ValueError, "key must be two finite numbers, not both"),
+    ({"words": "it"}, TypeError, "words must be a list of words; got 'it'"),
+    ({"words": ["it"]}, ValueError, "words must name the query and the key; got ["),
+    ({"speeds": [1.0]}, TypeError, "speeds must map names to numbers; got list"),
+    ({"speeds": {}}, ValueError, "speeds must hold one at least; got an empty"),
+    ({"speeds": {"a": 0}}, ValueError, "speeds['a'] must be above 0 and finite;"),
+    ({"positions": (4, 41)}, ValueError, "positions must be two, up to 40; got"),
+    ({"positions": (4, -1)}, ValueError, "positions[1] must lie between 0"),
+    ({"longest": 1.5}, TypeError, "longest must be an int; got 1.5"),
 )
-def test_explore_rope_refuses(changed, error, words, refused):
-    given = {"query": QUERY, "key": KEY, "words": WORDS, "speeds": SPEEDS} | changed
-    with refused(error, words):
-        explore_rope(**given)
 
 
 @pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
@@ -71,13 +66,7 @@ def test_rope_shows_the_score_of_every_place(browser, by):
         ):
             button = view.get_by_role("button", name=speed)
             button.tap() if by == "finger" else button.click()
-            if by == "keys":
-                step = to - int(sliders.nth(slider).input_value())
-                key = "ArrowRight" if step > 0 else "ArrowLeft"
-                for _ in range(abs(step)):
-                    sliders.nth(slider).press(key)
-            else:
-                sliders.nth(slider).fill(str(to))
+            slide(sliders.nth(slider), to, by)
             if slider < 2:
                 places[slider] = to
             else:  # both together keep their offset

@@ -108,11 +108,6 @@ def test_model_padded_batch_equals_each_text_alone(mha, norm):
         assert_close(logits[row : row + 1, :length], alone)
 
 
-def test_model_takes_texts_as_long_as_its_context():
-    assert made()(ids(length=CONTEXT_LEN)).shape == (BATCH, CONTEXT_LEN, VOCAB_SIZE)
-    assert made()(ids(length=1)).shape == (BATCH, 1, VOCAB_SIZE)
-
-
 @each_kind
 def test_model_says_the_same_of_real_tokens_whatever_it_is_told_of_padding(mha):
     model, token_ids = made(mha=mha), ids()

@@ -115,30 +115,12 @@ def test_split_hand_worked():
 
 
 @each_kind
-@pytest.mark.parametrize("batch", [1, BATCH])
-def test_mask_with_heads_is_taken_as_it_is(kind, batch):
-    mask = sequences(batch, HEADS, LENGTH, LENGTH) > 0
-    weights = layer(kind).attention_weights(sequences(), mask)
-    assert_same(weights > 0, mask.expand_as(weights))
-
-
-@each_kind
 def test_mask_of_texts_is_not_taken_for_one_of_heads(kind):
     # As many texts as heads: without a head axis the mask would broadcast, wrongly.
     x = sequences(HEADS, LENGTH, D_MODEL)
     mask = padding_mask(torch.tensor([2, 4, 5]), LENGTH)
     seen = (layer(kind).attention_weights(x, mask) > 0).sum(dim=-1)
     assert seen[:, :, 0].tolist() == [[2] * HEADS, [4] * HEADS, [5] * HEADS]
-
-
-# Widths and parameters.
-
-
-@each_kind
-def test_widths_left_out_follow_from_d_model(kind):
-    attend = layer(kind, 6, 3, head_dim=None, d_out=None)
-    assert attend.weights_by_head()["v_proj.weight"][2].shape == (2, 6)
-    assert attend(sequences()).shape == (BATCH, LENGTH, 6)
 
 
 # Weights that move.

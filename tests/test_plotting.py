@@ -60,11 +60,6 @@ def luminance(colour):
 maps = pytest.mark.parametrize("show", [show_weights, show_masks])
 
 
-@pytest.mark.parametrize("name", ["one map", "curves"])
-def test_figure_is_drawn_with_the_same_bytes_twice(name):
-    assert LAYOUTS[name]().png() == LAYOUTS[name]().png()
-
-
 def test_book_figure_bundle_states_the_width_and_is_small():
     weights = torch.rand(7, 7, generator=torch.Generator().manual_seed(0)).numpy()
     figure = show_weights({"before": weights, "after": weights.T}, list("abcdefg"))

@@ -88,12 +88,6 @@ def test_sinusoidal_positions_follow_the_default_type():
     assert_close(table, by_loops(9, 4), atol=1e-13, rtol=0)
 
 
-def test_learned_positions_give_the_first_rows():
-    positions = layer()
-    for length in (3, CONTEXT_LEN):
-        assert_same(positions(length), positions.embedding.weight[:length])
-
-
 @given(offset=st.integers(0, 20), length=st.integers(1, 9))
 def test_positions_from_an_offset_on_are_rows_of_the_whole_table(offset, length):
     whole = sinusoidal_positions(offset + length, D_MODEL)

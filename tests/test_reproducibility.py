@@ -57,7 +57,7 @@ def test_choose_device_takes_the_gpu_where_there_is_one(monkeypatch, gpu, wanted
 @pytest.mark.parametrize("name", ["cpu", "meta"])
 def test_choose_device_obeys_the_environment(monkeypatch, name):
     monkeypatch.setenv("ATTENTION_DEVICE", name)
-    assert choose_device() == torch.device(name)
+    assert choose_device() == make_repeatable() == torch.device(name)
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "banana", "cpu:x", "mps:3"])
@@ -73,11 +73,6 @@ def test_make_repeatable_seeds_with_zero_by_default():
     make_repeatable()
     wanted = torch.randn(4, generator=seeded(0))
     torch.testing.assert_close(torch.randn(4), wanted, rtol=0, atol=0)
-
-
-def test_make_repeatable_gives_the_device(monkeypatch):
-    monkeypatch.setenv("ATTENTION_DEVICE", "meta")
-    assert make_repeatable() == torch.device("meta")
 
 
 def test_make_repeatable_asks_for_kernels_that_repeat():

@@ -380,9 +380,3 @@ def test_teller_first_word_shows_what_was_drawn():
     teller.say("end")
     assert teller.surprises == pytest.approx([0, 0, math.log(4), 0, math.log(4), 0])
     assert teller.words == ["one", "day", *ways, word, "end"]
-
-
-def test_teller_tells_a_part_as_if_it_stood_there():
-    whole, parts = told(nested, 2, seed=5), Teller(random.Random(5))
-    parts.tell(nested, 2)
-    assert (parts.words, parts.surprises) == (whole.words, whole.surprises)

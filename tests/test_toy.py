@@ -104,12 +104,6 @@ def test_attention_hand_worked():
     assert_close(context, np.array([[1.0, 3.0, 8.0]]))
 
 
-def test_attention_default_scale_is_one_over_root_width():
-    query, key, value = arrays()
-    wanted = attention(query, key, value, scale=0.5)[1]
-    assert_close(attention(query, key, value)[1], wanted)
-
-
 @given(st.lists(st.integers(1, 3), max_size=3), st.integers(0, 99))
 def test_attention_agrees_with_torch(leading, seed):
     query, key, value = arrays(*leading, seed=seed)

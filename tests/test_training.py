@@ -198,9 +198,7 @@ CERTAIN = torch.tensor([-math.inf] + [0.0] * (VOCAB_SIZE - 1))
 NOT_FINITE = {
     "the loss is nan: try a smaller learning rate": lambda w: w * math.nan,
     "the loss is inf: try a smaller learning rate": lambda w: w + CERTAIN,
-    "the gradient has the length inf, though the loss is": lambda w: w.sub(
-        w.data
-    ).sqrt(),
+    "the gradient has the length inf, though the loss": lambda w: (w - w.data).sqrt(),
 }
 
 

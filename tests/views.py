@@ -4,6 +4,7 @@ import itertools
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import pytest
 from playwright.sync_api import Page
 
 from tests.running import sample
@@ -118,6 +119,16 @@ def use(part, by, key="Enter"):
     {"mouse": part.click, "finger": part.tap}.get(by, lambda: part.press(key))()
 
 
+def slide(slider, value, by):
+    """Move a slider, by keys one step at a time."""
+    if by == "keys":
+        steps = value - int(slider.input_value())
+        for _ in range(abs(steps)):
+            slider.press("ArrowRight" if steps > 0 else "ArrowLeft")
+    else:
+        slider.fill(str(value))
+
+
 def set_temperature(view, temperature):
     """Move the slider of a view, and see what it says."""
     slider = view.get_by_role("slider", name="temperature")
@@ -128,6 +139,17 @@ def set_temperature(view, temperature):
 def add_view(page, view):
     """Show one more view in an open page, as a notebook shows an output."""
     page.evaluate(ADD, html_of(view))
+
+
+def refusals(explore, given, *cases):
+    """A test that a view refuses each case: what is other, the error, its words."""
+
+    @pytest.mark.parametrize(("other", "error", "words"), cases)
+    def test(refused, other, error, words):
+        with refused(error, words):
+            explore(**given | other)
+
+    return test
 
 
 def predicted(page, asked):

@@ -29,7 +29,8 @@ def block(a, t, n, m, x):
     x = x + a(n(x))
     return x + t(m(x))
 """)
-tiny = partial(solution, TinyBlock=TinyBlock, partial=partial)("""
+names = {"TinyBlock": TinyBlock, "causal_mask": causal_mask, "partial": partial}
+tiny = partial(solution, **names)("""
 class Block(TinyBlock):
     def forward(self, x, mask=None, *, causal=False):
         a, t = partial(self.attention, mask=mask, causal=causal), self.feed_forward
@@ -40,6 +41,8 @@ class Block(TinyBlock):
         x = n(x + d(a(x)))
         return m(x + d(t(x)))
 """)
+# The mask that `causal` asks for.
+MADE = "if causal: mask = causal_mask(x.shape[1]) & (True if mask is None else mask)"
 sizes = solution("""
 def write_sizes(blocks, x, mask):
     rows = []
@@ -141,10 +144,7 @@ MISTAKES = {
     "write_sizes": [
         (sizes("(x), mask)", "(x))"), "The mask is not used"),
         (sizes("feed_forward_norm", "attention_norm"), "look at [0, 1] first"),
-        (
-            sizes("each.attention_norm", "", "each.feed_forward_norm", ""),
-            "reads the normalised stream",
-        ),
+        (sizes("each.attention_norm", "", "each.feed_forward_norm", ""), "normalised"),
         (sizes("x = x + found", "", "x + th", "x + found + th"), "after attention has"),
         (sizes("x = x + found", "", "x = x + thought", ""), "the stream must grow"),
         (sizes("(found, thought)", "(x - thought, x)"), "sizes of the stream"),
@@ -187,21 +187,6 @@ class ByLoop(TinyBlock):
         return x
 
 
-class ByMask(TinyBlock):
-    """Makes a mask of ``causal`` itself."""
-
-    def forward(self, x, mask=None, *, causal=False):
-        if causal:
-            past = causal_mask(x.shape[1])
-            mask = past if mask is None else mask & past
-        before = [self.attention_norm, self.feed_forward_norm]
-        after = [nn.Identity(), nn.Identity()]
-        if self.norm == "post":
-            before, after = after, before
-        x = after[0](x + self.dropout(self.attention(before[0](x), mask)))
-        return after[1](x + self.dropout(self.feed_forward(before[1](x))))
-
-
 def sizes_by_hooks(blocks, x, mask):
     written = []
     layers = [part for each in blocks for part in (each.attention, each.feed_forward)]
@@ -220,18 +205,6 @@ def sizes_by_difference(blocks, x, mask):
         rows.append([part.norm(dim=2).mean() for part in (half - x, whole - half)])
         x = whole
     return torch.tensor(rows)
-
-
-def sizes_in_a_table(blocks, x, mask):
-    table = torch.zeros(len(blocks), 2)
-    for row, each in zip(table, blocks, strict=True):
-        attend = partial(each.attention, mask=mask)
-        norms = each.attention_norm, each.feed_forward_norm
-        for i, layer in enumerate([attend, each.feed_forward]):
-            added = layer(norms[i](x))
-            row[i] = added.norm(dim=-1).mean()
-            x = x + added
-    return table
 
 
 RIGHT = {
@@ -275,7 +248,10 @@ RIGHT = {
         tiny("self.dropout", "lambda h: F.dropout(h, self.dropout.p, self.training)"),
         tiny("self.dropout", "lambda h: h * self.dropout(torch.ones_like(h))"),
         ByLoop,
-        ByMask,
+        tiny(
+            *("mask=mask, causal=causal", "mask=mask"),
+            *("        a, t", f"        {MADE}\n        a, t"),
+        ),
         tiny(
             "x, mask=None, *, causal=False):",
             "s, mask=None, causal=False):\n        x = s",
@@ -285,7 +261,12 @@ RIGHT = {
         sizes(),
         sizes_by_hooks,
         sizes_by_difference,
-        sizes_in_a_table,
+        sizes(
+            *("rows = []", "rows = torch.zeros(len(blocks), 2)"),
+            *("torch.stack(rows)", "rows"),
+            *("for each in blocks", "for row, each in zip(rows, blocks)"),
+            *("rows.append(", "row.copy_("),
+        ),
         sizes_then("torch.tensor(torch.stack(rows).tolist())"),
         sizes_then("torch.stack(rows).float()"),
         lambda *given: sizes_by_difference(*given).T.contiguous().T,

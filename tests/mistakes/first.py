@@ -101,6 +101,7 @@ class Head(nn.Module):
         return self.drop(weights) @ value
 """)
 DROPPED = "self.drop(weights)"
+OWN_DRAW = "weights * (torch.rand_like(weights) > self.drop.p) / (1 - self.drop.p)"
 # One draw for all texts, all queries or all keys.
 TOGETHER = {"texts": "[:1]", "queries": "[:, :1]", "keys": "[..., :1]"}
 
@@ -178,14 +179,8 @@ MISTAKES = {
         (both("mix, weights", "mix, weights, scores"), "returns a tuple: two things"),
         (both("mix, weights", "mix, scores * 6**0.5"), "The second result is the raw"),
         (both("mix, weights", "mix, scores"), "The second result is the sco"),
-        (
-            both("mix, weights", "mix, weights.swapaxes(-2, -1)"),
-            "weights are transposed",
-        ),
-        (
-            both("mix, weights", "mix, weights + 1"),
-            "The context is right. The weights:",
-        ),
+        (both("mix, weights", "mix, weights.swapaxes(-2, -1)"), "are transposed"),
+        (both("mix, weights", "mix, weights + 1"), "context is right. The weights:"),
         (both("=-1", "=0"), "The softmax runs over the queries"),
         (both("=-1", "=1"), "For a batch of two: The softmax runs over the queries"),
         (both("=-1", "=(-1, 1)[query.ndim > 3]"), "For two axes in fr"),
@@ -323,10 +318,7 @@ MISTAKES = {
         (lambda n, k: real(n, k) | True, "Nothing is hidden"),
         (lambda n, k: real(n, k, torch.int), "must hold True and False"),
         (lambda n, k: real(n.add_(1) - 1, k), "changes its input"),
-        (
-            lambda n, k: real(n, k) & (n < k)[:, None, None],
-            "For lengths of 4, 1 and 0 in 4 columns:",
-        ),
+        (lambda n, k: real(n, k) & (n < k)[:, None, None], "4, 1 and 0 in 4 columns:"),
     ],
     "visible_pairs": [
         (21, "real queries only"),
@@ -380,12 +372,6 @@ MISTAKES = {
 # What is right, in the book's way and in others.
 
 
-def softmax_by_rows(x):
-    return np.array([[math.exp(a - max(row)) for a in row] for row in x.tolist()]) / [
-        [sum(math.exp(a - max(row)) for a in row)] for row in x.tolist()
-    ]
-
-
 apart = finder("+= 1", "+= torch.tensor([1.0, -2.0, 4.0])")  # by other numbers
 
 
@@ -400,38 +386,11 @@ def finder_by_prefixes(function, x):
     return np.bool_(not all(same))
 
 
-def linear_by_module(x, w, b):
-    layer = nn.Linear(*w.shape[::-1], dtype=x.dtype)
-    layer.load_state_dict({"weight": w, "bias": b})
-    return layer(x)
-
-
-def head_by_texts(x, w_q, w_k, w_v):
-    by = 1 / math.sqrt(w_q.shape[1])
-    return torch.stack([((t @ w_q @ w_k.T @ t.T) * by).softmax(1) @ t @ w_v for t in x])
-
-
 HeadBySDPA = module(
     f"return {DROPPED} @ value",
     """p = self.drop.p * self.training
         return F.scaled_dot_product_attention(query, key, value, dropout_p=p)""",
 )
-
-
-class HeadByLibrary(nn.Module):
-    def __new__(cls, d_model, head_dim, dropout=0.0):
-        return SelfAttention(d_model, head_dim, dropout=dropout)
-
-
-class HeadByHand(module()):
-    def forward(self, x):
-        scores = torch.einsum("btd,bsd->bts", self.q_proj(x), self.k_proj(x))
-        e = (scores / self.q_proj.out_features**0.5).exp()
-        weights = e / e.sum(-1, keepdim=True)
-        if self.training and self.drop.p:
-            keep = 1 - self.drop.p
-            weights = weights * torch.bernoulli(torch.full_like(weights, keep)) / keep
-        return torch.einsum("bts,bsd->btd", weights, self.v_proj(x))
 
 
 RIGHT = {
@@ -443,7 +402,7 @@ RIGHT = {
     "softmax": [
         stable,
         softmax,
-        softmax_by_rows,
+        lambda x: shares(np.vectorize(math.exp)(x - x.max(1, keepdims=True))),
         lambda x: np.exp(x - np.logaddexp.reduce(x, 1)[:, None]),
         lambda x: np.apply_along_axis(softmax, -1, x),
         lambda x: np.stack([stable(row) for row in x]),
@@ -454,9 +413,7 @@ RIGHT = {
     ],
     "attention": [
         attend(),
-        lambda *qkv: F.scaled_dot_product_attention(
-            *map(torch.from_numpy, qkv)
-        ).numpy(),
+        lambda *qkv: F.scaled_dot_product_attention(*map(torch.tensor, qkv)).numpy(),
         lambda q, k, v: np.array([softmax(k @ one / 6**0.5) @ v for one in q]),
         lambda *qkv: attention(*qkv)[0].astype(np.float32),
         lambda *qkv: both()(*qkv)[0],
@@ -480,7 +437,7 @@ RIGHT = {
     ],
     "linear": [
         F.linear,
-        linear_by_module,
+        lambda x, w, b: torch.addmm(b, x.flatten(0, -2), w.T).view(*x.shape[:-1], -1),
         lambda x, w, b: torch.einsum("...i,oi->...o", x, w) + b,
         lambda x, w, b: torch.einsum("...i,io->...o", x, w.T).add(b),
         lambda x, w, b: (x[..., None, :] * w).sum(-1) + b,
@@ -499,7 +456,7 @@ RIGHT = {
     "head": [
         head(),
         lambda x, q, k, v: F.scaled_dot_product_attention(x @ q, x @ k, x @ v),
-        head_by_texts,
+        lambda x, *weights: torch.stack([head()(text, *weights) for text in x]),
         lambda *given: torch.nn.Parameter(head()(*given)),
         lambda x, q, k, v: head()(x, q, k, torch.eye(6)) @ v,
         lambda x, q, k, v: head(" / 5**0.5", "")(x, q * 5**-0.5, k, v),
@@ -511,14 +468,14 @@ RIGHT = {
     "self_attention": [
         module(),
         HeadBySDPA,
-        HeadByLibrary,
-        HeadByHand,
+        lambda d, h, p=0.0: SelfAttention(d, h, dropout=p),
+        module("scores.softmax(-1)", "(scores - scores.logsumexp(-1, True)).exp()"),
         module(DROPPED, "F.dropout(weights, self.drop.p, self.training)"),
         module("softmax(-1)", "softmax(2)"),
         module("query.shape[-1]", "float(query.size(2))"),
         module("scores.softmax(-1)", "F.softmax(scores, dim=-1)"),
         lambda *sizes: HeadBySDPA(*sizes),
-        lambda d_model, head_dim, dropout=0.0: HeadByHand(d_model, head_dim, dropout),
+        module(DROPPED, f"({OWN_DRAW} if self.training else weights)"),
     ],
     "causal_mask": [
         causal_mask,
@@ -543,9 +500,7 @@ RIGHT = {
         lambda n, k: torch.arange(k).expand(len(n), 1, k) < n.view(-1, 1, 1),
         lambda n, k: ~(torch.arange(k) >= n[:, None]).unsqueeze(1),
         lambda n, k: torch.stack([torch.arange(k)[None] < one for one in n]),
-        lambda n, k: torch.tensor(
-            [[[j < one for j in range(k)]] for one in n.tolist()]
-        ),
+        lambda n, k: torch.tensor([[[j < one for j in range(k)]] for one in n]),
         lambda n, k: torch.ones(k + 1, k).tril(-1).bool()[n][:, None],
         lambda n, k: torch.einsum("bk->bk", real(n, k)[:, 0].int()).bool()[:, None],
     ],

@@ -46,7 +46,6 @@ class Examiner:
         return not bool(self.depends().triu(1).any())
 """
 )
-CLONE = "changed = self.x.clone()"
 MOVE = "changed[:, place] += torch.randn_like(changed[:, place])"
 CHANGE = "(self.layer(changed) - before).abs().amax(dim=(0, 2))"
 STACK = "return torch.stack(columns, dim=1)"

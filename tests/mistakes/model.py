@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import nn
 
 from attention_lib import (
     ModelConfig,
@@ -91,28 +90,6 @@ OTHER = "nn.Linear(d_model, vocab_size, bias=False)"
 def owning(part, *pieces):
     """A model with one thing more, ``self.more``."""
     return built("self.norm = ", f"self.more = {part}\n        self.norm = ", *pieces)
-
-
-class Usual(nn.Module):
-    """``nn.Embedding``, blocks by name, a head that shares its weight."""
-
-    def __init__(self, vocab_size, d_model, num_heads, num_layers):
-        super().__init__()
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        table = sinusoidal_positions(128, d_model)
-        self.register_buffer("positions", table, persistent=False)
-        self.blocks = nn.ModuleDict(
-            {f"block{i}": TinyBlock(d_model, num_heads) for i in range(num_layers)}
-        )
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.embedding.weight
-
-    def forward(self, ids):
-        x = self.embedding(ids) + self.positions[: ids.shape[1]]
-        for block in self.blocks.values():
-            x = block(x=x, causal=True)
-        return self.head(self.norm(x))
 
 
 def broken(*inputs):
@@ -246,7 +223,18 @@ RIGHT = {
     ],
     "language_model": [
         built(),
-        Usual,
+        built(  # as PyTorch's users do
+            "self.table = nn.Parameter(torch.randn(vocab_size, d_model))",
+            f"self.words, self.head = nn.Embedding(vocab_size, d_model), {OTHER}\n"
+            "        self.head.weight = self.words.weight",
+            *("self.table[ids]", "self.words(ids)", HEAD, "self.head(self.norm(x))"),
+        ),
+        owning("sinusoidal_positions(128, d_model)", TABLE, "self.more[: x.shape[1]]"),
+        built(
+            *("nn.ModuleList([", "nn.ModuleDict({str(i): "),
+            *("for _ in range(num_layers)]", "for i in range(num_layers)}"),
+            *("block in self.blocks", "block in self.blocks.values()"),
+        ),
         built(HEAD, "F.linear(self.norm(x), self.table)"),
         built(HEAD, "torch.einsum('btm,vm->btv', self.norm(x), self.table)"),
         built("self.table[ids]", "F.embedding(ids, self.table)"),

@@ -1,6 +1,5 @@
 """The checks of chapter 4: each usual mistake is made, and must be named."""
 
-import math
 from functools import partial
 
 import numpy as np
@@ -126,17 +125,11 @@ MISTAKES = {
         (built(layer("mask is not None", "False")), "The mask changes nothing"),
         (built(layer("~mask", "mask")), "True means blocked"),
         (built(layer("~mask, -math.inf", "mask, -1e9")), "(Q, K): True means blocked"),
-        (
-            built(layer("mask.ndim == 3", "False")),
-            "(B, 1, K): The texts stand where the heads",
-        ),
+        (built(layer("mask.ndim == 3", "False")), "(B, 1, K): The texts stand where"),
         (built(layer(*PADDING_ONLY)), "(B, Q, K): The texts stand where the heads"),
         (built(layer(*LATE)), "The mask acts after the softmax"),
         (built(then=lambda y, bias: (y + bias).detach()), "no gradient reaches"),
-        (
-            built(layer("(w_q,", "(w_q.detach(),")),
-            "no gradient reaches q_proj.weight",
-        ),
+        (built(layer("(w_q,", "(w_q.detach(),")), "no gradient reaches q_proj.weight"),
     ],
     "multi_head": [
         (layer(*MIXED, *MIXED_BACK, *BY_THE_INPUT), "mixed, and the scale takes"),
@@ -151,10 +144,7 @@ MISTAKES = {
         (layer("w, num_heads", "w, 1"), "one wide head, not several"),
         (layer(" @ w_o", ""), "what mixes them?"),
         (layer("query @ key", "key @ query"), "Queries and keys have changed"),
-        (
-            layer(*CUT_BY_THE_INPUT),
-            "the input. For wider ones: Your code raised RuntimeError",
-        ),
+        (layer(*CUT_BY_THE_INPUT), "input. For wider ones: Your code raised Runtime"),
         (layer("    found", "    print(0)\n    found"), "but your function prints"),
     ],
     "pruned": [
@@ -163,10 +153,7 @@ MISTAKES = {
         (lambda f, w, keep: pruned(f, w, keep) / 3, "This is an average"),
         (lambda f, w, keep: pruned(f, w, keep) / sum(keep), "This is an average"),
         (lambda f, w, keep: pruned(f, torch.eye(12), keep), "side by side: what"),
-        (
-            lambda f, w, keep: pruned(f, w, keep, lambda f: f.reshape(2, 5, 12)),
-            "which axes change",
-        ),
+        (lambda *given: pruned(*given, lambda f: f.reshape(2, 5, 12)), "which axes"),
         (lambda f, w, keep: f[:, torch.tensor(keep)].sum(1), "has its own block"),
         (lambda f, w, keep: pruned(f, w, [True, False, True]), "With one kept: "),
         (lambda f, w, keep: merge_heads(f[:, keep]) @ w[: 4 * sum(keep)], "content"),
@@ -204,52 +191,26 @@ def by_loops(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
     return torch.cat(found, dim=-1) @ w_o
 
 
-def with_axis(mask):
-    return mask[:, None] if mask is not None and mask.ndim == 3 else mask
-
-
-def by_einsum(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
-    tokens = ((x @ w).unflatten(-1, (num_heads, -1)) for w in (w_q, w_k, w_v))
-    q, k, v = tokens  # (B, T, H, D)
-    scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(q.shape[-1])
-    if mask is not None:
-        scores = scores + torch.where(with_axis(mask), 0.0, -math.inf)
-    found = torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v)
-    return torch.einsum("bqhd,hdm->bqm", found, w_o.unflatten(0, (num_heads, -1)))
-
-
-def by_sums(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
-    blocks = [w.chunk(num_heads, dim=-1) for w in (w_q, w_k, w_v)]
-    output = 0
-    for q, k, v, o in zip(*blocks, w_o.chunk(num_heads), strict=True):
-        e = ((x @ q) @ (x @ k).transpose(-2, -1) * q.shape[-1] ** -0.5).exp()
-        e = e if mask is None else e * mask
-        output = output + e / e.sum(-1, keepdim=True) @ (x @ v) @ o
-    return output
-
-
-def by_fused_product(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
-    batch, length, _ = x.shape
-    qkv = (x @ torch.cat([w_q, w_k, w_v], -1)).view(batch, length, 3, num_heads, -1)
-    qkv = qkv.permute(2, 0, 3, 1, 4)
-    found = F.scaled_dot_product_attention(*qkv, attn_mask=with_axis(mask))
-    return found.transpose(1, 2).reshape(batch, length, -1) @ w_o
-
-
-def by_texts(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
-    masks = mask if mask is not None and mask.ndim == 3 else [mask] * len(x)
-    weights = w_q, w_k, w_v, w_o, num_heads
-    texts = zip(x, masks, strict=True)
-    return torch.cat([layer()(text[None], *weights, own) for text, own in texts])
-
-
+MIXES = "merge_heads(found) @ w_o"
 WAYS = [
     layer(),
+    by_loops,
     layer(CUT, "(x @ w).reshape(*x.shape[:2], num_heads, -1).swapaxes(1, 2)"),
     layer(CUT, "torch.stack((x @ w).chunk(num_heads, dim=-1), dim=1)"),
     layer(CUT, "(x @ w).unflatten(-1, (num_heads, -1)).permute(0, 2, 1, 3)"),
     layer("merge_heads(found)", "torch.cat(found.unbind(dim=1), dim=-1)"),
-    *(by_loops, by_einsum, by_sums, by_fused_product, by_texts),
+    layer("scores.softmax(-1)", "scores.exp() / scores.exp().sum(-1, keepdim=True)"),
+    layer(MIXES, "sum(h @ w for h, w in zip(found.unbind(1), w_o.chunk(num_heads)))"),
+    layer(
+        f"{CUT} for w in (w_q, w_k, w_v)",
+        "split_heads(each, num_heads) for each in joined.chunk(3, -1)",
+        *("    query,", "    joined = x @ torch.cat([w_q, w_k, w_v], -1)\n    query,"),
+    ),
+    layer(
+        *("query @ key.mT", "torch.einsum('bhqd,bhkd->bhqk', query, key)"),
+        *(MIXES, "torch.einsum('bhtd,hdm->btm', found, own)"),
+        *("    return", "    own = w_o.unflatten(0, (num_heads, -1))\n    return"),
+    ),
 ]
 
 
@@ -273,14 +234,6 @@ def pruned_by_filter(found, w_o, keep):
     d = found.shape[-1]
     heads = [head for head in range(len(keep)) if keep[head]]
     return sum(found[:, h] @ w_o[h * d : h * d + d] for h in heads)
-
-
-def pruned_in_a_loop(found, w_o, keep):
-    output = torch.zeros(len(found), found.shape[2], w_o.shape[1], dtype=found.dtype)
-    for number, block in enumerate(w_o.chunk(len(keep))):
-        if keep[number]:
-            output += found[:, number] @ block
-    return output
 
 
 by_rows = written("""
@@ -328,12 +281,13 @@ RIGHT = {
         pruned,
         pruned_by_einsum,
         pruned_by_filter,
-        pruned_in_a_loop,
+        by_rows(
+            "merge_heads(found[:, keep])",
+            "found[:, keep].permute(0, 2, 1, 3).flatten(2)",
+        ),
         by_rows(),
         by_rows("[:, keep]", "", "w_o[rows]", "torch.where(rows[:, None], w_o, 0.0)"),
-        by_rows(
-            "found[:, keep]", "found.clone().mul_(keep[:, None, None])", "[rows]", ""
-        ),
+        by_rows("found[:, keep]", "(found * keep[:, None, None])", "[rows]", ""),
         lambda f, w, keep: (f @ w.unflatten(0, (len(keep), -1)))[:, keep].sum(dim=1),
         lambda f, w, keep: merge_heads(f) @ w - pruned(f, w, [not k for k in keep]),
         by_rows("(found[:, keep])", "(found) * rows", "[rows]", ""),

@@ -23,6 +23,9 @@ def waves(places, d_model):
 """)
 HALVES = "torch.stack", "torch.cat", ".flatten(1)", ""
 FAST, GIVEN = ("-2 * hand", "-hand"), "table[:, :d_model]"
+PAIRS = "torch.stack([angles.sin(), angles.cos()], -1).flatten(1)"
+COSINES = "\n    table[:, 1::2] = angles.cos()"
+FILLED = "\n    table[:, 0::2] = angles.sin()" + COSINES
 
 
 def table(answer):
@@ -30,19 +33,11 @@ def table(answer):
     return lambda length, d_model: answer(torch.arange(length), d_model)
 
 
-def own_speed(places, d_model):
-    column = torch.arange(d_model, dtype=torch.float64)
-    angles = places[:, None] / 10_000 ** (column / d_model)
-    return torch.where(column % 2 == 0, angles.sin(), angles.cos()).float()
-
-
-def even_only(places, d_model):
-    angles = waves(GIVEN, "angles")(places, d_model)
-    table = torch.zeros(len(places), d_model)
-    table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
-    return table
-
-
+own_speed = waves(
+    *("(d_model + 1) // 2", "d_model", *FAST),
+    *(PAIRS, "torch.where(hand % 2 == 0, angles.sin(), angles.cos())"),
+)
+even_only = waves(PAIRS, "torch.zeros(len(places), d_model)" + FILLED)
 # What may be wrong with any answer of either kind.
 OF_EITHER = [
     (waves(*FAST, *HALVES), "Two differences are left"),
@@ -182,49 +177,25 @@ def positions_by_loops(places, d_model):
     return torch.tensor(rows)
 
 
-def positions_padded(places, d_model):
-    even = d_model + d_model % 2
-    hand = torch.arange(0, even, 2).double()
-    angles = places[:, None] * torch.exp(-math.log(10_000) * hand / d_model)
-    result = torch.zeros(len(places), even, dtype=torch.float64)
-    result[:, 0::2], result[:, 1::2] = angles.sin(), angles.cos()
-    return result[:, :d_model]
-
-
-def positions_in_float32(places, d_model):
-    even = torch.arange(0, d_model, 2).float()
-    angles = places.float()[:, None] * torch.exp(-even * math.log(1e4) / d_model)
-    result = torch.zeros(len(places), d_model)
-    result[:, 0::2] = angles.sin()
-    result[:, 1::2] = angles.cos()[:, : d_model // 2]
-    return result
-
-
-def positions_by_phase(places, d_model):
-    """A cosine is a sine, a quarter of a turn ahead."""
-    column = torch.arange(d_model)
-    speed = 10_000.0 ** -((column - column % 2) / d_model)
-    return torch.sin(torch.outer(places.float(), speed) + column % 2 * math.pi / 2)
-
-
-def positions_by_where(places, d_model):
-    column = torch.arange(d_model)
-    angles = places[:, None] / 10_000 ** (2 * (column // 2) / d_model)
-    return torch.where(column % 2 == 0, angles.sin(), angles.cos())
-
-
-def positions_by_complex(places, d_model):
-    even = torch.arange(0, d_model, 2)
-    angles = places[:, None] / 10_000 ** (even / d_model)
-    waves = torch.polar(torch.ones_like(angles), math.pi / 2 - angles)
-    return torch.view_as_real(waves).flatten(1)[:, :d_model]
-
-
-def positions_in_numpy(places, d_model):
-    even = np.arange(0, d_model, 2)
-    angles = places.numpy()[:, None] / 10_000 ** (even / d_model)
-    waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
-    return torch.from_numpy(waves.reshape(len(places), -1)[:, :d_model])
+OTHER_WAYS = [
+    positions_by_loops,
+    waves("10_000 ** (-2", "torch.exp(-math.log(10_000) * 2"),
+    waves(PAIRS, "torch.zeros(len(places), 2 * len(hand))" + FILLED),
+    waves(PAIRS, "angles.repeat_interleave(2, 1).sin()" + COSINES),
+    # A cosine is a sine, a quarter of a turn ahead.
+    waves(
+        PAIRS, "torch.sin(angles[..., None] + torch.tensor([0, math.pi/2])).flatten(1)"
+    ),
+    waves(
+        *("angles.sin(), angles.cos()", "turned.imag, turned.real"),
+        *("table =", "turned = torch.polar(angles * 0 + 1, angles)\n    table ="),
+    ),
+    waves(
+        *("torch.stack", "torch.tensor(np.stack"),
+        *("angles.sin(), angles.cos()], -1)", "np.sin(angles), np.cos(angles)], -1))"),
+        *("    table =", "    angles = angles.numpy()\n    table ="),
+    ),
+]
 
 
 def finder_by_matrices(function, x):
@@ -233,11 +204,6 @@ def finder_by_matrices(function, x):
         matrix = F.one_hot(torch.tensor(order), 4).to(x)
         seen |= bool((function(matrix @ x) - matrix @ function(x)).abs().max() > 1e-6)
     return np.bool_(seen)
-
-
-def finder_of_all(function, x):
-    every = torch.tensor(list(itertools.permutations(range(x.shape[1]))))
-    return not torch.allclose(function(x[0][every]), function(x)[0][every])
 
 
 def finder_back(function, x):
@@ -255,15 +221,6 @@ def finder_by_chance(function, x):
     return any((function(x[:, o]) - function(x)[:, o]).norm() > 1e-9 for o in orders)
 
 
-OTHER_WAYS = [
-    positions_by_loops,
-    positions_padded,
-    positions_in_float32,
-    positions_by_phase,
-    positions_by_where,
-    positions_by_complex,
-    positions_in_numpy,
-]
 RIGHT = {
     "place_with_itself": [
         *as_numbers(256),
@@ -294,7 +251,7 @@ RIGHT = {
         finder([[1, 0, 2, 3], [1, 2, 3, 0]]),
         finder(list(itertools.permutations(range(4)))),
         finder_by_matrices,
-        finder_of_all,
+        finder([[1, 0, 3, 2], *SWAPS[1:], ENDS]),
         finder_back,
         finder_by_chance,
         lambda f, x: torch.tensor(finder(SWAPS)(f, x)),

@@ -139,14 +139,6 @@ def generate_into(model, token_ids, max_new_tokens, context_len):
     return text
 
 
-def generate_recursive(model, token_ids, max_new_tokens, context_len):
-    if max_new_tokens == 0:
-        return token_ids
-    best = model(token_ids[:, -context_len:])[:, -1:].argmax(-1)
-    longer = torch.cat([token_ids, best], dim=1)
-    return generate_recursive(model, longer, max_new_tokens - 1, context_len)
-
-
 def mean_of_means(logits, ids, lengths):
     return torch.stack(
         [next_token_loss(a[None, :n], b[None, :n]) for a, b, n in
@@ -154,6 +146,7 @@ def mean_of_means(logits, ids, lengths):
     ).mean()  # fmt: skip
 
 
+SAME = "The same token is added each time"
 MISTAKES = {
     "training_loop": [
         (loop("loss back clip step"), "Old gradients are still there: remove"),
@@ -193,12 +186,9 @@ MISTAKES = {
         (lambda model, ids, *rest: ids, "No token is added"),
         (
             generate("max_new_tokens):", "1):", "best]", "*[best] * max_new_tokens]"),
-            "The same token is added each time",
+            SAME,
         ),
-        (
-            generate("for _", "given = token_ids\n    for _", "(token_ids[", "(given["),
-            "The same token is added each time",
-        ),
+        (generate("for _", "x = token_ids\n    for _", "(token_ids[", "(x["), SAME),
         (generate("[:, -1]", "[:, 0]"), "These logits belong to the first token"),
         (generate("argmax", "argmin"), "The tokens with the lowest logits"),
         (generate("-context_len:", ":context_len"), "The model reads the first tokens"),
@@ -213,14 +203,8 @@ MISTAKES = {
     "next_token_loss": [
         (loss("[:, :-1]", "", "[:, 1:,", "[...,", "(1,", "(0,"), "Nothing is shifted"),
         (loss("-1]", "-2]", "1:", "2:", "(1,", "(2,"), "The targets are shifted twice"),
-        (
-            lambda x, ids, _: F.cross_entropy(x[:, 1:].mT, ids[:, :-1]),
-            "shifted the wrong way",
-        ),
-        (
-            lambda x, ids, _: F.cross_entropy(x.mT, ids.roll(-1, 1)),
-            "The last token is asked for the first one",
-        ),
+        (lambda x, ids, _: F.cross_entropy(x[:, 1:].mT, ids[:, :-1]), "the wrong way"),
+        (lambda x, ids, _: F.cross_entropy(x.mT, ids.roll(-1, 1)), "The last token is"),
         (mean("losses[real].sum()"), "That is the sum: di"),
         (mean("losses.sum() / len(losses)"), "a loss per text: a loss per tok"),
         (mean("losses.sum(0).mean()"), "the sum over the texts"),
@@ -232,10 +216,7 @@ MISTAKES = {
         (mean("losses.mean().exp()"), "That is the perplexity"),
         (loss("-logits", "logits", "log_soft", "soft"), "The logarithm is missing"),
         (mean("-(-losses).exp().mean().log()"), "the logarithm first, then the"),
-        (
-            loss("-logits", "logits", ".log_softmax(-1)", ""),
-            "The scores are no probabilities",
-        ),
+        (loss("-logits", "logits", ".log_softmax(-1)", ""), "scores are no probabi"),
         (loss("softmax(-1)", "softmax(1)"), "over the positions: it"),
         (loss("softmax(-1)", "softmax(0)"), "The softmax runs over the texts"),
         (loss(*RESHAPED), "mixes positions and vocabulary"),
@@ -244,20 +225,14 @@ MISTAKES = {
         (loss("(1, token_ids.shape[1])", "(4)"), "the mask must"),
         (padded("losses[:, :-1][real[:, 1:]].mean()"), "the last rea"),
         (padded("losses[~real].mean()"), "only padding"),
-        (
-            padded("losses[token_ids[:, 1:] > 0].mean()"),
-            "ask the lengths, not the ids",
-        ),
+        (padded("losses[token_ids[:, 1:] > 0].mean()"), "ask the lengths, not the ids"),
         (mean("((losses * real).sum(1) / (lengths - 1)).mean()"), "texts' means"),
         (mean("(losses * real).mean()"), "padding adds noth"),
         (padded("(losses * real).sum() / lengths.sum()"), "this divides by"),
         (padded("losses[real].sum()"), "that is the su"),
         (padded("(losses * real).sum() / len(losses)"), "is a loss per te"),
         (loss(*ZEROED), "scores of padding are set to 0"),
-        (
-            loss("return", "token_ids[:, 1:][~real] = -100\n    return"),
-            "changes its input",
-        ),
+        (loss("return", "token_ids[:, 1:][~real] = -1\n    return"), "changes its inp"),
         (padded("None"), "4 tokens: your code gives noth"),
         (mean("losses[real].mean().item()"), "it must be a torch tens"),
     ],
@@ -277,7 +252,7 @@ MISTAKES = {
         (kept("(k)", "(3)"), "right for the best 3 of 5. For the best 1"),
         (above_the_next, "best 5: Your code"),
         (
-            lambda x, k: x.softmax(-1) if k == x.shape[1] else above_the_next(x, k),
+            lambda x, k: (kept() if k == len(x[0]) else above_the_next)(x, k),
             "both are dropped, and one token is left",
         ),
         (lambda x, k: x.softmax(-1) if len(x) == 1 else kept()(x, k), "place: The"),
@@ -379,7 +354,7 @@ RIGHT = {
         generate(),
         generate_by_rows,
         generate_into,
-        generate_recursive,
+        generate("cat([token_ids, best], dim=1)", "hstack([token_ids, best])"),
         torch.no_grad()(generate()),
         generate("-context_len:", "max(0, token_ids.shape[1] - context_len):"),
         generate("argmax(-1, keepdim=True)", "topk(1).indices"),

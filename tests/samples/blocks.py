@@ -32,54 +32,41 @@ class Mine(nn.Module):
         x = x + self.drop(self.attend(self.norm1(x)))
         return x + self.drop(self.down(F.gelu(self.up(self.norm2(x)))))
 """
-FIRST = "        x = x + self.drop(self.attend(self.norm1(x)))"
-LAST = "        return x + self.drop(self.down(F.gelu(self.up(self.norm2(x)))))"
+FIRST = "x = x + self.drop(self.attend(self.norm1(x)))"
+LAST = "return x + self.drop(self.down(F.gelu(self.up(self.norm2(x)))))"
 BLOCKS = {
-    "before": [],
-    "after": [
-        (FIRST, "        x = self.norm1(x + self.drop(self.attend(x)))"),
-        (
-            LAST,
-            "        return self.norm2(x + self.drop(self.down(F.gelu(self.up(x)))))",
-        ),
-    ],
-    "both": [
-        (
-            "self.drop(self.attend(self.norm1(x)))",
-            "self.norm2(self.drop(self.attend(self.norm1(x))))",
-        )
-    ],
-    "scaled": [(FIRST, FIRST.replace("= x +", "= 0.7 * x +"))],
-    "side by side": [
-        (FIRST, "        y = x + self.drop(self.attend(self.norm1(x)))"),
-        (LAST, LAST.replace("return x", "return y")),
-    ],
+    "before": (),
+    "after": (
+        *(FIRST, "x = self.norm1(x + self.drop(self.attend(x)))"),
+        *(LAST, "return self.norm2(x + self.drop(self.down(F.gelu(self.up(x)))))"),
+    ),
+    "both": (FIRST, "x = x + self.norm2(self.drop(self.attend(self.norm1(x))))"),
+    "scaled": ("x = x +", "x = 0.7 * x +"),
+    "side by side": (FIRST, FIRST.replace("x =", "y ="), "return x", "return y"),
 }
 # What the check of the name must say.
 BLOCK_FAULTS = {
-    "tokens": (
-        "parts",
-        "norm1 is a norm over more than one token",
-        [("mean(-1", "mean((-2, -1)")],
-    ),
-    "cut": (
-        "parts",
-        "the sum begins at what a norm gives",
-        [(LAST, "        x = self.norm2(x)\n" + LAST.replace("self.norm2(x)", "x"))],
-    ),
-    "sum dropped": (
-        "parts",
-        "dropout drops the input itself",
-        [(FIRST, "        x = self.drop(x + self.attend(self.norm1(x)))")],
-    ),
-    "squares": (
-        "half precision",
-        "the square of 400 is infinite",
-        [("x.float() if x.dtype.itemsize < 4 else x", "x")],
-    ),
-    "always dropped": (
-        "deterministic",
-        "draws random numbers in evaluation mode",
-        [("is_causal=True", "is_causal=True, dropout_p=0.1")],
-    ),
+    "parts": {
+        "norm1 is a norm over more than one token": ("mean(-1", "mean((-2, -1)"),
+        "the sum begins at what a norm gives": (
+            LAST,
+            f"x = self.norm2(x)\n        {LAST.replace('self.norm2(x)', 'x')}",
+        ),
+        "dropout drops the input itself": (
+            FIRST,
+            "x = self.drop(x + self.attend(self.norm1(x)))",
+        ),
+    },
+    "half precision": {
+        "the square of 400 is infinite": (
+            "x.float() if x.dtype.itemsize < 4 else x",
+            "x",
+        )
+    },
+    "deterministic": {
+        "draws random numbers in evaluation mode": (
+            "is_causal=True",
+            "is_causal=True, dropout_p=0.1",
+        )
+    },
 }

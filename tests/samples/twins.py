@@ -1,181 +1,100 @@
 # ruff: noqa: E501
-"""Layers beside the right one, both in ``faulty_layers.BASE``: words, both, one."""
+"""Layers beside the right one, both in ``plain_layer.BASE``: both, words, one."""
 
-from tests.samples.rare_faults import CACHED, RETURN, ends
-from tests.samples.right_layers import TURN
+from tests.samples.plain_layer import (
+    DROP,
+    LAST,
+    LINEAR,
+    ONES,
+    OUT,
+    RETURN,
+    START,
+    VALUES,
+    after,
+    before,
+    ends,
+)
+from tests.samples.right_layers import ROPE
 
-OUT = "        out = weights @ v"
-DROP = "weights = self.drop(weights)"
-ROPE = [(CACHED, TURN)]
-MASK = "        if mask is not None:"
+SAME, DROPS = "the same in a plain call", "dropout changes outputs"
+PROJECTION = "self.out_proj = nn.Linear(d_model, d_model)"
 TWINS = {
-    "one head": (
-        "(q_proj, k_proj, v_proj, drop the same; out_proj gets other numbers in features 0 to 3 of 12)",
-        [],
-        [(OUT, OUT + "\n        out = torch.cat([out[:, :1] / 2, out[:, 1:]], 1)")],
-    ),
-    "bias": (
-        "apart in a plain call; (the reference calls out_proj, too)",
-        [],
-        [(RETURN, "return F.linear(out, self.out_proj.weight)")],
-    ),
-    "left": (
-        "the same in a plain call; apart in outputs; with padding on the left: output",
-        [],
-        [(MASK, "        if mask is not None and mask[..., 0].all():")],
-    ),
-    "texts": (
-        "apart with padding on the right, other in each text",
-        [],
-        [("seen & (mask[:, None] if", "seen & (mask[:1, None] if")],
-    ),
-    "cached": (
-        "the same in a plain call; apart in outputs 1 to 5, with a cache, one by one",
-        ROPE,
-        [("else cache.length\n", "else 0\n")],
-    ),
-    "second cache": (
-        "the same in a plain call; with a second cache for a second text",
-        [],
-        [
-            (
-                "if self.k is not None:",
-                "if self.k is not None or Cache.old is not None and k.shape[2] == 3:",
-            ),
-            (
-                "torch.cat([self.k, k]",
-                "torch.cat([self.k, k] if self.k is not None else [k[:0], 0.5 * k]",
-            ),
-            (
-                "torch.cat([self.v, v]",
-                "torch.cat([self.v, v] if self.v is not None else [v[:0], v]",
-            ),
-            ("class Cache:", "class Cache:\n    old = None"),
-            ("        return k, v\n", "        Cache.old = k\n        return k, v\n"),
-        ],
-    ),
-    "long": (
-        "the same in a plain call; apart at T = 600",
-        [],
-        ends("out = out * (1.1 if T > 500 else 1)"),
-    ),
-    "16 bits": (
-        "apart; in bfloat16 at T = 600",
-        ROPE,
-        [
-            (
-                "angles = torch.arange(start, start + T, device=x.device).double()",
-                "angles = torch.arange(start, start + T, device=x.device).to(x.dtype)",
-            )
-        ],
-    ),
-    "gradient": (
-        "the same in a plain call; in its input's gradient; in the gradient of k_proj.weight",
-        [],
-        [("scores = q @ k.tr", "scores = q @ k.detach().tr")],
-    ),
-    "rate": (
-        "dropout changes outputs; times as much (it drops 40%, the reference 10%) in training mode",
-        [],
-        [(DROP, "weights = F.dropout(weights, 0.4, self.training)")],
-    ),
-    "place": (
-        "dropout changes outputs; in training mode",
-        [],
-        [(DROP, "pass"), (RETURN, "return self.drop(self.out_proj(out))")],
-    ),
-    "loud": (
-        "the same in a plain call; with inputs 30 times larger",
-        [],
-        [
-            (
-                "        seen = torch",
-                "        scores = scores.clamp(-50, 50)\n        seen = torch",
-            )
-        ],
-    ),
-    "quiet": (
-        "the same in a plain call; with inputs 100 times smaller",
-        [],
-        [
-            (
-                "        seen = torch",
-                "        scores = scores * (x.abs().amax() > 0.1)\n        seen = torch",
-            )
-        ],
-    ),
-    "raises": (
-        "AssertionError (no 40, in forward, line",
-        [],
-        [
-            (
-                "        B, T, M = x.shape",
-                "        B, T, M = x.shape\n        assert T != 40, 'no 40'",
-            )
-        ],
-    ),
-    "after": (
-        "the same in a plain call; after a longer text",
-        [],
-        ends(
-            "self.most = max(T, getattr(self, 'most', T))\n        out = out * T / self.most"
+    (): {
+        "(q_proj, k_proj, v_proj, drop the same; out_proj gets other numbers in features 0 to 3 of 12)": after(
+            OUT, "out = torch.cat([out[:, :1] / 2, out[:, 1:]], 1)"
         ),
-    ),
-    "shape": (
-        "the shape of out_proj.weight is (12, 12), not (6, 12)",
-        [
-            (
-                "self.out_proj = nn.Linear(d_model, d_model)",
-                "self.out_proj = nn.Linear(d_model, 6)",
-            )
-        ],
-        [
-            (
-                "self.out_proj = nn.Linear(d_model, 6)",
-                "self.out_proj = nn.Linear(d_model, d_model)",
-            )
-        ],
-    ),
-    "one weight": (
-        "v_proj.weight is k_proj.weight; in the reference they are two weights",
-        [],
-        [
-            (
-                "        self.drop = nn",
-                "        self.v_proj = self.k_proj\n        self.drop = nn",
-            )
-        ],
-    ),
-    "another": (
-        "its weights are not the reference's: q_proj.bias",
-        [],
-        [
-            (
-                "        self.drop = nn",
-                "        self.q_proj.bias.data += 1\n        self.drop = nn",
-            )
-        ],
-    ),
-    "lacks": (
-        "; it lacks the weights v_proj.bias, v_proj.weight",
-        [],
-        [
-            (
-                "self.v_proj = nn.Linear(d_model, num_kv_heads * self.head_dim)",
-                "self.vs = [nn.Linear(d_model, num_kv_heads * self.head_dim)]",
-            ),
-            ("self.v_proj(x)", "2 * self.vs[0].to(x.dtype)(x)"),
-        ],
-    ),
-    "more": (
-        "; it has more weights: extra",
-        [],
-        [
-            (
-                "        self.drop = nn",
-                "        self.extra = nn.Parameter(torch.ones(1))\n        self.drop = nn",
-            ),
+        "apart in a plain call; (the reference calls out_proj, too)": (
+            RETURN,
+            "return F.linear(out, self.out_proj.weight)",
+        ),
+        f"{SAME}; apart in outputs; with padding on the left: output": (
+            "if mask is not None:",
+            "if mask is not None and mask[..., 0].all():",
+        ),
+        "apart with padding on the right, other in each text": (
+            "seen & (mask[:, None] if",
+            "seen & (mask[:1, None] if",
+        ),
+        f"{SAME}; with a second cache for a second text": (
+            *("class Cache:", "class Cache:\n    old = False"),
+            *before("if self.k is", "if second and k.shape[2] == 3: k = 0.5 * k"),
+            *before("if second", "second = Cache.old and self.k is None"),
+            *("return k, v\n", "Cache.old = True\n        return k, v\n"),
+        ),
+        f"{SAME}; apart at T = 600": ends("out = out * (1.1 if T > 500 else 1)"),
+        f"{SAME}; in its input's gradient; in the gradient of k_proj.weight": (
+            "scores = q @ k.tr",
+            "scores = q @ k.detach().tr",
+        ),
+        f"{DROPS}; times as much (it drops 40%, the reference 10%) in training mode": (
+            DROP,
+            "weights = F.dropout(weights, 0.4, self.training)",
+        ),
+        f"{DROPS}; in training mode": (
+            DROP,
+            "pass",
+            RETURN,
+            "return self.drop(self.out_proj(out))",
+        ),
+        f"{SAME}; with inputs 30 times larger": before(
+            ONES, "scores = scores.clamp(-50, 50)"
+        ),
+        f"{SAME}; with inputs 100 times smaller": before(
+            ONES, "scores = scores * (x.abs().amax() > 0.1)"
+        ),
+        "AssertionError (no 40, in forward, line": after(
+            START, "assert T != 40, 'no 40'"
+        ),
+        f"{SAME}; after a longer text": (
+            *ends("out = out * T / self.most"),
+            *after(START, "self.most = max(T, getattr(self, 'most', T))"),
+        ),
+        "v_proj.weight is k_proj.weight; in the reference they are two weights": after(
+            LAST, "self.v_proj = self.k_proj"
+        ),
+        "its weights are not the reference's: q_proj.bias": after(
+            LAST, "self.q_proj.bias.data += 1"
+        ),
+        "; it lacks the weights v_proj.bias, v_proj.weight": (
+            *(VALUES, f"self.vs = [{LINEAR}]"),
+            *("self.v_proj(x)", "2 * self.vs[0].to(x.dtype)(x)"),
+        ),
+        "; it has more weights: extra": (
+            *after(LAST, "self.extra = nn.Parameter(torch.ones(1))"),
             *ends("out = out + self.extra"),
-        ],
-    ),
+        ),
+    },
+    ROPE: {
+        f"{SAME}; apart in outputs 1 to 5, with a cache, one by one": (
+            "else cache.length\n",
+            "else 0\n",
+        ),
+        "apart; in bfloat16 at T = 600": ("double()", "to(x.dtype)"),
+    },
+    (PROJECTION, "self.out_proj = nn.Linear(d_model, 6)"): {
+        "the shape of out_proj.weight is (12, 12), not (6, 12)": (
+            "self.out_proj = nn.Linear(d_model, 6)",
+            PROJECTION,
+        )
+    },
 }
