@@ -204,7 +204,7 @@ def test_examine_compares_with_a_reference():
     assert "at T = 40: output 10 does not depend on token 0, as it does in" in seen
 
 
-@pytest.mark.parametrize(("one", "two"), combinations(MASK_SHAPES, 2))
+@pytest.mark.parametrize(("one", "two"), [*combinations(MASK_SHAPES, 2)])
 def test_layers_that_differ_in_the_shape_of_their_mask_agree(one, two):
     ours, theirs = (made(*NO_CAUSAL, MASK, MASK_SHAPES[n]) for n in (one, two))
     assert failed(ours, ["reference"], reference=theirs) == []
