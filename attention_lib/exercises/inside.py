@@ -53,6 +53,8 @@ def check_duplicate_score(answer: object) -> Verdict:
              "of them."),
             (on.sum((1, 2)) / earlier.sum(), "A query with two copies adds both "
              "weights, and counts once."),
+            ((on.sum(-1) / earlier.sum(-1).clamp(min=1))[:, asked].mean(-1), "The "
+             "weights on all earlier copies are added up, not averaged."),
             (right.mean(), "One number for each head is wanted, not their mean."),
             (on.sum(-1), "The mean over the queries is missing."),
         ]  # fmt: skip
@@ -150,7 +152,8 @@ def _mistaken(ids: Tensor) -> Mistakes:
     tokens = 1.0 * F.one_hot(ids, 6)
     before = F.pad(tokens, (0, 0, 1, 0))[:-1]
     behind = F.pad(tokens, (0, 0, 0, 1))[1:]
-    right = _lookup(ids)
+    right, scores = _lookup(ids), 10 * tokens @ before.T
+    weights = _lookup(ids, value=torch.eye(len(ids)))
     return [
         (_lookup(ids, causal=False), "A query sees the future: where is the mask?"),
         (_lookup(ids, before=tokens), "The keys are the tokens themselves: they must "
@@ -158,7 +161,7 @@ def _mistaken(ids: Tensor) -> Mistakes:
         (_lookup(ids, before=behind), "The keys say what stands after a place: they "
          "must say what stands before."),
         (_lookup(ids, before=tokens.roll(1, 0)), "At the first place, the key says "
-         "that the last token stands before it. Nothing does."),
+         "that a token stands before it. Nothing does."),
         (_lookup(ids, value=before), "The values are the tokens before: so the copy "
          "itself is copied, not what followed."),
         (_lookup(ids, value=behind), "The values are one place too far."),
@@ -167,6 +170,13 @@ def _mistaken(ids: Tensor) -> Mistakes:
          "the token itself."),
         (_lookup(ids, sharpness=10 * 6**-0.5), "A match has the score 10: divide it by "
          "nothing."),
+        (weights, "Those are the shares of the keys: the shares of the tokens that "
+         "stand there are wanted."),
+        (scores.tril().softmax(-1) @ tokens, "A hidden key with the score 0 still gets "
+         "a share: its score must be minus infinity."),
+        (scores.softmax(-1).tril() @ tokens, "The future is hidden after the softmax: "
+         "it must be hidden before, so that all shares sum to 1."),
+        (scores.tril() @ tokens, "Those are sums of scores: where is the softmax?"),
         (right.argmax(-1), "That is the best guess: the shares of all tokens are "
          "wanted."),
         (right[-1], "Every place is a query, not only the last one."),

@@ -40,7 +40,8 @@ def check_latent_bytes(answer: object) -> Verdict:
          "made of the latent and not kept."),
         (one * (latent + rope + queries), "The latent of the queries is not kept: old "
          "queries are never needed."),
-        (2 * right, "Keys and values come from the same latent: it is kept once."),
+        (2 * right, "Twice that many. Keys and values come from the same latent, which "
+         "is kept once; and a number takes 2 bytes, not 4."),
         (one * (2 * latent + rope), "Keys and values come from the same latent, which "
          "is kept once; the latent of the queries is not kept."),
         (right // 2, "Each number takes 2 bytes."),
@@ -209,6 +210,8 @@ def _results(
         (_latent(*given, scaled_by=1), "The scores are not scaled."),
         (_latent(*given, scaled_by=head), "The scale forgets the rotated part: a key "
          "has head_dim + rope_dim numbers."),
+        (_latent(*given, scaled_by=latent), "The scale takes the width of the latent: "
+         "it is that of a key, head_dim + rope_dim."),
         (_latent(*given, scaled_by=latent + rope), "The scale takes the width of the "
          "latent: it is that of a key, head_dim + rope_dim."),
         (_latent(*given, turn_query=False), "The queries' rotated part is not turned."),
