@@ -13,7 +13,7 @@ from sphinx.util.inventory import InventoryFile
 import attention_lib
 from tests.pages import parsed
 from tools.chapters import ROOT, SITE, chapter_paths
-from tools.site.api import source
+from tools.site.api import examples, source
 
 pytestmark = pytest.mark.usefixtures("site")
 
@@ -53,6 +53,16 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter():
     files += [it.parent for it in (ROOT / "attention_lib").glob("[!_]*/__init__.py")]
     assert list(chapters) == sorted(file.stem for file in files)
     assert chapters["masks"] == "Shown in Chapter 3."
+
+
+def test_every_example_stands_in_the_entry_of_its_name():
+    shown = {
+        str(dd.find_previous_sibling("dt")["id"])
+        for page in (SITE / "book/api").glob("*.html")
+        for dd in parsed(page).select("dd:has(> p.rubric)")
+    }
+    names = {name.rpartition(".")[2] for name in examples(ROOT)}
+    assert {name.rpartition(".")[2] for name in shown} == names
 
 
 @pytest.mark.parametrize(

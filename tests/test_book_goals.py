@@ -12,6 +12,8 @@ from attention_lib.explorer import (
     explore_rope,
     explore_weights,
 )
+from attention_lib.explorer.sentence import explore_sentence
+from attention_lib.explorer.snapshots import explore_snapshots
 from attention_lib.masks import causal_mask
 from tests.browsing import axe_faults
 from tests.test_book_small_views import CACHE, MASK, SPLIT, VECTORS
@@ -33,6 +35,8 @@ from tests.views import PHONE, live, opened, showing
 ROPE = explore_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], speeds={"one": 1.0})
 GROUPS = explore_groups(16, head_dim=8, num_layers=2, tokens=100)
 COSTS = explore_costs(768, lengths=[64, 1024, 4096])
+AHEAD = torch.tensor([[0.0, 5.0, 5.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+SENTENCE = explore_sentence(AHEAD, ["cat", "it", "tired"], mask=causal_mask(3), query=2)
 SHARP = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.02, 0.03, 0.95]])
 WEIGHTS = explore_weights(SHARP, ["cat", "it", "tired"])
 
@@ -62,7 +66,13 @@ def narrow(view):
         view.get_by_role("slider").fill(place)
 
 
+def look_ahead(view):
+    view.get_by_role("switch").uncheck()
+    view.locator("label.sentence-word").first.click()
+
+
 REACHED = {
+    "sentence": (SENTENCE, look_ahead),
     "latent": (LATENT, narrow),
     "vectors": (VECTORS, turn),
     "split": (SPLIT, stray),
@@ -105,6 +115,23 @@ def test_views_of_a_page_point_at_the_same_word(browser):
         expect(live(page, 1).locator(".mask-row th")).to_have_text("slept")
         live(page, 1).locator("table").last.locator("tbody tr").nth(1).hover()
         expect(live(page).locator(".weights-chosen th")).to_have_text("cat")
+
+
+def test_sentence_map_and_run_point_at_the_same_word(browser):
+    words = ["cat", "it", "tired"]
+    run = {"queries": {"it": (2, 1)}, "heads": ["1.1"], "losses": [3.0]}
+    told = {"samples": {0: "one"}, "measured": {0: 3.0}}
+    steps = explore_snapshots(words, {0: SHARP[None]}, **run, **told)
+    with opened(browser, SENTENCE, explore_weights(SHARP, words), steps) as page:
+        live(page).locator("label.sentence-word").first.hover()
+        expect(live(page, 1).locator(".weights-chosen th")).to_have_text("cat")
+        heard = live(page, 2).locator(".snapshots-heard")
+        expect(heard).to_have_text("cat")
+        live(page, 2).locator("td").nth(2).hover()  # of the first row: 1.1
+        lit = live(page).locator(".sentence-query .sentence-text")
+        expect(lit).to_have_text("it")
+        page.mouse.move(0, 0)
+        expect(lit).to_have_text("tired")
 
 
 # Each alone on its page; other views have a test of their own, with what they show.

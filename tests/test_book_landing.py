@@ -35,6 +35,10 @@ def test_landing_page_shows_the_view_of_chapter_8(page, address):
     head.locator("label", has_text="because").click()
     expect(head.locator(".sentence-said")).to_contain_text("after because, this head")
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE
+    # In its chapter it is a view among others; here it says by itself what to do.
+    assert head.locator(".view-title").count() == 0
+    page.goto(f"{address}/chapters/08-training.html")
+    expect(page.locator(".view-title").first).to_contain_text("View 8.1")
 
 
 @pytest.mark.parametrize("width", [PHONE, 1440])

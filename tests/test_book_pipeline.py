@@ -190,6 +190,23 @@ def test_link_leads_to_the_same_moment(browser, whole):
         assert lit(live(page, 1)) == "it"  # an address is the first view's
 
 
+def test_address_or_column_that_is_not_there_leads_to_one_that_is(browser, whole):
+    with showing(browser, whole) as (page, view):
+        for moment, words in [
+            ("4..o.9", "number 4 of the mix of it"),
+            ("4.7.k.9", "number 4 of k(cat)"),
+            ("4.1.w&t=7", "weight of it on cat: e^4.89"),  # no such place on the slider
+        ]:
+            page.evaluate("moment => { location.hash = `pipe=${moment}` }", moment)
+            expect(view.locator(".pipe-said")).to_contain_text(words)
+            assert view.locator(".pipe-controls output").inner_text() == "1"
+        # X is wider than a head: its last column is held, then Q is pointed at.
+        page.evaluate("location.hash = 'pipe=4..x.7'")
+        expect(view.locator(".pipe-said")).to_contain_text("number 8 of x(it)")
+        view.get_by_text("x @ w_q").hover()
+        expect(view.locator(".pipe-said")).to_contain_text("number 4 of q(it)")
+
+
 def test_cache_computes_one_row_and_keeps_keys_and_values(browser, model):
     view_of = explore_pipeline(model, SENTENCE, cache=True)
     with showing(browser, view_of) as (_, view):

@@ -53,6 +53,19 @@ def test_slider_shows_each_snapshot(browser):
             expect(view.locator(".view-goal")).to_contain_text(words)
 
 
+def test_cells_are_walked_by_keys(browser):
+    with showing(browser, run()) as (page, view):
+        cell = view.locator('td[tabindex="0"]')
+        assert cell.count() == 1
+        cell.focus()
+        row, column = cell.evaluate("c => [c.parentNode.sectionRowIndex, c.cellIndex]")
+        page.keyboard.press("ArrowUp" if row else "ArrowDown")
+        page.keyboard.press("ArrowRight")
+        weight = weights_at(10)[1 - row, 3, column]
+        said = f"Head {HEADS[1 - row]} gives {weight:.2f} to “{WORDS[column]}”."
+        expect(view.locator(".snapshots-said")).to_have_text(said)
+
+
 def test_table_says_it_without_scripts_and_misfits_are_refused(refused):
     assert "<td>0.80</td>" in run().static
     with refused(ValueError, "samples must have the steps [10, 20, 30]; got [10]"):

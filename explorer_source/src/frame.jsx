@@ -5,7 +5,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { FRAME as SAY, filled } from "./strings.js";
 
 export function Frame({ View, data, number, view }) {
-  const { title, goal } = View.frame ?? {};
+  // The first page has one view, which says by itself what to do.
+  const { title, goal } = (!view.closest(".hero") && View.frame) || {};
   const [reached, setReached] = useState(view.dataset.goal === "reached");
   useEffect(() => {
     const hear = () => setReached(view.dataset.goal === "reached");
@@ -15,7 +16,7 @@ export function Frame({ View, data, number, view }) {
   const card = useRef();
   const asked = data.goal?.text ?? (typeof goal === "function" ? goal(data) : goal);
   const reach = () => {
-    if (reached) return;
+    if (reached || !asked) return;
     setReached(true);
     card.current.dispatchEvent(new CustomEvent("attention-reached", { bubbles: true }));
   };

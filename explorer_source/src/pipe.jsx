@@ -59,7 +59,8 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
   const wanted = pointed?.id ?? state.stage;
   const stage = values[wanted] ? wanted : null;
   useEffect(() => light(stage), [stage]);
-  const place = stage && { id: stage, word, key, part: pointed?.part ?? state.part ?? 0 };
+  // A column that was chosen in a wide matrix is the last one of a narrower matrix.
+  const place = stage && { id: stage, word, key, part: Math.min(pointed?.part ?? state.part ?? 0, values[stage][0].length - 1) };
   const reads = {
     made: (r) => !cache || (kept ? r === step : r <= step),
     kept: (r) => !cache || r <= step,

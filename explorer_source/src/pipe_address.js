@@ -1,3 +1,5 @@
+import { TEMPERATURES } from "./temperature.jsx";
+
 // The state in the address: #pipe=4.1.w&mask=causal&head=1&scale=off&t=0.5&text=the+cat+ran
 export function fromAddress(first) {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -7,7 +9,8 @@ export function fromAddress(first) {
   const found = { word: whole(word, first.word), key: whole(key, null), stage: /^[rxqkvsdmwocpafy]$/.test(stage) ? stage : null, part: whole(part, 0) };
   for (const name of ["mask", "text", "flip"]) if (given.has(name)) found[name] = given.get(name);
   for (const name of ["head", "step"]) if (given.has(name)) found[name] = whole(given.get(name), 0);
-  if (given.has("t")) found.heat = Number(given.get("t")) || 1;
+  const heat = Number(given.get("t"));
+  if (TEMPERATURES.includes(heat)) found.heat = heat; // else the slider would show another one
   if (given.has("scale")) found.scaled = given.get("scale") !== "off";
   if (given.has("cache")) found.anew = given.get("cache") === "off";
   return found;

@@ -1,6 +1,7 @@
 // A text whose words show where they look: lines of the true weights, as wide and as dark
 // as these are. Words are radio buttons; a pointer that rests on one shows it for a while.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLinked, useReached } from "./frame.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
 import { fill, SENTENCE as SAY } from "./strings.js";
 import style from "./sentence.css";
@@ -8,8 +9,9 @@ import { ONE, TEMPERATURES, Temperature } from "./temperature.jsx";
 
 const SHOWN = 0.005; // a smaller weight is no line and no number
 const SAID = 0.05; // and a smaller one than this is not said
+const MOST = 0.9; // of the weight: the goal
 
-export function Sentence({ words, query, scores, mask }) {
+export function Sentence({ words, query, scores, mask, reach }) {
   const [chosen, choose] = useState(query);
   const [pointed, point] = useState(null);
   const [masked, setMasked] = useState(Boolean(mask));
@@ -27,14 +29,22 @@ export function Sentence({ words, query, scores, mask }) {
   const may = (key) => !mask || mask[at * length + key] === "x";
   const allowed = masked ? words.map((_, key) => may(key)) : null;
   const weights = softmax(all.slice(at * length, (at + 1) * length), allowed, TEMPERATURES[heat]);
-  const look = (i) => {
-    point(i);
+  useReached(!masked && heat === ONE && ahead(weights, may) >= MOST, reach);
+  // Other views know words, not places: of a word that comes twice, the last one is meant.
+  const tell = useLinked((heard) => point(words.includes(heard) ? words.lastIndexOf(heard) : null));
+  const look = (i, seen) => {
+    point(seen);
     touch(true);
+    tell(words.lastIndexOf(words[i]) === i ? words[i] : null);
+  };
+  const leave = () => {
+    point(null);
+    tell(null);
   };
 
   return (
     <div class="sentence">
-      <div class="sentence-words" role="radiogroup" aria-label={SAY.legend} ref={box} onPointerLeave={() => point(null)}>
+      <div class="sentence-words" role="radiogroup" aria-label={SAY.legend} ref={box} onPointerLeave={leave}>
         <svg class="sentence-lines" aria-hidden="true">
           {places && words.map((_, key) => key !== at && weights[key] >= SHOWN && (
             <path
@@ -50,7 +60,7 @@ export function Sentence({ words, query, scores, mask }) {
             <label
               class={`sentence-word${weights[i] >= SHOWN ? " sentence-key" : ""}${i === at ? " sentence-query" : ""}${allowed && !allowed[i] ? " sentence-hidden" : ""}`}
               style={{ "--w": weights[i].toFixed(3) }}
-              onPointerEnter={(event) => event.pointerType === "mouse" && look(i)}
+              onPointerEnter={(event) => event.pointerType === "mouse" && look(i, i)}
             >
               <input
                 type="radio"
@@ -59,7 +69,7 @@ export function Sentence({ words, query, scores, mask }) {
                 checked={i === chosen}
                 onChange={() => {
                   choose(i);
-                  look(null);
+                  look(i, null);
                 }}
               />
               <span class="sentence-text">{word}</span>
@@ -91,6 +101,22 @@ export function Sentence({ words, query, scores, mask }) {
   );
 }
 Sentence.style = style;
+Sentence.frame = {
+  title: SAY.title,
+  goal: ({ words, scores, mask }) => {
+    const all = unpack(scores);
+    const found = words.some((_, i) => {
+      const weights = softmax(all.slice(i * words.length, (i + 1) * words.length), null, 1);
+      return mask && ahead(weights, (key) => mask[i * words.length + key] === "x") >= MOST;
+    });
+    return found && SAY.goal;
+  },
+};
+
+// The share of the words that may not be looked at.
+function ahead(weights, may) {
+  return weights.reduce((sum, weight, key) => sum + (may(key) ? 0 : weight), 0);
+}
 
 // 0.914 → ".91"
 const digits = (weight) => (weight >= SHOWN ? weight.toFixed(2).replace(/^0/, "") : "");
@@ -111,8 +137,8 @@ function said(words, at, weights, allowed, may) {
     });
   const shares = best.map((share, n) => [n ? (n === best.length - 1 ? SAY.last : SAY.between) : "", share]);
   const parts = [fill(SAY.looks, { word: word(at), shares })];
-  const ahead = weights.reduce((sum, weight, key) => sum + (may(key) ? 0 : weight), 0);
-  if (!allowed && ahead >= SHOWN) parts.push(fill(SAY.ahead, { weight: ahead.toFixed(2) }));
+  const later = ahead(weights, may);
+  if (!allowed && later >= SHOWN) parts.push(fill(SAY.ahead, { weight: later.toFixed(2) }));
   else if (at + 1 < words.length) parts.push(fill(SAY.next, { word: word(at + 1) }));
   return parts.map((part) => [part, " "]);
 }

@@ -1,9 +1,10 @@
 // A training run to move through: the loss, the weights and a sample at each snapshot.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { useReached } from "./frame.jsx";
+import { useLinked, useReached } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
 import { SNAPSHOTS as SAY, fill, filled } from "./strings.js";
 import style from "./snapshots.css";
+import { walk } from "./walk.js";
 
 const [WIDE, HIGH] = [600, 120];
 
@@ -41,6 +42,18 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
   const y = (loss) => HIGH - (HIGH * loss) / top;
   const line = curve.map((loss, i) => `${x((i + 0.5) * every).toFixed(1)},${y(loss).toFixed(1)}`).join(" ");
   const shown = labels(keys);
+  // The word that another view points at; of one that comes twice, the last.
+  const [heard, hear] = useState(null);
+  const tell = useLinked(hear);
+  const point = (h, j) => {
+    setPlace([h, j]);
+    tell(words.lastIndexOf(words[j]) === j ? words[j] : null);
+  };
+  const leave = () => {
+    setPlace(null);
+    tell(null);
+  };
+  const [down, across] = place && place[1] <= row ? place : [best, key]; // in the tab order
 
   return (
     <>
@@ -79,13 +92,13 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
         ))}
       </fieldset>
       <div class="snapshots-edge" data-more={more}>
-        <div class="snapshots-scroll" tabIndex={0} role="group" aria-label={SAY.weights} ref={box} onScroll={edge}>
-          <table aria-label={filled(SAY.table, { query: words[row] })} onPointerLeave={() => setPlace(null)}>
+        <div class="snapshots-scroll" role="group" aria-label={SAY.weights} ref={box} onScroll={edge}>
+          <table aria-label={filled(SAY.table, { query: words[row] })} onKeyDown={walk} onPointerLeave={leave}>
             <thead>
               <tr>
                 <td />
                 {keys.map((word, j) => (
-                  <th key={j} scope="col" class={j === key ? "snapshots-answer" : null}><span>{word}</span></th>
+                  <th key={j} scope="col" class={`${j === key ? "snapshots-answer" : ""}${heard && j === keys.lastIndexOf(heard) ? " snapshots-heard" : ""}`}><span>{word}</span></th>
                 ))}
               </tr>
             </thead>
@@ -94,7 +107,15 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
                 <tr key={h}>
                   <th scope="row">{heads[h]}</th>
                   {numbers.map((weight, j) => (
-                    <td key={j} style={{ "--w": weight }} aria-label={weight.toFixed(2)} onPointerEnter={() => setPlace([h, j])} onClick={() => setPlace([h, j])} />
+                    <td
+                      key={j}
+                      tabIndex={h === down && j === across ? 0 : -1}
+                      style={{ "--w": weight }}
+                      aria-label={weight.toFixed(2)}
+                      onFocus={() => point(h, j)}
+                      onPointerEnter={() => point(h, j)}
+                      onClick={() => point(h, j)}
+                    />
                   ))}
                 </tr>
               ))}

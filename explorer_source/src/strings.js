@@ -1,6 +1,8 @@
 // What views say, a table each: a second language is a second one. A name in braces is
 // filled in: with words, numbers, or parts that stand out.
 export const SENTENCE = {
+  title: "Where a word looks",
+  goal: "Take the mask away. Which word takes nine tenths from words that are not written yet?",
   legend: "Point at a word",
   mask: "mask: no looking ahead",
   temperature: "temperature",

@@ -107,7 +107,7 @@ def modules(root: Path, pattern: re.Pattern[str]) -> dict[str, list[str]]:
 @cache
 def examples(root: Path) -> dict[str, str]:
     """Return the example of each name: what stands below it in a file for all."""
-    found = re.split(r"^# (\w+)\n", (root / EXAMPLES).read_text("utf-8"), flags=re.M)
+    found = re.split(r"^# ([\w.]+)\n", (root / EXAMPLES).read_text("utf-8"), flags=re.M)
     return dict(zip(found[1::2], found[2::2], strict=True))
 
 
@@ -123,7 +123,8 @@ def _as_code(app: Any, domain: str, kind: str, content: nodes.Element) -> None:
 def _finish(app: Any, what: str, name: str, target: Any, _: Any, lines: Any) -> None:
     """Add an example, a module's chapter; of a value, leave out its type's text."""
     app.env.note_dependency(str(Path(app.srcdir) / EXAMPLES))
-    if example := examples(Path(app.srcdir)).get(name.rpartition(".")[2]):
+    found, key = examples(Path(app.srcdir)), name.partition(".")[2]
+    if example := found.get(key, found.get(key.rpartition(".")[2])):
         lines += f"\n.. rubric:: {say('library.example')}\n\n{example}\n".splitlines()
     if what == "module":
         lines += [taught(Path(app.srcdir), name.rpartition(".")[2]), ""]
