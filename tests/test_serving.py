@@ -34,6 +34,7 @@ def tiny(kind="learned", **sizes):
 
 MODELS = {kind: tiny(kind) for kind in ("learned", "rotary", "window")}
 MODEL = MODELS["rotary"]
+TRAINED_ON = tiny("rotary", dropout=0.5).train()  # a server drops nothing
 
 
 def alone(model, prompt, max_new_tokens, stop=None, seed=None):
@@ -76,7 +77,7 @@ def some_request(draw, page_len):
 @given(st.integers(0, 2**32))
 def test_server_gives_each_request_what_it_would_get_alone(seed):
     draw = random.Random(seed)
-    model = MODELS[draw.choice([*MODELS])]
+    model = draw.choice([*MODELS.values(), TRAINED_ON])
     page_len, max_batch = draw.randint(1, 5), draw.randint(1, 5)
     num_pages = -(-CONTEXT_LEN // page_len) + draw.choice([0, 0, 5, 40])
     ours = Server(
@@ -93,9 +94,10 @@ def test_server_gives_each_request_what_it_would_get_alone(seed):
         for _ in range(min(to_come, draw.choice([0, 0, 1, 3]))):
             which, to_come = some_request(draw, page_len), to_come - 1
             asked.append((submit(ours, *which), alone(model, *which)))
+        open_ = [one for one, _ in asked if not one.done]  # some of them wait
         running = [one for one in asked if one[0] in ours.running]
-        if running and draw.random() < 0.1:
-            ours.cancel(draw.choice(running)[0])
+        if open_ and draw.random() < 0.1:
+            ours.cancel(draw.choice(open_))
         elif running and to_come and draw.random() < 0.4:
             (one, _), again, to_come = (
                 draw.choice(running),
@@ -111,6 +113,13 @@ def test_server_gives_each_request_what_it_would_get_alone(seed):
         used = [page for request, _ in asked for page in request.pages]
         assert ours.pool.users == [used.count(page) for page in range(num_pages)]
         assert set(ours.pool.free) == {*range(num_pages)} - {*used}
+        needed = [-(-request.read // page_len) for request, _ in asked]
+        assert [len(request.pages) for request, _ in asked] == needed
+        open_pages = [r.pages[-1] for r in ours.running if r.read % page_len]
+        assert all(ours.pool.users[page] == 1 for page in open_pages)
+        assert len(ours.running) <= max_batch
+        states = [request.state for request in ours.waiting]
+        assert states == sorted(states)  # preempted ones come before those that wait
     assert ours.free_pages == num_pages
     for request, wanted in asked:
         assert request.done
