@@ -59,8 +59,10 @@ def check_join(answer: object) -> Verdict:
         log_a, log_b = 2 * torch.randn(2, queries, generator=rng)
         far = level * torch.arange(1, queries + 1)  # for each query another level
         log_a, log_b = log_a + far, log_b + far
-        if hidden:
-            a, log_a = torch.zeros_like(a), torch.full_like(log_a, -torch.inf)
+        if hidden:  # in turns, so that neither half may be the one that is always there
+            first = torch.arange(queries) % 2 == 0
+            a, log_a = a * ~first[:, None], log_a.masked_fill(first, -torch.inf)
+            b, log_b = b * first[:, None], log_b.masked_fill(~first, -torch.inf)
         share = (log_a - torch.logaddexp(log_a, log_b)).exp()[:, None]
         right = share * a + (1 - share) * b
         one, two = log_a.exp()[:, None], log_b.exp()[:, None]

@@ -105,6 +105,8 @@ def check_accept(answer: object) -> Verdict:
             (until[:-1], "One token more is known: the model's own, after the last "
              "guess that is right."),
             (right, "The text ends at the stop: nothing comes after it."),
+            (right[: right.index(stop) + 2] if stop in right else right,
+             "The text ends at the stop: not even one token comes after it."),
             (best, "The model's tokens after a wrong guess come after a text that does "
              "not exist."),
             (best[:-1], "After the first wrong guess nothing counts any more."),
@@ -140,6 +142,11 @@ _STREAMS = [
 ]  # fmt: skip
 
 
+_NO_LIST = Verdict(
+    False, "A step gives nothing back: give an empty list where nobody works."
+)
+
+
 def check_small_server(answer: object) -> Verdict:
     """Checks a class that says which requests work in each step."""
     for places, stream, so_far in _STREAMS:
@@ -158,7 +165,7 @@ def check_small_server(answer: object) -> Verdict:
                     made.submit(length)
                 rows.append(made.step())
                 if rows[-1] is None or rows[-1] is ...:
-                    return None
+                    return None if len(rows) == 1 else _NO_LIST
             return _table(rows, sum(map(len, stream)))
 
         right, mistakes = _served(stream, places), _mistaken(stream, places)

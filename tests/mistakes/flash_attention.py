@@ -147,6 +147,10 @@ MISTAKES = {
               f"({MIXED}) / (share_a + share_b)[:, None]"), "For large ones"),
         (join("return", "if log_a.isinf().any(): return (a + b) / 2\n    return"),
          "Where one saw none"),
+        (join("torch.logaddexp(log_a, log_b)", "log_b", MIXED,
+              f"({MIXED}) / (share_a + share_b)[:, None]"), "Where one saw none"),
+        (join("torch.logaddexp(log_a, log_b)", "log_a", MIXED,
+              f"({MIXED}) / (share_a + share_b)[:, None]"), "Where one saw none"),
     ],
     "online_softmax": [
         (online(TOTAL, "self.total", MIX, "self.mixed"), "Nothing shrinks"),

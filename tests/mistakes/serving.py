@@ -152,6 +152,8 @@ MISTAKES = {
          "Right where a guess is the stop. Where another is: The stop"),
         (accept(WHOLE, "    return best[: guesses.index(stop) + 1] if stop in guesses "
                 "else added"), "Where a wrong guess is followed by one:"),
+        (accept("enumerate(best)", "enumerate(best[: (guesses + [stop]).index(stop) + "
+                "2])", "token == stop or ", ""), "not even one token"),
     ],
     "small_server": [
         (served(ROOM, "while not now and self.waiting and len(self.running) < "
@@ -169,6 +171,7 @@ MISTAKES = {
         (served("return now", "return [number for number, _ in self.waiting]"),
          "You name those that wait"),
         (served("return now", "return now[:1]"), "not only the first"),
+        (served("return now", "return now or None"), "give an empty list"),
         (served("self.places, self.count = places, 0", "self.places, self.count = "
                 "places, 1"), "has the number 0"),
         (lambda places: 3, "a class with submit and step"),
