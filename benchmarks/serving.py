@@ -32,7 +32,7 @@ STREAMS, REQUESTS, BATCH = (0, 1, 2), 32, 8  # the seeds of the streams
 SHORTEST, MEDIAN, LONGEST, SPREAD = 4, 24, 182, 0.9  # tokens to write, log-normal
 PAGE_LEN, NUM_PAGES, PROMPT_TOKENS = 16, 128, 64
 REFERENCE, STATIC, THEIRS = "one by one", "static batches of 8", "Hugging Face"
-OURS, MORE = "Server, 8 at a time", "Server, 16 at a time"
+OURS, MORE = "Server, 8 at a time", "Server, 32 at a time"
 THEIR_ONE = f"{THEIRS} generate, one by one"
 THEIR_STATIC = f"{THEIRS} generate, batches of 8"
 THEIR_BATCH = f"{THEIRS} generate_batch"
@@ -202,7 +202,7 @@ WAYS: dict[str, Way] = {
     REFERENCE: one_by_one,
     STATIC: static,
     OURS: continuous(BATCH),
-    MORE: continuous(2 * BATCH),
+    MORE: continuous(REQUESTS),
     THEIR_ONE: their_generate(1),
     THEIR_STATIC: their_generate(BATCH),
     THEIR_BATCH: their_batch,
