@@ -84,14 +84,22 @@ def summarise(raw: Row) -> Row:
 
 
 def joined(kept: Row, new: Row) -> Row:
-    """Replaces what was measured anew; the rest must be of that day and machine."""
-    for key in ("measured", "machine", "versions"):
-        if kept[key] != new[key]:
-            if set(kept) - set(new):
-                raise SystemExit(
-                    f"{key} differs: {kept[key]}, {new[key]}; measure everything"
-                )
-            return new
+    """Replaces what was measured anew; the rest must be of that machine and versions.
+
+    Parts of another day than the rest replace the old ones whole, and keep their day.
+    """
+    others = set(kept) - set(new) - {"days"}
+    for key in ("machine", "versions"):
+        if kept[key] != new[key] and others:
+            raise SystemExit(
+                f"{key} differs: {kept[key]}, {new[key]}; measure everything"
+            )
+    if not others:
+        return new
+    if kept["measured"] != new["measured"]:
+        parts = set(new) - {"measured", "machine", "versions"}
+        days = kept.get("days", {}) | dict.fromkeys(sorted(parts), new["measured"])
+        return kept | new | {"measured": kept["measured"], "days": days}
     rows = {part for part in set(kept) & set(new) if isinstance(new[part], list)}
     return kept | new | {part: merged(kept[part], new[part]) for part in rows}
 
@@ -400,7 +408,9 @@ def machine(results: Row) -> str:
         "speed.threads" if own["threads"] > 1 else "speed.thread", n=own["threads"]
     )
     found = own | {"threads": threads, "versions": named, "day": results["measured"]}
-    return say("speed.machine", **found)
+    later = [f"{part} ({day})" for part, day in results.get("days", {}).items()]
+    more = " " + say("speed.days", parts=", ".join(later)) if later else ""
+    return say("speed.machine", **found) + more
 
 
 def texts(results: Row) -> dict[str, str]:
