@@ -25,6 +25,7 @@ from attention_lib.masks import with_causal
 from attention_lib.reproducibility import seeded
 from attention_lib.validation import check_power_of_two, check_tile
 
+SDPA = torch.nn.functional.scaled_dot_product_attention
 TRITON = find_spec("triton") is not None
 RUNS_KERNELS = torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"
 needs_kernel = pytest.mark.skipif(
@@ -83,6 +84,16 @@ def test_tiles_equal_plain_attention(query_len, key_len, tile, causal, scale, se
     options = {"mask": mask, "causal": causal, "scale": scale}
     ours = outcome(flash_attention, tensors, tile=tile, **options)
     assert_close(ours, outcome(plain, tensors, **options), rtol=1e-12, atol=1e-12)
+    table = with_causal(mask, causal, *tensors[:2])
+    theirs = outcome(SDPA, tensors, attn_mask=table, scale=scale)
+    assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    query, key, value = (x.detach() for x in tensors)
+    scores = query @ key.mT * (scale or 0.5)  # 1/√D, with D = 4
+    if table is not None:
+        scores = scores.masked_fill(~table, -torch.inf)
+    plan = Plan(mask, causal, scale or 0.5, tile)
+    _, log_sum = flash_forward(query, key, value, plan)
+    assert_close(log_sum, scores.logsumexp(-1), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,8 +111,7 @@ def test_both_kinds_equal_pytorchs_own(kind, dtype, query_len, key_len, causal, 
     options = {"mask": mask if masked else None, "causal": bool(causal)}
     ours = outcome(kind, tensors, tile=(16, 32), **options)
     mask = with_causal(options["mask"], bool(causal), *tensors[:2])
-    sdpa = torch.nn.functional.scaled_dot_product_attention
-    theirs = outcome(sdpa, tensors, attn_mask=mask)
+    theirs = outcome(SDPA, tensors, attn_mask=mask)
     bound = 2e-6 if dtype is torch.float32 else 0.06
     assert_close(ours, theirs, rtol=bound, atol=bound)
 
