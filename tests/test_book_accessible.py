@@ -34,6 +34,10 @@ CASES = {
         '<span class="pre">nn.<wbr>MultiheadAttention(embed_<wbr>dim)</span>',
     ),
     "short name": ('<span class="pre">num_heads</span>',) * 2,
+    "code": (
+        '<span class="nb">len</span><span class="p">(</span><span class="n">x</span>',
+        '<span class="nb">len</span>(<span class="n">x</span>',
+    ),
     "our own": ("<summary>Hint</summary>", "<summary>Hint</summary>"),
 }
 VIEWPORT = '<meta name="viewport" content="">'
@@ -51,6 +55,7 @@ def test_page_is_mended_once(case):
     [
         ("", "", None),
         (SIGNATURE, "", "no page needs .*sig-line"),
+        ('class="p"', 'class="punctuation"', "no page needs .*</span>"),
         ("toctree-toggle", "toggle", "no page needs .*Show the pages below"),
         (VIEWPORT, VIEWPORT * 2, "has not one viewport"),
         (VIEWPORT, VIEWPORT + "<script src=fontawesome.js>", "loads icons"),

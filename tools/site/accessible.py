@@ -38,6 +38,8 @@ MENDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str], str], 
     (re.compile(' aria-label="Toggle hidden content"'), "", 'class="collapsed'),
     # A long name breaks at its parts (Docutils)
     (LONG, lambda found: re.sub(r"(?<=[._])(?=\w)", "<wbr>", found[0]), "_<wbr>"),
+    # Code: what has the colour of the text needs no element, nor its bytes (Pygments)
+    (re.compile(r'<span class="[pw]">([^<]*)</span>'), r"\1", "</span>(<span"),
 )
 
 
