@@ -43,6 +43,8 @@ def test_pages_look_as_with_the_whole_sheets(browser, name):
         page.wait_for_load_state("load")
         page.evaluate("document.activeElement.blur()")
         page.wait_for_function("!document.documentElement.dataset.from")  # laid out
+        if name == "search":  # It reads its index at once, and then adds its list.
+            page.locator(".book-found").first.wait_for(state="attached")
         before = page.evaluate(LOOK)
         page.evaluate(SWAP, [(STATIC / it).as_uri() for it in names])
         assert page.evaluate(LOOK) == before

@@ -106,14 +106,14 @@ def page_numbers(book: pikepdf.Pdf) -> dict[str, int]:
 
 
 def solutions(root: Path) -> list[str]:
-    """Return the lines of all solutions that stand nowhere else, read from records."""
-    lines, rest = [], ""
+    """Return the lines of all solutions that no example or record has elsewhere."""
+    examples = [path.read_text("utf-8") for path in root.glob("book/api/examples.txt")]
+    lines, rest = [], squeezed("".join(examples))
     for path in sorted((root / "notebooks").glob("*.ipynb")):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            text = "".join(cell["source"])
-            for folded in SOLUTION.findall(text):
-                for code in re.findall(r"```python\n(.*?)```", folded, re.DOTALL):
-                    lines += [line.strip() for line in code.splitlines()]
+            folded = "".join(SOLUTION.findall(text := "".join(cell["source"])))
+            for code in re.findall(r"```python\n(.*?)```", folded, re.DOTALL):
+                lines += [line.strip() for line in code.splitlines()]
             rest += squeezed(SOLUTION.sub("", text))
     return [line for line in lines if line and squeezed(line) not in rest]
 
