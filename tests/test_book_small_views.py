@@ -9,12 +9,13 @@ import torch
 
 from attention_lib.attention import attention_weights
 from attention_lib.explorer import (
+    _words,
     explore_cache,
     explore_mask,
     explore_split,
     explore_vectors,
 )
-from attention_lib.explorer.mask import ANSWERS, empty_row
+from attention_lib.explorer.mask import empty_row
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
 from attention_lib.toy import attention
@@ -218,7 +219,8 @@ def agrees_with_mask(view, mask):
 
 def answers_agree(view, row):
     table = view.locator(".mask-empty table")
-    assert table.locator("tbody th").all_inner_texts() == list(ANSWERS.values())
+    named = list(_words.MASK["answers"].values())
+    assert table.locator("tbody th").all_inner_texts() == named
     shown = np.array([[float(n) for n in line] for line in cells_of(table)])
     wanted = np.stack(list(empty_row(SCORES[row].numpy()).values()))
     np.testing.assert_allclose(shown, wanted, rtol=0, atol=1e-3)

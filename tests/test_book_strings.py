@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from attention_lib.explorer import _words
+from attention_lib.explorer._maps import AXES
+from attention_lib.explorer.sentences import KINDS
 from tools.words import TABLE
 
 ROOT = Path(__file__).parents[1]
@@ -37,6 +40,13 @@ CODE |= {"Refresh", "Drawing", "math notranslate", "Link to this equation"}  # n
 CODE |= {"%s is in no list of %s: add it, with its address", ": run `make notebooks`"}
 CODE |= {"# Sphinx inventory version 2\n# Project: ", "Read the book at http://"}
 CODE |= {"; stop with Ctrl-C", "; measure everything"}
+# Views without a script: a line of code, what their models read, what errors say.
+VIEWS = [
+    path for path in ROOT.glob("attention_lib/explorer/*.py") if path.stem != "_words"
+]
+CODE |= {"query, key, value = x @ w_q, x @ w_k, x @ w_v"}
+CODE |= {text for text, _ in KINDS} | {AXES, "a state of ", "a page of "}
+CODE |= {": give them unmasked, and `mask=` beside them", "Interactive"}
 # Of the benchmarks, the names of what was measured, and what such names are made of.
 MEASURED = json.loads((ROOT / "benchmarks/results.json").read_text("utf-8")).values()
 ROWS = [row for rows in MEASURED if isinstance(rows, list) for row in rows]
@@ -93,8 +103,8 @@ def written_by(text):
     return [it for it in parts if re.search(WORDS, it.strip()) and it not in CODE]
 
 
-@pytest.mark.parametrize("path", BUILD, ids=lambda path: path.name)
-def test_build_writes_only_what_stands_in_a_table(path):
+@pytest.mark.parametrize("path", [*BUILD, *VIEWS], ids=lambda path: path.name)
+def test_python_writes_only_what_stands_in_a_table(path):
     assert written_by(path.read_text(encoding="utf-8")) == []
 
 
@@ -105,3 +115,15 @@ def test_all_words_of_the_table_are_used():
         r"[\"'](\w+\.\w+)[\"']", "".join(it.read_text("utf-8") for it in files)
     )
     assert {f"{group}.{it}" for group in TABLE for it in TABLE[group]} <= {*used}
+
+
+def test_all_words_of_views_are_used():
+    code = "".join(path.read_text("utf-8") for path in VIEWS)
+    for name, table in vars(_words).items():
+        if name.isupper():
+            assert re.search(rf"import .*\b{name}\b", code), name
+            # Those chosen among several stand in the code, too.
+            unused = [
+                it for it in table if f'"{it}"' not in code and f"'{it}'" not in code
+            ]
+            assert unused == [], name

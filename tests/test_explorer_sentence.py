@@ -5,7 +5,8 @@ import torch
 from bs4 import BeautifulSoup
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer.sentence import SIGNS, explore_sentence
+from attention_lib.explorer._words import SENTENCE
+from attention_lib.explorer.sentence import explore_sentence
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
@@ -64,7 +65,7 @@ def test_explore_sentence_shows_the_library_s_weights(browser):
         view.get_by_role("slider").fill(str(TEMPERATURES.index(1)))
         check_shown(view, 8)
         best = int(weights_of(8).argmax())
-        share = f"{weights_of(8)[best]:.2f} from {SIGNS[WORDS[best]]}"  # "full stop"
+        share = f"{weights_of(8)[best]:.2f} from {SENTENCE['signs'][WORDS[best]]}"
         assert f"To go on after that, this head takes {share}" in said.inner_text()
 
 

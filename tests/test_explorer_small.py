@@ -19,7 +19,8 @@ from attention_lib.explorer import (
     explore_split,
     explore_vectors,
 )
-from attention_lib.explorer.mask import ANSWERS, NOTE, empty_row
+from attention_lib.explorer._words import MASK
+from attention_lib.explorer.mask import empty_row
 from attention_lib.masks import causal_mask
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import split_heads
@@ -100,8 +101,8 @@ def test_explore_mask_sends_scores_and_masks():
     assert data["masks"] == [["causal", "xx..xxx.xxxx"], ["columns", "xxx.xxx.xxx."]]
     shown = [float(number) for number in data["scores"].split()]
     np.testing.assert_allclose(shown, SCORES.flatten(), rtol=0, atol=5.1e-5)
-    assert data["answers"] == [list(pair) for pair in ANSWERS.items()]
-    assert data["note"] == NOTE
+    assert data["answers"] == [list(pair) for pair in MASK["answers"].items()]
+    assert data["note"] == MASK["note"]
 
 
 def test_explore_mask_says_its_weights_without_a_script():

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attention_lib.explorer._words import TABLE
+
 LIMIT = 16  # rows and columns of a table that has to be read without a script
 
 
@@ -33,7 +35,7 @@ def static_table(
     rows, columns = queries[:LIMIT], keys[:LIMIT]
     for shown, words, axis in [(rows, queries, "queries"), (columns, keys, "keys")]:
         if len(shown) < len(words):
-            caption += f" Shown: the first {len(shown)} of {len(words)} {axis}."
+            caption += TABLE[axis].format(shown=len(shown), count=len(words))
     top = float(weights.max()) or 1.0
     head = "".join(f'<th scope="col">{html.escape(word)}</th>' for word in columns)
     lines = [
@@ -46,7 +48,7 @@ def static_table(
         [
             "<table>",
             f"<caption>{html.escape(caption)}</caption>",
-            f'<thead><tr><th scope="col">query ↓ key →</th>{head}</tr></thead>',
+            f'<thead><tr><th scope="col">{TABLE["corner"]}</th>{head}</tr></thead>',
             *("<tbody>", *lines, "</tbody>"),
             "</table>",
         ]

@@ -7,6 +7,7 @@ from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._maps import read_maps
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._packing import pack, static_table
+from attention_lib.explorer._words import ALIGN
 
 
 def explore_alignment(
@@ -58,11 +59,7 @@ def explore_alignment(
         for name, maps in found.items()
     ]
     first = next(iter(found.values()))
-    caption = (
-        "Cross-attention of a translator, for the first sentence: a row is a word that "
-        "is written, a column a word that was read. With JavaScript on, the page shows "
-        "the rows one by one."
-    )
-    table = static_table(first.weights[0, 0], first.queries, first.keys, caption)
-    line = f"<alignment of {len(found)} translations, word by word>"
+    weights_of_first = first.weights[0, 0]
+    table = static_table(weights_of_first, first.queries, first.keys, ALIGN["caption"])
+    line = ALIGN["line"].format(count=len(found))
     return OwnProgram("align", {"sentences": sentences}, table, line)

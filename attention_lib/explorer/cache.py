@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import CACHE
 from attention_lib.validation import check_positive
 
 Row = dict[str, int]
@@ -67,19 +68,17 @@ def explore_cache(
         for length in range(prompt, len(words))
     ]
     data = {"words": list(words), "layers": num_layers, "steps": steps}
-    line = f"<a cache that fills: {len(words)} words, {len(steps)} steps>"
+    line = CACHE["line"].format(words=len(words), steps=len(steps))
     return Interactive("cache", data, _static(steps, words), line)
 
 
 def _static(steps: Sequence[Row], words: Sequence[str]) -> str:
     """Gives all steps as one table."""
-    head = ["writes", "reads", "bytes kept", "FLOPs", "FLOPs without the cache"]
     rows = [
         (
-            f"“{words[row['length']]}”",
+            CACHE["word"].format(word=words[row["length"]]),
             [f"{row[key]:,}" for key in ("new", "bytes", "cached", "anew")],
         )
         for row in steps
     ]
-    caption = "Each step: how many tokens it reads, and what it keeps and computes."
-    return plain_table(caption, head, rows)
+    return plain_table(CACHE["caption"], CACHE["head"], rows)

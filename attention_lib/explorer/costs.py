@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import COSTS
 from attention_lib.validation import check_positive
 
 WIDTHS = [64, 128, 256, 512, 768, 1024, 2048, 4096, 8192, 16384]
-PARTS = "Q, K and V", "scores", "mix", "output"
 
 
 def explore_costs(
@@ -39,7 +39,9 @@ def explore_costs(
     for length in lengths:
         counts = _flops(length, d_model)
         shares = [f"{count / sum(counts):.0%}" for count in counts]
-        rows.append((f"{length:,} tokens", [f"{sum(counts):,}", *shares]))
+        rows.append(
+            (COSTS["length"].format(length=length), [f"{sum(counts):,}", *shares])
+        )
     return OwnProgram(
         "costs",
         {
@@ -47,13 +49,8 @@ def explore_costs(
             "widths": sorted({*WIDTHS, d_model}),
             "width": d_model,
         },
-        plain_table(
-            f"FLOPs of one layer, {d_model:,} wide, for one text, and the share of "
-            "each part",
-            ["", "FLOPs", *PARTS],
-            rows,
-        ),
-        f"<what a layer of width {d_model} costs, and in which parts>",
+        plain_table(COSTS["caption"].format(width=d_model), COSTS["head"], rows),
+        COSTS["line"].format(width=d_model),
     )
 
 

@@ -7,6 +7,7 @@ import torch
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import FLASH
 from attention_lib.flash_attention import OnlineSoftmax, pieces
 from attention_lib.validation import check_positive, check_tile
 
@@ -79,21 +80,20 @@ def explore_flash(
     }
     lines = [
         (
-            f"queries {_range(step['rows'])}, keys {_range(step['columns'])}",
+            FLASH["tile"].format(
+                queries=_range(step["rows"]), keys=_range(step["columns"])
+            ),
             [f"{step['fast']}", f"{step['moved']}"],
         )
         for step in steps
     ]
-    caption = (
-        "Attention tile by tile: bytes in fast memory at once, and bytes moved from "
-        f"and to slow memory so far. Step by step, {data['apart']} would move. With "
-        "JavaScript on, the page shows the running numbers."
-    )
-    line = f"<attention in {len(steps)} tiles>"
-    head = ["tile", "in fast memory", "moved so far"]
-    return OwnProgram("flash", data, plain_table(caption, head, lines), line)
+    caption = FLASH["caption"].format(apart=data["apart"])
+    static = plain_table(caption, FLASH["head"], lines)
+    return OwnProgram("flash", data, static, FLASH["line"].format(count=len(steps)))
 
 
 def _range(ends: list[int]) -> str:
     first, stop = ends
-    return f"{first}" if stop == first + 1 else f"{first} to {stop - 1}"
+    if stop == first + 1:
+        return f"{first}"
+    return FLASH["range"].format(first=first, last=stop - 1)

@@ -10,12 +10,12 @@ from torch.overrides import TorchFunctionMode
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import GRAPH
 from attention_lib.validation import check_choice
 
 RECORDED_AT = 1, 3, 7, 20
 LONGEST = 30
 WINDOW, LONG = 4, 16
-OUTCOMES = {"=": "the same", "!": "an error", "x": "another result, and no error"}
 
 
 class _Recorder(TorchFunctionMode):
@@ -59,10 +59,10 @@ def _window(x: Tensor) -> Tensor:
     return _mix(scores, x)
 
 
-PROGRAMS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
-    "plain": ("plain attention", _plain),
-    "causal": ("a mask made from the length", _causal),
-    "window": (f"a window for more than {LONG} tokens", _window),
+PROGRAMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "plain": _plain,
+    "causal": _causal,
+    "window": _window,
 }
 
 
@@ -85,24 +85,29 @@ def explore_graph(program: str = "window", *, recorded_at: int = 7) -> Interacti
     found: list[dict[str, Any]] = [
         {
             "name": name,
-            "words": words,
+            "words": _called(name),
             "graphs": [_graph(function, at) for at in RECORDED_AT],
         }
-        for name, (words, function) in PROGRAMS.items()
+        for name, function in PROGRAMS.items()
     ]
     lines = [
-        (f"{one['words']}, recorded at {at}", [_in_words(graph["outcomes"])])
+        (
+            GRAPH["graph"].format(program=one["words"], at=at),
+            [_in_words(graph["outcomes"])],
+        )
         for one in found
         for at, graph in zip(RECORDED_AT, one["graphs"], strict=True)
     ]
-    caption = (
-        f"What a recorded graph gives for texts of 1 to {LONGEST} tokens. With "
-        "JavaScript on, the page shows the graph, and a slider for the length."
-    )
-    static = plain_table(caption, ["graph", "gives"], lines)
+    static = plain_table(GRAPH["caption"].format(longest=LONGEST), GRAPH["head"], lines)
     data = {"program": program, "at": RECORDED_AT.index(recorded_at)}
     data |= {"lengths": RECORDED_AT, "longest": LONGEST, "programs": found}
-    return OwnProgram("graph", data, static, f"<graph of {PROGRAMS[program][0]}>")
+    return OwnProgram(
+        "graph", data, static, GRAPH["line"].format(program=_called(program))
+    )
+
+
+def _called(program: str) -> str:
+    return str(GRAPH["programs"][program]).format(long=LONG)
 
 
 def _text(length: int) -> Tensor:
@@ -148,5 +153,9 @@ def _replayed(first: Tensor, calls: list[Any], x: Tensor) -> Tensor:
 
 def _in_words(outcomes: str) -> str:
     """Says how often each thing comes, such as ``the same at 16 lengths``."""
-    counts = {sign: outcomes.count(sign) for sign in OUTCOMES}
-    return "; ".join(f"{OUTCOMES[s]}: {n}" for s, n in counts.items() if n)
+    said = [
+        GRAPH["counted"].format(outcome=outcome, count=outcomes.count(sign))
+        for sign, outcome in GRAPH["outcomes"].items()
+        if sign in outcomes
+    ]
+    return GRAPH["counts"].join(said)

@@ -2,6 +2,7 @@
 
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import GROUPS
 from attention_lib.validation import check_positive
 
 LIMIT = 32
@@ -42,7 +43,7 @@ def explore_groups(
     per_head = 2 * num_layers * head_dim * number_bytes  # keys and values
     rows = [
         (
-            f"{shared} heads of keys" if shared > 1 else "1 head of keys",
+            GROUPS["several" if shared > 1 else "one"].format(count=shared),
             [
                 _name(shared, num_heads),
                 str(num_heads // shared),
@@ -52,11 +53,10 @@ def explore_groups(
         )
         for shared in choices
     ]
-    caption = (
-        f"{num_heads} query heads of width {head_dim}, {num_layers} layers, "
-        f"{number_bytes} bytes per number."
+    caption = GROUPS["caption"].format(
+        heads=num_heads, width=head_dim, layers=num_layers, bytes=number_bytes
     )
-    head = ["", "name", "queries per head", "per token", f"{tokens:,} tokens"]
+    head = [each.format(tokens=tokens) for each in GROUPS["head"]]
     return Interactive(
         "groups",
         {
@@ -68,20 +68,20 @@ def explore_groups(
             "tokens": tokens,
         },
         plain_table(caption, head, rows),
-        f"<{num_heads} query heads, and {choices[0]} to 1 heads of keys and values>",
+        GROUPS["line"].format(heads=num_heads, most=choices[0]),
     )
 
 
 def _name(shared: int, num_heads: int) -> str:
-    names = {num_heads: "multi-head attention", 1: "multi-query attention"}
-    return names.get(shared, "grouped queries")
+    kind = {num_heads: "all", 1: "single"}.get(shared, "grouped")
+    return str(GROUPS[kind])
 
 
 def _words(count: int) -> str:
     """Writes a number of bytes: ``128 KiB``, ``4 GiB``."""
-    size = float(count)
-    for unit in ("bytes", "KiB", "MiB"):
+    size, (*units, largest) = float(count), GROUPS["units"]
+    for unit in units:
         if size < 1024:
-            return f"{size:g} {unit}"
+            return str(GROUPS["size"]).format(size=size, unit=unit)
         size /= 1024
-    return f"{size:g} GiB"
+    return str(GROUPS["size"]).format(size=size, unit=largest)

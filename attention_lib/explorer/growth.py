@@ -10,6 +10,7 @@ from attention_lib.explorer._maps import read_words
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import GROWTH
 from attention_lib.plotting._figure import as_array
 
 
@@ -87,10 +88,6 @@ def explore_growth(
         )
         for step in steps
     ]
-    caption = (
-        "Each snapshot: the loss, and the score of each head. With JavaScript on, the "
-        "page shows the maps as well."
-    )
-    head = ["training step", "loss", *(f"score of {name}" for name in wanted)]
-    line = f"<heads that grow: {len(steps)} snapshots>"
-    return OwnProgram("growth", data, plain_table(caption, head, lines), line)
+    head = [*GROWTH["head"], *(GROWTH["score"].format(head=name) for name in wanted)]
+    static = plain_table(GROWTH["caption"], head, lines)
+    return OwnProgram("growth", data, static, GROWTH["line"].format(count=len(steps)))

@@ -6,6 +6,7 @@ from itertools import product
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import KERNELS
 from attention_lib.validation import check_function
 
 MOST = 8
@@ -40,13 +41,9 @@ def explore_kernels(
         chosen = [name for name, set_on in zip(names, on, strict=True) if set_on]
         found["".join("01"[set_on] for set_on in on)] = kernel_of(frozenset(chosen))
     one = ["".join("01"[i == j] for j in range(len(names))) for i in range(len(names))]
-    rows = [("none of these", [found["0" * len(names)]])]
+    rows = [(KERNELS["none"], [found["0" * len(names)]])]
     rows += [(name, [found[key]]) for name, key in zip(names, one, strict=True)]
-    caption = (
-        "The kernel of a call with one property. With JavaScript on, the page lets "
-        "you combine them."
-    )
-    static = plain_table(caption, ["property", "kernel"], rows)
+    static = plain_table(KERNELS["caption"], KERNELS["head"], rows)
     kinds = list(dict.fromkeys(found.values()))
     data = {
         "switches": names,
@@ -54,4 +51,5 @@ def explore_kernels(
         # One digit for each combination, in the order of the binary numbers.
         "found": "".join(str(kinds.index(kernel)) for kernel in found.values()),
     }
-    return OwnProgram("kernels", data, static, f"<kernels of {2 ** len(names)} calls>")
+    line = KERNELS["line"].format(count=2 ** len(names))
+    return OwnProgram("kernels", data, static, line)

@@ -10,6 +10,7 @@ from attention_lib.explorer._maps import read_maps
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import LATENT
 from attention_lib.validation import check_positive
 
 
@@ -66,19 +67,17 @@ def explore_latent(
         "losses": pack(np.array(loss), 2).split(" "),
         "moved": pack(np.array(moved), 2).split(" "),
     }
-    names = ["no latent", *(f"latent of {width}" for width in widths)]
+    names = [
+        LATENT["none"],
+        *(LATENT["latent"].format(width=width) for width in widths),
+    ]
     rows = [
         (name, [f"{size}", f"{change:.2f}", f"{value:.2f}"])
         for name, size, change, value in zip(names, sizes, moved, loss, strict=True)
     ]
-    caption = (
-        "A trained head whose keys come from a latent: bytes per token in one layer, "
-        "the weight of its map that changes most, and the loss of the model. With "
-        "JavaScript on, the page shows the maps."
-    )
-    head = ["", "bytes", "largest change", "loss"]
-    line = f"<a trained head with latents of {', '.join(map(str, widths))} numbers>"
-    return OwnProgram("latent", data, plain_table(caption, head, rows), line)
+    static = plain_table(LATENT["caption"], LATENT["head"], rows)
+    line = LATENT["line"].format(widths=", ".join(map(str, widths)))
+    return OwnProgram("latent", data, static, line)
 
 
 def _map(weights: Any, words: Sequence[str]) -> np.ndarray:

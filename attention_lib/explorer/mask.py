@@ -10,20 +10,7 @@ from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._maps import Maps, read_maps
 from attention_lib.explorer._packing import pack, static_table
 from attention_lib.explorer._tables import plain_table
-
-# What the row of a query that may look at nothing becomes: chapter 3 computes all of
-# them. The page computes each by its key; tests compare them with PyTorch.
-ANSWERS = {
-    "zeros": "this book",
-    "inf": "−∞ filled in",
-    "fill": "−1e9 filled in",
-    "add": "−1e9 added",
-}
-NOTE = (
-    "Zeros come also from PyTorch’s SDPA, and from nn.MultiheadAttention where its "
-    "weights are not asked for. Where they are asked for, it gives nan. −1e9 is added "
-    "in float64 here."
-)
+from attention_lib.explorer._words import MASK
 
 
 def explore_mask(
@@ -69,12 +56,11 @@ def explore_mask(
     data |= {
         "scores": pack(_scores(plain), 4),
         "masks": [[name, _signs(of)] for name, of in maps.items()],
-        "answers": list(ANSWERS.items()),
-        "note": NOTE,
+        "answers": list(MASK["answers"].items()),
+        "note": MASK["note"],
     }
-    line = (
-        f"<mask to click together: {len(plain.queries)} queries × {len(plain.keys)} "
-        f"keys; {', '.join(maps)}>"
+    line = MASK["line"].format(
+        queries=len(plain.queries), keys=len(plain.keys), masks=", ".join(maps)
     )
     return Interactive("mask", data, _static(maps), line)
 
@@ -109,7 +95,7 @@ def _static(maps: dict[str, Maps]) -> str:
             of.weights[0, 0],
             of.queries,
             of.keys,
-            f"Weights under the mask “{name}”: a row is a query, a column a key.",
+            MASK["caption"].format(name=name),
         )
         for name, of in maps.items()
     ]
@@ -117,18 +103,18 @@ def _static(maps: dict[str, Maps]) -> str:
         empty = np.flatnonzero(~_allowed(of).any(axis=-1))
         if empty.size:
             row = int(empty[0])
-            caption = (
-                f"Under “{name}”, row {row} (“{of.queries[row]}”) may look at nothing. "
-                f"There are four answers. {NOTE}"
+            caption = MASK["empty"].format(
+                name=name, row=row, word=of.queries[row], note=MASK["note"]
             )
             found = empty_row(_scores(of)[row])
             lines = [
-                (ANSWERS[kind], [f"{weight:.2f}" for weight in weights.tolist()])
+                (
+                    MASK["answers"][kind],
+                    [f"{weight:.2f}" for weight in weights.tolist()],
+                )
                 for kind, weights in found.items()
             ]
-            tables.append(
-                plain_table(caption, ["score of what is hidden", *of.keys], lines)
-            )
+            tables.append(plain_table(caption, [MASK["hidden"], *of.keys], lines))
             break
     return "\n".join(tables)
 

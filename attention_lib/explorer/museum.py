@@ -8,6 +8,7 @@ from attention_lib.bugs import Bug, Sight
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import MUSEUM
 
 
 def explore_museum(
@@ -39,14 +40,11 @@ def explore_museum(
         (bug.name, [bug.symptom, _listed(bug.lines), _listed(bug.checks), _source(bug)])
         for bug in bugs
     ]
-    caption = (
-        f"{len(bugs)} bugs, by their symptoms. With JavaScript on, the page shows "
-        "their programs, and lets you look for the faulty line."
+    static = plain_table(
+        MUSEUM["caption"].format(count=len(bugs)), MUSEUM["head"], rows
     )
-    head = ["bug", "symptom", "line", "seen by", "made in"]
-    line = f"<{len(bugs)} bugs with {len(tags)} symptoms>"
-    data = {"bugs": exhibits, "tags": tags}
-    return OwnProgram("museum", data, plain_table(caption, head, rows), line)
+    line = MUSEUM["line"].format(count=len(bugs), tags=len(tags))
+    return OwnProgram("museum", {"bugs": exhibits, "tags": tags}, static, line)
 
 
 def _exhibit(bug: Bug, found: Mapping[str, Sight]) -> dict[str, Any]:
@@ -71,4 +69,4 @@ def _listed(parts: Sequence[Any]) -> str:
 
 
 def _source(bug: Bug) -> str:
-    return bug.source if bug.link else f"article {bug.source}"
+    return bug.source if bug.link else MUSEUM["article"].format(source=bug.source)

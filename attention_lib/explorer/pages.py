@@ -8,6 +8,7 @@ from typing import Any
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import PAGES
 from attention_lib.validation import check_choice, check_not_negative, check_positive
 
 STATES = "waiting", "prefill", "decoding", "preempted", "done", "cancelled"
@@ -72,14 +73,12 @@ def explore_pages(
     rows = [(name, _history(plain, own)) for own, name in enumerate(names)]
     most = max(len({p for t in step["tables"] for p in t}) for step in plain)
     shared = sum(bool(_shared(step)) for step in plain)
-    caption = (
-        f"Requests on a server with {num_pages} pages of {page_len} tokens: "
-        f"{len(plain)} steps, at most {most} pages in use at once, a shared page in "
-        f"{shared} of the steps. With JavaScript on, the page shows every step."
+    caption = PAGES["caption"].format(
+        pages=num_pages, tokens=page_len, steps=len(plain), most=most, shared=shared
     )
-    head = ["request", "first step", "last step", "tokens read", "pages", "preempted"]
-    line = f"<{len(plain)} steps of a server with {num_pages} pages>"
-    return OwnProgram("pages", data, plain_table(caption, head, rows), line)
+    static = plain_table(caption, PAGES["head"], rows)
+    line = PAGES["line"].format(steps=len(plain), pages=num_pages)
+    return OwnProgram("pages", data, static, line)
 
 
 def _step(where: str, step: Any, num_pages: int) -> dict[str, Any]:
@@ -135,5 +134,5 @@ def _history(steps: Sequence[Mapping[str, Any]], own: int) -> list[str]:
     pages = max(len(step["tables"][own]) for step in there)
     dropped = [state == "preempted" for state in states]
     times = sum(now > was for was, now in pairwise([False, *dropped]))
-    ends = [f"{read[0]}", f"{read[-1]}"] if read else ["–", "–"]
+    ends = [f"{read[0]}", f"{read[-1]}"] if read else 2 * [PAGES["never"]]
     return [*ends, f"{sum(fed)}", f"{pages}", f"{times}"]

@@ -13,152 +13,124 @@ from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._packing import pack, static_table
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import PIPE
 from attention_lib.explorer.sentences import HEADS, WORDS, SentenceModel
 from attention_lib.masks import causal_mask, padding_mask, sliding_window_mask
 from attention_lib.multi_head import split_heads
 from attention_lib.validation import check_choice
 
 MASKS = ("none", "causal", "window", "padding", "causal + padding")
-HEAD_NAMES = ("1: belongs to", "2: word before")
-ABOUT = (
-    "Each head was trained to name a word: {0}. Nothing told it where to look. This is "
-    "one start of several. All numbers are rounded to two decimals, and the page "
-    "computes with them."
-)
-TASKS = ("head 1 the one that a word belongs to", "head 2 the one before it")
 
 
 class Stage(NamedTuple):
-    """A step of the picture: its names, its formula, its line of code, its section."""
+    """A step of the picture: its name, its formula, its line of code, its section."""
 
     id: str
     name: str
-    does: str
     formula: str
     code: str
     href: str
-    where: str
+
+    def data(self) -> dict[str, str]:
+        """Gives it with its words."""
+        where = PIPE["where"].format(number=int(self.href[:2]))
+        first = {"id": self.id, "name": self.name, "does": PIPE["does"][self.id]}
+        return first | self._asdict() | {"where": where}
 
 
 STAGES = (
     Stage(
         "x",
         "X",
-        "the words",
         "X",
         "x = layer_norm(words + places)",
         "01-toy-attention.html#sentence",
-        "chapter 1",
     ),
     Stage(
         "q",
         "Q",
-        "queries",
         "Q, K, V = XW<sub>Q</sub>, XW<sub>K</sub>, XW<sub>V</sub>",
         "query, key, value = x @ w_q, x @ w_k, x @ w_v",
         "02-single-head.html#three-projections",
-        "chapter 2",
     ),
     Stage(
         "s",
         "QKᵀ",
-        "scores",
         "QK<sup>⊤</sup>",
         "scores = query @ key.T",
         "01-toy-attention.html#scores",
-        "chapter 1",
     ),
     Stage(
         "d",
         "÷ √D",
-        "scaled",
         "QK<sup>⊤</sup> / √D",
         "scores = scores / head_dim**0.5",
         "01-toy-attention.html#why-sqrt",
-        "chapter 1",
     ),
     Stage(
         "m",
-        "mask",
-        "who may look",
-        "−∞ where hidden",
+        PIPE["mask"],
+        PIPE["hidden"],
         "scores = scores.masked_fill(~mask, -inf)",
         "03-masks.html#causal",
-        "chapter 3",
     ),
     Stage(
         "w",
         "softmax",
-        "weights",
         "w = softmax(…)",
         "weights = scores.softmax(dim=-1)",
         "01-toy-attention.html#softmax",
-        "chapter 1",
     ),
     Stage(
         "o",
         "w · V",
-        "the mix",
         "wV",
         "context = weights @ value",
         "01-toy-attention.html#look-up",
-        "chapter 1",
     ),
 )
 BLOCK_STAGES = (
     Stage(
         "r",
-        "stream",
-        "word + place",
+        PIPE["stream"],
         "r",
         "stream = words + places",
         "06-tiny-block.html#residual",
-        "chapter 6",
     ),
     Stage(
         "c",
-        "heads",
-        "side by side",
+        PIPE["joined"],
         "[o₁, o₂]",
         "joined = torch.cat([context_1, context_2], dim=-1)",
         "04-multi-head.html#heads-by-formula",
-        "chapter 4",
     ),
     Stage(
         "p",
         "W_O",
-        "attention adds",
         "[o₁, o₂] W<sub>O</sub>",
         "found = joined @ w_o + b_o",
         "04-multi-head.html#sum-of-heads",
-        "chapter 4",
     ),
     Stage(
         "a",
         "+",
-        "stream",
-        "r + attention",
+        PIPE["adds"],
         "stream = stream + found",
         "06-tiny-block.html#residual",
-        "chapter 6",
     ),
     Stage(
         "f",
         "MLP",
-        "each word alone",
         "MLP(norm(r))",
         "made = feed_forward(layer_norm(stream))",
         "06-tiny-block.html#feed-forward",
-        "chapter 6",
     ),
     Stage(
         "y",
         "+",
-        "out",
         "r + MLP",
         "stream = stream + made",
         "06-tiny-block.html#block",
-        "chapter 6",
     ),
 )
 
@@ -223,17 +195,19 @@ def explore_pipeline(
     stages = (BLOCK_STAGES[0], *STAGES, *BLOCK_STAGES[1:]) if block else STAGES
     data: dict[str, Any] = {
         "model": _numbers(model, block),
-        "stages": [stage._asdict() for stage in stages],
+        "stages": [stage.data() for stage in stages],
         "masks": list(masks),
-        "heads": list(HEAD_NAMES[:heads]),
+        "heads": PIPE["heads"][:heads],
         "start": {"text": sentence, "word": query},
-        "about": ABOUT.format(", ".join(TASKS[: HEADS if block else heads])),
+        "about": PIPE["about"].format(
+            tasks=", ".join(PIPE["tasks"][: HEADS if block else heads])
+        ),
     }
     data |= {name: True for name, on in (("flips", flips), ("cache", cache)) if on}
     if goal is not None:
         data["goal"] = Goal(*goal)._asdict()
     mask = mask_of("causal" if cache else masks[0], words)
-    line = f"<attention, step by step: {len(words)} words, {len(stages)} steps>"
+    line = PIPE["line"].format(words=len(words), steps=len(stages))
     return OwnProgram(
         "pipe", data, _static(model, ids, words, mask, query, heads), line
     )
@@ -324,7 +298,7 @@ def _static(
     tables = []
     for head in range(heads):
         steps = steps_of(model, ids, mask, head=head)
-        caption = f"Attention weights of head {HEAD_NAMES[head]}: rows are queries."
+        caption = PIPE["weights"].format(head=PIPE["heads"][head])
         tables.append(static_table(_array(steps["w"]), words, words, caption))
     steps = steps_of(model, ids, mask)
     lines = [
@@ -335,8 +309,8 @@ def _static(
     lines.insert(3, ("V", [_short(number) for number in steps["v"][query].tolist()]))
     longest = max(len(cells) for _, cells in lines)
     rows = [(name, cells + [""] * (longest - len(cells))) for name, cells in lines]
-    caption = f"The row of “{words[query]}”, step by step."
-    tables.append(plain_table(caption, ["step", *[""] * longest], rows))
+    caption = PIPE["row"].format(word=words[query])
+    tables.append(plain_table(caption, [PIPE["step"], *[""] * longest], rows))
     code = "\n".join(stage.code for stage in STAGES)
     return "\n".join([*tables, f"<pre>{html.escape(code)}</pre>"])
 

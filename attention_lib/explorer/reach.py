@@ -5,6 +5,7 @@ import torch
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import REACH
 from attention_lib.sparse_attention import sink_window_mask
 from attention_lib.validation import check_not_negative, check_positive
 
@@ -40,14 +41,12 @@ def explore_reach(
     found, lines = torch.eye(length, dtype=torch.float64), []
     for layer in range(1, MOST_LAYERS + 1):
         found = (mask @ found > 0).double()
-        words = "1 layer" if layer == 1 else f"{layer} layers"
-        lines.append((words, [f"{int(found[-1].sum())} of {length}"]))
-    sinks = "1 sink" if num_sinks == 1 else f"{num_sinks} sinks"
-    caption = (
-        f"How many tokens can change the last output: a window of {window}, {sinks}. "
-        "With JavaScript on, the page shows a map, with sliders for all three."
-    )
-    static = plain_table(caption, ["layers", "tokens that reach the last"], lines)
+        words = REACH["layer" if layer == 1 else "layers"].format(count=layer)
+        count = int(found[-1].sum())
+        lines.append((words, [REACH["reached"].format(count=count, length=length)]))
+    sinks = REACH["sink" if num_sinks == 1 else "sinks"].format(count=num_sinks)
+    caption = REACH["caption"].format(window=window, sinks=sinks)
+    static = plain_table(caption, REACH["head"], lines)
     data = {"length": length, "window": window, "sinks": num_sinks, "layers": layers}
-    line = f"<reach of a window of {window}, {sinks}, in {length} tokens>"
+    line = REACH["line"].format(window=window, sinks=sinks, length=length)
     return OwnProgram("reach", data | {"most": MOST_LAYERS}, static, line)

@@ -3,6 +3,7 @@
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import RING
 from attention_lib.parallel import ring_work
 from attention_lib.validation import check_positive
 
@@ -42,11 +43,11 @@ def explore_ring(
         (f"{rank}", [" ".join(map(str, steps)) for steps in both])
         for rank, both in enumerate(zip(plain, zigzag, strict=True))
     ]
-    caption = (
-        f"A causal text of {length} tokens on {num_processes} processes: pairs of "
-        "query and key in each step. After each step but the last, each process sends "
-        f"{step_bytes} bytes. With JavaScript on, the page shows every step."
+    caption = RING["caption"].format(
+        length=length, processes=num_processes, bytes=step_bytes
     )
-    static = plain_table(caption, ["process", "plain order", "zigzag order"], rows)
+    static = plain_table(caption, RING["head"], rows)
     data = {"processes": num_processes, "length": length, "bytes": step_bytes}
-    return OwnProgram("ring", data, static, f"<a ring of {num_processes} processes>")
+    return OwnProgram(
+        "ring", data, static, RING["line"].format(processes=num_processes)
+    )

@@ -9,6 +9,7 @@ from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._maps import read_words
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import ROPE
 from attention_lib.plotting._figure import as_array
 from attention_lib.validation import check_above_zero, check_not_negative
 
@@ -68,7 +69,7 @@ def explore_rope(
         "positions": list(positions),
         "longest": longest,
     }
-    line = f"<a query and a key that turn: {' and '.join(names)}; {', '.join(speeds)}>"
+    line = ROPE["line"].format(query=names[0], key=names[1], speeds=", ".join(speeds))
     return Interactive("rope", data, _static(pairs, names, speeds, positions), line)
 
 
@@ -97,13 +98,11 @@ def _static(
             turned_score(pairs[0], pairs[1], speed, at) for speed in speeds.values()
         ]
         cells = [f"{at[0] - at[1]}", *(f"{score:.3f}" for score in scores)]
-        lines.append((f"{words[0]} at {at[0]}, {words[1]} at {at[1]}", cells))
-    caption = (
-        "The score of one pair of coordinates, for each speed: it stays while the "
-        "offset stays. With JavaScript on, the page shows both vectors, and you can "
-        "move them."
-    )
-    return plain_table(caption, ["positions", "offset", *speeds], lines)
+        where = ROPE["positions"].format(
+            query=words[0], first=at[0], key=words[1], second=at[1]
+        )
+        lines.append((where, cells))
+    return plain_table(ROPE["caption"], [*ROPE["head"], *speeds], lines)
 
 
 def _pair(name: str, array: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ from attention_lib.explorer._maps import read_maps
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import SENTENCE
 from attention_lib.explorer.weights import _check_place
 
 SHOWN, SAID = 0.005, 0.05  # a smaller weight is no line; is not said
@@ -20,10 +21,6 @@ WIDE, NARROW = 26, 17  # longest line on a screen, on a phone
 THIN, BROAD, GAP = 0.33, 0.55, 0.22
 ROW, TOP, BOTTOM = 2.85, 0.72, 2.7
 MOST = 3  # keys that a sentence or a row of the table names
-# What is said of a word; the page has the same in explorer_source/src/strings.js.
-LOOKS = "To go on after {word}, this head takes {shares}."
-NEXT = "The next word is {word}."
-SIGNS = {".": "full stop", "⏎": "line break"}
 
 
 def explore_sentence(
@@ -72,7 +69,7 @@ def explore_sentence(
             _table(weights, maps.queries),
         ]
     )
-    line = f"<a sentence to point at: {' '.join(maps.queries)}>"
+    line = SENTENCE["line"].format(words=" ".join(maps.queries))
     return OwnProgram("sentence", data, still, line)
 
 
@@ -161,7 +158,7 @@ def _curves(
 def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
     """Gives one sentence or two: what the chosen word looks at, and what comes next."""
 
-    names = [SIGNS.get(word, word) for word in words]
+    names = [SENTENCE["signs"].get(word, word) for word in words]
 
     def bold(place: int) -> str:
         return f"<b>{html.escape(names[place])}</b>"
@@ -169,19 +166,23 @@ def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
     first, *others = np.argsort(-weights, kind="stable")[:MOST].tolist()
     best = [first, *(key for key in others if weights[key] >= SAID)]
     named = [names[key] for key in best]
-    which = [
-        "" if named.count(word) == 1 else "another " if word in named[:nth] else "one "
+    ways = [
+        "share"
+        if named.count(word) == 1
+        else "another"
+        if word in named[:nth]
+        else "one"
         for nth, word in enumerate(named)
     ]
     *shares, last = [
-        f"{weights[key]:.2f} from {it}{bold(key)}"
-        for key, it in zip(best, which, strict=True)
+        SENTENCE[way].format(weight=f"{weights[key]:.2f}", word=bold(key))
+        for key, way in zip(best, ways, strict=True)
     ]
-    said = f"{', '.join(shares)} and {last}" if shares else last
-    text = LOOKS.format(word=bold(query), shares=said)
+    said = SENTENCE["between"].join(shares) + SENTENCE["last"] * bool(shares) + last
+    text = SENTENCE["looks"].format(word=bold(query), shares=said)
     if query + 1 == len(words):
-        return text
-    return f"{text} {NEXT.format(word=bold(query + 1))}"
+        return str(text)
+    return f"{text} {SENTENCE['next'].format(word=bold(query + 1))}"
 
 
 def _table(weights: np.ndarray, words: Sequence[str]) -> str:
@@ -190,10 +191,6 @@ def _table(weights: np.ndarray, words: Sequence[str]) -> str:
     for word, row in zip(words, weights, strict=True):
         best = np.argsort(-row, kind="stable")[:MOST]
         named = [f"{words[key]} {row[key]:.2f}" for key in best if row[key] >= SHOWN]
-        rows.append((word, [", ".join(named) or "nothing"]))
-    table = plain_table(
-        "Each word, and the words on which its largest weights are.",
-        ["word", "looks at"],
-        rows,
-    )
-    return f"<details><summary>All words in numbers</summary>\n{table}\n</details>"
+        rows.append((word, [", ".join(named) or SENTENCE["nothing"]]))
+    table = plain_table(SENTENCE["caption"], SENTENCE["head"], rows)
+    return f"<details><summary>{SENTENCE['all']}</summary>\n{table}\n</details>"

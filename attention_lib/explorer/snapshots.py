@@ -10,6 +10,7 @@ from attention_lib.explorer._maps import read_words
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import SNAPSHOTS
 from attention_lib.plotting._figure import as_array
 
 POINTS = 150  # of the curve; a run has more steps than a screen has room for
@@ -76,7 +77,7 @@ def explore_snapshots(
         "losses": pack(np.array(means), 2),
         "every": every,
     }
-    line = f"<a training run: {len(steps)} snapshots, {len(heads)} heads>"
+    line = SNAPSHOTS["line"].format(steps=len(steps), heads=len(heads))
     return OwnProgram("snapshots", data, _static(arrays, data, measured), line)
 
 
@@ -97,8 +98,6 @@ def _static(
         )
         for (step, array), text in zip(arrays.items(), data["samples"], strict=True)
     ]
-    names = [f"largest weight: {name}" for name, *_ in data["queries"]]
-    caption = (
-        "Each snapshot: loss, the largest weight on what is to be found, a sample."
-    )
-    return plain_table(caption, ["step", "held-out loss", *names, "sample"], rows)
+    names = [SNAPSHOTS["largest"].format(name=name) for name, *_ in data["queries"]]
+    head = [*SNAPSHOTS["head"], *names, SNAPSHOTS["sample"]]
+    return plain_table(SNAPSHOTS["caption"], head, rows)

@@ -8,6 +8,7 @@ import torch
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._own_program import OwnProgram
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import SPLIT
 from attention_lib.multi_head import split_heads
 from attention_lib.plotting._figure import COLOURS, as_array
 
@@ -47,7 +48,7 @@ def explore_split(x: Any, num_heads: int) -> Interactive:
     heads = torch.stack(batch[0].chunk(num_heads, dim=-1))  # (H, T, D)
     data = {name: array[0].tolist() for name, array in steps.items()}
     shape = tuple(right.shape)
-    line = f"<cells followed from {tuple(batch.shape)} to {shape}>"
+    line = SPLIT["line"].format(before=tuple(batch.shape), after=shape)
     return OwnProgram(
         "split", data | {"wrapper": heads.tolist()}, _static(steps, heads), line
     )
@@ -55,19 +56,18 @@ def explore_split(x: Any, num_heads: int) -> Interactive:
 
 def _static(steps: dict[str, torch.Tensor], heads: torch.Tensor) -> str:
     """Gives each step as a table."""
-    shape, viewed = tuple(steps["split"].shape), tuple(steps["viewed"].shape)
-    first = f"Step 1, {tuple(steps['cells'].shape)}: the heads side by side."
-    second = f"Step 2, view to {viewed}: each token's row is cut, nothing moves."
-    third = f"Step 3, transpose to {shape}: each head has every token."
-    wrapper = f"The wrapper: {len(heads)} heads, each with columns of its own."
-    wrong = f"The mistake, view straight to {shape}: only the shape is right."
+    caption = {
+        name: SPLIT[name].format(shape=tuple(step.shape))
+        for name, step in steps.items()
+    }
+    wrapper = SPLIT["wrapper"].format(heads=len(heads))
     return "\n".join(
         [
-            _table(first, steps["cells"], "token {3}"),
-            _table(second, steps["viewed"][0], "token {2}, head {1}"),
-            _table(third, steps["split"][0], "head {0}, token {3}"),
-            _table(wrapper, heads, "head {0}, token {3}"),
-            _table(wrong, steps["mistake"][0], "head {0}, row {1}"),
+            _table(caption["cells"], steps["cells"], "token"),
+            _table(caption["viewed"], steps["viewed"][0], "token_head"),
+            _table(caption["split"], steps["split"][0], "head_token"),
+            _table(wrapper, heads, "head_token"),
+            _table(caption["mistake"], steps["mistake"][0], "head_row"),
         ]
     )
 
@@ -75,11 +75,15 @@ def _static(steps: dict[str, torch.Tensor], heads: torch.Tensor) -> str:
 def _table(caption: str, blocks: torch.Tensor, name: str) -> str:
     """Writes blocks (A, B, N) below each other; tokens count from 1, heads from 0."""
     rows = [
-        (name.format(a, b, a + 1, b + 1), [str(number) for number in row])
+        (
+            SPLIT[name].format(block=a, row=b, block_from_1=a + 1, row_from_1=b + 1),
+            [str(number) for number in row],
+        )
         for a, block in enumerate(blocks.tolist())
         for b, row in enumerate(block)
     ]
-    return plain_table(caption, ["row", *map(str, range(blocks.shape[-1]))], rows)
+    head = [SPLIT["row"], *map(str, range(blocks.shape[-1]))]
+    return plain_table(caption, head, rows)
 
 
 def _read_cells(x: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._maps import read_words
 from attention_lib.explorer._packing import pack
 from attention_lib.explorer._tables import plain_table
+from attention_lib.explorer._words import VECTORS
 from attention_lib.plotting._figure import COLOURS, as_array
 from attention_lib.toy import attention
 
@@ -62,7 +63,7 @@ def explore_vectors(
         "query": query,
         "limit": math.floor(np.abs(points).max()) + 1,
     }
-    line = f"<attention in the plane: {', '.join(names)}; the query is {names[query]}>"
+    line = VECTORS["line"].format(words=", ".join(names), query=names[query])
     return Interactive("vectors", data, _static(points, names, query, called), line)
 
 
@@ -75,14 +76,10 @@ def _static(points: np.ndarray, words: list[str], query: int, axes: list[str]) -
         (word, [f"{at[0]:.1f}, {at[1]:.1f}", *(f"{number:.3f}" for number in numbers)])
         for word, at, numbers in zip(words, points, columns, strict=True)
     ]
-    caption = (
-        f"The query “{words[query]}” and its keys. Its mix is ({context[0, 0]:.3f}, "
-        f"{context[0, 1]:.3f}). With JavaScript on, the page shows the arrows, and you "
-        "can move them."
-    )
-    return plain_table(
-        caption, ["key", ", ".join(axes), "score", "÷ √2", "weight"], rows
-    )
+    first, second = (f"{number:.3f}" for number in context[0])
+    caption = VECTORS["caption"].format(query=words[query], first=first, second=second)
+    head = [each.format(axes=", ".join(axes)) for each in VECTORS["head"]]
+    return plain_table(caption, head, rows)
 
 
 def _read_points(x: Any) -> np.ndarray:

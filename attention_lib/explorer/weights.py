@@ -12,6 +12,7 @@ from typing import Any
 from attention_lib.explorer._interactive import Interactive
 from attention_lib.explorer._maps import Maps, read_maps
 from attention_lib.explorer._packing import static_table
+from attention_lib.explorer._words import WEIGHTS
 
 
 def explore_weights(
@@ -103,21 +104,17 @@ def _check_place(name: str, place: object, count: int) -> None:
 
 def _caption(names: list[Any], maps: Maps, layer: int, head: int) -> str:
     layers, heads = maps.weights.shape[:2]
-    which = f"head {head + 1}"
-    if layers > 1:
-        which = f"layer {layer + 1}, {which} of {layers} × {heads}"
-    which += f" of {heads}" if layers == 1 and heads > 1 else ""
-    of = f", for “{names[0]}”, the first of {len(names)}" if names[1:] else ""
-    return (
-        f"Attention weights, {which}{of}: a row is a query, a column a key. With "
-        "JavaScript on, the page shows all of them, and each row in numbers."
+    kind = "layer_head" if layers > 1 else "head_of" if heads > 1 else "head"
+    which = WEIGHTS[kind].format(
+        layer=layer + 1, head=head + 1, layers=layers, heads=heads
     )
+    if names[1:]:
+        which = WEIGHTS["of"].format(which=which, name=names[0], count=len(names))
+    return WEIGHTS["caption"].format(which=which)
 
 
 def _line(names: list[Any], maps: Maps) -> str:
     layers, heads, query_len, key_len = maps.weights.shape
-    count = f"{len(names)} sentences, " if names[1:] else ""
-    return (
-        f"<attention weights: {count}{layers} × {heads} heads, "
-        f"{query_len} queries × {key_len} keys>"
+    return WEIGHTS["lines" if names[1:] else "line"].format(
+        count=len(names), layers=layers, heads=heads, queries=query_len, keys=key_len
     )
