@@ -274,14 +274,6 @@ def test_model_leaves_its_inputs_alone():
     assert_leaves_alone(made(), ids(), LENGTHS.clone())
 
 
-@pytest.mark.parametrize("positions", ["learned", "none"])
-@pytest.mark.parametrize("method", ["forward", "stream", "attention_weights"])
-def test_model_refuses_long_texts(refused, method, positions):
-    words = "token_ids hold 8 tokens; the context has 7: cut the text, or build a model"
-    with refused(ValueError, words):
-        getattr(made(positions=positions), method)(ids(length=CONTEXT_LEN + 1))
-
-
 # The config.
 
 
