@@ -3,14 +3,12 @@
 import base64
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.running import ran
+from tests.running import ROOT, ran
 
-ROOT = Path(__file__).resolve().parents[1]
 PUBLISH = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())
 TOKEN = "not-a-real-one"
 

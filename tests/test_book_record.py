@@ -6,13 +6,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests.running import ROOT
 from tools.chapters import code_of
 from tools.record import execute
 from tools.record import update as record
 from tools.record.drafts import examine, store
 from tools.record.update import update
 
-ROOT = Path(__file__).resolve().parents[1]
 CHAPTER = """\
 ---
 kernelspec:

@@ -3,13 +3,12 @@
 import ast
 import json
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.running import ROOT
 from tools.words import TABLE
 
-ROOT = Path(__file__).parents[1]
 PATHS = [*(ROOT / "explorer_source/src").glob("*.jsx")]
 PATHS += [ROOT / "explorer_source/src/pipe_words.js"]
 PATHS += [
