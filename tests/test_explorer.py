@@ -57,12 +57,6 @@ def test_what_the_mask_hides_is_left_out():
     np.testing.assert_allclose(shown, weights[:, mask], atol=5.1e-4)
 
 
-def test_masks_that_differ_by_head_are_all_sent():
-    mask = np.stack([np.tri(3, dtype=bool), np.ones((3, 3), dtype=bool)])
-    data = first(explore_weights(None, WORDS, scores=np.zeros((2, 3, 3)), mask=mask))
-    assert data["masks"] == ["x..xx.xxx", "xxxxxxxxx"]
-
-
 def test_scores_give_the_weights_of_the_table():
     scores = 3 * torch.randn(3, 3, generator=seeded(0))
     mask = causal_mask(3).clone()
