@@ -7,7 +7,7 @@ from dataclasses import replace
 import nbformat
 import pytest
 
-from tests.running import sample
+from tests.running import sample, written
 from tools.record.book import Place, read_book
 from tools.record.convert import plain_notebook
 from tools.record.markdown import plain_markdown
@@ -30,8 +30,6 @@ NUMBERED = sample("book/01-toy.md")
 
 def make_book(root, text):
     """Write a book whose first chapter has this text, and return the chapter."""
-    for folder in ("chapters", "book", "notebooks"):
-        (root / folder).mkdir()
     files = {
         "_toc.yml": TOC,
         "_config.yml": "parse:\n  myst_enable_extensions:"
@@ -44,9 +42,7 @@ def make_book(root, text):
         "chapters/01-toy.md": HEAD + text,
         "chapters/11-head.md": HEAD + SECOND,
     }
-    for name, content in files.items():
-        (root / name).write_text(content)
-    return root / "chapters" / "01-toy.md"
+    return written(root, files) / "chapters" / "01-toy.md"
 
 
 def convert(root, text):

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import yaml
 
-from tests.running import ROOT, ran
+from tests.running import ROOT, git, ran, written
 
 PUBLISH = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())
 TOKEN = "not-a-real-one"
@@ -57,18 +57,11 @@ def test_old_commit_is_not_the_newest(tmp_path, newest, said):
 # The Colab branch.
 
 
-def git(folder, *command):
-    """Return what git says."""
-    done = ran(["git", *command], cwd=folder, check=True)
-    return done.stdout.strip()
-
-
 @pytest.fixture
 def tree(tmp_path):
     """Copies as the tests made them, and a repository to push to."""
-    (tmp_path / "_build/colab").mkdir(parents=True)
-    (tmp_path / "_build/colab/README.md").write_text("# Copies\n")
-    (tmp_path / "_build/colab/01-one.ipynb").write_text("{}\n")
+    made = {"README.md": "# Copies\n", "01-one.ipynb": "{}\n"}
+    written(tmp_path / "_build/colab", made)
     git(tmp_path, "init", "--quiet", "--bare", "book")
     return tmp_path
 
