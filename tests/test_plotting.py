@@ -193,26 +193,6 @@ def test_show_matrices_colours_are_strong_without_numbers():
     assert not large.texts
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(1, 4), (2, 2), (3, 2), (4, 1)])
-def test_show_matrices_breaks_lines(columns, lines):
-    matrices = {name: np.eye(2) for name in "abcd"}
-    figure = show_matrices(matrices, columns=columns)
-    tops = [round(ax.get_position().y1, 6) for ax in figure.axes]
-    assert len(tops) == 4
-    assert len(set(tops)) == lines
-    assert tops == sorted(tops, reverse=True)
-
-
-def test_show_matrices_cells_are_of_one_size():
-    figure = show_matrices({"a": np.ones((2, 3)), "b": np.ones((5, 1)), "c": np.eye(4)})
-    figure.draw_without_rendering()
-    sizes = []
-    for ax in figure.axes:
-        box = ax.transData.transform([(0, 0), (1, 1)])
-        sizes.append(abs(box[1] - box[0]))
-    np.testing.assert_allclose(sizes, np.full((3, 2), sizes[0][0]), rtol=1e-6)
-
-
 def test_series_are_told_apart_not_by_colour_alone():
     curves, bars = (figure.axes[0] for figure in (curves_figure(), bars_figure()))
     names = [[it.get_text() for it in ax.get_legend().texts] for ax in (curves, bars)]
