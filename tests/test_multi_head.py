@@ -18,7 +18,6 @@ from attention_lib.multi_head import (
     copy_weights,
     merge_heads,
     split_heads,
-    split_mask,
 )
 from attention_lib.reproducibility import seeded
 from tests.tensors import assert_same, global_seed
@@ -75,13 +74,6 @@ def test_add_head_axis_to_a_mask_with_texts_alone():
     for shape in [(), (5,), (5, 5), (2, 3, 5, 5)]:
         mask = torch.ones(shape, dtype=torch.bool)
         assert add_head_axis(mask) is mask
-
-
-@pytest.mark.parametrize("shape", [(2, 2, 5, 5), (3, 3, 5, 5), (2, 3, 4, 5)])
-def test_split_mask_refuses_other_heads_texts_or_queries(refused, shape):
-    words = f"mask {shape} does not broadcast to the scores (2, 3, 5, 5)"
-    with refused(ValueError, words):
-        split_mask(torch.ones(shape, dtype=torch.bool), sequences(), HEADS)
 
 
 def test_split_hand_worked():

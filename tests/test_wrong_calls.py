@@ -343,7 +343,9 @@ CALLS += [
      {"x": [None, "x", X.numpy(), X[0], X[None]], "num_heads": [*NO_SIZE, 4]}),
     (al.multi_head.merge_heads, {"x": X[None]}, {"x": [None, "x", X.numpy(), X, X[0]]}),
     (al.multi_head.split_mask, {"mask": None, "x": X, "num_heads": 3},
-     {"mask": NO_MASK[-2:-1], "num_heads": NO_SIZE}),
+     {"mask": [torch.ones(shape) > 0  # another number of heads, texts or queries
+               for shape in ((2, 2, 4, 4), (3, 3, 4, 4), (2, 3, 5, 4))],
+      "num_heads": NO_SIZE}),
     (al.multi_head.copy_weights, {"source": MHA, "target": MHA},
      {name: [None, "x", torch.nn.Linear(6, 6), LAYERS[0],
              al.backends.make_mha("split", 6, 2)] for name in ("source", "target")}),
