@@ -174,12 +174,6 @@ def test_show_matrices_writes_the_numbers(cells, written):
     assert list(numbers(ax).values()) == written
 
 
-def test_show_matrices_zero_is_the_middle_colour():
-    image = show_matrices({"x": np.array([[1.0, -4.0]])}).axes[0].images[0]
-    assert image.get_clim() == (-4, 4)
-    assert [image.cmap(place)[3] > 0 for place in (0.0, 0.5, 1.0)] == [1, 0, 1]
-
-
 def test_show_matrices_draws_minus_infinity():
     figure = show_matrices({"additive": np.array([[0.0, -np.inf], [0.0, 2.0]])})
     figure.png()
