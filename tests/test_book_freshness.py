@@ -69,16 +69,13 @@ def record(root, code=CODE):
     return made
 
 
-def test_stale_causes_name_a_missing_record_but_no_prose(root):
+def test_stale_causes_name_code_and_a_missing_record_but_no_prose(root):
     assert stale_causes(notebook(), record(root), root) == []
     assert stale_causes(notebook(prose="other"), record(root), root) == []
     assert stale_causes(notebook(), None, root) == ["not recorded yet"]
     edited = record(root)
     edited.cells[1].source += "  # by hand"
     assert stale_causes(notebook(), edited, root) == ["its code cells changed"]
-
-
-def test_stale_causes_name_code(root):
     for changed in (notebook(CODE + " "), notebook(tags=["hide-input"])):
         assert stale_causes(changed, record(root), root) == ["its code cells changed"]
 
