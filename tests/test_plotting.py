@@ -118,11 +118,6 @@ def test_map_refuses_nan_axes_and_words(refused, show, maps, queries, keys, word
         show_masks(WEIGHTS, ROWS, COLUMNS, title="past")
 
 
-def test_show_weights_shares_one_colour_scale():
-    figure = show_weights({"one": SMALLER, "two": WEIGHTS}, ROWS, COLUMNS)
-    assert [ax.images[0].get_clim() for ax in figure.axes] == [(0, 0.75)] * 2
-
-
 @pytest.mark.parametrize(
     "draw",
     [
