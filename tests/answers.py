@@ -33,6 +33,11 @@ def silent_at(place, otherwise):
     return lambda function, x: None if next(asked) == place else otherwise
 
 
+def broken(*inputs, **options):
+    """An answer that raises, whatever it is given."""
+    raise ValueError
+
+
 def as_numbers(right):
     """One number, as each kind that a reader may give."""
     kinds = [int, float, np.int64, np.float32, np.float64, np.array, torch.tensor]

@@ -108,27 +108,13 @@ def test_scaled_dot_product_attention_hand_worked():
     assert_close(context, torch.tensor([[1.0, 3.0, 8.0]]))
 
 
-@pytest.mark.parametrize("scale", [None, 0.3])
-@pytest.mark.parametrize("mask", [None, ROW_EMPTY])
-def test_attention_weights_reproduce_the_context(mask, scale):
-    query, key, value = tensors(BATCH)
-    weights = attention_weights(query, key, mask, scale=scale)
-    context = scaled_dot_product_attention(query, key, value, mask, scale=scale)
-    assert_close(weights @ value, context)
-
-
-def test_scaled_dot_product_attention_empty_row_gives_zeros():
-    context = scaled_dot_product_attention(*tensors(BATCH), ROW_EMPTY)
-    assert (context[:, 1] == 0).all()
-    assert (context[:, 0] != 0).all()
-
-
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-def test_scaled_dot_product_attention_empty_row_keeps_anomaly_mode_silent(dtype):
+def test_scaled_dot_product_attention_empty_row_gives_zeros_and_no_anomaly(dtype):
     with torch.autograd.set_detect_anomaly(True, check_nan=True):
         attend = partial(scaled_dot_product_attention, mask=ROW_EMPTY)
         results = values_and_gradients(attend, *tensors(BATCH, dtype=dtype))
     assert all(result.isfinite().all() for result in results)
+    assert (results[0][:, 1] == 0).all()
 
 
 @pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
@@ -248,17 +234,6 @@ def test_scaled_dot_product_attention_drops_weights_and_not_the_mix():
     # Each subset of three keys is left equally often.
     shares = distance.argmin(-1).flatten().bincount(minlength=8) / (500 * QUERY_LEN)
     assert ((shares - 1 / 8).abs() < 0.04).all()
-
-
-@pytest.mark.parametrize("qkv_bias", [False, True])
-def test_self_attention_equals_bare_matrices(qkv_bias):
-    head, x = layer(qkv_bias=qkv_bias), sequences()
-    query, key, value = (
-        x @ proj.weight.T + (proj.bias if qkv_bias else 0)
-        for proj in (head.q_proj, head.k_proj, head.v_proj)
-    )
-    weights = (query @ key.mT / 4**0.5).softmax(dim=-1)
-    assert_close(head(x), weights @ value)
 
 
 @given(key_len=st.integers(1, 7), causal=st.booleans(), seed=st.integers(0, 99))

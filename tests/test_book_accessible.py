@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from sphinx.errors import ExtensionError
 
+from tests.running import written
 from tools.site import launch
 from tools.site.accessible import mend_site, mended
 
@@ -76,9 +77,8 @@ def test_template_that_the_theme_lacks_is_refused(tmp_path, monkeypatch):
     theme = SimpleNamespace(get_theme_dirs=lambda: [str(tmp_path / "theme")])
     app = SimpleNamespace(builder=SimpleNamespace(format="html", theme=theme))
     monkeypatch.setattr(launch, "TEMPLATES", tmp_path / "ours")
-    for name in ("theme/deep/parts/a.html", "ours/parts/a.html", "ours/404.html"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+    names = "theme/deep/parts/a.html", "ours/parts/a.html", "ours/404.html"
+    written(tmp_path, dict.fromkeys(names, ""))
     launch._compare_templates(app)
     (tmp_path / "theme/deep/parts/a.html").rename(tmp_path / "theme/deep/a.html")
     with pytest.raises(ExtensionError, match=r"no parts/a\.html: mend book/_templates"):

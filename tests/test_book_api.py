@@ -12,6 +12,7 @@ from sphinx.util.inventory import InventoryFile
 
 import attention_lib
 from tests.pages import parsed
+from tests.running import written
 from tools.chapters import ROOT, SITE, chapter_paths
 from tools.site.api import examples, source
 
@@ -113,14 +114,13 @@ def test_name_in_a_sentence_leads_to_what_is_meant_once_a_section():
 
 
 def test_unknown_name_and_module_without_page_are_faults(tmp_path):
-    for name, text in {
+    files = {
         "book/api/index.rst": "T\n=\n\n.. list-table::\n\nROWS\n\n``nn.Yes`` ``nn.No``",
         "attention_lib/new.py": '"""What is new."""',
         "book/elsewhere/torch.txt": "https://x/\ntorch.nn.Yes py:class 1 l.html#$ -\n",
         "_toc.yml": "{}",
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    }
+    written(tmp_path, files)
     parts = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx.ext.linkcode"]
     parts += ["tools.site.api", "tools.site.code_links"]
     settings = {"extensions": parts, "root_doc": "book/api/index", "nitpicky": True}

@@ -1,7 +1,6 @@
 """Where the repository is, and what each page says and offers because of it."""
 
 import io
-import subprocess
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -9,6 +8,7 @@ from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+from tests.running import git, written
 from tools.address import (
     colab_folder,
     page_links,
@@ -31,10 +31,9 @@ def nowhere(monkeypatch):
 def repository(folder, remote):
     """A repository without commits."""
     folder.mkdir()
-    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    git(folder, "init", "--quiet")
     if remote:
-        command = ["git", "remote", "add", "origin", remote]
-        subprocess.run(command, cwd=folder, check=True)
+        git(folder, "remote", "add", "origin", remote)
     return folder
 
 
@@ -113,10 +112,7 @@ SETTINGS_OF_THE_SITE = {
 @pytest.fixture(scope="module")
 def build(tmp_path_factory):
     """Build a small site, as often as asked, with our templates on the theme's."""
-    root = tmp_path_factory.mktemp("small-site")
-    for name, text in PAGES.items():
-        (root / name).parent.mkdir()
-        (root / name).write_text(text)
+    root = written(tmp_path_factory.mktemp("small-site"), PAGES)
 
     def make(name):
         with pytest.MonkeyPatch.context() as patch, docutils_namespace():

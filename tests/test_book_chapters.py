@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.running import sample
+from tests.running import sample, written
 from tools.chapters import ROOT, chapter_paths, notebook_path, read_chapter
 
 CHAPTER = sample("chapter.md")
@@ -17,18 +17,15 @@ CLAIMS = (ROOT / "tests/claims.md").read_text("utf-8")
 @pytest.fixture
 def root(tmp_path):
     """A book of two chapters, of which the later one comes first in the folder."""
-    (tmp_path / "chapters").mkdir()
-    for name in ("09-first", "10-second"):
-        (tmp_path / "chapters" / f"{name}.md").write_text(CHAPTER)
-    config = "parse: {myst_enable_extensions: [colon_fence, dollarmath]}"
-    (tmp_path / "_config.yml").write_text(config)
-    (tmp_path / "_toc.yml").write_text(
-        "root: book/index\n"
+    files = {
+        **{f"chapters/{name}.md": CHAPTER for name in ("09-first", "10-second")},
+        "_config.yml": "parse: {myst_enable_extensions: [colon_fence, dollarmath]}",
+        "_toc.yml": "root: book/index\n"
         "parts:\n"
         "- chapters: [{file: chapters/10-second.md, sections: [{file: book/x}]}]\n"
-        "- chapters: [{file: chapters/09-first}]\n"
-    )
-    return tmp_path
+        "- chapters: [{file: chapters/09-first}]\n",
+    }
+    return written(tmp_path, files)
 
 
 def test_chapter_paths_have_the_order_of_the_contents(root):

@@ -10,12 +10,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tests.running import ran
+from tests.running import ROOT, ran
 from tools.check.colab_copies import check, layer
 from tools.export.copies import dependencies, set_up_source, stamp, write_copies
-
-ROOT = Path(__file__).resolve().parents[1]
-
 
 # The set-up cell, run as Colab runs it: everything is there but attention_lib.
 

@@ -20,13 +20,12 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image, ImageDraw
 from PIL.PngImagePlugin import PngInfo
 
-from tests.running import ran
+from tests.running import ROOT, ran
 from tools.check.numbers import compare_text
 from tools.check.outputs import compare_outputs
 from tools.check.pictures import THRESHOLD, decode, worst_block
 from tools.record.rules import cell_faults
 
-ROOT = Path(__file__).resolve().parents[1]
 UNITS = st.integers(-(10**6), 10**6)
 
 

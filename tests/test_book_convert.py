@@ -1,20 +1,13 @@
 """A chapter's text as plain Markdown, its code untouched, numbered as the site."""
 
-import base64
 import re
 from collections import defaultdict
 from dataclasses import replace
-from io import StringIO
 
 import nbformat
 import pytest
-from jupyter_cache import get_cache
-from nbformat.v4 import new_output
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-from tests.running import sample
-from tools.chapters import code_of
+from tests.running import sample, written
 from tools.record.book import Place, read_book
 from tools.record.convert import plain_notebook
 from tools.record.markdown import plain_markdown
@@ -33,14 +26,10 @@ REFERENCES = sample("book/references.bib")
 SECOND = sample("book/11-head.md")
 # Everything that is numbered, in every place where it can stand.
 NUMBERED = sample("book/01-toy.md")
-CONF = sample("book/settings.txt")
-PIXEL = base64.b64encode(b"GIF89a\x01\0\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\0;")
 
 
 def make_book(root, text):
     """Write a book whose first chapter has this text, and return the chapter."""
-    for folder in ("chapters", "book", "notebooks"):
-        (root / folder).mkdir()
     files = {
         "_toc.yml": TOC,
         "_config.yml": "parse:\n  myst_enable_extensions:"
@@ -53,9 +42,7 @@ def make_book(root, text):
         "chapters/01-toy.md": HEAD + text,
         "chapters/11-head.md": HEAD + SECOND,
     }
-    for name, content in files.items():
-        (root / name).write_text(content)
-    return root / "chapters" / "01-toy.md"
+    return written(root, files) / "chapters" / "01-toy.md"
 
 
 def convert(root, text):
@@ -215,36 +202,12 @@ def test_figure_without_a_caption_is_an_error_with_its_line(tmp_path):
         convert(tmp_path, cell)
 
 
-def test_site_numbers_as_the_notebook_and_finds_it_in_its_cache(tmp_path):
-    make_book(tmp_path, NUMBERED)
-    (tmp_path / "conf.py").write_text(CONF)
-    for number in range(2, 11):  # so that the other chapter is the eleventh
-        (tmp_path / "chapters" / f"{number:02}-empty.md").write_text("# Empty")
-    cache = get_cache(str(tmp_path / "_build" / "cache"))
-    for stem in ("11-head", "01-toy"):
-        notebook = plain_notebook(tmp_path / "chapters" / f"{stem}.md")
-        for cell in code_of(notebook):
-            image = {"image/gif": PIXEL.decode()}
-            cell.outputs = [new_output("display_data", image)]
-        path = tmp_path / "notebooks" / f"{stem}.ipynb"
-        nbformat.write(notebook, path)
-        cache.cache_notebook_file(str(path), check_validity=False)
-    log, complaints = StringIO(), StringIO()
-    folders = map(str, (tmp_path, tmp_path, tmp_path / "_build", tmp_path / "_build"))
-    with patch_docutils(), docutils_namespace():
-        options = {"nb_execution_cache_path": str(tmp_path / "_build" / "cache")}
-        Sphinx(*folders, "html", options, log, complaints).build()
-    assert complaints.getvalue() == ""
-    assert log.getvalue().count("Using cached notebook") == 2
-    assert "Executing notebook" not in log.getvalue()
-
-    html = (tmp_path / "_build" / "chapters" / "01-toy.html").read_text()
-    text = "\n".join(it.source for it in notebook.cells if it.cell_type == "markdown")
-    equations = r'id="equation-([\w-]+)">\s*<span class="eqno">\(([\d.]+)\)'
-    figures = r'<figure[^>]* id="([\w-]+)">.*?Fig\. ([\d.]+) <'
-    on_site = re.findall(equations, html) + re.findall(figures, html, re.DOTALL)
-    anchor = r'<a id="((?:eq|fig)-[\w-]+)"></a>(?:(?!<a id).)*?(?:\\tag\{|Figure )'
-    in_notebook = dict(re.findall(rf"{anchor}([\d.]+)", text, re.DOTALL))
-    named = {name: number for name, number in on_site if not name.startswith("id")}
-    assert len(named) == 7
-    assert in_notebook == named
+# That the site gives the same numbers is tested of all chapters: test_book_numbers.
+def test_equations_and_figures_are_numbered_in_reading_order(tmp_path):
+    book = read_book(make_book(tmp_path, NUMBERED).parents[1])
+    equations = ["eq-first", "eq-lines", "eq-nested", "eq-listed"]
+    wanted = {name: f"1.{n}" for n, name in enumerate(equations, 1)}
+    # The third figure has no name.
+    wanted |= {"fig-cell": "1.1", "fig-nested": "1.2", "fig-last": "1.4"}
+    wanted |= {"eq-head": "11.1", "fig-head": "11.1"}
+    assert {name: it.number for name, it in book.labels.items() if it.number} == wanted

@@ -6,7 +6,6 @@ It stays in processes of its own: once there, the device cannot be taken out of 
 import json
 import os
 import sys
-from pathlib import Path
 from unittest.mock import Mock
 
 import nbformat
@@ -16,12 +15,11 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 from torch import nn
 
-from tests.running import ran
+from tests.running import ROOT, ran
 from tools.check import devices
 from tools.check.placement import ON_PURPOSE, misplaced
 from tools.record.execute import kernel_environment
 
-ROOT = Path(__file__).resolve().parents[1]
 START = """\
 import json, sys
 import numpy as np

@@ -3,7 +3,7 @@
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tests.running import sample
+from tests.running import sample, written
 from tools.record.freshness import fingerprints, stale_causes
 from tools.record.reach import reached_files
 
@@ -30,12 +30,8 @@ CODE = "from attention_lib.masks import causal\ncausal(3)"
 @pytest.fixture
 def root(tmp_path):
     """A library and the pinned versions."""
-    for name, source in LIBRARY.items():
-        path = tmp_path / "attention_lib" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source)
-    (tmp_path / "requirements.txt").write_text(PINS)
-    return tmp_path
+    written(tmp_path / "attention_lib", LIBRARY)
+    return written(tmp_path, {"requirements.txt": PINS})
 
 
 @pytest.mark.parametrize(
@@ -73,16 +69,13 @@ def record(root, code=CODE):
     return made
 
 
-def test_stale_causes_name_a_missing_record_but_no_prose(root):
+def test_stale_causes_name_code_and_a_missing_record_but_no_prose(root):
     assert stale_causes(notebook(), record(root), root) == []
     assert stale_causes(notebook(prose="other"), record(root), root) == []
     assert stale_causes(notebook(), None, root) == ["not recorded yet"]
     edited = record(root)
     edited.cells[1].source += "  # by hand"
     assert stale_causes(notebook(), edited, root) == ["its code cells changed"]
-
-
-def test_stale_causes_name_code(root):
     for changed in (notebook(CODE + " "), notebook(tags=["hide-input"])):
         assert stale_causes(changed, record(root), root) == ["its code cells changed"]
 

@@ -16,7 +16,7 @@ from tools.chapters import ROOT, SITE, chapter_paths
 from tools.site.head import LONGEST, describe, shorten
 
 pytestmark = pytest.mark.usefixtures("site")
-STATIC = Path(__file__).resolve().parents[1] / "book/_static"
+STATIC = ROOT / "book/_static"
 CHAPTERS = ("01-toy-attention", "03-masks", "08-training")
 # Average number of characters in the full lines of paragraphs: all lines but the last.
 LINES = sample("lines.js")

@@ -2,6 +2,7 @@
 
 import re
 
+from tests.test_book_sources import chapters_of_labels
 from tools.chapters import ROOT, chapter_paths
 
 NOTATION = (ROOT / "book/notation.md").read_text(encoding="utf-8")
@@ -24,16 +25,6 @@ def symbols(text):
         plain = SIGN.sub(" ", WORDS.sub(" ", display or inline))
         for word in SYMBOL.findall(plain):
             found |= {word} if word.startswith("\\") else set(word)
-    return found
-
-
-def chapters_of_labels():
-    """In which chapter each section and each equation stands."""
-    found = {}
-    for path in chapter_paths():
-        text = path.read_text(encoding="utf-8")
-        labels = re.findall(r"^\(([a-z0-9-]+)\)=$|^\$\$ \((.+)\)$", text, re.MULTILINE)
-        found |= {a or b: int(path.name[:2]) for a, b in labels}
     return found
 
 

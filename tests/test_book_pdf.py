@@ -9,7 +9,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from tests.browsing import opened_browser
-from tests.running import sample
+from tests.running import sample, written
 from tools.export import pdf
 from tools.export.paper import document, read_pages
 
@@ -33,17 +33,15 @@ DOT = bytes.fromhex(
 def small_book(root, chapter=CHAPTER):
     """A built site of three pages, and the record of a chapter."""
     cells = [{"source": "# One"}, {"source": RECORD + "\n</details>"}]
-    for name, text in (
-        ("_toc.yml", TOC),
-        ("_config.yml", CONFIG),
-        ("notebooks/01-one.ipynb", json.dumps({"cells": cells})),
-        ("_build/html/book/index.html", PAGE.format(INDEX)),
-        ("_build/html/chapters/01-one.html", PAGE.format(chapter)),
-        ("_build/html/book/words.html", PAGE.format(WORDS)),
-    ):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    files = {
+        "_toc.yml": TOC,
+        "_config.yml": CONFIG,
+        "notebooks/01-one.ipynb": json.dumps({"cells": cells}),
+        "_build/html/book/index.html": PAGE.format(INDEX),
+        "_build/html/chapters/01-one.html": PAGE.format(chapter),
+        "_build/html/book/words.html": PAGE.format(WORDS),
+    }
+    written(root, files)
     for folder in ("_images", "_static"):
         (root / "_build/html" / folder).mkdir()
         (root / "_build/html" / folder / "dot.png").write_bytes(DOT)

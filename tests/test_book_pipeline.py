@@ -233,10 +233,3 @@ def test_axe_finds_nothing_and_lit_numbers_are_read(browser, model, whole, theme
             contrasts = page.evaluate(LIT)
             assert len(contrasts) > 30
             assert min(contrasts) >= 4.5, (head, word, view.inner_text())
-
-
-def test_without_scripts_the_tables_are_there(browser, whole):
-    with opened(browser, whole, java_script_enabled=False) as page:
-        captions = page.locator("caption").all_inner_texts()
-    assert captions[-1] == "The row of “it”, step by step."
-    assert len(captions) == 3

@@ -3,14 +3,12 @@
 import base64
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.running import ran
+from tests.running import ROOT, git, ran, written
 
-ROOT = Path(__file__).resolve().parents[1]
 PUBLISH = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())
 TOKEN = "not-a-real-one"
 
@@ -59,18 +57,11 @@ def test_old_commit_is_not_the_newest(tmp_path, newest, said):
 # The Colab branch.
 
 
-def git(folder, *command):
-    """Return what git says."""
-    done = ran(["git", *command], cwd=folder, check=True)
-    return done.stdout.strip()
-
-
 @pytest.fixture
 def tree(tmp_path):
     """Copies as the tests made them, and a repository to push to."""
-    (tmp_path / "_build/colab").mkdir(parents=True)
-    (tmp_path / "_build/colab/README.md").write_text("# Copies\n")
-    (tmp_path / "_build/colab/01-one.ipynb").write_text("{}\n")
+    made = {"README.md": "# Copies\n", "01-one.ipynb": "{}\n"}
+    written(tmp_path / "_build/colab", made)
     git(tmp_path, "init", "--quiet", "--bare", "book")
     return tmp_path
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.test_book_sources import chapters_of_labels
 from tools.chapters import ROOT, chapter_paths
 
 HEADING = re.compile(r"^\((?P<label>[a-z0-9-]+)\)=\n### (?P<title>.+)\n", re.MULTILINE)
@@ -26,17 +27,6 @@ def read(page):
     return (ROOT / "book" / page).read_text(encoding="utf-8")
 
 
-def sections():
-    """The labels of all headings and exercises, and the number of their chapter."""
-    found = {}
-    for path in chapter_paths():
-        text = path.read_text(encoding="utf-8")
-        labels = re.findall(r"^\(([a-z0-9-]+)\)=$", text, re.MULTILINE)
-        labels += re.findall(r"^:name: (ex-[0-9-]+)$", text, re.MULTILINE)
-        found |= dict.fromkeys(labels, int(path.name[:2]))
-    return found
-
-
 def split(text):
     """Cut the page at its questions; a link is the paragraph that begins with →."""
     text = re.sub(r"^## .*\n", "", text, flags=re.MULTILINE)
@@ -47,7 +37,7 @@ def split(text):
 
 
 def test_questions_are_many_and_lead_to_the_chapters_that_they_name():
-    text, chapters = read("questions.md"), sections()
+    text, chapters = read("questions.md"), chapters_of_labels()
     questions = list(split(text))
     assert len(questions) >= 45
     # A question without a label is a part of the one before it.
@@ -93,6 +83,8 @@ def test_teachers_have_a_row_for_each_meeting_with_exercises_that_exist(plan, me
     rows = re.findall(r"^\| (\d+) \|", text.split("\n## ")[0], re.MULTILINE)
     assert rows == [str(n) for n in range(1, meetings + 1)]
     named = set(re.findall(r"\b\d+\.[1-9]\b", text))
-    exercises = {name[3:].replace("-", ".") for name in sections() if name[:3] == "ex-"}
+    exercises = {
+        name[3:].replace("-", ".") for name in chapters_of_labels() if name[:3] == "ex-"
+    }
     assert named
     assert named <= exercises

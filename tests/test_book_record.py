@@ -6,13 +6,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests.running import ROOT, written
 from tools.chapters import code_of
 from tools.record import execute
 from tools.record import update as record
 from tools.record.drafts import examine, store
 from tools.record.update import update
 
-ROOT = Path(__file__).resolve().parents[1]
 CHAPTER = """\
 ---
 kernelspec:
@@ -40,10 +40,7 @@ FILES = {
 @pytest.fixture
 def root(tmp_path):
     """A book of two chapters."""
-    root = tmp_path
-    for name, source in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(source)
+    root = written(tmp_path, FILES)
     shutil.copy(ROOT / "_config.yml", root)
     write(root, "01-one", "print('one')")
     write(root, "02-two", "print('two')")
@@ -51,10 +48,8 @@ def root(tmp_path):
 
 
 def write(root, stem, *cells):
-    path = root / "chapters" / f"{stem}.md"
-    path.parent.mkdir(exist_ok=True)
     code = "".join(CELL.format(cell) for cell in cells)
-    path.write_text(CHAPTER.format(title=stem) + code)
+    written(root, {f"chapters/{stem}.md": CHAPTER.format(title=stem) + code})
 
 
 def load(root, stem="01-one"):

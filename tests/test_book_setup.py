@@ -7,10 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.running import ran, sample
+from tests.running import ROOT, ran, sample
 from tools import browser
 
-ROOT = Path(__file__).resolve().parents[1]
 # Stands in for an interpreter and for the pip of the environment that it makes.
 INTERPRETER = sample("interpreter.sh")
 WITH_UV = "-m uv pip install --python .venv/bin/python -r requirements.txt"

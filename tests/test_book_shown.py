@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.running import written
 from tools.record.shown import library_code, main
 
 LIBRARY = '''"""Masks."""
@@ -30,19 +31,18 @@ CAUSAL = (
 @pytest.fixture
 def root(tmp_path):
     """A book with one library module and one chapter."""
-    for folder in ("chapters", "attention_lib"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "attention_lib" / "masks.py").write_text(LIBRARY)
-    (tmp_path / "_config.yml").write_text("parse: {myst_enable_extensions: []}")
-    (tmp_path / "_toc.yml").write_text("chapters: [{file: chapters/03-masks.md}]")
-    return tmp_path
+    files = {
+        "attention_lib/masks.py": LIBRARY,
+        "_config.yml": "parse: {myst_enable_extensions: []}",
+        "_toc.yml": "chapters: [{file: chapters/03-masks.md}]",
+    }
+    return written(tmp_path, files)
 
 
 def write(root, *cells):
     """Write a chapter with these code cells."""
-    chapter = root / "chapters" / "03-masks.md"
-    chapter.write_text(HEAD + "\nSome text.\n\n".join(CELL % cell for cell in cells))
-    return chapter
+    text = HEAD + "\nSome text.\n\n".join(CELL % cell for cell in cells)
+    return written(root, {"chapters/03-masks.md": text}) / "chapters/03-masks.md"
 
 
 def test_main_fills_cells_of_library_code_and_leaves_others(root, capsys):

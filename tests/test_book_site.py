@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from sphinx.errors import ExtensionError
 
-from tests.running import ran
+from tests.running import ran, written
 from tools.chapters import chapter_paths
 from tools.record import update
 from tools.site import build as site
@@ -22,10 +22,8 @@ from tools.site.build import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
 def tree(tmp_path):
     """One file of each kind that the site is made from."""
     folders = (*SOURCES, "tools", "tools/check")
-    for name in (*SETTINGS, *(f"{folder}/file.py" for folder in folders), INDEX):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    return tmp_path
+    names = *SETTINGS, *(f"{folder}/file.py" for folder in folders), INDEX
+    return written(tmp_path, {str(name): "made" for name in names})
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The small views in a browser: by mouse, finger and keys, attention_lib's numbers."""
 
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
 from attention_lib.toy import attention
 from tests.browsing import axe_faults
+from tests.running import ROOT
 from tests.test_explorer_small import EMPTY, KEYS, NUMBERED, SCORES, WORDS, X
 from tests.views import PHONE, opened, set_temperature, showing, use
 
@@ -224,7 +224,9 @@ def answers_agree(view, row):
     shown = np.array([[float(n) for n in line] for line in cells_of(table)])
     wanted = np.stack(list(empty_row(SCORES[row].numpy()).values()))
     np.testing.assert_allclose(shown, wanted, rtol=0, atol=1e-3)
-    assert f"“{WORDS[row]}” may look at nothing" in table.locator("..").inner_text()
+    said = table.locator("..").inner_text()
+    assert f"“{WORDS[row]}” may look at nothing" in said
+    assert _words.MASK["note"] in said
 
 
 def cell(view, row, column):
@@ -278,7 +280,7 @@ def test_mask_is_walked_with_the_keyboard(browser):
 
 # Split
 
-TABLES = Path(__file__).parents[1] / "explorer_source/src/tables.css"
+TABLES = ROOT / "explorer_source/src/tables.css"
 STEPS = [
     [NUMBERED],
     list(NUMBERED.view(3, 2, 4)),

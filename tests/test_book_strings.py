@@ -3,16 +3,15 @@
 import ast
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from attention_lib.explorer import _words
 from attention_lib.explorer._maps import AXES
 from attention_lib.explorer.sentences import KINDS
+from tests.running import ROOT
 from tools.words import TABLE
 
-ROOT = Path(__file__).parents[1]
 PATHS = [*(ROOT / "explorer_source/src").glob("*.jsx")]
 PATHS += [ROOT / "explorer_source/src/pipe_words.js"]
 PATHS += [

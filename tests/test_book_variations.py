@@ -4,15 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.running import ROOT
 from tools.check import reproduces, variations
 from tools.check.reproduces import BLANK, fill
 from tools.check.variations import TABLE, TITLES, UnfitError, by_chapter, settings
 
-ROOT = Path(__file__).resolve().parents[1]
 KEPT = json.loads((ROOT / reproduces.RESULTS).read_text(encoding="utf-8"))
 
 

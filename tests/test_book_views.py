@@ -5,7 +5,6 @@ import itertools
 import json
 import re
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from attention_lib.explorer import Interactive, explore_weights
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
+from tests.running import ROOT
 from tests.views import (
     FRONT_ENDS,
     PHONE,
@@ -27,7 +27,6 @@ from tests.views import (
     showing,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "explorer_source"
 # The bytes that each program may have; pages have a bound of their own.
 OWN = [path.stem for path in (ROOT / "attention_lib/explorer").glob("*.js")]

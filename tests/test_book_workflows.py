@@ -1,12 +1,12 @@
 """Workflows: what no linter of `make lint` tells about who may do what, and when."""
 
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.running import ROOT
+
 WORKFLOWS = {
     path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
     for path in sorted((ROOT / ".github/workflows").glob("*.y*ml"))

@@ -19,7 +19,7 @@ import torch
 
 from attention_lib import exercises
 from attention_lib.exercises.verdict import NOT_YET, Verdict, judge, run
-from tests.answers import silent_at
+from tests.answers import broken, silent_at
 from tests.test_book_exercises import FOUND, SOLUTIONS
 
 # The checks and the library as readers meet them: their words, without jaxtyping's.
@@ -189,10 +189,6 @@ def test_verdict_holds_no_line_of_the_solution(name):
 
 
 # What holds for every check, whatever it checks.
-
-
-def broken(*inputs, **options):
-    raise ValueError
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -48,21 +48,6 @@ def test_numpy_arrays_and_nested_lists_are_taken():
     assert "keys" not in first(one)  # the same words
 
 
-def test_what_the_mask_hides_is_left_out():
-    mask = causal_mask(3)
-    weights = attention_weights(torch.eye(3).expand(2, 3, 3), torch.eye(3), mask)
-    data = first(explore_weights(weights, WORDS, mask=mask))
-    assert data["masks"] == ["x..xx.xxx"]
-    shown = unpacked(data["weights"], 2, 6)
-    np.testing.assert_allclose(shown, weights[:, mask], atol=5.1e-4)
-
-
-def test_masks_that_differ_by_head_are_all_sent():
-    mask = np.stack([np.tri(3, dtype=bool), np.ones((3, 3), dtype=bool)])
-    data = first(explore_weights(None, WORDS, scores=np.zeros((2, 3, 3)), mask=mask))
-    assert data["masks"] == ["x..xx.xxx", "xxxxxxxxx"]
-
-
 def test_scores_give_the_weights_of_the_table():
     scores = 3 * torch.randn(3, 3, generator=seeded(0))
     mask = causal_mask(3).clone()

@@ -19,11 +19,9 @@ from attention_lib.explorer import (
     explore_split,
     explore_vectors,
 )
-from attention_lib.explorer._words import MASK
 from attention_lib.explorer.mask import empty_row
 from attention_lib.masks import causal_mask
 from attention_lib.model import ModelConfig, TinyLM
-from attention_lib.multi_head import split_heads
 from attention_lib.reproducibility import seeded
 from attention_lib.toy import attention
 
@@ -60,13 +58,6 @@ EMPTY = causal_mask(3, 4) & torch.tensor([[True], [False], [True]])
 # explore_vectors
 
 
-def test_explore_vectors_sends_the_tokens():
-    axes = ["thing", "state"]
-    data = {"words": WORDS, "axes": axes, "x": "2. .5 1.5 .3 .4 2."}
-    data |= {"query": 1, "limit": 3}
-    assert sent(explore_vectors(X, WORDS, query=1, axes=tuple(axes))) == data
-
-
 @pytest.mark.parametrize("query", [0, 1, 2])
 def test_explore_vectors_says_its_numbers_without_a_script(query):
     context, weights = attention(X, X, X)
@@ -93,18 +84,6 @@ def test_explore_vectors_shows_its_words_as_text():
 # explore_mask
 
 
-def test_explore_mask_sends_scores_and_masks():
-    columns = torch.tensor([[True] * 3 + [False]])
-    masks = {"causal": causal_mask(3, 4), "columns": columns}
-    data = sent(explore_mask(SCORES, WORDS, KEYS, masks=masks))
-    assert (data["queries"], data["keys"]) == (WORDS, KEYS)
-    assert data["masks"] == [["causal", "xx..xxx.xxxx"], ["columns", "xxx.xxx.xxx."]]
-    shown = [float(number) for number in data["scores"].split()]
-    np.testing.assert_allclose(shown, SCORES.flatten(), rtol=0, atol=5.1e-5)
-    assert data["answers"] == [list(pair) for pair in MASK["answers"].items()]
-    assert data["note"] == MASK["note"]
-
-
 def test_explore_mask_says_its_weights_without_a_script():
     masks = {"causal": causal_mask(3, 4), "empty": EMPTY}
     view = explore_mask(SCORES, WORDS, KEYS, masks=masks)
@@ -113,7 +92,9 @@ def test_explore_mask_says_its_weights_without_a_script():
         torch.testing.assert_close(numbers(table), wanted.float(), rtol=0, atol=5.1e-3)
     free = [f"{weight:.2f}" for weight in SCORES[1].softmax(dim=-1).tolist()]
     rows = [["0.00"] * 4, ["nan"] * 4, ["0.25"] * 4, free]
-    said = [[name, *row] for name, row in zip(ANSWERS.values(), rows, strict=True)]
+    said = [
+        [name, *row] for name, row in zip(MASK["answers"].values(), rows, strict=True)
+    ]
     assert [tables_of(view)[2][0][1:], *tables_of(view)[2][1:]] == [KEYS, *said]
     assert "Under “empty”, row 1 (“it”)" in view.static
 
@@ -157,16 +138,6 @@ def test_empty_row_is_what_multihead_attention_gives(asked, kind):
 
 
 # explore_split
-
-
-def test_explore_split_sends_what_split_heads_gives():
-    data = sent(explore_split(NUMBERED, 2))
-    assert data["cells"] == NUMBERED.tolist()
-    assert data["viewed"] == NUMBERED.view(3, 2, 4).tolist()
-    # A wrapper's heads hold the same: tests/test_multi_head.py.
-    assert data["wrapper"] == data["split"]
-    assert data["split"] == split_heads(NUMBERED[None].double(), 2)[0].long().tolist()
-    assert data["mistake"] == NUMBERED.view(2, 3, 4).tolist()
 
 
 def test_explore_split_says_its_steps_without_a_script():

@@ -28,13 +28,6 @@ def test_causal_mask_hand_written():
     assert_same(causal_mask(4, 2), matrix("..", "..", "x.", "xx"))
 
 
-@given(lengths, lengths)
-def test_causal_mask_brute_force(query_len, key_len):
-    places = range(key_len - query_len, key_len)
-    wanted = [[k <= place for k in range(key_len)] for place in places]
-    assert_same(causal_mask(query_len, key_len), torch.tensor(wanted))
-
-
 @given(lengths, lengths, lengths)
 def test_sliding_window_mask_brute_force(query_len, window, key_len):
     places = range(key_len - query_len, key_len)

@@ -1,4 +1,7 @@
-"""attention_lib.model: causal, deaf to padding, counted by formula, of equal kinds."""
+"""attention_lib.model: causal, deaf to padding, counted by formula.
+
+That it computes what GPT-2 does with the same weights is in test_book_benchmarks.py.
+"""
 
 import math
 
@@ -46,43 +49,6 @@ def run(model, *arguments):
         return model(*arguments)
 
 
-def written_out(model, token_ids, mask):
-    """What the model computes, without its blocks: pre-norm, split heads."""
-    weights = dict(model.named_parameters())
-
-    def linear(x, name):
-        bias = weights.get(f"{name}.bias")
-        return x @ weights[f"{name}.weight"].T + (0 if bias is None else bias)
-
-    def norm(x, name):
-        variance = x.var(-1, correction=0, keepdim=True)
-        x = (x - x.mean(-1, keepdim=True)) / (variance + 1e-5).sqrt()
-        return x * weights[f"{name}.weight"] + weights[f"{name}.bias"]
-
-    words = weights["token_embedding.weight"][token_ids] * D_MODEL**0.5
-    x = words + weights["positions.embedding.weight"][: token_ids.shape[1]]
-    for i in range(LAYERS):
-        name = f"blocks.{i}"
-        seen = norm(x, f"{name}.attention_norm")
-        query, key, value = (linear(seen, f"{name}.attention.{r}_proj") for r in "qkv")
-        heads = []
-        for columns in torch.arange(D_MODEL).chunk(NUM_HEADS):
-            scores = query[..., columns] @ key[..., columns].mT / len(columns) ** 0.5
-            p = scores.masked_fill(~mask, -math.inf).softmax(-1)
-            heads.append(p @ value[..., columns])
-        x = x + linear(torch.cat(heads, -1), f"{name}.attention.out_proj")
-        seen = norm(x, f"{name}.feed_forward_norm")
-        hidden = F.gelu(linear(seen, f"{name}.feed_forward.up_proj"))
-        x = x + linear(hidden, f"{name}.feed_forward.down_proj")
-    return norm(x, "last_norm") @ weights["head.weight"].T
-
-
-def test_model_equals_its_formulas():
-    model, token_ids = made(), ids()
-    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
-    assert_close(model(token_ids), written_out(model, token_ids, mask))
-
-
 # What it may look at.
 
 
@@ -106,12 +72,6 @@ def test_model_padded_batch_equals_each_text_alone(mha, norm):
     for row, length in enumerate(LENGTHS):
         alone = model(token_ids[row : row + 1, :length])
         assert_close(logits[row : row + 1, :length], alone)
-
-
-@each_kind
-def test_model_says_the_same_of_real_tokens_whatever_it_is_told_of_padding(mha):
-    model, token_ids = made(mha=mha), ids()
-    assert_same(model(token_ids, LENGTHS), model(token_ids))
 
 
 def test_model_without_positions_has_no_table_and_still_no_future():
@@ -149,15 +109,6 @@ def test_model_hands_its_choices_to_every_block(norm):
         assert block.attention.num_heads == 2
         assert type(block.attention) is KINDS["wrapper"]
     assert model.dropout.p == 0.25
-
-
-def test_model_tied_weights_are_one():
-    model = made(tie_weights=True)
-    assert model.head.weight is model.token_embedding.weight
-    model(ids()).square().sum().backward()
-    assert "head.weight" not in dict(model.named_parameters())
-    model.token_embedding.weight.data += 1
-    assert_same(model.head.weight, model.token_embedding.weight)
 
 
 @each_norm
@@ -252,12 +203,6 @@ def test_model_drops_while_training(name):
     assert not run(model, ids()).allclose(model.eval()(ids()))
 
 
-@each_kind
-def test_model_drops_nothing_in_evaluation(mha):
-    model = made(dropout=0.5, mha=mha).eval()
-    assert_close(model(ids()), made(mha=mha)(ids()))
-
-
 @pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str
 )
@@ -272,14 +217,6 @@ def test_model_follows_its_weights_dtype(dtype):
 
 def test_model_leaves_its_inputs_alone():
     assert_leaves_alone(made(), ids(), LENGTHS.clone())
-
-
-@pytest.mark.parametrize("positions", ["learned", "none"])
-@pytest.mark.parametrize("method", ["forward", "stream", "attention_weights"])
-def test_model_refuses_long_texts(refused, method, positions):
-    words = "token_ids hold 8 tokens; the context has 7: cut the text, or build a model"
-    with refused(ValueError, words):
-        getattr(made(positions=positions), method)(ids(length=CONTEXT_LEN + 1))
 
 
 # The config.

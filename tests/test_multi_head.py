@@ -1,6 +1,6 @@
 """attention_lib.multi_head: reshapes cell by cell, masks of heads, weights moved.
 
-That the kinds are equal, and a third way, is in test_backends.py.
+That the kinds are equal, whatever the mask, and a third way, is in test_backends.py.
 """
 
 import copy
@@ -18,7 +18,6 @@ from attention_lib.multi_head import (
     copy_weights,
     merge_heads,
     split_heads,
-    split_mask,
 )
 from attention_lib.reproducibility import seeded
 from tests.tensors import assert_same, global_seed
@@ -75,30 +74,6 @@ def test_add_head_axis_to_a_mask_with_texts_alone():
     for shape in [(), (5,), (5, 5), (2, 3, 5, 5)]:
         mask = torch.ones(shape, dtype=torch.bool)
         assert add_head_axis(mask) is mask
-
-
-@pytest.mark.parametrize("shape", [(), (5,), (5, 5), (2, 1, 5), (2, 5, 5)])
-def test_split_mask_gives_every_head_the_same(shape):
-    mask = torch.ones(shape, dtype=torch.bool)
-    masks = split_mask(mask, sequences(), HEADS)
-    assert len(masks) == HEADS
-    assert all(given is mask for given in masks)
-
-
-@pytest.mark.parametrize("batch", [1, BATCH])
-def test_split_mask_gives_each_head_its_own(batch):
-    mask = sequences(batch, HEADS, LENGTH, LENGTH) > 0
-    masks = split_mask(mask, sequences(), HEADS)
-    assert len(masks) == HEADS
-    for head, own in enumerate(masks):
-        assert_same(own, mask[:, head])
-
-
-@pytest.mark.parametrize("shape", [(2, 2, 5, 5), (3, 3, 5, 5), (2, 3, 4, 5)])
-def test_split_mask_refuses_other_heads_texts_or_queries(refused, shape):
-    words = f"mask {shape} does not broadcast to the scores (2, 3, 5, 5)"
-    with refused(ValueError, words):
-        split_mask(torch.ones(shape, dtype=torch.bool), sequences(), HEADS)
 
 
 def test_split_hand_worked():

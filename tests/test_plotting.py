@@ -1,4 +1,8 @@
-"""attention_lib.plotting: what stands in a figure, read from its own objects."""
+"""attention_lib.plotting: what stands in a figure, read from its own objects.
+
+How the chapters' figures look is compared with their records, and what stands in a map
+or a curve is in test_plotting_contents.py.
+"""
 
 import io
 
@@ -7,10 +11,9 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 from PIL import Image
 
-from attention_lib.masks import causal_mask
 from attention_lib.plotting import (
     BookFigure,
     show_bars,
@@ -98,15 +101,6 @@ def test_map_names_its_axes_and_puts_words_on_both(show):
 
 
 @maps
-def test_map_names_rows_in_the_first_panel_only(show):
-    first, second = show({"one": WEIGHTS > 0, "two": SMALLER > 0}, ROWS, COLUMNS).axes
-    assert (first.get_ylabel(), second.get_ylabel()) == ("query", "")
-    assert first.yaxis.get_tick_params()["labelleft"]
-    assert not second.yaxis.get_tick_params()["labelleft"]
-    assert second.get_xlabel() == "key"
-
-
-@maps
 @pytest.mark.parametrize(
     ("maps", "queries", "keys", "words"),
     [
@@ -122,17 +116,6 @@ def test_map_refuses_nan_axes_and_words(refused, show, maps, queries, keys, word
         show(maps, queries, keys)
     with refused(TypeError, "past must be boolean; got float64"):
         show_masks(WEIGHTS, ROWS, COLUMNS, title="past")
-
-
-def test_show_weights_shares_one_colour_scale():
-    figure = show_weights({"one": SMALLER, "two": WEIGHTS}, ROWS, COLUMNS)
-    assert [ax.images[0].get_clim() for ax in figure.axes] == [(0, 0.75)] * 2
-
-
-def test_show_weights_writes_every_weight_but_zero():
-    ax = show_weights(WEIGHTS, ROWS, COLUMNS).axes[0]
-    first, second = {(0, 0): "0.25", (0, 1): "0.75"}, {(1, 0): "0.50", (1, 1): "0.30"}
-    assert numbers(ax) == first | second | {(1, 2): "0.20"}
 
 
 @pytest.mark.parametrize(
@@ -172,18 +155,6 @@ def test_show_weights_leaves_numbers_out_of_a_large_map(size, written):
     assert bool(ax.texts) == written
 
 
-def test_show_masks_has_one_colour_each_for_true_and_false():
-    image = show_masks(causal_mask(2, 3), ROWS, COLUMNS).axes[0].images[0]
-    seen, hidden = (to_hex(image.cmap(image.norm(value)), True) for value in (1, 0))
-    assert (seen, hidden) == ("#0072b2ff", "#8a91a026")
-
-
-def test_show_matrices_titles_say_name_and_shape():
-    figure = show_matrices({"query": WEIGHTS, "key": WEIGHTS.T})
-    titles = [ax.get_title() for ax in figure.axes]
-    assert titles == ["query  (2 × 3)", "key  (3 × 2)"]
-
-
 @pytest.mark.parametrize(
     ("cells", "written"),
     [
@@ -198,19 +169,6 @@ def test_show_matrices_writes_the_numbers(cells, written):
     assert list(numbers(ax).values()) == written
 
 
-def test_show_matrices_puts_words_where_asked():
-    matrices = {"scores": WEIGHTS, "other": WEIGHTS}
-    named, bare = show_matrices(matrices, words={"scores": (ROWS, COLUMNS)}).axes
-    assert tick_labels(named) == (ROWS, COLUMNS)
-    assert tick_labels(bare) == ([], [])
-
-
-def test_show_matrices_zero_is_the_middle_colour():
-    image = show_matrices({"x": np.array([[1.0, -4.0]])}).axes[0].images[0]
-    assert image.get_clim() == (-4, 4)
-    assert [image.cmap(place)[3] > 0 for place in (0.0, 0.5, 1.0)] == [1, 0, 1]
-
-
 def test_show_matrices_draws_minus_infinity():
     figure = show_matrices({"additive": np.array([[0.0, -np.inf], [0.0, 2.0]])})
     figure.png()
@@ -222,26 +180,6 @@ def test_show_matrices_colours_are_strong_without_numbers():
     large, small = show_matrices({"a": np.ones((9, 9)), "b": np.ones((2, 2))}).axes
     assert large.images[0].cmap(1.0)[3] > small.images[0].cmap(1.0)[3]
     assert not large.texts
-
-
-@pytest.mark.parametrize(("columns", "lines"), [(1, 4), (2, 2), (3, 2), (4, 1)])
-def test_show_matrices_breaks_lines(columns, lines):
-    matrices = {name: np.eye(2) for name in "abcd"}
-    figure = show_matrices(matrices, columns=columns)
-    tops = [round(ax.get_position().y1, 6) for ax in figure.axes]
-    assert len(tops) == 4
-    assert len(set(tops)) == lines
-    assert tops == sorted(tops, reverse=True)
-
-
-def test_show_matrices_cells_are_of_one_size():
-    figure = show_matrices({"a": np.ones((2, 3)), "b": np.ones((5, 1)), "c": np.eye(4)})
-    figure.draw_without_rendering()
-    sizes = []
-    for ax in figure.axes:
-        box = ax.transData.transform([(0, 0), (1, 1)])
-        sizes.append(abs(box[1] - box[0]))
-    np.testing.assert_allclose(sizes, np.full((3, 2), sizes[0][0]), rtol=1e-6)
 
 
 def test_series_are_told_apart_not_by_colour_alone():
@@ -262,25 +200,11 @@ def test_show_curves_marks_single_points(points, marker):
     assert figure.axes[0].lines[0].get_marker() == marker
 
 
-def test_show_curves_log_x_ticks_at_the_points():
-    ax = curves_figure(log_x=True).axes[0]
-    assert ax.get_xscale() == "log"
-    assert tick_labels(ax)[1] == ["1", "2", "4"]
-
-
 @pytest.mark.parametrize(("least", "from_zero"), [(0.0, True), (-0.1, False)])
 def test_show_curves_start_at_zero_unless_below(least, from_zero):
     curves = {"high": [2.0, 3.0], "low": [least, 1.0]}
     ax = show_curves([1, 2], curves, xlabel="x", ylabel="y").axes[0]
     assert (ax.get_ylim()[0] == 0) == from_zero
-
-
-def test_show_bars_stand_side_by_side_around_their_label():
-    ax = bars_figure().axes[0]
-    left, right = ([bar.get_x() for bar in group] for group in ax.containers)
-    np.testing.assert_allclose(left, [-0.4, 0.6, 1.6])
-    np.testing.assert_allclose(right, [0.0, 1.0, 2.0], atol=1e-12)
-    assert ax.containers[0][0].get_width() == 0.4
 
 
 @pytest.mark.parametrize(("word", "slant"), [("a", 0), ("because", 45)])

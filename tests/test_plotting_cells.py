@@ -51,17 +51,6 @@ def test_show_cells_panels_neither_overlap_nor_leave_the_figure():
             assert box.x0 > other.x1 or box.y1 < other.y0
 
 
-def test_show_cells_are_square_and_of_one_size():
-    figure = show_cells([{"a": CELLS}, {"b": CELLS.reshape(2, 6)}], head_dim=2)
-    width, height = figure.get_size_inches()
-    sides = set()
-    for ax in figure.axes:
-        box, (rows, cols) = ax.get_position(), ax.images[0].get_array().shape[:2]
-        sides |= {round(box.width * width / cols, 6)}
-        sides |= {round(box.height * height / rows, 6)}
-    assert len(sides) == 1
-
-
 @pytest.mark.parametrize("number", [9, 70])
 def test_show_cells_refuses_a_token_without_colour(refused, number):
     with refused(ValueError, f"tokens 1 to 6 have a colour; got cell {number}"):

@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +16,10 @@ from attention_lib.plotting import (
     show_weights,
 )
 from attention_lib.plotting._contents import contents
+from tests.running import ROOT
 
 WORDS = ["p", "q"]
-RECORDS = Path(__file__).resolve().parents[1] / "notebooks"
+RECORDS = ROOT.glob("notebooks/*.ipynb")
 
 
 def curve(y, **options):
@@ -118,7 +118,7 @@ def test_contents_tell_the_place_of_panels_that_we_set():
     assert drawn(curve([3, 2, 1]))["place"] == ""
 
 
-@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.ipynb")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted(RECORDS), ids=lambda p: p.stem)
 def test_every_recorded_picture_carries_its_contents(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     data = [o.get("data", {}) for c in cells for o in c.get("outputs", [])]

@@ -1,4 +1,4 @@
-"""attention_lib.positions, against math.sin, loops and rotations built by hand."""
+"""attention_lib.positions, against math.sin and loops; chapter 5 asserts rotations."""
 
 import math
 
@@ -24,17 +24,6 @@ def by_loops(length, d_model):
             wave = math.sin if column % 2 == 0 else math.cos
             table[place, column] = wave(angle)
     return table
-
-
-def rotation(offset, d_model):
-    """The matrix that turns the vector of any place into that of ``offset`` later."""
-    matrix = torch.zeros(d_model, d_model, dtype=torch.float64)
-    for column in range(0, d_model, 2):
-        angle = offset / 10_000 ** (column / d_model)
-        matrix[column, column] = matrix[column + 1, column + 1] = math.cos(angle)
-        matrix[column, column + 1] = math.sin(angle)
-        matrix[column + 1, column] = -math.sin(angle)
-    return matrix
 
 
 @pytest.fixture
@@ -72,22 +61,6 @@ def test_sinusoidal_positions_far_places_are_accurate():
     assert_close(table, torch.tensor(exact), atol=1e-9, rtol=0)
 
 
-@pytest.mark.usefixtures("in_float64")
-@given(half=st.integers(1, 9), place=st.integers(0, 300), offset=st.integers(-300, 300))
-def test_sinusoidal_positions_a_step_is_a_rotation(half, place, offset):
-    place, later = max(place, -offset), max(place, -offset) + offset
-    table = sinusoidal_positions(max(place, later) + 1, 2 * half)
-    turned = rotation(offset, 2 * half) @ table[place]
-    assert_close(turned, table[later], atol=1e-11, rtol=0)
-
-
-@pytest.mark.usefixtures("in_float64")
-def test_sinusoidal_positions_follow_the_default_type():
-    table = sinusoidal_positions(9, 4)
-    assert table.dtype == torch.float64
-    assert_close(table, by_loops(9, 4), atol=1e-13, rtol=0)
-
-
 @given(offset=st.integers(0, 20), length=st.integers(1, 9))
 def test_positions_from_an_offset_on_are_rows_of_the_whole_table(offset, length):
     whole = sinusoidal_positions(offset + length, D_MODEL)
@@ -102,11 +75,6 @@ def test_learned_positions_train_the_places_used_and_no_other():
     wanted = torch.zeros(CONTEXT_LEN, D_MODEL)
     wanted[:3] = 1
     assert_same(positions.embedding.weight.grad, wanted)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
-def test_learned_positions_follow_their_weights_dtype(dtype):
-    assert layer().to(dtype)(3).dtype == dtype
 
 
 @pytest.mark.parametrize("place", [(8,), (3, 5)])

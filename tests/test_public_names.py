@@ -1,4 +1,7 @@
-"""attention_lib as a whole: what it exports, and who may import whom."""
+"""attention_lib as a whole: what its names are, and who may import whom.
+
+What stands at the top has an example of its own: test_book_examples.py.
+"""
 
 import ast
 import importlib
@@ -66,45 +69,6 @@ def imported_modules(module):
             imported.add(node.module)
     ours = [name.split(".") for name in imported if name.startswith("attention_lib")]
     return {name[1] if name[1:] else "attention_lib itself" for name in ours} - {module}
-
-
-# What people build with: the names at the top, by module.
-TOP = {
-    "attention": "SelfAttention attention_weights scaled_dot_product_attention",
-    "rope": "apply_rope convert_layout rope_angles rope_attention_factor",
-    "kv_cache": "KVCache generate",
-    "masks": "causal_mask combine_masks padding_mask sliding_window_mask",
-    "multi_head": "MultiHeadAttention MultiHeadAttentionWrapper copy_weights "
-    "merge_heads split_heads",
-    "backends": "make_mha",
-    "positions": "LearnedPositions sinusoidal_positions",
-    "block": "FeedForward TinyBlock layer_norm",
-    "model": "ModelConfig TinyLM",
-    "data": "BPETokenizer ByteTokenizer CharTokenizer SlidingWindowDataset make_loader "
-    "pad_texts read_text",
-    "training": "TrainConfig Training evaluate next_token_loss train train_step "
-    "warmup_cosine",
-    "grouped_query": "GroupedQueryAttention repeat_kv",
-    "flash_attention": "OnlineSoftmax",
-    "linear_attention": "gated_delta_rule",
-    "sparse_attention": "choose_keys chunk_mask sink_window_mask",
-    "serving": "Server",
-    "llama": "LlamaConfig RMSNorm SwiGLU TinyLlama",
-    "cross_attention": "TinyTranslator TranslatorConfig translate",
-    "weights": "load_pretrained",
-    "checkpoints": "load_checkpoint save_checkpoint",
-    "sampling": "pick_token",
-    "reproducibility": "choose_device make_repeatable seeded",
-}
-
-
-def test_attention_lib_exports_what_people_build_with():
-    names = [name for part in TOP.values() for name in part.split()]
-    assert attention_lib.__all__ == sorted(names, key=lambda n: (n.islower(), n))
-    for module, part in TOP.items():
-        source = importlib.import_module(f"attention_lib.{module}")
-        for name in part.split():
-            assert getattr(attention_lib, name) is getattr(source, name)
 
 
 # In a process of its own, which forgets all of ours before each module.

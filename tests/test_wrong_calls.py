@@ -20,6 +20,7 @@ from attention_lib import training as t
 from attention_lib.model import ModelConfig, TinyLM
 
 MODEL = TinyLM(ModelConfig(7, 8, 4, 2, 1))
+PLACELESS = TinyLM(ModelConfig(7, 8, 4, 2, 1, positions="none"))
 TRANSLATOR = al.cross_attention.TinyTranslator(
     al.cross_attention.TranslatorConfig(7, 8, 4, 2, 1)
 )
@@ -243,6 +244,7 @@ BARE = LlamaAttention(  # of one head of width 6
 SMALL = al.llama.TinyLlama(al.llama.LlamaConfig(**LLAMA))
 BLOCKS = [al.block.TinyBlock(6, 3, norm=norm) for norm in ("pre", "post", "none")]
 NO_KEY = [*no_like(KEY), KEY[:, :5], torch.zeros(2, 3, 6)]
+NO_VALUE = [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)]
 NO_QUERY = [each for each in no_like(QUERY) if getattr(each, "dtype", 0) is not
             torch.float64 and not (isinstance(each, torch.Tensor) and each.is_meta)]
 NO_ARRAY = [None, "x", [[None]], KEY.numpy() > 0, np.zeros(6), np.zeros((0, 6)),
@@ -282,11 +284,10 @@ CALLS += [
       "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
     (al.attention.scaled_dot_product_attention,
      {"query": QUERY, "key": KEY, "value": VALUE},
-     {"value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
-      "dropout": NO_DROPOUT}),
+     {"value": NO_VALUE, "dropout": NO_DROPOUT}),
     (al.flash_attention.flash_attention, {"query": QUERY, "key": KEY, "value": VALUE},
      {"query": NO_QUERY, "key": NO_KEY, "mask": no_mask((3, 2), (1, 2, 3)),
-      "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)], "causal": NO_FLAG,
+      "value": NO_VALUE, "causal": NO_FLAG,
       "scale": [*NO_NUMBER[1:], math.nan, math.inf], "tile": [*NO_SIZE, (4, 0)]}),
     (al.performance.kernels_of, {"call": lambda: 1}, {"call": [None, 3, X]}),
     (al.performance.compare,
@@ -294,8 +295,7 @@ CALLS += [
      {"ways": [None, [print], {}, {"a": 3}], "rounds": NO_SIZE,
       "at_least": NO_RATE, "clock": [None, 1.0], "progress": NO_FLAG}),
     (al.parallel.ring_attention, {"query": QUERY, "key": KEY, "value": VALUE},
-     {"query": NO_QUERY, "key": NO_KEY, "order": NO_CHOICE,
-      "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
+     {"query": NO_QUERY, "key": NO_KEY, "order": NO_CHOICE, "value": NO_VALUE,
       "causal": [*NO_FLAG, True], "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
     *((each, right, {name: wrong for name, wrong in NO_RING.items() if name in right})
       for each, right in RINGS),
@@ -304,15 +304,13 @@ CALLS += [
       "num_processes": NO_SIZE, "using": [[3], [print]]}),
     (al.linear_attention.linear_attention, {"query": KEY, "key": KEY, "value": VALUE},
      {"query": [*NO_QUERY, KEY[:2]], "key": [*no_like(KEY), KEY[:2]],
-      "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
-      "form": NO_CHOICE, "chunk_len": NO_SIZE}),
+      "value": NO_VALUE, "form": NO_CHOICE, "chunk_len": NO_SIZE}),
     (al.linear_attention.gated_delta_rule,
      {"query": KEY, "key": KEY, "value": VALUE, "log_decay": KEY[:, 0],
       "beta": KEY[:, 0]},
      {"query": [*NO_QUERY, KEY[:2]], "key": [*no_like(KEY), KEY[:2]],
-      "value": [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)],
-      "log_decay": [*no_like(KEY[:, 0]), KEY], "beta": [*no_like(KEY[:, 0]), KEY],
-      "form": NO_CHOICE, "chunk_len": NO_SIZE}),
+      "value": NO_VALUE, "form": NO_CHOICE, "chunk_len": NO_SIZE,
+      "log_decay": [*no_like(KEY[:, 0]), KEY], "beta": [*no_like(KEY[:, 0]), KEY]}),
     (al.sparse_attention.sink_window_mask,
      {"query_len": 3, "window": 2, "num_sinks": 1, "key_len": 4},
      {"query_len": NO_SIZE, "window": NO_SIZE, "num_sinks": [*NO_INT, -1],
@@ -325,8 +323,8 @@ CALLS += [
     (al.attention.SelfAttention, {"d_model": 6, "head_dim": 2},
      {"d_model": NO_SIZE, "head_dim": NO_SIZE, "dropout": NO_DROPOUT,
       "qkv_bias": NO_FLAG}),
-    *((call, {"x": X}, NO_CALL)
-      for layer in LAYERS for call in (layer, layer.attention_weights)),
+    *((call, {"x": X}, NO_CALL) for layer in (*LAYERS, GROUPED, *LATENTS)
+      for call in (layer, layer.attention_weights)),
     *((call, {"x": X}, {name: NO_CALL[name] for name in ("x", "mask", "causal")})
       for layer in BLOCKS for call in (layer, layer.attention_weights)),
     *((al.backends.make_mha, {"kind": kind, "d_model": 6, "num_heads": 3},
@@ -345,7 +343,9 @@ CALLS += [
      {"x": [None, "x", X.numpy(), X[0], X[None]], "num_heads": [*NO_SIZE, 4]}),
     (al.multi_head.merge_heads, {"x": X[None]}, {"x": [None, "x", X.numpy(), X, X[0]]}),
     (al.multi_head.split_mask, {"mask": None, "x": X, "num_heads": 3},
-     {"mask": NO_MASK[-2:-1], "num_heads": NO_SIZE}),
+     {"mask": [torch.ones(shape) > 0  # another number of heads, texts or queries
+               for shape in ((2, 2, 4, 4), (3, 3, 4, 4), (2, 3, 5, 4))],
+      "num_heads": NO_SIZE}),
     (al.multi_head.copy_weights, {"source": MHA, "target": MHA},
      {name: [None, "x", torch.nn.Linear(6, 6), LAYERS[0],
              al.backends.make_mha("split", 6, 2)] for name in ("source", "target")}),
@@ -381,7 +381,8 @@ CALLS += [
      {"config": [None, "x", {"d_model": 6}, ModelConfig, CONFIG]}),
     *((call, {"token_ids": IDS, "lengths": LENGTHS},
        {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
-      for call in (MODEL, MODEL.stream, MODEL.attention_weights)),
+      for call in (MODEL, MODEL.stream, MODEL.attention_weights, PLACELESS,
+                   SMALL, SMALL.stream, SMALL.attention_weights, DECODER)),
     (al.grouped_query.repeat_kv, {"x": X[None], "groups": 2},
      {"x": [None, "x", X.numpy(), X, X[0]], "groups": NO_SIZE}),
     (al.grouped_query.GroupedQueryAttention, {"d_model": 6, "num_heads": 3,
@@ -389,7 +390,6 @@ CALLS += [
      NO_OPTIONS | {"num_kv_heads": [*NO_SIZE, 2], "out_bias": NO_FLAG,
                    "sinks": NO_FLAG, "window": NO_SIZE[1:], "qk_norm": NO_CHOICE[1:],
                    "layout": NO_CHOICE, "softcap": NO_RATE[1:], "scale": NO_RATE[1:]}),
-    *((call, {"x": X}, NO_CALL) for call in (GROUPED, GROUPED.attention_weights)),
     (al.grouped_query.GroupedQueryAttention(6, 3, 1, window=2), {"x": X},
      {"memory": [X]} | {name: NO_CALL[name] for name in ("x", "mask", "causal")}),
     (al.latent_attention.MultiHeadLatentAttention, LATENT,
@@ -397,8 +397,6 @@ CALLS += [
      {"q_latent_dim": NO_SIZE[1:], "rope_dim": [*NO_SIZE, 3], "absorb": NO_FLAG,
       "bias": NO_FLAG, "scale": NO_RATE[1:], "rope_scale": NO_RATE,
       "layout": NO_CHOICE, "norm_eps": NO_RATE, "dropout": NO_OPTIONS["dropout"]}),
-    *((call, {"x": X}, NO_CALL) for layer in LATENTS
-      for call in (layer, layer.attention_weights)),
     (al.cross_attention.TranslatorConfig,
      {"vocab_size": 7, "context_len": 8, "d_model": 4, "num_heads": 2, "num_layers": 1},
      {"vocab_size": NO_SIZE, "context_len": NO_SIZE, "d_model": [*NO_SIZE, 3],
@@ -424,9 +422,6 @@ CALLS += [
      {"head_dim": [*NO_SIZE[1:], 3], "rope_base": NO_RATE, "norm_eps": NO_RATE,
       "tie_weights": NO_FLAG, "qkv_bias": NO_FLAG, "window": NO_SIZE[1:],
       "num_kv_heads": [*NO_SIZE, 2]}),
-    *((call, {"token_ids": IDS, "lengths": LENGTHS},
-       {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS})
-      for call in (SMALL, SMALL.stream, SMALL.attention_weights)),
     (al.published.rebuild, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
     *((each, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]})
       for each in (al.weights.Checkpoint, al.weights.load_pretrained)),
@@ -436,8 +431,6 @@ CALLS += [
       "fields": [None, "x", [1]], "shard_bytes": NO_SIZE[1:]}),
     (al.loading.loading_needs, {"fields": FIELDS},
      {"fields": [None, "x", [1]], "bytes_per_second": NO_RATE}),
-    (al.decoder.Decoder(DECODER.config), {"token_ids": IDS, "lengths": LENGTHS},
-     {"token_ids": [*NO_IDS, LONG], "lengths": NO_LENGTHS}),
     (al.checks.examine, {"layer": LAYER, "checks": ["shape"], "progress": False},
      {"layer": [None, "x", 3, torch.nn.Linear], "d_model": NO_SIZE[1:],
       "causal": ["x", 1], "calls": ["x", 3], "reference": ["x", 3],

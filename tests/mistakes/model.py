@@ -14,7 +14,7 @@ from attention_lib import (
     causal_mask,
     sinusoidal_positions,
 )
-from tests.answers import as_numbers, solution
+from tests.answers import as_numbers, broken, solution
 
 WORDS, POSITIONS, LAST_NORM = 32_000, 2_048, 64
 ATTENTION, MLP, NORMS = 4_128, 8_352, 128
@@ -90,10 +90,6 @@ OTHER = "nn.Linear(d_model, vocab_size, bias=False)"
 def owning(part, *pieces):
     """A model with one thing more, ``self.more``."""
     return built("self.norm = ", f"self.more = {part}\n        self.norm = ", *pieces)
-
-
-def broken(*inputs):
-    raise ValueError
 
 
 MISTAKES = {

@@ -1,7 +1,6 @@
 """The checks of chapter 5: each usual mistake is made, and must be named."""
 
 import itertools
-import math
 from functools import partial
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch.nn.functional as F
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
 from tests.answers import as_numbers, solution
+from tests.test_positions import by_loops
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
@@ -167,18 +167,8 @@ MISTAKES = {
 # What is right, in the book's way and in others.
 
 
-def positions_by_loops(places, d_model):
-    rows = []
-    for place in places.tolist():
-        angles = [place / 10_000 ** (c // 2 * 2 / d_model) for c in range(d_model)]
-        rows.append(
-            [(math.cos if c % 2 else math.sin)(a) for c, a in enumerate(angles)]
-        )
-    return torch.tensor(rows)
-
-
 OTHER_WAYS = [
-    positions_by_loops,
+    lambda p, d: by_loops(int(p.max()) + 1, d)[p].float(),
     waves("10_000 ** (-2", "torch.exp(-math.log(10_000) * 2"),
     waves(PAIRS, "torch.zeros(len(places), 2 * len(hand))" + FILLED),
     waves(PAIRS, "angles.repeat_interleave(2, 1).sin()" + COSINES),

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from attention_lib.training import next_token_loss, train_step, warmup_cosine
 from tests.answers import solution
+from tests.test_training import loss_by_loops
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
@@ -296,14 +297,6 @@ MISTAKES = {
 
 
 # What is right, in the book's way and in others.
-
-
-def loss_by_loops(logits, token_ids, lengths):
-    losses = []
-    for scores, text, length in zip(logits, token_ids, lengths, strict=True):
-        for place in range(1, int(length)):
-            losses.append(-scores[place - 1].log_softmax(-1)[text[place]])
-    return torch.stack(losses).mean()
 
 
 def loss_by_ignored_targets(logits, token_ids, lengths):
