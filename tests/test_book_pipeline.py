@@ -124,6 +124,17 @@ def test_finger_holds_a_cell_on_a_phone(browser, whole):
             assert box.bounding_box()["height"] >= 24, box.inner_text()
 
 
+def test_finger_steps_from_cell_to_cell(browser, whole):
+    # At this width a cell is 15 pixels wide: what is beside it is reached by buttons.
+    with showing(browser, whole, **PHONE) as (_, view):
+        view.locator(".pipe-stage", has_text="mask").tap()
+        for name in ("up", "left"):
+            view.get_by_role("button", name=name, exact=True).tap()
+        assert "because and the: because may look at the" in said(view)
+        view.get_by_role("button", name="turn it over").tap()
+        assert "the mask hides the from because" in said(view)
+
+
 def test_keyboard_reaches_every_cell(browser, whole):
     with showing(browser, whole) as (page, view):
         view.get_by_role("radio", name="it", exact=True).focus()

@@ -255,6 +255,16 @@ def test_form_leads_to_the_page_of_the_search(browser, address):
             assert Path(SITE, link.removeprefix(f"{address}/")).is_file()
 
 
+def test_page_of_the_search_shows_its_query_before_the_search_is_there(
+    browser, address
+):
+    with browser.new_page() as page:
+        page.route("**/contents.js*", lambda route: route.abort())
+        page.goto(f"{address}/search.html?q=tied+weights")
+        field = page.locator(".bd-search-container input")
+        expect(field).to_have_value("tied weights")
+
+
 @pytest.mark.parametrize("width", [1440, PHONE])
 def test_page_of_the_search_has_one_search(browser, address, width):
     with browser.new_page(viewport={"width": width, "height": 800}) as page:

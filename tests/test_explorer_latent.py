@@ -27,6 +27,7 @@ SHADES = """(cells) => cells.map((cell) => {
     const { backgroundColor } = getComputedStyle(cell);
     return Number((backgroundColor.match(/rgba.*, (.*)\\)/) ?? [0, 1])[1]);
 })"""
+SAID = "“{}” gives “{}” a weight of {:.3f} with all keys, of {:.3f} from the latent."
 MOVED = [(LATENTS[width] - WEIGHTS).abs().max().item() for width in LATENTS]
 
 
@@ -57,7 +58,7 @@ def test_latent_shows_the_map_of_every_width(browser, by):
         slider = view.get_by_role("slider", name="width of the latent")
         for width in (3, 2, 1):
             slide(slider, width, by)
-            said = " ".join(view.locator("[aria-live=polite]").inner_text().split())
+            said = " ".join(view.locator(".latent-said").inner_text().split())
             assert f"takes {2 * width} bytes instead of 24 ({width} of 12" in said
             assert f"changes by {MOVED[width - 1]:.2f}." in said
             assert f"is {LOSSES[width]:.2f}; it was 0.50." in said
@@ -70,3 +71,35 @@ def test_latent_shows_the_map_of_every_width(browser, by):
                     assert cells == pytest.approx(wanted[i, : i + 1].tolist(), abs=1e-3)
                     shades = row.locator("td").evaluate_all(SHADES)
                     assert shades == pytest.approx(cells, abs=6e-3)
+
+
+@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@pytest.mark.parametrize("table", [0, 1])
+def test_latent_says_both_weights_of_a_cell(browser, by, table):
+    with showing(browser, VIEW, by=by) as (page, view):
+
+        def says(row, key, width, words):
+            both = WEIGHTS[row, key].item(), LATENTS[width][row, key].item()
+            said = view.locator(".latent-cell").inner_text()
+            assert said == SAID.format(*words, *both)
+            assert view.locator(".latent-here").count() == 2
+
+        cells = view.get_by_role("table").nth(table).locator("td")
+        if by == "keys":
+            page.keyboard.press("Tab")  # the slider
+            for _ in range(1 + table):
+                page.keyboard.press("Tab")
+            for key in ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"]:
+                page.keyboard.press(key)
+            page.keyboard.press("ArrowRight")  # no key comes after its query
+        else:
+            {"mouse": cells.nth(5).hover, "finger": cells.nth(5).tap}[by]()
+        says(2, 2, 3, ("slept", "slept"))
+        view.get_by_role("slider").fill("1")
+        says(2, 2, 1, ("slept", "slept"))
+        {"mouse": cells.nth(6).hover, "finger": cells.nth(6).tap}.get(
+            by, lambda: [cells.nth(3).focus(), page.keyboard.press("ArrowDown")]
+        )()
+        says(3, 0, 1, ("the (4)", "the (1)"))
+        box = cells.nth(6).bounding_box()
+        assert min(box["width"], box["height"]) >= 24

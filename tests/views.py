@@ -27,6 +27,9 @@ GROUND = {
 # As JupyterLab and VS Code do it: what innerHTML holds does not run, a copy does.
 ADD = sample("add.js")
 
+# Says what a finger may miss.
+TAPS = sample("taps.js")
+
 # Types each text into the field of a prediction, sends it, and gives what is said.
 PREDICT = sample("predict.js")
 
@@ -63,6 +66,7 @@ FREE = {}
 def new_window(browser, options):
     """A window that shows `text`, and notes what fails or is asked for."""
     page = browser.new_context(**options).new_page()
+    page.add_init_script(TAPS)
     window = Window(page, [], [""])
     note = window.faults.append
     page.route(
@@ -80,6 +84,8 @@ def new_window(browser, options):
 def opened(browser, *views, front_end="site", theme="light", by="", **options):
     """A page with views; when it closes, nothing may have failed or been asked for.
 
+    Nor may anything that a finger uses be too small for it then.
+
     `options` are those of Playwright's `new_context`: `viewport`, `has_touch`,
     `java_script_enabled`, …; what is used by a finger is a phone.
     """
@@ -96,6 +102,8 @@ def opened(browser, *views, front_end="site", theme="light", by="", **options):
     # Another address each time: where the last page was scrolled to is not kept.
     page.goto(f"{ADDRESS}?{next(COUNT)}")
     yield page
+    if options.get("has_touch"):
+        faults += page.evaluate("cramped()")
     assert not faults, faults
     free.append(window)
 

@@ -375,8 +375,6 @@ globalThis.bookFinding = (() => {
       const roles = { role: "combobox", "aria-expanded": "false", "aria-controls": list.id, "aria-autocomplete": "list" };
       for (const [name, value] of Object.entries(roles)) input.setAttribute(name, value);
       form.after(said, list);
-      const asks = !inDialog && new URLSearchParams(location.search).get("q");
-      if (asks && !input.value) input.value = asks;
       start(book, form, list, said, inDialog ? 3 : 12);
     }
   };

@@ -13,6 +13,7 @@ import { MAP, PIPE as SAY, STEP, filled } from "./strings.js";
 import tables from "./tables.css";
 import style from "./pipe.css";
 
+const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 // The chapters that steps are explained in lie beside this page, not beside a notebook.
 const BOOK = /\/chapters\/[^/]*\.html$/.test(location.pathname);
 
@@ -87,12 +88,16 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
     }
     set(more);
   };
+  const turns = flips && stage === "m";
   const walk = (event) => {
-    const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    const flip = event.key === " " && flips && stage === "m";
-    if ((!move && !flip) || event.target !== event.currentTarget || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.target !== event.currentTarget || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!MOVES[event.key] && !(turns && event.key === " ")) return;
     event.preventDefault();
-    if (flip) return hold({ id: "m", word, key });
+    press(event.key);
+  };
+  const press = (name) => {
+    const move = MOVES[name];
+    if (!move) return hold({ id: "m", word, key });
     const within = (value, size) => Math.min(Math.max(value, 0), size - 1);
     const across = stage && !"sdmw".includes(stage);
     const wide = across ? values[stage === "k" || stage === "v" ? "k" : stage][0].length : count;
@@ -178,9 +183,20 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
           )}
         />
       </div>
-      <div class="pipe-said" aria-live="polite" aria-atomic="true">
-        <p>{sayRow(values, shown, word)}</p>
-        {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">{SAY.hint}</p>}
+      <div class="pipe-under">
+        <div class="pipe-said" aria-live="polite" aria-atomic="true">
+          <p>{sayRow(values, shown, word)}</p>
+          {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">{SAY.hint}</p>}
+        </div>
+        {/* on a phone a cell is narrower than a finger */}
+        {place && (
+          <div class="pipe-pad" role="group" aria-label={SAY.pad}>
+            {Object.keys(MOVES).map((name, i) => (
+              <button key={name} type="button" aria-label={SAY.pads[i]} onClick={() => press(name)}>{"↑↓←→"[i]}</button>
+            ))}
+            {turns && <button type="button" onClick={() => press(" ")}>{SAY.turn}</button>}
+          </div>
+        )}
       </div>
       <Code stages={stages} stage={stage} choose={(at) => set({ stage: at, part: 0 })} point={(at) => setPointed(at && { id: at, word: state.word, key: state.key ?? undefined })} />
       <div class="pipe-foot">

@@ -200,8 +200,9 @@ export const LATENT = {
   from: "Keys from {width} numbers",
   fromMap: "map with keys from the latent",
   map: "{name}: rows are queries, columns are keys",
-  cell: "{query} on {key}: {weight}",
-  legend: "Rows are queries, columns are keys, both in the order of the text. The more colour a cell has, the larger is its weight.",
+  hint: "Point at a cell, tap it, or walk with the arrow keys: its weights in both maps appear here.",
+  cell: "“{query}” gives “{key}” a weight of {all} with all keys, of {own} from the latent.",
+  legend: "Rows are queries, columns are keys, both in the order of the text. A word stands at the end of its row, beside the first cell of its column. The more colour a cell has, the larger is its weight.",
 };
 
 export const FLASH = {
@@ -415,6 +416,9 @@ export const PIPE = {
   on: "on",
   off: "off",
   walk: "the matrices; up and down: another word; left and right: another cell of the chosen step",
+  pad: "step to the cell beside it",
+  pads: ["up", "down", "left", "right"],
+  turn: "turn it over",
   step: "Step",
   hint: "Point at a cell, or choose a step: the two vectors that meet there appear here.",
   all: "all numbers",
