@@ -3,7 +3,8 @@
 import pytest
 
 from attention_lib.explorer import explore_graph
-from attention_lib.explorer.graph import LONGEST, PROGRAMS, RECORDED_AT
+from attention_lib.explorer._words import GRAPH
+from attention_lib.explorer.graph import LONG, LONGEST, PROGRAMS, RECORDED_AT
 from tests.test_explorer_small import tables_of
 from tests.views import showing
 
@@ -21,7 +22,8 @@ WANTED = {
 def test_explore_graph_counts_what_comes_without_a_script():
     said = dict(tables_of(VIEW)[0][1:])
     for (name, at), outcomes in WANTED.items():
-        words = said[f"{PROGRAMS[name][0]}, recorded at {at}"]
+        called = GRAPH["programs"][name].format(long=LONG)
+        words = said[f"{called}, recorded at {at}"]
         said_of = {"=": "the same: ", "!": "an error: ", "x": "and no error: "}
         for sign, what in said_of.items():
             assert (what in words) == (sign in outcomes)

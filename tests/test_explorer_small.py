@@ -19,6 +19,7 @@ from attention_lib.explorer import (
     explore_split,
     explore_vectors,
 )
+from attention_lib.explorer._words import MASK
 from attention_lib.explorer.mask import empty_row
 from attention_lib.masks import causal_mask
 from attention_lib.model import ModelConfig, TinyLM
