@@ -157,5 +157,6 @@ def test_fault_of_a_document_is_named(small, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1000)  # it needs a tenth of that on two idle cores
 def test_whole_book_has_no_fault(small, tmp_path):
     assert pdf.make(pdf.ROOT, tmp_path / "book.pdf") == []
