@@ -85,7 +85,8 @@ def test_explore_sentence_answers_within_a_frame_on_a_slow_phone(browser):
     with showing(browser, VIEW, **PHONE) as (page, view):
         view.locator("path").first.wait_for()
         session = page.context.new_cdp_session(page)
-        session.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+        # Of the page's own thread: what else runs on the machine does not count.
+        session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
         session.send("Performance.enable")
 
         def script_seconds():
@@ -96,14 +97,13 @@ def test_explore_sentence_answers_within_a_frame_on_a_slow_phone(browser):
         labels = view.locator("label.sentence-word").all()
         boxes = [label.bounding_box() for label in labels]
         took = []
-        for word in (3, 7, 2, 9, 5):
+        for word in (3, 7, 2, 9, 5, 8, 1, 6, 4):
             before = script_seconds()
             page.touchscreen.tap(boxes[word]["x"] + 9, boxes[word]["y"] + 20)
             page.wait_for_timeout(150)
             took.append(script_seconds() - before)
             assert labels[word].get_by_role("radio").is_checked()
-        session.send("Emulation.setCPUThrottlingRate", {"rate": 1})
-    assert min(took) < 0.016, took  # what else runs on the machine only adds
+    assert 4 * sorted(took)[4] < 0.016, took  # the phone is four times slower
 
 
 def test_explore_sentence_says_the_same_without_a_script(browser):
