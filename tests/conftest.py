@@ -4,7 +4,6 @@ import ast
 import itertools
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from contextlib import contextmanager
@@ -124,6 +123,7 @@ def change(pytestconfig):
 @pytest.fixture(scope="session")
 def site(change, testrun_uid):
     """The built site. The first worker that asks builds it; the others wait."""
+    from tests.running import ran
     from tools.site.build import INDEX, is_current
 
     (ROOT / "_build").mkdir(exist_ok=True)
@@ -135,9 +135,7 @@ def site(change, testrun_uid):
             assert not found.startswith(testrun_uid), found
             how = "changed" if change and change.is_of_words else "all"
             build = [sys.executable, "-m", "tools.site", "--check", how]
-            done = subprocess.run(
-                build, cwd=ROOT, capture_output=True, text=True, timeout=SITE_LIMIT
-            )
+            done = ran(build, timeout=SITE_LIMIT)
             said = f"{testrun_uid}\n{done.stdout}{done.stderr}"
             faults.write_text(said, encoding="utf-8")
             assert done.returncode == 0, said

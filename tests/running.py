@@ -1,16 +1,31 @@
 """Running a command as a test does, and reading the samples that tests work on."""
 
 import importlib.util
+import os
+import signal
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def ran(command, *, cwd=ROOT, timeout=250, **options):
-    """What a command left: ``returncode``, ``stdout`` and ``stderr``."""
-    given = {"cwd": cwd, "timeout": timeout, **options}
-    return subprocess.run(command, capture_output=True, text=True, **given)
+def ran(command, *, cwd=ROOT, input=None, timeout=250, check=False, **options):
+    """What a command left: ``returncode``, ``stdout`` and ``stderr``.
+
+    Past a limit, its own or the test's, it ends with all that it started.
+    """
+    pipes = dict.fromkeys(["stdin", "stdout", "stderr"], subprocess.PIPE)
+    options |= pipes | {"cwd": cwd, "text": True, "start_new_session": True}
+    with subprocess.Popen(command, **options) as process:
+        try:
+            said = process.communicate(input, timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    done = subprocess.CompletedProcess(command, process.returncode, *said)
+    if check:
+        done.check_returncode()
+    return done
 
 
 def git(folder, *command):

@@ -37,7 +37,6 @@ def run(python, place, source, probe="", **env):
         [python, "-m", "IPython", "--colors=NoColor", "cell.ipy"],
         cwd=place,
         env={**known, "IPYTHONDIR": str(place / ".ipython"), "TERM": "dumb", **env},
-        timeout=120,
     )
     return done.returncode, (done.stdout + done.stderr).splitlines()
 

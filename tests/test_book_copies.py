@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from tests.running import ran
 from tools.chapters import NOTEBOOKS, ROOT, code_of
 from tools.export import copies as command
 from tools.export.copies import Links, take_solutions_out, write_copies
@@ -157,7 +157,7 @@ def test_exercise_without_its_one_solution_is_refused(folded):
 def book(origin, tmp_path, monkeypatch):
     """A clone, whose address CI says."""
     clone = ["git", "clone", "--quiet", f"file://{origin[0]}", tmp_path / "book"]
-    subprocess.run(clone, check=True, timeout=120)
+    ran(clone, check=True)
     monkeypatch.delenv("GITHUB_SERVER_URL", raising=False)
     monkeypatch.setenv("GITHUB_REPOSITORY", "ada/book")
     monkeypatch.setattr(sys, "argv", ["copies", "--colab"])

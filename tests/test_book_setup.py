@@ -52,7 +52,6 @@ def run(tree, command, **variables):
         ["/bin/bash", "-c", command],
         cwd=tree,
         env={"PATH": f"{tree / 'path'}:{folder}", **variables},
-        timeout=60,
     )
 
 

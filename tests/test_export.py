@@ -4,7 +4,6 @@ An export takes seconds, so most tests read the files that two fixtures make.
 """
 
 import logging
-import subprocess
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
@@ -32,6 +31,7 @@ from attention_lib.kv_cache import generate
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.publishing import save_pretrained
 from attention_lib.reproducibility import seeded
+from tests.running import ran
 from tests.tensors import assert_same, global_seed
 
 pytest.importorskip("onnxruntime")
@@ -185,10 +185,10 @@ def test_command_line_says_how_to_call_the_file(published):
 
 def test_command_line_refuses_in_words(tmp_path, capsys):
     command = [sys.executable, "-m", "attention_lib.export", tmp_path, tmp_path / "x"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert ran.returncode == main([*map(str, command[3:])]) == 1
-    assert ran.stderr.startswith("not exported: the folder")
-    assert ran.stderr == capsys.readouterr().err
+    done = ran(command)
+    assert done.returncode == main([*map(str, command[3:])]) == 1
+    assert done.stderr.startswith("not exported: the folder")
+    assert done.stderr == capsys.readouterr().err
 
 
 def test_a_file_that_writes_another_text_is_refused(growing, refused):

@@ -1,7 +1,6 @@
 """attention_lib.flash_attention: any tiles, the same result, forward and backward."""
 
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -24,6 +23,7 @@ from attention_lib.flash_kernel import flash_kernel
 from attention_lib.masks import with_causal
 from attention_lib.reproducibility import seeded
 from attention_lib.validation import check_power_of_two, check_tile
+from tests.running import ran
 
 SDPA = torch.nn.functional.scaled_dot_product_attention
 TRITON = find_spec("triton") is not None
@@ -146,8 +146,8 @@ assert "ptx" in compile(source, target=GPUTarget("cuda", 80, 32)).asm
 @pytest.mark.skipif(not TRITON, reason="needs Triton")
 def test_kernel_compiles_for_a_gpu_that_is_not_here():
     # The interpreter takes what the compiler refuses, such as a name of two types.
-    options = {"env": os.environ | {"TRITON_INTERPRET": "0"}, "timeout": 120}
-    subprocess.run([sys.executable, "-c", COMPILE], check=True, **options)
+    known = os.environ | {"TRITON_INTERPRET": "0"}
+    ran([sys.executable, "-c", COMPILE], env=known, check=True)
 
 
 @pytest.mark.parametrize("causal", [False, True])

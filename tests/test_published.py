@@ -1,7 +1,6 @@
 """attention_lib.published: fourteen families of transformers, equal in our layers."""
 
 import importlib
-import subprocess
 import sys
 from typing import Any
 
@@ -13,6 +12,7 @@ from attention_lib.llama import LlamaConfig, TinyLlama
 from attention_lib.masks import causal_mask, padding_mask, sliding_window_mask
 from attention_lib.published import rebuild
 from attention_lib.reproducibility import seeded
+from tests.running import ran
 from tests.tensors import values_and_gradients
 
 BATCH, LENGTH = 2, 11
@@ -288,4 +288,4 @@ def test_published_imports_no_transformers():
     code = (
         "import sys, attention_lib.published; assert 'transformers' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    ran([sys.executable, "-c", code], check=True)
