@@ -79,7 +79,7 @@ def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
     assert list(kept["rows"]) == list(titles)
     texts = [(tmp_path / page).read_text() for page in reproduces.PAGES]
     assert "| two threads |" in texts[0]
-    assert "as on 2 kinds of machine: **0 differ**" in texts[1]
+    assert "under 2 conditions: **0 differ**" in texts[1]
 
 
 def test_pages_show_what_is_kept():

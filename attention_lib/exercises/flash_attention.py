@@ -140,7 +140,22 @@ def check_online_softmax(answer: object) -> Verdict:
         mistakes = _mistaken(scores, value, size)
         if wrong := judge(use, (scores, value), right, mistakes, so_far=so_far):
             return wrong
+    made, sizes = run(answer, 2, 5), []
+    for _ in range(3):
+        made.add(torch.zeros(2, 4), torch.zeros(4, 5))
+        sizes.append(_numbers_in(getattr(made, "__dict__", {})))
+    if sizes[1] < sizes[2]:
+        return Verdict(False, "The result is right, but your object grows with each "
+                       "piece. Keep the largest score and two sums.")  # fmt: skip
     return Verdict(True, "Three things are kept, however many scores arrive.")
+
+
+def _numbers_in(kept: Any) -> int:
+    """Counts the numbers in all tensors, also in lists and dictionaries of them."""
+    if isinstance(kept, Tensor):
+        return kept.numel()
+    parts = [*kept.values()] if isinstance(kept, dict) else kept
+    return sum(map(_numbers_in, parts)) if isinstance(parts, list | tuple) else 0
 
 
 def _mistaken(scores: Tensor, value: Tensor, size: int) -> Mistakes:

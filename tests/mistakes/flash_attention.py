@@ -54,7 +54,7 @@ class OfLibrary(OnlineSoftmax):
 
 
 class Collected:
-    """Keeps all scores: it says the right thing."""
+    """Keeps all scores: what it says is right, and it is no online softmax."""
 
     def __init__(self, num_queries, value_dim):
         self.scores, self.values = [], []
@@ -97,7 +97,8 @@ RIGHT = {
         join(MIXED, "torch.diag(share_a) @ a + torch.diag(share_b) @ b"),
     ],
     "online_softmax": [
-        online(), OfLibrary, Collected, lambda *sizes: online()(*sizes),
+        online(), OfLibrary, lambda *sizes: online()(*sizes),
+        online("(self.largest - new).exp()", "torch.exp(self.largest - new)"),
         online(RESULT, "self.mixed.div(self.total)"),
         online("self.largest = new", "self.largest = new.clone()"),
         online("weights @ value", "torch.einsum('qk,kv->qv', weights, value)"),
@@ -161,6 +162,7 @@ MISTAKES = {
         (online(RESULT, "self.mixed"), "not divided"),
         (online("self.largest = new", "pass"), "Only the last piece"),
         (pieces(lambda parts: parts[0]), "Only the first piece"),
+        (Collected, "grows with each piece"),
         (pieces(lambda parts: sum(parts) / len(parts)), "are averaged"),
         (pieces(sum), "are added up"),
         (online("(scores - new).exp()", "torch.ones_like(scores)", TOTAL, "self.total",
