@@ -9,6 +9,8 @@ import torch
 
 _OWN = str(Path(__file__).parent)
 _TORCH = str(Path(torch.__file__).parent)
+# From Python 3.12 on, comprehensions have no frame: each is named by its function.
+_INLINED = {"<listcomp>", "<dictcomp>", "<setcomp>", "<locals>"}
 
 
 def place_of(frame: Any) -> str:
@@ -42,6 +44,8 @@ def _wraps(file: str) -> bool:
 
 
 def _at(frame: Any, number: int) -> str:
-    line = linecache.getline(frame.f_code.co_filename, number).strip()
-    name = f"{frame.f_code.co_name}, line {number}"
-    return f"{name}: {line}" if line else name
+    code = frame.f_code
+    line = linecache.getline(code.co_filename, number).strip()
+    names = [it for it in code.co_qualname.split(".") if it not in _INLINED]
+    place = f"{names[-1] if names else '<module>'}, line {number}"
+    return f"{place}: {line}" if line else place
