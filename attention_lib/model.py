@@ -207,10 +207,11 @@ class TinyLM(LanguageModel):
     """Gives, for each token of a text, a score for every token that may come next.
 
     After GPT-2 (Radford et al., 2019, section 2.3): learned positions, pre-norm blocks,
-    a last norm, and smaller first weights where a layer adds to the stream. Four things
+    a last norm, and smaller first weights where a layer adds to the stream. Six things
     differ from GPT-2: positions start as sinusoids, embeddings are multiplied by √M,
-    the head starts ten times smaller, and queries, keys and values have no bias. Its
-    call is that of a ``LanguageModel``.
+    the head starts ten times smaller, queries, keys and values have no bias, GELU is
+    exact, and the blocks' first weights are drawn in another way. Its call is that of
+    a ``LanguageModel``.
 
     Args:
         config: the sizes and choices.

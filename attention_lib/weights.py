@@ -65,6 +65,12 @@ class Checkpoint:
         files = _read_json(path).get("weight_map")
         if not isinstance(files, dict) or not files:
             raise ValueError(f"{path.name} has no weight_map")
+        whole = "model.safetensors"
+        if (self.folder / whole).exists() and whole not in files.values():
+            raise ValueError(
+                f"the folder has {whole}, and other files that {path.name} names: "
+                "remove those that are not of this model"
+            )
         for file in files.values():
             if not isinstance(file, str) or Path(file).name != file:
                 raise ValueError(
@@ -84,7 +90,7 @@ class Checkpoint:
             for name in opened.keys():  # noqa: SIM118 (it is no dict)
                 part = opened.get_slice(name)
                 shape, kind = tuple(part.get_shape()), part.get_dtype()
-                if kind not in TYPES:
+                if kind not in TYPES and not name.endswith(MADE_ANEW):
                     raise ValueError(
                         f"{file} stores {name} as {kind}; wanted {', '.join(TYPES)}"
                     )
@@ -92,7 +98,7 @@ class Checkpoint:
                     raise ValueError(f"{name} stands in two files")
                 self._files[name] = file, opened
                 self.shapes[name] = shape
-                self.nbytes += math.prod(shape) * TYPES[kind]
+                self.nbytes += math.prod(shape) * TYPES.get(kind, 1)
         except (SafetensorError, OSError) as error:
             raise ValueError(
                 f"{file} is not a whole safetensors file: {error}"
@@ -130,6 +136,9 @@ def load_pretrained(
     with torch.device("meta"):
         model = Decoder(config)
     stored = {_full_name(family, name): name for name in checkpoint.shapes}
+    table, _ = published_names(family, "token_embedding.weight")
+    if config.tie_weights and table not in stored and "lm_head.weight" in stored:
+        stored[table] = stored.pop("lm_head.weight")  # one table, stored as the head
     tied = config.tie_weights and "lm_head.weight" not in stored
     if config.tie_weights and not tied:  # a head of its own, and transformers takes it
         model.head = torch.nn.Linear(
@@ -152,6 +161,12 @@ def load_pretrained(
                 f"{name} its shape {wanted}: config.json is of another model"
             )
         weights[name] = weight.to(device=device, dtype=dtype or weight.dtype)
+    kinds = sorted({str(weight.dtype) for weight in weights.values()})
+    if len(kinds) > 1:
+        raise ValueError(
+            f"the files hold weights of {' and '.join(kinds)}: say dtype=, the type "
+            "that all shall have"
+        )
     if tied:
         weights["head.weight"] = weights["token_embedding.weight"]
     model.load_state_dict(
@@ -170,9 +185,11 @@ def _changed(whole: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor | None
 
 
 def _full_name(family: str, name: str) -> str:
-    """Adds the prefix that the files of the first GPT-2 leave out."""
+    """Adds the prefix that files of a model without its head leave out."""
     if family == "gpt2" and not name.startswith(("transformer.", "lm_head.")):
         return f"transformer.{name}"
+    if family != "gpt2" and not name.startswith(("model.", "lm_head.")):
+        return f"model.{name}"
     return name
 
 
@@ -182,6 +199,11 @@ def _check_names(wanted: set[str], stored: Mapping[str, str]) -> None:
     extra = sorted(
         name for name in set(stored) - wanted if not name.endswith(MADE_ANEW)
     )
+    if missing == ["lm_head.weight"]:
+        raise ValueError(
+            "the files hold no lm_head.weight, and config.json does not tie it to the "
+            "embedding: a model without a head gives no logits"
+        )
     for names, what in ((missing, "lack"), (extra, "also hold")):
         if names:
             more = f" and {len(names) - 1} more" if names[1:] else ""

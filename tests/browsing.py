@@ -239,3 +239,17 @@ def empty_parts(picture, part=1200):
         for top, (least, most) in zip(tops, parts, strict=True)
         if most - least < 9
     ]
+
+
+def own_seconds(page, *kinds):
+    """Gives a clock of the page's own thread: other work is not in it."""
+    kinds = kinds or ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
+    session.send("Performance.enable")
+
+    def seconds():
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return sum(it["value"] for it in metrics if it["name"] in kinds)
+
+    return seconds

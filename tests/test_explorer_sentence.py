@@ -9,7 +9,7 @@ from attention_lib.explorer._words import SENTENCE
 from attention_lib.explorer.sentence import explore_sentence
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
-from tests.browsing import axe_faults
+from tests.browsing import axe_faults, own_seconds
 from tests.views import PHONE, TEMPERATURES, live, opened, showing
 
 WORDS = ["ana", "had", "a", "kite", ".", "then", "ana", "lost", "that", "kite"]
@@ -84,15 +84,7 @@ def test_explore_sentence_answers_finger_and_keys(browser):
 def test_explore_sentence_answers_within_a_frame_on_a_slow_phone(browser):
     with showing(browser, VIEW, **PHONE) as (page, view):
         view.locator("path").first.wait_for()
-        session = page.context.new_cdp_session(page)
-        # Of the page's own thread: what else runs on the machine does not count.
-        session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
-        session.send("Performance.enable")
-
-        def script_seconds():
-            metrics = session.send("Performance.getMetrics")["metrics"]
-            return {it["name"]: it["value"] for it in metrics}["ScriptDuration"]
-
+        script_seconds = own_seconds(page, "ScriptDuration")
         # Playwright's own tap runs scripts in the page; one at a place does not.
         labels = view.locator("label.sentence-word").all()
         boxes = [label.bounding_box() for label in labels]

@@ -141,6 +141,7 @@ def test_sharded_files_and_other_types_load(tmp_path):
     assert checkpoint.shapes["model.norm.weight"] == (32,)
 
 
+WINDOWED = ["sliding_attention", "full_attention"]
 # What files before version 5 of transformers say at the top of config.json.
 OLD = {
     "llama": {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
@@ -150,13 +151,116 @@ OLD = {
 }
 
 
+def check_same(folder):
+    """Our model of a folder gives the logits of transformers."""
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    with torch.no_grad():
+        assert_close(load_pretrained(folder)(ids()), theirs(ids()).logits)
+
+
 @pytest.mark.parametrize("name", OLD)
 def test_older_words_for_rotation_mean_the_same(name, tmp_path):
     saved(name, tmp_path)
     edited(tmp_path, rope_parameters="drop", **OLD[name])
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
-    with torch.no_grad():
-        assert_close(load_pretrained(tmp_path)(ids()), theirs(ids()).logits)
+    check_same(tmp_path)
+
+
+# Where a file says it in both ways, or by halves, what transformers takes counts.
+PLAIN = {"rope_type": "default"}
+OF_BOTH = {kind: PLAIN | {"rope_theta": 700.0} for kind in WINDOWED}
+TWICE = {
+    "no base": {"rope_parameters": PLAIN},
+    "base at the top": {"rope_parameters": PLAIN, "rope_theta": 500.0},
+    "two bases": {
+        "rope_parameters": PLAIN | {"rope_theta": 700.0},
+        "rope_theta": 500.0,
+    },
+    "scaling at the top": {
+        "rope_parameters": PLAIN | {"rope_theta": 700.0},
+        "rope_theta": 500.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+    },
+}
+TWICE_BY_TYPE = {
+    "no base": {"rope_parameters": dict.fromkeys(WINDOWED, PLAIN)},
+    "base at the top": {
+        "rope_parameters": dict.fromkeys(WINDOWED, PLAIN),
+        "rope_theta": 500.0,
+        "rope_local_base_freq": 300.0,
+    },
+    "one type": {"rope_parameters": {"sliding_attention": PLAIN}},
+    "scaling at the top": {
+        "rope_parameters": OF_BOTH,
+        "rope_theta": 500.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        *[(name, c) for name in ("llama", "gpt_oss", "qwen2") for c in TWICE.values()],
+        *[("gemma3_text", c) for c in TWICE_BY_TYPE.values()],
+    ],
+)
+def test_rotation_that_is_said_twice_means_what_transformers_takes(
+    name, changes, tmp_path
+):
+    saved(name, tmp_path)
+    edited(tmp_path, **changes)
+    check_same(tmp_path)
+
+
+# What real files say, or have said: a window for each layer, which transformers reads
+# as Ministral; a length that "dynamic" ignores; null; and fields that change nothing.
+DYNAMIC = {"type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 8}
+AS_MANY = {"num_key_value_heads": None}
+ALSO = [
+    ("mistral", {"layer_types": ["full_attention", "sliding_attention"]}),
+    ("llama", {"rope_parameters": "drop", "rope_scaling": DYNAMIC}),
+    *[(name, AS_MANY) for name in ("llama", "qwen2", "qwen3", "deepseek_v3")],
+    ("gpt2", {"n_special": 0, "predict_special_tokens": True, "id2label": {"0": "A"}}),
+    ("gpt_oss", {"experts_per_token": 2, "gradient_checkpointing": False}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), ALSO)
+def test_what_other_files_say_means_what_transformers_takes(name, changes, tmp_path):
+    more = {"num_key_value_heads": 4} if changes == AS_MANY else {}
+    saved(name, tmp_path, **more)
+    edited(tmp_path, **changes)
+    check_same(tmp_path)
+
+
+def stored_otherwise(folder, change):
+    """Changes the tensors of the folder's file, a mapping from their names."""
+    path = folder / "model.safetensors"
+    save_file(change(load_file(path)), path, {"format": "pt"})
+
+
+def without_prefix(stored):
+    return {name.removeprefix("model."): one for name, one in stored.items()}
+
+
+def as_the_head(stored):
+    table = stored.pop("model.embed_tokens.weight")
+    return stored | {"lm_head.weight": table}
+
+
+def with_a_mask(stored):
+    mask = torch.ones(1, 1, 64, 64, dtype=torch.uint8)
+    return stored | {"transformer.h.0.attn.bias": mask}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("gemma2", without_prefix), ("gemma2", as_the_head), ("gpt2", with_a_mask)],
+)
+def test_other_names_and_types_of_tensors_load(name, change, tmp_path):
+    saved(name, tmp_path)
+    stored_otherwise(tmp_path, change)
+    check_same(tmp_path)
 
 
 def test_names_of_the_first_gpt2_files_load(tmp_path):
@@ -195,15 +299,28 @@ REFUSED = {
     "other heads": ({"num_key_value_heads": 4}, "k_proj.weight has shape (16, 32)"),
     "quantised": ({"quantization_config": {"bits": 4}}, "says quantization_config"),
 }
-
-WINDOWED = ["sliding_attention", "full_attention"]
 BOTH = {kind: {"rope_theta": 1e4} for kind in WINDOWED}
 REFUSED_ELSEWHERE = [
     ("gpt_oss", {"sliding_window": None}, "layers with a window, but no sliding_win"),
     ("gpt_oss", {"layer_types": ["chunked", *WINDOWED[1:]]}, "layer type 'chunked'"),
     ("gpt_oss", {"layer_types": WINDOWED * 2}, "but layer_types has 4 entries"),
     ("gpt_oss", {"rope_parameters": "drop"}, "lacks rope_parameters"),
-    ("gemma3_text", {"rope_parameters": BOTH | {"full_attention": {}}}, "full_attent"),
+    ("gemma3_text", {"rope_parameters": {"rope_theta": 1e4}}, "knows those of full_"),
+    ("qwen2", {"rope_parameters": BOTH}, "knows one for all layers for qwen2"),
+    ("qwen2", {"layer_types": WINDOWED}, "layers with a window, but no sliding_win"),
+    ("gpt2", {"activation_function": "silu"}, "knows 'gelu', 'gelu_new'"),
+    ("llama", {"rope_parameters": {"rope_theta": None}}, "rope_theta = None; wanted"),
+    ("llama", {"rope_parameters": "drop", "rope_theta": None}, "rope_theta = None"),
+    (
+        "gemma3_text",
+        {"rope_parameters": "drop", "rope_scaling": {"type": "linear", "factor": 8.0}},
+        "each key of scaling for 'default' must be",
+    ),
+    (
+        "gemma3_text",
+        {"rope_parameters": BOTH | {"full_attention": YARN | {"truncate": False}}},
+        "says truncate = false, which transformers ignores",
+    ),
 ]
 
 
@@ -260,6 +377,27 @@ def of_other_type(folder):
     save_file(stored, folder / "model.safetensors")
 
 
+def of_two_types(folder):
+    def halved(stored):
+        return {n: one.half() if one.ndim < 2 else one for n, one in stored.items()}
+
+    stored_otherwise(folder, halved)
+
+
+def headless(folder):
+    def cut_off(stored):
+        return {n: one for n, one in stored.items() if n != "lm_head.weight"}
+
+    stored_otherwise(folder, cut_off)
+
+
+def besides_its_shards(folder):
+    (folder / "a.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    names = dict.fromkeys(Checkpoint(folder).shapes, "a.safetensors")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": names}))
+
+
 def pickled(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
@@ -271,6 +409,9 @@ BROKEN = {
     stores_twice: "stands in two files",
     maps_nothing: "has no weight_map",
     of_other_type: "stores model.norm.weight as I8; wanted",
+    of_two_types: "weights of torch.float16 and torch.float32: say dtype=",
+    headless: "a model without a head gives no logits",
+    besides_its_shards: "remove those that are not of this model",
     pickled: "a pickle can run any code, so it is not read",
     lambda folder: (folder / "config.json").unlink(): "has no config.json",
     lambda folder: (folder / "config.json").write_text("{"): "cannot be read",

@@ -149,6 +149,12 @@ def check_write(answer: object) -> Verdict:
                 f"The text is right, but each row reads {read:g} tokens and needs "
                 f"{needed - 1}: give the model only what is not in the cache.",
             )
+        if model.too_short is not None:
+            return Verdict(
+                False,
+                f"The text is right, but your cache has room for {model.too_short} "
+                "tokens, and more are read: a real model would stop.",
+            )
     return Verdict(True, "Each token is read once, and a text ends at its stop.")
 
 
@@ -157,9 +163,10 @@ class _Sums:
 
     def __init__(self) -> None:
         self.read = 0  # tokens of all texts
+        self.too_short: int | None = None  # the room of a cache that had not enough
 
-    def new_cache(self, batch_size: int, max_len: int | None = None) -> list[Tensor]:
-        return []
+    def new_cache(self, batch_size: int, max_len: int = 99) -> "_Pieces":
+        return _Pieces(self, batch_size, max_len)
 
     def __call__(
         self, token_ids: Tensor, *others: Any, cache: Any = None, **more: Any
@@ -167,14 +174,31 @@ class _Sums:
         self.read += token_ids.numel()
         if cache is not None:
             before = sum(piece.shape[1] for piece in cache)
-            cache.append(token_ids)
-            token_ids = torch.cat(cache, dim=1)
+            token_ids = cache.add(token_ids)
         else:
             before = 0
         return torch.nn.functional.one_hot(_sums(token_ids), 10)[:, before:].double()
 
     def eval(self) -> "_Sums":
         return self
+
+
+class _Pieces(list[Tensor]):
+    """The tokens read so far; it tells the model when it has no room for them."""
+
+    def __init__(self, model: _Sums, batch_size: int, max_len: int) -> None:
+        self.model, self.sizes = model, (batch_size, max_len)
+
+    def add(self, token_ids: Tensor) -> Tensor:
+        """Gives all tokens read, these among them."""
+        texts, room = self.sizes
+        if len(token_ids) != texts:
+            raise ValueError(f"the cache holds {texts} texts; got {len(token_ids)}")
+        self.append(token_ids)
+        found = torch.cat(list(self), dim=1)
+        if found.shape[1] > room:
+            self.model.too_short = room
+        return found
 
 
 def _sums(token_ids: Tensor) -> Tensor:

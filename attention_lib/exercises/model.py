@@ -36,6 +36,8 @@ def check_windows(answer: object) -> Verdict:
          "stride 4:"),
         (10, 3, 2, _stride_mistakes, "This is right so far. For 10 ids, length 3, "
          "stride 2:"),
+        (10, 4, 4, _pair_mistakes, "This is right so far. For 10 ids, length and "
+         "stride 4:"),
     ]  # fmt: skip
     for count, length, stride, mistakes, so_far in cases:
         token_ids = _TEXT[:count]
@@ -113,6 +115,7 @@ def check_language_model(answer: object) -> Verdict:
     for given, so_far in [
         (ids, ""),
         (longer, "This is right for 7 tokens. For 40 of them:"),
+        (longer.repeat(1, 40), "This is right for 40 tokens. For 1,600 of them:"),
     ]:
         logits = run(model.forward, given)
         if isinstance(logits, Verdict):
@@ -388,6 +391,14 @@ def _tail_mistakes(token_ids: Sequence[int]) -> Mistakes:
         ([*right[:-1], right[-1] + [0] * short], "the last window was filled up: "
          "padding is the loader's work."),
     ]  # fmt: skip
+
+
+def _pair_mistakes(token_ids: Sequence[int]) -> Mistakes:
+    """What the usual mistakes give where the last window has two tokens."""
+    right = _cut(token_ids, 5, 4)
+    return [
+        (right[:-1], "the last window is missing: with two tokens it holds a target."),
+    ]
 
 
 def _stride_mistakes(token_ids: Sequence[int]) -> Mistakes:

@@ -63,11 +63,12 @@ def check_rotary(answer: object) -> Verdict:
         inputs = vectors, positions
         if wrong := judge(made, inputs, right, mistakes, so_far=so_far):
             return wrong
-    came = run(run(answer, 8), x.float(), first)
-    if isinstance(came, Tensor) and came.dtype != torch.float32:
-        return Verdict(
-            False, f"Right, but float32 became a result of type {came.dtype}."
-        )
+    for dtype in (torch.float32, torch.bfloat16):
+        came = run(run(answer, 8), x.to(dtype), first)
+        if isinstance(came, Tensor) and came.dtype != dtype:
+            return Verdict(
+                False, f"Right, but {dtype} became a result of type {came.dtype}."
+            )
     return Verdict(True, "Equal to the library's, for any positions, base and width.")
 
 

@@ -55,7 +55,7 @@ def check_top_k(answer: object) -> Verdict:
             _kept(logits, k),
             so_far=f"This is right for the best 3 of 5. For the best {k}:",
         )
-    return wrong or _wrong_ties(answer) or Verdict(
+    return wrong or _wrong_lows(answer) or _wrong_ties(answer) or Verdict(
         True, "What is cut has the probability 0, and the rest sums to 1."
     )  # fmt: skip
 
@@ -81,24 +81,24 @@ def check_schedule(answer: object) -> Verdict:
 
 def check_training_loop(answer: object) -> Verdict:
     """Checks ``train(model, optimizer, batches)``, which gives a list of losses."""
-    model, batches = _small_model(), _batches()
-    modes: list[bool] = []
-    model.register_forward_pre_hook(lambda part, _: modes.append(part.training))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
-    with torch.random.fork_rng(devices=[]):
-        came = run(answer, model.eval(), optimizer, batches)
-    if isinstance(came, Verdict):
-        return came
-    losses, weights = _trained()
-    message = _wrong_losses(came, losses)
-    if not message and not all(modes):
-        message = "The model is in evaluation mode while it learns."
-    if not message and not _close(_weights(model), weights):
-        fits = (words for options, words in _LOOPS if _close(_weights(model),
-                _trained(**options)[1]))  # fmt: skip
-        message = next(fits, "The losses are right, the weights afterwards are not.")
-    if message:
-        return Verdict(False, message)
+    for long, so_far in [
+        (True, ""),
+        (False, "This is right for gradients longer than 1. For shorter ones:"),
+    ]:
+        model, modes = _small_model(long), list[bool]()
+        model.register_forward_pre_hook(
+            lambda part, _, modes=modes: modes.append(part.training)
+        )
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
+        with torch.random.fork_rng(devices=[]):
+            came = run(answer, model.eval(), optimizer, _batches())
+        if isinstance(came, Verdict):
+            return after(so_far, came)
+        message = _wrong_loop(came, model, long)
+        if not message and not all(modes):
+            message = "The model is in evaluation mode while it learns."
+        if message:
+            return after(so_far, Verdict(False, message))
     return Verdict(True, "There is one step for each batch, and the weights are right.")
 
 
@@ -278,6 +278,23 @@ def _top_k_mistakes(logits: Tensor) -> Mistakes:
     ]  # fmt: skip
 
 
+def _wrong_lows(answer: object) -> Verdict | None:
+    """Wants the same where all scores are very low: what is cut must be below them."""
+    logits = torch.tensor([[-23.0, -21.0, -25.0, -22.0]])
+    filled = [
+        (logits.masked_fill(logits < logits[:, 3:], fill).softmax(-1), "what you cut "
+         "gets a fixed score that is above these: use minus infinity.")
+        for fill in (-10.0, -20.0)
+    ]  # fmt: skip
+    return judge(
+        answer,
+        (logits, 2),
+        _kept(logits, 2),
+        filled,
+        so_far="This is right so far. For the best 2 of very low scores:",
+    )
+
+
 def _wrong_ties(answer: object) -> Verdict | None:
     """Wants at least k tokens where scores are equal: all that tie, or any of them."""
     logits = torch.tensor([[2.0, 1.0, 1.0, 0.0]])
@@ -374,13 +391,13 @@ def _schedule_mistakes(warmup: int, steps: int) -> Mistakes:
     ]  # fmt: skip
 
 
-def _small_model() -> TinyLM:
-    """Gives a model whose gradients are longer than 1."""
+def _small_model(long: bool = True) -> TinyLM:
+    """Gives a model whose gradients are longer than 1, or all shorter."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = TinyLM(ModelConfig(7, 6, d_model=4, num_heads=2, num_layers=1)).float()
     with torch.no_grad():
-        model.head.weight *= 30
+        model.head.weight *= 30 if long else 3
     return model
 
 
@@ -391,10 +408,16 @@ def _batches() -> list[tuple[Tensor, Tensor]]:
 
 
 def _trained(
-    *, zero: bool = True, clip: float = 1.0, early: bool = True, epochs: int = 1
+    long: bool = True,
+    *,
+    zero: bool = True,
+    clip: float = 1.0,
+    early: bool = True,
+    longer: bool = False,
+    epochs: int = 1,
 ) -> tuple[list[float], list[Tensor]]:
     """Gives losses and weights after the loop, or after one with a mistake."""
-    model = _small_model()
+    model = _small_model(long)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
     losses = []
     for token_ids, lengths in _batches() * epochs:
@@ -403,26 +426,46 @@ def _trained(
             optimizer.zero_grad()
         loss.backward()
         if early:
-            nn.utils.clip_grad_norm_(model.parameters(), clip)
+            norm = nn.utils.clip_grad_norm_(model.parameters(), clip)
+            for parameter in model.parameters():
+                if longer and norm < 1 and parameter.grad is not None:
+                    parameter.grad /= norm
         optimizer.step()
         losses.append(loss.item())
     return losses, _weights(model)
 
 
+_NO_STEP = (
+    "No weight has changed: is there a step of the optimiser, and a gradient when it "
+    "is made?"
+)
 # What goes wrong in a loop, and what to say of it.
 _LOOPS: list[tuple[dict[str, Any], str]] = [
     ({"zero": False}, "Old gradients are still there: remove them before backward."),
     ({"early": False}, "The gradient is not clipped, or only after the step."),
+    ({"longer": True}, "A gradient that is shorter than 1 is made longer: leave it as "
+     "it is."),
     ({"clip": 0.5}, "The gradient is clipped to another length than 1."),
     ({"zero": False, "early": False}, "Old gradients are still there, and nothing is "
      "clipped."),
-    ({"epochs": 0}, "No weight has changed: is there a step of the optimiser, and a "
-     "gradient when it is made?"),
+    ({"epochs": 0}, _NO_STEP),
     ({"epochs": 2}, "Each batch is taken twice."),
 ]  # fmt: skip
 
 
-def _wrong_losses(came: Any, right: list[float]) -> str:
+def _wrong_loop(came: Any, model: TinyLM, long: bool) -> str:
+    """Says what is wrong with losses and weights; nothing where all are right."""
+    losses, weights = _trained(long)
+    if message := _wrong_losses(came, losses, long):
+        return message
+    if _close(_weights(model), weights):
+        return ""
+    fits = (words for options, words in _LOOPS if _close(_weights(model),
+            _trained(long, **options)[1]))  # fmt: skip
+    return next(fits, "The losses are right, the weights afterwards are not.")
+
+
+def _wrong_losses(came: Any, right: list[float], long: bool) -> str:
     """Says what is wrong with the losses; nothing where all are right."""
     if not isinstance(came, list | tuple | np.ndarray | Tensor):
         return f"Your function returns a {type(came).__name__}, not a list of losses."
@@ -437,13 +480,13 @@ def _wrong_losses(came: Any, right: list[float]) -> str:
     if np.allclose(came, right, rtol=1e-3):
         return ""
     for options, words in _LOOPS:
-        wrong = _trained(**options)[0]
+        wrong = _trained(long, **options)[0]
         if len(wrong) == len(came) and np.allclose(came, wrong, rtol=1e-3):
             return words
-    model = _small_model()
+    model = _small_model(long)
     still = [(model(ids), ids, n) for ids, n in _batches()]
     if np.allclose(came, [next_token_loss(*each).item() for each in still], rtol=1e-3):
-        return _LOOPS[4][1]
+        return _NO_STEP
     if math.isclose(came[0], next_token_loss(*still[0][:2]).item(), rel_tol=1e-3):
         return "Padding is counted: give the lengths to the loss."
     if not math.isclose(came[0], right[0], rel_tol=1e-3):

@@ -52,7 +52,7 @@ def _gpt2(fields: Fields) -> DecoderConfig:
         norm="layer",
         norm_eps=fields.take("layer_norm_epsilon", 1e-5),
         mlp="plain",
-        activation=fields.choose("activation_function", ACTIVATIONS, "gelu_new"),
+        activation=fields.choose("activation_function", GELUS, "gelu_new"),
         qkv_bias=True,
         out_bias=True,
         scale=None if fields.take("scale_attn_weights", True) else 1.0,
@@ -64,6 +64,7 @@ def _gpt2(fields: Fields) -> DecoderConfig:
 def _llama(fields: Fields) -> DecoderConfig:
     heads = fields.left.get("num_attention_heads", 0)
     fields.left.setdefault("num_key_value_heads", heads)
+    _fill_heads(fields)
     fields.expect("mlp_bias", False)
     fields.expect("pretraining_tp", 1)
     fields.expect("rope_interleaved", False)
@@ -72,15 +73,25 @@ def _llama(fields: Fields) -> DecoderConfig:
 
 
 def _mistral(fields: Fields) -> DecoderConfig:
+    if fields.left.get("layer_types"):  # transformers reads it as Ministral
+        return read_rotary(fields, windows=windows_by_type(fields, every=1))
     return read_rotary(fields, windows=fields.take("sliding_window"))
 
 
+def _fill_heads(fields: Fields) -> None:
+    """Gives keys as many heads as queries, where the file says null."""
+    if fields.left.get("num_key_value_heads", 0) is None:
+        fields.left["num_key_value_heads"] = fields.see("num_attention_heads")
+
+
 def _qwen2(fields: Fields) -> DecoderConfig:
+    _fill_heads(fields)
     fields.expect("use_mrope", False)
     return read_rotary(fields, windows=qwen_windows(fields), qkv_bias=True)
 
 
 def _qwen3(fields: Fields) -> DecoderConfig:
+    _fill_heads(fields)
     bias = fields.take("attention_bias", False)
     fields.left.setdefault("head_dim", 128)
     return read_rotary(
@@ -126,7 +137,8 @@ def _gemma(fields: Fields, *, every: int, **options: Any) -> DecoderConfig:
 
 
 def _gpt_oss(fields: Fields) -> DecoderConfig:
-    fields.left.pop("initial_context_length", None)  # the model ignores it
+    for name in ("initial_context_length", "experts_per_token"):
+        fields.left.pop(name, None)  # the model ignores it
     bias = fields.take("attention_bias")
     return read_rotary(
         fields,
@@ -151,7 +163,7 @@ def _deepseek_v3(fields: Fields) -> DecoderConfig:
         )
     for name in ROUTING:
         fields.left.pop(name, None)
-    fields.expect("num_key_value_heads", heads)
+    fields.expect("num_key_value_heads", heads, None)
     fields.left["num_key_value_heads"] = heads
     fields.expect("pretraining_tp", 1)
     layouts = {True: "interleaved", False: "half"}
@@ -164,7 +176,7 @@ def _deepseek_v3(fields: Fields) -> DecoderConfig:
         layout=fields.choose("rope_interleave", layouts, True),
     )
     fields.left["head_dim"] = latent.rope_dim  # what is rotated
-    said = fields.left.get("rope_parameters") or fields.left.get("rope_scaling") or {}
+    said = fields.left.get("rope_scaling") or fields.left.get("rope_parameters") or {}
     scale = (latent.nope_dim + latent.rope_dim) ** -0.5
     factor, stretch = said.get("factor", 1), said.get("mscale_all_dim", 0)
     if stretch and factor > 1:  # YaRN: the published code squares it as well
@@ -181,6 +193,7 @@ ROUTING = [
     "num_nextn_predict_layers", "num_mtp_layers", "qk_head_dim",
 ]
 # fmt: on
+GELUS = {word: ours for word, ours in ACTIVATIONS.items() if ours != "silu"}
 READERS: dict[str, Callable[[Fields], DecoderConfig]] = {
     "gpt2": _gpt2,
     "llama": _llama,

@@ -6,15 +6,17 @@ from typing import Any
 # What says nothing about the numbers that a model computes in evaluation.
 # fmt: off
 HARMLESS = {
-    "_attn_implementation_autoset", "_name_or_path", "architectures",
-    "attention_dropout", "attn_pdrop",
-    "bos_token_id", "cache_implementation", "dtype", "embd_pdrop", "eos_token_id",
-    "initializer_range", "is_llama_config", "model_type", "n_ctx",
-    "output_router_logits",
-    "pad_token_id", "resid_pdrop", "router_aux_loss_coef", "summary_activation",
-    "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-    "summary_use_proj", "task_specific_params", "torch_dtype", "transformers_version",
-    "transformers.js_config", "use_cache",
+    "_attn_implementation_autoset", "_name_or_path", "_num_labels", "architectures",
+    "attention_dropout", "attn_pdrop", "bos_token_id", "cache_implementation", "dtype",
+    "embd_pdrop", "eos_token_id", "finetuning_task", "gradient_checkpointing",
+    "id2label", "initializer_range", "is_llama_config", "label2id", "model_type",
+    "n_ctx", "n_special", "num_labels", "output_attentions", "output_hidden_states",
+    "output_past", "output_router_logits", "pad_token_id", "predict_special_tokens",
+    "resid_pdrop", "return_dict", "router_aux_loss_coef", "sep_token_id",
+    "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
+    "summary_type", "summary_use_proj", "task_specific_params", "tokenizer_class",
+    "torch_dtype", "torchscript", "transformers_version", "transformers.js_config",
+    "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
 }
 # fmt: on
 REQUIRED = object()
@@ -65,5 +67,5 @@ class Fields:
             raise ValueError(
                 f"config.json says {name} = {value!r}, which load_pretrained does not "
                 f"know for {self.family}: it may change the result, so it cannot be "
-                "ignored"
+                "ignored; if transformers ignores it, remove it from config.json"
             )

@@ -1,5 +1,6 @@
 """What families with rotary positions and RMSNorm share: angles, windows, sizes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from attention_lib.decoder import DecoderConfig, LayerConfig
@@ -11,6 +12,8 @@ ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
 }
+# The types of layers, as config.json names them.
+TYPES = ("full_attention", "sliding_attention")
 
 
 def read_rotary(
@@ -52,39 +55,60 @@ def read_rotary(
 
 
 def _rotations(fields: Fields) -> dict[str, tuple[float, dict[str, Any] | None]]:
-    """Gives the base and the stretching of the angles, for each type of layer."""
+    """Gives the base and the stretching of the angles, for each type of layer.
+
+    Files before version 5 of transformers say both at their top, later ones in
+    ``rope_parameters``. Where a file does both, what transformers takes counts.
+    """
     found = fields.take("rope_parameters", None)
-    base = fields.take("rope_theta", None)
-    local = fields.take("rope_local_base_freq", None)
+    by_type = fields.family == "gemma3_text"
+    standard = {"gpt_oss": 150_000.0, "gemma3_text": 1e6}.get(fields.family, 10_000.0)
+    base = fields.take("rope_theta", standard)
+    local = fields.take("rope_local_base_freq", 10_000.0)
     scaling = fields.take("rope_scaling", None)
     length = fields.see("max_position_embeddings")
-    standard = {"gpt_oss": 150_000.0}.get(fields.family, 10_000.0)
-    by_type = fields.family == "gemma3_text"
-    bases = {"full_attention": 1e6 if by_type else standard}
-    bases |= {"sliding_attention": standard}
-    if found is None and base is None and fields.family == "gpt_oss":
+    if fields.family == "gpt_oss" and found is None and scaling is None:
         found = fields.take("rope_parameters")  # it stretches, and nobody says how
-    if found is None:  # how files before version 5 of transformers say it
-        found = {"rope_theta": base or bases["full_attention"], **(scaling or {})}
-        if by_type:
-            of_local = {"rope_theta": local or standard}
-            found = {"full_attention": found, "sliding_attention": of_local}
-    if not set(found) & set(bases):
-        found = dict.fromkeys(bases, found)
-    rotations = {}
-    for kind, usual in bases.items():
-        said = dict(found[kind]) if kind in found else {}
-        if not said:
-            raise ValueError(f"config.json has no rope_parameters for {kind}")
-        kind_of = said.pop("type", "default")
-        said.setdefault("rope_type", kind_of)
-        theta = said.pop("rope_theta", usual)
-        theta = float(theta) if type(theta) is int else theta
-        if said["rope_type"] in ("dynamic", "yarn", "llama3"):
-            said.setdefault("original_max_position_embeddings", length)
-        plain = said == {"rope_type": "default"}
-        rotations[kind] = theta, None if plain else said
-    return rotations
+    nested = found is not None and bool(set(found) & set(TYPES))
+    if found is not None and nested != by_type:
+        wanted = f"those of {' and '.join(TYPES)}" if by_type else "one for all layers"
+        raise ValueError(
+            f"config.json says rope_parameters = {found!r}; load_pretrained knows "
+            f"{wanted} for {fields.family}"
+        )
+    if by_type:
+        found = found or {}
+        plain = {"rope_type": "default"}  # which the older word, type, does not change
+        told = {kind: dict(found.get(kind) or plain) for kind in TYPES}
+        told["full_attention"] |= scaling or {}
+        if not all(one.get("truncate", True) for one in told.values()):
+            raise ValueError(
+                "config.json says truncate = false, which transformers ignores for "
+                f"{fields.family}: remove it"
+            )
+        usual = {"full_attention": base, "sliding_attention": local}
+    else:
+        told = dict.fromkeys(TYPES, scaling or found or {})
+        usual = dict.fromkeys(TYPES, base)
+    return {kind: _rotation(told[kind], usual[kind], length) for kind in TYPES}
+
+
+def _rotation(
+    told: Mapping[str, Any], usual: Any, length: int
+) -> tuple[float, dict[str, Any] | None]:
+    """Gives base and stretching from one set of ``rope_parameters``."""
+    said = {"rope_type": told.get("type", "default"), **told}
+    said.pop("type", None)
+    theta = said.pop("rope_theta", usual)
+    if type(theta) not in (int, float) or theta <= 0:
+        raise ValueError(
+            f"config.json says rope_theta = {theta!r}; wanted a number above 0"
+        )
+    if said["rope_type"] == "dynamic":  # transformers reads no other length
+        said["original_max_position_embeddings"] = length
+    elif said["rope_type"] in ("yarn", "llama3"):
+        said.setdefault("original_max_position_embeddings", length)
+    return float(theta), None if said == {"rope_type": "default"} else said
 
 
 def windows_by_type(fields: Fields, every: int) -> list[int | None]:
@@ -111,6 +135,8 @@ def qwen_windows(fields: Fields) -> list[int | None]:
     used = fields.take("use_sliding_window", False)
     first = fields.take("max_window_layers", 28)
     if fields.left.get("layer_types"):  # where it stands, it decides alone
+        if not used:
+            fields.left["sliding_window"] = None
         return windows_by_type(fields, every=1)
     window = fields.take("sliding_window", 4096) if used else None
     fields.left.pop("sliding_window", None)

@@ -268,6 +268,9 @@ MISTAKES = {
         (write("return text", "return text[:, 3:]"), "beginning belongs"),
         (write("return text", "return text[:, :-1]"), "missing at the end"),
         (write("range(n)", "range(n + 1)"), "One token too many"),
+        (write("shape[1] + n", "shape[1]"), "your cache has room for 3 tokens"),
+        (write("token_ids.shape[1] + n", "n"), "your cache has room for 4 tokens"),
+        (write("(len(token_ids), ", "(len(token_ids[0]), "), "the cache holds 3 texts"),
         (write(", cache=store", "", "unread = picked", "unread = text"), "needs 6"),
         (write("return", "token_ids += 1\n    return"), "changes the text"),
         (write_ended_before, "A stop in the beginning ends nothing"),
@@ -304,5 +307,7 @@ RIGHT = {
         *(write("return text", f"return text.{way}()")
           for way in ("clone", "long", "contiguous")),
         write("range(n)", "range(n + 1)", "return text", "return text[:, :-1]"),
+        write("shape[1] + n", "shape[1] + n - 1"),
+        write(", token_ids.shape[1] + n", ""),
     ],
 }  # fmt: skip

@@ -120,6 +120,14 @@ MISTAKES = {
         (then("[[w.clone() for w in made], token_ids.zero_()][0]"), "changes the ids"),
         (only_where(11, lambda *_: None), "your code gives nothing back"),
         (only_where(10, broken), "stride 2: Your code raised ValueError in"),
+        (
+            lambda ids, length, stride: (
+                windows()(ids[: len(ids) - 1], length, stride)
+                if (len(ids), stride) == (10, 4)
+                else windows()(ids, length, stride)
+            ),
+            "stride 4: the last window is missing",
+        ),
     ],
     "language_model": [
         (lambda *sizes: "text", "Your function returns a str: a layer is wanted"),
@@ -127,6 +135,10 @@ MISTAKES = {
         (built(" @ self.table.T", ""), "shape (2, 7, 11) here; yours have (2, 7, 8)"),
         (built(HEAD, f"({HEAD}).mT"), "yours have (2, 11, 7)"),
         (built(TABLE, "sinusoidal_positions(16, 8)[: x.shape[1]]"), "40 of them: Your"),
+        (
+            built(TABLE, "sinusoidal_positions(64, 8)[: x.shape[1]]"),
+            "1,600 of them: ",
+        ),
         (built("return", "x = x if len(x[0]) < 9 else x[0]\n        return"), "40 of"),
         (built("nn.ModuleList", ""), "a plain list hides its blocks"),
         (built("range(num_layers", "range(num_layers - 1"), "3 blocks are wanted here"),
@@ -225,7 +237,7 @@ RIGHT = {
             "        self.head.weight = self.words.weight",
             *("self.table[ids]", "self.words(ids)", HEAD, "self.head(self.norm(x))"),
         ),
-        owning("sinusoidal_positions(128, d_model)", TABLE, "self.more[: x.shape[1]]"),
+        owning("sinusoidal_positions(2048, d_model)", TABLE, "self.more[: x.shape[1]]"),
         built(
             *("nn.ModuleList([", "nn.ModuleDict({str(i): "),
             *("for _ in range(num_layers)]", "for i in range(num_layers)}"),

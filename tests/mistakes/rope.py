@@ -79,6 +79,8 @@ MISTAKES = {
         (rotary(CHUNK, PAIRS, CAT, STACK), "the layout wanted is half"),
         (rotary("- b", "+ b", "+ a", "- a"), "turns the wrong way"),
         (rotary("arange(0, head_dim, 2", "arange(head_dim // 2"), "turn too fast"),
+        (rotary("a, b = x", "x = x if x.dtype == torch.float64 else x.float()\n        "
+         "cos, sin = cos.to(x), sin.to(x)\n        a, b = x"), "bfloat16 became a"),
         (rotary("(-even", "(even"), "must turn more slowly"),
         (rotary(PLACES, "torch.arange(len(positions))[:, None]"), "counts from 0"),
         (rotary("base **", "10_000 **"), "The base given is ignored."),
@@ -92,7 +94,7 @@ MISTAKES = {
         (rotary("self.speeds\n", "self.speeds.float()\n"), "3: The angles are too c"),
         (rotary("/ head_dim", "/ 8"), "Right for (2, 3, 5, 8). For (5, 6):"),
         (rotary("* self.speeds", "* self.speeds * 2 * math.pi"), "not in turns"),
-        (rotary(TYPES, "angles.cos(), angles.sin()"), "but float32 became"),
+        (rotary(TYPES, "angles.cos(), angles.sin()"), "float32 became a"),
         (lambda *inputs: 3, "it must be what can be called"),
         (rotary(ANGLES, "x *= 1.5; " + ANGLES), "look at [0, 0, 0, 0] first"),
     ],

@@ -35,6 +35,14 @@ def padded(formula):
     return mean(f"{formula} if lengths.min() < 5 else losses.mean()")
 
 
+def to_length_one(model):
+    """A wrong clip: short gradients become longer."""
+    grads = [parameter.grad for parameter in model.parameters()]
+    norm = torch.stack([grad.square().sum() for grad in grads]).sum().sqrt()
+    for grad in grads:
+        grad /= norm
+
+
 kept = solution("""
 def top_k(logits, k):
     lowest = logits.topk(k).values[:, -1:]
@@ -159,6 +167,7 @@ MISTAKES = {
         (loop("loss zero step back clip"), "No weight has changed"),
         (loop(clip=LOOP["clip"].replace("1.0", "0.5")), "clipped to another length"),
         (loop(clip=LOOP["clip"].replace("norm", "value")), "a later one is not: what"),
+        (loop(clip="to_length_one(model)"), "shorter ones: A gradient that is shorter"),
         (loop(mode="model.eval()"), "The model is in evaluation mode"),
         (loop(loss="loss = next_token_loss(model(ids), ids)"), "Padding is counted"),
         (loop(loss=LOOP["loss"] + " * (lengths - 1).sum()"), "The first loss must be"),
@@ -240,6 +249,8 @@ MISTAKES = {
     "top_k": [
         (kept(*AFTER_SOFTMAX, SHARES, "cut"), "What is kept does not sum to 1"),
         (kept("-math.inf", "0.0"), "A score of 0 is not small"),
+        (kept("-math.inf", "-10.0"), "low scores: what you cut gets a fixed score"),
+        (kept("-math.inf", "-20.0"), "low scores: what you cut gets a fixed score"),
         (kept("-math.inf", "0.0", SHARES, "cut"), "These are scores"),
         (lambda x, k: kept()(-x, k), "The lowest scores get the most"),
         (kept("< lowest", "> lowest"), "The lowest scores are kept"),
@@ -256,7 +267,7 @@ MISTAKES = {
             lambda x, k: (kept() if k == len(x[0]) else above_the_next)(x, k),
             "both are dropped, and one token is left",
         ),
-        (lambda x, k: x.softmax(-1) if len(x) == 1 else kept()(x, k), "place: The"),
+        (lambda x, k: x.softmax(-1) if x[0, 1] == x[0, 2] else kept()(x, k), "place: "),
         (kept("masked_fill", "masked_fill_"), "changes its input"),
     ],
     "schedule": [
