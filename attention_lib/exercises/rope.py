@@ -66,8 +66,9 @@ def check_rotary(answer: object) -> Verdict:
     for dtype in (torch.float32, torch.bfloat16):
         came = run(run(answer, 8), x.to(dtype), first)
         if isinstance(came, Tensor) and came.dtype != dtype:
+            name = str(dtype).removeprefix("torch.")
             return Verdict(
-                False, f"Right, but {dtype} became a result of type {came.dtype}."
+                False, f"Right, but {name} became a result of type {came.dtype}."
             )
     return Verdict(True, "Equal to the library's, for any positions, base and width.")
 
