@@ -186,11 +186,8 @@ def _changed(whole: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor | None
 
 def _full_name(family: str, name: str) -> str:
     """Adds the prefix that files of a model without its head leave out."""
-    if family == "gpt2" and not name.startswith(("transformer.", "lm_head.")):
-        return f"transformer.{name}"
-    if family != "gpt2" and not name.startswith(("model.", "lm_head.")):
-        return f"model.{name}"
-    return name
+    prefix = "transformer." if family == "gpt2" else "model."
+    return name if name.startswith((prefix, "lm_head.")) else prefix + name
 
 
 def _check_names(wanted: set[str], stored: Mapping[str, str]) -> None:

@@ -216,12 +216,32 @@ def test_rotation_that_is_said_twice_means_what_transformers_takes(
 # as Ministral; a length that "dynamic" ignores; null; and fields that change nothing.
 DYNAMIC = {"type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 8}
 AS_MANY = {"num_key_value_heads": None}
+EXTRA = {
+    "_num_labels": 1,
+    "finetuning_task": None,
+    "gradient_checkpointing": False,
+    "id2label": {"0": "LABEL_0"},
+    "label2id": {"LABEL_0": 0},
+    "n_special": 0,
+    "num_labels": 1,
+    "output_attentions": True,
+    "output_hidden_states": True,
+    "output_past": True,
+    "predict_special_tokens": True,
+    "return_dict": True,
+    "sep_token_id": 3,
+    "tokenizer_class": "GPT2Tokenizer",
+    "torchscript": True,
+    "unsloth_fixed": True,
+    "unsloth_version": "2025.1",
+    "use_bfloat16": True,
+}
 ALSO = [
     ("mistral", {"layer_types": ["full_attention", "sliding_attention"]}),
     ("llama", {"rope_parameters": "drop", "rope_scaling": DYNAMIC}),
     *[(name, AS_MANY) for name in ("llama", "qwen2", "qwen3", "deepseek_v3")],
-    ("gpt2", {"n_special": 0, "predict_special_tokens": True, "id2label": {"0": "A"}}),
-    ("gpt_oss", {"experts_per_token": 2, "gradient_checkpointing": False}),
+    ("gpt_oss", {"experts_per_token": 2}),
+    *[(name, EXTRA) for name in ("gpt2", "llama", "gemma3_text")],
 ]
 
 
@@ -240,7 +260,13 @@ def stored_otherwise(folder, change):
 
 
 def without_prefix(stored):
-    return {name.removeprefix("model."): one for name, one in stored.items()}
+    """As the first files of GPT-2, and those of models without a head, say it."""
+    return {re.sub("^(model|transformer)[.]", "", n): one for n, one in stored.items()}
+
+
+def with_a_head(stored):
+    """Of a tied model: what is stored counts."""
+    return stored | {"lm_head.weight": torch.randn(61, 32, generator=seeded(2))}
 
 
 def as_the_head(stored):
@@ -255,32 +281,20 @@ def with_a_mask(stored):
 
 @pytest.mark.parametrize(
     ("name", "change"),
-    [("gemma2", without_prefix), ("gemma2", as_the_head), ("gpt2", with_a_mask)],
+    [
+        ("gpt2", without_prefix),
+        ("gemma2", without_prefix),
+        ("gemma2", as_the_head),
+        ("qwen2", with_a_head),
+        ("gpt2", with_a_mask),
+    ],
 )
 def test_other_names_and_types_of_tensors_load(name, change, tmp_path):
     saved(name, tmp_path)
+    before = Checkpoint(tmp_path).shapes
     stored_otherwise(tmp_path, change)
+    assert Checkpoint(tmp_path).shapes.keys() != before.keys()
     check_same(tmp_path)
-
-
-def test_names_of_the_first_gpt2_files_load(tmp_path):
-    theirs = saved("gpt2", tmp_path)
-    stored = load_file(tmp_path / "model.safetensors")
-    short = {name.removeprefix("transformer."): one for name, one in stored.items()}
-    assert short.keys() != stored.keys()
-    save_file(short, tmp_path / "model.safetensors")
-    with torch.no_grad():
-        assert_close(load_pretrained(tmp_path)(ids()), theirs(ids()).logits)
-
-
-def test_stored_head_of_a_tied_model_counts_as_transformers_counts_it(tmp_path):
-    saved("qwen2", tmp_path)
-    stored = load_file(tmp_path / "model.safetensors")
-    stored["lm_head.weight"] = torch.randn(61, 32, generator=seeded(2))
-    save_file(stored, tmp_path / "model.safetensors", {"format": "pt"})
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
-    with torch.no_grad():
-        assert_close(load_pretrained(tmp_path)(ids()), theirs(ids()).logits)
 
 
 REFUSED = {
@@ -348,8 +362,8 @@ def cut(folder):
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def indexed(folder, **changes):
-    names = dict.fromkeys(Checkpoint(folder).shapes, "model.safetensors") | changes
+def indexed(folder, file="model.safetensors", **changes):
+    names = dict.fromkeys(Checkpoint(folder).shapes, file) | changes
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": names}))
 
@@ -372,30 +386,26 @@ def maps_nothing(folder):
 
 
 def of_other_type(folder):
-    stored = load_file(folder / "model.safetensors")
-    stored["model.norm.weight"] = stored["model.norm.weight"].to(torch.int8)
-    save_file(stored, folder / "model.safetensors")
+    norm = torch.ones(32, dtype=torch.int8)
+    stored_otherwise(folder, lambda stored: stored | {"model.norm.weight": norm})
 
 
 def of_two_types(folder):
-    def halved(stored):
-        return {n: one.half() if one.ndim < 2 else one for n, one in stored.items()}
-
-    stored_otherwise(folder, halved)
+    norm = torch.ones(32, dtype=torch.float16)
+    stored_otherwise(folder, lambda stored: stored | {"model.norm.weight": norm})
 
 
 def headless(folder):
     def cut_off(stored):
-        return {n: one for n, one in stored.items() if n != "lm_head.weight"}
+        del stored["lm_head.weight"]
+        return stored
 
     stored_otherwise(folder, cut_off)
 
 
 def besides_its_shards(folder):
     (folder / "a.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
-    names = dict.fromkeys(Checkpoint(folder).shapes, "a.safetensors")
-    index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": names}))
+    indexed(folder, "a.safetensors")
 
 
 def pickled(folder):

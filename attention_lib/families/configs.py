@@ -62,8 +62,7 @@ def _gpt2(fields: Fields) -> DecoderConfig:
 
 
 def _llama(fields: Fields) -> DecoderConfig:
-    heads = fields.left.get("num_attention_heads", 0)
-    fields.left.setdefault("num_key_value_heads", heads)
+    fields.left.setdefault("num_key_value_heads", None)
     _fill_heads(fields)
     fields.expect("mlp_bias", False)
     fields.expect("pretraining_tp", 1)
