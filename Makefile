@@ -8,6 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # One session: lint, types, records, site and notebooks are tests too, so one summary names
 # what failed, and says where the time went.
 PYTEST := $(PY) -m pytest -n auto --dist loadscope --no-loadscope-reorder --junitxml=reports/junit.xml
+# Counting takes a fifth of all the time, so `make test` leaves it to CI and to `make test-lib`.
 COVERAGE := --cov=attention_lib --cov-branch --cov-fail-under=98 \
   --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage
 NBVAL := -p tools.check.compare --nbval
@@ -48,7 +49,7 @@ test: setup ## check everything that a change can break; CHANGED=1 for what your
 ifdef CHANGED
 	@$(PYTEST) $(NBVAL) $(FAST) --changed=$(CHANGED) tests notebooks
 else
-	@$(PYTEST) $(COVERAGE) $(NBVAL) $(FAST) tests notebooks
+	@$(PYTEST) $(if $(CI),$(COVERAGE)) $(NBVAL) $(FAST) tests notebooks
 endif
 
 test-all: test test-rest ## make test, and what it leaves out
@@ -58,7 +59,7 @@ test-rest: test-slow test-devices pdf ## what `make test` leaves out
 test-slow: setup ## tests that take long: all widths and colours, whole chapters, copies
 	@$(PYTEST) -m slow tests
 
-test-lib: setup ## test attention_lib only
+test-lib: setup ## test attention_lib only, and count its coverage
 	@$(PYTEST) $(COVERAGE) $(FAST) $(LIBRARY_TESTS)
 
 test-book: setup ## test the pipeline and the site only

@@ -324,7 +324,7 @@ class Run(NamedTuple):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Run three notebooks with coverage, as in `make test`."""
+    """Run three notebooks with coverage, as CI runs `make test`."""
     bad = copy.deepcopy(CELLS)
     for name, (mistake, _) in MISTAKES.items():
         mistake(bad[name])
