@@ -237,9 +237,13 @@ EXTRA = {
     "use_bfloat16": True,
 }
 ALSO = [
-    ("mistral", {"layer_types": ["full_attention", "sliding_attention"]}),
+    ("mistral", {"layer_types": WINDOWED}),
     ("llama", {"rope_parameters": "drop", "rope_scaling": DYNAMIC}),
     *[(name, AS_MANY) for name in ("llama", "qwen2", "qwen3", "deepseek_v3")],
+    (
+        "qwen2",
+        {"use_sliding_window": True, "sliding_window": 5, "layer_types": WINDOWED},
+    ),
     ("gpt_oss", {"experts_per_token": 2}),
     *[(name, EXTRA) for name in ("gpt2", "llama", "gemma3_text")],
 ]
@@ -314,6 +318,7 @@ REFUSED = {
     "quantised": ({"quantization_config": {"bits": 4}}, "says quantization_config"),
 }
 BOTH = {kind: {"rope_theta": 1e4} for kind in WINDOWED}
+UNUSED = {"sliding_window": 5, "layer_types": WINDOWED}  # the switch is off
 REFUSED_ELSEWHERE = [
     ("gpt_oss", {"sliding_window": None}, "layers with a window, but no sliding_win"),
     ("gpt_oss", {"layer_types": ["chunked", *WINDOWED[1:]]}, "layer type 'chunked'"),
@@ -321,7 +326,7 @@ REFUSED_ELSEWHERE = [
     ("gpt_oss", {"rope_parameters": "drop"}, "lacks rope_parameters"),
     ("gemma3_text", {"rope_parameters": {"rope_theta": 1e4}}, "knows those of full_"),
     ("qwen2", {"rope_parameters": BOTH}, "knows one for all layers for qwen2"),
-    ("qwen2", {"layer_types": WINDOWED}, "layers with a window, but no sliding_win"),
+    ("qwen2", UNUSED, "layers with a window, but no sliding_window"),
     ("gpt2", {"activation_function": "silu"}, "knows 'gelu', 'gelu_new'"),
     ("llama", {"rope_parameters": {"rope_theta": None}}, "rope_theta = None; wanted"),
     ("llama", {"rope_parameters": "drop", "rope_theta": None}, "rope_theta = None"),
