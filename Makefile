@@ -54,9 +54,9 @@ endif
 
 test-all: test test-rest ## make test, and what it leaves out
 
-test-rest: test-slow test-devices pdf ## what `make test` leaves out
+test-rest: test-slow test-devices ## what `make test` leaves out
 
-test-slow: setup ## tests that take long: all widths and colours, whole chapters, copies
+test-slow: setup ## tests that take long: all widths and colours, copies, the PDF
 	@$(PYTEST) -m slow tests
 
 test-lib: setup ## test attention_lib only, and count its coverage

@@ -34,7 +34,6 @@ TESTS = {
     "table": "book_strings::test_all_words_of_the_table_are_used",
     "small": "book_button::test_pages_follow_the_address",
     "paper": "book_pdf::test_document_of_a_small_book",
-    "solutions": "book_solutions::test_solutions_pass_their_checks[05]",
     "checks": "exercises::test_check_names_each_mistake[rotary]",
     "verdicts": "exercises::test_verdict_holds_no_line_of_the_solution[rotary]",
     "library": "rope::test_rope_angles_hand_worked",
@@ -53,22 +52,22 @@ CHANGES = {
     "words": (
         change_of(*CHAPTER),
         OWN,
-        CODE + "other meanings api entries dialog card drawer solutions verdicts speed",
+        CODE + "other meanings api entries dialog card drawer verdicts speed",
     ),
     "code": (
         change_of(*CHAPTER, coded=CHAPTER),
-        OWN + "solutions verdicts notebooks/05-positions.ipynb",
+        OWN + "verdicts notebooks/05-positions.ipynb",
         CODE + "other meanings api entries dialog card drawer speed",
     ),
     "words of the tests' chapter": (
         change_of("chapters/03-masks.md"),
         TEXTS + "dialog card drawer",
-        CODE + "page other quizzes solutions verdicts",
+        CODE + "page other quizzes verdicts",
     ),
     "glossary": (
         change_of("book/glossary.md"),
         TEXTS + "meanings entries card",
-        CODE + "page other quizzes dialog drawer solutions verdicts",
+        CODE + "page other quizzes dialog drawer verdicts",
     ),
     "a measured page": (change_of("book/speed.md"), TEXTS + "speed", CODE + "page"),
     "script": (

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nbformat.v4 import new_code_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image, ImageDraw
 from PIL.PngImagePlugin import PngInfo
 
@@ -280,10 +280,28 @@ def drawn(height):
     return png(picture)
 
 
+def exercise():
+    """Return an exercise that waits for an answer."""
+    shown = new_output("display_data", {"text/plain": "○ Not yet."})
+    return cell(EXERCISE, [shown], tags=["exercise"])
+
+
+def with_solutions(cells):
+    """Yield cells, and below each exercise its solution, as a notebook holds it."""
+    for code in cells:
+        solution = code.metadata.pop("solution", "mine = 42")
+        yield code
+        if "exercise" in code.metadata.get("tags", []) and solution:
+            yield new_markdown_cell(SOLVED.format(solution))
+
+
 DRAW = """from PIL import Image, ImageDraw
 picture = Image.new("RGB", (64, 32), "white")
 ImageDraw.Draw(picture).line((0, 5, 63, {}), "black")
 display({{"image/png": picture._repr_png_()}}, raw=True)"""
+EXERCISE = """mine = ...
+display({"text/plain": "✓ Right." if mine == 42 else "○ Not yet."}, raw=True)"""
+SOLVED = "<details>\n<summary>Solution</summary>\n\n```python\n{}\n```\n\n</details>"
 ENVIRONMENT = "import os; print(os.environ['CUBLAS_WORKSPACE_CONFIG'])"
 CELLS = {
     "environment": cell(ENVIRONMENT, [stream(":4096:8\n")]),
@@ -297,6 +315,8 @@ CELLS = {
     "skipped": cell("import nothing_of_that_name", tags=SKIPPED, reason="needs a GPU"),
     "own": cell("print('0.120')", [stream("0.125\n")], **ROUGH),
     "later": cell("print('still here')", [stream("still here\n")]),
+    "solved": exercise(),
+    "unsolved": exercise(),
 }
 NO_REASON = "needs a `reason:` beside it"
 # For each cell, what is wrong with it, and what is said.
@@ -311,6 +331,8 @@ MISTAKES = {
     "time": (lambda it: it.metadata.pop("reason"), f"'not-compared' {NO_REASON}"),
     "skipped": (lambda it: it.metadata.pop("reason"), f"'nbval-skip' {NO_REASON}"),
     "raises": (lambda it: it.update(source="1 / 0"), "ZeroDivisionError"),
+    "solved": (lambda it: it.metadata.update(solution="mine = 41"), "○ Not yet."),
+    "unsolved": (lambda it: it.metadata.update(solution=None), "without a folded"),
 }
 
 
@@ -333,7 +355,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     (folder / "notebooks").mkdir()
     for stem, cells in notebooks.items():
-        written = new_notebook(cells=list(cells))
+        written = new_notebook(cells=[*with_solutions(cells)])
         nbformat.write(written, folder / "notebooks" / f"{stem}.ipynb")
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     command = [sys.executable, "-m", "pytest", "-p", "tools.check.compare", "--nbval"]
@@ -355,12 +377,13 @@ def run(tmp_path_factory):
 @pytest.mark.slow
 def test_summary_of_parallel_workers(run):
     for line in (
-        "cells compared: 17 of 25; pictures: 3",
+        "cells compared: 21 of 29; pictures: 3",
+        "passed their checks: 2",
         "numbers 4e+02 (03-bad, code cell 2)",
-        "not compared: 4 of 25 cells",
+        "not compared: 4 of 29 cells",
         "  01-good, code cell 7: the time of day",
         "  03-bad, code cell 9: no reason",
-        "with a tolerance of its own: 2 of 25 cells",
+        "with a tolerance of its own: 2 of 29 cells",
         "  01-good, code cell 10, 0.01: a check of the check",
     ):
         assert line in run.printed

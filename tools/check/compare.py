@@ -2,6 +2,7 @@
 
 Run as `python -m pytest -p tools.check.compare --nbval notebooks`. nbval executes the
 cells and reports them; what it compares, and how, is replaced on each of its items.
+An exercise runs once more with its folded solution, which must pass its check.
 
 `--kernel-python` executes them with another interpreter, which needs ipykernel and what
 `attention_lib` needs; `--comparison-report` keeps the findings of each cell as JSON.
@@ -16,15 +17,18 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 from nbval import plugin as nbval
 from nbval.plugin import IPyNbCell, NbCellError
 
 from tools.check.outputs import compare_outputs
+from tools.export.copies import SOLUTION
 from tools.record import rules
 from tools.record.execute import kernel_environment, without_program
 
@@ -32,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PICTURES = Path("reports", "pictures")
 PROPERTY = "book_comparison"  # how a worker's findings reach the summary
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
+LISTING = re.compile(r"```python\n(.*?)\n```", re.DOTALL)
 KERNEL = "book-other-python"
 # Seconds. No cell needs half a minute on two idle cores: these limits end a hang, and
 # leave a slow or busy machine its time.
@@ -87,12 +92,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         "tolerance": str(own or ""),
         "reason": rules.reason(item.cell) or "no reason",
         "compared": False,
+        "solved": False,
     }
     item.user_properties.append((PROPERTY, notes))
     item.options = defaultdict(bool, check=compared, skip=skipped)
     item.output_timeout = OUTPUT
     item.add_marker(pytest.mark.timeout(ITEM))
-    item.runtest = partial(_run, item, item.runtest)
+    item.runtest = partial(_run, item, notes, item.runtest)
     item.compare_outputs = partial(_compare, item, notes)
     item.repr_failure = partial(_describe, item, item.repr_failure)
 
@@ -121,11 +127,13 @@ def _summary(cells: list[dict[str, Any]]) -> list[str]:
     drawings = sum(notes["drawing_count"] for notes in compared)
     exempt = [it for it in cells if it["exempt"]]
     own = [it for it in cells if it["tolerance"]]
+    solved = sum(it["solved"] for it in cells)
     return [
         f"cells compared: {len(compared)} of {len(cells)}; pictures: {pictures}, "
         f"of which {drawings} by what they draw",
         "largest difference, 1 being what is allowed: "
         f"{_largest(compared, 'numbers')}; {_largest(compared, 'pictures')}",
+        f"solutions of exercises that ran, and passed their checks: {solved}",
         f"not compared: {len(exempt)} of {len(cells)} cells",
         *(f"  {it['place']}: {it['reason']}" for it in exempt),
         f"with a tolerance of its own: {len(own)} of {len(cells)} cells",
@@ -152,7 +160,7 @@ def place(item: Any) -> str:
     return f"{item.path.stem}, code cell {item.cell_num + 1}"
 
 
-def _run(item: Any, run: Callable[[], None]) -> None:
+def _run(item: Any, notes: dict[str, Any], run: Callable[[], None]) -> None:
     """Run a cell; fail it if its record breaks the rules, after running it for others.
 
     After a cell that timed out, the others of its notebook are not run: what they need
@@ -168,6 +176,26 @@ def _run(item: Any, run: Callable[[], None]) -> None:
             raise
     if faults:
         item.raise_cell_error("its record breaks the rules", "\n".join(faults))
+    if "exercise" in rules.tags(item.cell):
+        notes["solved"] = _solve(item, run)
+
+
+def _solve(item: Any, run: Callable[[], None]) -> bool:
+    """Run an exercise as its reader does in the end: with the solution folded below."""
+    cells = item.parent.nb.cells
+    below = cells[cells.index(item.cell) + 1 :]
+    texts = takewhile(lambda cell: cell.cell_type == "markdown", below)
+    folded = SOLUTION.findall("\n".join(cell.source for cell in texts))
+    if not (solution := LISTING.findall("".join(folded))):
+        item.raise_cell_error("an exercise without a folded solution")
+    check = item.cell.source.rstrip().rpartition("\n")[2]
+    # Without a record, nbval compares nothing.
+    item.cell = new_code_cell(f"{solution[0]}\n\n{check}")
+    run()
+    verdict = item.test_outputs[-1].data["text/plain"] if item.test_outputs else ""
+    if not verdict.startswith("✓"):
+        item.raise_cell_error("the folded solution does not pass", verdict)
+    return True
 
 
 def _compare(
