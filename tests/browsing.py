@@ -42,6 +42,16 @@ PREPARE = sample("prepare.js")
 # axe takes a second for the colours of a page, and most pages have the same.
 PICK = sample("pick.js")
 EXAMINE = sample("examine.js")
+# How each figure reads: its letters' size and contrast, and what stands in its way.
+FIGURES = sample("figures.js")
+# How wide a page is, once a window that was made narrower has been laid out, and its
+# scripts have heard of it.
+WIDTH = """async (wanted) => {
+    const frame = () => new Promise((done) => requestAnimationFrame(done));
+    do await frame(); while (innerWidth !== wanted);
+    await frame();
+    return document.documentElement.scrollWidth;
+}"""
 
 
 def begun(leave):
@@ -154,7 +164,8 @@ def visit(page, heard, address, seen=None):
     """Open a page and say what is wrong with it; `heard` is what `listen` gave.
 
     With `seen`, a way to colour text that another page had is not examined again.
-    Without, the page is also measured and photographed light and dark.
+    Without, the page is also measured and photographed light and dark; what axe says of
+    a phone is known by then.
     """
     heard.clear()
     faults = []
@@ -166,6 +177,7 @@ def visit(page, heard, address, seen=None):
         wear(page, theme)
         for fault, texts in page.evaluate(PROBE).items():
             faults += [f"{fault}: {text} ({theme})" for text in texts]
+        faults += figure_faults(page, theme)
         if seen is None:
             name = urlsplit(address).path.partition("/html/")[2].removesuffix(".html")
             name = f"{name.replace('/', '-')}-{width}-{theme}"
@@ -173,13 +185,31 @@ def visit(page, heard, address, seen=None):
                 faults += [f"picture: {text}" for text in empty_parts(picture)]
     if width == PHONE:
         page.set_viewport_size({"width": NARROWEST, "height": 900})
-        if page.evaluate("document.documentElement.scrollWidth") > NARROWEST:
+        if page.evaluate(WIDTH, NARROWEST) > NARROWEST:
             faults.append(f"sideways scroll: at {NARROWEST} pixels")
         page.set_viewport_size({"width": PHONE, "height": 900})
-    known = set[str]() if seen is None else seen
-    faults += [f"axe: {text} (light)" for text in axe_faults(page, known)]
-    wear(page, "dark")
-    return faults + [f"axe: {x} (dark)" for x in colour_faults(page, known)] + heard
+    if width != PHONE or seen is not None:
+        known = set[str]() if seen is None else seen
+        faults += [f"axe: {text} (light)" for text in axe_faults(page, known)]
+        wear(page, "dark")
+        faults += [f"axe: {text} (dark)" for text in colour_faults(page, known)]
+        faults += figure_faults(page, "dark") if seen is not None else []
+    return faults + heard
+
+
+def figure_faults(page, theme):
+    """What keeps the figures of a page from being read, in these colours."""
+    faults = []
+    for figure in page.evaluate(FIGURES):
+        found = [*figure["faults"]]
+        found += ["small letters"] if figure["smallest"] < 11 else []
+        if {name[1:14] for name in figure["families"]} != {"Source Sans 3"}:
+            found.append("another typeface")
+        if figure["filter"] == "none":  # else what is seen has other colours
+            found += ["pale letters"] if figure["palest"] < 4.5 else []
+            found += ["pale lines"] if min(figure["series"], default=3) < 3 else []
+        faults += [f"figure: {figure['name']}: {text} ({theme})" for text in found]
+    return faults
 
 
 def axe_faults(page, seen=None):

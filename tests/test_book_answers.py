@@ -23,8 +23,14 @@ def typed(answer):
     return f"{answer:.3g}" if answer % 1 else f"{answer:.0f}"
 
 
+@pytest.fixture(scope="module")
+def tab(browser):
+    with browser.new_page() as page:
+        yield page
+
+
 @pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])
-def test_quizzes_and_predictions_of_a_chapter_answer(browser, stem):
+def test_quizzes_and_predictions_of_a_chapter_answer(tab, stem):
     page = SITE / f"chapters/{stem}.html"
     views = parsed(page).select('.attention-view[data-kind="predict"]')
     data = [json.loads(view.select_one("script").text) for view in views]
@@ -36,20 +42,19 @@ def test_quizzes_and_predictions_of_a_chapter_answer(browser, stem):
             wanted.append(("false", f"✗ Not yet. {words}"))
         asked.append((number, typed(view["answer"])))
         wanted.append(("true", f"✓ Right. {view['because']}"))
-    with browser.new_page() as tab:
-        # From a place further down all of the page is laid out, and has a text to read.
-        tab.goto(f"{page.as_uri()}#quiz")
-        quizzes = tab.evaluate(ASK_QUIZZES)
-        assert len(quizzes) >= 4
-        assert [quiz for quiz in quizzes if quiz[1:] != [True, True]] == []
-        for question, told, (right, html) in zip(
-            asked, predicted(tab, asked), wanted, strict=True
-        ):
-            said = " ".join(BeautifulSoup(html, "html.parser").get_text().split())
-            assert (told[0], " ".join(told[1].split())) == (right, said), question
-        total = len(quizzes) + len(data)
-        line = tab.locator(".learn-progress").inner_text()
-        assert line.startswith(f"{total} of {total} answered."), line
+    # From a place further down all of the page is laid out, and has a text to read.
+    tab.goto(f"{page.as_uri()}#quiz")
+    quizzes = tab.evaluate(ASK_QUIZZES)
+    assert len(quizzes) >= 4
+    assert [quiz for quiz in quizzes if quiz[1:] != [True, True]] == []
+    for question, told, (right, html) in zip(
+        asked, predicted(tab, asked), wanted, strict=True
+    ):
+        said = " ".join(BeautifulSoup(html, "html.parser").get_text().split())
+        assert (told[0], " ".join(told[1].split())) == (right, said), question
+    total = len(quizzes) + len(data)
+    line = tab.locator(".learn-progress").inner_text()
+    assert line.startswith(f"{total} of {total} answered."), line
 
 
 @pytest.mark.parametrize("stem", [path.stem for path in chapter_paths()])

@@ -6,15 +6,13 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from tests.browsing import DESKTOP, PHONE, THEMES, wear
+from tests.browsing import THEMES, wear
 from tests.pages import parsed
-from tests.running import sample
 from tools.chapters import SITE, chapter_paths
 from tools.site.pictures import drawn
 
 pytestmark = pytest.mark.usefixtures("site")
 PAGES = [*(f"chapters/{path.stem}" for path in chapter_paths()), "book/speed"]
-FIGURES = sample("figures.js")
 MASKS = (SITE / "chapters/03-masks.html").as_uri()
 TITLE = re.compile(r'^  code_prompt_show: "(.+)"$', re.MULTILINE)
 # The colours of a figure's words, of its first cell, and of the page's heading.
@@ -29,29 +27,6 @@ COLOURS = """() => [
 def window(browser):
     with browser.new_page() as page:
         yield page
-
-
-# Letters are smallest on a phone; colours are the same at each width.
-@pytest.mark.parametrize(
-    "width", [PHONE, pytest.param(DESKTOP, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("page", PAGES)
-def test_letters_of_figures_can_be_read(window, page, width):
-    window.set_viewport_size({"width": width, "height": 900})
-    window.goto((SITE / f"{page}.html").as_uri())
-    window.evaluate("document.fonts.ready")
-    for theme in THEMES:
-        wear(window, theme)
-        found = window.evaluate(FIGURES)
-        assert found
-        for figure in found:
-            place = (figure["name"], theme)
-            assert figure["smallest"] >= 11, place
-            assert figure["faults"] == [], place
-            assert [name[1:14] for name in figure["families"]] == ["Source Sans 3"]
-            if figure["filter"] == "none":  # else what is seen has other colours
-                assert figure["palest"] >= 4.5, place
-                assert min(figure["series"], default=3) >= 3, place
 
 
 def test_figure_has_the_ink_of_its_page_and_prints_as_by_day(window):

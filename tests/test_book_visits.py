@@ -75,6 +75,8 @@ def test_page_opened_as_a_file_has_no_fault(windows):
 
 # What is added to a copied page, and what is then said of it.
 WIDE_FORMULA = sample("wide-formula.html")
+TINY = """<figure id="tiny"><svg class="drawing" viewBox="0 0 100 50" width="100">
+<text y="20" style="font-size: 8px">tiny</text></svg></figure>"""
 FAULTY = {
     "console": ("<script>console.error('oops')</script>", "oops"),
     "page error": ("<script>throw new Error('wrong')</script>", "wrong"),
@@ -88,6 +90,7 @@ FAULTY = {
     "formula": (r'<span class="math">\(\frac{1}\)</span>', r"\frac{1}"),
     "cut formula": (WIDE_FORMULA, "E = mc"),
     "image": ('<img src="absent.png" alt="nothing">', "/absent.png"),
+    "figure": (TINY, "tiny: small letters"),
     "screen reader": ('<span class="katex">silent</span>', "silent"),
     "axe": ('<a href="#" style="color: #777; background: #888">pale</a>', "contrast"),
     "axe, folded": (
