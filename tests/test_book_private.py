@@ -6,7 +6,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbformat.v4 import writes as as_json
 
-from tools.check.traces import book_files, file_traces, told
+from tests.traces import book_files, file_traces, told
 from tools.record import private
 from tools.record.private import details, own_names
 

@@ -77,7 +77,6 @@ def install() -> None:
     library.impl("_copy_from", _copy_from, KEY)
     for key in (f"Autograd{KEY}", KEY):
         library.impl("_thnn_fused_lstm_cell", _lstm_cell, key)
-        library.impl("_thnn_fused_gru_cell", _gru_cell, key)
     torch.UntypedStorage.clone = _clone(torch.UntypedStorage.clone)  # type: ignore
     # A module that moves keeps its parameters, as on CUDA: tied weights stay tied.
     torch.__future__.set_swap_module_params_on_conversion(True)
@@ -226,8 +225,8 @@ def _clone(usual: Callable[..., Any]) -> Callable[..., Any]:
     return clone
 
 
-# On any GPU, recurrent layers call fused cells, which the CPU lacks. Here they are put
-# together from smaller operations, whose backward autograd knows.
+# On any GPU, an LSTM calls fused cells, which the CPU lacks. Here they are put together
+# from smaller operations, whose backward autograd knows.
 
 
 def _lstm_cell(
@@ -238,16 +237,3 @@ def _lstm_cell(
     enter, keep, new, leave = gates.chunk(4, dim=1)
     cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
     return leave.sigmoid() * cell.tanh(), cell, gates
-
-
-def _gru_cell(
-    inputs: Tensor, hidden: Tensor, state: Tensor, *biases: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Return the output, and the gates."""
-    first, second = (*biases, None, None)[:2]
-    gates = inputs if first is None else inputs + first
-    own = hidden if second is None else hidden + second
-    reset, keep, new = gates.chunk(3, dim=1)
-    own_reset, own_keep, own_new = own.chunk(3, dim=1)
-    new = (new + (reset + own_reset).sigmoid() * own_new).tanh()
-    return new + (keep + own_keep).sigmoid() * (state - new), gates
