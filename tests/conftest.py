@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import jaxtyping
@@ -35,6 +35,8 @@ FIRST = (
     "tests/test_book_visits.py",
     "tests/test_book_views.py",
 )
+# The files that use a browser; and that browser, while they follow each other.
+BROWSING, OPEN = set(), []
 # Where a run's time went: the first that a file's name begins with.
 KINDS = {
     "notebooks/": "notebooks, run again and compared",
@@ -79,10 +81,12 @@ def pytest_collection_modifyitems(config, items):
     if torch := sys.modules.get("torch"):
         # The tensors are tiny, and the tests run side by side: more threads only wait.
         torch.set_num_threads(1)
-    items.sort(key=lambda item: _place(item.nodeid, FIRST))
-    for item in items:  # whoever asks for the site may have to wait until it is built
-        if "site" in getattr(item, "fixturenames", ()):
+    for item in items:
+        uses = getattr(item, "fixturenames", ())
+        BROWSING.update([item.path] if "browser" in uses else [])
+        if "site" in uses:  # it may have to wait until that is built
             item.add_marker(pytest.mark.timeout(SITE_LIMIT + 300))
+    items.sort(key=lambda it: (_place(it.nodeid, FIRST), it.path not in BROWSING))
     if change := _change(config):
         from tests.changed import is_touched
 
@@ -207,11 +211,21 @@ def origin(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    """A browser that finds no host but this machine."""
+    """A browser that finds no host but this machine. The next file has it, too."""
     from tests.browsing import opened_browser
 
-    with opened_browser() as browser:
-        yield browser
+    if not OPEN:
+        stack = ExitStack()
+        OPEN[:] = stack.enter_context(opened_browser()), stack
+    return OPEN[0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem):
+    # While it is open, nothing else can start an event loop.
+    if OPEN and getattr(nextitem, "path", None) not in BROWSING:
+        OPEN[1].close()
+        OPEN.clear()
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from attention_lib.explorer import (
 from attention_lib.explorer.sentence import explore_sentence
 from attention_lib.explorer.snapshots import explore_snapshots
 from attention_lib.masks import causal_mask
-from tests.browsing import axe_faults
+from tests.browsing import IN_BOTH, axe_faults
 from tests.test_book_small_views import CACHE, MASK, SPLIT, VECTORS
 from tests.test_book_snapshots import run
 from tests.test_explorer_costs import VIEW as COSTS_VIEW
@@ -140,7 +140,7 @@ ALONE += [RING, explore_ring(num_processes=8, length=1024, width=1024), ROPE_VIE
 ALONE += [MUSEUM, run()]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", IN_BOTH)
 @pytest.mark.parametrize("view_of", ALONE, ids=lambda view_of: view_of.kind)
 def test_view_is_accessible_and_fits_a_phone(browser, view_of, theme):
     with showing(browser, view_of, theme=theme, **PHONE) as (page, view):

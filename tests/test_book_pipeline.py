@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from attention_lib.explorer.pipeline import MASKS, explore_pipeline, mask_of, steps_of
 from attention_lib.explorer.sentences import train_sentence_model
-from tests.browsing import axe_faults
+from tests.browsing import IN_BOTH, axe_faults
 from tests.running import sample
 from tests.views import PHONE, live, opened, set_temperature, showing
 
@@ -234,7 +234,7 @@ def test_cache_computes_one_row_and_keeps_keys_and_values(browser, model):
         assert view.locator("[data-matrix=q] > g").count() == 28
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", IN_BOTH)
 def test_axe_finds_nothing_and_lit_numbers_are_read(browser, model, whole, theme):
     cached = explore_pipeline(model, SENTENCE, query=4, cache=True)
     with showing(browser, whole, cached, theme=theme) as (page, view):

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from attention_lib.predict import predict
-from tests.browsing import axe_faults
+from tests.browsing import IN_BOTH, axe_faults
 from tests.views import opened, predicted
 
 SHAPE = predict(
@@ -151,7 +151,7 @@ def test_predict_without_scripts_folds_the_answer(browser):
 
 
 # The colours of other front ends are those of all views: test_book_views.py.
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", IN_BOTH)
 def test_predict_is_accessible(browser, theme):
     phone = {"viewport": {"width": 375, "height": 800}}
     with opened(browser, *VIEWS, theme=theme, **phone) as page:

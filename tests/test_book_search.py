@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browsing import PHONE, axe_faults, own_seconds, wear
+from tests.browsing import IN_BOTH, PHONE, axe_faults, own_seconds, wear
 from tests.running import sample
 from tests.test_book_weight import travelling
 from tools.chapters import ROOT, SITE, chapter_paths
@@ -229,7 +229,7 @@ def test_input_method_is_left_alone_until_it_is_done(page):
     page.locator(OPTION).first.wait_for()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", IN_BOTH)
 @pytest.mark.parametrize("width", [PHONE, 1440])
 def test_dialog_has_no_fault_for_a_screen_reader(browser, theme, width):
     with browser.new_page(viewport={"width": width, "height": 800}) as page:

@@ -18,7 +18,7 @@ from attention_lib.explorer.mask import empty_row
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
 from attention_lib.toy import attention
-from tests.browsing import axe_faults
+from tests.browsing import IN_BOTH, axe_faults
 from tests.running import ROOT
 from tests.test_explorer_small import EMPTY, KEYS, NUMBERED, SCORES, WORDS, X
 from tests.views import PHONE, opened, set_temperature, showing, use
@@ -362,7 +362,7 @@ def touch_all(page):
 
 
 # The colours of other front ends are those of all views: test_book_views.py.
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", IN_BOTH)
 def test_axe_finds_nothing(browser, theme):
     with opened(browser, VECTORS, MASK, SPLIT, theme=theme) as page:
         touch_all(page)

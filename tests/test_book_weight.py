@@ -20,6 +20,11 @@ from tools.chapters import SITE, chapter_paths
 
 pytestmark = pytest.mark.usefixtures("site")
 CHAPTERS = [SITE / f"chapters/{path.stem}.html" for path in chapter_paths()]
+# Pages are made alike: `make test` asks four of them, `make test-slow` the rest.
+SOME_SLOW = [
+    pytest.param(page, marks=[pytest.mark.slow] if number % 6 else [])
+    for number, page in enumerate(CHAPTERS)
+]
 FIRST, NEXT = 400_000, 100_000
 ORIGIN = "http://book.example"
 PACKED = {".html", ".css", ".js", ".json", ".svg"}
@@ -88,7 +93,7 @@ def shared():
     return reduce(set.intersection, named)
 
 
-@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", SOME_SLOW, ids=lambda page: page.stem)
 def test_chapter_weighs_little_and_asks_for_nothing_that_is_missing(context, page):
     weight = weigh(context, page)
     assert weight.absent == set()
@@ -112,7 +117,7 @@ def test_text_is_seen_once_and_before_scripts_are_asked_for(browser, address, na
         assert largest < asked
 
 
-@pytest.mark.parametrize("width", [375, 1440])
+@pytest.mark.parametrize("width", [375, pytest.param(1440, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("chapter", CHAPTERS[1:6:4], ids=lambda page: page.stem)
 def test_chapter_does_not_jump(browser, chapter, width):
     # Opened as files, which must work too.
