@@ -75,7 +75,10 @@ def make_repeatable(seed: int = 0) -> torch.device:
     cublas = "CUBLAS_WORKSPACE_CONFIG"
     os.environ.setdefault(cublas, RUN_ENVIRONMENT[cublas])
     torch.manual_seed(seed)
-    torch.use_deterministic_algorithms(True)
+    # As torch.use_deterministic_algorithms(True), which would import the compiler,
+    # in half of the time of a chapter's first cell. The compiler reads the variable.
+    os.environ.setdefault("TORCHINDUCTOR_DETERMINISTIC", "1")
+    torch.set_deterministic_debug_mode("error")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.set_printoptions(precision=4, sci_mode=False, linewidth=88)

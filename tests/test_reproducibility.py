@@ -16,12 +16,14 @@ from attention_lib.reproducibility import (
 from tests.running import ran
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+COMPILER = "TORCHINDUCTOR_DETERMINISTIC"
 
 
 @pytest.fixture(autouse=True)
 def _restored(monkeypatch):
     """Puts back the global settings that ``make_repeatable`` changes."""
     monkeypatch.setenv(CUBLAS, RUN_ENVIRONMENT[CUBLAS])
+    monkeypatch.setenv(COMPILER, "1")
     numpy_options = np.get_printoptions()
     deterministic = torch.are_deterministic_algorithms_enabled()
     tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
@@ -80,6 +82,20 @@ def test_make_repeatable_asks_for_kernels_that_repeat():
     make_repeatable()
     assert torch.are_deterministic_algorithms_enabled()
     assert not torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def test_make_repeatable_asks_the_compiler_to_repeat_and_does_not_load_it():
+    """Loading it takes a second, in the first cell of each chapter."""
+    code = """if True:
+        import sys
+        from attention_lib.reproducibility import make_repeatable
+        make_repeatable()
+        print("torch._inductor" in sys.modules)
+        import torch._inductor.config
+        print(torch._inductor.config.deterministic)"""
+    known = {name: text for name, text in os.environ.items() if name != COMPILER}
+    run = ran([sys.executable, "-c", code], env=known, check=True)
+    assert run.stdout.split() == ["False", "True"]
 
 
 def test_make_repeatable_asks_cublas_to_repeat_and_keeps_what_was_asked(monkeypatch):
