@@ -2,7 +2,8 @@
 
 ``tests/mistakes`` holds a file for each chapter's checks: what readers write, in
 ``MISTAKES`` with the words that it must meet, in ``RIGHT`` where it is right. Each of
-them is checked once, and its verdict kept for all tests.
+them is checked once, in the number type of its chapter, and its verdict kept for all
+tests.
 """
 
 import re
@@ -20,7 +21,7 @@ import torch
 from attention_lib import exercises
 from attention_lib.exercises.verdict import NOT_YET, Verdict, judge, run
 from tests.answers import broken, silent_at
-from tests.test_book_exercises import FOUND, SOLUTIONS
+from tests.test_book_exercises import FOUND, SOLUTIONS, TEXTS
 
 # The checks and the library as readers meet them: their words, without jaxtyping's.
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
@@ -54,6 +55,11 @@ OWN = r" in `.*`.*|of type .*|<lambda>"
 CODE = (
     r"keepdims|axis=|dim=|tril|np\.|torch\.|view\(|softmax\(|\*\*|\.m?T\b|@|None|<|=="
 )
+# The files of chapters that compute in float32; all others set float64.
+SINGLE = [
+    *("first", "multi_head", "positions", "model", "rope", "weights"),
+    *("health_checks", "performance", "export"),
+]
 SECONDS = 2.0  # of one processor: what else a machine does makes no difference
 
 
@@ -65,8 +71,12 @@ def check(name, answer):
 def judged(kind, file, name, index):
     """The verdict on one of a file's answers, and the seconds that it took."""
     case = getattr(FILES[file], kind)[name][index]
-    start = time.process_time()
-    verdict = check(name, case[0] if kind == "MISTAKES" else case)
+    usual, start = torch.get_default_dtype(), time.process_time()
+    torch.set_default_dtype(torch.float32 if file in SINGLE else torch.float64)
+    try:
+        verdict = check(name, case[0] if kind == "MISTAKES" else case)
+    finally:
+        torch.set_default_dtype(usual)
     return verdict, time.process_time() - start
 
 
@@ -153,16 +163,11 @@ def test_check_takes_no_time(name):
             assert judged(kind, *case)[1] < SECONDS
 
 
-@pytest.mark.parametrize("name", CHECKS)
-def test_check_works_in_the_chapters_number_type(name):
-    # Chapters 6 and 8 compute in float64 throughout.
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        for file, _, index in cases("RIGHT", name=name):
-            assert check(name, FILES[file].RIGHT[name][index]).passed
-    finally:
-        torch.set_default_dtype(before)
+def test_checks_are_tried_in_the_number_type_of_their_chapter():
+    for stem, exercise in FOUND:
+        double = "set_default_dtype(torch.float64)" in TEXTS[stem]
+        for file, _, _ in cases("MISTAKES", name=exercise["check"]):
+            assert double is (file not in SINGLE), (stem, file)
 
 
 def steps_of(solution):

@@ -125,7 +125,7 @@ def test_weights_move_between_the_forms_only(q_latent_dim):
 
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_layer_refuses_widths_and_the_cache_of_the_other_form(refused):
-    with refused(ValueError, "rope_dim must be even, two numbers a pair; got 3"):
+    with refused(ValueError, "rope_dim must be even, two numbers per pair; got 3"):
         MultiHeadLatentAttention(
             8,
             2,

@@ -52,7 +52,7 @@ def check_join(answer: object) -> Verdict:
     rng = seeded(0)
     for queries, width, level, hidden, so_far in [
         (5, 3, 0.0, False, ""),
-        (4, 2, 100.0, False, "Right for small sums. For large ones:"),
+        (4, 2, 1000.0, False, "Right for small sums. For large ones:"),
         (3, 4, 0.0, True, "Right where both saw some key. Where one saw none:"),
     ]:
         a, b = torch.randn(2, queries, width, generator=rng)
@@ -97,14 +97,17 @@ def check_join(answer: object) -> Verdict:
 def check_online_softmax(answer: object) -> Verdict:
     """Checks a class that mixes values while scores arrive in pieces."""
     rng = seeded(0)
-    none, high = torch.zeros(1), torch.tensor(500.0)
-    apart, falling = torch.tensor([[-300.0], [300.0]]), -100.0 * torch.arange(6)
+    # So large that exponentials overflow, in float64 too.
+    none, high, rising = torch.zeros(1), torch.tensor(5e3), 1e3 * torch.arange(6)
+    apart = torch.tensor([[-3e3], [3e3]])
     for queries, keys, width, size, level, often, so_far in [
         (3, 8, 4, 3, none, False, ""),
         (2, 5, 3, 1, high, False, "Right for small scores. For large ones:"),
         (2, 6, 3, 2, apart, False, "Right for large scores. For queries whose scores "
          "are far apart:"),
-        (2, 6, 3, 2, falling, False, "Right where scores rise. Where they fall by "
+        (2, 6, 3, 2, -rising, False, "Right where scores rise. Where they fall by "
+         "much:"),
+        (2, 6, 3, 2, rising, False, "Right where scores fall. Where they rise by "
          "much:"),
         (4, 6, 2, 6, none, False, "Right for several pieces. For a single one:"),
         (2, 7, 5, 2, none, True, "Right at the end. Asked after every piece:"),

@@ -42,7 +42,7 @@ def check_shared_bytes(answer: object) -> Verdict:
     return judge_number(
         answer,
         right,
-        "12 layers keep 1,024 tokens, 12 keep 128; a token takes 1,024 bytes a layer.",
+        "12 layers keep 1,024 tokens, 12 keep 128: 1,024 bytes per token and layer.",
         mistakes,
         "Not that many: first the bytes of one token in one layer, then the tokens.",
     )
@@ -89,12 +89,19 @@ def check_to_groups(answer: object) -> Verdict:
 def check_sink_weights(answer: object) -> Verdict:
     """Checks a softmax with one learned score per head that brings no value."""
     rng = seeded(0)
-    for heads, queries, keys, high, so_far in [
-        (3, 4, 5, 0.0, ""),
-        (2, 2, 2, 300.0, "Right for small scores. For scores of several hundred:"),
-    ]:
-        scores = torch.randn(2, heads, queries, keys, generator=rng) + high
-        sinks = torch.randn(heads, generator=rng) + high
+    # Exponentials of 1,000 overflow in float64, too.
+    none, high = torch.zeros(1), torch.tensor(1e3)
+    apart, single = torch.tensor([[1e3], [-1e3]]), 1e3 * (torch.arange(4) == 1)
+    for heads, queries, keys, level, low, so_far in [
+        (3, 4, 5, none, none, ""),
+        (2, 2, 2, high, high, "Right for small scores. For scores near 1,000:"),
+        (2, 2, 3, apart, -high, "Right where all are large. Where one row is near "
+         "1,000 and another near -1,000:"),
+        (3, 2, 4, single, none, "Right where a row's scores are alike. Where one of "
+         "them is near 1,000:"),
+    ]:  # fmt: skip
+        scores = torch.randn(2, heads, queries, keys, generator=rng) + level
+        sinks = torch.randn(heads, generator=rng) + low
         column = sinks[:, None, None].expand(2, heads, queries, 1)
         whole = torch.cat((scores, column), dim=-1).softmax(dim=-1)
         right = whole[..., :-1]

@@ -70,6 +70,11 @@ def _first_text(x: Tensor) -> Tensor:
     return (x @ x[:1].mT).softmax(-1) @ x
 
 
+def _one_before(x: Tensor) -> Tensor:
+    rows = [*x[:-1], x[-1] + (x[-2] if len(x) > 1 else 0)]
+    return torch.stack(rows)
+
+
 _MIXERS: Suspects = [
     ("attention in each text", lambda x: (x @ x.mT).softmax(-1) @ x, False),
     ("a mean over the batch", lambda x: x - x.mean(0), True),
@@ -81,15 +86,22 @@ _MIXERS: Suspects = [
     ("a function that leaves x as it is", lambda x: x, False),
     ("one that rounds otherwise", lambda x: x + 1e-9 * len(x), False),
     ("a function that doubles each text", lambda x: 2 * x, False),
+    ("a function that multiplies by the number of texts", lambda x: x * len(x), True),
+    ("one in which only the last text sees the one before it", _one_before, True),
+    ("one that gives each text the output of another", lambda x: x.roll(1, 0), True),
 ]
 _MIXER_PATTERNS = {
-    "1111111111": "You say that all mix: which outputs may not differ?",
-    "0000000000": "You say that none mixes: is each text called alone?",
-    "1001000111": "Every judgement is the wrong way round: True means that texts mix.",
-    "0110010000": "A mixing in a later text is missed: try each text.",
-    "0110101000": "A mixing in the first text is missed: try each text.",
-    "0110001000": "A mixing in a single text is missed: try each text.",
-    "1001001000": "You take single tokens: take single texts, with all their tokens.",
+    13 * "1": "You say that all mix: which outputs may not differ?",
+    13 * "0": "You say that none mixes: is each text called alone?",
+    "1001000111000": "Every judgement is the wrong way round: True means that texts "
+    "mix.",
+    "0110010000101": "A mixing in a later text is missed: try each text.",
+    "0110101000111": "A mixing in the first text is missed: try each text.",
+    "0110001000101": "A mixing in a single text is missed: try each text.",
+    "1001001000000": "You take single tokens: take single texts, with all their "
+    "tokens.",
+    "0110111000011": "No text is called alone: what depends on the number of texts is "
+    "missed.",
 }
 
 
@@ -171,7 +183,7 @@ def _of_map(right: Tensor) -> Mistakes:
     return [
         (right.mT, "Rows and columns are swapped: a row is an output."),
         (~right, "True must mean that an output changes."),
-        (torch.ones_like(right), "All is True: rounding is no change."),
+        (torch.ones_like(right), "All is True: ignore rounding, and look for NaN."),
         (torch.zeros_like(right), "All is False: is x changed, and compared?"),
         (right & torch.eye(size).bool(), "Only the diagonal is looked at."),
         (right & ~later, "Later inputs are left out."),
@@ -201,6 +213,13 @@ def _last_feature(x: Tensor) -> Tensor:
     return x
 
 
+def _of_a_feature(x: Tensor) -> Tensor:
+    """Output 1 depends on a single feature of token 2, neither the first nor last."""
+    x = x.clone()
+    x[:, 1, 0] = x[:, 1, 0] + x[:, 2, 1]
+    return x
+
+
 _FULL = torch.ones(4, 4, dtype=torch.bool)
 _EYE = torch.eye(4, dtype=torch.bool)
 _SHIFT = _EYE | _EYE.roll(1, 1)
@@ -222,5 +241,7 @@ _EXAMINED: Sequence[tuple[str, Callable[[Tensor], Tensor], Tensor]] = [
     ("a layer that hides equal changes", _centred, _SHIFT),
     ("a leak in the second text only", _second_text, _with((0, 3))),
     ("a leak in one feature only", _last_feature, _with((1, 2))),
+    ("a leak from one feature only", _of_a_feature, _with((1, 2))),
+    ("a layer whose sums round otherwise", lambda x: x + 1e-12 * x.sum(1, True), _EYE),
     ("a layer that passes no gradient", lambda x: x + x.detach().roll(-1, 1), _SHIFT),
 ]  # fmt: skip

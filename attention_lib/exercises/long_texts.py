@@ -50,6 +50,7 @@ def check_kept(answer: object) -> Verdict:
         (2, 4, 3, "Right for a long text. For a short one:"),
         (6, 2, 0, "Right with sinks. Without any:"),
         (12, 1, 4, "Right for windows of several keys. For a window of 1:"),
+        (3, 1, 5, "Right for a long text. For one that is shorter than the sinks:"),
     ]:
         came = run(answer, length, window, sinks)
         if came is NOT_YET and not so_far:
@@ -149,13 +150,17 @@ def check_delta_memory(answer: object) -> Verdict:
             return _memory(kind, text, query)
 
         mistakes = [(memory(kind), message) for kind, message in _WRONG.items()]
+        right, before = memory(""), (keys.clone(), values.clone())
         came = run(use, text, query)
         if came is NOT_YET:
             return after(so_far, NOT_YET) if so_far else NOT_YET
         wrong = came if isinstance(came, Verdict) else None
-        wrong = wrong or judge(lambda came=came: came, (), memory(""), mistakes)
+        wrong = wrong or judge(lambda came=came: came, (), right, mistakes)
         if wrong:
             return after(so_far, wrong)
+        if not (keys.equal(before[0]) and values.equal(before[1])):
+            return Verdict(False, "The result is right, but your code changes its "
+                           "input: work on a copy.")  # fmt: skip
         if judge(made.read, (query,), came):
             return Verdict(False, "A second read with the same query finds something "
                            "else: reading must change nothing.")  # fmt: skip

@@ -132,7 +132,7 @@ def check_ring_process(answer: object) -> Verdict:
     """Checks a class that is one process of a ring: it attends, gives and takes."""
     for count, size, factor, so_far in [
         (3, 2, 1.0, ""),
-        (2, 3, 300.0, "Right with small scores. With large ones:"),
+        (2, 3, 3000.0, "Right with small scores. With large ones:"),
     ]:
         width, value_dim = 4, 3
         shapes = (count, size, width), (count, size, width), (count, size, value_dim)

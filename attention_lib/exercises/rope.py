@@ -10,6 +10,7 @@ from attention_lib.exercises.leaks import Suspects, judge_finder
 from attention_lib.exercises.verdict import (
     Mistakes,
     Verdict,
+    after,
     judge,
     judge_number,
     run,
@@ -64,12 +65,18 @@ def check_rotary(answer: object) -> Verdict:
         if wrong := judge(made, inputs, right, mistakes, so_far=so_far):
             return wrong
     for dtype in (torch.float32, torch.bfloat16):
-        came = run(run(answer, 8), x.to(dtype), first)
+        name, short = str(dtype).removeprefix("torch."), x[..., :2, :].to(dtype)
+        came = run(run(answer, 8), short, far)
         if isinstance(came, Tensor) and came.dtype != dtype:
-            name = str(dtype).removeprefix("torch.")
             return Verdict(
                 False, f"Right, but {name} became a result of type {came.dtype}."
             )
+        if isinstance(came, Verdict):
+            return after(f"Right in float64. In {name}:", came)
+        if not torch.allclose(came.double(), _turned(short.double(), far), atol=0.1):
+            return Verdict(False, f"Right in float64. In {name}, the angles of "
+                           "position 50,000 were rounded too much: round only their "
+                           "cosines and sines.")  # fmt: skip
     return Verdict(True, "Equal to the library's, for any positions, base and width.")
 
 

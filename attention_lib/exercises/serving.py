@@ -159,13 +159,14 @@ def check_small_server(answer: object) -> Verdict:
             return Verdict(False, f"Your function returns a {came}: {wanted}")
 
         def use(*, stream: list[list[int]] = stream, made: Any = made) -> Any:
-            rows = []
+            rows: list[list[Any]] = []
             for lengths in stream:
                 for length in lengths:
                     made.submit(length)
-                rows.append(made.step())
-                if rows[-1] is None or rows[-1] is ...:
-                    return None if len(rows) == 1 else _NO_LIST
+                came = made.step()
+                if came is None or came is ...:
+                    return _NO_LIST if rows else None
+                rows.append(list(came))  # what is done to it later does not count
             return _table(rows, sum(map(len, stream)))
 
         right, mistakes = _served(stream, places), _mistaken(stream, places)
@@ -174,9 +175,9 @@ def check_small_server(answer: object) -> Verdict:
     return Verdict(True, "Requests join and leave at any step.")
 
 
-def _table(rows: list[Any], requests: int) -> Tensor:
+def _table(rows: list[list[int]], requests: int) -> Tensor:
     """Says for each step and request how often it was named."""
-    return torch.tensor([[list(row).count(n) for n in range(requests)] for row in rows])
+    return torch.tensor([[row.count(n) for n in range(requests)] for row in rows])
 
 
 def _served(

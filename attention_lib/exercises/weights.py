@@ -27,6 +27,7 @@ def check_checkpoint_reader(answer: object) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         save_file(tensors, path, {"format": "pt"})
+        _reverse_header(path)
         made = run(answer, path)
         if isinstance(made, Verdict):
             return made
@@ -118,7 +119,8 @@ def check_suspect(answer: object) -> Verdict:
             )
         if not (given[0].equal(ours) and given[1].equal(theirs)):
             return Verdict(False, "Your code changes the scores that it was given.")
-    return Verdict(True, "The diagonal tells a rotation from everything else.")
+    return Verdict(True, "If only the diagonal agrees, suspect what depends on the "
+                   "offset: the rotation, a mask, a penalty for distance.")  # fmt: skip
 
 
 def check_llama_parameters(answer: object) -> Verdict:
@@ -182,6 +184,15 @@ def _wrong_count(came: Any, fields: Mapping[str, Any]) -> str:
     return words or f"It has {right} parameters; your count is {came}."
 
 
+def _reverse_header(path: Path) -> None:
+    """Names the tensors of a file in another order than that in which they lie."""
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    text = json.dumps(dict([*header.items()][::-1]), separators=(",", ":"))
+    path.write_bytes(raw[:8] + text.encode().ljust(length) + raw[8 + length :])
+
+
 def _wrong_names(made: object, names: list[str]) -> str:
     if not hasattr(made, "names") or not hasattr(made, "read"):
         kind = type(made).__name__
@@ -219,12 +230,18 @@ def _wrong_tensor(
         return ""
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
-    start, end = json.loads(raw[8 : 8 + length])[name]["data_offsets"]
+    header = json.loads(raw[8 : 8 + length])
+    start, end = header[name]["data_offsets"]
+    offsets = [it["data_offsets"] for it in header.values() if "dtype" in it]
+    before = offsets[: offsets.index([start, end])]
+    in_order = sum(last - first for first, last in before) - start
     places = [
         (0, "Offsets count from the end of the header, not from the file's start."),
         (length, "The eight bytes before the header count, too."),
         (8, "The header itself comes before the numbers."),
-    ]
+        (8 + length + in_order, "The offsets say where a tensor lies; the order of the "
+         "header does not."),
+    ]  # fmt: skip
     for shift, words in places:
         part = bytearray(raw[start + shift : end + shift])
         other = torch.frombuffer(part, dtype=right.dtype).view(right.shape)

@@ -148,7 +148,7 @@ def check_pairs(**widths: int) -> None:
     check_positive(**widths)
     for name, width in widths.items():
         if width % 2:
-            raise ValueError(f"{name} must be even, two numbers a pair; got {width}")
+            raise ValueError(f"{name} must be even, two numbers per pair; got {width}")
 
 
 def check_config(config: Any) -> None:

@@ -174,6 +174,9 @@ MISTAKES = {
         (online("-torch.inf", "0.0"), "far apart"),
         (online("torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))",
                 "scores.amax(dim=-1, keepdim=True)"), "fall by much"),
+        (online("new = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))",
+                "new = torch.where(self.largest.isinf(), scores.amax(1, keepdim=True), "
+                "self.largest)"), "rise by much"),
         (online("weights @ value", "weights @ value if len(value) < 6 else 0 * "
                 "self.mixed"), "For a single one"),
         (online(RESULT, "self.mixed.div_(self.total)"), "Asked after every piece"),

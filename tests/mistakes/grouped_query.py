@@ -28,6 +28,14 @@ def sink_weights(scores, sinks):
     joined = torch.cat((scores, column), -1)
     return joined.softmax(-1)[..., :-1]
 """)
+shifted = partial(
+    sink,
+    "joined = torch.cat((scores, column), -1)\n",
+    "whole = torch.cat((scores, column), -1)\n    joined = (whole - BY).exp()\n",
+    "joined.softmax(-1)",
+    "(joined / joined.sum(-1, keepdim=True))",
+    "BY",
+)
 BODY = """size = self.heads // self.shared
         key, value = (part.repeat_interleave(size, dim=1) for part in (key, value))
         scores = query @ key.mT / self.head_dim**0.5
@@ -230,7 +238,10 @@ MISTAKES = {
          "the softmax takes their exponential itself"),
         (sink("sinks[", "sinks.flip(0)["), "each other's sinks"),
         (lambda s, own: s.exp() / (s.exp().sum(-1, True) + own[:, None, None].exp()),
-         "For scores of several hundred"),
+         "For scores near 1,000"),
+        (shifted("whole.amax()"), "Where one row is near 1,000 and another near -1"),
+        (shifted("whole.mean(-1, keepdim=True)"), "one of them is near 1,000"),
+        (shifted("column"), "Where one row is near 1,000 and another near -1"),
         (half_shifted, "the sink is not: shift both"),
         (sink("column =", "scores += 1\n    column = 1 +"), "changes its input"),
     ],

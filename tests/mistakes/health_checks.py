@@ -122,6 +122,23 @@ MISTAKES = {
         (mixing(EACH, "for i in [0]"), "in a later text is missed"),
         (mixing(EACH, "for i in [len(x) - 1]"), "in the first text is missed"),
         (mixing(EACH, "for i in [1]"), "in a single text is missed"),
+        (mixing(ONE, "layer(torch.cat((x[i : i + 1], x[:-1] + 1)))[0]"),
+         "No text is called alone"),
+        (mixing(ONE, "layer(x[i : i + 1].repeat(len(x), 1, 1))[0]"),
+         "No text is called alone"),
+        (mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
+                + EACH + "\n    )", "    return not torch.allclose(layer(x[1:]), "
+                "whole[1:])"), "sees the one before it"),
+        (mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
+                + EACH + "\n    )", "    alone = torch.cat([layer(row) for row in "
+                "x.split(1)])\n    return not torch.allclose(alone.sum(0), "
+                "whole.sum(0))"), "the output of another"),
+        (mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
+                + EACH + "\n    )", "    alone = torch.cat([layer(row) for row in "
+                "x.split(1)])\n    alone, whole = ((y / y.norm(dim=(1, 2), "
+                "keepdim=True)).sum(0) for y in (alone, whole))\n"
+                "    return not torch.allclose(alone, whole)"),
+         "multiplies by the number of texts"),
         (mixing(ONE, "layer(x[:, i : i + 1])[:, 0]", "whole[i]", "whole[:, i]"),
          "take single texts"),
         (mixing("any(", "all("), "Your answer is wrong"),
@@ -146,12 +163,15 @@ MISTAKES = {
     "examiner": [
         (examiner(STACK, "return torch.stack(columns)"), "Rows and columns are"),
         (examiner("change > 1e-6", "change <= 1e-6"), "True must mean"),
-        (examiner("change > 1e-6", "change >= 0"), "All is True"),
         (examiner(MOVE, "pass"), "All is False"),
         (examiner(MOVE, "changed[:, place] += 1"), "hides equal changes"),
         (examiner("dim=(0, 2)", "dim=2", "change >", "change[0] >"),
          "a leak in the second text"),
         (examiner(".amax(dim=(0, 2))", "[..., 0].amax(0)"), "a leak in one feature"),
+        (examiner(MOVE, "changed[:, place, 0] += 1"), "a leak from one feature only"),
+        (examiner(MOVE, "changed[:, place, -1] += 1"), "a leak in one feature only"),
+        (examiner("change > 1e-6", "change > 0"), "All is True: ignore rounding"),
+        (examiner("change > 1e-6", "~(change / change < 1)"), "All is True"),
         (examiner("self.x = layer, x", "self.x = layer, x.add_(1)"),
          "changes x itself"),
         (examiner(STACK, "return torch.stack(columns, 1) & torch.eye(4).bool()"),

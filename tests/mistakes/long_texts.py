@@ -148,6 +148,8 @@ MISTAKES = {
         (lambda n, w, s: [*range(s), *range(max(s, n - w), n)], "For a short one"),
         (kept(FIRST, "place < (num_sinks or 1)"), "Without any"),
         (kept("- window", "- max(window, 2)"), "For a window of 1"),
+        (lambda n, w, s: [*range(n if n <= w else s), *range(max(s, n - w), n)][:n + s],
+         "shorter than the sinks"),
         (lambda n, w, s: [i - s for i in kept()(n, w, s)[s:]], "from the beginning"),
         (lambda n, w, s: kept()(n, w, s)[::-1], "not sorted"),
         (lambda n, w, s: {*kept()(n, w, s)}, "returns a set"),
@@ -182,6 +184,8 @@ MISTAKES = {
          "A second read"),
         (memory(FADE, f"{FADE}; key = key / key.norm()"), "used as it comes"),
         (Shared, "already holds something"),
+        (memory(WRITE, "value -= found\n        self.state = self.state + beta * "
+                "torch.outer(key, value)"), "changes its input"),
         (memory()(3, 2), "Give the function itself"),
         (lambda *sizes: torch.zeros(sizes), "a class with write and read"),
     ],

@@ -150,7 +150,7 @@ MISTAKES = {
     "whole_gradient": [
         (gradient(SUMMED, "gradients.mean(0)"), "mean of means"),
         (gradient(SUMMED, "gradients.sum(0)"), "grows with the processes"),
-        (gradient(SHARES, "counts.float()"), "its mean is asked for"),
+        (gradient(SHARES, "1.0 * counts"), "its mean is asked for"),
         (gradient(SHARES, "counts / len(counts)"), "not of processes"),
         (gradient(SHARES, "counts / counts.max()"), "not by the largest"),
         (gradient(SHARES, "counts.flip(0) / counts.sum()"), "wrong order"),

@@ -95,6 +95,11 @@ MISTAKES = {
         (rotary("/ head_dim", "/ 8"), "Right for (2, 3, 5, 8). For (5, 6):"),
         (rotary("* self.speeds", "* self.speeds * 2 * math.pi"), "not in turns"),
         (rotary(TYPES, "angles.cos(), angles.sin()"), "float32 became a"),
+        (rotary(ANGLES, f"{ANGLES}.to(x.dtype)"), "In bfloat16, the angles of"),
+        (rotary(ANGLES, "angles = positions.to(x.dtype)[:, None] * "
+                "self.speeds.to(x.dtype)"), "In bfloat16, the angles of"),
+        (rotary(ANGLES, f"{ANGLES}; assert x.dtype != torch.bfloat16"),
+         "Right in float64. In bfloat16: Your code raised"),
         (lambda *inputs: 3, "it must be what can be called"),
         (rotary(ANGLES, "x *= 1.5; " + ANGLES), "look at [0, 0, 0, 0] first"),
     ],

@@ -90,6 +90,13 @@ RIGHT = {
         served(NOW, "now = tuple(number for number, left in self.running)"),
         served(KEPT, "if request[1]]"),
         served("return now", "return sorted(now, reverse=True)"),
+        # Its own list: it is right when it is given, and changes in the next step.
+        served("        while self", "        for number in [*self.now]:\n            "
+               "if number not in [n for n, _ in self.running]: self.now.remove(number)"
+               "\n        while self", "self.running = [], []",
+               "self.running, self.now = [], [], []", NOW,
+               "self.now[:] = [number for number, left in self.running]",
+               "return now", "return self.now"),
         served(ROOM, "for _ in range(min(len(self.waiting), self.places - "
                "len(self.running))):"),
         served("self.waiting.pop(0)", "self.waiting[0]); del (self.waiting[0]"),

@@ -156,6 +156,16 @@ MISTAKES = {
         (reader("little", "big"), "Your code raised"),
         (lambda path: 5, "it must have `names` and `read`"),
         (NamesOnly, "gives nothing back"),
+        (
+            reader(
+                'start, end = (x + self.start for x in entry["data_offsets"])',
+                'sizes = {n: e["data_offsets"][1] - e["data_offsets"][0] for n, e '
+                'in self.header.items() if "dtype" in e}\n        '
+                "before = [sizes[n] for n in self.names[: self.names.index(name)]]\n"
+                "        start = self.start + sum(before); end = start + sizes[name]",
+            ),
+            "the order of the header does not",
+        ),
     ],
     "gpt2_projections": [
         (thirds("weight.T.chunk(3)", "weight.chunk(3, 1)"), "stand as (in, out)"),
