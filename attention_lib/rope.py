@@ -76,8 +76,8 @@ def apply_rope(
         x: queries or keys.
         angles: of ``rope_angles``; leading axes broadcast.
         layout: which coordinates are a pair: ``half`` takes i and i + D/2, as
-            Hugging Face's checkpoints do; ``interleaved`` 2i and 2i + 1, as in Su et
-            al. (2021), equation (34), and Meta's checkpoints.
+            Hugging Face's checkpoints of Llama do; ``interleaved`` 2i and 2i + 1, as
+            in Su et al. (2021), equation (34), and Meta's checkpoints.
 
     Raises:
         ValueError: angles that do not fit x; an unknown layout.
@@ -104,7 +104,7 @@ def convert_layout(
 
     Args:
         weight: of a projection whose rows are heads · head_dim, head after head; or its
-            bias.
+            bias; or the scales of a norm over each head, as one head.
         num_heads: of this projection: keys may have fewer heads than queries.
         layout: the one wanted.
 

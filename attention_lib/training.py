@@ -1,6 +1,6 @@
 """Training: one step, then many, with a schedule, a progress bar and a record.
 
-Shapes: B batch, T length, V vocabulary. Losses are in nats a token.
+Shapes: B batch, T length, V vocabulary. Losses are in nats per token.
 """
 
 import math

@@ -29,7 +29,7 @@ def explore_vectors(
     temperature, and whether scores are divided by √2.
 
     Args:
-        x: (T, 2), one row a token, for 2 to 6 tokens.
+        x: (T, 2), one row per token, for 2 to 6 tokens.
         words: T words, all different.
         query: which token asks at first, 0 to T − 1.
         axes: what the two numbers are called.
