@@ -32,7 +32,7 @@ def split(text):
     text = re.sub(r"^## .*\n", "", text, flags=re.MULTILINE)
     parts = HEADING.split(text)[1:]
     for label, title, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        answer, _, link = body.partition("\n→ ")
+        answer, _, link = body.partition("\n\n→ ")
         yield Question(label, title, answer.strip(), link.split("\n")[0])
 
 
