@@ -18,6 +18,7 @@ from tools.site.head import LONGEST, describe, shorten
 pytestmark = pytest.mark.usefixtures("site")
 STATIC = ROOT / "book/_static"
 CHAPTERS = ("01-toy-attention", "03-masks", "08-training")
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in CHAPTERS[1:]]
 # Average number of characters in the full lines of paragraphs: all lines but the last.
 LINES = sample("lines.js")
 WIDE_CODE = """() => [...document.querySelectorAll("pre")]
@@ -37,7 +38,7 @@ def open_page(page, name):
     page.evaluate("document.fonts.ready")
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", [CHAPTERS[0], *SLOW])
 def test_lines_of_text_and_of_code_are_as_wide_as_is_read_well(desktop, name):
     open_page(desktop, f"chapters/{name}")
     loaded = "[...document.fonts].map((f) => f.status == 'loaded' && f.family)"

@@ -230,7 +230,7 @@ def test_input_method_is_left_alone_until_it_is_done(page):
 
 
 @pytest.mark.parametrize("theme", IN_BOTH)
-@pytest.mark.parametrize("width", [PHONE, 1440])
+@pytest.mark.parametrize("width", [PHONE, pytest.param(1440, marks=pytest.mark.slow)])
 def test_dialog_has_no_fault_for_a_screen_reader(browser, theme, width):
     with browser.new_page(viewport={"width": width, "height": 800}) as page:
         page.goto(MASKS)
