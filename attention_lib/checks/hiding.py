@@ -108,7 +108,7 @@ def _far(s: Subject) -> str:
     try:
         with torch.no_grad():
             before = s.run(x, **s.hides_future)
-            for place in (0, 100, 255, 256, FAR - 2):
+            for place in (0, 1, 100, 200, 255, 256, 511, FAR - 2):
                 changed = x.clone()
                 changed[:, place] = 2 * s.x(1, 1, seed=2)[:, 0]
                 change = (s.run(changed, **s.hides_future) - before).abs()[0].amax(-1)
