@@ -162,12 +162,12 @@ def listen(page):
     return faults
 
 
-def visit(page, heard, address, seen=None, *, axe=True):
+def visit(page, heard, address, seen=None):
     """Open a page and say what is wrong with it; `heard` is what `listen` gave.
 
     With `seen`, a way to colour text that another page had is not examined again.
     Without, the page is also measured and photographed light and dark; what axe says of
-    a phone is known by then. Without `axe` nobody asks it.
+    a phone is known by then.
     """
     heard.clear()
     faults = []
@@ -190,7 +190,7 @@ def visit(page, heard, address, seen=None, *, axe=True):
         if page.evaluate(WIDTH, NARROWEST) > NARROWEST:
             faults.append(f"sideways scroll: at {NARROWEST} pixels")
         page.set_viewport_size({"width": PHONE, "height": 900})
-    if axe and (width != PHONE or seen is not None):
+    if width != PHONE or seen is not None:
         known = set[str]() if seen is None else seen
         faults += [f"axe: {text} (light)" for text in axe_faults(page, known)]
         wear(page, "dark")

@@ -83,7 +83,8 @@ def pytest_collection_modifyitems(config, items):
         torch.set_num_threads(1)
     for item in items:
         uses = getattr(item, "fixturenames", ())
-        BROWSING.update([item.path] if "browser" in uses else [])
+        if "browser" in uses:
+            BROWSING.add(item.path)
         if "site" in uses:  # it may have to wait until that is built
             item.add_marker(pytest.mark.timeout(SITE_LIMIT + 300))
     items.sort(key=lambda it: (_place(it.nodeid, FIRST), it.path not in BROWSING))

@@ -23,10 +23,8 @@ from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
 PAGES = source_pages()
-# Wide pages are laid out alike, and pages of modules are made alike: `make test` asks
-# these, `make test-slow` all.
+# Wide pages are laid out alike: `make test` asks these, `make test-slow` all.
 WIDE = ["book/index", "chapters/04-multi-head"]
-MODULES = {f"book/api/{name}.html" for name in ("index", "attention", "masks")}
 # The ways to colour text that were examined on a page: the next one has most of them.
 SEEN = {PHONE: set(), DESKTOP: set()}
 
@@ -44,8 +42,7 @@ def windows(browser):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_page_has_no_fault_on_a_phone(windows, address, page):
-    axe = not page.startswith("book/api/") or page in MODULES
-    assert visit(*windows[PHONE], f"{address}/{page}", SEEN[PHONE], axe=axe) == []
+    assert visit(*windows[PHONE], f"{address}/{page}", SEEN[PHONE]) == []
 
 
 def test_pages_without_a_source_have_no_fault(windows, address):
