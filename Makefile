@@ -7,7 +7,10 @@ PY := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 # One session: lint, types, records, site and notebooks are tests too, so one summary names
 # what failed, and says where the time went.
-PYTEST := $(PY) -m pytest -n auto --dist loadscope --no-loadscope-reorder --junitxml=reports/junit.xml
+# What arrays leave free is kept (by the C library of Linux): asking for it anew each time
+# takes up to a third of the time, where tables of scores are large.
+KEEP := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1000000000
+PYTEST := $(KEEP) $(PY) -m pytest -n auto --dist loadscope --no-loadscope-reorder --junitxml=reports/junit.xml
 # Counting takes a fifth of all the time, so `make test` leaves it to CI and to `make test-lib`.
 COVERAGE := --cov=attention_lib --cov-branch --cov-fail-under=98 \
   --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage

@@ -172,10 +172,13 @@ def visit(page, heard, address, seen=None):
     heard.clear()
     faults = []
     width = page.evaluate("innerWidth")
+    themes = THEMES[:1] if seen is not None else THEMES[::-1]
+    # Said before the page comes: else all of it is coloured twice.
+    page.emulate_media(color_scheme=themes[0], reduced_motion="reduce")
     page.goto(address)
     # What is far below is laid out when a reader comes near: here, all is examined.
     page.evaluate("delete document.documentElement.dataset.from")
-    for theme in THEMES[:1] if seen is not None else THEMES[::-1]:
+    for theme in themes:
         wear(page, theme)
         for fault, texts in page.evaluate(PROBE).items():
             faults += [f"{fault}: {text} ({theme})" for text in texts]
