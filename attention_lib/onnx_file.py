@@ -120,6 +120,9 @@ def write_onnx(
 ) -> None:
     """Exports without a check; what the exporter has to say goes into an error.
 
+    The exporter notes at each operation which lines of your program asked for it, with
+    the paths of your machine. The file does not keep these notes.
+
     Args:
         model: on the CPU.
         args: what it is called with.
@@ -142,6 +145,8 @@ def write_onnx(
             program: Any = torch.onnx.export(
                 model, args, dynamo=True, verbose=False, **options
             )
+            for node in program.model.graph.all_nodes():
+                node.metadata_props.clear()  # your program's lines, with their paths
             program.save(path, external_data=large)
     except Exception as error:
         raise ValueError(

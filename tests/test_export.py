@@ -164,6 +164,11 @@ def test_generate_in_onnx_writes_the_models_greedy_text(growing, static):
         assert_same(text, generate(model, PROMPT, max_new_tokens=9))
 
 
+def test_file_holds_no_line_of_a_program_and_no_path_of_this_machine(growing, static):
+    for path, *_ in (growing, static):
+        assert not [it for it in (b"stack_trace", b".py") if it in path.read_bytes()]
+
+
 def test_export_model_says_what_to_call_the_file_with(static):
     path, _, exported = static
     assert exported.inputs["place"] == (1,)

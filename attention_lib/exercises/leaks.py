@@ -127,6 +127,7 @@ _SUSPECTS: Suspects = [
     ("a function in which only position 2 sees 3", _peek(2, 3), True),
     ("one that adds the next token without a gradient", _show_next_secretly, True),
     ("one that shows the next token less its mean", _show_next_centred, True),
+    ("a function in which only position 1 sees 3", _peek(1, 3), True),
 ]
 
 # What the usual mistakes say of the first eight (1: it leaks), and what to say then.
@@ -141,10 +142,10 @@ _USUAL = {
     "10100110": "A leak from 3 to 2 is missed: compare more than position 0.",
     "10100100": "A leak from 3 is missed: change more than position 1.",
 }
-_LAST = ["00", "01", "10", "11"]
+_LAST = ["000", "001", "010", "011", "100", "101", "110", "111"]
 _PATTERNS = {eight + two: words for eight, words in _USUAL.items() for two in _LAST} | {
-    "1010011101": "A leak that passes no gradient is missed: change x, too.",
-    "1010011110": "A leak of the next token less its mean is missed: do not change all "
+    "10100111011": "A leak that passes no gradient is missed: change x, too.",
+    "10100111101": "A leak of the next token less its mean is missed: do not change all "
     "features alike.",
-    "1010011100": "The last two leaks are missed: a gradient alone does not show them.",
+    "10100111001": "Two leaks are missed: a gradient alone does not show them.",
 }

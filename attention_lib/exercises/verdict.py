@@ -127,7 +127,7 @@ def judge_number(
         return number
     # Two decimals, so that a root may be given rounded.
     for wanted, message in [(right, praise), *mistakes]:
-        if abs(number - wanted) < 0.01:
+        if abs(number - wanted) < 0.006:
             return Verdict(wanted == right, message)
     return Verdict(False, otherwise)
 

@@ -96,6 +96,7 @@ MISTAKES = {
          "With an empty row: A row with nothing to see is nan"),
         (ending("hidden.softmax(dim=-1)"), "shares its weight among hidden keys"),
         (weights("torch.finfo(scores.dtype).min", "-1e9"), "A number such as"),
+        (weights("torch.finfo(scores.dtype).min", "-1e30"), "A number such as"),
         (ending("scores.masked_fill(~mask, -1e9).softmax(dim=-1)"),
          "With an empty row: A row with nothing to see shares"),
         (ending("scores.where(~mask, low).softmax(dim=-1) * ~mask"), "turned round"),

@@ -201,6 +201,7 @@ MISTAKES = {
         (math.exp(ENTROPY), "That is e to the entropy"),
         (ENTROPY / 1.5, "That is the entropy per word"),
         (1, "not the number: add up the entropies"),
+        (3.66, "not the number: add up the entropies"),
         (-1, "above 0, not -1"),
     ],
 }
