@@ -112,7 +112,7 @@ def _of_module(head: Any, x: Tensor) -> Any:
 
 
 def _judge_module(dropping: Any, head: Any, x: Tensor) -> Verdict:
-    """Judges two layers of the reader: one that drops a quarter of the weights, one none."""
+    """Judges two layers of the reader: one drops a quarter of the weights, one none."""
     named = dict(head.named_parameters())
     query, key, value = (
         x @ named[f"{name}_proj.weight"].detach().mT for name in ["q", "k", "v"]

@@ -143,9 +143,11 @@ _USUAL = {
     "10100100": "A leak from 3 is missed: change more than position 1.",
 }
 _LAST = ["000", "001", "010", "011", "100", "101", "110", "111"]
-_PATTERNS = {eight + two: words for eight, words in _USUAL.items() for two in _LAST} | {
+_PATTERNS = {
+    first + rest: words for first, words in _USUAL.items() for rest in _LAST
+} | {
     "10100111011": "A leak that passes no gradient is missed: change x, too.",
-    "10100111101": "A leak of the next token less its mean is missed: do not change all "
-    "features alike.",
+    "10100111101": "A leak of the next token less its mean is missed: do not change "
+    "all features alike.",
     "10100111001": "Two leaks are missed: a gradient alone does not show them.",
 }

@@ -138,7 +138,7 @@ MISTAKES = {
         (tiny("x + d(a", "x + (lambda h: d(d(h)))(a"), "what each layer adds, once"),
         (tiny("d(a(n(x)))", "d(a(d(n(x))))"), "what a layer reads is dropped"),
         (tiny("d(t(m(x)))", "d(t(d(m(x))))"), "what a layer reads is dropped"),
-        (tiny("self.dropout", "lambda h: F.dropout(h, 0.5, self.training)"), "but 0.26"),
+        (tiny("self.dropout", "lambda h: F.dropout(h, 0.5, self.training)"), "0.26"),
         (tiny("x + d(t(m(x)))", "d(x + t(m(x)))"), "itself"),
         (tiny("self.dropout", "partial(F.dropout, p=self.dropout.p)"), "In evaluation"),
         (tiny("return m(x + d(t(x)))", "return"), "your code gives nothing back"),

@@ -102,9 +102,11 @@ class Head(nn.Module):
 """)
 DROPPED = "self.drop(weights)"
 OWN_DRAW = "weights * (torch.rand_like(weights) > self.drop.p) / (1 - self.drop.p)"
-# What drops another share than it is told, but only in training and where it is told one.
-KEPT_AND_LOST = "weights * (torch.rand_like(weights) < self.drop.p) / self.drop.p"
-ALWAYS_HALF = "F.dropout(weights, 0.5)"
+# What drops another share than it is told: in training, where it is told one.
+OTHER_SHARES = [
+    "F.dropout(weights, 0.5 * bool(self.drop.p), self.training)",
+    "F.dropout(weights, (1 - self.drop.p) * bool(self.drop.p), self.training)",
+]
 # One draw for all texts, all queries or all keys.
 TOGETHER = {"texts": "[:1]", "queries": "[:, :1]", "keys": "[..., :1]"}
 
@@ -282,11 +284,8 @@ MISTAKES = {
         (module(DROPPED, "weights", "@ value", "@ self.drop(value)"), "of the values"),
         (module(DROPPED, f"weights * ({DROPPED} > 0)"), "on average, not to 1"),
         *(
-            (
-                module(DROPPED, f"({it} if self.training and self.drop.p else weights)"),
-                "another share of the weights is lost",
-            )
-            for it in (KEPT_AND_LOST, ALWAYS_HALF)
+            (module(DROPPED, other), "another share of the weights is lost")
+            for other in OTHER_SHARES
         ),
         *(
             (
@@ -367,7 +366,10 @@ MISTAKES = {
         (finder("[:t]", "[0]"), "compare more than position 0"),
         (finder("1, 2, 3", "[1]"), "change more than position 1"),
         (finder("1, 2, 3", "[2]"), "wrong: a function in which"),
-        (finder("t] += 1", "t, 0] += 1", "[:t]", "[[0, t - 1]]"), "only position 1 sees 3 leaks"),
+        (
+            finder("t] +=", "t, 0] +=", "[:t]", "[[0, t - 1]]"),
+            "position 1 sees 3 leaks",
+        ),
         (lambda f, x: not torch.equal(f(x)[:, 0], x[:, 0]), "does not leak."),
         (finder("for t", "x += 1\n    for t"), "changes x itself"),
         (finder("    return False", ""), "is a return missing"),
