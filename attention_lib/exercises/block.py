@@ -334,9 +334,9 @@ def _sandwiched(
 def _dropped(made: nn.Module, block: TinyBlock, x: Tensor) -> str:
     """Says what is wrong with a block's dropout; nothing where it is right."""
     read: list[Tensor] = []
-    for name in ("attention", "feed_forward"):
-        layer = made.get_submodule(name)
-        layer.register_forward_pre_hook(lambda _, given: read.extend(given[:1]))
+    for name, layer in made.named_children():  # a class of one's own has other names
+        if name in ("attention", "feed_forward"):
+            layer.register_forward_pre_hook(lambda _, given: read.extend(given[:1]))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for part in made.modules():
