@@ -162,12 +162,12 @@ def listen(page):
     return faults
 
 
-def visit(page, heard, address, seen=None):
+def visit(page, heard, address, seen=None, dark=True):
     """Open a page and say what is wrong with it; `heard` is what `listen` gave.
 
-    With `seen`, a way to colour text that another page had is not examined again.
-    Without, the page is also measured and photographed light and dark; what axe says of
-    a phone is known by then.
+    With `seen`, a way to colour text that another page had is not examined again, and
+    the dark is left out where it is not asked for. Without, the page is also measured
+    and photographed light and dark; what axe says of a phone is known by then.
     """
     heard.clear()
     faults = []
@@ -196,9 +196,10 @@ def visit(page, heard, address, seen=None):
     if width != PHONE or seen is not None:
         known = set[str]() if seen is None else seen
         faults += [f"axe: {text} (light)" for text in axe_faults(page, known)]
-        wear(page, "dark")
-        faults += [f"axe: {text} (dark)" for text in colour_faults(page, known)]
-        faults += figure_faults(page, "dark") if seen is not None else []
+        if dark:
+            wear(page, "dark")
+            faults += [f"axe: {text} (dark)" for text in colour_faults(page, known)]
+            faults += figure_faults(page, "dark") if seen is not None else []
     return faults + heard
 
 

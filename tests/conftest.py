@@ -46,8 +46,8 @@ KINDS = {
 
 
 def pytest_xdist_auto_num_workers():
-    """One more than there are cores: browsers and kernels let a test wait."""
-    return (os.cpu_count() or 1) + 1
+    """As many as there are cores, also where two of them share one."""
+    return os.cpu_count() or 1
 
 
 def pytest_addoption(parser):

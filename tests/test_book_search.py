@@ -144,6 +144,7 @@ def test_index_is_the_one_that_minisearch_makes_and_is_made_in_small_steps(page)
         assert score == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_each_answer_takes_a_tenth_of_a_second_at_most(page):
     search, seconds, took = sample("time-search.js"), own_seconds(page), []
     for query, _ in QUERIES:
@@ -272,7 +273,7 @@ def test_page_of_the_search_shows_its_query_before_the_search_is_there(
         expect(field).to_have_value("tied weights")
 
 
-@pytest.mark.parametrize("width", [1440, PHONE])
+@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.slow), PHONE])
 def test_page_of_the_search_has_one_search(browser, address, width):
     with browser.new_page(viewport={"width": width, "height": 800}) as page:
         page.goto(f"{address}/search.html")

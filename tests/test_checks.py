@@ -103,7 +103,14 @@ def failed(layer, checks=None, **options):
     return examine(layer, checks=checks, progress=False, **options).failed
 
 
-@pytest.mark.parametrize("name", RIGHT)
+# The plain layer in one way of many is asked by `make test-slow`: each is a line of it.
+SLOW_RIGHT = [
+    pytest.param(name, marks=pytest.mark.slow) if name.startswith("plain, ") else name
+    for name in RIGHT
+]
+
+
+@pytest.mark.parametrize("name", SLOW_RIGHT)
 def test_examine_finds_nothing_in_right_layers(name):
     with global_seed(0):
         layer = RIGHT[name]()
@@ -259,7 +266,7 @@ def test_reference_has_weights_of_its_own_names():
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_examine_finds_nothing_in_right_blocks(name, seed):
     names = [name for name in CHECKS if name not in SLOW]
     assert failed(made(*BLOCKS[name], code=BLOCK), names, seed=seed) == []

@@ -9,7 +9,7 @@ from attention_lib.explorer import explore_alignment
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import PHONE, refusals, showing, use
+from tests.views import PHONE, each_way, refusals, showing, use
 
 READ = {"one": ["the", "cat", "sees", "the", "dog"], "two": ["a", "dog", "runs"]}
 WRITTEN = {"one": ["la", "mika", "lo", "rovo", "vid"], "two": ["uno", "rovo", "kor"]}
@@ -40,7 +40,7 @@ test_explore_alignment_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_alignment_grows_by_guesses_and_judges_them(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         said = view.locator("[aria-live]")

@@ -1,11 +1,9 @@
 """The view of what a layer costs: what it says, refuses, and counts."""
 
-import pytest
-
 from attention_lib.checks import count_flops
 from attention_lib.explorer import explore_costs
 from tests.test_explorer_small import tables_of
-from tests.views import refusals, showing, slide
+from tests.views import each_way, refusals, showing, slide
 
 VIEW = explore_costs(768, lengths=[64, 1536, 16384])
 
@@ -31,7 +29,7 @@ test_explore_costs_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_costs_follow_the_sliders(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         slider = view.get_by_role("slider").first

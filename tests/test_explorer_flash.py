@@ -1,12 +1,11 @@
 """The view of attention in tiles: what it sends, says and refuses, and how it steps."""
 
-import pytest
 import torch
 
 from attention_lib.explorer import explore_flash
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import refusals, showing, use
+from tests.views import each_way, refusals, showing, use
 
 SCORES = torch.randn(4, 6, generator=seeded(0), dtype=torch.float64)
 VALUE = torch.randn(6, 2, generator=seeded(1), dtype=torch.float64)
@@ -39,7 +38,7 @@ test_explore_flash_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_flash_steps_through_the_tiles(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         further = view.get_by_role("button", name="Next tile")

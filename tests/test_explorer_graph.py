@@ -1,12 +1,10 @@
 """The view of recorded graphs: what it says without a script, refuses, and shows."""
 
-import pytest
-
 from attention_lib.explorer import explore_graph
 from attention_lib.explorer._words import GRAPH
 from attention_lib.explorer.graph import LONG, LONGEST, PROGRAMS, RECORDED_AT
 from tests.test_explorer_small import tables_of
-from tests.views import showing
+from tests.views import each_way, showing
 
 VIEW = explore_graph()
 # What must come, by hand: a mask of one place broadcasts to any other.
@@ -38,7 +36,7 @@ def test_explore_graph_refuses(refused):
         explore_graph(recorded_at=2)
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_graph_shows_what_was_found(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         program, at = view.locator("select").all()

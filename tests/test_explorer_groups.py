@@ -1,10 +1,9 @@
 """The view of shared keys: what it sends and says, by mouse, finger and keys."""
 
-import pytest
 from bs4 import BeautifulSoup
 
 from attention_lib.explorer import explore_groups
-from tests.views import refusals, showing, slide
+from tests.views import each_way, refusals, showing, slide
 
 LLAMA = {"head_dim": 128, "num_layers": 32, "tokens": 8192}
 VIEW = explore_groups(12, head_dim=8, num_layers=2, tokens=100)
@@ -35,7 +34,7 @@ test_explore_groups_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
     with showing(browser, VIEW, by=by) as (page, view):
         slider = view.get_by_role("slider", name="heads of keys and values")

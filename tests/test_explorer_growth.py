@@ -1,12 +1,11 @@
 """The view of heads that grow: what it sends, says and refuses, and how it moves."""
 
-import pytest
 import torch
 
 from attention_lib.explorer import explore_growth
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import refusals, showing
+from tests.views import each_way, refusals, showing
 
 WORDS = [*"abcabc"]
 STEPS = [10, 20, 40]
@@ -45,7 +44,7 @@ test_explore_growth_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_growth_moves_through_the_run(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         legend = view.locator(".growth-legend")

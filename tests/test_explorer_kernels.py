@@ -1,10 +1,8 @@
 """The view of kernels: what it asks, says and blames."""
 
-import pytest
-
 from attention_lib.explorer import explore_kernels
 from tests.test_explorer_small import tables_of
-from tests.views import refusals, showing, use
+from tests.views import each_way, refusals, showing, use
 
 NAMES = ["half", "three axes", "dropout", "shared"]
 
@@ -41,7 +39,7 @@ test_explore_kernels_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_kernels_follow_the_switches(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         said = view.locator("[aria-live]").first

@@ -9,7 +9,7 @@ from attention_lib.explorer import explore_latent
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import refusals, showing, slide
+from tests.views import each_way, refusals, showing, slide
 
 WORDS = ["the", "cat", "slept", "the"]
 QUERY, KEY = torch.randn(2, 4, 3, generator=seeded(0), dtype=torch.float64)
@@ -52,7 +52,7 @@ test_explore_latent_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_latent_shows_the_map_of_every_width(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         slider = view.get_by_role("slider", name="width of the latent")
@@ -73,7 +73,7 @@ def test_latent_shows_the_map_of_every_width(browser, by):
                     assert shades == pytest.approx(cells, abs=6e-3)
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 @pytest.mark.parametrize("table", [0, 1])
 def test_latent_says_both_weights_of_a_cell(browser, by, table):
     with showing(browser, VIEW, by=by) as (page, view):

@@ -1,12 +1,11 @@
 """The room of bugs: what it says, refuses, and shows once a line is found."""
 
-import pytest
 from playwright.sync_api import expect
 
 from attention_lib.bugs import BUGS, look
 from attention_lib.explorer import explore_museum
 from tests.test_explorer_small import tables_of
-from tests.views import showing, use
+from tests.views import each_way, showing, use
 
 KINDS = "loss", "train", "pages", "chances"  # those that take no time
 SOME = [bug for bug in BUGS if bug.kind in KINDS]
@@ -41,7 +40,7 @@ def test_view_holds_no_number_that_dropout_draws():
     assert {seen for _, seen in shown["checks"]} == {""}
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_bugs_are_chosen_by_their_symptom_and_their_lines_found(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         choice = view.get_by_role("combobox", name="Bugs")

@@ -1,11 +1,10 @@
 """The view of a server's pages: what it sends, says and refuses, and how it moves."""
 
-import pytest
 from playwright.sync_api import expect
 
 from attention_lib.explorer import explore_pages
 from tests.test_explorer_small import sent, tables_of
-from tests.views import live, opened, refusals, showing
+from tests.views import each_way, live, opened, refusals, showing
 
 
 def step(tables, states, fed, **more):
@@ -79,7 +78,7 @@ def owners(view):
     return [" ".join(cell.split()[2:]) for cell in cells]
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_pages_shows_every_step(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         further = view.get_by_role("button", name="Next")
@@ -100,7 +99,7 @@ def test_pages_shows_every_step(browser, by):
                 act.get(by, lambda: slider.press("ArrowRight"))()
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_pages_shows_the_block_table_of_the_request_that_is_pointed_at(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         view.get_by_role("slider", name="step").fill("2")

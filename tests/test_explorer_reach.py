@@ -1,12 +1,11 @@
 """The view of windows, sinks and layers: what it says, refuses, and counts."""
 
-import pytest
 import torch
 
 from attention_lib.explorer import explore_reach
 from attention_lib.sparse_attention import sink_window_mask
 from tests.test_explorer_small import tables_of
-from tests.views import refusals, showing, slide
+from tests.views import each_way, refusals, showing, slide
 
 VIEW = explore_reach(16, window=3, num_sinks=0, layers=1)
 
@@ -32,7 +31,7 @@ test_explore_reach_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_reach_follows_the_sliders(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         sliders = view.get_by_role("slider").all()

@@ -1,11 +1,9 @@
 """The view of a ring of processes: what it says, refuses, and counts."""
 
-import pytest
-
 from attention_lib.explorer import explore_ring
 from attention_lib.parallel import own_tokens, ring_work
 from tests.test_explorer_small import tables_of
-from tests.views import refusals, showing, use
+from tests.views import each_way, refusals, showing, use
 
 SIZES = {"num_processes": 3, "length": 12, "width": 5}
 VIEW = explore_ring(**SIZES)
@@ -34,7 +32,7 @@ test_explore_ring_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_ring_shows_what_the_library_counts(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
 

@@ -3,11 +3,10 @@
 import itertools
 
 import numpy as np
-import pytest
 
 from attention_lib.explorer import explore_rope
 from tests.test_explorer_small import numbers, sent, tables_of
-from tests.views import refusals, showing, slide
+from tests.views import each_way, refusals, showing, slide
 
 QUERY, KEY, WORDS = [1.0, 0.2], [0.5, 0.7], ["it", "cat"]
 SPEEDS = {"fast": 1.0, "slow": 0.1}
@@ -57,7 +56,7 @@ test_explore_rope_refuses = refusals(
 )
 
 
-@pytest.mark.parametrize("by", ["mouse", "finger", "keys"])
+@each_way
 def test_rope_shows_the_score_of_every_place(browser, by):
     with showing(browser, VIEW, by=by) as (_, view):
         sliders, places = view.get_by_role("slider"), [4, 1]

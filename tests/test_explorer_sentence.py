@@ -81,6 +81,7 @@ def test_explore_sentence_answers_finger_and_keys(browser):
         assert view.locator("path").first.evaluate(motion) == "none"
 
 
+@pytest.mark.slow
 def test_explore_sentence_answers_within_a_frame_on_a_slow_phone(browser):
     with showing(browser, VIEW, **PHONE) as (page, view):
         view.locator("path").first.wait_for()

@@ -13,6 +13,10 @@ ADDRESS = "http://127.0.0.1/view.html"
 COUNT = itertools.count()
 PHONE = {"viewport": {"width": 375, "height": 800}, "has_touch": True}
 TEMPERATURES = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]  # the slider's
+# Every way to use a view; a mouse clicks where a finger taps, so it waits for the rest.
+each_way = pytest.mark.parametrize(
+    "by", [pytest.param("mouse", marks=pytest.mark.slow), "finger", "keys"]
+)
 # How each front end says which colours it has: attributes of <html> and of <body>.
 FRONT_ENDS = {
     "site": ('data-theme="{0}"', ""),
