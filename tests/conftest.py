@@ -1,6 +1,7 @@
 """What all tests share: shapes checked at each call, examples that repeat, refusals."""
 
 import ast
+import gc
 import itertools
 import os
 import re
@@ -56,6 +57,16 @@ def pytest_addoption(parser):
         metavar="COMMIT",
         help="run what can be touched by the difference from a commit; 1: the last",
     )
+
+
+def pytest_configure():
+    # What is collected stays to the end, so nobody need look there for garbage.
+    gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def _change(config):
