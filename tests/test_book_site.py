@@ -1,6 +1,7 @@
 """The site is built from the records: when they change, and with nothing executed."""
 
 import os
+import re
 import shutil
 import sys
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from tests.running import ran, written
 from tools.chapters import chapter_paths
 from tools.record import update
 from tools.site import build as site
-from tools.site import extension
+from tools.site import extension, progress
 from tools.site.build import INDEX, ROOT, SETTINGS, SOURCES, STAMP, digest
 
 
@@ -93,6 +94,40 @@ def test_check_builds_everything_and_records_nothing(tree, calls, monkeypatch):
     assert calls[1:] == [("build", False)]
 
 
+# What the theme imports late sets up logging, unless somebody did so before.
+CUT = """
+import sys
+from pathlib import Path
+from unittest.mock import Mock
+from pygments.styles import get_all_styles
+from tools.site import extension, sheets
+
+if sys.argv[2] == "ours":
+    extension.setup(Mock())
+assert "a11y-dark" in get_all_styles()
+sheets.cut(Path(sys.argv[1]), {"a", "b"})
+"""
+
+
+@pytest.mark.parametrize("which", ["ours", "none"])
+def test_extension_silences_what_others_note(which):
+    font = ROOT / "tools/site/katex/fonts/KaTeX_Main-Regular.woff2"
+    said = ran([sys.executable, "-c", CUT, font, which], check=True)
+    assert said.stdout == ""
+    assert ("INFO fontTools" in said.stderr) == (which == "none"), said.stderr
+    assert which == "none" or said.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("total", "lines"), [(0, []), (1, [1]), (3, [1, 2, 3]), (89, [23, 45, 67, 89])]
+)
+def test_build_says_four_times_how_far_it_is(total, lines, monkeypatch):
+    said = []
+    monkeypatch.setattr(progress, "show", said.append)
+    assert len([*progress.counted("read", total)]) == total
+    assert said == [f"  {number} of {total} pages read" for number in lines]
+
+
 def test_chapter_without_a_record_stops_the_build(tmp_path):
     (tmp_path / "chapters").mkdir()
     chapter = chapter_paths(ROOT)[0]
@@ -118,6 +153,7 @@ def book(tmp_path_factory):
     command = Path(sys.executable).with_name("jupyter-book")
     result = run(root, command, "build", ".", "-W", "-n", "--keep-going")
     assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
     assert result.stdout.count("Using cached notebook") == len(chapter_paths(root))
     assert "Executing notebook" not in result.stdout
     (root / STAMP).write_text("spare the first test to build all pages again")
@@ -154,7 +190,13 @@ def test_edits_reach_the_site_and_execute_nothing(book):
         edited(book / "chapters/01-toy-attention.md", "\n\n", "\n\nZebra.\n\n"),
         edited(record, '"text/plain": [\n', '"text/plain": [\n      "Zebra",\n'),
     ):
-        assert build(book).returncode == 0
+        result = build(book)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Comparing the records with their chapters"
+    assert any(re.match("Building 2 chapters and", line) for line in lines)
+    assert len(lines) < 24  # a screen
+    assert lines[-1].endswith(str(book / INDEX))
     html = book / "_build/html"
     assert "Zebra" in (html / "chapters/03-masks.html").read_text()
     assert (html / "_static/book.css").read_text() == "/* zebra */"

@@ -37,10 +37,12 @@ def main(root: Path = ROOT) -> int:
     if not check and is_current(root):
         print(f"The book is ready. Open {root / INDEX}")
         return 0
-    from tools.record.update import main as record
+    if not check:
+        print("Comparing the records with their chapters", flush=True)
+        from tools.record.update import main as record
 
-    if not check and record(root, []):
-        return 1
+        if record(root, []):
+            return 1
     # A page with warnings is not read again by the next run, which would pass; so the
     # stamp stands for a build without any, and where it is missing, all pages are read.
     everything = check == "all" or not (root / STAMP).is_file()

@@ -4,6 +4,7 @@
 them, and refuses to build what is stale.
 """
 
+import logging
 import re
 import shutil
 from importlib import import_module
@@ -18,13 +19,16 @@ from tools.site.hooks import when_built
 # They work on a page, and on the finished site, in this order: the last writes the
 # style sheets for all of it.
 PARTS = (
-    *("head", "launch", "learn", "scripts", "finding", "formulas", "punctuation"),
-    *("api", "code_links", "pictures", "accessible", "sheets"),
+    *("progress", "head", "launch", "learn", "scripts", "finding", "formulas"),
+    *("punctuation", "api", "code_links", "pictures", "accessible", "sheets"),
 )
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Hook into Sphinx."""
+    # Only the first such call counts. The theme imports a package that makes one on
+    # import, and would have every library print what it notes at level INFO.
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     when_built(app, _copy_static)
     for part in PARTS:
         import_module(f"tools.site.{part}").setup(app)
