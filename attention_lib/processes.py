@@ -7,7 +7,6 @@ in the default group of ``torch.distributed``.
 import inspect
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -22,6 +21,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from attention_lib._supervisor import run
 from attention_lib.validation import check_above_zero, check_positive
 
 # The start and the end of every program; between them stand the reader's functions.
@@ -107,11 +107,12 @@ def run_processes(
     using: Sequence[Callable[..., Any]] = (),
     timeout: float = 120.0,
 ) -> dict[str, list[Any]]:
-    """Runs functions in several processes by ``torchrun``; gives what each returned.
+    """Run functions in several processes by ``torchrun``; return what each returned.
 
     Nothing waits for ever: a process that waits for another longer than half of the
-    time fails, when one fails torchrun ends the others, and at the end of the time all
-    are ended.
+    time fails, and when one fails torchrun ends the others. When all have ended, at the
+    end of the time, and when this process ends, whatever the functions started is
+    killed, so nothing is left.
 
     Args:
         functions: as in ``program_of``.
@@ -136,15 +137,21 @@ def run_processes(
     env.setdefault("OMP_NUM_THREADS", "1")
     with TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
+        env["TMPDIR"] = name  # torchrun leaves its own files there
         program = folder / "program.py"
         program.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         command += ["--local-addr", "127.0.0.1", "--nproc-per-node", f"{num_processes}"]
         command += [str(program), str(folder), f"{timeout / 2}"]
-        output = _wait_for(command, env, timeout)
+        try:
+            done = run(command, limit=timeout, env=env, stderr=subprocess.STDOUT)
+        except subprocess.TimeoutExpired as error:
+            words = f"the processes must end within {timeout:g} seconds; they did not"
+            raise TimeoutError(words) from error
         results = folder / "results.json"
         if not results.exists():
-            raise RuntimeError(f"a process failed:\n{_first_error(folder) or output}")
+            words = _first_error(folder) or done.stdout[-2000:]
+            raise RuntimeError(f"a process failed:\n{words}")
         ranks = json.loads(results.read_text(encoding="utf-8"))
     return {name: [found[name] for found in ranks] for name in ranks[0]}
 
@@ -158,39 +165,6 @@ def _text_of(argument: str, function: Any) -> str:
     except OSError as error:
         name = function.__name__
         raise TypeError(f"{argument}: the text of {name} is not known") from error
-
-
-def _wait_for(command: list[str], env: dict[str, str], timeout: float) -> str:
-    """Runs a command and all that it starts, for at most so many seconds."""
-    process = subprocess.Popen(
-        command,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=os.name == "posix",  # a group of its own, which ends as one
-    )
-    try:
-        return process.communicate(timeout=timeout)[0][-2000:]
-    except subprocess.TimeoutExpired as error:
-        words = f"the processes must end within {timeout:g} seconds; they did not"
-        raise TimeoutError(words) from error
-    finally:
-        _end(process)
-
-
-def _end(process: subprocess.Popen[str], grace: float = 10.0) -> None:
-    """Ends a process and those that it started, if they still run."""
-    if process.poll() is not None:
-        return
-    process.terminate()  # torchrun ends its own, which have groups of their own
-    try:
-        process.wait(timeout=grace)
-    except subprocess.TimeoutExpired:
-        if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
-    process.communicate()
 
 
 def _first_error(folder: Path) -> str:

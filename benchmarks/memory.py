@@ -9,13 +9,13 @@ one pass: one for each 4 KiB page that the operating system hands out anew.
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 
 import torch
 
 from benchmarks.layers import FLOOR, PASSES, make_call, make_layers, make_mask
+from tools import running
 
 NAMES = (FLOOR, "our split", "our wrapper", "textbook split")
 LENGTHS = (256, 1024, 2048)
@@ -61,7 +61,7 @@ def run(settings: dict[str, str]) -> dict[str, tuple[float, int]]:
     """Measures in a new process with these settings of the C library."""
     command = [sys.executable, "-m", "benchmarks.memory", "measure"]
     environment = os.environ | settings
-    done = subprocess.run(command, env=environment, check=True, capture_output=True)
+    done = running.run(command, limit=7200, env=environment, check=True)
     return json.loads(done.stdout)
 
 

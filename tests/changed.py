@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.behind import parts_of, text_of, texts_of
-from tests.running import ROOT
+from tests.running import ROOT, ran
 from tools.record.reach import reached_files
 
 PAGE = re.compile(r"(chapters|book)/.*\.md|notebooks/.*\.ipynb|[A-Z]+\.md")
@@ -178,5 +178,4 @@ def _code_of(name, text):
 
 
 def _git(*arguments):
-    command = ["git", *arguments]
-    return subprocess.check_output(command, cwd=ROOT, text=True, timeout=60)
+    return ran(["git", *arguments], timeout=60, check=True).stdout

@@ -3,29 +3,20 @@
 import importlib.util
 import os
 import signal
-import subprocess
+import time
 from pathlib import Path
+
+from tools.running import run
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def ran(command, *, cwd=ROOT, input=None, timeout=250, check=False, **options):
+def ran(command, *, cwd=ROOT, timeout=250, **options):
     """What a command left: ``returncode``, ``stdout`` and ``stderr``.
 
     Past a limit, its own or the test's, it ends with all that it started.
     """
-    pipes = dict.fromkeys(["stdin", "stdout", "stderr"], subprocess.PIPE)
-    options |= pipes | {"cwd": cwd, "text": True, "start_new_session": True}
-    with subprocess.Popen(command, **options) as process:
-        try:
-            said = process.communicate(input, timeout)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-    done = subprocess.CompletedProcess(command, process.returncode, *said)
-    if check:
-        done.check_returncode()
-    return done
+    return run(command, limit=timeout, cwd=cwd, **options)
 
 
 def git(folder, *command):
@@ -53,3 +44,23 @@ def fresh_tqdm():
 def sample(name):
     """The text of a file in ``tests/samples``."""
     return (ROOT / "tests/samples" / name).read_text(encoding="utf-8")
+
+
+def left_alive(folder, patience=10.0):
+    """How many processes `samples/leaves.py` noted there; which stay, and end here."""
+    pids = [int(path.name) for path in folder.glob("*/*")]
+    alive, until = pids, time.monotonic() + patience
+    while alive and time.monotonic() < until:
+        alive = [pid for pid in alive if _is_alive(pid)]
+        time.sleep(0.05)
+    for pid in alive:
+        os.kill(pid, signal.SIGKILL)
+    return len(pids), alive
+
+
+def _is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -50,7 +50,7 @@ def test_only_a_dead_link_fails(tmp_path, host, monkeypatch, capsys):
 
 def test_book_without_links_fails(tmp_path, monkeypatch):
     # Then the checker saw nothing: this book cites papers.
-    monkeypatch.setattr("tools.check.outside_links.subprocess.run", lambda *_, **__: 0)
+    monkeypatch.setattr("tools.check.outside_links.run", lambda *_, **__: 0)
     monkeypatch.setattr("tools.check.outside_links.shutil.rmtree", lambda *_, **__: 0)
     monkeypatch.chdir(tmp_path)
     Path("_build/links/_build/html").mkdir(parents=True)

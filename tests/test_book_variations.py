@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
@@ -136,7 +135,7 @@ def test_variation_changes_what_a_fresh_python_does(tmp_path, name, code, said):
     start = TABLE[name].get("start", "")
     command = [sys.executable, "-W", "error", "-c", f"{start}\n{code}"]
     known = os.environ | own
-    printed = subprocess.check_output(command, text=True, env=known, cwd=ROOT)
+    printed = ran(command, env=known, check=True).stdout
     assert printed.strip() == said
 
 

@@ -1,11 +1,9 @@
 """Workflows: what no linter of `make lint` tells about who may do what, and when."""
 
-import subprocess
-
 import pytest
 import yaml
 
-from tests.running import ROOT
+from tests.running import ROOT, ran
 
 WORKFLOWS = {
     path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -47,7 +45,7 @@ def test_required_job_needs_all_others():
 def test_required_job_fails_with_any_other(results, code):
     (step,) = WORKFLOWS["ci"]["jobs"]["all"]["steps"]
     command = ["bash", "-e", "-c", step["run"]]
-    done = subprocess.run(command, env={"RESULTS": results}, check=False)
+    done = ran(command, env={"RESULTS": results})
     assert done.returncode == code
 
 
@@ -61,7 +59,7 @@ def test_parts_hold_every_notebook_once():
         for part in job["strategy"]["matrix"]["part"]:
             env = {"PART": str(part), "PATH": "/usr/bin:/bin"}
             command = ["bash", "-e", "-c", made]
-            seen += subprocess.check_output(command, cwd=ROOT, env=env, text=True)
+            seen += ran(command, env=env, check=True).stdout
         notebooks = [str(it.relative_to(ROOT)) for it in ROOT.glob("notebooks/*.ipynb")]
         assert sorted(seen.split()) == sorted(notebooks)
 

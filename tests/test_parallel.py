@@ -3,7 +3,6 @@
 import ast
 import importlib.util
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from attention_lib._supervisor import supervised
 from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.parallel import (
     join_tokens,
@@ -25,9 +25,9 @@ from attention_lib.parallel import (
     ring_work,
     take_tokens,
 )
-from attention_lib.processes import _end, program_of, run_processes
+from attention_lib.processes import program_of, run_processes
 from attention_lib.reproducibility import seeded
-from tests.running import ROOT
+from tests.running import ROOT, left_alive
 
 
 def ring_errors(device):
@@ -151,14 +151,16 @@ counted("cpu")
 dist.destroy_process_group()
 """
     command = [sys.executable, "-W", "ignore", "-c", text]
-    with subprocess.Popen(command, cwd=ROOT) as other:
-        dist.init_process_group("gloo", rank=0, timeout=timedelta(seconds=60), **group)
+    with subprocess.Popen(supervised(command, limit=150), cwd=ROOT) as other:
         try:
+            limit = timedelta(seconds=60)
+            dist.init_process_group("gloo", rank=0, timeout=limit, **group)
             yield
             assert other.wait(timeout=60) == 0
         finally:
-            dist.destroy_process_group()
-            other.kill()
+            if dist.is_initialized():
+                dist.destroy_process_group()
+            other.terminate()
 
 
 # In this process, so that coverage sees what is done in others.
@@ -171,20 +173,6 @@ def test_sent_bytes_of_two_processes_are_those_of_the_formulas(tmp_path):
     assert two["reduce-scatter"][0] == two["broadcast"][0] == size / 2
     assert two["ring"] == [2 * size, {"send": 1}, {"send": 2 * size}]
     assert two["ring, backward"][0] == (2 + 2 + 4) * size
-
-
-def test_a_process_that_does_not_end_when_told_to_is_killed():
-    text = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
-    text += "; print('ready', flush=True); time.sleep(300)"
-    stubborn = subprocess.Popen(
-        [sys.executable, "-c", text],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert stubborn.stdout.readline() == "ready\n"
-    _end(stubborn, grace=0.5)
-    assert stubborn.returncode == -signal.SIGKILL
 
 
 def dies(device):
@@ -229,6 +217,38 @@ def test_all_processes_are_ended_when_the_time_is_over():
 
     with pytest.raises(TimeoutError, match="must end within 4 seconds; they did not"):
         run_processes([sleeps], timeout=4.0)
+
+
+def leaves(device):
+    import os
+    import runpy
+
+    runpy.run_path(os.environ["LEAVES"])
+
+
+@pytest.fixture
+def pids(tmp_path, monkeypatch):
+    monkeypatch.setenv("LEAVES", str(ROOT / "tests/samples/leaves.py"))
+    monkeypatch.setenv("PIDS", str(tmp_path))
+    return tmp_path
+
+
+def test_what_functions_left_behind_ends_with_them(pids, monkeypatch):
+    monkeypatch.setenv("STAYS", "0")
+    start = time.monotonic()
+    assert run_processes([leaves], timeout=200.0) == {"leaves": [None, None]}
+    assert time.monotonic() - start < 100
+    assert left_alive(pids) == (8, [])
+
+
+@pytest.mark.slow
+def test_functions_that_pass_the_limit_leave_nothing_behind(pids, monkeypatch):
+    monkeypatch.setenv("STAYS", "300")
+    start = time.monotonic()
+    with pytest.raises(TimeoutError, match="must end within 60 seconds; they did not"):
+        run_processes([leaves], timeout=60.0)
+    assert time.monotonic() - start < 75
+    assert left_alive(pids) == (8, [])
 
 
 def test_program_holds_the_functions_and_no_path():

@@ -31,7 +31,7 @@ relative_attention linear_attention sparse_attention
 published decoder families weights publishing loading
 flash_attention flash_kernel pages serving checks bugs
 performance export_steps onnx_file export
-processes parallel inside
+_supervisor processes parallel inside
 explorer predict exercises
 """
 ROAD = ORDER.split()

@@ -3,10 +3,10 @@
 import os
 import re
 import subprocess
-from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
+from tools.running import run
 from tools.words import say
 
 BRANCH = "colab"  # holds the copies of the notebooks, and nothing else
@@ -83,6 +83,5 @@ def site_address(address: str | None) -> str | None:
 
 def git(root: Path, *arguments: str) -> str:
     """Return what git prints, without the last newline."""
-    command, caught = ["git", *arguments], subprocess.PIPE
-    run = partial(subprocess.check_output, text=True, timeout=60, stderr=caught)
-    return str(run(command, cwd=root)).rstrip("\n")
+    done = run(["git", *arguments], limit=60, check=True, cwd=root)
+    return done.stdout.rstrip("\n")

@@ -6,7 +6,6 @@ library comes from a repository on this machine.
 """
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import nbformat
 from tools.check.reproduces import show
 from tools.check.variations import Cells, by_chapter, compare, environment
 from tools.export.copies import SOURCES, write_copies
+from tools.running import run
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "_build/colab-check"
@@ -56,8 +56,8 @@ def commit_all(folder: Path) -> str:
     commit = (*who, *own, "commit", "--quiet", "--message=A copy")
     add = ("add", "--all", "--force", ".")
     for command in (("init", "--quiet"), add, commit, ("rev-parse", "HEAD")):
-        said = subprocess.check_output(["git", *command], cwd=folder, timeout=60)
-    return said.decode().strip()
+        said = run(["git", *command], limit=60, check=True, cwd=folder)
+    return said.stdout.strip()
 
 
 def layer(python: Path, folder: Path, *importable: Path) -> Path:
@@ -66,7 +66,7 @@ def layer(python: Path, folder: Path, *importable: Path) -> Path:
     What is installed there in the editable way is not seen, but for `importable`.
     """
     make = [str(python), "-m", "venv", "--without-pip", "--clear", str(folder)]
-    subprocess.run(make, check=True, timeout=60)
+    run(make, limit=60, check=True)
     homes = python.parents[1], folder
     below, own = (next(home.glob("lib/*/site-packages")) for home in homes)
     lines = [str(path) for path in (below, *importable)]

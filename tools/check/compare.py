@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -31,6 +30,7 @@ from tools.check.outputs import compare_outputs
 from tools.export.copies import SOLUTION
 from tools.record import rules
 from tools.record.execute import kernel_environment, without_program
+from tools.running import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = Path("reports", "pictures")
@@ -151,7 +151,7 @@ def _kernel_folder(python: str) -> Path:
     # One folder per interpreter: several runs may go on at once.
     folder = ROOT / "_build/kernels" / hashlib.sha256(python.encode()).hexdigest()[:8]
     command = [python, "-m", "ipykernel", "install", "--name", KERNEL, "--prefix"]
-    subprocess.run([*command, folder], check=True, capture_output=True, text=True)
+    run([*command, folder], limit=STARTUP, check=True)
     return folder / "share/jupyter"
 
 

@@ -2,12 +2,14 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from tools.running import run
+
 FOLDER = Path("_build/links")
 CHECK = ("build", ".", "-q", "--builder=linkcheck", f"--path-output={FOLDER}")
+LIMIT = 3600  # seconds; each link has a limit of its own
 # What a host says to a program but not to a reader: no entry, or not now.
 SHUT = ("401", "403", "405", "406", "418", "429", "500", "502", "503", "504")
 
@@ -16,7 +18,7 @@ def main() -> int:
     """Return 1 if a link is surely dead; hosts that keep a program out are no fault."""
     shutil.rmtree(FOLDER, ignore_errors=True)  # links of a page already read stay out
     book = Path(sys.executable).with_name("jupyter-book")
-    subprocess.run([book, *CHECK], check=False)
+    run([book, *CHECK], limit=LIMIT, stdout=None, stderr=None)
     said = FOLDER / "_build/html/output.json"  # not there if a page could not be read
     read = [json.loads(line) for line in said.read_text().splitlines()]
     links = [link for link in read if link["uri"].startswith("http")]

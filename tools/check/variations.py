@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tools import running
 from tools.check.devices import describe, missing
 from tools.check.reproduces import COUNTS, show, summary, write
 
@@ -32,6 +33,7 @@ import json, platform, importlib.metadata as m
 found = {name: m.version(name) for name in ("torch", "numpy", "matplotlib")}
 print(json.dumps({"python": platform.python_version()} | found))"""
 Cells = list[dict[str, Any]]
+LIMIT = 6 * 3600  # seconds for all notebooks; each cell has a limit of its own
 
 
 class UnfitError(Exception):
@@ -49,7 +51,7 @@ def settings(name: str, folder: Path) -> dict[str, str]:
     if command := entry.get("before"):
         command = [word.format(folder=folder) for word in command]
         try:
-            subprocess.run(command, check=True, capture_output=True, timeout=60)
+            running.run(command, limit=60, check=True)
         except (OSError, subprocess.SubprocessError) as error:
             raise UnfitError(str(error)) from error
     if "start" in entry:
@@ -96,9 +98,8 @@ def _uv(root: Path, *arguments: str) -> None:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     path = [os.environ["PATH"], *map(str, pyenv.glob("versions/3.1[1-9].*/bin"))]
     command = [sys.executable, "-m", "uv", "--quiet", "--no-config", *arguments]
-    how: Any = {"capture_output": True, "text": True, "cwd": root, "timeout": 3600}
     own = os.environ | {"PATH": os.pathsep.join(path)}
-    done = subprocess.run(command, env=own, **how)
+    done = running.run(command, limit=3600, cwd=root, env=own)
     if done.returncode:
         raise UnfitError(" ".join(done.stderr.split()) or "uv failed")
 
@@ -118,7 +119,9 @@ def compare(
     command += [f"--comparison-report={report}", *arguments]
     known = os.environ | {"OMP_NUM_THREADS": "1", "ATTENTION_DEVICE": "cpu"} | own
     with report.with_suffix(".log").open("w") as log:
-        done = subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, env=known)
+        done = running.run(
+            command, limit=LIMIT, stdout=log, stderr=log, cwd=ROOT, env=known
+        )
     found = json.loads(report.read_text("utf-8")) if report.is_file() else []
     return done.returncode, found
 
@@ -145,7 +148,7 @@ def measure(name: str, report: Path, only: list[str]) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "records": records,
         "seconds": round(time.monotonic() - began),
-        "versions": json.loads(subprocess.check_output(ask, timeout=60)),
+        "versions": json.loads(running.run(ask, limit=60, check=True).stdout),
         "on": describe("cuda") if name == "gpu" else "",
         "chapters": chapters,
     }

@@ -24,6 +24,7 @@ from tools.browser import FLAGS, find_browser
 from tools.chapters import ROOT
 from tools.export.copies import SOLUTION
 from tools.export.paper import Page, document, read_pages
+from tools.running import run
 from tools.words import say
 
 WIDTH = 628  # CSS pixels between the margins of paper.css: 166 mm
@@ -36,7 +37,7 @@ def main(root: Path = ROOT) -> int:
     """Write the PDF, and return the command's exit status."""
     output = root / "_build/book.pdf"
     site = [sys.executable, "-m", "tools.site"]
-    if subprocess.run(site, cwd=root, check=False, timeout=LIMIT).returncode:
+    if run(site, limit=LIMIT, cwd=root, stdout=None, stderr=None).returncode:
         return 1
     # Playwright has no limit for a browser that hangs while it prints.
     signal.alarm(LIMIT)

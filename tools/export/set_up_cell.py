@@ -8,16 +8,20 @@ from tools.words import say
 # isort: split
 # @title {say('set_up.title')}
 # {say('set_up.about')}
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 
 ADDRESS = ""
 COMMIT = ""
 NEEDS = [""]
+LIMIT = 300  # seconds for one step
 
 
 class SetUpError(Exception):
@@ -32,15 +36,28 @@ class SetUpError(Exception):
 
 
 def run(*command: str | Path) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SetUpError(str(error)) from None
-    if done.returncode:
-        lines = done.stderr.splitlines() or [f"{say('set_up.failed')}"]
+    # Into files: a pipe stays open for as long as anything that was started holds it.
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        own = {"stdout": out, "stderr": err, "start_new_session": True}
+        try:
+            process = subprocess.Popen(command, **own)
+        except OSError as error:
+            raise SetUpError(str(error)) from None
+        try:
+            process.wait(LIMIT)
+        except subprocess.TimeoutExpired as error:
+            raise SetUpError(str(error)) from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        out.seek(0)
+        err.seek(0)
+        said, lines = out.read(), err.read().splitlines()
+    if process.returncode:
+        lines = lines or [f"{say('set_up.failed')}"]
         causes = [line for line in lines if line.startswith(("fatal", "ERROR"))]
         raise SetUpError((causes or lines)[0])
-    return done.stdout
+    return said
 
 
 def set_up() -> None:

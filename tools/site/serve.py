@@ -21,8 +21,10 @@ from starlette.routing import Mount, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from tools.chapters import ROOT
+from tools.running import supervised
 
 HOST, PORT = "127.0.0.1", 8000
+LIMIT = 6 * 3600  # seconds for a build, which may have to record all chapters
 # Not notebooks/: the rebuild itself writes there.
 WATCHED = ("chapters", "book", "attention_lib", "_config.yml", "_toc.yml")
 IGNORED = IgnoreFilter([], [r"__pycache__", r"\.ipynb_checkpoints"])
@@ -31,7 +33,9 @@ IGNORED = IgnoreFilter([], [r"__pycache__", r"\.ipynb_checkpoints"])
 async def rebuild() -> None:
     """Record and build in a process of its own: this one would keep old modules."""
     builder = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tools.site", cwd=ROOT
+        *supervised([sys.executable, "-m", "tools.site"], LIMIT),
+        cwd=ROOT,
+        start_new_session=True,  # Ctrl-C is for the server, which passes it on
     )
     try:
         await builder.wait()

@@ -1,0 +1,156 @@
+"""Commands that end within a limit, and leave nothing of theirs behind.
+
+`run` puts this file, as a process of its own, between a command and its starter. A
+signal to a group misses a child with a session of its own; the supervisor finds them
+all, also after its starter was killed. It needs the standard library only: read by its
+path it starts in a moment, while importing the package takes seconds.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+_OVER, _NOT_STARTED = 124, 125  # exit statuses, as of the program `timeout`
+_SET_CHILD_SUBREAPER = 36  # an option of Linux's prctl
+_GRACE = 30.0  # seconds: a supervisor needs less than one, on an idle machine
+
+
+def supervised(command: Sequence[str | Path], limit: float) -> list[str]:
+    """Return the command line that runs a command under a supervisor.
+
+    The supervisor ends all that came of the command when the command ends, when the
+    limit in seconds has passed, when this process is gone, and on SIGTERM.
+    """
+    own = [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
+    return [*own, f"{limit}", f"{os.getpid()}", *map(str, command)]
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    limit: float,
+    check: bool = False,
+    input: str = "",
+    **options: Any,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command like `subprocess.run`, and leave nothing of it behind.
+
+    Args:
+        command: the program and its arguments.
+        limit: seconds, after which all that came of the command is killed.
+        check: whether an exit status other than 0 is an error.
+        input: what the command reads.
+        options: as of `subprocess.Popen`; None for an output shows it.
+
+    Raises:
+        OSError: the command cannot be started.
+        TimeoutExpired: the limit has passed.
+        CalledProcessError: the exit status is not 0, and `check` is set.
+    """
+    with ExitStack() as stack:
+        # Files: a pipe would be read for as long as anybody holds its other end.
+        how: Any = {"mode": "w+", "encoding": "utf-8", "errors": "replace"}
+        files = [stack.enter_context(TemporaryFile(**how)) for _ in range(3)]
+        files[0].write(input)
+        files[0].seek(0)
+        options = dict(zip(("stdin", "stdout", "stderr"), files, strict=True)) | options
+        status = _status(supervised(command, limit), limit, options)
+        for file in files:
+            file.seek(0)
+        _, output, errors = (file.read() for file in files)
+    if status == _OVER:
+        raise subprocess.TimeoutExpired(command, limit, output, errors)
+    if status == _NOT_STARTED:
+        raise OSError(errors.strip() or f"{command[0]} cannot be started")
+    done = subprocess.CompletedProcess(command, status, output, errors)
+    if check:
+        done.check_returncode()
+    return done
+
+
+def _status(command: list[str], limit: float, options: dict[str, Any]) -> int:
+    """Wait for a supervisor, which is told to end where this is interrupted."""
+    process = subprocess.Popen(command, start_new_session=True, **options)
+    try:
+        return process.wait(limit + _GRACE)
+    finally:
+        process.terminate()
+        process.wait(_GRACE)
+
+
+def supervise(command: Sequence[str], limit: float, starter: int) -> int:
+    """Run a command in this process's care, and return its exit status."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if sys.platform == "linux":  # a child whose parent has ended becomes ours
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    deadline = time.monotonic() + limit
+    try:
+        child = subprocess.Popen(command, env=os.environ | {_mark(): "1"})
+        while (status := child.poll()) is None and os.getppid() == starter:
+            if time.monotonic() > deadline:
+                return _OVER
+            time.sleep(0.01)
+        return 128 - status if status and status < 0 else status or 0
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return _NOT_STARTED
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _end_family(time.monotonic() + _GRACE / 2)
+
+
+def _end_family(deadline: float) -> None:
+    """Kill what came of this process, until nothing is left to start anything."""
+    while (found := family()) and time.monotonic() < deadline:
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)
+
+
+def family() -> set[int]:
+    """Return the ids of all processes that came of this one."""
+    parents, found = _parents(), {os.getpid()}
+    while more := {it for it, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
+
+
+def _parents() -> dict[int, int]:
+    """Return the parent of each process of this machine."""
+    found = {}
+    if sys.platform == "linux":
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended
+                words = path.read_text(errors="replace").rpartition(")")[2].split()
+                found[int(path.parent.name)] = int(words[1])
+        return found
+    # Elsewhere a child whose parent has ended is known by our mark in its environment.
+    command = ["ps", "-AEww", "-o", "pid=", "-o", "ppid=", "-o", "command="]
+    ps = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    for line in ps.communicate()[0].splitlines():
+        pid, parent, *words = line.split()
+        found[int(pid)] = os.getpid() if f"{_mark()}=1" in words else int(parent)
+    found.pop(ps.pid, None)
+    return found
+
+
+def _mark() -> str:
+    """Return the name of the variable in the environment of this process's family."""
+    return f"ATTENTION_SUPERVISOR_{os.getpid()}"
+
+
+if __name__ == "__main__":
+    limit, starter, *command = sys.argv[1:]
+    sys.exit(supervise(command, float(limit), int(starter)))
