@@ -22,11 +22,13 @@ PAGE = re.compile(r"(chapters|book)/.*\.md|notebooks/.*\.ipynb|[A-Z]+\.md")
 # What is code in a page: its cells, other listings, and the head that names a kernel.
 CODE = re.compile(r"(?ms)^(`{3,})(?:\{code-cell\}|\w).*?^\1$|\A---$.*?^---$")
 # What all pages are made by, or with.
-SITE = re.compile(r"tools/(record/.*|site/.*|\w+\.py)|book/.*|explorer_source/src/.*")
+SITE = re.compile(
+    r"tools/(record/.*|site/.*|(?!running)\w+\.py)|book/.*|explorer_source/src/.*"
+)
 # What other files touch is known, too. Each of the rest can touch anything.
 KNOWN = re.compile(
-    rf"{PAGE.pattern}|{SITE.pattern}|attention_lib/(?!__init__).*\.py|tools/.*"
-    r"|tests/(?!conftest|running|samples).*|[A-Z-]+(\.cff)?"
+    rf"{PAGE.pattern}|{SITE.pattern}|attention_lib/(?!__init__|_supervisor).*\.py"
+    r"|tools/(?!running).*|tests/(?!conftest|running|samples).*|[A-Z-]+(\.cff)?"
     r"|(benchmarks|explorer_source|\.ci|\.github)/.*"
 )
 PACKAGES = ["record", "site", "export", "check"]  # each imports from those before it
@@ -178,4 +180,4 @@ def _code_of(name, text):
 
 
 def _git(*arguments):
-    return ran(["git", *arguments], timeout=60, check=True).stdout
+    return ran(["git", *arguments], cwd=ROOT, timeout=60, check=True).stdout

@@ -6,7 +6,8 @@ import signal
 import time
 from pathlib import Path
 
-from tools.running import run
+# In this form: `make test CHANGED=1` would else take each test to use all of them.
+from tools import running
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -16,7 +17,7 @@ def ran(command, *, cwd=ROOT, timeout=250, **options):
 
     Past a limit, its own or the test's, it ends with all that it started.
     """
-    return run(command, limit=timeout, cwd=cwd, **options)
+    return running.run(command, limit=timeout, cwd=cwd, **options)
 
 
 def git(folder, *command):

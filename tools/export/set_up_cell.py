@@ -38,9 +38,10 @@ class SetUpError(Exception):
 def run(*command: str | Path) -> str:
     # Into files: a pipe stays open for as long as anything that was started holds it.
     with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        own = {"stdout": out, "stderr": err, "start_new_session": True}
         try:
-            process = subprocess.Popen(command, **own)
+            process = subprocess.Popen(
+                command, stdout=out, stderr=err, start_new_session=True
+            )
         except OSError as error:
             raise SetUpError(str(error)) from None
         try:
