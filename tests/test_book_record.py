@@ -70,7 +70,8 @@ def fake_records(root):
         made = draft.plain
         for cell in code_of(made):
             cell.execution_count = 1
-        made.metadata["attention_book"] = record.fingerprints(made, root)
+        prints = record.fingerprints(made, root) | record.seal(made)
+        made.metadata["attention_book"] = prints
         store(draft.chapter, made)
 
 
@@ -105,6 +106,7 @@ def test_update_after_a_change_of_prose_executes_nothing(root, executed):
     fake_records(root)
     kept = load(root)
     kept.cells[-1].outputs = [nbformat.v4.new_output("stream", text="kept")]
+    kept.metadata["attention_book"] |= record.seal(kept)
     store(root / "chapters/01-one.md", kept)
     path = root / "chapters/01-one.md"
     path.write_text(path.read_text().replace("Some text.", "Other text."))
