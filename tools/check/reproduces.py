@@ -1,7 +1,7 @@
 """Keep what was found on other machines in book/reproduces.json, and fill its pages.
 
-A blank of a page is between the comments `% results: NAME` and `% end`. Only what ran on
-the code cells and outputs of the present records is counted.
+A blank of a page is between the comments `% results: NAME` and `% end`. What ran on
+other code cells or outputs than those of the present records is not counted.
 """
 
 import json
