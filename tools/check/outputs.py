@@ -77,11 +77,11 @@ def _compare_picture(
         found.faults.append(f"{what} was drawn by {one}, and now by {two}; {asked}")
     elif one != two and all("Contents" in it for it in texts):
         found.drawing_count += 1
-        drawn = (it["Contents"] for it in texts)
-        _compare_value(found, f"{what}, what it draws", *drawn, None)
+        a, b = (it["Contents"] for it in texts)
+        _compare_value(found, f"{what}, what it draws", a, b, None)
     elif _pixels_agree(found, what, old, new, stem) and one == two:
-        drawn = (it.get("Drawing", "") for it in texts)
-        for a, b, tolerance in pictures.drawn(*drawn):
+        drawings = (it.get("Drawing", "") for it in texts)
+        for a, b, tolerance in pictures.drawn(*drawings):
             _compare_value(found, f"{what}, its drawing", a, b, tolerance)
 
 

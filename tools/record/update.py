@@ -15,6 +15,7 @@ from tools.chapters import ROOT
 from tools.record.drafts import PROSE, Draft, examine, store, strays, with_outputs
 from tools.record.execute import execute
 from tools.record.freshness import fingerprints, seal
+from tools.record.moved import moved
 
 
 def update(drafts: list[Draft]) -> list[str]:
@@ -50,6 +51,8 @@ def _record(draft: Draft) -> list[str]:
     found = fingerprints(notebook, root)
     if not (faults := execute(notebook, draft.chapter)):
         notebook.metadata["attention_book"] = found | seal(notebook)
+        for line in moved(draft.chapter, draft.record or notebook, notebook):
+            print(line)
         store(draft.chapter, notebook)
     return faults
 
