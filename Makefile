@@ -13,7 +13,9 @@ KEEP := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1000000000
 PYTEST := $(KEEP) $(PY) -m pytest -n auto --dist loadscope --no-loadscope-reorder --junitxml=reports/junit.xml
 # Counting takes a fifth of all the time, so `make test` leaves it to CI and to `make test-lib`.
 COVERAGE := --cov=attention_lib --cov-branch --cov-fail-under=98 \
-  --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage
+  --cov-report=term-missing:skip-covered --cov-report=html:reports/coverage \
+  --cov-report=json:reports/coverage.json
+UNTESTED := && $(PY) -m tests.untested reports/coverage.json
 NBVAL := -p tools.check.compare --nbval
 FAST := -m "not slow"
 BOOK_TESTS = $(wildcard tests/test_book_*.py)
@@ -46,13 +48,13 @@ student: setup ## copy the notebooks without solutions, to hand out; ARGS=--cola
 	@$(PY) -m tools.export.copies --student $(ARGS)
 
 notebooks: setup ## execute the chapters whose record is stale
-	@$(PY) -m tools.record $(ARGS)
+	@$(PY) -m tools.record $(ARGS) && $(PY) -m tools.check.variations --fill
 
 test: setup ## check everything that a change can break; CHANGED=1 for what yours can
 ifdef CHANGED
 	@$(PYTEST) $(NBVAL) $(FAST) --changed=$(CHANGED) tests notebooks
 else
-	@$(PYTEST) $(if $(CI),$(COVERAGE)) $(NBVAL) $(FAST) tests notebooks
+	@$(PYTEST) $(if $(CI),$(COVERAGE)) $(NBVAL) $(FAST) tests notebooks $(if $(CI),$(UNTESTED))
 endif
 
 test-all: test test-rest ## make test, and what it leaves out
@@ -63,7 +65,7 @@ test-slow: setup ## tests that take long: all widths and colours, copies, the PD
 	@$(PYTEST) -m slow tests
 
 test-lib: setup ## test attention_lib only, and count its coverage
-	@$(PYTEST) $(COVERAGE) $(FAST) $(LIBRARY_TESTS)
+	@$(PYTEST) $(COVERAGE) $(FAST) $(LIBRARY_TESTS) $(UNTESTED)
 
 test-book: setup ## test the pipeline and the site only
 	@$(PYTEST) $(FAST) $(BOOK_TESTS)

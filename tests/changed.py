@@ -46,6 +46,7 @@ READS_ALL = re.compile(
 NAMED = re.compile(r"\bbook/(?:[\w-]+/)*([\w-]+)|\b(\d\d-[a-z][\w-]+)")
 ABOUT = re.compile(r"(?:^|/)(?:book|chapters|notebooks)/[\w./-]+$|^\d\d-[\w-]+$")
 FILLS = re.compile(r"(?<![.\w])fill\(")  # it compares a page that a measurement fills
+STATE = re.compile(r"\bstate\(ROOT\)")  # with what ran on the records that are there
 COMPUTES = re.compile(r"(?m)^(from|import) (attention_lib|torch)\b")
 
 
@@ -146,7 +147,8 @@ def _reads(file, name, change):
     """Say whether a test, or what it uses, reads pages that changed."""
     text = parts_of(file).get(name, "")
     if FILLS.search(text):
-        return any("\n% results" in text_of(page) for page in change.files)
+        again = change.coded and STATE.search(text)
+        return bool(again) or any("\n% results" in text_of(it) for it in change.files)
     if not (change.pages or change.is_of_site) or not READS.search(text):
         return False
     named = {one or other for one, other in NAMED.findall(text)}

@@ -40,6 +40,7 @@ TESTS = {
     "view": "explorer_rope::test_rope_shows_the_score_of_every_place",
     "program": "book_views::test_program_was_built_from_the_sources[views]",
     "speed": "book_benchmarks::test_page_says_what_the_results_say",
+    "results": "book_variations::test_pages_show_what_is_kept",
     "work": "book_benchmarks::test_layers_do_the_work_of_the_floor",
     "jobs": "book_workflows::test_required_job_needs_all_others",
 }
@@ -52,11 +53,11 @@ CHANGES = {
     "words": (
         change_of(*CHAPTER),
         OWN,
-        CODE + "other meanings api entries dialog card drawer verdicts speed",
+        CODE + "other meanings api entries dialog card drawer verdicts speed results",
     ),
     "code": (
         change_of(*CHAPTER, coded=CHAPTER),
-        OWN + "verdicts notebooks/05-positions.ipynb",
+        OWN + "verdicts results notebooks/05-positions.ipynb",
         CODE + "other meanings api entries dialog card drawer speed",
     ),
     "words of the tests' chapter": (

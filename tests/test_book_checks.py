@@ -18,8 +18,8 @@ def test_site_is_built_with_nothing_executed(site):
     assert "Executing notebook" not in log
 
 
-def test_shown_code_is_the_librarys():
-    assert shown.main(["--check"]) == 0
+def test_shown_code_is_the_librarys(capsys):
+    assert shown.main(["--check"]) == 0, capsys.readouterr().err
 
 
 def test_records_are_fresh(monkeypatch, capsys):

@@ -167,10 +167,60 @@ def test_pictures_of_another_version_alone_are_compared_by_what_they_draw(
     tmp_path, version, height, width, fault
 ):
     old, new = drawn_by("3.11", 0.5, 8), drawn_by(version, height, width)
-    found = compare_outputs([old], [new], None, tmp_path / "a")
+    found = compare_outputs([old], [new], None, tmp_path / "a", other_drawer=True)
     assert bool(found.faults) == bool(fault)
     assert fault in "".join(found.faults)
     assert (found.drawing_count, found.picture_count) == (version == "3.9", 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "now"), [("3.9", "matplotlib 3.9"), ("", "nobody")]
+)
+def test_another_drawer_is_refused_unless_asked_for(tmp_path, version, now):
+    old, new = drawn_by("3.11", 0.5, 8), drawn_by(version, 0.5, 8)
+    (fault,) = compare_outputs([old], [new], None, tmp_path / "a").faults
+    assert f"picture 1 was drawn by matplotlib 3.11, and now by {now};" in fault
+
+
+def holding(drawing):
+    """Return an output whose picture holds a drawing; its pixels stay the same."""
+    info = PngInfo()
+    info.add_itxt("Drawing", f"<svg>{drawing}</svg>", zip=True)
+    return png(Image.new("RGB", (8, 8), "white"), pnginfo=info)
+
+
+CELL = '<path style="fill:var(--map,#08519c);fill-opacity:{}" d="{}"/>'
+CURVE = '<path id="a1" d="M1 2L{} 9L30 4.5"/>'
+DRAWN = [
+    ("<text>2</text>", "<text>2</text>", ""),
+    ("<text>2</text>", "<text>7.77</text>", "7.77"),
+    ("<text>0.36</text>", "<text>0.41</text>", "0.36 became 0.41"),
+    ('<text x="197.47">a</text>', '<text x="197.9">a</text>', ""),
+    ('<text x="197.47">a</text>', '<text x="207.47">a</text>', "207.47"),
+    ('<use href="#fa-1" x="9"/>', '<use href="#fb-2" x="9"/>', ""),
+    (CURVE.format(12), '<path id="b2" d="M1 2L12 9L13 8L30 4.5"/>', ""),
+    (CURVE.format(12), CURVE.format(40), "30.00 became 40.00"),
+    # One cell more has the look of its neighbour, after rounding.
+    (
+        CELL.format("0.35", "M0 0h2v1h-2z"),
+        CELL.format("0.35", "M0 0h1v1h-1z") + CELL.format("0.36", "M1 0h1v1h-1z"),
+        "",
+    ),
+    (CELL.format("0.01", "M0 0h1v1h-1z"), "", ""),
+    (CELL.format("0.35", "M0 0h1v1h-1z"), "", "0.35 became 0.00"),
+    (
+        CELL.format("0.35", "M0 0h1v1h-1z"),
+        CELL.format("0.35", "M0 0h1v1h-1z").replace("#08519c", "#b35806"),
+        "the text differs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "fault"), DRAWN)
+def test_drawing_that_a_page_shows_is_compared_too(tmp_path, old, new, fault):
+    found = compare_outputs([holding(old)], [holding(new)], None, tmp_path / "a")
+    assert bool(found.faults) == bool(fault)
+    assert fault in "".join(found.faults)
 
 
 # Outputs as a whole.
@@ -251,6 +301,7 @@ DIFFERING = [
     result(text_html="<a href='file:///home/me/x'>"),
     stream("100%|##| 5/5 [00:01<00:00,"),
     stream("4.20it/s"),
+    holding("<text>/home/anna/x.py</text>"),
 ]
 
 

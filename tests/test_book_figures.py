@@ -50,7 +50,9 @@ def test_figures_are_drawings_that_say_what_they_show(page):
     assert found
     for figure in found:
         (svg,) = figure.select("svg[role=img]")
-        assert len(str(svg["aria-label"])) > 20
+        label = str(svg["aria-label"])
+        assert len(label) > 20
+        assert not label.endswith((".png", ".svg")), "that is its file: write alt:"
         assert {"width", "height"} <= {*svg.attrs}
 
 

@@ -1,10 +1,16 @@
 """A record is stale when what its outputs depend on changed, and only then."""
 
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import (
+    new_code_cell,
+    new_markdown_cell,
+    new_notebook,
+    new_output,
+    writes,
+)
 
 from tests.running import sample, written
-from tools.record.freshness import fingerprints, stale_causes
+from tools.record.freshness import fingerprints, seal, stale_causes, state
 from tools.record.reach import reached_files
 
 LIBRARY = {
@@ -65,7 +71,12 @@ def notebook(code=CODE, prose="text", **metadata):
 def record(root, code=CODE):
     """Make the fresh record of a chapter."""
     made = notebook(code)
-    made.metadata["attention_book"] = fingerprints(made, root)
+    cell = made.cells[1]
+    data, width = {"image/png": "AAAA"}, {"image/png": {"width": 560}}
+    shown = new_output("display_data", data, metadata=width)
+    cell.outputs = [new_output("stream", text="8.1275\n"), shown]
+    cell.execution_count = 1
+    made.metadata["attention_book"] = fingerprints(made, root) | seal(made)
     return made
 
 
@@ -78,6 +89,39 @@ def test_stale_causes_name_code_and_a_missing_record_but_no_prose(root):
     assert stale_causes(notebook(), edited, root) == ["its code cells changed"]
     for changed in (notebook(CODE + " "), notebook(tags=["hide-input"])):
         assert stale_causes(changed, record(root), root) == ["its code cells changed"]
+
+
+EDITS = {
+    "last digit": lambda cell: cell.outputs[0].update(text="8.1276\n"),
+    "picture": lambda cell: cell.outputs[1].data.update({"image/png": "AAAB"}),
+    "width": lambda cell: cell.outputs[1].metadata["image/png"].update(width=200),
+    "gone": lambda cell: cell.outputs.pop(),
+    "count": lambda cell: cell.update(execution_count=None),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_stale_causes_name_outputs_that_were_edited_by_hand(root, edit):
+    edited = record(root)
+    edit(edited.cells[1])
+    assert stale_causes(notebook(), edited, root) == ["its outputs, by hand, changed"]
+
+
+def test_state_is_that_of_the_records_code_and_outputs(root):
+    folder = root / "notebooks"
+    folder.mkdir()
+
+    def stored(made):
+        (folder / "01.ipynb").write_text(writes(made))
+        return state(root)
+
+    first = stored(record(root))
+    (root / "requirements.txt").write_text(PINS + "new==1\n")
+    assert stored(record(root)) == first
+    assert stored(record(root, CODE + " ")) != first
+    other = record(root)
+    other.metadata["attention_book"]["outputs"] = "0"
+    assert stored(other) != first
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """Nothing that people are given tells of a machine or a person."""
 
+import base64
+import io
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbformat.v4 import writes as as_json
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from tests.traces import book_files, file_traces, told
 from tools.record import private
@@ -81,6 +85,14 @@ def showing(mime, value):
     return new_code_cell("x", outputs=[new_output("display_data", data={mime: value})])
 
 
+def picture_with(text):
+    """A picture whose file holds a text, as a figure holds its drawing."""
+    file, info = io.BytesIO(), PngInfo()
+    info.add_itxt("Drawing", text, zip=True)
+    Image.new("L", (8, 8)).save(file, format="png", pnginfo=info)
+    return base64.b64encode(file.getvalue()).decode()
+
+
 PARTS = {
     "text": new_markdown_cell(TRACE),
     "option": new_code_cell("x", metadata={"mystnb": {"image": {"alt": TRACE}}}),
@@ -89,6 +101,7 @@ PARTS = {
     "svg": showing("image/svg+xml", TRACE),
     "json": showing("application/json", {"a": [TRACE]}),
     "error": new_code_cell("x", outputs=[new_output("error", traceback=[TRACE])]),
+    "drawing": showing("image/png", picture_with(TRACE)),
 }
 
 

@@ -11,6 +11,7 @@ from tools.chapters import code_of
 from tools.record import execute
 from tools.record import update as record
 from tools.record.drafts import examine, store
+from tools.record.moved import moved
 from tools.record.update import update
 
 CHAPTER = """\
@@ -70,7 +71,8 @@ def fake_records(root):
         made = draft.plain
         for cell in code_of(made):
             cell.execution_count = 1
-        made.metadata["attention_book"] = record.fingerprints(made, root)
+        prints = record.fingerprints(made, root) | record.seal(made)
+        made.metadata["attention_book"] = prints
         store(draft.chapter, made)
 
 
@@ -105,6 +107,7 @@ def test_update_after_a_change_of_prose_executes_nothing(root, executed):
     fake_records(root)
     kept = load(root)
     kept.cells[-1].outputs = [nbformat.v4.new_output("stream", text="kept")]
+    kept.metadata["attention_book"] |= record.seal(kept)
     store(root / "chapters/01-one.md", kept)
     path = root / "chapters/01-one.md"
     path.write_text(path.read_text().replace("Some text.", "Other text."))
@@ -155,6 +158,27 @@ def test_record_holds_what_was_shown_and_nothing_of_the_moment_or_the_machine(ro
     (root / "notebooks/01-one.ipynb").unlink()
     update(examine(root)[:1])
     assert text(root) == before
+
+
+def test_new_record_names_numbers_that_moved_and_who_still_says_the_old(tmp_path):
+    code = "print(f'{share:.4f} of {count:,}')"
+    head = '---\nmystnb:\n  image:\n    alt: "A bar of 0.36"\n---\n'
+    chapter = tmp_path / "03-masks.md"
+    prose = "It is 0.36, or 36 of 1,024; 0.41 too.\n\n0.3551 and x_0.36"
+    chapter.write_text(f"# T\n\n{prose}\n\n```{{code-cell}}\n{head}{code}\n0.36\n```\n")
+
+    def printed(text):
+        outputs = [nbformat.v4.new_output("stream", text=text)]
+        cells = [nbformat.v4.new_code_cell(code, outputs=outputs)]
+        return nbformat.v4.new_notebook(cells=cells)
+
+    said = moved(chapter, printed("0.3551 of 1,024"), printed("0.4102 of 1,025"))
+    assert said == [
+        "03-masks: 0.3551 became 0.4102; line 3 says 0.36; line 5 says 0.3551; "
+        "line 11 says 0.36",
+        "03-masks: 1024 became 1025; line 3 says 1024",
+    ]
+    assert moved(chapter, printed("0.3551"), printed("0.3551")) == []
 
 
 def test_failing_chapter_is_reported_and_alone(root):

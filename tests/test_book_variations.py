@@ -11,6 +11,7 @@ from tools.check import reproduces, variations
 from tools.check.reproduces import BLANK, fill
 from tools.check.variations import TABLE, TITLES, UnfitError, by_chapter, settings
 
+FILL = "run `python -m tools.check.variations --fill`"
 KEPT = json.loads((ROOT / reproduces.RESULTS).read_text(encoding="utf-8"))
 
 
@@ -55,7 +56,7 @@ def test_tables_show_differences_what_is_missing_and_what_is_older():
         "| two threads | **2 differ** |",
         "| two threads | 0 |",
     ]
-    summary = reproduces.summary(rows).splitlines()[2:]
+    summary = reproduces.summary(rows, "12345678").splitlines()[2:]
     assert summary[-1] == "| a GPU | – | – | – | still to be measured: no GPU at hand |"
     assert [line.split("|", 5)[5] for line in summary[:3]] == [
         " 3.11.7, 2.13.0 |",
@@ -73,6 +74,8 @@ def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
     missing = {"what": "a GPU", "missing": "no GPU at hand"}
     for gpu in (missing, row(), missing):
         reproduces.write({"gpu": gpu, "as-recorded": row()}, titles)
+    monkeypatch.setattr(reproduces, "state", lambda root: "12345678")
+    reproduces.write({}, titles)
     kept = json.loads((tmp_path / reproduces.RESULTS).read_text())
     assert kept["rows"] == {"as-recorded": row(), "gpu": row()}
     assert list(kept["rows"]) == list(titles)
@@ -81,11 +84,38 @@ def test_row_that_cannot_be_measured_keeps_the_older_one(tmp_path, monkeypatch):
     assert "under 2 conditions: **0 differ**" in texts[1]
 
 
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        ("12345678", "were run again and compared, under 2 conditions: **0 differ**."),
+        ("0", "as on 1 kind of machine: **1 differ**."),
+        ("1", "At an earlier state of the book, 1 code cells and 1 figures"),
+    ],
+)
+def test_only_what_ran_on_the_records_that_are_there_is_counted(now, words):
+    rows = {"as-recorded": row(), "avx2": row(), "layout": row(failed=1)}
+    rows["layout"]["records"] = "0"
+    rows["gpu"] = {"what": "a GPU", "missing": "no GPU at hand"}
+    made = reproduces.texts({"rows": rows, "machine": "one"}, now)
+    assert words in made["proof"]
+    lines = made["variations"].splitlines()[2:5]
+    earlier = ["an earlier state of the book" in line for line in lines]
+    assert earlier == [row["records"] != now for row in [*rows.values()][:3]]
+
+
+def test_command_fills_pages_and_runs_nothing(monkeypatch):
+    written = []
+    monkeypatch.setattr(variations, "write", lambda *given: written.append(given))
+    monkeypatch.setattr("sys.argv", ["variations", "--fill"])
+    assert variations.main() == 0
+    assert written == [({}, TITLES)]
+
+
 def test_pages_show_what_is_kept():
-    made, blanks = reproduces.texts(KEPT), set[str]()
+    made, blanks = reproduces.texts(KEPT, reproduces.state(ROOT)), set[str]()
     for name in reproduces.PAGES:
         page = (ROOT / name).read_text(encoding="utf-8")
-        assert fill(page, made) == page, "run `make test-variations`"
+        assert fill(page, made) == page, FILL
         blanks |= {match[2] for match in BLANK.finditer(page)}
     assert blanks == set(made)
 

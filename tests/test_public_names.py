@@ -6,7 +6,9 @@ What stands at the top has an example of its own: test_book_examples.py.
 import ast
 import importlib
 import pkgutil
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import jaxtyping
@@ -15,6 +17,7 @@ import pytest
 
 import attention_lib
 from tests.running import ran
+from tests.untested import untested
 
 # A module imports only from modules before it: first what serves every chapter, then
 # the chapters in their order, then what looks back at all of them. A layer can be told
@@ -54,6 +57,49 @@ def public_names(module):
             parts = [part for target in targets for part in ast.walk(target)]
             names |= {part.id for part in parts if isinstance(part, ast.Name)}
     return {name for name in names if not name.startswith("_")}
+
+
+def undeclared(source, declared):
+    """The packages that a module needs to be imported, and nobody installs for it."""
+    found, parts = set(), [ast.parse(source)]
+    while parts:  # what a function imports, or a `try`, may be missing
+        node = parts.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(node.module.partition(".")[0])
+        elif not isinstance(node, ast.FunctionDef | ast.Try):
+            parts += ast.iter_child_nodes(node)
+    return found - sys.stdlib_module_names - declared - {"attention_lib"}
+
+
+def test_library_imports_only_what_its_dependencies_declare():
+    project = tomllib.loads((LIBRARY.parent / "pyproject.toml").read_text())["project"]
+    declared = {re.match(r"[\w-]+", it)[0] for it in project["dependencies"]}
+    declared.add("PIL")  # pillow, which matplotlib requires
+    for path in LIBRARY.rglob("*.py"):
+        assert undeclared(path.read_text(encoding="utf-8"), declared) == set(), path
+
+
+def test_undeclared_import_is_named():
+    code = "import os, yaml.x\nfrom torch import nn\n\n\ndef f():\n    import onnx"
+    assert undeclared(code, {"torch"}) == {"yaml"}
+    assert undeclared("if True:\n    from .a import b\n    import lxml", set()) == {
+        "lxml"
+    }
+
+
+def test_function_that_no_test_runs_is_named():
+    ran, never = {"missing_lines": [2], "executed_lines": [3]}, {"executed_lines": []}
+    functions = {
+        "": never | {"missing_lines": [1]},  # the module itself
+        "softmax": ran,
+        "Layer.forward": never | {"missing_lines": [7, 8]},
+        "compiled": never | {"missing_lines": []},  # left out of the report
+    }
+    files = {"attention_lib/toy.py": {"functions": functions}}
+    files["attention_lib/explorer/snapshots.py"] = files["attention_lib/toy.py"]
+    assert untested({"files": files}) == ["attention_lib/toy.py: Layer.forward"]
 
 
 def imported_modules(module):

@@ -7,7 +7,7 @@ import nbformat
 
 from tools.chapters import ROOT
 from tools.record.private import details
-from tools.record.rules import is_picture
+from tools.record.rules import is_picture, picture_texts
 
 READ = ("notebooks/*.ipynb", "chapters/*.md", "book/*.md", "*.md")
 
@@ -33,9 +33,13 @@ def told(value: Any) -> list[str]:
     """Return what the texts inside a value give away, however deep they stand."""
     if isinstance(value, str):
         return details(value)
-    if isinstance(value, dict):  # but the letters of a picture mean nothing
-        kept = {key: it for key, it in value.items() if not is_picture(key)}
-        value = [*kept, *kept.values()]
+    if isinstance(value, dict):
+        value = [*value, *(_read(key, part) for key, part in value.items())]
     if not isinstance(value, list):
         return []
     return [it for part in value for it in told(part)]
+
+
+def _read(key: str, part: Any) -> Any:
+    """Return a part, or the texts inside a picture, whose letters mean nothing."""
+    return picture_texts(part) if is_picture(key) and isinstance(part, str) else part

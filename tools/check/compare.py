@@ -5,7 +5,8 @@ cells and reports them; what it compares, and how, is replaced on each of its it
 An exercise runs once more with its folded solution, which must pass its check.
 
 `--kernel-python` executes them with another interpreter, which needs ipykernel and what
-`attention_lib` needs; `--comparison-report` keeps the findings of each cell as JSON.
+`attention_lib` needs; there, and with `--other-drawer`, another matplotlib may draw.
+`--comparison-report` keeps the findings of each cell as JSON.
 """
 
 import hashlib
@@ -52,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave PYTHONPATH alone: attention_lib is where the notebook finds it",
     )
+    group.addoption("--other-drawer", action="store_true", help="compare what it draws")
     group.addoption("--comparison-report", metavar="FILE", help="write the findings")
 
 
@@ -208,7 +210,9 @@ def _compare(
     name = f"{item.path.stem}-cell-{item.cell_num + 1:02d}"
     stem = item.config.rootpath / PICTURES / name
     result = without_program(result)
-    found = compare_outputs(reference, result, rules.tolerance(item.cell), stem)
+    option, own = item.config.option, rules.tolerance(item.cell)
+    other_drawer = bool(option.other_drawer or option.kernel_python)
+    found = compare_outputs(reference, result, own, stem, other_drawer)
     notes.update(vars(found), compared=True)
     item.comparison_traceback = found.faults
     return not found.faults

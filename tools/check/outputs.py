@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 
 from tools.check import pictures
 from tools.check.numbers import compare_text
-from tools.record.rules import is_picture, text_of
+from tools.record.rules import is_picture, picture_texts, text_of
 
 ROWS = 80  # of a message
 COLUMNS = 300
@@ -32,8 +32,12 @@ def compare_outputs(
     result: list[NotebookNode],
     tolerance: Decimal | None,
     stem: Path,
+    other_drawer: bool = False,
 ) -> Comparison:
-    """Compare all outputs of a cell; pictures that differ are stored beside `stem`."""
+    """Compare all outputs of a cell; pictures that differ are stored beside `stem`.
+
+    `other_drawer`: another version of matplotlib may have drawn them.
+    """
     found = Comparison()
     kind, other = ("\n".join(map(_kind, it)) for it in (reference, result))
     if kind != other:
@@ -43,7 +47,7 @@ def compare_outputs(
     for one, two in zip(reference, result, strict=True):
         for (mime, a), (_, b) in zip(_values(one), _values(two), strict=True):
             if is_picture(mime):
-                _compare_picture(found, a, b, stem)
+                _compare_picture(found, a, b, stem, other_drawer)
             else:
                 _compare_value(found, mime, a, b, tolerance)
     return found
@@ -60,22 +64,36 @@ def _compare_value(
         found.faults.append(f"{what}: {verdict.fault}\n{shown}")
 
 
-def _compare_picture(found: Comparison, old: str, new: str, stem: Path) -> None:
-    """Compare two pictures, and store them where they differ."""
+def _compare_picture(
+    found: Comparison, old: str, new: str, stem: Path, other_drawer: bool
+) -> None:
+    """Compare two pictures, and the drawings in their files, which pages show."""
     found.picture_count += 1
-    (drawer, drawn), (other, redrawn) = map(pictures.drawing, (old, new))
-    if drawn and redrawn and drawer != other:
+    what = f"picture {found.picture_count}"
+    texts = picture_texts(old), picture_texts(new)
+    one, two = (it.get("Drawn by", "nobody") for it in texts)
+    if one != two and not other_drawer:
+        asked = "to compare what they draw: --other-drawer"
+        found.faults.append(f"{what} was drawn by {one}, and now by {two}; {asked}")
+    elif one != two and all("Contents" in it for it in texts):
         found.drawing_count += 1
-        what = f"picture {found.picture_count}, what it draws"
-        _compare_value(found, what, drawn, redrawn, None)
-        return
+        a, b = (it["Contents"] for it in texts)
+        _compare_value(found, f"{what}, what it draws", a, b, None)
+    elif _pixels_agree(found, what, old, new, stem) and one == two:
+        drawings = (it.get("Drawing", "") for it in texts)
+        for a, b, tolerance in pictures.drawn(*drawings):
+            _compare_value(found, f"{what}, its drawing", a, b, tolerance)
+
+
+def _pixels_agree(found: Comparison, what: str, old: str, new: str, stem: Path) -> bool:
+    """Compare the pixels of two pictures, and store them where they differ."""
     one, two = pictures.decode(old), pictures.decode(new)
     stored = {"reference": one, "result": two}
     if one.size == two.size:
         rms, x, y = pictures.worst_block(one, two)
         found.pictures = max(found.pictures, rms / pictures.THRESHOLD)
         if rms <= pictures.THRESHOLD:
-            return
+            return True
         stored["difference"] = pictures.difference(one, two)
         allowed = f"allowed: {pictures.THRESHOLD:g}"
         fault = f"differs by {rms:.1f} in the block at {x}, {y}; {allowed}"
@@ -86,7 +104,8 @@ def _compare_picture(found: Comparison, old: str, new: str, stem: Path) -> None:
         path = stem.with_name(f"{stem.name}-{found.picture_count}-{name}.png")
         picture.save(path)
         fault += f"\n  {path}"
-    found.faults.append(f"picture {found.picture_count} {fault}")
+    found.faults.append(f"{what} {fault}")
+    return False
 
 
 def _differences(reference: str, result: str, tolerance: Decimal | None = None) -> str:

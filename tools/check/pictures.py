@@ -12,18 +12,32 @@ Measured on this book's figures (root of the mean square, of 255, in the worst b
 
 The threshold stands between these groups.
 
+A page shows a drawing instead, which stands in the picture's file: it is compared too.
+
 Another version of matplotlib draws letters differently. There, what the picture draws
 is compared: words, bars and points, which `attention_lib.plotting` stores beside it.
 """
 
 import base64
 import io
+import re
+from collections.abc import Iterator
+from decimal import Decimal
 
 import numpy as np
 from PIL import Image
 
 BLOCK = 16
 THRESHOLD = 10.0
+APART = Decimal("0.5")  # points of a drawing: less is not seen
+# A map's cells, those of one colour as one path: `attention_lib.plotting._drawing`.
+CELLS = re.compile(
+    r'<path style="fill:([^";]*);fill-opacity:([\d.]+)" d="(M\d+ \d+h[^"]*)"/>'
+)
+RUN = re.compile(r"M(\d+) (\d+)h(\d+)")
+PATH = re.compile(r' d="([^"]*\d[^"]*)"')
+NAMES = re.compile(r' id="[^"]*"| href="#[^"]*"|url\(#[^)]*\)')
+NUMBER = re.compile(r"(?<![\w.#-])-?\d+(?:\.\d*)?")
 
 
 def decode(encoded: str) -> Image.Image:
@@ -34,11 +48,56 @@ def decode(encoded: str) -> Image.Image:
     return Image.alpha_composite(paper, coloured).convert("RGB")
 
 
-def drawing(encoded: str) -> tuple[str, str]:
-    """Return what drew a picture, and what it draws: "" where it does not say."""
-    with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
-        texts = dict(picture.info)
-    return str(texts.get("Drawn by", "")), str(texts.get("Contents", ""))
+def drawn(one: str, two: str) -> Iterator[tuple[str, str, Decimal | None]]:
+    """Yield what two drawings show as pairs of texts, each with its tolerance."""
+    yield _words(one), _words(two), None
+    cells = [_cells(it) for it in (one, two)]
+    # What is transparent is not drawn; rounding may make it so.
+    clear = {
+        place: (colour, "0.00") for it in cells for place, (colour, _) in it.items()
+    }
+    old, new = (
+        "\n".join(f"{n} {(clear | it)[n]}" for n in sorted(clear)) for it in cells
+    )
+    yield old, new, None
+    yield _places(one), _places(two), APART
+
+
+def _words(drawing: str) -> str:
+    """Return a drawing's words and how opaque its parts are, maps left out."""
+    found = re.findall(r">([^<]+)<", drawing)
+    opacities = re.findall(r"opacity:([\d.]+)", CELLS.sub("", drawing))
+    return "\n".join([*found, *(f"opacity {float(it):.2f}" for it in opacities)])
+
+
+def _cells(drawing: str) -> dict[str, tuple[str, str]]:
+    """Return the colour and the opacity of each cell of a drawing's maps."""
+    return {
+        f"map {n}, row {row}, column {column}": (colour, opacity)
+        for n, part in enumerate(drawing.split("<g transform"))
+        for colour, opacity, path in CELLS.findall(part)
+        for start, row, width in RUN.findall(path)
+        for column in range(int(start), int(start) + int(width))
+    }
+
+
+def _places(drawing: str) -> str:
+    """Return a drawing's parts without words and names, one a line.
+
+    Of a path stand its ends and its box: points between them that lie on a line come
+    and go with rounding.
+    """
+    text = re.sub(r">[^<]+<", "><", NAMES.sub("", CELLS.sub("", drawing)))
+    text = NUMBER.sub(lambda it: f"{float(it[0]):.2f}", PATH.sub(_extent, text))
+    return text.replace("><", ">\n<")
+
+
+def _extent(path: re.Match[str]) -> str:
+    """Return a path's ends and its box."""
+    numbers = [float(it) for it in re.findall(r"-?\d+(?:\.\d+)?", path[1])]
+    x, y = numbers[::2], numbers[1::2]
+    ends = x[0], y[0], x[-1], y[-1], min(x), min(y), max(x), max(y)
+    return f' d="{" ".join(map(str, ends))}"'
 
 
 def worst_block(reference: Image.Image, result: Image.Image) -> tuple[float, int, int]:

@@ -1,6 +1,7 @@
 """Keep what was found on other machines in book/reproduces.json, and fill its pages.
 
-A blank of a page stands between the comments `% results: NAME` and `% end`.
+A blank of a page is between the comments `% results: NAME` and `% end`. What ran on
+other code cells or outputs than those of the present records is not counted.
 """
 
 import json
@@ -10,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tools.record.freshness import state
 from tools.words import say
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,10 +35,13 @@ def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
             kept["rows"][name] = row
     found = [name for name in titles if name in kept["rows"]]
     kept["rows"] = {name: kept["rows"][name] | {"what": titles[name]} for name in found}
-    kept["machine"] = say("reproduces.machine", of=platform.machine(), n=os.cpu_count())
+    if rows:
+        here = {"of": platform.machine(), "n": os.cpu_count()}
+        kept["machine"] = say("reproduces.machine", **here)
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    made = texts(kept, state(ROOT))
     for page in (ROOT / name for name in PAGES):
-        page.write_text(fill(page.read_text("utf-8"), texts(kept)), encoding="utf-8")
+        page.write_text(fill(page.read_text("utf-8"), made), encoding="utf-8")
 
 
 def fill(page: str, made: dict[str, str]) -> str:
@@ -44,20 +49,23 @@ def fill(page: str, made: dict[str, str]) -> str:
     return BLANK.sub(lambda match: f"{match[1]}\n{made[match[2]]}\n\n{match[4]}", page)
 
 
-def texts(kept: Row) -> dict[str, str]:
-    """Return the text of each blank of the page."""
+def texts(kept: Row, now: str) -> dict[str, str]:
+    """Return the text of each blank of the page; `now` is the state of the records."""
     rows, first = kept["rows"], kept["rows"]["as-recorded"]
-    cells, compared, pictures, *_ = _counts(first)
-    as_now = [row for row in rows.values() if row.get("records") == first["records"]]
+    ran = [row for row in rows.values() if row.get("records") == now]
+    proof = "reproduces.proof" if len(ran) > 1 else "reproduces.proof_of_one"
+    if not ran:
+        proof = "reproduces.proof_earlier"
+        ran = [row for row in rows.values() if row.get("records") == first["records"]]
+    cells, compared, pictures, *_ = _counts(ran[0])
     found: Row = {"cells": cells, "outputs": compared, "figures": pictures}
     found |= {"out": cells - compared, "share": (cells - compared) / cells}
-    found |= {"kinds": len(as_now), "differ": sum(_counts(row)[-1] for row in as_now)}
+    found |= {"kinds": len(ran), "differ": sum(_counts(row)[-1] for row in ran)}
     found["minutes"] = round(sum(it.get("seconds", 0) for it in rows.values()) / 60)
-    found |= {"table": summary(rows), "day": first["date"], "machine": kept["machine"]}
-    proof = "reproduces.proof" if len(as_now) > 1 else "reproduces.proof_of_one"
+    found |= {"table": summary(rows, now), "day": first["date"]}
     return {
         "proof": say(proof, **found),
-        "variations": say("reproduces.run", **found),
+        "variations": say("reproduces.run", machine=kept["machine"], **found),
         "chapters": show(rows),
         "exceptions": say("reproduces.exceptions", **found),
     }
@@ -82,7 +90,7 @@ def _entry(entry: Row | None) -> str:
     return f"{entry['largest']:.2f}" if entry["largest"] else "0"
 
 
-def summary(rows: dict[str, Row]) -> str:
+def summary(rows: dict[str, Row], now: str) -> str:
     """Return a table: variations, versions, how much was compared, and when."""
     lines = [say("reproduces.heads"), "|---|---:|---:|---:|---|"]
     for row in rows.values():
@@ -95,8 +103,7 @@ def summary(rows: dict[str, Row]) -> str:
         notes = [] if usual else [", ".join(row["versions"].values())]
         notes += [row["on"]] if row["on"] else []
         notes += [say("reproduces.on", **row)] if row["date"] != first["date"] else []
-        earlier = row["records"] != first["records"]
-        notes += [say("reproduces.earlier")] if earlier else []
+        notes += [say("reproduces.earlier")] if row["records"] != now else []
         drawn = say("reproduces.drawn", n=pictures) if drawings else f"{pictures}"
         counted = say("reproduces.compared", n=compared, cells=cells)
         counted += f" | {drawn} | {failed}"

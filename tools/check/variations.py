@@ -1,13 +1,12 @@
 """Run every notebook as on other machines, and compare: `make test-variations`.
 
 Run as `python -m tools.check.variations [--only CHAPTERS] [NAME ...]`, by the table in
-`variations.toml`. It keeps what it finds in `book/reproduces.json`, and fills the page
-that shows it. A variation that this machine cannot make keeps its row of an earlier
-run, with the date of that.
+`variations.toml`. It keeps what it finds in `book/reproduces.json`, and fills the pages
+that show it; `--fill` does only that. A variation that this machine cannot make keeps
+its row of an earlier run, with the date of that.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 from tools import running
 from tools.check.devices import describe, missing
 from tools.check.reproduces import COUNTS, show, summary, write
+from tools.record.freshness import state
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE: dict[str, dict[str, Any]] = tomllib.loads(
@@ -140,13 +140,10 @@ def measure(name: str, report: Path, only: list[str]) -> dict[str, Any]:
     if not cells or status != failed:  # 1 where cells failed; others broke down
         raise RuntimeError(f"pytest ended with {status}: see {report.stem}.log")
     ask = [python or sys.executable, "-c", SAY_VERSIONS]
-    texts = [path.read_text("utf-8") for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
-    prints = [json.loads(text)["metadata"].get("attention_book") for text in texts]
-    records = hashlib.sha256(json.dumps(prints).encode()).hexdigest()[:8]
     return {
         "what": TITLES[name],
         "date": datetime.now(UTC).date().isoformat(),
-        "records": records,
+        "records": state(ROOT),
         "seconds": round(time.monotonic() - began),
         "versions": json.loads(running.run(ask, limit=60, check=True).stdout),
         "on": describe("cuda") if name == "gpu" else "",
@@ -196,7 +193,7 @@ def run(names: list[str], only: list[str]) -> bool:
         rows[name] = row
         if not only:  # a part of the notebooks is no table of the book
             write(rows, TITLES)
-    print(f"{summary(rows)}\n\n{show(rows)}")
+    print(f"{summary(rows, state(ROOT))}\n\n{show(rows)}")
     return agreed
 
 
@@ -204,10 +201,14 @@ def main() -> int:
     """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(prog="tools.check.variations", description=__doc__)
     parser.add_argument("--only", help="chapters, as pytest's -k has it")
+    parser.add_argument("--fill", action="store_true", help="run nothing, fill pages")
     parser.add_argument("name", nargs="*", help="variations; all by default")
     options = parser.parse_args()
     if unknown := set(options.name) - set(TITLES):
         parser.error(f"{min(unknown)} is none: choose from {', '.join(TITLES)}")
+    if options.fill:
+        write({}, TITLES)
+        return 0
     only = ["-k", options.only] if options.only else []
     return 0 if run(options.name or list(TITLES), only) else 1
 

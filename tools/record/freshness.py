@@ -1,7 +1,8 @@
 """A chapter and its record in; why the record is stale out.
 
 A record carries three fingerprints: of the chapter's code cells, of what they reach of
-`attention_lib`, and of the pinned versions of what an execution can import.
+`attention_lib`, and of the pinned versions of what an execution can import. A fourth
+seals its outputs: what was edited by hand is named, and nothing runs for that.
 """
 
 import hashlib
@@ -38,13 +39,31 @@ def stale_causes(
     if record is None:
         return ["not recorded yet"]
     words = {"code": "its code cells", "library": LIBRARY, "versions": "its versions"}
-    now = fingerprints(chapter, root)
+    words["outputs"] = "its outputs, by hand,"
+    now = fingerprints(chapter, root) | seal(record)
     then = record.metadata.get("attention_book", {})
     causes = {name for name in words if now[name] != then.get(name)}
     # A record may have been edited by hand under an old fingerprint.
     if code_cells(chapter) != code_cells(record):
         causes.add("code")
     return [f"{words[name]} changed" for name in words if name in causes]
+
+
+def seal(record: NotebookNode) -> dict[str, str]:
+    """Return the hash of all that an execution left in a record."""
+    left = [[cell.execution_count, cell.outputs] for cell in code_of(record)]
+    return {"outputs": _hash(json.dumps(left, sort_keys=True))}
+
+
+def state(root: Path) -> str:
+    """Return a hash of all records: of their code cells and their outputs."""
+    metadata = [
+        (path.stem, json.loads(path.read_text(encoding="utf-8"))["metadata"])
+        for path in sorted((root / "notebooks").glob("*.ipynb"))
+    ]
+    prints = [(stem, it.get("attention_book", {})) for stem, it in metadata]
+    held = [f"{stem} {it.get('code')} {it.get('outputs')}" for stem, it in prints]
+    return _hash(*held)[:8]
 
 
 def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:

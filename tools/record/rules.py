@@ -1,10 +1,14 @@
 """A cell with its outputs in; what no record may hold of that out."""
 
+import base64
+import binascii
+import io
 import json
 import re
 from decimal import Decimal
 
 from nbformat import NotebookNode
+from PIL import Image, UnidentifiedImageError
 
 from tools.record.private import details
 
@@ -64,6 +68,16 @@ def is_picture(mime: str) -> bool:
     return mime.startswith("image/") and mime != "image/svg+xml"
 
 
+def picture_texts(encoded: str) -> dict[str, str]:
+    """Return the texts inside a picture's file: pages show one of them, a drawing."""
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
+            picture.load()  # texts may stand behind the pixels
+            return {str(it): str(text) for it, text in picture.info.items()}
+    except (binascii.Error, UnidentifiedImageError):
+        return {}
+
+
 def _tag_faults(found: set[str], has_reason: bool) -> list[str]:
     own = sorted(tag for tag in found if TOLERANCE.fullmatch(tag))
     ways = [*own, *sorted(found & {"not-compared"}), *sorted(found & SKIP)]
@@ -84,9 +98,10 @@ def _output_faults(output: NotebookNode) -> list[str]:
     if output.get("name") == "stderr":
         return [f"standard error: {output.text!r}"]
     data = output.get("data", {})
-    texts = [text_of(data[mime]) for mime in data if not is_picture(mime)]
-    found = []
-    for text in [output.get("text", ""), *texts]:
+    found, texts = list[str](), [output.get("text", "")]
+    for mime, value in data.items():
+        texts += picture_texts(value).values() if is_picture(mime) else [text_of(value)]
+    for text in texts:
         matches = [(name, pattern.search(text)) for name, pattern in PASSING.items()]
         found += [f"{name}: {match[0]!r}" for name, match in matches if match]
         found += details(text)

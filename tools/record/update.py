@@ -14,7 +14,8 @@ from pathlib import Path
 from tools.chapters import ROOT
 from tools.record.drafts import PROSE, Draft, examine, store, strays, with_outputs
 from tools.record.execute import execute
-from tools.record.freshness import fingerprints
+from tools.record.freshness import fingerprints, seal
+from tools.record.moved import moved
 
 
 def update(drafts: list[Draft]) -> list[str]:
@@ -46,8 +47,12 @@ def _record(draft: Draft) -> list[str]:
     """Execute one chapter and store it, unless it has faults; these are returned."""
     notebook = copy.deepcopy(draft.plain)
     root = draft.chapter.parent.parent
-    notebook.metadata["attention_book"] = fingerprints(notebook, root)
+    # Taken before: the library that ran is that of the beginning.
+    found = fingerprints(notebook, root)
     if not (faults := execute(notebook, draft.chapter)):
+        notebook.metadata["attention_book"] = found | seal(notebook)
+        for line in moved(draft.chapter, draft.record or notebook, notebook):
+            print(line)
         store(draft.chapter, notebook)
     return faults
 
