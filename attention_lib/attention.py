@@ -53,7 +53,7 @@ def attention_weights(
     check_inputs(query, key, mask=mask, scale=scale)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     at_least_float32 = torch.promote_types(query.dtype, torch.float32)
-    with no_autocast(query):  # it would multiply in half precision
+    with no_autocast(query):  # in half precision a score can overflow
         # Scaling the query is Q·D products; scaling the scores would be Q·K.
         query_scaled = query.to(at_least_float32) * scale
         scores = query_scaled @ key.to(at_least_float32).mT  # (..., Q, K)
