@@ -236,7 +236,7 @@ def test_function_equals_float64_but_for_the_rounding_of_its_type(name, mode):
         found = function(*tensors)
     # Autocast narrows what is mixed, as PyTorch does; all else is computed in float32.
     narrow = name.startswith("attention") and auto is not None
-    kind = auto if narrow else found.dtype
+    kind = auto if narrow else dtype
     bound = torch.finfo(kind).eps if kind != F32 else 1e-5
     assert (found - wanted).abs().max() <= bound * wanted.abs().max()
     found.sum().backward()
@@ -327,6 +327,17 @@ def test_layer_stays_finite_where_scores_are_large(name, mode):
     assert found.isfinite().all()
     found.float().mean().backward()
     assert gradients_are_finite(layer, x)
+
+
+@each_layers_mode
+def test_norm_of_large_queries_in_half_precision(mode):
+    layer, width = published("Llama4TextAttention", 0)
+    x = random(TEXTS, LENGTH, width, seed=1, scale=1000)  # squares above 65,504
+    layer, x, found = run(layer, x, mode)
+    wanted = copy.deepcopy(layer).double()(x.detach().double())
+    half = MODES[mode][1] or MODES[mode][0]
+    bound = ROUNDINGS * torch.finfo(half).eps * wanted.abs().max()
+    assert (found - wanted).abs().max() <= bound
 
 
 @each_layers_mode
