@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.masks import with_causal
+from attention_lib.precision import no_autocast
 from attention_lib.validation import (
     check_dropout,
     check_flags,
@@ -52,9 +53,7 @@ def attention_weights(
     check_inputs(query, key, mask=mask, scale=scale)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     at_least_float32 = torch.promote_types(query.dtype, torch.float32)
-    # Autocast would multiply in half precision, where a score can overflow.
-    kind = "cpu" if query.is_meta else query.device.type
-    with torch.autocast(kind, enabled=False):
+    with no_autocast(query):  # in half precision a score can overflow
         # Scaling the query is Q·D products; scaling the scores would be Q·K.
         query_scaled = query.to(at_least_float32) * scale
         scores = query_scaled @ key.to(at_least_float32).mT  # (..., Q, K)

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from attention_lib.precision import no_autocast, widened
 from attention_lib.validation import (
     check_flags,
     check_inputs,
@@ -60,7 +61,8 @@ class OnlineSoftmax:
         shrink = (self.largest - level).exp()  # 1 where the largest stayed
         weights = (scores - level).exp()
         self.total = self.total * shrink + weights.sum(dim=-1, keepdim=True)
-        self.context = self.context * shrink + weights @ value
+        with no_autocast(value):
+            self.context = self.context * shrink + weights @ value.to(weights.dtype)
         self.largest = largest
 
     def result(self) -> tuple[Float[Tensor, "*B Q V"], Float[Tensor, "*B Q"]]:
@@ -194,7 +196,7 @@ def flash_forward(
 
     Dao (2023), algorithm 1.
     """
-    query, key, value = _widened(query, key, value)
+    query, key, value = widened(query, key, value)
     query_len, key_len = query.shape[-2], key.shape[-2]
     contexts, log_sums = [], []
     for rows in pieces(query_len, plan.tile[0]):
@@ -254,7 +256,7 @@ class _Flash(torch.autograd.Function):
         value: Tensor,
         plan: Plan,
     ) -> tuple[Tensor, Tensor]:
-        with _no_autocast(query):
+        with no_autocast(query):
             context, log_sum = forward(query, key, value, plan)
         context = context.to(query.dtype)
         ctx.save_for_backward(query, key, value, context, log_sum)
@@ -265,18 +267,9 @@ class _Flash(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_context: Tensor, _: Tensor) -> tuple[Any, ...]:
-        query, key, value, context, log_sum, grad = _widened(
+        query, key, value, context, log_sum, grad = widened(
             *ctx.saved_tensors, grad_context
         )
-        with _no_autocast(grad_context):
+        with no_autocast(grad_context):
             grads = flash_backward(query, key, value, context, log_sum, grad, ctx.plan)
         return None, *(grad.to(grad_context.dtype) for grad in grads), None
-
-
-def _widened(*tensors: Tensor) -> list[Tensor]:
-    return [x.to(torch.promote_types(x.dtype, torch.float32)) for x in tensors]
-
-
-def _no_autocast(x: Tensor) -> torch.autocast:
-    """Autocast would multiply in half precision, where a score can overflow."""
-    return torch.autocast("cpu" if x.is_meta else x.device.type, enabled=False)

@@ -19,6 +19,7 @@ from attention_lib.masks import combine_masks, sliding_window_mask, with_causal
 from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
 from attention_lib.norms import Normed
 from attention_lib.norms import RMSNorm as RMSNorm  # people look for it here
+from attention_lib.precision import no_autocast
 from attention_lib.rope import Layout, apply_rope
 from attention_lib.validation import (
     check_above_zero,
@@ -277,8 +278,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         if self.softcap is None and self.sinks is None:
             return attention_weights(query, key, mask, scale=self.scale)
         at_least_float32 = torch.promote_types(query.dtype, torch.float32)
-        kind = "cpu" if query.is_meta else query.device.type
-        with torch.autocast(kind, enabled=False):
+        with no_autocast(query):
             scaled = query.to(at_least_float32) * self.scale
             scores = scaled @ key.to(at_least_float32).mT  # (B, H, Q, K)
         if self.softcap is not None:

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from attention_lib.precision import no_autocast, widened
 from attention_lib.validation import check_choice, check_positive, check_sequence
 
 FORMS = ("parallel", "chunked", "recurrent")
@@ -44,19 +45,20 @@ def linear_attention(
     """
     check_sequence(query, key, value)
     length, dtype = _chunk_len(form, chunk_len, query.shape[-2]), query.dtype
-    query, key, value = _widened(query, key, value)
+    query, key, value = widened(query, key, value)
     query, key = elu_plus_one(query), elu_plus_one(key)
     # A column of ones sums the weights along with the values.
     value = F.pad(value, (0, 1), value=1.0)  # (..., T, V + 1)
     state = value.new_zeros(*query.shape[:-2], query.shape[-1], value.shape[-1])
     out = []
-    for q, k, v in _chunks(length, query, key, value):
-        if form == "recurrent":
-            state = state + k.mT @ v  # (..., D, V + 1)
-            out.append(q @ state)
-        else:
-            out.append((q @ k.mT).tril() @ v + q @ state)
-            state = state + k.mT @ v
+    with no_autocast(query):
+        for q, k, v in _chunks(length, query, key, value):
+            if form == "recurrent":
+                state = state + k.mT @ v  # (..., D, V + 1)
+                out.append(q @ state)
+            else:
+                out.append((q @ k.mT).tril() @ v + q @ state)
+                state = state + k.mT @ v
     mixed, total = torch.cat(out, dim=-2).split([value.shape[-1] - 1, 1], dim=-1)
     return (mixed / total.where(total > 0, 1)).to(dtype)
 
@@ -98,7 +100,7 @@ def gated_delta_rule(
     check_sequence(query, key, value, log_decay=log_decay, beta=beta)
     length, dtype = _chunk_len(form, chunk_len, query.shape[-2]), query.dtype
     columns = log_decay.unsqueeze(-1), beta.unsqueeze(-1)  # (..., T, 1)
-    tensors = _widened(query, key, value, *columns)
+    tensors = widened(query, key, value, *columns)
     state = tensors[2].new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])
     out = []
     step = delta_step if form == "recurrent" else delta_chunk
@@ -116,11 +118,14 @@ def delta_step(
     beta: Float[Tensor, "*B 1 1"],
     state: Float[Tensor, "*B D V"],
 ) -> tuple[Float[Tensor, "*B 1 V"], Float[Tensor, "*B D V"]]:
-    """Reads one token, and gives what it finds and the state after it."""
-    state = state * log_decay.exp()
-    found = key @ state  # (..., 1, V)
-    state = state + key.mT @ (beta * (value - found))
-    return query @ state, state
+    """Return what one token finds, and the state after it, which is never half."""
+    dtype, numbers = query.dtype, (query, key, value, log_decay, beta, state)
+    query, key, value, log_decay, beta, state = widened(*numbers)
+    with no_autocast(query):
+        state = state * log_decay.exp()
+        found = key @ state  # (..., 1, V)
+        state = state + key.mT @ (beta * (value - found))
+        return (query @ state).to(dtype), state
 
 
 def delta_chunk(
@@ -131,38 +136,37 @@ def delta_chunk(
     beta: Float[Tensor, "*B C 1"],
     state: Float[Tensor, "*B D V"],
 ) -> tuple[Float[Tensor, "*B C V"], Float[Tensor, "*B D V"]]:
-    """Reads C tokens at once, and gives what they find and the state after them.
+    """Return what C tokens find, and the state after them, which is never half.
 
     What each token writes depends on what those before it wrote: C equations, solved as
     one triangular system.
     """
-    size = log_decay.shape[-2]
+    size, dtype = log_decay.shape[-2], query.dtype
+    numbers = query, key, value, log_decay, beta, state
+    query, key, value, log_decay, beta, state = widened(*numbers)
     log_decay = log_decay.clamp(min=-1000)  # also 0 as a factor, and 0 · -inf is nan
     sums = log_decay.new_ones(size, size).tril()  # cumsum is not repeatable on a GPU
-    start = (sums @ log_decay).exp()  # (..., C, 1), from before the chunk
     # From token j to token i: the sum of those after j, up to i. A difference of two
     # sums from the start would be less exact.
     steps = log_decay.expand(*log_decay.shape[:-1], size).tril(-1)
-    decay = (sums @ steps).exp().tril()  # (..., C, C)
-    overlap = (beta * key @ key.mT * decay).tril(-1)
-    new = value - start * key @ state  # as if no token of the chunk wrote
-    written = torch.linalg.solve_triangular(
-        overlap, beta * new, upper=False, unitriangular=True
-    )  # (I + overlap) written = β new
-    context = start * query @ state + query @ key.mT * decay @ written
-    left = decay[..., -1:, :].mT  # (..., C, 1), of each at the chunk's end
-    return context, start[..., -1:, :] * state + (left * key).mT @ written
+    with no_autocast(query):
+        start = (sums @ log_decay).exp()  # (..., C, 1), from before the chunk
+        decay = (sums @ steps).exp().tril()  # (..., C, C)
+        overlap = (beta * key @ key.mT * decay).tril(-1)
+        new = value - start * key @ state  # as if no token of the chunk wrote
+        written = torch.linalg.solve_triangular(
+            overlap, beta * new, upper=False, unitriangular=True
+        )  # (I + overlap) written = β new
+        context = start * query @ state + query @ key.mT * decay @ written
+        left = decay[..., -1:, :].mT  # (..., C, 1), of each at the chunk's end
+        state = start[..., -1:, :] * state + (left * key).mT @ written
+    return context.to(dtype), state
 
 
 def _chunk_len(form: str, chunk_len: int, length: int) -> int:
     check_choice("form", form, FORMS)
     check_positive(chunk_len=chunk_len)
     return {"parallel": length, "chunked": chunk_len, "recurrent": 1}[form]
-
-
-def _widened(*tensors: Tensor) -> list[Tensor]:
-    half = tensors[0].dtype in (torch.float16, torch.bfloat16)
-    return [x.float() if half else x for x in tensors]
 
 
 def _chunks(length: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:

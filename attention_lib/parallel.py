@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from attention_lib.flash_attention import OnlineSoftmax, Plan, flash_backward
 from attention_lib.masks import causal_mask
+from attention_lib.precision import no_autocast
 from attention_lib.validation import (
     check_choice,
     check_flags,
@@ -293,7 +294,7 @@ class _RingAttention(torch.autograd.Function):
     def forward(
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, ring: Ring
     ) -> Tensor:
-        with _no_autocast(query):
+        with no_autocast(query):
             context, log_sum = ring_forward(query, key, value, ring)
         ctx.save_for_backward(query, key, value, context, log_sum)
         ctx.ring = ring
@@ -308,7 +309,7 @@ class _RingAttention(torch.autograd.Function):
         grad_query = torch.zeros_like(query)
         held = torch.cat((key, value), dim=-1)
         grad_held = torch.zeros_like(held, dtype=wide)  # goes round with its keys
-        with _no_autocast(query):
+        with no_autocast(query):
             for step in range(ring.size):
                 last = step == ring.size - 1
                 coming, waiting = (held, []) if last else ring.pass_on(held)
@@ -335,8 +336,3 @@ class _RingAttention(torch.autograd.Function):
         grad_key, grad_value = grad_held.split(widths, dim=-1)
         grads = (x.to(grad.dtype) for x in (grad_query, grad_key, grad_value))
         return *grads, None
-
-
-def _no_autocast(x: Tensor) -> torch.autocast:
-    """Autocast would multiply in half precision, where a score can overflow."""
-    return torch.autocast("cpu" if x.is_meta else x.device.type, enabled=False)

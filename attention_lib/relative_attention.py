@@ -8,12 +8,13 @@ import math
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 from attention_lib.caches import LayerCache
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import MultiHeadAttention, add_head_axis, merge_heads
+from attention_lib.precision import no_autocast
 from attention_lib.validation import (
     check_flags,
     check_inputs,
@@ -43,6 +44,8 @@ class RelativeAttention(MultiHeadAttention):
         ValueError: widths that do not fit together; buckets that do not leave a number
             for far distances.
     """
+
+    scale = 1.0
 
     def __init__(
         self,
@@ -81,13 +84,16 @@ class RelativeAttention(MultiHeadAttention):
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: LayerCache | None = None,
+        positions: Num[Tensor, "*B K"] | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Attends in all heads, joins their outputs and projects them.
+        """Attend in all heads, join their outputs and project them.
 
-        Its arguments are those of ``MultiHeadLayer``.
+        Its arguments are those of ``MultiHeadLayer``, and ``positions``: those of all
+        keys, so the last T are those of x; 0 to K - 1 when left out.
         """
         query, key, value = self._look(x, memory, angles, cache)  # (B, H, T, D) each
-        weights = self._weights(query, key, mask, causal, near=memory is None)
+        offset = None if memory is not None else _offsets(query, key, positions)
+        weights = self._weights(query, key, mask, causal, offset)
         weights = F.dropout(weights, self.dropout, self.training)
         return self.out_proj(merge_heads(weights @ value))
 
@@ -99,39 +105,50 @@ class RelativeAttention(MultiHeadAttention):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
+        positions: Num[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
-        """Gives the attention weights of each head, before dropout."""
+        """Return the attention weights of each head, before dropout."""
         query, key, _ = self._look(x, memory, angles)
-        return self._weights(query, key, mask, causal, near=memory is None)
+        offset = None if memory is not None else _offsets(query, key, positions)
+        return self._weights(query, key, mask, causal, offset)
 
     def _weights(
-        self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, near: bool
+        self,
+        query: Tensor,
+        key: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        offset: Tensor | None,
     ) -> Tensor:
-        """Gives the weights (B, H, Q, K); ``near``: both are of one text."""
+        """Return the weights (B, H, Q, K); without an offset, distance adds nothing."""
         mask = with_causal(add_head_axis(mask), causal, query, key)
         check_inputs(query, key, mask=mask)
         wide = torch.promote_types(query.dtype, torch.float32)
-        scores = query.to(wide) @ key.to(wide).mT
-        if near and self.distance_bias is not None:
-            buckets = self._buckets(query.shape[-2], key.shape[-2], query.device)
-            scores = scores + self.distance_bias(buckets).permute(2, 0, 1)
+        with no_autocast(query):  # scores that are not scaled are soon too large
+            scores = query.to(wide) * self.scale @ key.to(wide).mT
+        bias = None if offset is None else self._bias(offset, wide)
+        scores = scores if bias is None else scores + bias
         if mask is None:
             return scores.softmax(dim=-1).to(query.dtype)
         # As in ``attention_weights``: an empty row gives zeros.
         weights = scores.where(mask, torch.finfo(wide).min).softmax(dim=-1)
         return (weights * mask).to(query.dtype)
 
-    def _buckets(
-        self, query_len: int, key_len: int, device: torch.device
-    ) -> Int[Tensor, "Q K"]:
-        """Says which number is added for each query and key; the last query is newest.
+    def _bias(
+        self, offset: Num[Tensor, "*B Q K"], dtype: torch.dtype
+    ) -> Float[Tensor, "*B H Q K"] | None:
+        """Return what is added to each score, by how far the key is after the query."""
+        if self.distance_bias is None:
+            return None
+        return self.distance_bias(self._buckets(offset)).movedim(-1, -3).to(dtype)
+
+    def _buckets(self, offset: Num[Tensor, "*B Q K"]) -> Num[Tensor, "*B Q K"]:
+        """Return which number is added for each query and key.
 
         Half of the numbers are for the nearest distances, one each. The others are for
         pieces of growing width up to ``max_distance``.
         """
         assert self.distance_bias is not None
-        places = torch.arange(key_len, device=device)
-        offset = places - places[key_len - query_len :, None]  # (Q, K), key - query
         count = self.distance_bias.num_embeddings
         if self.both_ways:
             count //= 2
@@ -143,4 +160,16 @@ class RelativeAttention(MultiHeadAttention):
         steps = (distance.clamp(min=1).float() / near).log()
         steps = steps / math.log(self.max_distance / near) * (count - near)
         far = (near + steps.long()).clamp(max=count - 1)
-        return first + distance.where(distance < near, far)
+        return first + distance.where(distance < near, far).long()
+
+
+def _offsets(
+    query: Float[Tensor, "... Q D"],
+    key: Float[Tensor, "... K D"],
+    positions: Num[Tensor, "... K"] | None,
+) -> Num[Tensor, "... Q K"]:
+    """Return the position of each key minus that of each query, the last of them."""
+    query_len, key_len = query.shape[-2], key.shape[-2]
+    if positions is None:
+        positions = torch.arange(key_len, device=key.device)
+    return positions[..., None, :] - positions[..., key_len - query_len :, None]

@@ -232,6 +232,7 @@ FUNCTIONS = [
     *(P(al.gated_delta_rule, X, X, X, LINE, LINE, form=form, chunk_len=2)
       for form in FORMS),
     P(al.elu_plus_one, X),
+    P(al.widened, X, X.half()),
     P(al.sink_window_mask, 4, 2, 1, 5, device="meta"),
     P(al.chunk_mask, 4, 2, 5, device="meta"),
     P(al.choose_keys, floats(2, 3, 4), 2),

@@ -24,7 +24,7 @@ from tests.untested import untested
 # `causal`, turns queries and keys, keeps them in a cache: so masks, rotation and caches
 # come before attention; of linear and sparse attention published layers are made.
 ORDER = """
-validation reproducibility plotting
+validation reproducibility plotting precision
 toy masks rope_scaling rope sampling caches
 attention multi_head backends positions block
 stories data model decode_step kv_cache speculative

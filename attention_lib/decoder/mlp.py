@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attention_lib.decoder.config import DecoderConfig
 from attention_lib.llama import SwiGLU
+from attention_lib.precision import widened
 
 
 def make_mlp(config: DecoderConfig) -> nn.Module:
@@ -68,14 +69,15 @@ class Experts(nn.Module):
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
         """Sends each token through its experts, and mixes what they give."""
         scores, names = self.router(x).topk(self.chosen, dim=-1)  # (B, T, chosen)
+        (scores,) = widened(scores)
         shares = scores.softmax(dim=-1)
-        mixed = torch.zeros_like(x)
+        mixed = shares.new_zeros(x.shape)
         for expert in range(len(self.experts_down)):
             hit = names == expert  # (B, T, chosen)
             tokens = hit.any(dim=-1)  # (B, T)
             share = (shares * hit).sum(dim=-1)[tokens]  # (tokens,)
             mixed[tokens] += share[:, None] * self._through(x[tokens], expert)
-        return mixed
+        return mixed.to(x.dtype)
 
     def _through(self, x: Tensor, expert: int) -> Tensor:
         hidden = x @ self.experts_gate_up[expert] + self.experts_gate_up_bias[expert]

@@ -4,54 +4,47 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from torch import Tensor
 
-from attention_lib.attention import scaled_dot_product_attention
-from attention_lib.masks import with_causal
 from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.published.parts import Rebuilt, give
+from attention_lib.relative_attention import RelativeAttention
 
 ALIBI = "BloomAttention", "MptAttention"
 
 
-class AlibiAttention(MultiHeadAttention):
+class AlibiAttention(RelativeAttention):
     """Each score loses slope · distance: Press et al. (2022), section 3.
 
-    A softmax forgets what all scores of a row have in common, so slope · place of the
-    key does the same. That is one more coordinate: slope · place in each key, and 1 in
-    each query.
+    Args:
+        d_model: width of the input.
+        num_heads: number of heads.
+        qkv_bias: whether queries, keys and values get a bias. The output has one.
     """
 
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        *,
-        alone: bool,
-    ) -> Tensor:
-        scale = query.shape[-1] ** -0.5
-        place = torch.arange(key.shape[-2], device=key.device).to(key.dtype)
-        slope = alibi_slopes(self.num_heads).to(key)[:, None, None]  # (H, 1, 1)
-        bias = slope * place[:, None] / scale  # (H, K, 1)
-        key = torch.cat((key, bias.expand(*key.shape[:-1], 1)), dim=-1)
-        query = torch.cat((query, torch.ones_like(query[..., :1])), dim=-1)
-        mask = with_causal(mask, causal, query, key)
-        return scaled_dot_product_attention(query, key, value, mask, scale=scale)
+    def __init__(self, d_model: int, num_heads: int, *, qkv_bias: bool = False) -> None:
+        # It shares the call of a RelativeAttention, not its table of distances.
+        MultiHeadAttention.__init__(self, d_model, num_heads, qkv_bias=qkv_bias)
+        self.scale = (d_model // num_heads) ** -0.5
+
+    def _bias(
+        self, offset: Num[Tensor, "*B Q K"], dtype: torch.dtype
+    ) -> Float[Tensor, "*B H Q K"]:
+        # Slope · place of the key would do as well, but for the digits that it costs.
+        slope = alibi_slopes(self.num_heads).to(offset.device, dtype)[:, None, None]
+        return slope * offset[..., None, :, :]
 
 
 def alibi_slopes(num_heads: int) -> Float[Tensor, " H"]:
-    """Gives each head its slope: 2^(-8/n), 2^(-16/n) and so on for n heads.
+    """Return the slope of each head, in float64: 2^(-8/n), 2^(-16/n) and so on.
 
-    Where n is no power of two, those of the power below come first, and then every
-    second one of the power above.
+    Where the number of heads is no power of two, the slopes for the power below come
+    first, and then every second one of the power above.
     """
     below = 2 ** math.floor(math.log2(num_heads))
-    first = 2 ** (-8 / below * torch.arange(1, below + 1))
-    between = 2 ** (-4 / below * torch.arange(1, 2 * below + 1, 2))
+    steps = torch.arange(1, 2 * below + 1, dtype=torch.float64)
+    first, between = 2 ** (-8 / below * steps[:below]), 2 ** (-4 / below * steps[::2])
     return torch.cat((first, between))[:num_heads]
 
 
@@ -78,4 +71,4 @@ def rebuild_alibi(layer: Any) -> Rebuilt:
         for name, part in zip("qkv", own.chunk(3), strict=True):
             weights[f"{name}_proj.{kind}"] = part
     give(ours, weights)
-    return Rebuilt(ours)
+    return Rebuilt(ours, placed=True)

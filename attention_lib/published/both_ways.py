@@ -65,4 +65,5 @@ def rebuild_both_ways(layer: Any) -> Rebuilt:
         weights.setdefault("out_proj.bias", zeros)
     give(ours, weights)
     norm = copy.deepcopy(layer.output.LayerNorm) if kind == "BertAttention" else None
-    return Rebuilt(ours, causal=inner.is_causal, norm=norm)
+    placed = isinstance(ours, RelativeAttention)
+    return Rebuilt(ours, causal=inner.is_causal, norm=norm, placed=placed)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attention_lib.linear_attention import delta_chunk, delta_step, gated_delta_rule
 from attention_lib.norms import RMSNorm
+from attention_lib.precision import widened
 
 CHUNK = 64  # tokens that are read at once
 
@@ -51,7 +52,7 @@ class DeltaAttention(nn.Module):
         x: Float[Tensor, "B T M"],
         mask: Bool[Tensor, "B T"] | None = None,
         *,
-        positions: Num[Tensor, " T"] | None = None,
+        positions: Num[Tensor, "*B T"] | None = None,
         cache: DeltaCache | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Writes each token into the state, and reads from it.
@@ -68,11 +69,10 @@ class DeltaAttention(nn.Module):
         mixed = F.silu(self._convolve(mixed, cache))
         query, key, value = self._cut(mixed)  # (B, H, T, D)
         query, key = _unit(query) * query.shape[-1] ** -0.5, _unit(key)
-        numbers = query, key, value, log_decay, beta  # (B, H, T, ...) each
-        found = self._mix([it.float() for it in numbers], cache)
-        found = found.transpose(1, 2).to(x.dtype)  # (B, T, H, V)
-        found = self.norm(found) * self.squash(gate.float()).to(x.dtype)
-        return self.out_proj(found.flatten(2))
+        numbers = widened(query, key, value, log_decay, beta)  # (B, H, T, ...) each
+        found = self._mix(numbers, cache).transpose(1, 2).to(x.dtype)  # (B, T, H, V)
+        found = self.norm(found) * self.squash(*widened(gate))
+        return self.out_proj(found.flatten(2).to(x.dtype))
 
     def new_cache(self, batch_size: int, max_len: int) -> DeltaCache:
         """Makes an empty cache; its size depends neither on texts nor on lengths."""
@@ -141,9 +141,9 @@ class GatedDeltaNet(DeltaAttention):
         mixed = torch.cat([part.flatten(2) for part in parts[:3]], dim=-1)
         gate = parts[3].unflatten(-1, (each, value_dim)).flatten(2, 3)
         beta, pace = self.decay_proj(x).unflatten(-1, (keys, 2, each)).unbind(-2)
-        pace = pace.flatten(2).float() + self.decay_bias  # (B, T, H)
-        log_decay = -self.log_rate.float().exp() * F.softplus(pace)
-        return mixed, gate, log_decay.mT, beta.flatten(2).sigmoid().mT
+        pace, beta, log_rate = widened(pace.flatten(2), beta.flatten(2), self.log_rate)
+        log_decay = -log_rate.exp() * F.softplus(pace + self.decay_bias)  # (B, T, H)
+        return mixed, gate, log_decay.mT, beta.sigmoid().mT
 
     def _cut(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (keys, values), (key_dim, value_dim) = self.heads, self.widths
@@ -173,10 +173,13 @@ class KimiDeltaAttention(DeltaAttention):
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         parts = [self.get_submodule(f"{name}_proj")(x) for name in "qkv"]
         gate = self.get_submodule("g_b_proj")(self.get_submodule("g_a_proj")(x))
-        pace = F.softplus(self.decay_proj(x).float() + self.decay_bias)
+        pace, beta, log_rate = widened(
+            self.decay_proj(x), self.get_submodule("b_proj")(x), self.log_rate
+        )
+        pace = F.softplus(pace + self.decay_bias)
         pace = pace.unflatten(-1, (self.num_heads, -1))  # (B, T, H, D)
-        log_decay = -self.log_rate.float().exp()[:, None] * pace
-        beta = self.get_submodule("b_proj")(x).sigmoid().mT
+        log_decay = -log_rate.exp()[:, None] * pace
+        beta = beta.sigmoid().mT
         gate = gate.unflatten(-1, (self.num_heads, -1))
         return torch.cat(parts, dim=-1), gate, log_decay.transpose(1, 2), beta
 
@@ -205,5 +208,5 @@ class KimiDeltaAttention(DeltaAttention):
 
 def _unit(x: Tensor) -> Tensor:
     """Brings each vector to length 1."""
-    x = x.float()
+    (x,) = widened(x)
     return x * (x.square().sum(dim=-1, keepdim=True) + 1e-6).rsqrt()

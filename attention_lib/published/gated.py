@@ -49,8 +49,9 @@ class GatedAttention(GroupedQueryAttention):
         query, key, value = self._project(x, memory)
         if angles is not None:
             turned = 2 * angles.shape[-1]  # the rest of each head has no position
+            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
             query, key = (
-                torch.cat((apply_rope(it[..., :turned], angles), it[..., turned:]), -1)
+                torch.cat((apply_rope(it[..., :turned], turn), it[..., turned:]), -1)
                 for it in (query, key)
             )
         if cache is not None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attention_lib.multi_head import merge_heads
 from attention_lib.norms import RMSNorm
+from attention_lib.precision import no_autocast, widened
 from attention_lib.published.delta import CHUNK, DeltaCache
 
 
@@ -39,7 +40,7 @@ class LightningAttention(nn.Module):
         x: Float[Tensor, "B T M"],
         mask: Bool[Tensor, "B T"] | None = None,
         *,
-        positions: Num[Tensor, " T"] | None = None,
+        positions: Num[Tensor, "*B T"] | None = None,
         cache: DeltaCache | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Reads tokens as the published layer does.
@@ -78,16 +79,20 @@ def fading_attention(
     decay: Float[Tensor, "*#B 1 1"],
     state: Float[Tensor, "*B D V"] | None = None,
 ) -> tuple[Float[Tensor, "*B T V"], Float[Tensor, "*B D V"]]:
-    """Mixes values by query · key · exp(-decay · distance), and gives the state after.
+    """Mix values by query · key · exp(-decay · distance); return the state after, too.
 
     All tokens at once, as one chunk: (Q Kᵀ ⊙ fading) V, and what the state still holds.
+    The state is never in half precision.
     """
+    dtype = query.dtype
+    query, key, value, decay = widened(query, key, value, decay)
     place = torch.arange(query.shape[-2], device=query.device).to(query.dtype)[:, None]
-    fading = (-decay * (place - place.mT).tril()).exp().tril()  # (..., T, T)
-    found = (query @ key.mT * fading) @ value
     left = len(place) - 1 - place
-    new = (key * (-decay * left).exp()).mT @ value
-    if state is not None:
-        found = found + (query * (-decay * (place + 1)).exp()) @ state
-        new = new + (-decay * len(place)).exp() * state
-    return found, new
+    with no_autocast(query):
+        fading = (-decay * (place - place.mT).tril()).exp().tril()  # (..., T, T)
+        found = (query @ key.mT * fading) @ value
+        new = (key * (-decay * left).exp()).mT @ value
+        if state is not None:
+            found = found + (query * (-decay * (place + 1)).exp()) @ state
+            new = new + (-decay * len(place)).exp() * state
+    return found.to(dtype), new

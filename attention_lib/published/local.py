@@ -11,22 +11,24 @@ from torch import Tensor, nn
 from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.caches import LayerCache
 from attention_lib.grouped_query import GroupedQueryAttention
-from attention_lib.masks import sliding_window_mask
 from attention_lib.multi_head import merge_heads, split_heads
+from attention_lib.precision import widened
 from attention_lib.published.parts import Rebuilt, give, read_rotation
 from attention_lib.rope import rope_attention_factor
-from attention_lib.sparse_attention import chunk_mask
 
 
-def both_sides(reach: int, length: int, device: torch.device) -> Bool[Tensor, "K K"]:
-    """Lets each token see those at most ``reach`` places before or after it."""
-    before = sliding_window_mask(length, reach + 1, device=device)
-    return before | before.mT
+def both_sides(
+    reach: int, query: Num[Tensor, "*#B T"], key: Num[Tensor, "*#B K"]
+) -> Bool[Tensor, "*#B T K"]:
+    """Let each position see those at most ``reach`` before or after it."""
+    return (query[..., :, None] - key[..., None, :]).abs() <= reach
 
 
-def chunks(size: int, length: int, device: torch.device) -> Bool[Tensor, "K K"]:
-    """Lets each token see its own chunk, up to its own place."""
-    return chunk_mask(length, size, device=device)
+def chunks(
+    size: int, query: Num[Tensor, "*#B T"], key: Num[Tensor, "*#B K"]
+) -> Bool[Tensor, "*#B T K"]:
+    """Let each position see its own chunk, the part after it as well."""
+    return query[..., :, None] // size == key[..., None, :] // size
 
 
 class TemperedAttention(GroupedQueryAttention):
@@ -45,17 +47,20 @@ class TemperedAttention(GroupedQueryAttention):
     ) -> tuple[Tensor, Tensor, Tensor]:
         start = 0 if cache is None else cache.length
         query, key, value = super()._look(x, memory, angles)
+        dtype = query.dtype
         if self.normed:  # each vector gets the mean square 1, and no learned scale
             query, key = (
                 it * (it.square().mean(-1, keepdim=True) + self.norm_eps).rsqrt()
-                for it in (query, key)
+                for it in widened(query, key)
             )
         if self.tuning is not None:
             # Far in a text, queries grow, so that the softmax stays as sharp.
             step, strength = self.tuning
+            (query,) = widened(query)
             place = torch.arange(start, start + x.shape[1], device=x.device)
-            grown = strength * ((place + 1) / step).floor().log1p() + 1
-            query = query * grown.to(query)[:, None]
+            grown = strength * ((place + 1).to(query) / step).floor().log1p() + 1
+            query = query * grown[:, None]
+        query, key = query.to(dtype), key.to(dtype)
         if cache is not None:
             key, value = cache.append(key, value)
         return query, key, value
@@ -139,7 +144,7 @@ class LongformerAttention(nn.Module):
         x: Float[Tensor, "B T M"],
         mask: Bool[Tensor, "..."] | None = None,
         *,
-        positions: Num[Tensor, " T"] | None = None,
+        positions: Num[Tensor, "*B T"] | None = None,
         global_tokens: Bool[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Attends as the published layer does, up to the output projection.
@@ -147,10 +152,13 @@ class LongformerAttention(nn.Module):
         Args:
             x: the tokens.
             mask: hides padding: its columns, so (B, 1, T).
-            positions: not read: they were added to the tokens before.
+            positions: of each token, from which the window is counted; 0 to T - 1 when
+                left out.
             global_tokens: which tokens see all, and are seen by all.
         """
-        seen = both_sides(self.reach, x.shape[1], x.device)[None]
+        if positions is None:
+            positions = torch.arange(x.shape[1], device=x.device)
+        seen = both_sides(self.reach, *[torch.atleast_2d(positions)] * 2)
         if global_tokens is not None:
             seen = seen | global_tokens[:, None, :]
         if mask is not None:

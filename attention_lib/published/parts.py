@@ -23,8 +23,9 @@ class Rebuilt(nn.Module):
         base: of the rotation; see ``rope_angles``.
         scaling: of the rotation; see ``rope_angles``.
         causal: whether no token sees a later one.
-        near: makes the mask that the layer's model adds, of so many keys and on a
-            device, where its layers see a part of the text.
+        near: makes the mask that the layer's model adds, of the positions of queries
+            and of keys, where its layers see a part of the text.
+        placed: whether the attention is given the position of each key.
         norm: of what comes in plus what was found, where the layer adds them itself.
     """
 
@@ -36,7 +37,8 @@ class Rebuilt(nn.Module):
         base: float = 10_000.0,
         scaling: Scaling | None = None,
         causal: bool = True,
-        near: Callable[[int, torch.device], Bool[Tensor, "K K"]] | None = None,
+        near: Callable[[Tensor, Tensor], Bool[Tensor, "*B T K"]] | None = None,
+        placed: bool = False,
         norm: nn.LayerNorm | None = None,
     ) -> None:
         super().__init__()
@@ -46,6 +48,7 @@ class Rebuilt(nn.Module):
         self.scaling = scaling
         self.causal = causal
         self.near = near
+        self.placed = placed
         self.norm = norm
 
     def forward(
@@ -53,7 +56,7 @@ class Rebuilt(nn.Module):
         x: Float[Tensor, "B T M"],
         mask: Bool[Tensor, "..."] | None = None,
         *,
-        positions: Num[Tensor, " T"] | None = None,
+        positions: Num[Tensor, "*B T"] | None = None,
         memory: Float[Tensor, "B S M"] | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "B T M"]:
@@ -63,27 +66,51 @@ class Rebuilt(nn.Module):
             x: the tokens; with a cache, those that are new.
             mask: hides more, such as padding; broadcasts to (B, T, T), or to (B, T, S)
                 with a memory or a cache, where S counts all tokens so far.
-            positions: the place of each token, where the layer turns by it; counted
+            positions: of each token, in its text; for all texts, or (B, T). Counted
                 from 0 when left out, or from the length of the cache.
             memory: the source of keys and values, where the layer takes one.
             cache: of ``new_cache``; keeps what later tokens need of these.
         """
-        length = x.shape[1]
-        start = 0 if cache is None else cache.length
-        if self.near is not None:
-            seen = self.near(start + length, x.device)[start:]
-            mask = seen if mask is None else combine_masks(mask, seen)
-        angles = None
+        if positions is None:
+            start = 0 if cache is None else cache.length
+            positions = torch.arange(start, start + x.shape[1], device=x.device)
+        also: dict[str, Any] = {}
+        if memory is None and (self.placed or self.near is not None):
+            known = self._known(positions, cache, len(x))
+            if self.near is not None:
+                seen = self.near(positions, known)
+                mask = seen if mask is None else combine_masks(mask, seen)
+            if self.placed:
+                also["positions"] = known
         if self.head_dim is not None:
-            if positions is None:
-                positions = torch.arange(start, start + length, device=x.device)
-            angles = rope_angles(
+            also["angles"] = rope_angles(
                 positions, self.head_dim, base=self.base, scaling=self.scaling
             )
         found = self.attention(
-            x, mask, causal=self.causal, angles=angles, memory=memory, cache=cache
+            x, mask, causal=self.causal, memory=memory, cache=cache, **also
         )
         return found if self.norm is None else self.norm(x + found)
+
+    def _known(
+        self, positions: Tensor, cache: LayerCache | None, batch_size: int
+    ) -> Num[Tensor, "*B K"]:
+        """Return the positions of all keys; a cache keeps those of earlier calls.
+
+        They are never written in place: copies of a cache may share them.
+        """
+        if cache is None:
+            return positions
+        before = vars(cache).get("key_positions")
+        if before is None:
+            before = torch.arange(cache.length, device=positions.device)
+        before = before[..., : cache.length]
+        if before.ndim > 1:  # the cache may have been repeated
+            before = before.repeat(batch_size // len(before), 1)
+        rows = [batch_size] if before.ndim > 1 or positions.ndim > 1 else []
+        both = [it.expand(*rows, -1) for it in (before, positions)]
+        known = torch.cat(both, dim=-1)
+        vars(cache)["key_positions"] = known
+        return known
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
         """Makes an empty cache for so many texts of at most so many tokens."""

@@ -11,6 +11,7 @@ from attention_lib.caches import LayerCache
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import split_heads
+from attention_lib.precision import no_autocast, widened
 from attention_lib.published.latent import rebuild_latent
 from attention_lib.published.parts import Rebuilt
 from attention_lib.rope import Layout, apply_rope
@@ -56,7 +57,7 @@ class Index(nn.Module):
         self,
         x: Float[Tensor, "B T M"],
         latent: Float[Tensor, "B T L"],
-        angles: Float[Tensor, "T P"],
+        angles: Float[Tensor, "*B T P"],
         cache: IndexedCache | None = None,
     ) -> Float[Tensor, "B T K"]:
         """Gives the score Σ weight · relu(query · key / √D), over the index's heads.
@@ -67,12 +68,15 @@ class Index(nn.Module):
             angles: those of attention; they turn the first part of each vector.
             cache: keeps the keys.
         """
-        query = self._turn(split_heads(self.q_proj(latent), self.num_heads), angles)
+        turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
+        query = self._turn(split_heads(self.q_proj(latent), self.num_heads), turn)
         key = self._turn(self.k_norm(self.k_proj(x)), angles)  # one for all heads
         if cache is not None:
             key = cache.append_index(key)
-        hits = (query @ key[:, None].mT * key.shape[-1] ** -0.5).relu()  # (B, H, T, K)
-        weight = self.weight_proj(x) * self.num_heads**-0.5  # (B, T, H)
+        query, key, weight = widened(query, key, self.weight_proj(x))
+        with no_autocast(query):
+            hits = (query @ key[:, None].mT * key.shape[-1] ** -0.5).relu()
+        weight = weight * self.num_heads**-0.5  # (B, T, H); hits are (B, H, T, K)
         return (weight.mT[..., None] * hits).sum(dim=1)
 
     def _turn(self, x: Tensor, angles: Tensor) -> Tensor:
