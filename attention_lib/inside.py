@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike
 from attention_lib.masks import causal_mask
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import split_heads
@@ -143,7 +143,7 @@ class AttentionBlock(TinyBlock):
         *,
         causal: bool = False,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Adds the output of attention to the stream."""
         found = self.attention(
