@@ -21,6 +21,7 @@ from attention_lib.block import TinyBlock
 from attention_lib.caches import CacheLike
 from attention_lib.masks import causal_mask
 from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.modules import weight_of
 from attention_lib.multi_head import split_heads
 from attention_lib.validation import (
     check_choice,
@@ -269,7 +270,8 @@ def replaced_path(
     The receiver's queries, keys or values are made from a stream in which the sender
     found ``value``. All else, such as what the sender adds for later layers, is as
     before: "path patching", Wang et al. (2022), Goldowsky-Dill et al. (2023). Paths
-    from several senders into the same projection of a head are replaced together.
+    from several senders into the same projection of a head are replaced together. To
+    find what would come, parts on the way may be called more often than once.
 
     Args:
         model: as in ``replaced_heads``; the receiver's block normalises first.
@@ -296,9 +298,8 @@ def replaced_path(
 
     def note_change(out_proj: nn.Module, inputs: Any, output: Tensor) -> None:
         if not _ASKING.get():
-            context = _with(inputs[0], sender[1], first.attention.num_heads, value)
-            new = _ask(out_proj, context)
-            kept["change"] = _added(first, new) - _added(first, output)  # (B, T, M)
+            head = sender[1], first.attention.num_heads
+            kept["change"] = _change(first, out_proj, inputs[0], output, head, value)
 
     def note_stream(norm: nn.Module, inputs: Any) -> None:
         if not _ASKING.get():
@@ -398,6 +399,33 @@ def _ask(part: nn.Module, x: Tensor) -> Tensor:
         return part(x)
     finally:
         _ASKING.reset(token)
+
+
+def _change(
+    block: Any,
+    out_proj: nn.Module,
+    context: Tensor,
+    output: Tensor,
+    head: tuple[int, int],
+    value: Tensor | float,
+) -> Float[Tensor, "B T M"]:
+    """Return how the stream changes behind a block where one head finds a value.
+
+    Args:
+        block: the head's.
+        out_proj: of its attention.
+        context: what all heads found.
+        output: of ``out_proj``, for this context.
+        head: its number, and how many there are.
+        value: what it shall have found.
+    """
+    weight, own = weight_of(out_proj), _rows(context, *head)
+    hooks = *out_proj._forward_hooks.values(), *out_proj._forward_pre_hooks.values()
+    foreign = any(getattr(hook, "__module__", "") != __name__ for hook in hooks)
+    if weight is None or foreign or getattr(block, "norm_outputs", False):
+        new = _ask(out_proj, _with(context, *head, value))
+        return _added(block, new) - _added(block, output)
+    return (value - context[..., own]) @ weight[:, own].T  # a difference, so no bias
 
 
 def _added(block: Any, found: Tensor) -> Tensor:
