@@ -127,6 +127,7 @@ class SelfAttention(nn.Module):
         check_positive(d_model=d_model, head_dim=head_dim)
         check_flags(qkv_bias=qkv_bias)
         check_dropout(dropout)
+        self.d_model = d_model
         self.q_proj = nn.Linear(d_model, head_dim, bias=qkv_bias)
         self.k_proj = nn.Linear(d_model, head_dim, bias=qkv_bias)
         self.v_proj = nn.Linear(d_model, head_dim, bias=qkv_bias)
@@ -148,7 +149,7 @@ class SelfAttention(nn.Module):
             causal: hides the future as well; see ``causal_mask``.
             memory: where keys and values come from; S takes the place of T then.
         """
-        source = check_source(x, memory, self.q_proj.weight)
+        source = check_source(x, memory, self.q_proj, self.d_model)
         query, key = self.q_proj(x), self.k_proj(source)
         return scaled_dot_product_attention(
             query,
@@ -167,6 +168,6 @@ class SelfAttention(nn.Module):
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T K"]:
         """Gives the weights that ``forward`` uses, before dropout."""
-        source = check_source(x, memory, self.q_proj.weight)
+        source = check_source(x, memory, self.q_proj, self.d_model)
         query, key = self.q_proj(x), self.k_proj(source)
         return attention_weights(query, key, with_causal(mask, causal, query, key))

@@ -10,9 +10,11 @@ from typing import Any
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike
 from attention_lib.masks import with_causal
+from attention_lib.modules import is_plain
 from attention_lib.multi_head import (
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
@@ -43,8 +45,15 @@ class FusedMultiHeadAttention(MultiHeadLayer):
     def _project(
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        return _project_packed(
-            x, memory, self.qkv_proj.weight, self.qkv_proj.bias, self.num_heads
+        source = check_source(x, memory, self.qkv_proj, self.d_model)
+        # Cut along the width first: backward joins three gradients without a copy.
+        query, key, value = self.qkv_proj(x).chunk(3, dim=-1)  # (B, T, H·D) each
+        if memory is not None:  # a projection is called whole, so a third is not used
+            _, key, value = self.qkv_proj(source).chunk(3, dim=-1)
+        return (
+            split_heads(query, self.num_heads),
+            split_heads(key, self.num_heads),
+            split_heads(value, self.num_heads),
         )
 
     def _attend(
@@ -76,8 +85,7 @@ class FusedMultiHeadAttention(MultiHeadLayer):
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, as ``MultiHeadAttention`` does."""
-        packed = self.qkv_proj.weight, self.qkv_proj.bias
-        return _unpacked(*packed, self.out_proj, self.num_heads)
+        return _unpacked(self, "qkv_proj.", self.num_heads)
 
 
 class TorchMultiHeadAttention(MultiHeadLayer):
@@ -85,6 +93,16 @@ class TorchMultiHeadAttention(MultiHeadLayer):
 
     Its heads share out ``d_model``, and its output is as wide as its input, so other
     widths are refused. Its options and its call are those of ``MultiHeadLayer``.
+
+    Queries, keys and values are no modules of their own there: ``attention.out_proj``
+    may be replaced or hooked into, and ``attention`` as a whole. PyTorch's module reads
+    the weights of its ``out_proj`` and never calls it, so where that is not plain,
+    this layer attends as ``MultiHeadAttention`` does. What hooks into ``attention``, or
+    stands in its place, knows no angles, no cache and no weights to show.
+
+    Raises:
+        ValueError: angles, a cache or ``attention_weights`` where ``attention`` has
+            hooks or was replaced; other widths.
     """
 
     def _build(self, d_model: int, head_dim: int, d_out: int, qkv_bias: bool) -> None:
@@ -108,18 +126,20 @@ class TorchMultiHeadAttention(MultiHeadLayer):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Attends in all heads at once, then mixes what they found.
 
         PyTorch's module knows neither angles nor a cache: with these it attends as
         ``MultiHeadAttention`` does.
         """
-        if angles is not None or cache is not None:
+        out = getattr(self.attention, "out_proj", None)  # a wrapper may have none
+        called = out and not is_plain(out, NonDynamicallyQuantizableLinear)
+        if called or angles is not None or cache is not None:
             return super().forward(
                 x, mask, causal=causal, memory=memory, angles=angles, cache=cache
             )
-        source = check_source(x, memory, self.attention.in_proj_weight)
+        source = check_source(x, memory, out or self.attention, self.d_model)
         mask = with_causal(add_head_axis(mask), causal, x, source)
         if mask is not None:
             # There True means "blocked", and heads join the batch: (B·H, T, K).
@@ -139,15 +159,20 @@ class TorchMultiHeadAttention(MultiHeadLayer):
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         own = self.attention
+        if not is_plain(own, nn.MultiheadAttention):
+            raise ValueError(
+                "attention has hooks or was replaced, so it must be called as a whole: "
+                "leave angles, a cache, attention_weights and another out_proj out, or "
+                'take another kind than "torch"'
+            )
+        check_source(x, memory, self.out_proj, self.d_model)
         return _project_packed(
             x, memory, own.in_proj_weight, own.in_proj_bias, self.num_heads
         )
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, as ``MultiHeadAttention`` does."""
-        own = self.attention
-        packed = own.in_proj_weight, own.in_proj_bias
-        return _unpacked(*packed, own.out_proj, self.num_heads)
+        return _unpacked(self.attention, "in_proj_", self.num_heads)
 
     @property
     def out_proj(self) -> nn.Linear:  # type: ignore[override]
@@ -190,7 +215,6 @@ def _project_packed(
     num_heads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gives the queries, keys and values of all heads, from one packed projection."""
-    source = check_source(x, memory, weight)
     if memory is None:
         # Cut along the width first: backward joins three gradients without a copy.
         query, key, value = F.linear(x, weight, bias).chunk(3, dim=-1)  # (B, T, H·D)
@@ -199,7 +223,7 @@ def _project_packed(
         of_query, of_source = weight.split(sizes)
         bias_query, bias_source = (None, None) if bias is None else bias.split(sizes)
         query = F.linear(x, of_query, bias_query)
-        key, value = F.linear(source, of_source, bias_source).chunk(2, dim=-1)
+        key, value = F.linear(memory, of_source, bias_source).chunk(2, dim=-1)
     return (
         split_heads(query, num_heads),
         split_heads(key, num_heads),
@@ -208,14 +232,18 @@ def _project_packed(
 
 
 def _unpacked(
-    weight: Tensor, bias: Tensor | None, out_proj: nn.Linear, num_heads: int
+    layer: nn.Module, packed: str, num_heads: int
 ) -> dict[str, Sequence[Tensor]]:
-    """Cuts a projection that packs queries, keys and values into those of the heads."""
-    parts: dict[str, Sequence[Tensor]] = {
-        f"out_proj.{name}": [own] for name, own in out_proj.named_parameters()
-    }
-    for name, packed in (("weight", weight), ("bias", bias)):
-        if packed is not None:
-            for role, rows in zip("qkv", packed.chunk(3), strict=True):
-                parts[f"{role}_proj.{name}"] = rows.chunk(num_heads)
+    """Cuts a projection that packs queries, keys and values into those of the heads.
+
+    What an adapter has beside its weight and bias belongs to no head.
+    """
+    parts: dict[str, Sequence[Tensor]] = {}
+    for name, own in layer.named_parameters():
+        end = name.removeprefix(packed)
+        if name == packed + end and end in ("weight", "bias"):
+            for role, rows in zip("qkv", own.chunk(3), strict=True):
+                parts[f"{role}_proj.{end}"] = rows.chunk(num_heads)
+        else:
+            parts[name] = [own]
     return parts

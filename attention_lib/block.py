@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.backends import make_mha
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike, LayerCache
 from attention_lib.validation import (
     check_choice,
     check_features,
@@ -75,12 +75,13 @@ class FeedForward(nn.Module):
         check_positive(d_model=d_model)
         hidden_dim = 4 * d_model if hidden_dim is None else hidden_dim
         check_positive(hidden_dim=hidden_dim)
+        self.d_model = d_model
         self.up_proj = nn.Linear(d_model, hidden_dim)
         self.down_proj = nn.Linear(hidden_dim, d_model)
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
         """Computes each output token from the input token at the same position."""
-        check_tokens(x, self.up_proj.weight)
+        check_tokens(x, self.up_proj, self.d_model)
         return self.down_proj(F.gelu(self.up_proj(x)))
 
 
@@ -114,6 +115,7 @@ class TinyBlock(nn.Module):
     ) -> None:
         super().__init__()
         check_choice("norm", norm, get_args(Norm))
+        self.d_model = d_model
         self.attention = make_mha(mha, d_model, num_heads, dropout=dropout)
         self.feed_forward = FeedForward(d_model)
         make_norm = nn.Identity if norm == "none" else nn.LayerNorm
@@ -129,7 +131,7 @@ class TinyBlock(nn.Module):
         *,
         causal: bool = False,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Adds the output of attention to the stream, then that of the MLP.
 
@@ -140,7 +142,7 @@ class TinyBlock(nn.Module):
             angles: turn queries and keys; see ``rope_angles``.
             cache: of ``new_cache``, holds the tokens before x.
         """
-        check_tokens(x, self.feed_forward.up_proj.weight)
+        check_tokens(x, self.attention_norm, self.d_model)
         also: dict[str, Any] = {"causal": causal, "angles": angles, "cache": cache}
         if self.norm == "post":
             found = self.attention(x, mask, **also)
@@ -159,7 +161,7 @@ class TinyBlock(nn.Module):
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T T"]:
         """Gives the attention weights of each head, before dropout."""
-        check_tokens(x, self.feed_forward.up_proj.weight)
+        check_tokens(x, self.attention_norm, self.d_model)
         seen = x if self.norm == "post" else self.attention_norm(x)
         return self.attention.attention_weights(
             seen, mask, causal=causal, angles=angles

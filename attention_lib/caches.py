@@ -3,7 +3,9 @@
 Shapes: B batch, H heads, T new tokens, K all tokens so far, D head_dim, V value width.
 """
 
+import copy
 from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -15,6 +17,27 @@ from attention_lib.validation import (
     check_positive,
     check_room,
 )
+
+Cache = TypeVar("Cache")
+
+
+@runtime_checkable
+class CacheLike(Protocol):
+    """What a layer asks of a cache: ``append``, and how many tokens were read.
+
+    A cache may also have ``crop``, ``repeat`` and ``nbytes``, as ``LayerCache`` does.
+    """
+
+    @property
+    def length(self) -> int:
+        """How many tokens were read."""
+
+    @property
+    def max_len(self) -> int:
+        """How many tokens there is room for."""
+
+    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Take new keys and values (B, H, T, ...) in, and return all of each text."""
 
 
 class LayerCache:
@@ -72,17 +95,28 @@ class LayerCache:
 
     def repeat(self, times: int) -> "LayerCache":
         """Gives a cache of ``times`` as many texts, each with a copy of its own."""
-        check_positive(times=times)
-        copy = object.__new__(type(self))
-        copy.__dict__ |= self.__dict__
-        copy.keys = self.keys.repeat(times, 1, 1, 1)
-        copy.values = self.values.repeat(times, 1, 1, 1)
-        return copy
+        return repeat_texts(self, times)
 
     @property
     def nbytes(self) -> int:
         """The bytes that are set aside."""
-        return self.keys.nbytes + self.values.nbytes
+        return sum(own.nbytes for own in vars(self).values() if isinstance(own, Tensor))
+
+
+def repeat_texts(cache: Cache, times: int) -> Cache:
+    """Return a cache of ``times`` as many texts that shares nothing with the old one.
+
+    Every tensor that the cache holds has the texts as its first axis.
+    """
+    check_positive(times=times)
+    twin = copy.copy(cache)
+    for name, own in vars(cache).items():
+        if isinstance(own, Tensor):
+            new = own.repeat(times, *[1] * (own.ndim - 1))
+        else:
+            new = copy.deepcopy(own)
+        setattr(twin, name, new)
+    return twin
 
 
 class KVCache:
@@ -92,15 +126,15 @@ class KVCache:
         layers: one cache per layer, as ``layer.new_cache`` makes it.
 
     Raises:
-        TypeError: a layer that is no ``LayerCache``.
+        TypeError: a layer without what ``CacheLike`` names.
         ValueError: no layer.
     """
 
-    def __init__(self, layers: Sequence[LayerCache]) -> None:
+    def __init__(self, layers: Sequence[CacheLike]) -> None:
         self.layers = list(layers)
         check_positive(layers=len(self.layers))
         for layer in self.layers:
-            check_instance("each of layers", layer, LayerCache)
+            check_instance("each of layers", layer, CacheLike)
 
     @property
     def length(self) -> int:
@@ -116,11 +150,11 @@ class KVCache:
         """Forgets all but the first ``length`` tokens of every text.
 
         Raises:
-            TypeError: a length that is not an int.
+            TypeError: a length that is not an int; layers that cannot be cropped.
             ValueError: a length below 0, or above the tokens that were read.
         """
-        for layer in self.layers:
-            layer.crop(length)
+        for crop in self._all("crop"):
+            crop(length)
 
     def repeat(self, times: int) -> "KVCache":
         """Gives a cache with all texts ``times`` over, as ``Tensor.repeat`` does.
@@ -128,12 +162,19 @@ class KVCache:
         So a beginning is read once and serves many texts; this cache stays as it is.
 
         Raises:
-            TypeError: a number that is not an int.
+            TypeError: a number that is not an int; layers that cannot be repeated.
             ValueError: a number below 1.
         """
-        return KVCache([layer.repeat(times) for layer in self.layers])
+        return KVCache([repeat(times) for repeat in self._all("repeat")])
 
     @property
     def nbytes(self) -> int:
         """The bytes that are set aside for all layers."""
-        return sum(layer.nbytes for layer in self.layers)
+        return sum(self._all("nbytes"))
+
+    def _all(self, name: str) -> list[Any]:
+        """Return what each layer's cache has by this name, which not all offer."""
+        for layer in self.layers:
+            if not hasattr(layer, name):
+                raise TypeError(f"a cache of {type(layer).__name__} has no {name}")
+        return [getattr(layer, name) for layer in self.layers]

@@ -4,14 +4,15 @@ Shapes: B batch, T length of what is written, S length of the memory, M d_model,
 heads. Masks are boolean, True means "may attend".
 """
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.block import FeedForward
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike, LayerCache
+from attention_lib.modules import is_plain
 from attention_lib.multi_head import (
     MultiHeadAttention,
     add_head_axis,
@@ -38,10 +39,11 @@ def remember(layer: MultiHeadAttention, memory: Float[Tensor, "B S M"]) -> Layer
 
     Raises:
         TypeError: another kind of layer; a memory of another type or device.
-        ValueError: a memory of another width, or with an empty axis.
+        ValueError: a layer with hooks, or of a class of its own; a memory of another
+            width, or with an empty axis.
     """
-    check_instance("layer", layer, MultiHeadAttention)
-    check_tokens(memory, layer.k_proj.weight, name="memory")
+    _check_kept_by(layer)
+    check_tokens(memory, layer.k_proj, layer.d_model, name="memory")
     kept = layer.new_cache(*memory.shape[:2])
     kept.append(
         split_heads(layer.k_proj(memory), layer.num_heads),
@@ -67,19 +69,33 @@ def look_at(
 
     Raises:
         TypeError: another kind of layer or cache; an x of another type or device.
-        ValueError: an x of another width, or of another number of texts.
+        ValueError: a layer with hooks, or of a class of its own; an x of another
+            width, or of another number of texts.
     """
-    check_instance("layer", layer, MultiHeadAttention)
+    _check_kept_by(layer)
     check_instance("kept", kept, LayerCache)
-    check_tokens(x, layer.q_proj.weight)
+    check_tokens(x, layer.q_proj, layer.d_model)
     if len(kept.keys) != len(x):
         raise ValueError(
             f"kept must hold as many texts as x; got {len(kept.keys)} and {len(x)}"
         )
     key, value = kept.keys[:, :, : kept.length], kept.values[:, :, : kept.length]
     query = split_heads(layer.q_proj(x), layer.num_heads)
-    context = scaled_dot_product_attention(query, key, value, add_head_axis(mask))
+    dropout = layer.dropout if layer.training else 0.0
+    context = scaled_dot_product_attention(
+        query, key, value, add_head_axis(mask), dropout=dropout
+    )
     return layer.out_proj(merge_heads(context))
+
+
+def _check_kept_by(layer: Any) -> None:
+    """Check that a call of the layer does nothing that its kept keys would miss."""
+    check_instance("layer", layer, MultiHeadAttention)
+    if not is_plain(layer, MultiHeadAttention):
+        raise ValueError(
+            "layer must be a MultiHeadAttention without hooks: what they do would be "
+            f"left out; got {type(layer).__name__}: call it with memory=memory"
+        )
 
 
 class CrossBlock(nn.Module):
@@ -118,6 +134,7 @@ class CrossBlock(nn.Module):
         check_choice("norm", norm, get_args(CrossNorm))
         heads = num_heads if num_cross_heads is None else num_cross_heads
         check_positive(num_cross_heads=heads)
+        self.d_model = d_model
         self.attention, self.cross_attention = (
             MultiHeadAttention(d_model, own, qkv_bias=qkv_bias, dropout=dropout)
             for own in (num_heads, heads)
@@ -136,7 +153,7 @@ class CrossBlock(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
         *,
         mask: Bool[Tensor, "..."] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Adds what three layers find to the stream; no token sees a later one.
 
@@ -148,7 +165,7 @@ class CrossBlock(nn.Module):
             mask: hides more than the future in x; broadcasts to (B, T, T).
             cache: of ``new_cache``, holds the tokens before x.
         """
-        check_tokens(x, self.feed_forward.up_proj.weight)
+        check_tokens(x, self.attention_norm, self.d_model)
         if not isinstance(memory, LayerCache):
             check_instance("memory", memory, Tensor)  # None would mean x itself
 
@@ -179,7 +196,7 @@ class CrossBlock(nn.Module):
     ) -> Float[Tensor, "B H T S"]:
         """Gives the weights of each head of cross-attention, before dropout."""
         check_instance("memory", memory, Tensor)
-        check_source(x, memory, self.feed_forward.up_proj.weight)
+        check_source(x, memory, self.attention_norm, self.d_model)
         seen = x if self.norm == "post" else self.attention_norm(x)
         x = x + self.attention(seen, causal=True)
         seen = self.attention_norm(x) if self.norm == "post" else self.cross_norm(x)

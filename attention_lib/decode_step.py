@@ -9,27 +9,19 @@ Shapes: B batch, H heads, M d_model, D head_dim, V vocabulary.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import TypeGuard, TypeVar
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.backends import FusedMultiHeadAttention
 from attention_lib.block import FeedForward, TinyBlock
-from attention_lib.caches import KVCache, LayerCache
+from attention_lib.caches import CacheLike, KVCache
 from attention_lib.model import TinyLM
+from attention_lib.modules import bound, is_hooked, is_plain, weight_of
 from attention_lib.rope import apply_rope
 from attention_lib.validation import check_token_ids
 
-Kind = TypeVar("Kind", bound=nn.Module)
 PartStep = Callable[[Tensor, Tensor | None], Tensor]  # of x (B, 1, M) and its angles
-
-_EVERYWHERE = (
-    nn.modules.module._global_forward_hooks,
-    nn.modules.module._global_forward_pre_hooks,
-)
 
 
 def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
@@ -44,19 +36,20 @@ def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
         cache: of the model's ``new_cache``; takes each token in.
     """
     # A compiler would compile anew as the cache grows: it serves the first call only.
-    model = getattr(model, "_orig_mod", model)
-    if not is_plain(model, TinyLM) or model.dropout.training:
+    if not is_hooked(model):
+        model = getattr(model, "_orig_mod", model)
+    if not is_plain(model, TinyLM) or not left_out(model.dropout, nn.Dropout):
         return lambda token_ids: model(token_ids, cache=cache)[:, -1]
     steps = [
         _block_step(block, own)
         for block, own in zip(model.blocks, cache.layers, strict=True)
     ]
     norm, head, config = bound(model.last_norm), bound(model.head), model.config
-    embed, weight = model.token_embedding, model.token_embedding.weight
+    embed, like = model.token_embedding, weight_of(model.token_embedding)
 
     def step(token_ids: Tensor) -> Tensor:
         start = cache.length
-        check_token_ids(token_ids, max_len=config.context_len - start, like=weight)
+        check_token_ids(token_ids, max_len=config.context_len - start, like=like)
         x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
         vectors, angles = model.places(token_ids, start)
         x = x if vectors is None else x + vectors
@@ -67,13 +60,13 @@ def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
     return step
 
 
-def _block_step(block: nn.Module, cache: LayerCache) -> PartStep:
-    """Takes a pre-norm block apart, where nothing is dropped."""
+def _block_step(block: nn.Module, cache: CacheLike) -> PartStep:
+    """Take a pre-norm block apart, unless a part that this leaves out does more."""
     if (
         not is_plain(block, TinyBlock)
-        or not is_plain(block.feed_forward, FeedForward)
         or block.norm != "pre"
-        or block.dropout.training
+        or not left_out(block.dropout, nn.Dropout)
+        or not left_out(block.feed_forward, FeedForward, nn.Linear)
     ):
         return lambda x, angles: block(x, causal=True, angles=angles, cache=cache)
     attend = _attention_step(block.attention, cache)
@@ -88,9 +81,10 @@ def _block_step(block: nn.Module, cache: LayerCache) -> PartStep:
     return step
 
 
-def _attention_step(layer: nn.Module, cache: LayerCache) -> PartStep:
+def _attention_step(layer: nn.Module, cache: CacheLike) -> PartStep:
     """Takes the kind ``sdpa`` apart; the others are called."""
-    if not is_plain(layer, FusedMultiHeadAttention) or layer.training:
+    kind = FusedMultiHeadAttention
+    if not is_plain(layer, kind) or not left_out(layer, kind, nn.Linear):
         return lambda x, angles: layer(x, causal=True, angles=angles, cache=cache)
     heads = layer.num_heads
     project, join = bound(layer.qkv_proj), bound(layer.out_proj)
@@ -106,26 +100,17 @@ def _attention_step(layer: nn.Module, cache: LayerCache) -> PartStep:
     return step
 
 
-def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
-    """Says whether a call of a module does nothing but the ``forward`` of this class.
+def left_out(part: nn.Module, *kinds: type[nn.Module]) -> bool:
+    """Return whether a step may leave out the call of a part, and of all in it.
 
-    It does more where somebody hooked into it, compiled it or replaced its ``forward``.
+    It may where each module is of one of these classes, does nothing else than its
+    class says, and drops nothing.
+
+    Args:
+        part: what a step takes apart, or skips.
+        kinds: the classes that the step knows.
     """
-    hooks = module._forward_hooks, module._forward_pre_hooks
-    own = "forward" in vars(module) or module._compiled_call_impl is not None
-    return type(module) is kind and not (any(hooks) or any(_EVERYWHERE) or own)
-
-
-def bound(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Gives a plain layer of PyTorch as a function with its weights at hand.
-
-    It gives the same numbers and takes less time, which counts where a single token
-    is read. Any other module is given as it is.
-    """
-    if isinstance(module, nn.Linear) and is_plain(module, nn.Linear):
-        return partial(F.linear, weight=module.weight, bias=module.bias)
-    if isinstance(module, nn.LayerNorm) and is_plain(module, nn.LayerNorm):
-        weight, bias, eps = module.weight, module.bias, module.eps
-        shape = list(module.normalized_shape)
-        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
-    return module
+    return all(
+        type(own) in kinds and is_plain(own, type(own)) and not own.training
+        for own in part.modules()
+    )

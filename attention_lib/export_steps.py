@@ -9,6 +9,7 @@ Shapes: B batch, T new tokens, S tokens read before, L room, K = S + T, V vocabu
 keys and values of a layer are (B, H, S, D) or (B, H, L, D).
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lib.caches import KVCache, LayerCache
+from attention_lib.caches import KVCache
 from attention_lib.model import LanguageModel
 from attention_lib.validation import (
     check_instance,
@@ -157,12 +158,12 @@ class StaticStep(nn.Module):
         return [{0: "batch", 1: "time"}, None, [{0: "batch"}] * self.tensors]
 
 
-class _Growing(LayerCache):
+class _Growing:
     """A layer's cache that joins new keys and values to those that came in."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         self.keys, self.values = keys, values
-        self.length = keys.shape[-2]
+        self.length, self.max_len = keys.shape[-2], sys.maxsize
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         self.keys = torch.cat((self.keys, key), dim=-2)
@@ -170,12 +171,13 @@ class _Growing(LayerCache):
         return self.keys, self.values
 
 
-class _Static(LayerCache):
+class _Static:
     """A layer's cache that writes new keys and values to places of a tensor."""
 
     def __init__(self, keys: Tensor, values: Tensor, places: Tensor) -> None:
         self.keys, self.values, self.places = keys, values, places
         self.length = 0  # positions are told; this one is for the check of the context
+        self.max_len = keys.shape[-2]
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         self.keys = self.keys.index_copy(-2, self.places, key)
@@ -183,7 +185,7 @@ class _Static(LayerCache):
         return self.keys, self.values
 
 
-def _tensors(layers: Sequence[LayerCache]) -> list[Tensor]:
+def _tensors(layers: Sequence[Any]) -> list[Tensor]:
     return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
 
 

@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike, LayerCache
 from attention_lib.masks import combine_masks, sliding_window_mask, with_causal
+from attention_lib.modules import placement
 from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
 from attention_lib.norms import Normed
 from attention_lib.norms import RMSNorm as RMSNorm  # people look for it here
@@ -120,6 +121,7 @@ class GroupedQueryAttention(MultiHeadLayer):
             check_above_zero(softcap=softcap)
         if window is not None:
             check_positive(window=window)
+        self.d_model = d_model
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         self.head_dim = head_dim
         self.scale = head_dim**-0.5 if scale is None else scale
@@ -154,15 +156,8 @@ class GroupedQueryAttention(MultiHeadLayer):
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
         """Makes an empty cache: it holds the heads of keys and values, so G of them."""
-        weight = self.out_proj.weight
-        return LayerCache(
-            batch_size,
-            self.num_kv_heads,
-            max_len,
-            self.head_dim,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
+        sizes = batch_size, self.num_kv_heads, max_len, self.head_dim
+        return LayerCache(*sizes, **placement(self))
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, cut into the heads that they belong to."""
@@ -176,7 +171,7 @@ class GroupedQueryAttention(MultiHeadLayer):
     def _project(
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        source = check_source(x, memory, self.q_proj.weight)
+        source = check_source(x, memory, self.q_proj, self.d_model)
         check_window(self.window, memory)
         query = split_heads(self.q_proj(x), self.num_heads)
         key = split_heads(self.k_proj(source), self.num_kv_heads)
@@ -190,7 +185,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         x: Tensor,
         memory: Tensor | None,
         angles: Tensor | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         check_alone(memory, angles, cache)
         query, key, value = self._project(x, memory)

@@ -8,19 +8,20 @@ Shapes: B batch, T length, L layers, M d_model, H heads, D head_dim, V vocabular
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike
 from attention_lib.masks import causal_mask
 from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.modules import weight_of
 from attention_lib.multi_head import split_heads
 from attention_lib.validation import (
     check_choice,
@@ -35,6 +36,8 @@ from attention_lib.validation import (
 )
 
 Place = tuple[int, int]  # layer and head, from 0
+# Whether an instrument calls a part itself: then no instrument notes or changes it.
+_ASKING: ContextVar[bool] = ContextVar("_ASKING", default=False)
 
 
 def repeated_texts(
@@ -143,7 +146,7 @@ class AttentionBlock(TinyBlock):
         *,
         causal: bool = False,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Adds the output of attention to the stream."""
         found = self.attention(
@@ -210,7 +213,8 @@ def head_contexts(
             def keep(
                 _: nn.Module, inputs: Any, num_heads: int = layer.num_heads
             ) -> None:
-                found.append(split_heads(inputs[0], num_heads))
+                if not _ASKING.get():
+                    found.append(split_heads(inputs[0], num_heads))
 
             hooks.enter_context(layer.out_proj.register_forward_pre_hook(keep))
         model(token_ids)
@@ -237,17 +241,17 @@ def replaced_heads(
     with ExitStack() as hooks:
         for (layer, head), value in values.items():
             attention = _blocks(model)[layer].attention
-            own = _rows(attention, head)
 
             def replace(
                 _: nn.Module,
                 inputs: Any,
-                own: slice = own,
+                head: int = head,
+                count: int = attention.num_heads,
                 value: Tensor | float = value,
-            ) -> tuple[Tensor]:
-                context = inputs[0].clone()  # (B, T, H·D)
-                context[..., own] = value
-                return (context,)
+            ) -> tuple[Tensor] | None:
+                if _ASKING.get():
+                    return None
+                return (_with(inputs[0], head, count, value),)
 
             hooks.enter_context(attention.out_proj.register_forward_pre_hook(replace))
         yield
@@ -265,13 +269,17 @@ def replaced_path(
 
     The receiver's queries, keys or values are made from a stream in which the sender
     found ``value``. All else, such as what the sender adds for later layers, is as
-    before: "path patching", Wang et al. (2022), Goldowsky-Dill et al. (2023).
+    before: "path patching", Wang et al. (2022), Goldowsky-Dill et al. (2023). Paths
+    from several senders into the same projection of a head are replaced together. To
+    find what would come, parts on the way may be called more often than once.
 
     Args:
         model: as in ``replaced_heads``; the receiver's block normalises first.
         sender: the earlier head.
         receiver: a head of a later layer.
-        into: which projection of the receiver is meant.
+        into: which projection of the receiver is meant. Query heads that share a head
+            of keys and values share these ways as well: the path into the key of one
+            is the path into the keys of all of its group.
         value: what the sender shall have found, broadcast to (B, T, D).
 
     Raises:
@@ -280,31 +288,60 @@ def replaced_path(
             another kind of block or attention.
     """
     check_head_path(model, sender, receiver, into)
-    first, block = _blocks(model)[sender[0]].attention, _blocks(model)[receiver[0]]
+    first, block = _blocks(model)[sender[0]], _blocks(model)[receiver[0]]
     projection = getattr(block.attention, f"{into[0]}_proj")
-    sent, received = _rows(first, sender[1]), _rows(block.attention, receiver[1])
+    receive = _Receiver(block, receiver[1], into)
+    for other in projection._forward_hooks.values():
+        if isinstance(other, _Receiver) and other.place == receive.place:
+            receive.kept = other.kept
     kept: dict[str, Tensor] = {}
 
-    def note_change(out_proj: nn.Linear, inputs: Any) -> None:
-        change = value - inputs[0][..., sent]  # (B, T, D)
-        kept["change"] = change @ out_proj.weight[:, sent].T  # (B, T, M)
+    def note_change(out_proj: nn.Module, inputs: Any, output: Tensor) -> None:
+        if not _ASKING.get():
+            head = sender[1], first.attention.num_heads
+            kept["change"] = _change(first, out_proj, inputs[0], output, head, value)
 
     def note_stream(norm: nn.Module, inputs: Any) -> None:
-        kept["stream"] = inputs[0]
+        if not _ASKING.get():
+            kept["stream"] = inputs[0]
 
-    def replace(projection: nn.Linear, inputs: Any, output: Tensor) -> Tensor:
-        x = block.attention_norm.forward(kept["stream"] + kept["change"])
-        output = output.clone()
-        output[..., received] = F.linear(x, projection.weight, projection.bias)[
-            ..., received
-        ]
-        return output
-
+    out_proj, norm = first.attention.out_proj, block.attention_norm
     with ExitStack() as hooks:
-        hooks.enter_context(first.out_proj.register_forward_pre_hook(note_change))
-        hooks.enter_context(block.attention_norm.register_forward_pre_hook(note_stream))
-        hooks.enter_context(projection.register_forward_hook(replace))
+        receive.kept.append(kept)
+        hooks.callback(receive.kept.remove, kept)
+        hooks.enter_context(out_proj.register_forward_hook(note_change))
+        hooks.enter_context(norm.register_forward_pre_hook(note_stream))
+        hooks.enter_context(projection.register_forward_hook(receive))
         yield
+
+
+class _Receiver:
+    """Makes what one head reads from a stream in which senders found something else.
+
+    Args:
+        block: the receiver's.
+        head: one of its query heads.
+        into: which projection is meant; a hook of that one calls this object.
+    """
+
+    def __init__(self, block: Any, head: int, into: str) -> None:
+        count = groups = block.attention.num_heads
+        if into != "query":
+            groups = getattr(block.attention, "num_kv_heads", count)
+        self.block, self.place = block, (head * groups // count, groups)
+        self.kept: list[dict[str, Tensor]] = []  # of each path: a change, the stream
+
+    def __call__(self, projection: nn.Module, inputs: Any, output: Tensor) -> Any:
+        if _ASKING.get():
+            return None
+        stream = self.kept[0]["stream"]
+        for path in self.kept:
+            stream = stream + path["change"]
+        new = _ask(projection, _ask(self.block.attention_norm, stream))
+        own = _rows(output, *self.place)
+        output = output.clone()
+        output[..., own] = new[..., own]
+        return output
 
 
 def load_storyteller(seed: int = 0) -> TinyLM:
@@ -342,7 +379,57 @@ def _blocks(model: nn.Module) -> list[Any]:
     return [*model.blocks]  # type: ignore[misc]
 
 
-def _rows(attention: Any, head: int) -> slice:
-    """Gives the place of a head in what all heads found, side by side."""
-    width = attention.out_proj.in_features // attention.num_heads
+def _rows(x: Tensor, head: int, count: int) -> slice:
+    """Gives the place of a head among so many that stand side by side."""
+    width = x.shape[-1] // count
     return slice(head * width, (head + 1) * width)
+
+
+def _with(context: Tensor, head: int, count: int, value: Tensor | float) -> Tensor:
+    """Return what all heads found, (B, T, H·D), with another value for one of them."""
+    new = context.clone()
+    new[..., _rows(context, head, count)] = value
+    return new
+
+
+def _ask(part: nn.Module, x: Tensor) -> Tensor:
+    """Call a part as it is, with all its hooks but those of these instruments."""
+    token = _ASKING.set(True)
+    try:
+        return part(x)
+    finally:
+        _ASKING.reset(token)
+
+
+def _change(
+    block: Any,
+    out_proj: nn.Module,
+    context: Tensor,
+    output: Tensor,
+    head: tuple[int, int],
+    value: Tensor | float,
+) -> Float[Tensor, "B T M"]:
+    """Return how the stream changes behind a block where one head finds a value.
+
+    Args:
+        block: the head's.
+        out_proj: of its attention.
+        context: what all heads found.
+        output: of ``out_proj``, for this context.
+        head: its number, and how many there are.
+        value: what it shall have found.
+    """
+    weight, own = weight_of(out_proj), _rows(context, *head)
+    hooks = *out_proj._forward_hooks.values(), *out_proj._forward_pre_hooks.values()
+    foreign = any(getattr(hook, "__module__", "") != __name__ for hook in hooks)
+    if weight is None or foreign or getattr(block, "norm_outputs", False):
+        new = _ask(out_proj, _with(context, *head, value))
+        return _added(block, new) - _added(block, output)
+    return (value - context[..., own]) @ weight[:, own].T  # a difference, so no bias
+
+
+def _added(block: Any, found: Tensor) -> Tensor:
+    """Return what a block adds to the stream, from the output of its attention."""
+    if getattr(block, "norm_outputs", False):  # as in Gemma 2 and 3
+        return _ask(block.attention_out_norm, found)
+    return found

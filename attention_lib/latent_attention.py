@@ -18,8 +18,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike, LayerCache
 from attention_lib.masks import with_causal
+from attention_lib.modules import is_plain, placement
 from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
 from attention_lib.norms import RMSNorm
 from attention_lib.rope import Layout, apply_rope
@@ -53,7 +54,8 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         absorb: whether the up-projections are multiplied into queries and outputs, so
             that attention reads the latents themselves and a cache holds C + R numbers
             per token; else keys and values are made and kept, H · (N + R + V) numbers.
-            The outputs are equal.
+            The outputs are equal. Where ``kv_up_proj`` has hooks or was replaced, its
+            weights do not tell what it does: it is then called on all latents.
         scale: multiplies the scores; 1/√(N + R) when left out.
         rope_scale: multiplies what is rotated; see ``rope_attention_factor``.
         bias: whether the projections from and to the stream have a bias.
@@ -95,8 +97,9 @@ class MultiHeadLatentAttention(MultiHeadLayer):
             check_above_zero(scale=scale)
         check_choice("layout", layout, get_args(Layout))
         check_dropout(dropout)
-        self.num_heads, self.absorb, self.layout = num_heads, absorb, layout
-        self.widths = nope_dim, rope_dim, value_dim
+        self.d_model, self.num_heads = d_model, num_heads
+        self.absorb, self.layout = absorb, layout
+        self.widths, self.latent_dim = (nope_dim, rope_dim, value_dim), kv_latent_dim
         self.scale = (nope_dim + rope_dim) ** -0.5 if scale is None else scale
         self.rope_scale, self.dropout = rope_scale, dropout
         width = num_heads * (nope_dim + rope_dim)
@@ -135,17 +138,9 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         nope, rope, value = self.widths
         heads, key_dim, value_dim = self.num_heads, nope + rope, value
         if self.absorb:
-            heads, key_dim, value_dim = 1, self.kv_up_proj.in_features, rope
-        weight = self.out_proj.weight
-        return LayerCache(
-            batch_size,
-            heads,
-            max_len,
-            key_dim,
-            value_dim=value_dim,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
+            heads, key_dim, value_dim = 1, self.latent_dim, rope
+        sizes = batch_size, heads, max_len, key_dim
+        return LayerCache(*sizes, value_dim=value_dim, **placement(self))
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters; the up-projections are cut into heads."""
@@ -159,35 +154,40 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         x: Tensor,
         memory: Tensor | None,
         angles: Tensor | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Gives queries, keys and values: made, or the latents in their place."""
         check_alone(memory, angles, cache)
-        source = check_source(x, memory, self.kv_down_proj.weight)
+        source = check_source(x, memory, self.kv_down_proj, self.d_model)
         nope, rope, _ = self.widths
         query, turned = split_heads(self.q_proj(x), self.num_heads).split(
             [nope, rope], dim=-1
         )
         down = self.kv_down_proj(source)[:, None]  # (B, 1, K, C + R): one for all heads
-        latent, shared = down.split([down.shape[-1] - rope, rope], dim=-1)
+        latent, shared = down.split([self.latent_dim, rope], dim=-1)
         latent = self.kv_norm(latent)
         if angles is not None:
             turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
             turned = apply_rope(turned, turn, layout=self.layout) * self.rope_scale
             shared = apply_rope(shared, turn, layout=self.layout) * self.rope_scale
-        up_key, up_value = self._up()
-        if self.absorb:
-            if cache is not None:
-                latent, shared = cache.append(latent, shared)
+        if self.absorb and cache is not None:
+            latent, shared = cache.append(latent, shared)
+        if self._absorbs():
+            up_key, _ = self._up()
             query = query @ up_key  # (B, H, T, N) @ (H, N, C): the key's up-projection
             key, value = torch.cat((latent, shared), dim=-1), latent
             return torch.cat((query, turned), dim=-1), key, value
+        made, value = self._made(latent)
         shared = shared.expand(-1, self.num_heads, -1, -1)
-        key = torch.cat((latent @ up_key.mT, shared), dim=-1)  # (B, H, K, N + R)
-        value = latent @ up_value.mT  # (B, H, K, V)
-        if cache is not None:
+        key = torch.cat((made, shared), dim=-1)  # (B, H, K, N + R)
+        if cache is not None and not self.absorb:
             key, value = cache.append(key, value)
         return torch.cat((query, turned), dim=-1), key, value
+
+    def _absorbs(self) -> bool:
+        """Return whether the up-projections are multiplied into queries and outputs."""
+        up = self.kv_up_proj
+        return self.absorb and is_plain(up, nn.Linear) and up.bias is None
 
     def _up(self) -> tuple[Float[Tensor, "H N C"], Float[Tensor, "H V C"]]:
         """Gives each head's up-projections: of keys, and of values."""
@@ -195,6 +195,15 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         weight = self.kv_up_proj.weight.unflatten(0, (self.num_heads, nope + value))
         up_key, up_value = weight.split([nope, value], dim=1)
         return up_key, up_value
+
+    def _made(
+        self, latent: Float[Tensor, "B 1 K C"]
+    ) -> tuple[Float[Tensor, "B H K N"], Float[Tensor, "B H K V"]]:
+        """Return keys and values made from latents by a call of ``kv_up_proj``."""
+        nope, _, value = self.widths
+        made = split_heads(self.kv_up_proj(latent[:, 0]), self.num_heads)
+        key, made_value = made.split([nope, value], dim=-1)
+        return key, made_value
 
     def _attend(
         self,
@@ -208,7 +217,7 @@ class MultiHeadLatentAttention(MultiHeadLayer):
     ) -> Tensor:
         weights = self._weights(query, key, mask, causal)  # (B, H, T, K)
         weights = F.dropout(weights, self.dropout if self.training else 0.0)
-        if not self.absorb:
+        if not self._absorbs():
             return weights @ value  # (B, H, T, V)
         if weights.shape[-2] == 1:
             mixed = (weights.transpose(1, 2) @ value).transpose(1, 2)
@@ -221,7 +230,7 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool
     ) -> Float[Tensor, "B H T K"]:
         mask = with_causal(mask, causal, query, key)
-        if not self.absorb or query.shape[-2] > 1:
+        if not self._absorbs() or query.shape[-2] > 1:
             return attention_weights(query, key, mask, scale=self.scale)
         # One new token: its heads become rows of one matrix, so no latent is copied.
         if mask is not None and mask.ndim == 4:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike, LayerCache
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.model import LanguageModel
 from attention_lib.norms import Normed
@@ -55,6 +55,7 @@ class SwiGLU(nn.Module):
         super().__init__()
         check_positive(d_model=d_model, hidden_dim=hidden_dim)
         check_choice("activation", activation, ACTIVATIONS)
+        self.d_model = d_model
         self.gate_proj = nn.Linear(d_model, hidden_dim, bias=False)
         self.up_proj = nn.Linear(d_model, hidden_dim, bias=False)
         self.down_proj = nn.Linear(hidden_dim, d_model, bias=False)
@@ -62,7 +63,7 @@ class SwiGLU(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
         """Computes each output token from the input token at the same position."""
-        check_tokens(x, self.up_proj.weight)
+        check_tokens(x, self.up_proj, self.d_model)
         gate = ACTIVATIONS[self.activation](self.gate_proj(x))
         return self.down_proj(gate * self.up_proj(x))
 
@@ -147,7 +148,7 @@ class LlamaBlock(nn.Module):
         *,
         causal: bool = False,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Adds the output of attention to the stream, then that of the network.
 

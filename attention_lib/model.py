@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from attention_lib.backends import KINDS
 from attention_lib.block import Norm, TinyBlock
 from attention_lib.caches import KVCache
+from attention_lib.modules import weight_of
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.rope import rope_angles
 from attention_lib.validation import (
@@ -159,8 +160,8 @@ class LanguageModel(nn.Module):
     ) -> tuple[list[Tensor], dict[str, Any]]:
         """Gives the stream before the first block and after each, and ``_begin``'s."""
         start = 0 if cache is None else cache.length
-        longest, weight = self.config.context_len - start, self.token_embedding.weight
-        check_token_ids(token_ids, lengths, max_len=longest, like=weight)
+        longest, like = self.config.context_len - start, weight_of(self.token_embedding)
+        check_token_ids(token_ids, lengths, max_len=longest, like=like)
         x, also = self._begin(token_ids, start, positions)
         states = [x]  # (B, T, M)
         caches = [None] * len(self.blocks) if cache is None else cache.layers
@@ -270,13 +271,12 @@ class TinyLM(LanguageModel):
         kind, config = self.config.positions, self.config
         if kind == "none":
             return None, None
-        if kind == "learned" and positions is None:
-            return self.positions(token_ids.shape[1], start), None
+        if kind == "learned":
+            return self.positions(token_ids.shape[1], start, positions), None
         positions = self._positions(token_ids, start, positions)
         if kind == "rotary":
             return None, rope_angles(positions, config.d_model // config.num_heads)
-        table = self.positions.embedding.weight if kind == "learned" else self.sinusoids
-        return F.embedding(positions, table), None  # type: ignore[arg-type]
+        return F.embedding(positions, self.sinusoids), None  # type: ignore[arg-type]
 
     def _begin(
         self, token_ids: Tensor, start: int, positions: Tensor | None

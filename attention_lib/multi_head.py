@@ -16,8 +16,9 @@ from attention_lib.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike, LayerCache
 from attention_lib.masks import with_causal
+from attention_lib.modules import is_plain, placement
 from attention_lib.rope import apply_rope
 from attention_lib.validation import (
     check_alone,
@@ -129,7 +130,7 @@ class MultiHeadLayer(nn.Module):
         head_dim = check_heads(d_model, num_heads, head_dim, d_out)
         check_flags(qkv_bias=qkv_bias)
         check_dropout(dropout)
-        self.num_heads = num_heads
+        self.d_model, self.num_heads, self.head_dim = d_model, num_heads, head_dim
         self.dropout = dropout
         self._build(d_model, head_dim, d_out or d_model, qkv_bias)
 
@@ -141,7 +142,7 @@ class MultiHeadLayer(nn.Module):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T O"]:
         """Attends in all heads, joins their outputs and projects them.
 
@@ -180,15 +181,8 @@ class MultiHeadLayer(nn.Module):
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
         """Makes an empty cache for so many texts of at most so many tokens."""
-        weight = self.out_proj.weight
-        return LayerCache(
-            batch_size,
-            self.num_heads,
-            max_len,
-            weight.shape[1] // self.num_heads,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
+        sizes = batch_size, self.num_heads, max_len, self.head_dim
+        return LayerCache(*sizes, **placement(self))
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, cut into heads where they belong to one.
@@ -213,7 +207,7 @@ class MultiHeadLayer(nn.Module):
         x: Tensor,
         memory: Tensor | None,
         angles: Tensor | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Gives queries, turned, and the keys and values that they may look at."""
         check_alone(memory, angles, cache)
@@ -269,7 +263,7 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T O"]:
         """Attends in each head separately, joins the outputs and projects them.
 
@@ -310,7 +304,15 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
     def _project(
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        source = check_source(x, memory, self.heads[0].get_parameter("q_proj.weight"))
+        for head in self.heads:
+            if not is_plain(head, SelfAttention):
+                raise ValueError(
+                    "a head has hooks or was replaced, so it must be called, which is "
+                    "without angles and a cache: take another kind than "
+                    '"wrapper", or leave these out'
+                )
+        first = self.heads[0].get_submodule("q_proj")
+        source = check_source(x, memory, first, self.d_model)
         inputs = {"q_proj": x, "k_proj": source, "v_proj": source}
         query, key, value = (
             torch.stack([head.get_submodule(name)(of) for head in self.heads], dim=1)
@@ -344,7 +346,7 @@ class MultiHeadAttention(MultiHeadLayer):
     def _project(
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        source = check_source(x, memory, self.q_proj.weight)
+        source = check_source(x, memory, self.q_proj, self.d_model)
         return (
             split_heads(self.q_proj(x), self.num_heads),
             split_heads(self.k_proj(source), self.num_heads),

@@ -88,8 +88,10 @@ def page_name(before: bytes, token_ids: Sequence[int]) -> bytes:
     return sha256(before + repr(list(token_ids)).encode()).digest()
 
 
-class PagedLayer(LayerCache):
+class PagedLayer:
     """The pages of one layer: ``append`` writes into them, and gathers from them.
+
+    Its texts come and go, so it has neither ``crop`` nor ``repeat``.
 
     Args:
         row: an ordinary cache of the layer, for one text as long as all pages.
@@ -128,12 +130,12 @@ class PagedCache(KVCache):
     def __init__(self, model: LanguageModel, num_pages: int, page_len: int) -> None:
         check_positive(num_pages=num_pages, page_len=page_len)
         self.page_len = page_len
-        rows = model.new_cache(1, num_pages * page_len).layers
+        rows: Any = model.new_cache(1, num_pages * page_len).layers
         super().__init__([PagedLayer(row) for row in rows])
 
     def ids(self, rows: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
         """Puts tokens where the pages are."""
-        device = self.layers[0].keys.device
+        device = self.layers[0].keys.device  # type: ignore[attr-defined]
         return torch.tensor(rows, dtype=torch.int64, device=device)
 
     def reading(
@@ -191,6 +193,6 @@ class PagedCache(KVCache):
         """Gives a page the content of another, in all layers."""
         length = self.page_len
         for layer in self.layers:
-            for rows in (layer.keys, layer.values):
+            for rows in (layer.keys, layer.values):  # type: ignore[attr-defined]
                 own = rows[:, source * length : (source + 1) * length]
                 rows[:, target * length : (target + 1) * length] = own

@@ -4,9 +4,10 @@ Shapes: B batch, T length, M d_model. Add the vectors to the tokens: (B, T, M) +
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attention_lib.modules import is_plain, placement
 from attention_lib.validation import check_offset, check_positive
 
 
@@ -63,16 +64,33 @@ class LearnedPositions(nn.Module):
     def __init__(self, context_len: int, d_model: int) -> None:
         super().__init__()
         check_positive(context_len=context_len, d_model=d_model)
+        self.context_len = context_len
         self.embedding = nn.Embedding(context_len, d_model)
 
-    def forward(self, length: int, offset: int = 0) -> Float[Tensor, "T M"]:
-        """Gives the vectors of ``length`` positions, the first of them ``offset``."""
+    def forward(
+        self,
+        length: int,
+        offset: int = 0,
+        positions: Int[Tensor, "*B T"] | None = None,
+    ) -> Float[Tensor, "*B T M"]:
+        """Return the vectors of ``length`` positions, the first of them ``offset``.
+
+        Args:
+            length: how many.
+            offset: the first of them.
+            positions: those that are wanted, where they do not follow each other.
+        """
         check_positive(length=length)
         check_offset(offset)
-        context_len, end = self.embedding.num_embeddings, offset + length
+        if positions is not None:
+            return self.embedding(positions)
+        context_len, end = self.context_len, offset + length
         if end > context_len:
             raise ValueError(
                 f"the text has {end} tokens, but only {context_len} positions were "
                 f"learned: cut it, or build with context_len={end}"
             )
-        return self.embedding.weight[offset:end]
+        if is_plain(self.embedding, nn.Embedding):
+            return self.embedding.weight[offset:end]  # no copy
+        device = placement(self).get("device")
+        return self.embedding(torch.arange(offset, end, device=device))

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import MultiHeadAttention, add_head_axis, merge_heads
 from attention_lib.precision import no_autocast
@@ -70,6 +70,7 @@ class RelativeAttention(MultiHeadAttention):
                 f"num_buckets must be 0 or at least {least}, and max_distance above "
                 f"{near}; got {num_buckets} and {max_distance}"
             )
+        self.num_buckets = num_buckets
         self.max_distance, self.both_ways = max_distance, both_ways
         self.distance_bias = (
             nn.Embedding(num_buckets, num_heads) if num_buckets else None
@@ -83,7 +84,7 @@ class RelativeAttention(MultiHeadAttention):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
         positions: Num[Tensor, "*B K"] | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Attend in all heads, join their outputs and project them.
@@ -149,7 +150,8 @@ class RelativeAttention(MultiHeadAttention):
         pieces of growing width up to ``max_distance``.
         """
         assert self.distance_bias is not None
-        count = self.distance_bias.num_embeddings
+        # One that came from another layer may be larger; an adapter says no number.
+        count = getattr(self.distance_bias, "num_embeddings", self.num_buckets)
         if self.both_ways:
             count //= 2
             first = count * (offset > 0)

@@ -4,6 +4,7 @@ Shapes: B batch, S length of the source, T length of the target, M d_model, H he
 vocabulary. Masks are boolean, True means "may attend".
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Float, Int
@@ -13,6 +14,8 @@ from attention_lib.block import TinyBlock
 from attention_lib.caches import KVCache, LayerCache
 from attention_lib.cross_block import CrossBlock, remember
 from attention_lib.masks import padding_mask
+from attention_lib.modules import is_plain, weight_of
+from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.validation import (
     check_dropout,
@@ -145,7 +148,7 @@ class TinyTranslator(nn.Module):
     def decode(
         self,
         target: Int[Tensor, "B T"],
-        memories: list[Tensor] | list[LayerCache],
+        memories: Sequence[Tensor | LayerCache],
         memory_mask: Bool[Tensor, "B 1 S"] | None = None,
         *,
         cache: KVCache | None = None,
@@ -169,9 +172,17 @@ class TinyTranslator(nn.Module):
             x = block(x, memory, memory_mask, cache=own)
         return self.head(self.decoder_norm(x))
 
-    def remember(self, memory: Float[Tensor, "B S M"]) -> list[LayerCache]:
-        """Makes the memory's keys and values for every block of the decoder, once."""
-        return [remember(block.cross_attention, memory) for block in self.decoder]  # type: ignore[arg-type]
+    def remember(self, memory: Float[Tensor, "B S M"]) -> list[LayerCache | Tensor]:
+        """Make the memory's keys and values for every block of the decoder, once.
+
+        A block whose cross-attention has hooks or was replaced gets the memory itself,
+        so that it is called.
+        """
+        layers = [block.cross_attention for block in self.decoder]
+        return [
+            remember(layer, memory) if is_plain(layer, MultiHeadAttention) else memory  # type: ignore[arg-type]
+            for layer in layers
+        ]
 
     def cross_weights(
         self,
@@ -197,9 +208,8 @@ class TinyTranslator(nn.Module):
     def _embed(
         self, token_ids: Tensor, lengths: Tensor | None = None, start: int = 0
     ) -> Tensor:
-        longest, weight = self.config.context_len - start, self.token_embedding.weight
-        check_token_ids(token_ids, lengths, max_len=longest, like=weight)
+        longest, width = self.config.context_len - start, self.config.d_model
+        like = weight_of(self.token_embedding)
+        check_token_ids(token_ids, lengths, max_len=longest, like=like)
         places = self.positions[start : start + token_ids.shape[1]]  # type: ignore[index]
-        return self.dropout(
-            self.token_embedding(token_ids) * weight.shape[1] ** 0.5 + places
-        )
+        return self.dropout(self.token_embedding(token_ids) * width**0.5 + places)

@@ -76,7 +76,8 @@ def test_check_inputs_accepts_what_fits(kind, mask):
 
 
 # fmt: off
-W, BOTH = floats(3, 4), (floats(2, 4), floats(3, 4))  # a weight; a query and a key
+W, BOTH = floats(3, 4), (floats(2, 4), floats(3, 4))  # numbers; a query and a key
+PART = torch.nn.Linear(4, 3), 4  # of a layer; its width
 MASK = "mask must be boolean (True: may attend); got "
 AXES = " must have at least two axes, (length, width); got "
 EMPTY = " has an axis of length zero, "
@@ -89,7 +90,7 @@ ACCEPTED = [
     (v.check_lengths, whole(3, device="meta"), 5),
     (v.check_scores, np.zeros((2, 3)), -2, 1.0),
     (v.check_scores, np.array([[0.0, -math.inf]]), 1, 1.0),
-    (v.check_tokens, floats(2, 5, 4), W),
+    (v.check_tokens, floats(2, 5, 4), *PART),
     (v.check_dropout, 0.0), (v.check_dropout, 0.99),
     (v.check_token_ids, whole(2, 3), whole(2) + 9),
     (v.check_token_ids, whole(2, 3, device="meta"), whole(2, device="meta")),
@@ -122,11 +123,11 @@ VALUES = [
     *(("x holds NaN or +inf: look at what made the scores",
        v.check_scores, np.array([0.0, wrong]), 0, 1.0) for wrong in (NAN, math.inf)),
     *((f"x must be (batch, length, 4); got {shape}: this layer was built for d_model=4",
-       v.check_tokens, floats(*shape), W)
+       v.check_tokens, floats(*shape), *PART)
       for shape in ((5, 4), (1, 2, 5, 4), (2, 5, 3))),
-    ("x" + EMPTY + "(2, 0, 4)", v.check_tokens, floats(2, 0, 4), W),
+    ("x" + EMPTY + "(2, 0, 4)", v.check_tokens, floats(2, 0, 4), *PART),
     ("memory must hold as many texts as x; got memory (1, 3, 4) and x (2, 5, 4)",
-     v.check_source, floats(2, 5, 4), floats(1, 3, 4), W),
+     v.check_source, floats(2, 5, 4), floats(1, 3, 4), *PART),
     ("x must be (batch, heads); got (2,)", v.check_layout, floats(2), "batch", "heads"),
     *((f"dropout must be at least 0 and below 1; got {wrong}", v.check_dropout, wrong)
       for wrong in (-0.1, 1.0, NAN)),
@@ -181,12 +182,12 @@ TYPES = [
        v.check_lengths, wrong, 5)
       for came, wrong in [("torch.float32", floats(1)), ("list", [3, 5]),
                           ("torch.bool", trues("torch", 1))]),
-    ("x must be a torch.Tensor; got list", v.check_tokens, [[[1.0]]], W),
-    ("x must hold floats; got torch.int64", v.check_tokens, whole(2, 5), W),
+    ("x must be a torch.Tensor; got list", v.check_tokens, [[[1.0]]], *PART),
+    ("x must hold floats; got torch.int64", v.check_tokens, whole(2, 5), *PART),
     ("x must have the type of the layer, torch.float32; got torch.float64: convert one "
-     "to the other's type", v.check_tokens, floats(2, 5, 4).double(), W),
+     "to the other's type", v.check_tokens, floats(2, 5, 4).double(), *PART),
     ("x must be on the device of the layer, cpu; got meta: move it with `.to(device)`",
-     v.check_tokens, meta(2, 5, 4), W),
+     v.check_tokens, meta(2, 5, 4), *PART),
     *((f"token_ids must be a tensor of int64; got {came}", v.check_token_ids, wrong)
       for wrong, came in [
           (whole(2, 3, dtype=torch.int16), "torch.int16"), ([[1, 2]], "list"),

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike, LayerCache
 from attention_lib.decoder.config import DecoderConfig, LayerConfig
 from attention_lib.decoder.mlp import make_mlp
 from attention_lib.grouped_query import GroupedQueryAttention
@@ -96,7 +96,7 @@ class DecoderBlock(nn.Module):
         angles: Sequence[Float[Tensor, "*B T P"] | None],
         mask: Bool[Tensor, "..."] | None = None,
         *,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Adds the output of attention to the stream, then that of the MLP.
 

@@ -53,6 +53,7 @@ def rebuild_both_ways(layer: Any) -> Rebuilt:
                 both_ways=not layer.is_decoder,
                 head_dim=layer.key_value_proj_dim,
             )
+            ours.num_buckets = layer.relative_attention_num_buckets
         else:
             heads = getattr(inner, "num_attention_heads", None) or inner.num_heads
             biased = "q_proj.bias" in weights

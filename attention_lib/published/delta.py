@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
+from attention_lib.caches import repeat_texts
 from attention_lib.linear_attention import delta_chunk, delta_step, gated_delta_rule
 from attention_lib.norms import RMSNorm
 from attention_lib.precision import widened
@@ -25,6 +26,10 @@ class DeltaCache:
 
     state: Tensor | None = None
     last: Tensor | None = None
+
+    def repeat(self, times: int) -> "DeltaCache":
+        """Return a cache of ``times`` as many texts, each with a copy of its own."""
+        return repeat_texts(self, times)
 
 
 class DeltaAttention(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.multi_head import add_head_axis, merge_heads
 from attention_lib.published.parts import Rebuilt, give, read_rotation
@@ -29,7 +29,7 @@ class GatedAttention(GroupedQueryAttention):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Attends as ``GroupedQueryAttention`` does, and closes the gate."""
         query, key, value = self._look(x, memory, angles, cache)
@@ -44,7 +44,7 @@ class GatedAttention(GroupedQueryAttention):
         x: Tensor,
         memory: Tensor | None,
         angles: Tensor | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         query, key, value = self._project(x, memory)
         if angles is not None:

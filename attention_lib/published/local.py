@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 from attention_lib.attention import scaled_dot_product_attention
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.precision import widened
@@ -43,7 +43,7 @@ class TemperedAttention(GroupedQueryAttention):
         x: Tensor,
         memory: Tensor | None,
         angles: Tensor | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         start = 0 if cache is None else cache.length
         query, key, value = super()._look(x, memory, angles)

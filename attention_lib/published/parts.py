@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike, LayerCache
 from attention_lib.masks import combine_masks
 from attention_lib.multi_head import MultiHeadLayer
 from attention_lib.rope import rope_angles
@@ -58,7 +58,7 @@ class Rebuilt(nn.Module):
         *,
         positions: Num[Tensor, "*B T"] | None = None,
         memory: Float[Tensor, "B S M"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Attends as the published layer does with the mask of its model.
 

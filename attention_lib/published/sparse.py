@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.caches import LayerCache
+from attention_lib.caches import CacheLike, LayerCache
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import split_heads
@@ -24,9 +24,25 @@ SPARSE: dict[str, Layout] = {  # the pairs that the index rotates
 
 
 class IndexedCache(LayerCache):
-    """A cache of latents that has a key of the index for each token as well."""
+    """A cache of latents that has a key of the index for each token as well.
 
-    index_keys: Float[Tensor, "B K D"]
+    Args:
+        like: an empty cache of the latents.
+        width: of a key of the index.
+    """
+
+    def __init__(self, like: LayerCache, width: int) -> None:
+        batch_size, num_heads, max_len, key_dim = like.keys.shape
+        super().__init__(
+            batch_size,
+            num_heads,
+            max_len,
+            key_dim,
+            value_dim=like.values.shape[-1],
+            device=like.keys.device,
+            dtype=like.keys.dtype,
+        )
+        self.index_keys = like.keys.new_zeros(batch_size, max_len, width)
 
     def append_index(self, key: Float[Tensor, "B T D"]) -> Float[Tensor, "B K D"]:
         """Adds the index's keys of new tokens, before ``append`` adds their latents."""
@@ -50,6 +66,7 @@ class Index(nn.Module):
         self.k_proj = copy.deepcopy(layer.wk)
         self.k_norm = copy.deepcopy(layer.k_norm)
         self.weight_proj = copy.deepcopy(layer.weights_proj)
+        self.head_dim = layer.wk.out_features
         self.num_heads, self.num_keys = layer.n_heads, layer.index_topk
         self.layout, self.rope_scale = layout, rope_scale
 
@@ -98,7 +115,7 @@ class IndexedLatentAttention(MultiHeadLatentAttention):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
-        cache: LayerCache | None = None,
+        cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Chooses keys, and attends to them."""
         chosen = self.choose(x, mask, causal=causal, angles=angles, cache=cache)
@@ -126,11 +143,7 @@ class IndexedLatentAttention(MultiHeadLatentAttention):
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
         """Makes an empty cache, of latents and of the index's keys."""
         plain = super().new_cache(batch_size, max_len)
-        cache = object.__new__(IndexedCache)
-        cache.__dict__ |= plain.__dict__
-        width = self.index.k_proj.out_features
-        cache.index_keys = plain.keys.new_zeros(batch_size, max_len, width)
-        return cache
+        return IndexedCache(plain, self.index.head_dim)
 
 
 def rebuild_sparse(layer: Any) -> Rebuilt:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attention_lib.modules import is_plain, weight_of
 from attention_lib.validation._words import (
     broadcasts,
     check_between,
@@ -21,12 +22,29 @@ from attention_lib.validation._words import (
 from attention_lib.validation.sizes import check_instance, check_pairs
 
 
-def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
-    """Checks that ``x`` is (B, T, M), ready for a layer with this (out, M) weight."""
-    if type(x) is not Tensor or x.dtype != weight.dtype or x.device != weight.device:
-        check_kind(name, x, Tensor)
-        check_same_type(name, x, "the layer", weight)
-    shape, width = x.shape, weight.shape[-1]
+def check_tokens(x: Any, part: nn.Module, width: int, *, name: str = "x") -> None:
+    """Check that ``x`` is (B, T, M), ready for a layer of this width.
+
+    Its type and its device are compared with those of a plain part of PyTorch. Whatever
+    else stands in that part's place, or hooks into it, may take others.
+
+    Args:
+        x: what came.
+        part: the first of the layer's parts that ``x`` goes through.
+        width: M.
+        name: of ``x``, for the error.
+    """
+    weight = weight_of(part)
+    if (
+        type(x) is not Tensor
+        or weight is None
+        or x.dtype != weight.dtype
+        or x.device != weight.device
+    ):
+        check_floats(name, x)
+        if weight is not None and is_plain(part, type(part)):
+            check_same_type(name, x, "the layer", weight)
+    shape = x.shape
     if len(shape) != 3 or shape[-1] != width:
         raise ValueError(
             f"{name} must be (batch, length, {width}); got {tuple(shape)}: "
@@ -36,18 +54,19 @@ def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
         refuse_axes(name, x)
 
 
-def check_source(x: Any, memory: Any, weight: Tensor) -> Tensor:
-    """Checks what a layer gets, and gives what its keys and values are made of.
+def check_source(x: Any, memory: Any, part: nn.Module, width: int) -> Tensor:
+    """Check what a layer gets, and return what its keys and values are made of.
 
     Args:
         x: (B, T, M), see ``check_tokens``.
         memory: (B, S, M), where keys and values come from elsewhere.
-        weight: one of the layer's, (out, M).
+        part: one of the layer's, which ``x`` goes through.
+        width: M.
     """
-    check_tokens(x, weight)
+    check_tokens(x, part, width)
     if memory is None:
         return x
-    check_tokens(memory, weight, name="memory")
+    check_tokens(memory, part, width, name="memory")
     if memory.shape[0] != x.shape[0]:
         raise ValueError(
             f"memory must hold as many texts as x; got memory {tuple(memory.shape)} "

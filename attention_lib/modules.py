@@ -1,0 +1,82 @@
+"""Whether a module is just what its class says, so that its weights may stand for it.
+
+A layer calls its parts: so an adapter, a hook or another module in the place of a part
+acts, and learns. Only what is plain may be read instead of called.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeGuard, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+
+Kind = TypeVar("Kind", bound=nn.Module)
+
+_WEIGHTED = nn.Linear, NonDynamicallyQuantizableLinear, nn.LayerNorm, nn.Embedding
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
+_EVERYWHERE = tuple(getattr(nn.modules.module, f"_global{name}") for name in _HOOKS)
+
+
+def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
+    """Return whether a call of a module does nothing but the ``forward`` of this class.
+
+    It does more, or something else, where somebody hooked into it, compiled it, gave it
+    a parametrisation, replaced its ``forward``, or put another module in its place.
+    """
+    return (
+        type(module) is kind
+        and not is_hooked(module)
+        and "forward" not in vars(module)
+        and module._compiled_call_impl is None
+    )
+
+
+def is_hooked(module: nn.Module) -> bool:
+    """Return whether somebody hooked into the calls of a module, or of all modules."""
+    own = vars(module)
+    return any(own[name] for name in _HOOKS) or any(_EVERYWHERE)
+
+
+def weight_of(part: nn.Module) -> Tensor | None:
+    """Return the weight of one of PyTorch's own layers; None of any other module.
+
+    Another module may compute its weight when it is asked for it, or hold packed bits.
+    """
+    return part.weight if type(part) in _WEIGHTED else None  # type: ignore[return-value]
+
+
+def bound(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Return a plain layer of PyTorch as a function with its weights at hand.
+
+    It computes the same numbers in less time, which counts where a single token is
+    read. Any other module is returned as it is.
+    """
+    if isinstance(module, nn.Linear) and is_plain(module, nn.Linear):
+        return partial(F.linear, weight=module.weight, bias=module.bias)
+    if isinstance(module, nn.LayerNorm) and is_plain(module, nn.LayerNorm):
+        weight, bias, eps = module.weight, module.bias, module.eps
+        shape = list(module.normalized_shape)
+        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
+    return module
+
+
+def placement(layer: nn.Module) -> dict[str, Any]:
+    """Return the device and the type of a layer's weights, for tensors to go with them.
+
+    They are those of its largest parameter of floats: an adapter beside it may have
+    others, and quantised weights are not numbers to compute with.
+    """
+    floats = [own for own in layer.parameters() if own.is_floating_point()]
+    wide = [own for own in floats if own.dtype.itemsize > 1]  # 8 bits only store
+    if not wide:
+        return {}
+    largest = max(wide, key=Tensor.numel)
+    return {"device": largest.device, "dtype": largest.dtype}

@@ -1,0 +1,438 @@
+"""Any part may be replaced or hooked into: it acts and learns, with and without cache.
+
+A table of layers and models, and of the calls of each; every part of each is tried.
+"""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from attention_lib.attention import SelfAttention
+from attention_lib.backends import KINDS, make_mha
+from attention_lib.block import FeedForward, TinyBlock
+from attention_lib.cross_attention import translate
+from attention_lib.cross_block import CrossBlock, look_at, remember
+from attention_lib.decode_step import new_step
+from attention_lib.decoder import Decoder, DecoderConfig, LatentConfig, LayerConfig
+from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.inside import AttentionOnlyLM
+from attention_lib.kv_cache import generate
+from attention_lib.latent_attention import MultiHeadLatentAttention
+from attention_lib.llama import LlamaConfig, SwiGLU, TinyLlama
+from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.multi_head import MultiHeadAttention, copy_weights
+from attention_lib.norms import RMSNorm
+from attention_lib.relative_attention import RelativeAttention
+from attention_lib.reproducibility import seeded
+from attention_lib.rope import rope_angles
+from attention_lib.serving import Server
+from attention_lib.speculative import speculative_generate
+from attention_lib.translator import TinyTranslator, TranslatorConfig
+from tests.tensors import global_seed
+
+BATCH, LENGTH, D_MODEL, HEADS, VOCAB = 2, 5, 12, 3, 11
+PIECES = [3, 1, 1]
+PARTS = nn.Linear, nn.Embedding, nn.LayerNorm, RMSNorm
+
+
+class Adapter(nn.Module):
+    """A part with a change beside it that can be merged into its weight.
+
+    It has no ``weight``, ``bias`` or width that anyone could read.
+    """
+
+    def __init__(self, part):
+        super().__init__()
+        self.inner = part
+        noise = torch.randn(part.weight.shape, generator=seeded(len(part.weight)))
+        self.change = nn.Parameter(0.5 * noise.to(part.weight))
+
+    def forward(self, x):
+        if isinstance(self.inner, nn.Linear):
+            return self.inner(x) + F.linear(x, self.change)
+        if isinstance(self.inner, nn.Embedding):
+            return self.inner(x) + F.embedding(x, self.change)
+        return self.inner(x) * (1 + self.change)
+
+    @torch.no_grad()
+    def merged(self):
+        part = copy.deepcopy(self.inner)
+        if isinstance(part, nn.Linear | nn.Embedding):
+            part.weight += self.change
+        else:
+            one = float(getattr(part, "plus_one", False))
+            part.weight.copy_((part.weight + one) * (1 + self.change) - one)
+            if getattr(part, "bias", None) is not None:
+                part.bias *= 1 + self.change
+        return part
+
+
+def put(module, name, part):
+    parent, _, last = name.rpartition(".")
+    module.get_submodule(parent)._modules[last] = part
+
+
+def drawn(make):
+    """A layer in float64 whose weights are all far from where they start."""
+    with global_seed(0):
+        made = make()
+    for number, own in enumerate(made.parameters()):
+        nn.init.normal_(own, std=0.4, generator=seeded(number))
+    return made.double().eval()
+
+
+def numbers(length=LENGTH, seed=0, width=D_MODEL):
+    shape = BATCH, length, width
+    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64)
+
+
+def words(length=LENGTH, seed=0):
+    return torch.randint(VOCAB, (BATCH, length), generator=seeded(seed))
+
+
+# How layers and models are called. Those of one object all give the same.
+
+
+def at_once(layer, **call):
+    return layer(numbers(), causal=True, **call)
+
+
+def in_pieces(layer, rope_dim=None):
+    cache, found = layer.new_cache(BATCH, LENGTH), []
+    for places in torch.arange(LENGTH).split(PIECES):
+        turns = None if rope_dim is None else rope_angles(places.double(), rope_dim)
+        piece = numbers()[:, places]
+        found.append(layer(piece, causal=True, angles=turns, cache=cache))
+    return torch.cat(found, dim=1)
+
+
+def turned(layer, rope_dim):
+    return at_once(layer, angles=rope_angles(torch.arange(LENGTH).double(), rope_dim))
+
+
+def across(layer):
+    return layer(numbers(), memory=numbers(4, seed=1))
+
+
+def alone(layer):
+    return layer(numbers())
+
+
+def read(model):
+    return model(words())
+
+
+def read_on(model):
+    cache = model.new_cache(BATCH, LENGTH)
+    pieces = words().split(PIECES, dim=1)
+    return torch.cat([model(piece, cache=cache) for piece in pieces], dim=1)
+
+
+def told_positions(model):
+    return model(words(), positions=torch.arange(LENGTH))
+
+
+def stepped(model):
+    cache = model.new_cache(BATCH, LENGTH)
+    step = new_step(model, cache)
+    return torch.stack([step(word) for word in words().split(1, dim=1)], dim=1)
+
+
+def crossed(block):
+    return block(numbers(), numbers(4, seed=1))
+
+
+def crossed_on(block):
+    cache, found, memory = block.new_cache(BATCH, LENGTH), [], numbers(4, seed=1)
+    for piece in numbers().split(PIECES, dim=1):
+        kept = remember(block.cross_attention, memory)
+        found.append(block(piece, kept, cache=cache))
+    return torch.cat(found, dim=1)
+
+
+def written(model):
+    return model(words(4, seed=1), words())
+
+
+def written_on(model):
+    cache = model.new_cache(BATCH)
+    memory, mask = model.encode(words(4, seed=1))
+    kept = model.remember(memory)
+    pieces = words().split(PIECES, dim=1)
+    return torch.cat([model.decode(p, kept, mask, cache=cache) for p in pieces], dim=1)
+
+
+def language_model(kind=TinyLM, **options):
+    sizes = VOCAB, LENGTH + 9, D_MODEL, HEADS, 2
+    return lambda: kind(ModelConfig(*sizes, **options))
+
+
+def decoder(**options):
+    layers = LayerConfig(), LayerConfig(rope_base=None)
+    sizes = VOCAB, LENGTH + 9, D_MODEL, 4, 2, 6, 10, layers
+    return lambda: Decoder(DecoderConfig(*sizes, **options))
+
+
+def latent(absorb, q_latent_dim=6):
+    widths = dict(kv_latent_dim=8, nope_dim=3, rope_dim=4, value_dim=5)
+    widths |= dict(q_latent_dim=q_latent_dim, absorb=absorb)
+    return lambda: MultiHeadLatentAttention(D_MODEL, HEADS, **widths)
+
+
+CACHED = [at_once, in_pieces]
+TURNED = [partial(turned, rope_dim=4), partial(in_pieces, rope_dim=4)]
+READING = [read, read_on, told_positions, stepped]
+LLAMA = LlamaConfig(VOCAB, LENGTH + 9, D_MODEL, 6, 2, 2, 10, qk_norm="rms")
+TRANSLATOR = TranslatorConfig(VOCAB, LENGTH + 9, D_MODEL, HEADS, 2)
+# What is made, and lists of calls; those of one list give the same.
+SUBJECTS = {
+    "head": (lambda: SelfAttention(D_MODEL, 5, qkv_bias=True), [[at_once], [across]]),
+    **{
+        kind: (
+            partial(make_mha, kind, D_MODEL, HEADS, qkv_bias=True),
+            [CACHED, [across], TURNED],
+        )
+        for kind in KINDS
+    },
+    "grouped": (
+        partial(GroupedQueryAttention, D_MODEL, 6, 2, qk_norm="rms_plus_one"),
+        [CACHED, [across]],
+    ),
+    "grouped, softcap": (
+        partial(GroupedQueryAttention, D_MODEL, 6, 2, softcap=3.0, sinks=True),
+        [CACHED],
+    ),
+    "relative": (
+        partial(RelativeAttention, D_MODEL, HEADS, num_buckets=8, max_distance=9),
+        [CACHED, [across]],
+    ),
+    **{
+        f"latent, {absorb=}, {wide=}": (
+            latent(absorb, wide),
+            [CACHED, [across], TURNED],
+        )
+        for absorb in (False, True)
+        for wide in (None, 6)
+    },
+    "feed-forward": (partial(FeedForward, D_MODEL), [[alone]]),
+    "SwiGLU": (partial(SwiGLU, D_MODEL, 7), [[alone]]),
+    "post-norm block": (partial(TinyBlock, D_MODEL, HEADS, norm="post"), [CACHED]),
+    "cross block": (partial(CrossBlock, D_MODEL, HEADS), [[crossed, crossed_on]]),
+    "post-norm cross block": (
+        partial(CrossBlock, D_MODEL, HEADS, norm="post"),
+        [[crossed, crossed_on]],
+    ),
+    **{
+        f"TinyLM, {kind}, {positions}": (
+            language_model(mha=kind, positions=positions),
+            [READING],
+        )
+        for kind, positions in zip(
+            KINDS, ("learned", "none", "rotary", "sinusoidal"), strict=True
+        )
+    },
+    "TinyLM, sdpa, learned, tied": (
+        language_model(mha="sdpa", tie_weights=True),
+        [READING],
+    ),
+    "attention only": (language_model(AttentionOnlyLM), [READING]),
+    "TinyLlama": (lambda: TinyLlama(LLAMA), [READING]),
+    "Gemma": (
+        decoder(norm_outputs=True, norm="rms_plus_one", tie_weights=True),
+        [READING],
+    ),
+    "GPT-2": (
+        decoder(mlp="plain", learned_positions=True, norm="layer", out_bias=True),
+        [READING],
+    ),
+    "gpt-oss": (
+        decoder(mlp="experts", num_experts=3, experts_per_token=2, sinks=True),
+        [READING],
+    ),
+    "DeepSeek": (decoder(latent=LatentConfig(7, 8, 5, 6, 4)), [READING]),
+    "translator": (lambda: TinyTranslator(TRANSLATOR), [[written, written_on]]),
+}  # fmt: skip
+each_subject = pytest.mark.parametrize("name", SUBJECTS)
+
+
+def assert_parts_adapt(model, calls, part_names, *, close=assert_close):
+    """Each part is replaced by an adapter: equal to merged weights, and it learns."""
+    with torch.no_grad():
+        plain = [call(model) for call in calls]
+    for name in part_names:
+        part = model.get_submodule(name)
+        adapter, same, acts = Adapter(part), copy.deepcopy(model), []
+        put(same, name, adapter.merged())
+        put(model, name, adapter)
+        with torch.no_grad():
+            for call, before in zip(calls, plain, strict=True):
+                found, wanted = call(model), call(same)
+                close(found, wanted, msg=lambda text, name=name: f"{name}: {text}")
+                acts.append(not found.allclose(before))
+        assert any(acts), f"{name} does nothing"  # distances: not for a memory
+        found = calls[0](model)
+        (found * torch.linspace(-1, 1, found.numel()).view_as(found)).sum().backward()
+        assert adapter.change.grad is not None, f"{name} is not called"
+        assert adapter.change.grad.any(), f"{name} learns nothing"
+        put(model, name, part)
+
+
+def parts_of(model):
+    return [name for name, own in model.named_modules() if isinstance(own, PARTS)]
+
+
+@each_subject
+def test_adapter_in_place_of_any_part_acts_and_learns(name):
+    make, groups = SUBJECTS[name]
+    model, calls = drawn(make), [call for group in groups for call in group]
+    assert_parts_adapt(model, calls, parts_of(model))
+
+
+def scaled(module, inputs, output):
+    """Scale each column by another number: no norm behind it makes that undone."""
+    if isinstance(output, tuple):  # of nn.MultiheadAttention
+        return scaled(module, inputs, output[0]), output[1]
+    columns = torch.linspace(0.5, 1.5, output.shape[-1], dtype=output.dtype)
+    return output * columns
+
+
+def outcomes_of(calls, model, at, excluded):
+    """What the calls give, but for those that refuse a hook at this part."""
+    found = []
+    for call in calls:
+        try:
+            found.append(call(model))
+        except ValueError as error:
+            if "hooks" not in str(error) or not excluded:
+                raise AssertionError(at) from error
+    return found
+
+
+@each_subject
+@torch.no_grad()
+def test_hook_on_any_part_acts_the_same_in_each_call(name):
+    make, groups = SUBJECTS[name]
+    model = drawn(make)
+    plain = [group[0](model) for group in groups]
+    for at, part in model.named_modules():
+        if isinstance(part, nn.ModuleList) or (at, name) == ("", "translator"):
+            continue  # nobody calls it
+        # What must be called as a whole: its hooks and a cache exclude each other.
+        whole = "heads" in at.split(".")[-2:] or isinstance(part, nn.MultiheadAttention)
+        excluded, acts = whole or at == "cross_attention", []
+        hook = part.register_forward_hook(scaled)
+        for group, before in zip(groups, plain, strict=True):
+            found = outcomes_of(group, model, at, excluded)
+            for each in found:
+                assert_close(each, found[0], msg=lambda text, at=at: f"{at}: {text}")
+                acts.append(not each.allclose(before))
+        hook.remove()
+        assert any(acts), f"{at} does nothing"  # distances: not for a memory
+
+
+def turned_over(module, inputs, output):
+    """Change more than ``scaled`` does, so that other words come."""
+    return output * torch.linspace(-2, 2, output.shape[-1], dtype=output.dtype)
+
+
+WRITERS = {
+    "TinyLM, sdpa, learned": language_model(mha="sdpa"),
+    "TinyLM, split, rotary": language_model(positions="rotary"),
+    "TinyLM, torch": language_model(mha="torch"),
+    "TinyLlama": lambda: TinyLlama(LLAMA),
+    "DeepSeek": decoder(latent=LatentConfig(7, 8, 5, 6, 4)),
+}
+HOOKED = "token_embedding", "dropout", "blocks.0", "blocks.1.dropout", "head"
+HOOKED += "blocks.0.attention", "blocks.1.attention.out_proj", "blocks.0.mlp"
+HOOKED += "blocks.0.attention.qkv_proj", "blocks.1.attention.kv_up_proj", "positions"
+
+
+def texts(model, prompt):
+    """The same beginning, written on in each way that there is."""
+    more = {"max_new_tokens": 7}
+    yield generate(model, prompt, **more, use_cache=False)
+    yield generate(model, prompt, **more)
+    yield speculative_generate(model, lambda text, count: text[-count:], prompt, **more)
+    padded = F.pad(prompt, (0, 2))
+    lengths = torch.full((len(prompt),), prompt.shape[1])
+    yield generate(model, padded, lengths=lengths, **more)[:, :-2]
+    server = Server(model, num_pages=30, page_len=2, max_batch=4)
+    requests = [server.submit(row, **more) for row in prompt]
+    server.run()
+    yield torch.tensor([request.text for request in requests])
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@torch.no_grad()
+def test_hooked_model_writes_one_text_in_every_way(name):
+    model, prompt = drawn(WRITERS[name]), words()
+    plain, other = next(texts(model, prompt)), 0
+    for at in {at for at, _ in model.named_modules()} & {*HOOKED}:
+        hook = model.get_submodule(at).register_forward_hook(turned_over)
+        first, *others = texts(model, prompt)
+        hook.remove()
+        other += not first.equal(plain)
+        for found in others:
+            assert found.equal(first), at
+    assert other > 2  # a hook that changes no word tries nothing
+
+
+def test_half_precision_and_meta_take_adapters():
+    for dtype in (torch.float16, torch.bfloat16):
+        for name in ("sdpa", "latent, absorb=True, wide=6", "TinyLlama"):
+            model = drawn(SUBJECTS[name][0])
+            for part in parts_of(model):
+                put(model, part, Adapter(model.get_submodule(part)))
+            cache = model.to(dtype).new_cache(BATCH, LENGTH)
+            first = cache.layers[0] if hasattr(cache, "layers") else cache
+            assert first.keys.dtype == dtype
+            x = words() if name == "TinyLlama" else numbers().to(dtype)
+            call = {} if name == "TinyLlama" else {"causal": True}
+            wanted = model(x, **call)
+            pieces = [model(each, cache=cache, **call) for each in x.split(1, dim=1)]
+            assert_close(torch.cat(pieces, 1), wanted, rtol=0.1, atol=0.1)
+            assert wanted.dtype == dtype
+            assert model.to("meta")(x.to("meta"), **call).shape == wanted.shape
+
+
+def test_layer_of_the_wrong_type_is_still_refused(refused):
+    layer = MultiHeadAttention(D_MODEL, HEADS)
+    with refused(TypeError, "x must have the type of the layer, torch.float32; got"):
+        layer(numbers())
+    layer.q_proj = Adapter(layer.q_proj)  # it may take any type; this one does not
+    with pytest.raises(RuntimeError):
+        layer(numbers())
+    with refused(ValueError, f"this layer was built for d_model={D_MODEL}"):
+        layer(numbers(width=5).float())
+
+
+def test_copied_weights_of_adapters_do_not_get_lost():
+    packed, split = (make_mha(kind, D_MODEL, HEADS) for kind in ("sdpa", "split"))
+    packed.qkv_proj = Adapter(packed.qkv_proj)
+    with pytest.raises(ValueError, match="built alike"):
+        copy_weights(packed, split)
+
+
+def test_kept_memory_does_not_leave_hooks_out(refused):
+    layer = drawn(lambda: MultiHeadAttention(D_MODEL, HEADS))
+    kept = remember(layer, numbers(4))
+    layer.register_forward_hook(scaled)
+    for call in (
+        lambda: remember(layer, numbers(4)),
+        lambda: look_at(layer, numbers(), kept),
+        lambda: remember(RelativeAttention(D_MODEL, HEADS), numbers(4)),
+    ):
+        with refused(ValueError, "layer must be a MultiHeadAttention without hooks"):
+            call()
+    model = drawn(lambda: TinyTranslator(TRANSLATOR))
+    model.decoder[1].cross_attention.register_forward_hook(scaled)
+    both = (
+        translate(model, words(), start=0, stop=1, max_new_tokens=6, use_cache=use)
+        for use in (False, True)
+    )
+    assert next(both).equal(next(both))
