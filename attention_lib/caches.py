@@ -6,7 +6,7 @@ Shapes: B batch, H heads, T new tokens, K all tokens so far, D head_dim, V value
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention_lib.validation import (
@@ -83,6 +83,64 @@ class LayerCache:
     def nbytes(self) -> int:
         """The bytes that are set aside."""
         return self.keys.nbytes + self.values.nbytes
+
+
+class WindowCache(LayerCache):
+    """A ``LayerCache`` that also keeps where each key stands in its own text.
+
+    A layer with a window counts positions. They are the columns of the cache, until
+    other ones are given: with padding between tokens, columns are farther apart than
+    positions.
+
+    Attributes:
+        padding: how many columns of padding there are at most between two tokens of a
+            text, so that a window knows how far back to look; None if unknown. Whoever
+            knows the lengths may set it: no layer reads the values of a tensor.
+    """
+
+    padding: int | None = None
+    positions: Tensor | None = None  # (B, max_len), once they differ from columns
+    counted = 0  # the position of so many first keys is their column
+
+    def place(
+        self, positions: Int[Tensor, "*B T"] | None, count: int
+    ) -> Int[Tensor, "B K"] | None:
+        """Keep the positions of the last ``count`` keys, and return those of all keys.
+
+        Args:
+            positions: of the new keys; counted on from the cache when left out.
+            count: how many keys are new.
+
+        Returns:
+            The positions; None if every key is as far from the others as its column.
+        """
+        start, end = self.length - count, self.length
+        if self.positions is None:
+            if positions is None or self.padding == 0:
+                return None
+            self.counted = start
+            # Made outside inference mode, as it may be written to in either mode.
+            with torch.inference_mode(False):
+                columns = torch.arange(self.max_len, device=positions.device)
+                self.positions = columns.repeat(len(self.keys), 1)
+        if positions is None:
+            positions = torch.arange(start, end, device=self.positions.device)
+        self.positions[:, start:end] = positions
+        return self.positions[:, :end]
+
+    def crop(self, length: int) -> None:
+        """Forget all but the first tokens; their room is free again."""
+        super().crop(length)
+        if self.positions is None or length <= self.counted:
+            self.positions = self.padding = None
+
+    def repeat(self, times: int) -> "WindowCache":
+        """Return a cache of ``times`` as many texts, each with a copy of its own."""
+        copy = super().repeat(times)
+        assert isinstance(copy, WindowCache)
+        if self.positions is not None:
+            copy.positions = self.positions.repeat(times, 1)
+        return copy
 
 
 class KVCache:
