@@ -4,10 +4,11 @@ Shapes: B batch, H heads, T new tokens, K all tokens so far, D head_dim, V value
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from attention_lib.validation import (
     check_crop,
@@ -195,3 +196,49 @@ class KVCache:
     def nbytes(self) -> int:
         """The bytes that are set aside for all layers."""
         return sum(layer.nbytes for layer in self.layers)
+
+
+class WeightsWatch:
+    """Notices that a model's weights have changed, so that what was kept is stale.
+
+    PyTorch counts each change of a tensor, so that a look reads no weight. Writes to
+    ``tensor.data`` and those of a fused optimizer are not counted: a thorough look also
+    compares a sample of each weight.
+
+    Args:
+        model: whose weights and buffers are looked at.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.seen: tuple[Any, ...] = ()
+        self.changed(thorough=True)
+
+    def changed(self, *, thorough: bool = False) -> bool:
+        """Return whether anything differs from the last look; autocast counts, too."""
+        before = self.seen
+        if thorough:
+            parts = [(p._parameters, p._buffers) for p in self.model.modules()]
+            self.slots = [(own, name) for both in parts for own in both for name in own]
+        found = [own.get(name) for own, name in self.slots]
+        held = [tensor for tensor in found if tensor is not None]
+        marks = [
+            (id(t), t.dtype, t.device, 0 if t.is_inference() else t._version)
+            for t in held
+        ]
+        kinds = {device.type for _, _, device, _ in marks}
+        cast = [k for k in kinds if k != "meta" and torch.is_autocast_enabled(k)]
+        casts = {kind: torch.get_autocast_dtype(kind) for kind in cast}
+        samples = _samples(held) if thorough else before[-1]
+        self.seen = marks, casts, samples
+        return self.seen != before
+
+
+def _samples(tensors: Sequence[Tensor]) -> list[float]:
+    """Sum a few elements of each tensor: training a weight changes nearly all of it."""
+    few = [
+        t.detach().flatten()[:: max(1, t.numel() // 64)].float().sum()
+        for t in tensors
+        if type(t) in (Tensor, nn.Parameter) and t.is_floating_point() and not t.is_meta
+    ]
+    return torch.stack([t.to(few[0].device) for t in few]).tolist() if few else []
