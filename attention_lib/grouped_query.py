@@ -177,7 +177,7 @@ class GroupedQueryAttention(MultiHeadLayer):
                 x, mask, causal=causal, memory=memory, angles=angles, cache=cache
             )
         query, key, value = self._look(x, memory, angles, cache)
-        places = self._places(x, positions, cache)
+        places, padding = self._places(x, positions, cache)
         context = self._attend(
             query,
             key,
@@ -186,7 +186,7 @@ class GroupedQueryAttention(MultiHeadLayer):
             causal,
             alone=cache is None,
             places=places,
-            padding=0 if places is None or cache is None else cache.padding,
+            padding=padding,
         )
         return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
 
@@ -202,7 +202,7 @@ class GroupedQueryAttention(MultiHeadLayer):
     ) -> Float[Tensor, "B H T K"]:
         """Return the attention weights of each query head, before dropout."""
         query, key, _ = self._look(x, memory, angles)
-        places = self._places(x, positions, None)
+        places, _ = self._places(x, positions, None)
         mask = self._visible(query, key, add_head_axis(mask), causal, places)
         return self._weights(query, key, mask)
 
@@ -261,16 +261,20 @@ class GroupedQueryAttention(MultiHeadLayer):
 
     def _places(
         self, x: Tensor, positions: Tensor | None, cache: LayerCache | None
-    ) -> Tensor | None:
-        """Return the positions of all keys, or None where columns do as well.
+    ) -> tuple[Tensor | None, int | None]:
+        """Return the positions of all keys, or None where their columns do as well.
 
-        Columns do for pages: their padding is on the left.
+        Then how much padding a window must look past; see ``WindowCache``. For pages
+        columns do: their padding is on the left.
         """
         if positions is not None:
             check_positions(positions, x)
-        if self.window is None or not isinstance(cache, WindowCache | None):
-            return None
-        return positions if cache is None else cache.place(positions, x.shape[1])
+        if cache is None:
+            return positions, 0
+        if not isinstance(cache, WindowCache):
+            return None, 0
+        places = cache.place(positions, x.shape[1])
+        return places, 0 if places is None else cache.padding
 
     def _visible(
         self,
@@ -288,8 +292,8 @@ class GroupedQueryAttention(MultiHeadLayer):
             sizes = length, self.window, key.shape[-2]
             near = sliding_window_mask(*sizes, device=device)
         else:
-            new = places[..., -length:]
-            near = add_head_axis(window_mask_at(new, places, self.window))
+            near = window_mask_at(places[..., -length:], places, self.window)
+            near = near if near.ndim == 2 else near[:, None]  # for all heads
         return near if mask is None else combine_masks(mask, near)
 
     def _attend(
@@ -313,8 +317,9 @@ class GroupedQueryAttention(MultiHeadLayer):
         length, key_len = query.shape[-2], key.shape[-2]
         if mask is not None:
             check_mask(mask, (*query.shape[:-1], key_len), like=query)
-        known = self.window is not None and padding is not None
-        reach = self.window + length - 1 + padding if known else key_len
+        reach = key_len
+        if self.window is not None and padding is not None:
+            reach = self.window + length - 1 + padding
         if key_len > reach:  # older keys of the cache are outside of every window
             key, value = key[:, :, -reach:], value[:, :, -reach:]
             if mask is not None and mask.ndim and mask.shape[-1] > 1:

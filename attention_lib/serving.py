@@ -286,7 +286,7 @@ class Server:
             self._drop(request, "cancelled")
 
     def forget_pages(self) -> None:
-        """Forgets all that was read, as a step does when it sees that weights changed."""
+        """Forgets all that was read, as a step does when it sees changed weights."""
         for request in reversed(self.running):
             self._drop(request, "preempted")
         self.pool = PagePool(len(self.pool.users))
@@ -309,8 +309,8 @@ class Server:
         plan = self._plan()
         with evaluation_mode(self.model), torch.inference_mode():
             for group in _share_calls(plan, self.model.config.context_len):
-                for own, *found in _read(self.model, self.cache, group, plan):
-                    self._accept(own, plan[own], *found)
+                for own, scores, best in _read(self.model, self.cache, group, plan):
+                    self._accept(own, plan[own], scores, best)
         read = {request: len(fed) for request, fed in plan.items()}
         self.counts.update(steps=int(bool(read)), read=sum(read.values()))
         return read
