@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
 from attention_lib.validation import (
     check_crop,
@@ -119,6 +119,64 @@ def repeat_texts(cache: Cache, times: int) -> Cache:
     return twin
 
 
+class WindowCache(LayerCache):
+    """A ``LayerCache`` that also keeps where each key stands in its own text.
+
+    A layer with a window counts positions. They are the columns of the cache, until
+    other ones are given: with padding between tokens, columns are farther apart than
+    positions.
+
+    Attributes:
+        padding: how many columns of padding there are at most between two tokens of a
+            text, so that a window knows how far back to look; None if unknown. Whoever
+            knows the lengths may set it: no layer reads the values of a tensor.
+    """
+
+    padding: int | None = None
+    positions: Tensor | None = None  # (B, max_len), once they differ from columns
+    counted = 0  # the position of so many first keys is their column
+
+    def place(
+        self, positions: Int[Tensor, "*B T"] | None, count: int
+    ) -> Int[Tensor, "B K"] | None:
+        """Keep the positions of the last ``count`` keys, and return those of all keys.
+
+        Args:
+            positions: of the new keys; counted on from the cache when left out.
+            count: how many keys are new.
+
+        Returns:
+            The positions; None if every key is as far from the others as its column.
+        """
+        start, end = self.length - count, self.length
+        if self.positions is None:
+            if positions is None or self.padding == 0:
+                return None
+            self.counted = start
+            # Made outside inference mode, as it may be written to in either mode.
+            with torch.inference_mode(False):
+                columns = torch.arange(self.max_len, device=positions.device)
+                self.positions = columns.repeat(len(self.keys), 1)
+        if positions is None:
+            positions = torch.arange(start, end, device=self.positions.device)
+        self.positions[:, start:end] = positions
+        return self.positions[:, :end]
+
+    def crop(self, length: int) -> None:
+        """Forget all but the first tokens; their room is free again."""
+        super().crop(length)
+        if self.positions is None or length <= self.counted:
+            self.positions = self.padding = None
+
+    def repeat(self, times: int) -> "WindowCache":
+        """Return a cache of ``times`` as many texts, each with a copy of its own."""
+        copy = super().repeat(times)
+        assert isinstance(copy, WindowCache)
+        if self.positions is not None:
+            copy.positions = self.positions.repeat(times, 1)
+        return copy
+
+
 class KVCache:
     """The caches of a model's layers; made by ``model.new_cache``.
 
@@ -178,3 +236,49 @@ class KVCache:
             if not hasattr(layer, name):
                 raise TypeError(f"a cache of {type(layer).__name__} has no {name}")
         return [getattr(layer, name) for layer in self.layers]
+
+
+class WeightsWatch:
+    """Notices that a model's weights have changed, so that what was kept is stale.
+
+    PyTorch counts each change of a tensor, so that a look reads no weight. Writes to
+    ``tensor.data`` and those of a fused optimizer are not counted: a thorough look also
+    compares a sample of each weight.
+
+    Args:
+        model: whose weights and buffers are looked at.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.seen: tuple[Any, ...] = ()
+        self.changed(thorough=True)
+
+    def changed(self, *, thorough: bool = False) -> bool:
+        """Return whether anything differs from the last look; autocast counts, too."""
+        before = self.seen
+        if thorough:
+            parts = [(p._parameters, p._buffers) for p in self.model.modules()]
+            self.slots = [(own, name) for both in parts for own in both for name in own]
+        found = [own.get(name) for own, name in self.slots]
+        held = [tensor for tensor in found if tensor is not None]
+        marks = [
+            (id(t), t.dtype, t.device, 0 if t.is_inference() else t._version)
+            for t in held
+        ]
+        kinds = {device.type for _, _, device, _ in marks}
+        cast = [k for k in kinds if k != "meta" and torch.is_autocast_enabled(k)]
+        casts = {kind: torch.get_autocast_dtype(kind) for kind in cast}
+        samples = _samples(held) if thorough else before[-1]
+        self.seen = marks, casts, samples
+        return self.seen != before
+
+
+def _samples(tensors: Sequence[Tensor]) -> list[float]:
+    """Sum a few elements of each tensor: training a weight changes nearly all of it."""
+    few = [
+        t.detach().flatten()[:: max(1, t.numel() // 64)].float().sum()
+        for t in tensors
+        if type(t) in (Tensor, nn.Parameter) and t.is_floating_point() and not t.is_meta
+    ]
+    return torch.stack([t.to(few[0].device) for t in few]).tolist() if few else []

@@ -10,14 +10,24 @@ from typing import get_args
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
-from attention_lib.caches import CacheLike, LayerCache
-from attention_lib.masks import combine_masks, sliding_window_mask, with_causal
+from attention_lib.caches import CacheLike, LayerCache, WindowCache
+from attention_lib.masks import (
+    combine_masks,
+    sliding_window_mask,
+    window_mask_at,
+    with_causal,
+)
 from attention_lib.modules import placement
-from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
+from attention_lib.multi_head import (
+    MultiHeadLayer,
+    add_head_axis,
+    merge_heads,
+    split_heads,
+)
 from attention_lib.norms import Normed
 from attention_lib.norms import RMSNorm as RMSNorm  # people look for it here
 from attention_lib.precision import no_autocast
@@ -32,6 +42,7 @@ from attention_lib.validation import (
     check_heads,
     check_layout,
     check_mask,
+    check_positions,
     check_positive,
     check_source,
     check_window,
@@ -76,7 +87,8 @@ class GroupedQueryAttention(MultiHeadLayer):
         softcap: bends each score s to softcap · tanh(s / softcap), so that none is
             larger, before the mask, as in Gemma 2.
         window: how many keys a query sees at most, its own and those before it, as in
-            Mistral 7B. Later ones are hidden then in any case.
+            Mistral 7B. Later ones are hidden then in any case. It counts positions,
+            which are columns unless the call says otherwise.
         sinks: whether each head has a learned score that takes part in the softmax and
             brings no value, as in gpt-oss: rows then sum to less than 1.
         layout: the pairs of a rotation; see ``apply_rope``.
@@ -140,6 +152,47 @@ class GroupedQueryAttention(MultiHeadLayer):
             self.k_norm = RMSNorm(head_dim, eps=norm_eps, plus_one=plus_one)
         self.sinks = nn.Parameter(torch.zeros(num_heads)) if sinks else None
 
+    def forward(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Float[Tensor, "B S M"] | None = None,
+        angles: Float[Tensor, "*B T P"] | None = None,
+        cache: CacheLike | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
+    ) -> Float[Tensor, "B T O"]:
+        """Attend as a ``MultiHeadLayer`` does; a window counts ``positions``.
+
+        Args:
+            x: see ``MultiHeadLayer``, as for all that is not named here.
+            mask: hides more, such as padding.
+            causal: hides the future as well.
+            memory: the source of keys and values.
+            angles: rotate queries and keys.
+            cache: of ``new_cache``.
+            positions: the position of each token of x in its own text, (T,) or (B, T),
+                which only a window needs; counted on from the cache when left out.
+        """
+        if self.window is None:
+            return super().forward(
+                x, mask, causal=causal, memory=memory, angles=angles, cache=cache
+            )
+        query, key, value = self._look(x, memory, angles, cache)
+        places, padding = self._places(x, positions, cache)
+        context = self._attend(
+            query,
+            key,
+            value,
+            add_head_axis(mask),
+            causal,
+            alone=cache is None,
+            places=places,
+            padding=padding,
+        )
+        return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
+
     def attention_weights(
         self,
         x: Float[Tensor, "B T M"],
@@ -148,16 +201,22 @@ class GroupedQueryAttention(MultiHeadLayer):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
-        """Gives the attention weights of each query head, before dropout."""
+        """Return the attention weights of each query head, before dropout."""
         query, key, _ = self._look(x, memory, angles)
-        mask = self._visible(query, key, add_head_axis(mask), causal)
+        places, _ = self._places(x, positions, None)
+        mask = self._visible(query, key, add_head_axis(mask), causal, places)
         return self._weights(query, key, mask)
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Makes an empty cache: it holds the heads of keys and values, so G of them."""
+        """Make an empty cache for the G heads of keys and values.
+
+        With a window, it keeps the positions of its keys as well.
+        """
         sizes = batch_size, self.num_kv_heads, max_len, self.head_dim
-        return LayerCache(*sizes, **placement(self))
+        kind = LayerCache if self.window is None else WindowCache
+        return kind(*sizes, **placement(self))
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
         """Gives views of all parameters, cut into the heads that they belong to."""
@@ -197,14 +256,41 @@ class GroupedQueryAttention(MultiHeadLayer):
             key, value = cache.append(key, value)
         return query, key, value
 
+    def _places(
+        self, x: Tensor, positions: Tensor | None, cache: CacheLike | None
+    ) -> tuple[Tensor | None, int | None]:
+        """Return the positions of all keys, or None where their columns do as well.
+
+        Then how much padding a window must look past; see ``WindowCache``. For pages
+        columns do: their padding is on the left.
+        """
+        if positions is not None:
+            check_positions(positions, x)
+        if cache is None:
+            return positions, 0
+        if not isinstance(cache, WindowCache):
+            return None, 0
+        places = cache.place(positions, x.shape[1])
+        return places, 0 if places is None else cache.padding
+
     def _visible(
-        self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool
+        self,
+        query: Tensor,
+        key: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        places: Tensor | None = None,
     ) -> Tensor | None:
-        """Gives the mask, with the window or the causal one where they hold."""
+        """Return the mask, with the window or the causal one where they hold."""
         if self.window is None:
             return with_causal(mask, causal, query, key)
-        sizes = query.shape[-2], self.window, key.shape[-2]
-        near = sliding_window_mask(*sizes, device=query.device)
+        length, device = query.shape[-2], query.device
+        if places is None:
+            sizes = length, self.window, key.shape[-2]
+            near = sliding_window_mask(*sizes, device=device)
+        else:
+            near = window_mask_at(places[..., -length:], places, self.window)
+            near = near if near.ndim == 2 else near[:, None]  # for all heads
         return near if mask is None else combine_masks(mask, near)
 
     def _attend(
@@ -216,21 +302,31 @@ class GroupedQueryAttention(MultiHeadLayer):
         causal: bool,
         *,
         alone: bool,
+        places: Tensor | None = None,
+        padding: int | None = 0,
     ) -> Tensor:
+        """Return the output of each head, (B, H, T, D).
+
+        ``alone``: neither memory nor cache, so that K = T. ``places``: the positions of
+        the keys, where they are not their columns; ``padding``: see ``WindowCache``.
+        """
         check_flags(causal=causal)
         length, key_len = query.shape[-2], key.shape[-2]
         if mask is not None:
             check_mask(mask, (*query.shape[:-1], key_len), like=query)
-        reach = key_len if self.window is None else self.window + length - 1
+        reach = key_len
+        if self.window is not None and padding is not None:
+            reach = self.window + length - 1 + padding
         if key_len > reach:  # older keys of the cache are outside of every window
             key, value = key[:, :, -reach:], value[:, :, -reach:]
             if mask is not None and mask.ndim and mask.shape[-1] > 1:
                 mask = mask[..., -reach:]
+            places = None if places is None else places[..., -reach:]
         by_hand = self.softcap is not None or self.sinks is not None
         plain = mask is None and self.window is None and not by_hand
         told = causal and alone and plain
         if not told:
-            mask = self._visible(query, key, mask, causal)
+            mask = self._visible(query, key, mask, causal, places)
         dropout = self.dropout if self.training else 0.0
         if not by_hand:
             return self._fast(query, key, value, mask, told, dropout)

@@ -4,7 +4,8 @@ Shapes: B batch, T tokens of a beginning, K all tokens so far, V vocabulary. Wha
 kept of them is in ``caches``; how a single new token is read, in ``decode_step``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ from tqdm import tqdm
 
 from attention_lib.caches import KVCache as KVCache  # people look for them here
 from attention_lib.caches import LayerCache as LayerCache
+from attention_lib.caches import WindowCache
 from attention_lib.decode_step import new_step
 from attention_lib.masks import padding_mask
 from attention_lib.reproducibility import evaluation_mode
@@ -90,28 +92,27 @@ def generate(
         step = None if own is None or real is not None else new_step(model, own)
         new: list[Tensor] = []
         ended = torch.zeros_like(token_ids[:, 0], dtype=torch.bool)
-        for _ in _count(max_new_tokens):
-            if step is not None and new:
-                logits = step(new[-1][:, None])
-            elif own is None:
-                logits = _read_anew(model, token_ids, new, real)
-            else:
-                logits = _read_on(model, token_ids, new, real, own, start)
-            picked = pick_token(
-                logits,
-                temperature=temperature,
-                top_k=top_k,
-                top_p=top_p,
-                generator=generator,
-            )
-            if stop is not None:
-                picked = picked.masked_fill(ended, stop)
-                ended |= picked == stop
-            new.append(picked)
-            if stop is not None and not ended.is_meta and ended.all():
-                break
-    if real is not None and cache is not None:
-        cache.crop(start)
+        with _padding_in(own, real):
+            for _ in _count(max_new_tokens):
+                if step is not None and new:
+                    logits = step(new[-1][:, None])
+                elif own is None:
+                    logits = _read_anew(model, token_ids, new, real)
+                else:
+                    logits = _read_on(model, token_ids, new, real, own, start)
+                picked = pick_token(
+                    logits,
+                    temperature=temperature,
+                    top_k=top_k,
+                    top_p=top_p,
+                    generator=generator,
+                )
+                if stop is not None:
+                    picked = picked.masked_fill(ended, stop)
+                    ended |= picked == stop
+                new.append(picked)
+                if stop is not None and not ended.is_meta and ended.all():
+                    break
     added = torch.stack(new, dim=1)
     # Made anew, out of inference mode: a model may learn from it.
     added = F.pad(added, (0, max_new_tokens - len(new)), value=stop or 0)
@@ -133,6 +134,25 @@ def _real(token_ids: Tensor, lengths: Tensor | None) -> Tensor | None:
     return padding_mask(lengths, longest)[:, 0]
 
 
+@contextmanager
+def _padding_in(cache: KVCache | None, real: Tensor | None) -> Iterator[None]:
+    """Let a cache take padding in; at the end it holds what it held before."""
+    if cache is None or real is None:
+        yield
+        return
+    start = cache.length
+    if not real.is_meta:
+        # Behind a beginning, padding comes between tokens; else it stands before all.
+        between = int((~real).sum(dim=1).max()) if start else 0
+        for layer in cache.layers:
+            if isinstance(layer, WindowCache) and layer.positions is None:
+                layer.padding = between
+    try:
+        yield
+    finally:
+        cache.crop(start)
+
+
 def _joined(token_ids: Tensor, added: Tensor, real: Tensor | None) -> Tensor:
     """Puts the new tokens of each text behind its real ones."""
     joined = torch.cat([token_ids, added], dim=1)
@@ -148,11 +168,13 @@ def _read_anew(
 ) -> Tensor:
     """Reads all of each text, and gives the scores (B, V) after its last token."""
     texts = _joined(token_ids, torch.stack(new, dim=1), real) if new else token_ids
-    logits = model(texts)  # padding on the right: no real token sees it
     if real is None:
-        return logits[:, -1]
-    last = real.sum(dim=1) + len(new) - 1  # (B,)
-    return logits[torch.arange(len(texts), device=texts.device), last]
+        return model(texts)[:, -1]
+    lengths = real.sum(dim=1) + len(new)  # (B,)
+    # Padding on the right: no real token sees it, but a rotation may grow with it.
+    also = () if getattr(model, "grows_beyond", None) is None else (lengths,)
+    logits = model(texts, *also)
+    return logits[torch.arange(len(texts), device=texts.device), lengths - 1]
 
 
 def _read_on(

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lib.caches import CacheLike, LayerCache
@@ -19,7 +19,7 @@ from attention_lib.model import LanguageModel
 from attention_lib.norms import Normed
 from attention_lib.norms import RMSNorm as RMSNorm  # people look for it here
 from attention_lib.rope import rope_angles, rope_attention_factor
-from attention_lib.rope_scaling import Scaling
+from attention_lib.rope_scaling import Scaling, grows_beyond
 from attention_lib.validation import (
     check_choice,
     check_llama,
@@ -149,13 +149,21 @@ class LlamaBlock(nn.Module):
         causal: bool = False,
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: CacheLike | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Adds the output of attention to the stream, then that of the network.
 
-        Its arguments are those of ``TinyBlock``.
+        Its arguments are those of ``TinyBlock``, and the positions of the tokens, which
+        a window counts; see ``GroupedQueryAttention``.
         """
-        seen = self.attention_norm(x)
-        x = x + self.attention(seen, mask, causal=causal, angles=angles, cache=cache)
+        x = x + self.attention(
+            self.attention_norm(x),
+            mask,
+            causal=causal,
+            angles=angles,
+            cache=cache,
+            positions=positions,
+        )
         return x + self.feed_forward(self.feed_forward_norm(x))
 
     def attention_weights(
@@ -165,11 +173,12 @@ class LlamaBlock(nn.Module):
         *,
         causal: bool = False,
         angles: Float[Tensor, "*B T P"] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B H T T"]:
-        """Gives the attention weights of each query head."""
+        """Return the attention weights of each query head."""
         seen = self.attention_norm(x)
         return self.attention.attention_weights(
-            seen, mask, causal=causal, angles=angles
+            seen, mask, causal=causal, angles=angles, positions=positions
         )
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
@@ -198,6 +207,7 @@ class TinyLlama(LanguageModel):
         )
         self.last_norm = RMSNorm(config.d_model, eps=config.norm_eps)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.grows_beyond = grows_beyond([config.rope_scaling])
         self._draw_weights(embedding_std=None if config.tie_weights else 1.0)
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
@@ -212,4 +222,5 @@ class TinyLlama(LanguageModel):
             base=config.rope_base,
             scaling=config.rope_scaling,
         )
-        return self.token_embedding(token_ids), {"causal": True, "angles": angles}
+        also = {"causal": True, "angles": angles, "positions": positions}
+        return self.token_embedding(token_ids), also

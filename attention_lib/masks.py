@@ -14,6 +14,8 @@ from attention_lib.validation import (
     check_flags,
     check_lengths,
     check_masks,
+    check_not_negative,
+    check_positions_of,
     check_positive,
 )
 
@@ -71,6 +73,42 @@ def sliding_window_mask(
     causal = causal_mask(query_len, key_len, device=device)
     # What was in sight `window` places earlier has left the window.
     return causal & ~causal.tril(causal.shape[1] - causal.shape[0] - window)
+
+
+def window_mask_at(
+    query_positions: Int[Tensor, "*B Q"],
+    key_positions: Int[Tensor, "*B K"],
+    window: int,
+    *,
+    num_sinks: int = 0,
+) -> Bool[Tensor, "*B Q K"]:
+    """Let each query see keys less than ``window`` positions before it, and the sinks.
+
+    ``sliding_window_mask`` and ``sink_window_mask`` count columns; this mask counts
+    positions, so padding between the tokens of a text does not shorten the window. The
+    padding itself is for another mask to hide. Columns are in the order of the text:
+    the last query belongs to the last key, and later columns are hidden.
+
+    Args:
+        query_positions: the position of each query in its own text.
+        key_positions: the position of each key; those of the queries come last.
+        window: how many positions a query sees at most, its own included.
+        num_sinks: how many positions at the start of the text every query sees.
+
+    Raises:
+        TypeError: positions that are not whole numbers in a tensor; a number that is
+            not an int.
+        ValueError: a window below 1; a negative num_sinks.
+    """
+    check_positions_of(query_positions, key_positions)
+    check_positive(window=window)
+    check_not_negative(num_sinks=num_sinks)
+    keys = key_positions[..., None, :]  # (*B, 1, K)
+    near = query_positions[..., :, None] - keys < window  # (*B, Q, K)
+    if num_sinks:
+        near = near | (keys < num_sinks)
+    sizes = query_positions.shape[-1], key_positions.shape[-1]
+    return near & causal_mask(*sizes, device=key_positions.device)
 
 
 def padding_mask(

@@ -87,6 +87,7 @@ class LanguageModel(nn.Module):
     blocks: nn.ModuleList
     last_norm: nn.Module
     head: nn.Linear
+    grows_beyond: int | None = None  # longer texts change the angles: "dynamic"
 
     def forward(
         self,
@@ -162,6 +163,9 @@ class LanguageModel(nn.Module):
         start = 0 if cache is None else cache.length
         longest, like = self.config.context_len - start, weight_of(self.token_embedding)
         check_token_ids(token_ids, lengths, max_len=longest, like=like)
+        if self.grows_beyond and lengths is not None and positions is None:
+            last = (start + lengths - 1).clamp(min=0)[:, None]  # padding adds no length
+            positions = self._positions(token_ids, start, None).minimum(last)
         x, also = self._begin(token_ids, start, positions)
         states = [x]  # (B, T, M)
         caches = [None] * len(self.blocks) if cache is None else cache.layers

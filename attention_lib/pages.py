@@ -8,6 +8,7 @@ Shapes: B texts that are read together, T new tokens of each, K the tokens of th
 longest, H heads, D head_dim, V value width.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import sha256
 from itertools import takewhile
@@ -35,7 +36,8 @@ class PagePool:
     def __init__(self, num_pages: int) -> None:
         check_positive(num_pages=num_pages)
         self.users = [0] * num_pages  # how many texts use each page
-        self.free = dict.fromkeys(range(num_pages))  # in the order of being taken
+        # In the order of being taken; a dict would walk over all that left its front.
+        self.free = OrderedDict.fromkeys(range(num_pages))
         self.found: dict[bytes, int] = {}  # full pages, by name
         self.names: dict[int, bytes] = {}
 
@@ -46,7 +48,7 @@ class PagePool:
 
     def take(self) -> int:
         """Gives the page that has been free for longest; its content is forgotten."""
-        page = next(iter(self.free))
+        page, _ = self.free.popitem(last=False)
         self.found.pop(self.names.pop(page, b""), None)
         return self.share(page)
 
@@ -109,8 +111,9 @@ class PagedLayer:
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
         """Writes the new tokens to their pages, and gives all of each text."""
-        self.keys[:, self.written] = key.transpose(0, 1)
-        self.values[:, self.written] = value.transpose(0, 1)
+        for rows, new in ((self.keys, key), (self.values, value)):
+            # Under autocast, new keys and values may have another type.
+            rows[:, self.written] = new.transpose(0, 1).to(rows.dtype)
         keys, values = (
             rows.index_select(1, self.seen).unflatten(1, (len(key), -1))
             for rows in (self.keys, self.values)

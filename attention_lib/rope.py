@@ -45,8 +45,8 @@ def rope_angles(
         base: how slowly the slowest pair turns: about ``base`` positions per radian.
         scaling: how speeds are changed for texts longer than those of training:
             ``linear`` (Chen et al., 2023), ``dynamic`` (a larger base, by how far the
-            largest position goes beyond the trained length; keys that a cache holds
-            keep their old speeds), ``yarn`` (Peng et al., 2023; see also
+            largest position of each row goes beyond the trained length; keys that a
+            cache holds keep their old speeds), ``yarn`` (Peng et al., 2023; see also
             ``rope_attention_factor``) or ``llama3``.
 
     Raises:

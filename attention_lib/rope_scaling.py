@@ -7,7 +7,7 @@ trained one. It is a mapping with the names of Hugging Face's ``rope_parameters`
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -29,15 +29,16 @@ SCALINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def pair_speeds(
-    positions: Tensor, head_dim: int, base: float, scaling: Scaling
-) -> Float[Tensor, " P"]:
+    positions: Float[Tensor, "*B T"], head_dim: int, base: float, scaling: Scaling
+) -> Float[Tensor, "... P"]:
     """Gives the speed of each pair, in radians per position.
 
     The order of operations is that of ``transformers``: at position 100,000, another
     rounding of a speed would change an angle in the second decimal.
 
     Args:
-        positions: floats; their type is that of the speeds.
+        positions: floats; their type is that of the speeds. With ``dynamic``, each row
+            of positions has speeds of its own, (*B, 1, P).
         head_dim: width of what is turned.
         base: how many positions the slowest pair needs per radian, about.
         scaling: an empty one leaves the speeds as they are.
@@ -55,10 +56,28 @@ def pair_speeds(
     return _llama3(1 / radian, scaling) if kind == "llama3" else 1 / radian
 
 
-def _growth(positions: Tensor, scaling: Scaling) -> Float[Tensor, ""]:
-    """Gives by how much the base grows: 1 while the text has a trained length."""
+def grows_beyond(scalings: Iterable[Scaling | None]) -> int | None:
+    """Return the longest text whose speeds do not depend on its length.
+
+    Args:
+        scalings: those of all layers.
+
+    Returns:
+        The trained length of ``dynamic``, the shortest if there are several; None if no
+        scaling depends on the length.
+    """
+    lengths = [
+        each[_LENGTH]
+        for each in scalings
+        if each is not None and each.get("rope_type") == "dynamic"
+    ]
+    return min(lengths, default=None)
+
+
+def _growth(positions: Tensor, scaling: Scaling) -> Float[Tensor, "*B 1 1"]:
+    """Return by how much the base of each text grows: 1 within the trained length."""
     factor, trained = scaling["factor"], scaling[_LENGTH]
-    length = positions.max() + 1
+    length = positions.amax(dim=-1)[..., None, None] + 1  # of a text, not of all
     longer = factor * length / trained - (factor - 1)
     return torch.where(length > trained, longer, 1.0)
 

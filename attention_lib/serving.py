@@ -6,13 +6,14 @@ any step (Yu et al., 2022), and a long prompt stops nobody else.
 """
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
+from attention_lib.caches import WeightsWatch
 from attention_lib.model import LanguageModel
 from attention_lib.pages import PagedCache, PagePool, page_name, pages_for
 from attention_lib.reproducibility import evaluation_mode
@@ -78,8 +79,19 @@ class Request:
     @property
     def finished(self) -> bool:
         """Whether the text has its last token."""
-        full = len(self.text) == self.prompt_len + self.max_new_tokens
-        return full or self.stop in self.tokens[-1:]
+        stopped = self.left < self.max_new_tokens and self.text[-1] == self.stop
+        return stopped or not self.left
+
+    @property
+    def left(self) -> int:
+        """How many tokens it may still get."""
+        return self.prompt_len + self.max_new_tokens - len(self.text)
+
+    def pick(self, scores: Tensor, best: int) -> int:
+        """Picks the next token from its scores (1, V), of which one is the best."""
+        if not self.sampling["temperature"]:
+            return best
+        return int(pick_token(scores, **self.sampling))
 
     def twin(self, generator: Generator | None) -> "Request":
         """Makes a request with the same text that waits, and draws on its own."""
@@ -123,12 +135,37 @@ def _share_calls(plan: dict[Request, list[int]], longest: int) -> list[list[Requ
     return [group for group in (*alike.values(), end_to_end) if group]
 
 
+def _read(
+    model: LanguageModel,
+    cache: PagedCache,
+    group: list[Request],
+    plan: dict[Request, list[int]],
+) -> Iterator[tuple[Request, Tensor, list[int]]]:
+    """Reads for some requests in one call; yields each with its scores, and the best.
+
+    Args:
+        model: reads.
+        cache: holds the pages.
+        group: the requests.
+        plan: the tokens that each of them reads.
+    """
+    fed = [plan[own] for own in group]
+    call = cache.reading([own.pages for own in group], [own.read for own in group], fed)
+    logits = model(**call).flatten(0, 1)  # text after text
+    best, counts = pick_token(logits).tolist(), [len(new) for new in fed]
+    for own, scores in zip(group, logits.split(counts), strict=True):
+        yield own, scores, best[: len(scores)]
+        best = best[len(scores) :]
+
+
 class Server:
     """Writes many texts at a time, with one memory of pages for all of them.
 
     Requests are served in the order in which they came. When no page is free, the one
     that came last gives its pages back, waits, and is read anew. Full pages are shared
-    by all texts that begin with the same tokens.
+    by all texts that begin with the same tokens. When the weights change, all texts are
+    read anew and keep their tokens. Call ``forget_pages`` after a change that is hard
+    to see: a write to a few elements of ``weight.data``.
 
     Args:
         model: a ``TinyLM``, a ``TinyLlama``, or what ``load_pretrained`` gives.
@@ -170,7 +207,7 @@ class Server:
             draft = model_draft(draft) if isinstance(draft, nn.Module) else draft
         self.model, self.page_len, self.max_batch = model, page_len, max_batch
         self.draft, self.draft_len, self.step_tokens = draft, draft_len, step_tokens
-        self.pool = PagePool(num_pages)
+        self.pool, self.watch = PagePool(num_pages), WeightsWatch(model)
         self.cache = PagedCache(model, num_pages, page_len)
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []  # the one that came first is the first
@@ -206,7 +243,8 @@ class Server:
         Raises:
             TypeError: ids that are not whole numbers in one row; see ``pick_token``.
             ValueError: no token; an id outside the vocabulary; a text that the context
-                or all pages together do not hold; see ``pick_token``.
+                or all pages together do not hold, or that outgrows the trained length
+                of a ``dynamic`` rotation; see ``pick_token``.
         """
         text = check_request(self.model, prompt, max_new_tokens)
         check_stop(self.model, stop)
@@ -247,6 +285,14 @@ class Server:
             check_open(request, [*self.waiting, *self.running])
             self._drop(request, "cancelled")
 
+    def forget_pages(self) -> None:
+        """Forgets all that was read, as a step does when it sees changed weights."""
+        for request in reversed(self.running):
+            self._drop(request, "preempted")
+        self.pool = PagePool(len(self.pool.users))
+        del self.cache  # it may be large: so never two of them
+        self.cache = PagedCache(self.model, len(self.pool.users), self.page_len)
+
     def run(self) -> None:
         """Steps until all requests are done."""
         while self.waiting or self.running:
@@ -258,18 +304,13 @@ class Server:
         Returns:
             How many tokens were read for each request.
         """
+        if self.watch.changed(thorough=not self.running):
+            self.forget_pages()
         plan = self._plan()
         with evaluation_mode(self.model), torch.inference_mode():
             for group in _share_calls(plan, self.model.config.context_len):
-                tables = [own.pages for own in group]
-                starts = [own.read for own in group]
-                call = self.cache.reading(tables, starts, [plan[own] for own in group])
-                logits = self.model(**call).flatten(0, 1)  # text after text
-                greedy = pick_token(logits).tolist()
-                for own in group:
-                    count = len(plan[own])
-                    self._accept(own, plan[own], logits[:count], greedy[:count])
-                    logits, greedy = logits[count:], greedy[count:]
+                for own, scores, best in _read(self.model, self.cache, group, plan):
+                    self._accept(own, plan[own], scores, best)
         read = {request: len(fed) for request, fed in plan.items()}
         self.counts.update(steps=int(bool(read)), read=sum(read.values()))
         return read
@@ -312,9 +353,8 @@ class Server:
 
     def _guesses(self, request: Request, spare: int) -> list[int]:
         """Guesses the next tokens, as far as pages are free when it asks."""
-        left = request.prompt_len + request.max_new_tokens - len(request.text) - 1
-        room = (len(request.pages) + self.free_pages) * self.page_len - request.read - 1
-        count = min(self.draft_len, spare, left, room)
+        room = (len(request.pages) + self.free_pages) * self.page_len - request.read
+        count = min(self.draft_len, spare, request.left - 1, room - 1)
         if self.draft is None or count < 1:
             return []
         return check_guesses(self.model, self.draft([*request.text], count))[:count]
@@ -346,9 +386,7 @@ class Server:
         request.read += known
         while not request.unread:  # always a new one after the last that was read
             at = request.read - start - 1
-            token = best[at]
-            if request.sampling["temperature"]:
-                token = int(pick_token(scores[at : at + 1], **request.sampling))
+            token = request.pick(scores[at : at + 1], best[at])
             request.text.append(token)
             if not request.finished and fed[at + 1 : at + 2] == [token]:
                 request.read += 1

@@ -14,12 +14,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from attention_lib.caches import KVCache
+from attention_lib.caches import KVCache, WeightsWatch
 from attention_lib.decode_step import new_step
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import pick_token
 from attention_lib.validation import (
     check_draft,
+    check_grown,
     check_guesses,
     check_instance,
     check_positive,
@@ -112,7 +113,8 @@ def speculative_generate(
         TypeError: no model; ids, lengths, a size, a stop or guesses that are not whole
             numbers; a draft that cannot be called.
         ValueError: what ``generate`` refuses; a ``draft_len`` below 1; a guess outside
-            the vocabulary.
+            the vocabulary; a text longer than the trained length of a ``dynamic``
+            rotation, whose angles would depend on wrong guesses.
     """
     check_instance("model", model, nn.Module)
     check_positive(max_new_tokens=max_new_tokens, draft_len=draft_len)
@@ -121,6 +123,7 @@ def speculative_generate(
     check_stop(model, stop)
     rows, longest = token_ids.tolist(), token_ids.shape[1]
     ends = [longest] * len(rows) if lengths is None else lengths.tolist()
+    check_grown(model, max(ends) + max_new_tokens - 1)
     guess = model_draft(draft) if isinstance(draft, nn.Module) else draft
     texts = []
     with evaluation_mode(model), torch.inference_mode():
@@ -149,7 +152,8 @@ def model_draft(model: nn.Module) -> Draft:
     """Makes a draft of a model: it guesses that model's own most probable tokens.
 
     The draft keeps a cache, and cuts it back to what a new call shares with the last.
-    Where the model's context is full, it guesses nothing.
+    It begins a new one when the weights have changed. Where the model's context is
+    full, it guesses nothing.
 
     Args:
         model: gives logits (B, T, V) for ids, as in ``generate``.
@@ -159,12 +163,13 @@ def model_draft(model: nn.Module) -> Draft:
     """
     check_instance("model", model, nn.Module)
     reader: _Reader | None = None
+    watch = WeightsWatch(model)
     config = getattr(model, "config", None)
     context_len = getattr(config, "context_len", sys.maxsize)
 
     def guess(tokens: list[int], count: int) -> list[int]:
         nonlocal reader
-        if reader is None:
+        if watch.changed() or reader is None:
             weight = next(model.parameters(), torch.empty(0))
             like = torch.empty(0, dtype=torch.int64, device=weight.device)
             reader = _Reader(model, None, like)

@@ -131,6 +131,104 @@ def test_grouped_query_with_a_cache_equals_the_full_pass(name, data):
     assert_close(torch.cat(found, 1), made(x, mask, causal=True, angles=ANGLES))
 
 
+def laid_out(data, x):
+    """The texts with padding anywhere between their tokens, and where these are.
+
+    Returns:
+        The padded texts (B, K, M), which columns are real, and positions, both (B, K).
+    """
+    width = LENGTH + 4
+    drawn = st.sets(st.integers(0, width - 1), min_size=LENGTH, max_size=LENGTH)
+    real = torch.zeros(BATCH, width, dtype=torch.bool)
+    for row in range(BATCH):
+        real[row, sorted(data.draw(drawn))] = True
+    padded = 9 * torch.ones(BATCH, width, D_MODEL, dtype=x.dtype)
+    padded[real] = x.flatten(0, 1)
+    return padded, real, (real.cumsum(dim=1) - 1).clamp(min=0)
+
+
+def in_pieces(made, cache, laid, cuts, start=0):
+    """The outputs of padded texts that are read piece by piece, from a column on."""
+    padded, real, places = laid
+    found = []
+    for begin, end in zip([start, *cuts], [*cuts, padded.shape[1]], strict=True):
+        angles = rope_angles(places[:, begin:end].double(), HEAD_DIM)
+        options = {"causal": True, "angles": angles, "cache": cache}
+        options["positions"] = places[:, begin:end]
+        found.append(made(padded[:, begin:end], real[:, None, :end], **options))
+    return torch.cat(found, dim=1)
+
+
+@each_option
+@given(data=st.data())
+def test_grouped_query_with_padding_anywhere_equals_each_text_alone(name, data):
+    made, x = layer(**OPTIONS[name]), sequences()
+    laid = laid_out(data, x)
+    width = laid[0].shape[1]
+    cuts = sorted(data.draw(st.sets(st.integers(1, width - 1), max_size=4)))
+    wanted = made(x, causal=True, angles=ANGLES)
+    at_once = made(
+        laid[0],
+        laid[1][:, None],
+        causal=True,
+        angles=rope_angles(laid[2].double(), HEAD_DIM),
+        positions=laid[2],
+    )
+    assert_close(at_once[laid[1]], wanted.flatten(0, 1))
+    cache = made.new_cache(BATCH, width)
+    found = in_pieces(made, cache, laid, cuts)
+    assert_close(found[laid[1]], wanted.flatten(0, 1))
+    # And again behind a part of it, in a copy that leaves the first one alone.
+    kept = data.draw(st.integers(1, width - 1))
+    cache.crop(kept)
+    copies = cache.repeat(2)
+    twice = [torch.cat([part, part]) for part in laid]
+    found = in_pieces(made, copies, twice, [], kept)
+    wanted = in_pieces(made, cache, laid, [], kept)
+    assert_close(found, torch.cat([wanted, wanted]))
+
+
+def test_grouped_query_counts_positions_on_from_the_cache():
+    """Positions that are left out are columns, before and after given ones."""
+    made, x = layer(window=3), sequences()
+    cache, places = made.new_cache(BATCH, LENGTH), torch.arange(LENGTH)
+    found = []
+    for begin, end, told in ((0, 2, False), (2, 4, True), (4, 5, False), (5, 7, True)):
+        positions = places[begin:end] if told else None
+        found.append(made(x[:, begin:end], cache=cache, positions=positions))
+    assert_close(torch.cat(found, dim=1), made(x))
+    # Cut back to where positions were columns, nothing is left of the others.
+    assert cache.positions is not None
+    cache.crop(2)
+    assert cache.positions is None
+
+
+@pytest.mark.parametrize(("padding", "keys"), [(None, 9), (0, 3), (2, 5)])
+def test_grouped_query_window_reads_as_far_back_as_padding_asks(padding, keys):
+    made, x, seen = layer(window=3), sequences(), []
+    cache = made.new_cache(BATCH, 9)
+    made(torch.cat([x, x[:, :1]], 1), cache=cache)
+    cache.padding = padding
+    attend = F.scaled_dot_product_attention
+
+    def noted(query, key, *rest, **options):
+        seen.append(key.shape[-2])
+        return attend(query, key, *rest, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(F, "scaled_dot_product_attention", noted)
+        made(x[:, :1], cache=cache, positions=torch.full((BATCH, 1), 6))
+    assert seen == [keys]
+
+
+def test_grouped_query_refuses_other_positions_in_words(refused):
+    made, x = layer(window=3), sequences()
+    with refused(ValueError, "positions must be (7,) or (2, 7), one per token; got (6"):
+        made(x, positions=torch.arange(6))
+    with refused(TypeError, "positions must be a tensor of int64; got torch.float"):
+        made(x, positions=torch.arange(7.0))
+
+
 def test_grouped_query_window_sees_its_own_place_and_those_before():
     made, x = layer(window=3), sequences()
     assert_same(

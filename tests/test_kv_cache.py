@@ -4,11 +4,14 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
 from attention_lib.caches import KVCache, LayerCache
+from attention_lib.decoder import Decoder, DecoderConfig, LayerConfig
 from attention_lib.kv_cache import generate
+from attention_lib.llama import LlamaConfig, TinyLlama
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
 from attention_lib.sampling import pick_token
@@ -177,6 +180,77 @@ def test_generate_goes_on_after_a_cache(lengths):
         assert cache.layers[0].keys.requires_grad is False
         cache.crop(3)
         assert generate(model, rest, max_new_tokens=3, cache=cache).equal(found)
+
+
+def windowed(kind):
+    """Models whose layers see a part of the text, with large random weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if kind.startswith("llama"):
+            model = TinyLlama(
+                LlamaConfig(VOCAB_SIZE, 40, 8, 4, 2, 2, 12, window=int(kind[-1]))
+            )
+        else:
+            layers = LayerConfig(window=3), LayerConfig(), LayerConfig(window=2)
+            options = {"gemma": {"softcap": 2.0}, "gpt-oss": {"sinks": True}}[kind]
+            model = Decoder(
+                DecoderConfig(VOCAB_SIZE, 40, 8, 4, 2, 4, 12, layers, **options)
+            )
+        for weight in model.parameters():
+            nn.init.normal_(weight, std=0.7)
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("kind", ["llama 2", "llama 5", "llama 9", "gemma", "gpt-oss"])
+@pytest.mark.parametrize("begun", [0, 1, 6])
+def test_generate_with_windows_and_a_cache_equals_each_text_alone(kind, begun):
+    """Padding comes between the beginning and the new tokens, and counts for none."""
+    model, lengths = windowed(kind), torch.tensor([2, 9, 4])
+    cache, rest = model.new_cache(3), beginnings(3, 9)
+    beginning = torch.randint(VOCAB_SIZE, (3, begun), generator=seeded(7))
+    if begun:
+        with torch.no_grad():
+            model(beginning, cache=cache)
+    for _ in range(2):  # the cache is as it was
+        found = generate(model, rest, max_new_tokens=8, lengths=lengths, cache=cache)
+        assert cache.length == begun
+        for row, length in enumerate(lengths.tolist()):
+            text = [*beginning[row].tolist(), *rest[row, :length].tolist()]
+            assert found[row, : length + 8].tolist() == by_hand(model, text, 8)[begun:]
+
+
+def test_generate_reads_no_more_keys_of_a_window_than_padding_asks_for():
+    model, most = windowed("llama 2"), []
+    cache = model.new_cache(2, 40)
+    with torch.no_grad():
+        model(beginnings(2, 20), cache=cache)
+    attend = F.scaled_dot_product_attention
+
+    def noted(query, key, *rest, **options):
+        most.append(key.shape[-2] - query.shape[-2])
+        return attend(query, key, *rest, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(F, "scaled_dot_product_attention", noted)
+        options = {"max_new_tokens": 6, "lengths": torch.tensor([2, 5])}
+        generate(model, beginnings(2, 5), cache=cache, **options)
+        with_padding = max(most)
+        most.clear()
+        options = {"max_new_tokens": 6, "cache": cache}
+        generate(model, beginnings(2, 5), **options)
+    # The keys of one token besides its own; a group's queries are rows of one matrix.
+    assert (with_padding, max(most)) == (1 + 3, 1)
+
+
+@pytest.mark.parametrize("lengths", [None, torch.tensor([3, 5, 1])])
+def test_generate_that_failed_leaves_no_padding_in_a_cache(refused, lengths):
+    model, cache = tiny(), tiny().new_cache(3, 12)
+    with torch.no_grad():
+        model(beginnings(3, 2), cache=cache)
+    model.head.weight.data[0, 0] = math.nan
+    with refused(ValueError, "logits hold nan or inf"):
+        generate(model, beginnings(), max_new_tokens=2, lengths=lengths, cache=cache)
+    assert cache.length == (7 if lengths is None else 2)
 
 
 @pytest.mark.parametrize("mode", [True, False])

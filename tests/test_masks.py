@@ -10,7 +10,9 @@ from attention_lib.masks import (
     combine_masks,
     padding_mask,
     sliding_window_mask,
+    window_mask_at,
 )
+from attention_lib.sparse_attention import sink_window_mask
 from tests.tensors import assert_leaves_alone, assert_same
 
 lengths = st.integers(1, 7)
@@ -39,6 +41,37 @@ def test_sliding_window_mask_brute_force(query_len, window, key_len):
 def test_sliding_window_mask_hand_written():
     wanted = matrix("x...", "xx..", ".xx.", "..xx")
     assert_same(sliding_window_mask(4, 2), wanted)
+
+
+@given(lengths, lengths, st.integers(0, 3), lengths)
+def test_window_mask_at_columns_equals_the_masks_that_count_columns(
+    query_len, window, num_sinks, earlier
+):
+    places = torch.arange(earlier + query_len)
+    found = window_mask_at(places[earlier:], places, window, num_sinks=num_sinks)
+    wanted = sink_window_mask(query_len, window, num_sinks, len(places))
+    assert_same(found, wanted)
+
+
+def test_window_mask_at_positions_looks_past_padding():
+    # Columns 2 and 3 are padding in the first text, none is in the second.
+    places = torch.tensor([[0, 1, 1, 1, 2], [0, 1, 2, 3, 4]])
+    found = window_mask_at(places[:, 3:], places, 2)
+    assert_same(
+        found, torch.stack([matrix("xxxx.", ".xxxx"), matrix("..xx.", "...xx")])
+    )
+    found = window_mask_at(places[:, 4:], places, 1, num_sinks=1)
+    assert_same(found, torch.stack([matrix("x...x"), matrix("x...x")]))
+
+
+def test_window_mask_at_refuses_other_positions_in_words(refused):
+    whole = torch.arange(3)
+    with refused(TypeError, "key_positions must be a tensor of int64; got torch.float"):
+        window_mask_at(whole, torch.arange(3.0), 2)
+    with refused(ValueError, "query_positions must be (..., length), with at least"):
+        window_mask_at(whole[:0], whole, 2)
+    with refused(ValueError, "query_positions and key_positions must be of the same"):
+        window_mask_at(whole.repeat(2, 1), whole.repeat(3, 1), 2)
 
 
 def test_padding_mask_hand_written():

@@ -1,5 +1,6 @@
 """attention_lib.rope: the offset alone, both layouts, and speeds as published."""
 
+import functools
 import math
 
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from attention_lib.kv_cache import generate
+from attention_lib.llama import LlamaConfig, TinyLlama
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import (
     apply_rope,
@@ -15,6 +18,8 @@ from attention_lib.rope import (
     rope_angles,
     rope_attention_factor,
 )
+from attention_lib.serving import Server
+from attention_lib.speculative import speculative_generate
 from tests.tensors import assert_same, values_and_gradients
 
 LAYOUTS = ["half", "interleaved"]
@@ -165,6 +170,82 @@ def test_scaling_leaves_the_fast_and_slows_the_slow(name):
     assert (scaled <= plain * (1 + 1e-12)).all()
     if "dynamic" in name:  # within the trained length, nothing changes
         assert_same(rope_angles(near, 64, scaling=SCALED[name]), rope_angles(near, 64))
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_rope_angles_of_a_text_do_not_depend_on_its_neighbours(name):
+    places = torch.stack([torch.arange(6), torch.arange(60, 66), torch.arange(15, 21)])
+    angles = rope_angles(places, 8, scaling=SCALED[name])
+    for row, own in zip(angles, places, strict=True):
+        assert_same(row, rope_angles(own, 8, scaling=SCALED[name]))
+
+
+GROWS = {"rope_type": "dynamic", "factor": 4.0, LENGTH: 6}
+
+
+def growing(**options):
+    torch.manual_seed(0)
+    sizes = 11, 40, 8, 2, 1, 2, 12
+    model = TinyLlama(LlamaConfig(*sizes, rope_scaling=GROWS, **options)).double()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.7)
+    return model.eval()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("start", [0, 4])
+def test_lengths_keep_padding_from_stretching_a_text(start):
+    model, lengths = growing(), torch.tensor([3, 9, 6])
+    begin = torch.randint(11, (3, 4), generator=seeded(1))
+    texts = torch.randint(11, (3, 9), generator=seeded(0))
+    for row, length in enumerate(lengths.tolist()):
+        caches = [model.new_cache(count) for count in (3, 1)]
+        if start:
+            model(begin, cache=caches[0])
+            model(begin[row : row + 1], cache=caches[1])
+        found = model(texts, lengths, cache=caches[0])[row, :length]
+        alone = model(texts[row : row + 1, :length], cache=caches[1])[0]
+        assert_close(found, alone)
+
+
+@pytest.mark.parametrize("ways", [{"use_cache": False}, {}, {"prefix": True}])
+def test_generate_stretches_each_text_by_its_own_length(ways):
+    model, lengths = growing(), torch.tensor([3, 9, 6])
+    texts = torch.randint(11, (3, 9), generator=seeded(0))
+
+    def options(rows):
+        if "prefix" not in ways:
+            return ways
+        cache = model.new_cache(rows)
+        with torch.no_grad():
+            model(torch.tensor([[1, 2, 3, 4]]).expand(rows, -1), cache=cache)
+        return {"cache": cache}
+
+    found = generate(model, texts, max_new_tokens=9, lengths=lengths, **options(3))
+    for row, length in enumerate(lengths.tolist()):
+        own = texts[row : row + 1, :length]
+        alone = generate(model, own, max_new_tokens=9, **options(1))[0]
+        assert_same(found[row, : length + 9], alone)
+
+
+def test_what_pieces_and_guesses_would_stretch_is_refused(refused):
+    """Up to the trained length nothing grows, so there both write the model's text."""
+    model, text = growing(), [1, 2, 3]
+    alone = generate(model, torch.tensor([text]), max_new_tokens=4)
+    server = Server(model, num_pages=9, page_len=2, max_batch=2)
+    request = server.submit(text, max_new_tokens=4)
+    server.run()
+    assert request.text == alone[0].tolist()
+    ahead = functools.partial(speculative_generate, model, lambda _, count: [7] * count)
+    assert_same(ahead(torch.tensor([text]), max_new_tokens=4), alone)
+    words = (
+        "with rope_type 'dynamic', a text may have at most 6 tokens here; this one "
+        "grows to 7: its angles would depend"
+    )
+    with refused(ValueError, words):
+        server.submit(text, max_new_tokens=5)
+    with refused(ValueError, words):
+        ahead(torch.tensor([text]), max_new_tokens=5)
 
 
 def test_rope_attention_factor_hand_worked():

@@ -2,6 +2,7 @@
 
 import inspect
 import random
+import time
 
 import pytest
 import torch
@@ -151,6 +152,140 @@ def test_pool_keeps_what_free_pages_hold_until_they_are_taken():
     pool.give_back(0)
     assert (pool.take(), pool.lookup([first])) == (0, [])
     assert page_name(first, [1, 2]) != first != page_name(b"", [12])
+
+
+@pytest.mark.usefixtures("shapes_unchecked")  # which would take most of its time
+def test_taking_a_page_takes_as_long_however_many_are_gone():
+    def seconds(pages):
+        pools = [PagePool(pages) for _ in range(3)]
+        times = []
+        for pool in pools:
+            start = time.perf_counter()
+            for _ in range(pages):
+                pool.take()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    # 8 times as many pages: 64 times as long, where each one walks past those gone.
+    assert seconds(32_000) < 24 * seconds(4_000)
+
+
+TYPES = {
+    "autocast, bfloat16": torch.bfloat16,
+    "autocast, float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float16, later": torch.float16,
+}
+
+
+@pytest.mark.parametrize("kind", ["learned", "rotary", "window", "split"])
+@pytest.mark.parametrize("name", TYPES)
+def test_server_in_half_precision_writes_what_generate_writes(name, kind):
+    model = tiny("rotary", mha="split") if kind == "split" else tiny(kind)
+    model.float()
+    prompts = [[1, 2, 3], [4, 5, 6, 0, 1], [1, 2, 3, 4]]
+    if "later" in name:
+        ours = server(model, max_batch=2)
+        ours.submit([1, 2, 3, 4], max_new_tokens=4)
+        ours.run()
+    autocast = name.startswith("autocast")
+    if not autocast:
+        model.to(TYPES[name])
+    with torch.autocast("cpu", TYPES[name], enabled=autocast):
+        ours = ours if "later" in name else server(model, max_batch=2)
+        requests = [submit(ours, prompt, 6) for prompt in prompts]
+        ours.run()
+        wanted = [alone(model, prompt, 6) for prompt in prompts]
+    assert [request.tokens for request in requests] == wanted
+
+
+def redraw(model):
+    """As a step of training: PyTorch counts it."""
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.7)
+
+
+def step_fused(model):
+    """A step of training that PyTorch does not count."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, fused=True)
+    for weight in model.parameters():
+        weight.grad = torch.randn_like(weight)
+    optimizer.step()
+
+
+def write_data(model):
+    for weight in model.parameters():
+        weight.data.copy_(torch.randn_like(weight))
+
+
+def replace(model):
+    weights = {n: torch.randn_like(w) for n, w in model.named_parameters()}
+    model.load_state_dict(weights, strict=False, assign=True)
+
+
+CHANGES = {each.__name__: each for each in (redraw, step_fused, write_data, replace)}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_pages_of_other_weights_are_not_used(change):
+    model, prompt = tiny("rotary"), [1, 2, 3, 4, 5, 6, 0]
+    ours = server(model)
+    first = submit(ours, prompt, 6)
+    ours.run()
+    CHANGES[change](model)
+    assert alone(model, prompt, 6) != first.tokens
+    again = submit(ours, prompt, 6)
+    assert list(ours.step().values()) == [len(prompt)]  # all of it is read
+    ours.run()
+    assert again.tokens == alone(model, prompt, 6)
+    late = submit(ours, prompt, 6)
+    assert list(ours.step().values()) == [1]  # the same weights: two pages are shared
+    ours.run()
+    assert late.tokens == again.tokens
+
+
+@pytest.mark.parametrize("change", [redraw, replace])
+def test_texts_under_way_go_on_with_the_new_weights(change):
+    """They keep their tokens and their order; a twin, too; all is read anew."""
+    model = tiny("rotary")
+    ours = server(model, num_pages=30)
+    one, other = submit(ours, [1, 2, 3, 4], 9), submit(ours, [5, 6], 9)
+    for _ in range(3):
+        ours.step()
+    twin = ours.fork(one)
+    begun = {request: [*request.text] for request in (one, other, twin)}
+    change(model)
+    # The twin waits for the pages that the first one is about to fill.
+    assert ours.step() == {each: len(begun[each]) for each in (one, other)}
+    ours.run()
+    for request, text in begun.items():
+        rest = alone(model, text, 9 + request.prompt_len - len(text))
+        assert request.text == text + rest
+    assert ours.free_pages == 30
+
+
+def test_pages_are_forgotten_when_autocast_changes():
+    model, prompt = tiny("rotary").float(), [1, 2, 3, 4]
+    ours = server(model)
+    submit(ours, prompt, 4)
+    ours.run()
+    with torch.autocast("cpu", torch.bfloat16):
+        submit(ours, prompt, 4)
+        assert list(ours.step().values()) == [4]
+
+
+def test_forget_pages_after_a_small_change_of_data():
+    model, prompt = tiny("rotary"), [1, 2, 3, 4]
+    ours = server(model)
+    submit(ours, prompt, 4)
+    ours.run()
+    model.blocks[0].attention.out_proj.weight.data[0, 1] += 9
+    ours.forget_pages()
+    request = submit(ours, prompt, 4)
+    assert ours.step() == {request: 4}
+    ours.run()
+    assert request.tokens == alone(model, prompt, 4)
 
 
 def test_a_shared_beginning_is_read_once():

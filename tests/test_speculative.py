@@ -206,3 +206,24 @@ GIVEN |= {"max_new_tokens": 3}
 def test_speculative_generate_refuses(changed, error, words, refused):
     with refused(error, words):
         speculative_generate(**GIVEN | changed)
+
+
+@pytest.mark.parametrize("change", ["half", "load_state_dict"])
+def test_draft_begins_anew_when_its_weights_change(change):
+    """Its cache holds keys of the old weights, and of their type."""
+    model, draft = tiny().float(), tiny().float()
+    options = {"max_new_tokens": 8, "draft_len": 3}
+    guess, passes = model_draft(draft), []
+    prompt = torch.tensor([[1, 2, 3]])
+    speculative_generate(model, guess, prompt, **options)
+    for weight in model.parameters():
+        nn.init.normal_(weight, std=0.7)
+    if change == "half":
+        draft.half()
+    else:
+        draft.load_state_dict(model.state_dict())
+    options["on_pass"] = passes.append
+    found = speculative_generate(model, guess, prompt, **options)
+    assert found.equal(generate(model, prompt, max_new_tokens=8))
+    if change != "half":  # the draft is the model: each guess is right
+        assert all(each.guessed == each.accepted for each in passes)

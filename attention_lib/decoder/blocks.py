@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lib.caches import CacheLike, LayerCache
@@ -20,6 +20,7 @@ from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.model import LanguageModel
 from attention_lib.norms import RMSNorm
 from attention_lib.rope import rope_angles, rope_attention_factor
+from attention_lib.rope_scaling import grows_beyond
 
 
 class Decoder(LanguageModel):
@@ -40,20 +41,21 @@ class Decoder(LanguageModel):
         self.blocks = nn.ModuleList(DecoderBlock(config, own) for own in config.layers)
         self.last_norm = _make_norm(config)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.grows_beyond = grows_beyond(scaling for _, scaling in config.rotations)
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
 
     def _begin(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
-        config = self.config
+        config, given = self.config, positions
         positions = self._positions(token_ids, start, positions)
         x = self.token_embedding(token_ids)  # (B, T, M)
         if config.embedding_scale != 1:  # rounded to the type of x, as in training
             x = x * torch.tensor(config.embedding_scale, dtype=x.dtype)
         if config.learned_positions:
             x = x + self.position_embedding(positions)
-        return x, {"angles": self._angles(positions)}
+        return x, {"angles": self._angles(positions), "positions": given}
 
     def _angles(self, positions: Tensor) -> list[Tensor | None]:
         """Makes the angles of each kind of layer once, not again in every layer."""
@@ -97,14 +99,17 @@ class DecoderBlock(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         *,
         cache: CacheLike | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Adds the output of attention to the stream, then that of the MLP.
+        """Add the output of attention to the stream, then that of the MLP.
 
         Args:
             x: the residual stream.
             angles: of ``rope_angles``, for each of ``config.rotations``.
             mask: hides more than the future.
             cache: of ``new_cache``; takes the new tokens in.
+            positions: of the tokens, which a window counts; counted on from the cache
+                when left out.
         """
         found = self.attention(
             self.attention_norm(x),
@@ -112,6 +117,7 @@ class DecoderBlock(nn.Module):
             causal=True,
             angles=angles[self.rotation],
             cache=cache,
+            **self._window(positions),
         )
         x = x + (self.attention_out_norm(found) if self.norm_outputs else found)
         found = self.mlp(self.mlp_norm(x))
@@ -121,15 +127,23 @@ class DecoderBlock(nn.Module):
         self,
         x: Float[Tensor, "B T M"],
         angles: Sequence[Float[Tensor, "*B T P"] | None],
+        positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B H T T"]:
-        """Gives the attention weights of each head."""
+        """Return the attention weights of each head."""
         return self.attention.attention_weights(
-            self.attention_norm(x), causal=True, angles=angles[self.rotation]
+            self.attention_norm(x),
+            causal=True,
+            angles=angles[self.rotation],
+            **self._window(positions),
         )
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
         """Makes an empty cache for so many texts of at most so many tokens."""
         return self.attention.new_cache(batch_size, max_len)
+
+    def _window(self, positions: Tensor | None) -> dict[str, Any]:
+        """Return what only a layer with a window is told: latent attention has none."""
+        return {} if self.own.window is None else {"positions": positions}
 
 
 def _make_attention(

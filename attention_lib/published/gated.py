@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lib.caches import CacheLike
@@ -30,8 +30,12 @@ class GatedAttention(GroupedQueryAttention):
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: CacheLike | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Attends as ``GroupedQueryAttention`` does, and closes the gate."""
+        """Attends as ``GroupedQueryAttention`` does, and closes the gate.
+
+        It has no window, so it does not read ``positions``.
+        """
         query, key, value = self._look(x, memory, angles, cache)
         causal = causal and (cache is None or x.shape[1] > 1)
         found = self._attend(

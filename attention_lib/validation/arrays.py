@@ -125,6 +125,26 @@ def check_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
         raise ValueError(f'side must be "left" or "right"; got {side!r}')
 
 
+def check_positions_of(query_positions: Any, key_positions: Any) -> None:
+    """Check the positions of queries (..., Q) and of keys (..., K): whole numbers."""
+    both = {"query_positions": query_positions, "key_positions": key_positions}
+    for name, positions in both.items():
+        check_whole(name, positions)
+        check_same_device(name, positions, "query_positions", query_positions)
+        if positions.ndim == 0 or positions.shape[-1] == 0:
+            raise ValueError(
+                f"{name} must be (..., length), with at least one position; got "
+                f"{tuple(positions.shape)}"
+            )
+    leading = query_positions.shape[:-1], key_positions.shape[:-1]
+    sizes = zip(*(reversed(axes) for axes in leading), strict=False)
+    if not all(a == b or 1 in (a, b) for a, b in sizes):
+        raise ValueError(
+            "query_positions and key_positions must be of the same texts; got "
+            f"{tuple(query_positions.shape)} and {tuple(key_positions.shape)}"
+        )
+
+
 def check_scores(x: np.ndarray, axis: int, temperature: float) -> None:
     """Checks what a softmax in NumPy gets, its values too: no NaN, no +inf."""
     check_int("axis", axis)

@@ -167,6 +167,23 @@ def check_prompt(
         )
 
 
+def check_grown(model: Any, length: int) -> None:
+    """Check that the angles of a text do not depend on how it is read.
+
+    Args:
+        model: may have ``grows_beyond``, the longest text for which this holds.
+        length: how many tokens of the text are read at most.
+    """
+    most = getattr(model, "grows_beyond", None)
+    if most is not None and length > most:
+        raise ValueError(
+            f"with rope_type 'dynamic', a text may have at most {most} tokens here; "
+            f"this one grows to {length}: its angles would depend on the pieces in "
+            "which it is read; use generate, or a model whose rope_type is default, "
+            "linear, yarn or llama3"
+        )
+
+
 def check_request(model: Any, prompt: Any, max_new_tokens: int) -> list[int]:
     """Checks a single text before a server adds tokens to it, and lists its ids."""
     text = check_ids(prompt, _said(model, "vocab_size"), "prompt")
@@ -180,6 +197,7 @@ def check_request(model: Any, prompt: Any, max_new_tokens: int) -> list[int]:
             f"after a prompt of {len(text)} tokens in a context of {context_len}; got "
             f"{max_new_tokens}"
         )
+    check_grown(model, len(text) + max_new_tokens - 1)
     return text
 
 
