@@ -20,6 +20,7 @@ from attention_lib.validation import (
     check_choice,
     check_config,
     check_instance,
+    check_positions,
     check_token_ids,
 )
 
@@ -76,9 +77,11 @@ class LanguageModel(nn.Module):
     it stands after the real tokens, and what a model says there is not used.
 
     Raises:
-        TypeError: ids that are not whole numbers; another device.
-        ValueError: a text longer than the context; lengths that are not one per text.
-            The ids themselves are checked where texts come in: ``check_token_values``.
+        TypeError: ids or positions that are not whole numbers; another device.
+        ValueError: a text longer than the context; lengths that are not one per text;
+            positions that are not one per token; on the CPU, ids outside the
+            vocabulary and positions outside a table of positions. Elsewhere the ids
+            are checked where texts come in: ``check_token_values``.
     """
 
     config: Any  # its own: at least context_len, d_model and num_layers
@@ -161,7 +164,15 @@ class LanguageModel(nn.Module):
         start = 0 if cache is None else cache.length
         longest, weight = self.config.context_len - start, self.token_embedding.weight
         check_token_ids(token_ids, lengths, max_len=longest, like=weight)
-        x, also = self._begin(token_ids, start, positions)
+        if positions is not None:
+            check_positions(positions, token_ids)
+        try:
+            x, also = self._begin(token_ids, start, positions)
+        except IndexError as error:  # on the CPU, of a table's look-up
+            raise ValueError(
+                f"token_ids must lie between 0 and {self.config.vocab_size - 1}, "
+                f"positions between 0 and {self.config.context_len - 1}"
+            ) from error
         states = [x]  # (B, T, M)
         caches = [None] * len(self.blocks) if cache is None else cache.layers
         for block, own in zip(self.blocks, caches, strict=True):

@@ -21,6 +21,42 @@ from attention_lib.validation._words import (
 from attention_lib.validation.sizes import check_instance, check_pairs
 
 
+FLOATS = torch.float64, torch.float32, torch.float16, torch.bfloat16
+
+
+def check_dtype(dtype: Any) -> None:
+    """Check that weights can have this type."""
+    check_instance("dtype", dtype, torch.dtype)
+    if dtype not in FLOATS:
+        wanted = ", ".join(map(str, FLOATS))
+        raise ValueError(f"dtype must be one of {wanted}; got {dtype}")
+
+
+def check_device(device: Any) -> None:
+    """Check that a device is there, by making an empty tensor on it."""
+    if isinstance(device, bool) or not isinstance(device, str | int | torch.device):
+        raise TypeError(f'device must be one such as "cpu"; got {device!r}')
+    try:
+        torch.empty(0, device=device)
+    except Exception as error:  # each kind of device has its own
+        words = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"device must be one that is there; got {device!r}: {words}"
+        ) from None
+
+
+def check_positions(positions: Any, token_ids: Tensor) -> None:
+    """Check that there is a position for each token, but none of their values."""
+    check_whole("positions", positions)
+    check_same_device("positions", positions, "the token_ids", token_ids)
+    shape, wanted = tuple(positions.shape), tuple(token_ids.shape)
+    if not shape or shape[-1] != wanted[-1] or not broadcasts(shape, wanted):
+        raise ValueError(
+            f"positions must be (length,) or (batch, length), here {wanted[1:]} or "
+            f"{wanted}; got {shape}"
+        )
+
+
 def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
     """Checks that ``x`` is (B, T, M), ready for a layer with this (out, M) weight."""
     if type(x) is not Tensor or x.dtype != weight.dtype or x.device != weight.device:
