@@ -169,9 +169,7 @@ def load_pretrained(
     how = {"device": device, "dtype": dtype, "copy": copy}
     weights = {
         name: _read_weight(checkpoint, stored[source], change, name, shapes[name], how)
-        for name, (source, change) in tqdm(
-            sources.items(), desc="weights", leave=False
-        )
+        for name, (source, change) in tqdm(sources.items(), desc="weights", leave=False)
     }
     kinds = sorted({str(weight.dtype) for weight in weights.values()})
     if len(kinds) > 1:

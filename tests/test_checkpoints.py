@@ -391,7 +391,10 @@ def test_compiled_and_plain_models_load_each_others_checkpoints(
     again = resumed(started(seed=1))
     load_checkpoint(again, path)
     wanted, found = (
-        {name.replace("_orig_mod.", ""): kept for name, kept in everything(each).items()}
+        {
+            name.replace("_orig_mod.", ""): kept
+            for name, kept in everything(each).items()
+        }
         for each in (run, again)
     )
     del wanted["rate"], found["rate"]  # each step sets it

@@ -169,7 +169,7 @@ def windows_by_type(fields: Fields, every: int) -> list[int | None]:
 
 
 def qwen_windows(fields: Fields) -> list[int | None]:
-    """Return the window of each layer: with the switch on, all from a certain layer on."""
+    """Return each layer's window: with the switch on, all from a certain layer on."""
     used = fields.take("use_sliding_window", False)
     first = fields.take("max_window_layers", 28)
     if fields.left.get("layer_types"):  # where it stands, it decides alone

@@ -20,7 +20,6 @@ from attention_lib.validation._words import (
 )
 from attention_lib.validation.sizes import check_instance, check_pairs
 
-
 FLOATS = torch.float64, torch.float32, torch.float16, torch.bfloat16
 
 

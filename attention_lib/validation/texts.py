@@ -114,11 +114,10 @@ def check_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> Non
     if not all(_is_readable(tensor) for tensor in given):
         return
     length, vocab_size = token_ids.shape[1], logits.shape[-1]
-    if lengths is None:
-        return check_token_values(token_ids, vocab_size)
-    _check_real(lengths, length)
-    real = torch.arange(length) < lengths[:, None]
-    return check_token_values(token_ids[real], vocab_size)
+    if lengths is not None:
+        _check_real(lengths, length)
+        token_ids = token_ids[torch.arange(length) < lengths[:, None]]
+    check_token_values(token_ids, vocab_size)
 
 
 def _is_readable(tensor: Tensor) -> bool:
