@@ -35,7 +35,9 @@ from attention_lib.onnx_file import (
 from attention_lib.validation import (
     check_above_zero,
     check_axes,
+    check_function,
     check_instance,
+    check_names,
     check_new_file,
     check_positive,
     check_sizes,
@@ -143,6 +145,9 @@ def export_checked(
     check_positive(opset=opset)
     if sizes is not None:
         check_instance("sizes", sizes, Mapping)
+    if make_args is not None:
+        check_function("make_args", make_args)
+    check_names(input_names=input_names, output_names=output_names)
     path = check_new_file(path)
     free = check_axes(args, _in_order(model, dynamic_shapes))
     example, tried = check_sizes(args, free, sizes or {}, SIZES)
@@ -207,6 +212,8 @@ def export_model(
     path = check_new_file(path)
     if max_len is not None:
         check_positive(max_len=max_len)
+    if sizes is not None:
+        check_instance("sizes", sizes, Mapping)
     kinds = {weight.dtype for weight in model.parameters()}
     if kinds != {torch.float32}:
         raise ValueError(

@@ -213,7 +213,7 @@ def spoiled(folder, **changes):
         ({"hidden_size": 10**30}, [], 1, "config.json says hidden_size"),
         ({"model_type": ["llama"]}, [], 1, "config.json says model_type"),
         ({}, ["--room", "0"], 1, "max_len must be at least 1"),
-        ({}, ["--room", "2"], 1, "there is room for 2 tokens"),
+        ({"sliding_window": None}, ["--room", "2"], 1, "there is room for 2 tokens"),
         ({}, ["--tolerance", "nan"], 1, "tolerance must be above 0"),
         ({"max_position_embeddings": 5}, [], 1, "a context of at least 6 tokens"),
         ({}, ["--room", "x"], 2, "argument --room: invalid int value"),
@@ -246,11 +246,11 @@ def test_path_that_cannot_be_written_is_refused_before_the_export(
 
 
 def test_nbytes_are_those_of_the_file_whatever_its_name_and_its_neighbours(tmp_path):
-    for name in ("a[1].onnx", "b.onnx"):
-        (tmp_path / f"{name}.old").write_bytes(bytes(999))
-        (tmp_path / f"{name}.data").write_bytes(bytes(999))
-        exported = export_checked(Branch(), (torch.ones(2, 3, 1),), tmp_path / name)
-        assert exported.nbytes == (tmp_path / name).stat().st_size
+    path = tmp_path / "a[1].onnx"
+    for name in ("a[1].onnx.old", "a[1].onnx.data", "a1.onnx"):
+        (tmp_path / name).write_bytes(bytes(999))
+    exported = export_checked(Branch(), (torch.ones(2, 3, 1),), path)
+    assert exported.nbytes == path.stat().st_size
 
 
 def test_nbytes_count_the_weights_beside_a_large_file(tmp_path, monkeypatch):
@@ -288,32 +288,28 @@ def test_generate_in_onnx_refuses_another_file_and_too_long_a_text(tmp_path, ref
         generate_in_onnx(path, PROMPT, max_new_tokens=6)
 
 
-@pytest.fixture(scope="module")
-def deep(tmp_path_factory):
-    """A deep model with large outputs: its rounding adds up."""
-    fields = MISTRAL | {"num_hidden_layers": 24, "sliding_window": None}
-    with global_seed(0):
-        model = Decoder(read_config(fields)).eval()
-        for weight in model.parameters():
-            nn.init.normal_(weight, std=0.4)
-    folder = tmp_path_factory.mktemp("deep")
-    save_pretrained(folder, model, fields)
-    return folder, model
+FEW = {"sizes": {"batch": (1,), "time": (1,), "past": (0,)}}
 
 
-FEW = {"sizes": {"batch": (1,), "time": (1, 17), "past": (0, 17)}}
-
-
-def test_bound_grows_with_the_layers_and_its_refusal_names_rounding(
-    deep, tmp_path, refused
-):
-    _, model = deep
-    words = r"Allowed is 2\.0e-06\. Differences this small are mostly rounding"
+def test_a_refusal_of_small_differences_names_rounding_and_the_bound(tmp_path):
+    model = drawn(TinyLM(ModelConfig(61, 20, 24, 4, 2)))
+    words = r"Allowed is 1\.0e-10\. Differences this small are mostly rounding"
     with pytest.raises(ValueError, match=words) as error:
-        export_model(model, tmp_path / "x.onnx", tolerance=2e-6, **FEW)
+        export_model(model, tmp_path / "x.onnx", tolerance=1e-10, **FEW)
     assert "decides" not in str(error.value)
-    exported = export_model(model, tmp_path / "x.onnx", **FEW)
-    assert 2e-6 < exported.worst <= 24 * 2e-6
+
+
+@pytest.mark.parametrize("layers", [1, 30])
+def test_bound_of_a_model_grows_with_its_layers(layers, tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr(
+        "attention_lib.export.export_checked", lambda *_, **o: given.update(o)
+    )
+    model = TinyLM(ModelConfig(61, 20, 8, 2, layers))
+    export_model(model, tmp_path / "x.onnx")
+    assert given["tolerance"] == pytest.approx(layers * 2e-6)
+    export_model(model, tmp_path / "x.onnx", tolerance=1e-3)
+    assert given["tolerance"] == 1e-3
 
 
 def test_a_file_that_is_wrong_at_the_sizes_of_its_example_gets_no_hint_about_sizes():

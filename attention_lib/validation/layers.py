@@ -56,6 +56,11 @@ def check_positions(positions: Any, token_ids: Tensor) -> None:
         )
 
 
+def check_dim(x: Tensor, dim: Any) -> None:
+    """Check that a tensor has this axis."""
+    check_between("dim", dim, -x.ndim, x.ndim - 1, f"{x.ndim - 1}, the last axis")
+
+
 def check_tokens(x: Any, weight: Tensor, *, name: str = "x") -> None:
     """Checks that ``x`` is (B, T, M), ready for a layer with this (out, M) weight."""
     if type(x) is not Tensor or x.dtype != weight.dtype or x.device != weight.device:
