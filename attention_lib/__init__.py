@@ -15,7 +15,7 @@ from attention_lib.attention import (
     scaled_dot_product_attention,
 )
 from attention_lib.backends import make_mha
-from attention_lib.block import FeedForward, TinyBlock, layer_norm
+from attention_lib.block import FeedForward, TinyBlock
 from attention_lib.checkpoints import load_checkpoint, save_checkpoint
 from attention_lib.cross_attention import TinyTranslator, TranslatorConfig, translate
 from attention_lib.data import (
@@ -27,7 +27,6 @@ from attention_lib.data import (
     pad_texts,
     read_text,
 )
-from attention_lib.flash_attention import OnlineSoftmax
 from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
 from attention_lib.kv_cache import KVCache, generate
 from attention_lib.linear_attention import gated_delta_rule
@@ -41,26 +40,16 @@ from attention_lib.masks import (
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import (
     MultiHeadAttention,
-    MultiHeadAttentionWrapper,
     copy_weights,
     merge_heads,
     split_heads,
 )
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
 from attention_lib.reproducibility import choose_device, make_repeatable, seeded
-from attention_lib.rope import (
-    apply_rope,
-    convert_layout,
-    rope_angles,
-    rope_attention_factor,
-)
+from attention_lib.rope import apply_rope, convert_layout, rope_angles
 from attention_lib.sampling import pick_token
 from attention_lib.serving import Server
-from attention_lib.sparse_attention import (
-    choose_keys,
-    chunk_mask,
-    sink_window_mask,
-)
+from attention_lib.sparse_attention import chunk_mask, sink_window_mask
 from attention_lib.training import (
     TrainConfig,
     Training,
@@ -83,8 +72,6 @@ __all__ = [
     "LlamaConfig",
     "ModelConfig",
     "MultiHeadAttention",
-    "MultiHeadAttentionWrapper",
-    "OnlineSoftmax",
     "RMSNorm",
     "SelfAttention",
     "Server",
@@ -101,7 +88,6 @@ __all__ = [
     "attention_weights",
     "causal_mask",
     "choose_device",
-    "choose_keys",
     "chunk_mask",
     "combine_masks",
     "convert_layout",
@@ -109,7 +95,6 @@ __all__ = [
     "evaluate",
     "gated_delta_rule",
     "generate",
-    "layer_norm",
     "load_checkpoint",
     "load_pretrained",
     "make_loader",
@@ -123,7 +108,6 @@ __all__ = [
     "read_text",
     "repeat_kv",
     "rope_angles",
-    "rope_attention_factor",
     "save_checkpoint",
     "scaled_dot_product_attention",
     "seeded",

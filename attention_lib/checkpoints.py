@@ -23,11 +23,12 @@ FORMAT = "attention_lib training 2"
 
 
 def save_checkpoint(training: Training, path: str | Path) -> None:
-    """Writes a run to a file; what stood there stays until the new one is complete.
+    """Write a run to a file; what was there stays until the new one is complete.
 
-    It writes to ``NAME.unfinished`` beside the file, and renames that when all is on
-    the disk. A process that is killed in between leaves it there; the next save to the
-    same path replaces it.
+    A compiled model is saved under the names of the plain one, so either loads the
+    other's file. This function writes to ``NAME.unfinished`` beside the file, and
+    renames that when all is on the disk. A process that is killed in between leaves it
+    there; the next save to the same path replaces it.
 
     Raises:
         TypeError: no ``Training``; a path that is neither a str nor a Path; an
@@ -112,7 +113,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     settings = metadata.get("settings", "")
     if metadata.get("checksum") != _checksum(state, settings):
         raise ValueError(damaged.format("its checksum differs"))
-    return json.loads(settings), state
+    # A file of a compiled model may have been saved under the names that it had then.
+    plain = json.loads(settings)
+    plain["groups"] = {_plain(name): own for name, own in plain["groups"].items()}
+    return plain, {_plain(name): tensor for name, tensor in state.items()}
 
 
 def _checksum(state: dict[str, Tensor], settings: str) -> str:
@@ -180,12 +184,18 @@ def _tensors(model: torch.nn.Module) -> dict[str, Tensor]:
     """Gives weights and buffers by name, each once; not those that are not kept."""
     kept = model.state_dict().keys()
     named = [*model.named_parameters(), *model.named_buffers()]
-    return {f"model.{name}": tensor for name, tensor in named if name in kept}
+    return {f"model.{_plain(name)}": tensor for name, tensor in named if name in kept}
+
+
+def _plain(name: str) -> str:
+    """Return a weight's name without what ``torch.compile`` puts into it."""
+    return name.replace("_orig_mod.", "")
 
 
 def _learning(training: Training) -> dict[str, Tensor]:
     """Gives the optimizer's weights by name, in its own order."""
-    names = {p: f"model.{name}" for name, p in training.model.named_parameters()}
+    named = training.model.named_parameters()
+    names = {parameter: f"model.{_plain(name)}" for name, parameter in named}
     groups = training.optimizer.param_groups
     learning = [p for group in groups for p in group["params"]]
     if not names.keys() >= {*learning}:

@@ -1,6 +1,9 @@
 """A model as an ONNX file, which is written only if it computes what the model does.
 
 ``python -m attention_lib.export FOLDER OUT`` exports a published model with its cache.
+Its exit status is 0 if the file was written, 1 if it was not, and 2 if the command line
+is not understood; the reason is on stderr.
+
 Needs the packages ``onnx``, ``onnxscript`` and ``onnxruntime``.
 """
 
@@ -32,14 +35,18 @@ from attention_lib.onnx_file import (
 from attention_lib.validation import (
     check_above_zero,
     check_axes,
+    check_function,
     check_instance,
-    check_path,
+    check_names,
+    check_new_file,
     check_positive,
     check_sizes,
 )
 from attention_lib.weights import load_pretrained
 
 SIZES = 1, 2, 3, 17, 64, 250  # tried where no others are named
+TOLERANCE = 2e-6  # of one layer, about 16 roundings of a float32
+ROUNDING = 1e-3  # a wrong file is mostly further off
 
 Axes = Mapping[str, Any] | Sequence[Any]  # of names, as torch.onnx.export takes them
 
@@ -49,17 +56,19 @@ class Exported:
     """A file that was checked.
 
     Attributes:
-        path: where it is. Weights of more than 1.5 GB lie beside it.
+        path: where it is.
         inputs: the shape of each input, by its name; free axes have a name.
         outputs: the same of the outputs.
         errors: the sizes that were tried, and by how much the file differed there,
             divided by the largest number of the output where that is above 1.
+        weights: the file beside it with the weights, if they take more than 1.5 GB.
     """
 
     path: Path
     inputs: dict[str, tuple[int | str, ...]]
     outputs: dict[str, tuple[int | str, ...]]
     errors: dict[str, float]
+    weights: Path | None = None
 
     @property
     def worst(self) -> float:
@@ -69,9 +78,8 @@ class Exported:
     @property
     def nbytes(self) -> int:
         """The bytes of the file, and of the weights beside it."""
-        return sum(
-            file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*")
-        )
+        files = [self.path] if self.weights is None else [self.path, self.weights]
+        return sum(file.stat().st_size for file in files)
 
     def __str__(self) -> str:
         """Says what to call the file with."""
@@ -98,10 +106,10 @@ def export_checked(
     make_args: Callable[..., tuple[Any, ...]] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
-    tolerance: float = 2e-6,
+    tolerance: float = TOLERANCE,
     opset: int = 23,
 ) -> Exported:
-    """Writes a model as an ONNX file, if the file agrees with it at other sizes too.
+    """Write a model as an ONNX file, if the file agrees with it at other sizes too.
 
     The file is run in onnxruntime at the sizes of ``args``, then with each free axis at
     each other size, then with all of them at other sizes at once. It appears at
@@ -109,9 +117,9 @@ def export_checked(
     mode.
 
     Args:
-        model: gives a tensor, or several.
+        model: returns a tensor, or several.
         args: what it is called with: tensors, or lists of them.
-        path: the file. One that is there is replaced.
+        path: the file; an older one is replaced, a folder is refused.
         dynamic_shapes: names the axes that are free, such as
             ``{"x": {0: "batch", 1: "time"}}``; none when left out.
         sizes: what to try for an axis, by its name; ``SIZES`` where it is not named.
@@ -119,8 +127,9 @@ def export_checked(
             left out, they are drawn: floats normally, others from those of ``args``.
         input_names: one per tensor of ``args``.
         output_names: one per output.
-        tolerance: by how much numbers may differ, times the largest number of the
-            output where that is above 1.
+        tolerance: how far a number may be off, relative to the largest number of its
+            output if that is above 1. Rounding adds up from layer to layer, so a deep
+            model needs more.
         opset: the version of ONNX's operations. From 23 on a row that may see nothing
             gives zeros, as in PyTorch.
 
@@ -136,7 +145,10 @@ def export_checked(
     check_positive(opset=opset)
     if sizes is not None:
         check_instance("sizes", sizes, Mapping)
-    path = check_path(path)
+    if make_args is not None:
+        check_function("make_args", make_args)
+    check_names(input_names=input_names, output_names=output_names)
+    path = check_new_file(path)
     free = check_axes(args, _in_order(model, dynamic_shapes))
     example, tried = check_sizes(args, free, sizes or {}, SIZES)
     check_packages(PACKAGES)
@@ -162,9 +174,11 @@ def export_checked(
             )
             found = _compared(draft, calls, tolerance)
             path.parent.mkdir(parents=True, exist_ok=True)
-            for file in Path(folder).iterdir():  # the weights of a large model, too
+            written = sorted(Path(folder).iterdir())  # the file, and perhaps weights
+            for file in written:
                 (path.parent / file.name).write_bytes(file.read_bytes())
-    return Exported(path, *found)
+    beside = [path.parent / file.name for file in written if file.name != path.name]
+    return Exported(path, *found, *beside)
 
 
 def export_model(
@@ -173,27 +187,33 @@ def export_model(
     *,
     max_len: int | None = None,
     sizes: Mapping[str, Iterable[int]] | None = None,
+    tolerance: float | None = None,
     **options: Any,
 ) -> Exported:
-    """Exports a language model with its cache, by ``export_checked``.
+    """Export a language model with its cache, by ``export_checked``.
 
     Args:
-        model: a ``TinyLM``, or what ``load_pretrained`` gives, in float32.
+        model: a ``TinyLM``, or what ``load_pretrained`` returns, in float32.
         path: the file.
         max_len: the room of a cache that keeps its size (``StaticStep``). When left
             out, the cache grows (``GrowingStep``).
         sizes: what to try for ``batch``, for ``time`` (the new tokens) and, where the
             cache grows, for ``past``. What the context holds of 1 to 600 when left out.
+        tolerance: how far a number may be off, relative to the largest number of its
+            output if that is above 1; 2e-6 for each layer when left out.
         options: the other options of ``export_checked``.
 
     Raises:
         TypeError: another model.
-        ValueError: a model that is not in float32; see ``export_checked``.
+        ValueError: a model that is not in float32, or has a context of fewer than 6
+            tokens; see ``export_checked``.
     """
     check_instance("model", model, LanguageModel)
-    path = check_path(path)
+    path = check_new_file(path)
     if max_len is not None:
         check_positive(max_len=max_len)
+    if sizes is not None:
+        check_instance("sizes", sizes, Mapping)
     kinds = {weight.dtype for weight in model.parameters()}
     if kinds != {torch.float32}:
         raise ValueError(
@@ -201,6 +221,10 @@ def export_model(
         )
     plain = copy.deepcopy(model).cpu()
     room = model.config.context_len if max_len is None else max_len
+    if max_len is None and room < 6:
+        raise ValueError(f"model must have a context of at least 6 tokens; got {room}")
+    if tolerance is None:
+        tolerance = TOLERANCE * len(plain.blocks)
     time = [size for size in (1, 2, 17, 64, 600) if size <= room - 5]
     tried: dict[str, Iterable[int]] = {"batch": (1, 3), "time": time}
     step: Any
@@ -221,31 +245,43 @@ def export_model(
         make_args=step.example,
         input_names=step.inputs,
         output_names=step.outputs,
+        tolerance=tolerance,
         **options,
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exports the model of a folder, and gives the command's exit status."""
+    """Export the model of a folder, and return the command's exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m attention_lib.export",
         description="Export a published model with its cache, and check the file.",
+        epilog="Exit status: 0 if the file was written, 1 if it was not, 2 if the "
+        "command line is not understood.",
     )
     parser.add_argument("folder", help="with config.json and *.safetensors")
     parser.add_argument("out", help="the file to write, such as model.onnx")
     parser.add_argument(
         "--room", type=int, help="tokens that the cache has room for; else it grows"
     )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        help="how far a number may be off, relative to the largest number of its "
+        f"output if that is above 1; {TOLERANCE:.0e} for each layer if left out",
+    )
     chosen = parser.parse_args(arguments)
     out = Path(chosen.out)
     try:
         model = load_pretrained(chosen.folder, dtype=torch.float32)
         exported = export_model(
-            model, out if out.suffix else out / "model.onnx", max_len=chosen.room
+            model,
+            out if out.suffix else out / "model.onnx",
+            max_len=chosen.room,
+            tolerance=chosen.tolerance,
         )
         _check_tokens(exported.path, model, chosen.room)
-    except (ValueError, ModuleNotFoundError) as error:
-        print(f"not exported: {error}", file=sys.stderr)
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        print(f"not exported: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     print(exported)
     print("  greedy text: the same tokens as in PyTorch")
@@ -329,35 +365,56 @@ def _wanted(model: nn.Module, call: Any, sizes: Mapping[str, int]) -> list[Tenso
 def _compared(
     path: Path, calls: Mapping[str, tuple[Any, list[Tensor]]], tolerance: float
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
-    """Gives shapes of the file's inputs and outputs, and its errors at all sizes."""
+    """Return shapes of the file's inputs and outputs, and its errors at all sizes."""
     session = open_onnx(path)
     ends = session.get_inputs(), session.get_outputs()
     inputs, outputs = ({end.name: tuple(end.shape) for end in side} for side in ends)
     errors: dict[str, float] = {}
-    wrong: dict[str, str] = {}
+    broken: list[str] = []
     for words, (call, wanted) in tqdm(calls.items(), desc="checks", leave=False):
         given = [tensor.numpy() for tensor in _tensors(call)]
         try:
             found = session.run(None, dict(zip(inputs, given, strict=True)))
         except Exception:
-            wrong[words] = "it does not run"
+            broken.append(words)
             continue
         errors[words] = _error(found, wanted)
-        if not errors[words] <= tolerance:
-            wrong[words] = f"{errors[words]:.1e} off"
-    if wrong:
-        right = [words for words in calls if words not in wrong]
-        listed = "; ".join(f"{words}: {what}" for words, what in wrong.items())
-        raise ValueError(
-            f"the file does not agree with the model at {listed}. It agrees at "
-            f"{'; '.join(right) or 'no size'}. What Python decides by a size (`if`, "
-            "`range`, `int`) is decided once, while exporting"
-        )
+    wrong = {words: off for words, off in errors.items() if not off <= tolerance}
+    if broken or wrong:
+        raise ValueError(_disagreement([*calls], broken, wrong, tolerance))
     return inputs, outputs, errors
 
 
+def _disagreement(
+    tried: Sequence[str],
+    broken: Sequence[str],
+    wrong: Mapping[str, float],
+    tolerance: float,
+) -> str:
+    """Return what is wrong with a file, and the likely reason where there is one."""
+    listed = {words: "it does not run" for words in broken}
+    listed |= {words: f"{off:.1e} off" for words, off in wrong.items()}
+    right = [words for words in tried if words not in listed]
+    said = (
+        "the file does not agree with the model at "
+        + "; ".join(f"{words}: {listed[words]}" for words in tried if words in listed)
+        + f". It agrees at {'; '.join(right) or 'no size'}. "
+    )
+    if not broken and max(wrong.values()) < ROUNDING:
+        return said + (
+            f"Allowed is {tolerance:.1e}. Differences this small are mostly rounding, "
+            "which adds up in a deep model: say a larger tolerance (--tolerance)"
+        )
+    if tried[0] in listed:  # the sizes of the export itself: no size explains that
+        return said + "It is wrong at the sizes of the example, too"
+    return said + (
+        "What Python decides by a size (`if`, `range`, `int`) is decided once, while "
+        "exporting"
+    )
+
+
 def _error(found: Sequence[Any], wanted: Sequence[Tensor]) -> float:
-    """Gives the largest difference, divided by the largest number that is above 1."""
+    """Return the largest difference, divided by an output's largest number above 1."""
     worst = 0.0
     for array, right in zip(found, wanted, strict=True):
         came = torch.from_numpy(array)

@@ -124,6 +124,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         check_groups(num_heads, num_kv_heads)
         check_flags(qkv_bias=qkv_bias, out_bias=out_bias, sinks=sinks)
         check_dropout(dropout)
+        check_above_zero(norm_eps=norm_eps)
         if scale is not None:
             check_above_zero(scale=scale)
         check_choice("layout", layout, get_args(Layout))

@@ -30,6 +30,7 @@ from attention_lib.validation import (
     check_head_maps,
     check_head_path,
     check_head_places,
+    check_instance,
     check_not_negative,
     check_periods,
     check_positive,
@@ -236,6 +237,7 @@ def replaced_heads(
         TypeError: no model with blocks; a place that is not two ints.
         ValueError: a place that the model does not have.
     """
+    check_instance("values", values, Mapping)
     for place in values:
         check_head_places(model, **{"a place of values": place})
     with ExitStack() as hooks:

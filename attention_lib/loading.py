@@ -8,7 +8,7 @@ import torch
 
 from attention_lib.decoder import Decoder
 from attention_lib.families import read_config
-from attention_lib.validation import check_above_zero, check_instance
+from attention_lib.validation import check_above_zero, check_dtype, check_instance
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,14 @@ def loading_needs(
         bytes_per_second: how fast the disk or the network is.
 
     Raises:
-        TypeError: fields that are no mapping; a speed that is no number.
-        ValueError: an unknown family; a field that is not understood; a speed that is
-            not above 0.
+        TypeError: fields that are not a mapping; a dtype of another kind; a speed that
+            is not a number.
+        ValueError: an unknown family; a field that is not understood; a dtype that is
+            not one of floats; a speed that is not above 0.
     """
     check_instance("fields", fields, Mapping)
     check_above_zero(bytes_per_second=bytes_per_second)
+    check_dtype(dtype)
     config = read_config(fields)
     with torch.device("meta"):
         model = Decoder(config)

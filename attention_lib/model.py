@@ -21,6 +21,7 @@ from attention_lib.validation import (
     check_choice,
     check_config,
     check_instance,
+    check_positions,
     check_token_ids,
 )
 
@@ -77,9 +78,11 @@ class LanguageModel(nn.Module):
     it stands after the real tokens, and what a model says there is not used.
 
     Raises:
-        TypeError: ids that are not whole numbers; another device.
-        ValueError: a text longer than the context; lengths that are not one per text.
-            The ids themselves are checked where texts come in: ``check_token_values``.
+        TypeError: ids or positions that are not whole numbers; another device.
+        ValueError: a text longer than the context; lengths that are not one per text;
+            positions that are not one per token; on the CPU, ids outside the
+            vocabulary and positions outside a table of positions. Elsewhere the ids
+            are checked where texts come in: ``check_token_values``.
     """
 
     config: Any  # its own: at least context_len, d_model and num_layers
@@ -163,10 +166,18 @@ class LanguageModel(nn.Module):
         start = 0 if cache is None else cache.length
         longest, like = self.config.context_len - start, weight_of(self.token_embedding)
         check_token_ids(token_ids, lengths, max_len=longest, like=like)
+        if positions is not None:
+            check_positions(positions, token_ids)
         if self.grows_beyond and lengths is not None and positions is None:
             last = (start + lengths - 1).clamp(min=0)[:, None]  # padding adds no length
             positions = self._positions(token_ids, start, None).minimum(last)
-        x, also = self._begin(token_ids, start, positions)
+        try:
+            x, also = self._begin(token_ids, start, positions)
+        except IndexError as error:  # on the CPU, of a table's look-up
+            raise ValueError(
+                f"token_ids must lie between 0 and {self.config.vocab_size - 1}, "
+                f"positions between 0 and {self.config.context_len - 1}"
+            ) from error
         states = [x]  # (B, T, M)
         caches = [None] * len(self.blocks) if cache is None else cache.layers
         for block, own in zip(self.blocks, caches, strict=True):

@@ -7,7 +7,7 @@ Shapes: B batch, T tokens.
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ from attention_lib.validation import (
     check_place,
     check_positive,
     check_token_ids,
+    check_token_values,
 )
 
 PACKAGES = "onnx", "onnxscript", "onnxruntime"
@@ -40,7 +41,7 @@ def check_packages(packages: Iterable[str]) -> None:
 def generate_in_onnx(
     path: str | Path, token_ids: Int[Tensor, "B T"], *, max_new_tokens: int
 ) -> Int[Tensor, "B T+{max_new_tokens}"]:
-    """Adds the likeliest tokens to each text, with a file of ``export_model``.
+    """Add the likeliest tokens to each text, with a file of ``export_model``.
 
     Neither the model nor PyTorch's operations are used: onnxruntime computes.
 
@@ -51,8 +52,10 @@ def generate_in_onnx(
 
     Raises:
         ModuleNotFoundError: onnxruntime is not installed.
-        TypeError: a path that is none; ids that are no whole numbers.
-        ValueError: a number below 1; more tokens than there is room for.
+        TypeError: a path of another kind; ids that are not whole numbers.
+        ValueError: a number below 1; ids outside the vocabulary; more tokens than there
+            is room for; a file that cannot be opened or is not one of
+            ``export_model``.
     """
     path = check_path(path)
     check_positive(max_new_tokens=max_new_tokens)
@@ -60,9 +63,17 @@ def generate_in_onnx(
     check_packages(PACKAGES[2:])
     session = open_onnx(path)
     inputs = session.get_inputs()
-    static = inputs[1].name == "place"
-    first = 2 if static else 1
     names = [given.name for given in inputs]
+    static = names[1:2] == ["place"]
+    first = 2 if static else 1
+    if names[0] != "token_ids" or names[first : first + 1] != ["key_0"]:
+        raise ValueError(
+            f"path must lead to a file of export_model; {path.name} has the inputs "
+            f"{', '.join(names)}"
+        )
+    vocab_size = session.get_outputs()[0].shape[-1]
+    check_token_values(token_ids, vocab_size)
+    token_ids = token_ids.long()
     shapes = [[*given.shape] for given in inputs[first:]]
     if static:
         check_place(token_ids.shape[1] + max_new_tokens - 1, shapes[0][2])
@@ -73,11 +84,23 @@ def generate_in_onnx(
     for _ in range(max_new_tokens):
         places = [torch.tensor([place]).numpy()] if static else []
         given = [unread.numpy(), *places, *kept]
-        scores, *kept = session.run(None, dict(zip(names, given, strict=True)))
+        scores, *kept = _run(session, dict(zip(names, given, strict=True)))
         place += unread.shape[1]
         unread = torch.from_numpy(scores[:, -1].argmax(axis=-1)[:, None])
         text = torch.cat((text, unread), dim=1)
     return text
+
+
+def _run(session: Any, given: Mapping[str, Any]) -> list[Any]:
+    try:
+        found: list[Any] = session.run(None, given)
+    except Exception as error:
+        words = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"the file does not run with these token_ids: {words}. Does its model have "
+            "room for so many tokens?"
+        ) from None
+    return found
 
 
 @contextmanager

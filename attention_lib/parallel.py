@@ -19,6 +19,7 @@ from attention_lib.masks import causal_mask
 from attention_lib.precision import no_autocast
 from attention_lib.validation import (
     check_choice,
+    check_dim,
     check_flags,
     check_inputs,
     check_instance,
@@ -78,6 +79,7 @@ def take_tokens(
         rank: and the rest, as in ``own_tokens``.
     """
     check_instance("x", x, Tensor)
+    check_dim(x, dim)
     pieces = own_tokens(x.shape[dim], rank, num_processes, order)
     return torch.cat([x.narrow(dim, own.start, len(own)) for own in pieces], dim)
 
@@ -94,7 +96,11 @@ def join_tokens(
     Raises:
         ValueError: no part.
     """
+    check_instance("parts", parts, Sequence)
     check_positive(**{"the number of parts": len(parts)})
+    for part in parts:
+        check_instance("each of parts", part, Tensor)
+        check_dim(part, dim)
     whole = torch.cat(list(parts), dim)
     place = torch.arange(whole.shape[dim], device=whole.device)
     ranks = range(len(parts))

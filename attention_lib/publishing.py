@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -20,18 +21,23 @@ def save_pretrained(
     *,
     shard_bytes: int | None = None,
 ) -> None:
-    """Writes a model as a published checkpoint, which ``transformers`` reads as well.
+    """Write a model as a published checkpoint, which ``transformers`` reads as well.
+
+    A head is left out where it *is* the token embedding, whatever ``fields`` say of it:
+    ``config.json`` gets the ``tie_word_embeddings`` that describes the weights.
 
     Args:
         folder: made if it is missing; files of the same names are replaced.
         model: built from ``read_config(fields)``.
-        fields: what ``config.json`` shall say.
+        fields: the content of ``config.json``.
         shard_bytes: the weights are spread over files of at most so many bytes, unless
             one tensor is larger; one file when left out.
 
     Raises:
-        TypeError: a folder that is no path; another model; fields that are no mapping.
-        ValueError: fields that are not understood, or not those of the model.
+        TypeError: a folder that is not a path; another model; fields that are not a
+            mapping.
+        ValueError: fields that are not understood, or not those of the model; a model
+            whose parts were replaced by others.
     """
     folder = check_path(folder)
     check_instance("model", model, Decoder)
@@ -43,8 +49,12 @@ def save_pretrained(
     weights = {
         name: weight.detach().cpu() for name, weight in model.state_dict().items()
     }
-    if model.config.tie_weights:
+    _check_weights(model, weights)
+    tied = model.head.weight is model.token_embedding.weight
+    if tied:
         del weights["head.weight"]
+    if tied != model.config.tie_weights:
+        fields = {**fields, "tie_word_embeddings": tied}
     tensors = published_tensors(fields["model_type"], weights)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(fields, indent=2), encoding="utf-8")
@@ -64,8 +74,24 @@ def save_pretrained(
     path.write_text(json.dumps(index, indent=2), encoding="utf-8")
 
 
+def _check_weights(model: Decoder, weights: Mapping[str, Tensor]) -> None:
+    """Refuse a model that holds other weights than its config describes."""
+    with torch.device("meta"):
+        plain = Decoder(model.config).state_dict()
+    for name in sorted(plain.keys() | weights.keys()):
+        shapes = [
+            tuple(each[name].shape) if name in each else "nothing"
+            for each in (weights, plain)
+        ]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"model must hold the weights of its config; got {shapes[0]} for "
+                f"{name} in place of {shapes[1]}: merge adapters into the weights first"
+            )
+
+
 def _shards(tensors: Mapping[str, Tensor], most: int | None) -> list[list[str]]:
-    """Shares names out, in order, so that no file is too large."""
+    """Share names out, in order, so that no file is too large."""
     shards: list[list[str]] = [[]]
     size = 0
     for name, tensor in tensors.items():

@@ -25,6 +25,7 @@ from attention_lib.validation import (
     check_not_negative,
     check_positive,
     check_run,
+    check_targets,
     check_token_texts,
     check_warmup,
 )
@@ -35,12 +36,13 @@ def next_token_loss(
     token_ids: Int[Tensor, "B T"],
     lengths: Int[Tensor, " B"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Says how surprised a model is, on average, by the next token: cross-entropy.
+    """Return a model's mean surprise at the next token: cross-entropy.
 
     The target of a token is the one after it. This shift happens here and nowhere else:
     ``token_ids`` are those that the model got. Logits in half precision are summed in
-    float32, as PyTorch's autocast does it. No value is read here, so that the loss can
-    be compiled and vectorised; ``train_step`` and ``evaluate`` check values.
+    float32, as PyTorch's autocast does it. The loss can be compiled and vectorised: the
+    values of ids and lengths are checked only where a plain call gets them on the CPU.
+    ``train_step`` and ``evaluate`` check them on every device.
 
     Args:
         logits: the model's scores.
@@ -54,9 +56,11 @@ def next_token_loss(
     Raises:
         TypeError: logits that are not floats; ids or lengths that are not whole
             numbers.
-        ValueError: shapes that do not fit together; texts of a single token.
+        ValueError: shapes that do not fit together; texts of a single token; ids
+            outside the vocabulary; lengths below 0 or beyond the text.
     """
     check_logits(logits, token_ids, lengths)
+    check_targets(logits, token_ids, lengths)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     targets = token_ids.long()
     if lengths is not None:

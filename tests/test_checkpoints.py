@@ -362,3 +362,41 @@ def test_load_refuses_other_texts_settings_and_models(
     save_checkpoint(at(2), path)
     words = f"the run was saved with {saved}" + (f"; this one has {now}" if now else "")
     assert_refused(refused, started(**options), path, words)
+
+
+# A compiled model, whose weights have other names, and one with a compiled part.
+
+
+def compiled(run):
+    run.model = torch.compile(run.model, backend="eager")
+    return run
+
+
+def compiled_inside(run):
+    run.model.blocks[0] = torch.compile(run.model.blocks[0], backend="eager")
+    return run
+
+
+@pytest.mark.parametrize("names", ["plain", "of a compiled model"])
+@pytest.mark.parametrize("resumed", [compiled, compiled_inside, lambda run: run])
+@pytest.mark.parametrize("saved", [compiled, compiled_inside, lambda run: run])
+def test_compiled_and_plain_models_load_each_others_checkpoints(
+    saved, resumed, names, path, monkeypatch
+):
+    if names != "plain":  # as earlier versions saved them
+        monkeypatch.setattr(checkpoints, "_plain", lambda name: name)
+    run = saved(at(2))
+    save_checkpoint(run, path)
+    monkeypatch.undo()
+    again = resumed(started(seed=1))
+    load_checkpoint(again, path)
+    wanted, found = (
+        {
+            name.replace("_orig_mod.", ""): kept
+            for name, kept in everything(each).items()
+        }
+        for each in (run, again)
+    )
+    del wanted["rate"], found["rate"]  # each step sets it
+    assert wanted.keys() == found.keys()
+    assert all(found[name].equal(kept) for name, kept in wanted.items())

@@ -3,6 +3,7 @@
 An export takes seconds, so most tests read the files that two fixtures make.
 """
 
+import json
 import logging
 import sys
 from contextlib import redirect_stdout
@@ -18,6 +19,7 @@ from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.decoder import Decoder
 from attention_lib.export import (
     _check_tokens,
+    _disagreement,
     _error,
     _resized,
     export_checked,
@@ -194,6 +196,128 @@ def test_command_line_refuses_in_words(tmp_path, capsys):
     assert done.returncode == main([*map(str, command[3:])]) == 1
     assert done.stderr.startswith("not exported: the folder")
     assert done.stderr == capsys.readouterr().err
+
+
+def spoiled(folder, **changes):
+    """A folder with a model and a config.json of other fields; not every pair fits."""
+    save_pretrained(folder, Decoder(read_config(MISTRAL)), MISTRAL)
+    (folder / "config.json").write_text(json.dumps(MISTRAL | changes))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "status", "words"),
+    [
+        ({"num_hidden_layers": "2"}, [], 1, "config.json says num_hidden_layers = '2'"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, [], 1, "rope_parameters"),
+        ({"hidden_size": 10**30}, [], 1, "config.json says hidden_size"),
+        ({"model_type": ["llama"]}, [], 1, "config.json says model_type"),
+        ({}, ["--room", "0"], 1, "max_len must be at least 1"),
+        ({"sliding_window": None}, ["--room", "2"], 1, "there is room for 2 tokens"),
+        ({}, ["--tolerance", "nan"], 1, "tolerance must be above 0"),
+        ({"max_position_embeddings": 5}, [], 1, "a context of at least 6 tokens"),
+        ({}, ["--room", "x"], 2, "argument --room: invalid int value"),
+        ({}, ["--bound", "1"], 2, "unrecognized arguments"),
+    ],
+)
+def test_command_line_ends_in_words(changes, more, status, words, tmp_path, capsys):
+    command = [str(spoiled(tmp_path, **changes)), str(tmp_path / "x.onnx"), *more]
+    try:
+        found = main(command)
+    except SystemExit as error:  # of argparse, which prints its usage first
+        found = error.code
+    said = capsys.readouterr().err
+    assert found == status
+    assert words in said
+    assert status == 2 or said.count("\n") == 1
+    assert not (tmp_path / "x.onnx").exists()
+
+
+@pytest.mark.parametrize("path", ["model.v1", "file/model.onnx"])
+def test_path_that_cannot_be_written_is_refused_before_the_export(
+    path, tmp_path, monkeypatch, refused
+):
+    monkeypatch.setattr("attention_lib.export.write_onnx", None)  # never reached
+    (tmp_path / "model.v1").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    with refused(ValueError, "path must"):
+        export_checked(Turned(), (torch.randn(1, 2, 4),), tmp_path / path)
+    assert main([str(spoiled(tmp_path / "in")), str(tmp_path / path)]) == 1
+
+
+def test_nbytes_are_those_of_the_file_whatever_its_name_and_its_neighbours(tmp_path):
+    path = tmp_path / "a[1].onnx"
+    for name in ("a[1].onnx.old", "a[1].onnx.data", "a1.onnx"):
+        (tmp_path / name).write_bytes(bytes(999))
+    exported = export_checked(Branch(), (torch.ones(2, 3, 1),), path)
+    assert exported.nbytes == path.stat().st_size
+
+
+def test_nbytes_count_the_weights_beside_a_large_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_file, "LARGE", 10)
+    layer = nn.Linear(40, 50)
+    exported = export_checked(layer, (torch.ones(2, 40),), tmp_path / "x.onnx")
+    files = [file.stat().st_size for file in tmp_path.iterdir()]
+    assert len(files) == 2
+    assert exported.nbytes == sum(files) > 8000
+
+
+def test_generate_in_onnx_takes_int32_ids(growing, static):
+    for path in (growing[0], static[0]):
+        wanted = generate_in_onnx(path, PROMPT, max_new_tokens=3)
+        assert generate_in_onnx(path, PROMPT.int(), max_new_tokens=3).equal(wanted)
+
+
+@pytest.mark.parametrize("ids", [PROMPT + 60, PROMPT - 2])
+def test_generate_in_onnx_refuses_ids_outside_the_vocabulary(
+    ids, growing, static, refused
+):
+    for path in (growing[0], static[0]):
+        with refused(ValueError, "token_ids must lie between 0 and 60"):
+            generate_in_onnx(path, ids, max_new_tokens=3)
+
+
+def test_generate_in_onnx_refuses_another_file_and_too_long_a_text(tmp_path, refused):
+    path = tmp_path / "x.onnx"
+    export_checked(Branch(), (torch.ones(2, 3, 1),), path)
+    with refused(ValueError, "path must lead to a file of export_model; x.onnx has"):
+        generate_in_onnx(path, PROMPT, max_new_tokens=2)
+    model = drawn(TinyLM(ModelConfig(61, 7, 24, 4, 1)))
+    export_model(model, path, sizes={"time": (1, 2), "past": (0, 1)})
+    with refused(ValueError, "the file does not run with these token_ids: "):
+        generate_in_onnx(path, PROMPT, max_new_tokens=6)
+
+
+FEW = {"sizes": {"batch": (1,), "time": (1,), "past": (0,)}}
+
+
+def test_a_refusal_of_small_differences_names_rounding_and_the_bound(tmp_path):
+    model = drawn(TinyLM(ModelConfig(61, 20, 24, 4, 2)))
+    words = r"Allowed is 1\.0e-10\. Differences this small are mostly rounding"
+    with pytest.raises(ValueError, match=words) as error:
+        export_model(model, tmp_path / "x.onnx", tolerance=1e-10, **FEW)
+    assert "decides" not in str(error.value)
+
+
+@pytest.mark.parametrize("layers", [1, 30])
+def test_bound_of_a_model_grows_with_its_layers(layers, tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr(
+        "attention_lib.export.export_checked", lambda *_, **o: given.update(o)
+    )
+    model = TinyLM(ModelConfig(61, 20, 8, 2, layers))
+    export_model(model, tmp_path / "x.onnx")
+    assert given["tolerance"] == pytest.approx(layers * 2e-6)
+    export_model(model, tmp_path / "x.onnx", tolerance=1e-3)
+    assert given["tolerance"] == 1e-3
+
+
+def test_a_file_that_is_wrong_at_the_sizes_of_its_example_gets_no_hint_about_sizes():
+    wrong = {"batch=2": 0.5, "batch=3": 0.5}
+    assert "decides" not in _disagreement(["batch=2", "batch=3"], [], wrong, 2e-6)
+    del wrong["batch=2"]
+    assert "decides" in _disagreement(["batch=2", "batch=3"], [], wrong, 2e-6)
+    assert "decides" in _disagreement(["batch=2", "batch=3"], ["batch=3"], {}, 2e-6)
 
 
 def test_a_file_that_writes_another_text_is_refused(growing, refused):

@@ -146,6 +146,11 @@ def test_attention_lib_names_one_thing_once_and_has_no_other_attribute():
         attention_lib.tow  # noqa: B018
 
 
+def test_attention_lib_offers_at_most_60_names():
+    names = [name for name in vars(attention_lib) if not name.startswith("_")]
+    assert len({*names} - {*MODULES}) <= 60
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_module_imports_only_earlier_ones(module):
     assert module in ROAD, f"give {module} its place on the road"

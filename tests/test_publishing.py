@@ -51,6 +51,59 @@ def test_transformers_reads_what_was_saved(kind, tmp_path):
         torch.testing.assert_close(model(ids), theirs.eval()(ids).logits)
 
 
+def untied(model):
+    model.head.weight = torch.nn.Parameter(model.head.weight.detach().clone() + 1)
+
+
+def tied(model):
+    model.head.weight = model.token_embedding.weight
+
+
+@pytest.mark.parametrize("says", [False, True])
+@pytest.mark.parametrize("change", [tied, untied])
+@pytest.mark.parametrize("kind", ["GPT2LMHeadModel", "LlamaForCausalLM"])
+def test_head_is_saved_as_the_model_holds_it(kind, change, says, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    transformers.logging.disable_progress_bar()
+    fields = {"GPT2LMHeadModel": GPT2, "LlamaForCausalLM": LLAMA}[kind]
+    fields = fields | {"tie_word_embeddings": says}
+    torch.manual_seed(0)
+    model = Decoder(read_config(fields)).eval()
+    change(model)
+    save_pretrained(tmp_path, model, fields)
+    ours = load_pretrained(tmp_path)
+    theirs = getattr(transformers, kind).from_pretrained(tmp_path).eval()
+    ids = torch.arange(9)[None]
+    with torch.no_grad():
+        wanted = model(ids)
+        assert ours(ids).equal(wanted)
+        torch.testing.assert_close(theirs(ids).logits, wanted)
+    assert ours.config.tie_weights == (change is tied)
+    assert (ours.head.weight is ours.token_embedding.weight) == (change is tied)
+
+
+def test_head_that_learns_alone_after_loading_is_saved(tmp_path):
+    fields = LLAMA | {"tie_word_embeddings": True}
+    torch.manual_seed(0)
+    save_pretrained(tmp_path / "one", Decoder(read_config(fields)), fields)
+    model = load_pretrained(tmp_path / "one")
+    untied(model)
+    ids = torch.arange(9)[None]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(ids).square().mean().backward()
+    optimizer.step()
+    save_pretrained(tmp_path / "two", model, fields)
+    assert load_pretrained(tmp_path / "two")(ids).equal(model(ids))
+
+
+def test_model_with_other_parts_is_refused(tmp_path):
+    model = Decoder(read_config(LLAMA))
+    model.head = torch.nn.Sequential(model.head)
+    with pytest.raises(ValueError, match=r"merge adapters"):
+        save_pretrained(tmp_path, model, LLAMA)
+    assert not list(tmp_path.iterdir())
+
+
 def test_shards_are_small_and_indexed(tmp_path):
     save_pretrained(tmp_path, Decoder(read_config(LLAMA)), LLAMA, shard_bytes=600)
     index = json.loads((tmp_path / "model.safetensors.index.json").read_text())

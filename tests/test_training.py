@@ -122,7 +122,32 @@ def test_next_token_loss_is_computed_in_float32_at_least(dtype, tolerance):
 
 
 @pytest.mark.usefixtures("shapes_unchecked")  # which would be compiled, too
-def test_next_token_loss_reads_no_values():
+@pytest.mark.parametrize("wrong", [7, -1, -100])
+def test_next_token_loss_refuses_ids_outside_the_vocabulary(wrong):
+    token_ids = ids()
+    token_ids[0, 1] = wrong
+    words = f"token_ids must lie between 0 and {scores().shape[-1] - 1}; got {wrong}"
+    with pytest.raises(ValueError, match=words):
+        next_token_loss(scores(), token_ids)
+
+
+def test_next_token_loss_does_not_ask_what_stands_in_the_padding():
+    token_ids = ids()
+    padding = torch.arange(token_ids.shape[1]) >= LENGTHS[:, None]
+    padded = token_ids.masked_fill(padding, -1)
+    wanted = next_token_loss(scores(), token_ids, LENGTHS)
+    assert_same(next_token_loss(scores(), padded, LENGTHS), wanted)
+
+
+@pytest.mark.parametrize("wrong", [-1, 99])
+def test_next_token_loss_refuses_lengths_beyond_the_text(wrong):
+    lengths = LENGTHS.clone()
+    lengths[0] = wrong
+    with pytest.raises(ValueError, match="lengths must lie between 0 and "):
+        next_token_loss(scores(), ids(), lengths)
+
+
+def test_next_token_loss_can_be_vectorised_and_compiled():
     def loss(logits, text, length):
         return next_token_loss(logits[None], text[None], length[None])
 

@@ -444,6 +444,34 @@ def test_broken_folder_is_refused(harm, tmp_path):
         load_pretrained(tmp_path)
 
 
+def with_its_table_as_a_head(stored):
+    return stored | {"lm_head.weight": stored["model.embed_tokens.weight"].clone()}
+
+
+def test_head_that_equals_the_table_is_tied_as_in_transformers(tmp_path):
+    saved("qwen2", tmp_path)
+    stored_otherwise(tmp_path, with_its_table_as_a_head)
+    ours = load_pretrained(tmp_path)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert theirs.lm_head.weight is theirs.model.embed_tokens.weight
+    assert ours.head.weight is ours.token_embedding.weight
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_copied_weights_do_not_follow_the_file(name, tmp_path):
+    saved(name, tmp_path)
+    plain, copied = load_pretrained(tmp_path), load_pretrained(tmp_path, copy=True)
+    before = copied(ids())
+    assert plain(ids()).equal(before)
+    path = tmp_path / "model.safetensors"
+    half = path.stat().st_size // 2
+    with path.open("r+b") as file:  # in place, as another program may
+        file.seek(half)
+        file.write(bytes(half))
+    assert copied(ids()).equal(before)
+    assert not plain(ids()).equal(before)  # which the docstring says
+
+
 def edited(folder, **changes):
     path = folder / "config.json"
     fields = json.loads(path.read_text()) | changes

@@ -98,9 +98,10 @@ def replaced_path(**given):
 # A function, arguments that are right, and for each argument what is wrong.
 CALLS = [
     (t.next_token_loss, {"logits": LOGITS, "token_ids": IDS, "lengths": LENGTHS},
-     # The last two ids and the last lengths are wrong in values, which no loss reads.
+     # The last lengths leave no target: the loss is nan then, as its docstring says.
      {"logits": [*NO_FLOATS, ROW, LOGITS[:, 1:], LOGITS[:1]],
-      "token_ids": [*NO_IDS, IDS + 6, IDS - 2], "lengths": [*NO_LENGTHS, 0 * LENGTHS]}),
+      "token_ids": [*NO_IDS, IDS + 6, IDS - 2, IDS - 101],
+      "lengths": [*NO_LENGTHS, LENGTHS + 1, -LENGTHS, 0 * LENGTHS]}),
     (t.train_step,
      {"model": MODEL, "optimizer": SGD, "token_ids": IDS, "lengths": LENGTHS},
      {"model": NO_MODEL, "optimizer": [None, "x", torch.optim.SGD, [ROW]],
@@ -425,12 +426,23 @@ CALLS += [
     (al.published.rebuild, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
     *((each, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]})
       for each in (al.weights.Checkpoint, al.weights.load_pretrained)),
+    (al.weights.load_pretrained, {"folder": WEIGHTS},
+     {"dtype": ["float16", torch.int8, torch.bool, torch.complex64, float, 16],
+      "device": ["nope", "cuda:99", "", True, 3.5, b"cpu"], "copy": NO_FLAG}),
+    *((model, {"token_ids": IDS},
+       {"positions": ["x", [0, 1, 2], IDS.numpy(), IDS.float(), IDS > 0, LENGTHS,
+                      IDS[:, :1], IDS[None], LONG, IDS[0, 0], IDS.to("meta"),
+                      IDS + 7, IDS - 2], "token_ids": [IDS + 6, IDS - 2]})
+      for model in (MODEL, MODEL.stream)),
+    (al.inside.AttentionOnlyLM(MODEL.config), {"token_ids": IDS},
+     {"token_ids": [IDS + 6, IDS - 2]}),
     (al.publishing.save_pretrained,
      {"folder": WEIGHTS, "model": DECODER, "fields": FIELDS},
      {"folder": NO_PATH, "model": [None, "x", MODEL, al.decoder.Decoder],
       "fields": [None, "x", [1]], "shard_bytes": NO_SIZE[1:]}),
     (al.loading.loading_needs, {"fields": FIELDS},
-     {"fields": [None, "x", [1]], "bytes_per_second": NO_RATE}),
+     {"fields": [None, "x", [1]], "bytes_per_second": NO_RATE,
+      "dtype": [None, "float16", torch.int8, 16]}),
     (al.checks.examine, {"layer": LAYER, "checks": ["shape"], "progress": False},
      {"layer": [None, "x", 3, torch.nn.Linear], "d_model": NO_SIZE[1:],
       "causal": ["x", 1], "calls": ["x", 3], "reference": ["x", 3],
@@ -457,8 +469,8 @@ CALLS += [
       "max_len": [*NO_SIZE[1:], 9]}),
     (al.export.generate_in_onnx,
      {"path": f"{WEIGHTS}/model.onnx", "token_ids": IDS, "max_new_tokens": 2},
-     {"path": [*NO_PATH, "missing.onnx"], "token_ids": NO_IDS[:9],
-      "max_new_tokens": NO_SIZE}),
+     {"path": [*NO_PATH, "missing.onnx"], "token_ids": [*NO_IDS[:9], IDS + 6, IDS - 2],
+      "max_new_tokens": [*NO_SIZE, 9]}),
     (al.export_steps.GrowingStep, {"model": MODEL}, {"model": [*NO_MODEL, LINEAR]}),
     (al.export_steps.StaticStep, {"model": MODEL, "max_len": 8},
      {"model": [*NO_MODEL, LINEAR], "max_len": [*NO_SIZE, 9]}),
@@ -483,8 +495,9 @@ ALSO |= {"index": ("window",), "path": ("file",), "offset": ("positions",)}
 ALSO |= {"other": ("mask", "masks"), "mask": ("masks",), "length": ("positions",)}
 ALSO |= {"mha": ("kind",), "query": ("arrays",), "folder": ("path",)}
 ALSO |= {"source": ("token_ids", "the text")}
-# A loss reads no values.
-KNOWN = {"next_token_loss(token_ids", "next_token_loss(lengths"}
+ALSO |= {"source_lengths": ("lengths",)}
+# Without a target, a loss is nan.
+KNOWN = {"next_token_loss(lengths"}
 
 
 def fault(function, right, name, wrong):

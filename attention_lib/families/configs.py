@@ -1,30 +1,36 @@
 """What each family's ``config.json`` says, as the options of our own layers."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from attention_lib.decoder import DecoderConfig, LatentConfig, LayerConfig
-from attention_lib.families.fields import Fields
+from attention_lib.families.fields import REQUIRED, Fields
 from attention_lib.families.rotary import (
     ACTIVATIONS,
     qwen_windows,
     read_rotary,
+    width_of_heads,
     windows_by_type,
 )
+from attention_lib.validation import check_instance
 
 
 def read_config(fields: Mapping[str, Any]) -> DecoderConfig:
-    """Turns a family's ``config.json`` into the options of our own layers.
+    """Turn a family's ``config.json`` into the options of our own layers.
 
     Args:
         fields: the file's content.
 
     Raises:
-        ValueError: an unknown family; a field that is missing, or not understood.
+        TypeError: fields that are not a mapping.
+        ValueError: an unknown family; a field that is missing, of another type than the
+            family's, or not understood. The error names it.
     """
+    check_instance("fields", fields, Mapping)
     family = fields.get("model_type")
-    if family not in READERS:
+    if not isinstance(family, str) or family not in READERS:
         raise ValueError(
             f"config.json says model_type = {family!r}; load_pretrained knows "
             f"{', '.join(READERS)}"
@@ -46,7 +52,7 @@ def _gpt2(fields: Fields) -> DecoderConfig:
         d_model=width,
         num_heads=heads,
         num_kv_heads=heads,
-        head_dim=width // heads,
+        head_dim=width_of_heads(fields, "n_embd", width, "n_head", heads),
         hidden_dim=fields.take("n_inner", None) or 4 * width,
         layers=(LayerConfig(rope_base=None),) * fields.take("n_layer"),
         norm="layer",
@@ -117,13 +123,12 @@ def _gemma(fields: Fields, *, every: int, **options: Any) -> DecoderConfig:
     fields.expect("use_bidirectional_attention", None, False)
     bias = fields.take("attention_bias", False)
     fields.left.pop("hidden_act", None)  # the older name, which the model ignores
-    activation = fields.take("hidden_activation")
-    fields.left["hidden_act"] = activation
     fields.left.setdefault("tie_word_embeddings", True)
     fields.left.setdefault("head_dim", 256)
     return read_rotary(
         fields,
         windows=windows_by_type(fields, every),
+        activation=fields.choose("hidden_activation", ACTIVATIONS, REQUIRED),
         norm="rms_plus_one",
         norm_outputs=True,
         qkv_bias=bias,
@@ -139,6 +144,10 @@ def _gpt_oss(fields: Fields) -> DecoderConfig:
     for name in ("initial_context_length", "experts_per_token"):
         fields.left.pop(name, None)  # the model ignores it
     bias = fields.take("attention_bias")
+    experts, chosen = fields.see("num_local_experts"), fields.see("num_experts_per_tok")
+    if chosen > experts:
+        wanted = f"at most num_local_experts = {experts}"
+        fields.refuse("num_experts_per_tok", chosen, wanted)
     return read_rotary(
         fields,
         windows=windows_by_type(fields, every=2),
@@ -174,14 +183,17 @@ def _deepseek_v3(fields: Fields) -> DecoderConfig:
         value_dim=fields.take("v_head_dim"),
         layout=fields.choose("rope_interleave", layouts, True),
     )
+    if latent.rope_dim % 2:
+        fields.refuse("qk_rope_head_dim", latent.rope_dim, "an even number")
     fields.left["head_dim"] = latent.rope_dim  # what is rotated
-    said = fields.left.get("rope_scaling") or fields.left.get("rope_parameters") or {}
+    bias = fields.take("attention_bias", False)
+    config = read_rotary(fields, windows=None, out_bias=bias, latent=latent)
     scale = (latent.nope_dim + latent.rope_dim) ** -0.5
-    factor, stretch = said.get("factor", 1), said.get("mscale_all_dim", 0)
+    told = config.layers[0].rope_scaling or {}
+    factor, stretch = told.get("factor", 1), told.get("mscale_all_dim") or 0
     if stretch and factor > 1:  # YaRN: the published code squares it as well
         scale *= (0.1 * stretch * math.log(factor) + 1) ** 2
-    bias = fields.take("attention_bias", False)
-    return read_rotary(fields, windows=None, out_bias=bias, scale=scale, latent=latent)
+    return dataclasses.replace(config, scale=scale)
 
 
 # What routes tokens to experts, where there are none; what follows from other widths.

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from attention_lib.decoder import DecoderConfig, LayerConfig
-from attention_lib.families.fields import Fields
+from attention_lib.families.fields import Fields, is_above_zero
+from attention_lib.rope_scaling import SCALINGS
+from attention_lib.validation import check_scaling
 
 ACTIVATIONS = {
     "silu": "silu",
@@ -19,7 +21,7 @@ TYPES = ("full_attention", "sliding_attention")
 def read_rotary(
     fields: Fields, *, windows: list[int | None] | int | None, **options: Any
 ) -> DecoderConfig:
-    """Reads what all families with rotary positions and RMSNorm share."""
+    """Read what all families with rotary positions and RMSNorm share."""
     width, heads = fields.take("hidden_size"), fields.take("num_attention_heads")
     count, types = (
         fields.take("num_hidden_layers"),
@@ -31,7 +33,20 @@ def read_rotary(
             f"config.json says num_hidden_layers = {count}, but layer_types has "
             f"{len(types or each)} entries"
         )
-    by_type = _rotations(fields)
+    head_dim = fields.take("head_dim", None)
+    if head_dim is None:
+        names = "hidden_size", "num_attention_heads"
+        head_dim = width_of_heads(fields, names[0], width, names[1], heads)
+    if head_dim % 2:
+        wanted = "an even number (hidden_size / num_attention_heads if left out)"
+        fields.refuse("head_dim", head_dim, wanted)
+    kv_heads = fields.take("num_key_value_heads")
+    if kv_heads is None or heads % kv_heads:
+        wanted = f"a divisor of num_attention_heads = {heads}"
+        fields.refuse("num_key_value_heads", kv_heads, wanted)
+    if "activation" not in options:
+        options["activation"] = fields.choose("hidden_act", ACTIVATIONS, "silu")
+    by_type = _rotations(fields, head_dim)
     layers = [
         LayerConfig(
             window, *by_type["sliding_attention" if window else "full_attention"]
@@ -43,19 +58,29 @@ def read_rotary(
         context_len=fields.take("max_position_embeddings"),
         d_model=width,
         num_heads=heads,
-        num_kv_heads=fields.take("num_key_value_heads"),
-        head_dim=fields.take("head_dim", None) or width // heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
         hidden_dim=fields.take("intermediate_size"),
         layers=tuple(layers),
         norm_eps=fields.take("rms_norm_eps"),
-        activation=fields.choose("hidden_act", ACTIVATIONS, "silu"),
         tie_weights=fields.take("tie_word_embeddings", False),
         **options,
     )
 
 
-def _rotations(fields: Fields) -> dict[str, tuple[float, dict[str, Any] | None]]:
-    """Gives the base and the stretching of the angles, for each type of layer.
+def width_of_heads(
+    fields: Fields, name: str, width: int, heads_name: str, heads: int
+) -> int:
+    """Return the width of one head, where all heads share a width out."""
+    if width % heads:
+        fields.refuse(heads_name, heads, f"a divisor of {name} = {width}")
+    return width // heads
+
+
+def _rotations(
+    fields: Fields, head_dim: int
+) -> dict[str, tuple[float, dict[str, Any] | None]]:
+    """Return the base and the stretching of the angles, for each type of layer.
 
     Files before version 5 of transformers say both at their top, later ones in
     ``rope_parameters``. Where a file does both, what transformers takes counts.
@@ -78,6 +103,9 @@ def _rotations(fields: Fields) -> dict[str, tuple[float, dict[str, Any] | None]]
         )
     if by_type:
         found = found or {}
+        for kind in TYPES:
+            if not isinstance(found.get(kind) or {}, Mapping):
+                fields.refuse("rope_parameters", found, f"an object for {kind}")
         plain = {"rope_type": "default"}  # which the older word, type, does not change
         told = {kind: dict(found.get(kind) or plain) for kind in TYPES}
         told["full_attention"] |= scaling or {}
@@ -90,29 +118,40 @@ def _rotations(fields: Fields) -> dict[str, tuple[float, dict[str, Any] | None]]
     else:
         told = dict.fromkeys(TYPES, scaling or found or {})
         usual = dict.fromkeys(TYPES, base)
-    return {kind: _rotation(told[kind], usual[kind], length) for kind in TYPES}
+    name = "rope_scaling" if scaling else "rope_parameters"
+    return {
+        kind: _rotation(fields, name, told[kind], usual[kind], length, head_dim)
+        for kind in TYPES
+    }
 
 
 def _rotation(
-    told: Mapping[str, Any], usual: Any, length: int
+    fields: Fields,
+    name: str,
+    told: Mapping[str, Any],
+    usual: Any,
+    length: int,
+    head_dim: int,
 ) -> tuple[float, dict[str, Any] | None]:
-    """Gives base and stretching from one set of ``rope_parameters``."""
+    """Return base and stretching from one set of ``rope_parameters``."""
     said = {"rope_type": told.get("type", "default"), **told}
     said.pop("type", None)
     theta = said.pop("rope_theta", usual)
-    if type(theta) not in (int, float) or theta <= 0:
-        raise ValueError(
-            f"config.json says rope_theta = {theta!r}; wanted a number above 0"
-        )
+    if not is_above_zero(theta):
+        fields.refuse("rope_theta", theta, "a finite number above 0")
     if said["rope_type"] == "dynamic":  # transformers reads no other length
         said["original_max_position_embeddings"] = length
     elif said["rope_type"] in ("yarn", "llama3"):
         said.setdefault("original_max_position_embeddings", length)
+    try:
+        check_scaling(said, SCALINGS, head_dim=head_dim, base=float(theta))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"config.json says {name} = {dict(told)!r}: {error}") from None
     return float(theta), None if said == {"rope_type": "default"} else said
 
 
 def windows_by_type(fields: Fields, every: int) -> list[int | None]:
-    """Gives each layer its window: all but every so-manyth one have it."""
+    """Return the window of each layer: all but every so-manyth one have it."""
     window, count = fields.take("sliding_window"), fields.see("num_hidden_layers")
     types = fields.left.get("layer_types") or [
         "sliding_attention" if (i + 1) % every else "full_attention"
@@ -121,17 +160,16 @@ def windows_by_type(fields: Fields, every: int) -> list[int | None]:
     known = {"sliding_attention": window, "full_attention": None}
     if window is None and "sliding_attention" in types:
         raise ValueError("config.json has layers with a window, but no sliding_window")
-    for kind in types:
-        if kind not in known:
-            raise ValueError(
-                f"config.json names the layer type {kind!r}; load_pretrained knows "
-                f"{', '.join(known)}"
-            )
+    if unknown := sorted(set(types) - set(known)):
+        raise ValueError(
+            f"layer_types in config.json has the layer type {unknown[0]!r}; "
+            f"load_pretrained knows {', '.join(known)}"
+        )
     return [known[kind] for kind in types]
 
 
 def qwen_windows(fields: Fields) -> list[int | None]:
-    """Gives each layer its window: with the switch on, all from a certain layer on."""
+    """Return each layer's window: with the switch on, all from a certain layer on."""
     used = fields.take("use_sliding_window", False)
     first = fields.take("max_window_layers", 28)
     if fields.left.get("layer_types"):  # where it stands, it decides alone

@@ -92,7 +92,7 @@ class Rebuilt(nn.Module):
         return found if self.norm is None else self.norm(x + found)
 
     def _known(
-        self, positions: Tensor, cache: LayerCache | None, batch_size: int
+        self, positions: Tensor, cache: CacheLike | None, batch_size: int
     ) -> Num[Tensor, "*B K"]:
         """Return the positions of all keys; a cache keeps those of earlier calls.
 

@@ -1,11 +1,35 @@
 """What an export gets: which axes are free, which sizes are tried, and what fits."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from attention_lib.validation._words import check_int
+from attention_lib.validation.sizes import check_instance, check_path
+
+
+def check_new_file(path: Any) -> Path:
+    """Check that a file can be written there: before the work, not after it."""
+    path = check_path(path)
+    if path.is_dir():
+        raise ValueError(f"path must be a file; {path} is a folder")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise ValueError(f"path must lie in a folder; {above} is a file")
+    return path
+
+
+def check_names(**names: Any) -> None:
+    """Check that each argument is a list of words, where it was given."""
+    for name, words in names.items():
+        if words is None:
+            continue
+        if not isinstance(words, list | tuple):
+            raise TypeError(f"{name} must be a list of words; got {words!r}")
+        for word in words:
+            check_instance(f"each of {name}", word, str)
 
 
 def check_axes(args: Any, axes: Sequence[Any]) -> list[Any]:

@@ -21,6 +21,34 @@ from attention_lib.validation._words import (
 )
 from attention_lib.validation.sizes import check_instance, check_pairs
 
+FLOATS = torch.float64, torch.float32, torch.float16, torch.bfloat16
+
+
+def check_dtype(dtype: Any) -> None:
+    """Check that weights can have this type."""
+    check_instance("dtype", dtype, torch.dtype)
+    if dtype not in FLOATS:
+        wanted = ", ".join(map(str, FLOATS))
+        raise ValueError(f"dtype must be one of {wanted}; got {dtype}")
+
+
+def check_device(device: Any) -> None:
+    """Check that a device is there, by making an empty tensor on it."""
+    if isinstance(device, bool) or not isinstance(device, str | int | torch.device):
+        raise TypeError(f'device must be one such as "cpu"; got {device!r}')
+    try:
+        torch.empty(0, device=device)
+    except Exception as error:  # each kind of device has its own
+        words = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"device must be one that is there; got {device!r}: {words}"
+        ) from None
+
+
+def check_dim(x: Tensor, dim: Any) -> None:
+    """Check that a tensor has this axis."""
+    check_between("dim", dim, -x.ndim, x.ndim - 1, f"{x.ndim - 1}, the last axis")
+
 
 def check_tokens(x: Any, part: nn.Module, width: int, *, name: str = "x") -> None:
     """Check that ``x`` is (B, T, M), ready for a layer of this width.

@@ -173,6 +173,10 @@ def check_llama(config: Any) -> None:
     check_flags(tie_weights=config.tie_weights, qkv_bias=config.qkv_bias)
     if config.window is not None:
         check_positive(window=config.window)
+    if config.qk_norm is not None:
+        check_choice("qk_norm", config.qk_norm, ("rms", "rms_plus_one"))
+    if config.rope_scaling is not None:
+        check_instance("rope_scaling", config.rope_scaling, Mapping)
 
 
 def check_run(config: Any) -> None:

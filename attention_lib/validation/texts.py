@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from attention_lib.validation._words import (
     check_between,
@@ -103,6 +104,38 @@ def check_token_values(token_ids: Tensor, vocab_size: int) -> None:
     _check_known("token_ids", wrong, vocab_size)
 
 
+def check_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> None:
+    """Check ids and lengths that a loss gets, where reading them costs nothing.
+
+    That is on the CPU: a GPU would have to be waited for. Nor can they be read while a
+    graph is traced, or a call vectorised. What stands in the padding is not asked.
+    """
+    if torch.compiler.is_compiling():
+        return
+    given = [token_ids] if lengths is None else [token_ids, lengths]
+    if not all(_is_readable(tensor) for tensor in given):
+        return
+    length, vocab_size = token_ids.shape[1], logits.shape[-1]
+    if lengths is not None:
+        _check_real(lengths, length)
+        token_ids = token_ids[torch.arange(length) < lengths[:, None]]
+    check_token_values(token_ids, vocab_size)
+
+
+def _is_readable(tensor: Tensor) -> bool:
+    wrapped: Any = torch._C._functorch.is_functorch_wrapped_tensor
+    plain = tensor.device.type == "cpu" and not isinstance(tensor, FakeTensor)
+    return plain and not wrapped(tensor)
+
+
+def _check_real(lengths: Tensor, longest: int) -> None:
+    if lengths.min() < 0 or lengths.max() > longest:
+        raise ValueError(
+            f"lengths must lie between 0 and {longest}, the length of the batch; "
+            f"got {lengths.tolist()}"
+        )
+
+
 def check_fits(model: Any, token_ids: Tensor, longest: int) -> None:
     """Checks ids, and a number of tokens, by what the model's ``config`` says of both.
 
@@ -126,11 +159,7 @@ def check_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
     longest = token_ids.shape[1]
     check_fits(model, token_ids, longest)
     if lengths is not None and not lengths.is_meta:
-        if lengths.min() < 0 or lengths.max() > longest:
-            raise ValueError(
-                f"lengths must lie between 0 and {longest}, the length of the batch; "
-                f"got {lengths.tolist()}"
-            )
+        _check_real(lengths, longest)
         longest = int(lengths.max())
     if longest < 2:
         raise ValueError("no text has two tokens: there is no next token to predict")
