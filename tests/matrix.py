@@ -258,6 +258,9 @@ def replaced(module, case):
     names = projections(module)
     name = names[case.projection % len(names)]
     inner, merged = module.get_submodule(name), plain.get_submodule(name)
+    for weight in ("weight", "bias"):  # of its own, also where an embedding shares it
+        if getattr(merged, weight) is not None:
+            setattr(merged, weight, nn.Parameter(getattr(merged, weight).data.clone()))
     if case.part == "hook":
         inner.register_forward_hook(lambda _, x, y: 1.5 * y)
         for weight in merged.parameters():
