@@ -12,7 +12,7 @@ a rounding, and ``SLACK`` times the most that this changes of a token is allowed
 import copy
 import inspect
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -80,7 +80,11 @@ class Case:
     @property
     def middle(self) -> bool:
         """Whether padding stands behind tokens that were read."""
-        return self.padding != "none" and self.cache in ("prefix", "repeated", "cropped")
+        return self.padding != "none" and self.cache in (
+            "prefix",
+            "repeated",
+            "cropped",
+        )
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,9 @@ class Entry:
     def nearest(self, case, module):
         """The case, with the plainest choice wherever there is no such call."""
         if case.mask == "none" and case.cache != "none":
-            case = replace(case, cache="none")  # in pieces, nobody sees what comes later
+            case = replace(
+                case, cache="none"
+            )  # in pieces, nobody sees what comes later
         if case.size == "large" and (case.wide or case.cache == "cropped"):
             case = replace(case, size="plain")
         if case.size == "long" and case.cache not in ("none", "pieces"):
@@ -235,9 +241,10 @@ class Adapter(nn.Module):
         self.up = nn.Linear(2, rows, bias=False, dtype=torch.float64)
         for part in (self.down, self.up):
             size = part.weight.shape
-            part.weight.data = torch.randn(
-                size, generator=generator, dtype=torch.float64
-            ) * size[1] ** -0.5
+            part.weight.data = (
+                torch.randn(size, generator=generator, dtype=torch.float64)
+                * size[1] ** -0.5
+            )
 
     def forward(self, x):
         return self.inner(x) + self.up(self.down(x))
@@ -312,13 +319,14 @@ class Told:
 
     case: Case
     places: torch.Tensor  # (B, T), of the new columns
+    known: torch.Tensor  # (B, K), of all so far
     real: torch.Tensor  # (B, T)
     mask: torch.Tensor | None
     causal: bool
     cache: Any = None
     angles: torch.Tensor | None = None
     uneven: bool = False  # the rows' positions differ
-    totals: list = field(default_factory=list)
+    totals: tuple = ()
 
 
 def feed(entry, module, case, layout, x, mask, angles):
@@ -333,17 +341,22 @@ def feed(entry, module, case, layout, x, mask, angles):
         own = layout.places[rows, start:end]
         part = mask
         if mask is not None:
-            part = mask[rows, start:end, :end] if mask.shape[1] > 1 else mask[rows, :, :end]
+            part = (
+                mask[rows, start:end, :end]
+                if mask.shape[1] > 1
+                else mask[rows, :, :end]
+            )
         told = Told(
             case,
             torch.from_numpy(own.clip(0)),
+            torch.from_numpy(layout.places[rows, :end].clip(0)),
             torch.from_numpy(own >= 0),
             part,
             case.mask == "causal" or case.cache != "none",
             kept,
             None if angles is None else angles[torch.from_numpy(own.clip(0))],
             bool((own != own[:1]).any()),
-            layout.totals,
+            tuple(layout.totals),
         )
         came = entry.call(module, x[rows, start:end], told)
         if case.cache == "repeated" and start == 0:
@@ -361,9 +374,9 @@ def junk(entry, module, told, kept, x):
     """Goes on with tokens that the texts must not notice."""
     places = torch.arange(PREFIX, PREFIX + x.shape[1]).expand(len(x), -1)
     angles = None if told.angles is None else told.angles[:, -1:].expand(-1, JUNK, -1)
-    more = Told(
-        told.case, places, torch.ones_like(places, dtype=torch.bool), None, True, kept
-    )
+    known = torch.arange(PREFIX + x.shape[1]).expand(len(x), -1)
+    real = torch.ones_like(places, dtype=torch.bool)
+    more = Told(told.case, places, known, real, None, True, kept)
     more.angles = angles
     entry.call(module, x, more)
 
@@ -468,5 +481,14 @@ def takes(module, name):
 
 def takes_rows(module):
     """Whether positions may differ from text to text: (B, T)."""
+    return "B" in _positions(module)
+
+
+def takes_known(module):
+    """Whether positions are those of all keys: (B, K)."""
+    return "K" in _positions(module)
+
+
+def _positions(module):
     told = inspect.signature(module.forward).parameters.get("positions")
-    return told is not None and "B" in str(told.annotation).partition("Tensor")[2]
+    return "" if told is None else str(told.annotation).partition("Tensor")[2]

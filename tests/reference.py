@@ -191,7 +191,8 @@ def cross_block(layer, x, sees, memory, remembered):
         ),
         (
             lambda x: linear(
-                layer.feed_forward.down_proj, gelu(linear(layer.feed_forward.up_proj, x))
+                layer.feed_forward.down_proj,
+                gelu(linear(layer.feed_forward.up_proj, x)),
             ),
             layer.feed_forward_norm,
         ),
@@ -206,7 +207,9 @@ def cross_block(layer, x, sees, memory, remembered):
 
 def linear_attention(query, key, value):
     """Katharopoulos et al. (2020), token by token."""
-    query, key = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (query, key))
+    query, key = (
+        np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (query, key)
+    )
     state, total, found = 0, 0, []
     for q, k, v in zip(query, key, value, strict=True):
         state, total = state + np.outer(k, v), total + k

@@ -50,6 +50,7 @@ from tests.matrix import (
     check,
     made,
     takes,
+    takes_known,
     takes_rows,
 )
 from tests.tensors import global_seed
@@ -108,7 +109,7 @@ def attend(module, x, told):
     also = {"cache": told.cache, "angles": told.angles}
     also = {name: it for name, it in also.items() if it is not None}
     if takes(module, "positions"):
-        also["positions"] = told.places
+        also["positions"] = told.known if takes_known(module) else told.places
     return module(x, told.mask, causal=told.causal, **also)
 
 
@@ -239,7 +240,14 @@ TO_MEMORY = {
         reference.latent,
     ),
     "latent, absorbed, memory": remembering(
-        P(MultiHeadLatentAttention, D_MODEL, HEADS, q_latent_dim=7, absorb=True, **SPLIT),
+        P(
+            MultiHeadLatentAttention,
+            D_MODEL,
+            HEADS,
+            q_latent_dim=7,
+            absorb=True,
+            **SPLIT,
+        ),
         reference.latent,
     ),
     "relative, memory": remembering(
@@ -340,12 +348,16 @@ def model(make, alone=read_alone, **options):
 
 
 def tiny(kind=TinyLM, **options):
-    return model(lambda: kind(ModelConfig(VOCAB, CONTEXT, D_MODEL, HEADS, 2, **options)))
+    return model(
+        lambda: kind(ModelConfig(VOCAB, CONTEXT, D_MODEL, HEADS, 2, **options))
+    )
 
 
 def llama(alone=read_alone, entry=None, **options):
     sizes = VOCAB, CONTEXT, 24, 4, 2, 2, 20
-    return model(lambda: TinyLlama(LlamaConfig(*sizes, **options)), alone, **entry or {})
+    return model(
+        lambda: TinyLlama(LlamaConfig(*sizes, **options)), alone, **entry or {}
+    )
 
 
 TRAINED = {"factor": 4.0, "original_max_position_embeddings": 6}
@@ -433,7 +445,11 @@ OF_HEADS = dict.fromkeys(
     ("ModernBert", "Longformer", "Bloom", "Mpt", "GPT2", "Bert", "Bart"), 24
 )
 OF_HEADS |= {"T5": 20}
-STATES = "Qwen3NextGatedDeltaNet", "KimiLinearDeltaAttention", "MiniMaxLightningAttention"
+STATES = (
+    "Qwen3NextGatedDeltaNet",
+    "KimiLinearDeltaAttention",
+    "MiniMaxLightningAttention",
+)
 
 
 def rebuilt_call(module, x, told):
@@ -458,7 +474,9 @@ def published(name, number=0, *, both=False, entry=None, **options):
     """A line for a small published layer; ``both``: it sees what comes later, too."""
 
     def make():
-        layer = published_layers.build(name, number, published_layers.SIZES[0], **options)
+        layer = published_layers.build(
+            name, number, published_layers.SIZES[0], **options
+        )
         return rebuild(layer).double()
 
     width = next((own for kind, own in OF_HEADS.items() if name.startswith(kind)), 18)
@@ -485,7 +503,9 @@ def published(name, number=0, *, both=False, entry=None, **options):
     if both:
         masks = tuple(name for name in MASKS if name != "causal")
         told = {"masks": masks, "caches": ("none",)}
-    return Entry(make, rebuilt_call, rebuilt_alone, vectors(width), **told | (entry or {}))
+    return Entry(
+        make, rebuilt_call, rebuilt_alone, vectors(width), **told | (entry or {})
+    )
 
 
 WHOLE = {"index_topk": 1000}
