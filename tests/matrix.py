@@ -6,17 +6,19 @@ nor padding nor pieces.
 
 Bounds: a stable computation errs about as much as if each weight and each number of
 the input had been rounded once to the type. The reference is computed again with such
-a rounding, and ``SLACK`` times the most that this changes of a token is allowed.
+a rounding: ``SLACK`` times the most by which this moves a token is allowed.
 """
 
 import copy
 import inspect
+import re
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -39,7 +41,8 @@ MASKS = {
     "chunk": lambda text, query, key: key <= query and key // CHUNK == query // CHUNK,
 }
 PADDINGS = "none", "right", "left"
-CACHES = "none", "tokens", "pieces", "prefix", "repeated", "cropped"
+BEGUN = "prefix", "repeated", "cropped"
+CACHES = "none", "tokens", "pieces", *BEGUN
 SIZES = "plain", "large", "long"
 PARTS = "plain", "hook", "adapter"
 
@@ -137,7 +140,8 @@ class Entry:
             case = replace(case, cache="pieces" if "pieces" in self.caches else "none")
         uneven = len({*case.lengths}) > 1 or case.size == "long"
         rows = module is not None and takes_rows(module)
-        needs = self.counts and case.middle or self.places and case.padding == "left"
+        left = self.places and case.padding == "left"
+        needs = left or (self.counts and case.middle)
         if needs and not rows and (uneven or not takes(module, "positions")):
             case = replace(case, lengths=(3, 3), size="plain")
             if not takes(module, "positions"):
@@ -155,8 +159,7 @@ class Layout:
     """
 
     def __init__(self, case):
-        begins = case.cache in ("prefix", "repeated", "cropped")
-        first, last = (PREFIX, TAIL) if begins else (0, 0)
+        first, last = (PREFIX, TAIL) if case.cache in BEGUN else (0, 0)
         lengths = case.lengths if case.size != "long" else (LONG, 7)
         if case.padding == "none":  # equal
             lengths = (max(lengths),) * len(lengths)
@@ -323,131 +326,144 @@ class Told:
     real: torch.Tensor  # (B, T)
     mask: torch.Tensor | None
     causal: bool
-    cache: Any = None
-    angles: torch.Tensor | None = None
-    uneven: bool = False  # the rows' positions differ
+    cache: Any
+    angles: torch.Tensor | None
     totals: tuple = ()
 
+    @property
+    def uneven(self):
+        """Whether positions differ from text to text."""
+        return bool((self.places != self.places[:1]).any())
 
-def feed(entry, module, case, layout, x, mask, angles):
-    """Reads the batch call by call, and gives all that came, (B, K, ...)."""
-    found, kept = [], None
-    columns, batch = x.shape[1], len(x)
-    if case.cache != "none":
-        several = 1 if case.cache == "repeated" else batch
-        kept = module.new_cache(several, columns + JUNK)
-    for start, end in layout.calls:
-        rows = slice(0, 1) if case.cache == "repeated" and start == 0 else slice(None)
-        own = layout.places[rows, start:end]
-        part = mask
+
+class Batch:
+    """A case, made ready: the module in its type, and all texts with their padding."""
+
+    def __init__(self, entry, case):
+        self.entry, self.case, self.layout = entry, case, Layout(case)
+        self.dtype = DTYPES[case.dtype]
+        autocast = case.dtype in AUTOCAST
+        stored = torch.float32 if autocast else self.dtype
+        self.around = torch.autocast("cpu", self.dtype) if autocast else nullcontext()
+        self.module = self.plain = None
+        if entry.make:
+            module, plain = replaced(made(entry), case)
+            self.module, self.plain = module.to(stored), plain.to(stored).double()
+        texts, filler = texts_of(case, entry, self.layout)
+        self.texts = [as_type(text, stored) for text in texts]
+        self.x = batch_of(self.texts, as_type(filler, stored), self.layout.places)
+        told, self.sees = sights(case, entry, self.layout.totals)
+        self.mask, self.angles = told_mask(case, self.layout, told), None
+        if case.turned:
+            self.angles = angles_of(max(self.layout.totals), entry.angles, stored)
+
+    def read(self):
+        """Reads call by call, and gives all that came, (B, K, ...)."""
+        found, kept, case = [], None, self.case
+        batch, columns = self.x.shape[:2]
+        if case.cache != "none":
+            several = 1 if case.cache == "repeated" else batch
+            kept = self.module.new_cache(several, columns + JUNK)
+        for start, end in self.layout.calls:
+            first = start == 0
+            rows = slice(1 if first and case.cache == "repeated" else None)
+            told = self.told(rows, start, end, kept)
+            came = self.entry.call(self.module, self.x[rows, start:end], told)
+            if first and case.cache == "repeated":
+                original, kept = kept, kept.repeat(batch)
+                came = came.repeat(batch, *[1] * (came.ndim - 1))
+                self.go_on(told, original, rows)  # its copies must not notice
+            if first and case.cache == "cropped":
+                self.go_on(told, kept, rows)
+                kept.crop(PREFIX)
+            found.append(came)
+        return torch.cat(found, dim=1)
+
+    def told(self, rows, start, end, kept):
+        places, case = self.layout.places[rows, :end], self.case
+        new = torch.from_numpy(places[:, start:].clip(0))
+        mask = self.mask
         if mask is not None:
-            part = (
-                mask[rows, start:end, :end]
-                if mask.shape[1] > 1
-                else mask[rows, :, :end]
-            )
-        told = Told(
+            mask = mask[rows, :, :end]
+            mask = mask[:, start:end] if mask.shape[1] > 1 else mask
+        return Told(
             case,
-            torch.from_numpy(own.clip(0)),
-            torch.from_numpy(layout.places[rows, :end].clip(0)),
-            torch.from_numpy(own >= 0),
-            part,
-            case.mask == "causal" or case.cache != "none",
-            kept,
-            None if angles is None else angles[torch.from_numpy(own.clip(0))],
-            bool((own != own[:1]).any()),
-            tuple(layout.totals),
+            places=new,
+            known=torch.from_numpy(places.clip(0)),
+            real=torch.from_numpy(places[:, start:] >= 0),
+            mask=mask,
+            causal=case.mask == "causal" or case.cache != "none",
+            cache=kept,
+            angles=None if self.angles is None else self.angles[new],
+            totals=tuple(self.layout.totals),
         )
-        came = entry.call(module, x[rows, start:end], told)
-        if case.cache == "repeated" and start == 0:
-            original, kept = kept, kept.repeat(batch)
-            came = came.repeat(batch, *[1] * (came.ndim - 1))
-            junk(entry, module, told, original, x[:1, -JUNK:])
-        if case.cache == "cropped" and start == 0:
-            junk(entry, module, told, kept, x[:, -JUNK:])
-            kept.crop(PREFIX)
-        found.append(came)
-    return torch.cat(found, dim=1)
 
+    def go_on(self, told, kept, rows):
+        """Goes on behind the beginning, with tokens that the texts must not notice."""
+        x = self.x[rows, -JUNK:]
+        known = torch.arange(PREFIX + JUNK).expand(len(x), -1)
+        angles = None if told.angles is None else told.angles[:, -JUNK:]
+        real = torch.ones(x.shape[:2], dtype=torch.bool)
+        more = Told(told.case, known[:, PREFIX:], known, real, None, True, kept, angles)
+        self.entry.call(self.module, x, more)
 
-def junk(entry, module, told, kept, x):
-    """Goes on with tokens that the texts must not notice."""
-    places = torch.arange(PREFIX, PREFIX + x.shape[1]).expand(len(x), -1)
-    angles = None if told.angles is None else told.angles[:, -1:].expand(-1, JUNK, -1)
-    known = torch.arange(PREFIX + x.shape[1]).expand(len(x), -1)
-    real = torch.ones_like(places, dtype=torch.bool)
-    more = Told(told.case, places, known, real, None, True, kept)
-    more.angles = angles
-    entry.call(module, x, more)
+    def alone(self):
+        """Gives what each text alone gives, slowly, and the error that is allowed."""
+        entry, generator = self.entry, seeded(11)
+        unit = max(self.dtype, entry.least, key=lambda it: torch.finfo(it).eps)
+        exact = [text.double() if text.is_floating_point() else text
+                 for text in self.texts]  # fmt: skip
+        near = [rounded(text, unit, generator) for text in exact]
+
+        def each(texts):
+            turns = None if self.angles is None else self.angles.double().numpy()
+            return [
+                tensor(entry.alone(self.plain, text, sees,
+                                   None if turns is None else turns[: len(sees)]))
+                for text, sees in zip(texts, self.sees, strict=True)
+            ]  # fmt: skip
+
+        right = each(exact)
+        for weight in () if self.plain is None else self.plain.parameters():
+            weight.data = rounded(weight.data, unit, generator)
+        pairs = zip(right, each(near), strict=True)
+        shift = max(norms(other - it).max() for it, other in pairs)
+        size = max(norms(it).max() for it in right)
+        return right, SLACK * shift + 4 * torch.finfo(unit).eps * size
 
 
 @torch.no_grad()
 def check(entry, case):
-    """Compares the batch with each of its texts alone."""
-    dtype = DTYPES[case.dtype]
-    stored = torch.float32 if case.dtype in AUTOCAST else dtype
-    layout = Layout(case)
-    module, plain = replaced(made(entry), case) if entry.make else (None, None)
-    if module is not None:
-        module, plain = module.to(stored), plain.to(stored).double()
-    texts, filler = texts_of(case, entry, layout)
-    texts, filler = ([as_type(it, stored) for it in them] for them in (texts, [filler]))
-    told, sees = sights(case, entry, layout.totals)
-    angles = None
-    if case.turned and entry.angles:
-        angles = angles_of(max(layout.totals), entry.angles, stored)
-    x = batch_of(texts, *filler, layout.places)
-    autocast = case.dtype in AUTOCAST
-    around = torch.autocast("cpu", dtype) if autocast else nullcontext()
-    mask = told_mask(case, layout, told)
+    """Compares a batch with each of its texts alone.
+
+    Returns the largest error of a token, as a share of what is allowed.
+    """
+    batch, worst = Batch(entry, case), 0.0
     for when, error, words in entry.refuses:
         if when(case):
-            try:
-                with around:
-                    feed(entry, module, case, layout, x, mask, angles)
-            except error as caught:
-                assert words in str(caught), caught
-                return 0.0
-            raise AssertionError(f"expected {error.__name__}: {words}")
-    with around:
-        found = feed(entry, module, case, layout, x, mask, angles)
+            with batch.around, pytest.raises(error, match=re.escape(words)):
+                batch.read()
+            return worst
+    with batch.around:
+        found = batch.read()
     assert found.isfinite().all(), "not finite"
     if case.size == "large":
-        return 0.0
-    return compare(entry, case, layout, plain, texts, found, sees, angles, dtype)
-
-
-def compare(entry, case, layout, plain, texts, found, sees, angles, dtype):
-    """The largest error of a token, as a share of what is allowed; at most 1."""
-    generator, worst = seeded(11), 0.0
-    unit = max(dtype, entry.least, key=lambda it: torch.finfo(it).eps)
-    exact = [text.double() if text.is_floating_point() else text for text in texts]
-    turns = None if angles is None else angles.double().numpy()
-    told = [(table, None if turns is None else turns[: len(table)]) for table in sees]
-    each = [*zip(exact, told, strict=True)]
-    right = [tensor(entry.alone(plain, text, *also)) for text, also in each]
-    for weight in () if plain is None else plain.parameters():
-        weight.data = rounded(weight.data, unit, generator)
-    moved = [
-        tensor(entry.alone(plain, rounded(text, unit, generator), *also))
-        for text, also in each
-    ]
-    for row, (wanted, other) in enumerate(zip(right, moved, strict=True)):
-        own = layout.places[row]
-        came = found[row, torch.from_numpy(own >= 0)].double()
-        shift = other - wanted
-        size = wanted.flatten(1).norm(dim=1).square().mean().sqrt()
-        allowed = SLACK * shift.flatten(1).norm(dim=1).max()
-        allowed = allowed + 4 * torch.finfo(unit).eps * size + 1e-300
-        error = (came - wanted).flatten(1).norm(dim=1)
-        share = (error / allowed).max().item()
-        worst = max(worst, share)
-        where = int((error / allowed).argmax())
-        assert share <= 1, (
-            f"text {row}, position {where}: off by {error[where]:.2g} of {size:.2g}; "
+        return worst
+    right, allowed = batch.alone()
+    for row, wanted in enumerate(right):
+        came = found[row, torch.from_numpy(batch.layout.places[row] >= 0)]
+        error = norms(came.double() - wanted)
+        assert error.max() <= allowed, (
+            f"text {row}, position {int(error.argmax())}: off by {error.max():.2g}; "
             f"rounding explains {allowed:.2g}"
         )
+        worst = max(worst, (error.max() / allowed).item())
     return worst
+
+
+def norms(found):
+    """The length of the vector of each token."""
+    return found.flatten(1).norm(dim=1)
 
 
 def tensor(found):

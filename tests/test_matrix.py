@@ -38,10 +38,7 @@ from attention_lib.translator import TinyTranslator, TranslatorConfig
 from benchmarks import published_layers
 from tests import reference
 from tests.matrix import (
-    CACHES,
-    DTYPES,
     MASKS,
-    PADDINGS,
     PARTS,
     SIZES,
     WINDOW,
@@ -122,6 +119,11 @@ def by_hand(alone):
     return lambda module, x, *told: alone(module, x.numpy(), *told)
 
 
+def heads(kind, **options):
+    make = P(make_mha, kind, D_MODEL, HEADS, **options)
+    return layer(make, reference.multi_head)
+
+
 def grouped(**options):
     own = {"own": near, "counts": True} if "window" in options else {}
     make = P(GroupedQueryAttention, D_MODEL, HEADS, 1, **options)
@@ -141,11 +143,8 @@ LAYERS = {
         P(SelfAttention, D_MODEL, 7), reference.single_head, angles=None,
         caches=("none",),
     ),
-    **{
-        kind: layer(P(make_mha, kind, D_MODEL, HEADS, qkv_bias=True), reference.multi_head)
-        for kind in MHA
-    },
-    "sdpa, no bias": layer(P(make_mha, "sdpa", D_MODEL, HEADS), reference.multi_head),
+    **{kind: heads(kind, qkv_bias=True) for kind in MHA},
+    "sdpa, no bias": heads("sdpa"),
     **{
         f"block, {norm}, {kind}": layer(
             P(TinyBlock, D_MODEL, HEADS, norm=norm, mha=kind), reference.block
@@ -414,7 +413,10 @@ MODELS = {
     "TinyLlama, all": llama(qkv_bias=True, qk_norm="rms", tie_weights=True, head_dim=8),
     "TinyLlama, window": llama(read_without_window, {"own": near}, window=WINDOW),
     "TinyLlama, window, yarn": llama(
-        read_without_window, {"own": near}, window=WINDOW, rope_scaling=STRETCHED["yarn"]
+        read_without_window,
+        {"own": near},
+        window=WINDOW,
+        rope_scaling=STRETCHED["yarn"],
     ),
     **{
         f"TinyLlama, {kind}": llama(rope_scaling=own) for kind, own in STRETCHED.items()
@@ -536,7 +538,9 @@ PUBLISHED = {
     "ModernBertAttention, window": published("ModernBertAttention", 1, both=True),
     "ModernBertAttention, all": published("ModernBertAttention", 0, both=True),
     "LongformerSelfAttention": published(
-        "LongformerSelfAttention", both=True, entry={"masks": ("none",), "empties": False}
+        "LongformerSelfAttention",
+        both=True,
+        entry={"masks": ("none",), "empties": False},
     ),
     "BloomAttention": published("BloomAttention"),
     "MptAttention": published("MptAttention"),
