@@ -1,8 +1,8 @@
 """The matrix of generation: however a text is written, it is the text written alone.
 
 {each model} x {each type of numbers} x {plain, an adapter or a hook in a part} x {each
-way to write: cached or not, beside other texts, after a shared beginning, guessed ahead,
-served}. The reference is slow and obvious: for each token one full pass over that text
+way to write: cached or not, beside other texts, after a shared beginning, guessed
+ahead, served}. The reference is slow and obvious: for each token one full pass over that text
 alone, in the same type, and no cache.
 
 A case prints as the call that repeats it, such as ``Generate(...).check()``.
@@ -10,10 +10,12 @@ A case prints as the call that repeats it, such as ``Generate(...).check()``.
 
 import copy
 import random
+import re
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -28,6 +30,9 @@ from attention_lib.inside import AttentionOnlyLM
 from attention_lib.kv_cache import generate
 from attention_lib.llama import LlamaConfig, TinyLlama
 from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.positions import LearnedPositions
+from attention_lib.reproducibility import seeded
+from attention_lib.sampling import pick_token
 from attention_lib.serving import Server
 from attention_lib.speculative import ngram_draft, speculative_generate
 
@@ -71,8 +76,13 @@ SCALINGS: dict[str, dict[str, Any] | None] = {
 # reads, so pieces and guesses change them. The message must name it.
 MAY_REFUSE_DYNAMIC = ("Speculate", "Serve")
 
-# What no adapter or hook can reach: PyTorch's own module never calls its parts.
-NEVER_CALLED = "attention.attention.out_proj"
+# What gets whole numbers, which nothing can make larger by half.
+GETS_NUMBERS = nn.Embedding, LearnedPositions
+
+# What is not called in every way of writing, so that a hook there would change a text:
+# PyTorch's own layer ("torch") never calls its parts, and is not called itself where
+# there are angles or a cache; neither is a head of the kind "wrapper" then.
+NOT_CALLED = r"attention\.attention(\.out_proj)?$|attention\.heads(\.\d+)?$"
 
 
 # The models.
@@ -178,7 +188,8 @@ KINDS = {
     "Gemma 2": (gemma2, LOCAL),
     "Gemma 3": (gemma3, LOCAL),
     "gpt-oss": (gpt_oss, LOCAL),
-    "DeepSeek": (deepseek, SCALED | {"absorb": [True, False], "q_latent_dim": [None, 12]}),
+    "DeepSeek": (deepseek, SCALED | {"absorb": [True, False],
+                                     "q_latent_dim": [None, 12]}),
 }  # fmt: skip
 
 
@@ -257,7 +268,9 @@ class Model:
             part = model.get_submodule(self.part)
             getattr(part, hook or "register_forward_pre_hook")(louder)
             if isinstance(part, nn.Linear):
-                same = nn.Linear(part.in_features, part.out_features, part.bias is not None)
+                same = nn.Linear(
+                    part.in_features, part.out_features, part.bias is not None
+                )
                 set_part(twin, self.part, same.to(part.weight.dtype))
                 with torch.no_grad():
                     same.weight.copy_(1.5 * part.weight)
@@ -317,9 +330,9 @@ def some_model(draw, kind, options, context_len=CONTEXT_LEN):
         name
         for name, part in model.plain().named_modules()
         if name
-        and not name.endswith(NEVER_CALLED)
-        and not isinstance(part, nn.ModuleList | nn.MultiheadAttention)
-        and not (change == "pre-hook" and isinstance(part, nn.Embedding))
+        and not isinstance(part, nn.ModuleList)
+        and not re.search(NOT_CALLED, name)
+        and not (change == "pre-hook" and isinstance(part, GETS_NUMBERS))
         and not (change == "adapter" and not isinstance(part, nn.Linear))
     ]
     return replace(model, change=change, part=draw.choice(parts)) if change else model
@@ -353,19 +366,26 @@ class Alone:
     def check(self, text, new, stop=None):
         """Checks that the model, alone, would have written each of the new tokens."""
         for i, token in enumerate(new):
-            before = new[:i]
-            if stop is not None and stop in before:
+            if stop is not None and stop in new[:i]:
                 assert token == stop, f"after the stop {stop}: {new}"
-                continue
-            scores = self.scores([*text, *before])
-            limit = NUMBERS[self.case.model.numbers] * scores.std()
-            best, second = scores.topk(2).values
-            self.count += Counter(all=1, clear=int(best - second > limit))
-            assert scores[token] >= best - limit, (
-                f"after {[*text, *before]} came {token}; alone comes "
-                f"{int(scores.argmax())}: its score is higher by "
-                f"{best - scores[token]:.3g}, rounding may make {limit:.3g}"
-            )
+            else:
+                self.check_token([*text, *new[:i]], token)
+
+    def check_token(self, text, token):
+        """Checks that the token may come after the text."""
+        scores = self.scores(text)
+        limit = NUMBERS[self.case.model.numbers] * scores.std()
+        best, second = scores.topk(2).values
+        self.count += Counter(all=1, clear=int(best - second > limit))
+        assert scores[token] >= best - limit, (
+            f"after {text} came {token}; alone comes {int(scores.argmax())}: its score "
+            f"is higher by {best - scores[token]:.3g}, rounding may make {limit:.3g}"
+        )
+
+
+def drawn(rows, generator):
+    """What is drawn at once for rows of scores."""
+    return pick_token(torch.stack(rows), temperature=1.0, generator=generator).tolist()
 
 
 def full_pass(model, text):
@@ -387,9 +407,11 @@ def ids(draw, length):
     return [draw.randrange(VOCAB_SIZE) for _ in range(length)]
 
 
-def padded(rows):
-    tensors = [torch.tensor(row) for row in rows]
-    return nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+def padded(rows, more=()):
+    """The rows, one below the other, and padding behind them: any tokens will do."""
+    longest = max(map(len, rows)) + len(more)
+    filling = [*range(longest - len(more)), *more]
+    return torch.tensor([[*row, *filling[len(row) :]] for row in rows])
 
 
 def refuses_dynamic(case, error):
@@ -430,7 +452,9 @@ class Generate(Case):
         pieces: the lengths in which it was read.
         repeated: whether it was read once, and repeated.
         cropped: how many more tokens had been read, and forgotten.
+        more_padding: tokens behind all of them that are not of the texts.
         stop_at: which new token of the first text is the stop.
+        drawn_by: the seed by which tokens are drawn; the best ones when None.
     """
 
     model: Model
@@ -441,7 +465,9 @@ class Generate(Case):
     pieces: list = field(default_factory=list)
     repeated: bool = False
     cropped: int = 0
+    more_padding: tuple = ()
     stop_at: int | None = None
+    drawn_by: int | None = None
 
     @classmethod
     def some(cls, draw, kind, options):
@@ -458,35 +484,73 @@ class Generate(Case):
             way["cropped"] = draw.choice([0, 0, 2])
         else:
             way["use_cache"] = draw.random() < 0.6
-        full = sum(way.get("pieces", [0])) + max(map(len, texts)) + count - 1
-        full = max(full, sum(way.get("pieces", [0])) + way.get("cropped", 0))
+        more = way["more_padding"] = draw.choice([(), (), (), (7, 7)])
+        before = sum(way.get("pieces", []))
+        full = before + max(map(len, texts)) + len(more) + count - 1
+        full = max(full, before + way.get("cropped", 0))
         model = some_model(draw, kind, options, draw.choice([full, CONTEXT_LEN]))
-        stop_at = draw.choice([None, None, draw.randrange(count)])
-        return cls(model, texts, count, **way, stop_at=stop_at)
+        way["stop_at"] = draw.choice([None, None, draw.randrange(count)])
+        if model.numbers == "float64" and draw.random() < 0.5:
+            way["drawn_by"] = draw.randrange(9)
+        return cls(model, texts, count, **way)
 
     def _check(self, model, twin, alone):
         count, batch = self.max_new_tokens, len(self.texts)
         firsts = self.prefix * (batch if self.repeated else 1) or [[]] * batch
-        own = [self._alone(twin, alone, *row) for row in zip(firsts, self.texts, strict=True)]
-        stop = self._stop(own[0], [*firsts[0], *self.texts[0]])
-        token_ids, lengths = padded(self.texts), torch.tensor([*map(len, self.texts)])
-        cache = self._read(model) if self.prefix else None
+        rows = [*zip(firsts, self.texts, strict=True)]
+        own = [self._alone(twin, alone, *row) for row in rows]
+        texts = [[*first, *text] for first, text in rows]
+        stop = self._stop(own[0], texts[0])
+        token_ids = padded(self.texts, self.more_padding)
+        lengths = torch.tensor([*map(len, self.texts)])
+        options = {}
+        if self.drawn_by is not None:
+            options = {"temperature": 1.0, "generator": seeded(self.drawn_by)}
         found = generate(
             model,
             token_ids,
             max_new_tokens=count,
-            lengths=lengths if lengths.unique().numel() > 1 else None,
+            lengths=lengths if (lengths < token_ids.shape[1]).any() else None,
             use_cache=self.use_cache,
-            cache=cache,
+            cache=self._read(model) if self.prefix else None,
             stop=stop,
+            **options,
         ).tolist()
-        for row, (first, text) in enumerate(zip(firsts, self.texts, strict=True)):
-            new = found[row][len(text) : len(text) + count]
-            padding = [0] * (token_ids.shape[1] - len(text))
-            assert found[row] == [*text, *new, *padding]
-            own[row].check([*first, *text], new, stop)
-            if own[row] is not alone:
-                alone.count += own[row].count
+        news = [
+            row[len(text) : len(text) + count]
+            for row, text in zip(found, self.texts, strict=True)
+        ]
+        for row, text, new, came in zip(
+            found, self.texts, news, token_ids.tolist(), strict=True
+        ):
+            assert row == [*text, *new, *came[len(text) :]]
+        if self.drawn_by is not None:
+            self._check_drawn(own, texts, news, stop)
+            return
+        for one, text, new in zip(own, texts, news, strict=True):
+            one.check(text, new, stop)
+            if one is not alone:
+                alone.count += one.count
+
+    def _check_drawn(self, own, texts, news, stop):
+        """Checks tokens that were drawn: at once for all texts."""
+        generator = seeded(self.drawn_by)
+        for i in range(self.max_new_tokens):
+            if all(stop in new[:i] for new in news):
+                assert all(set(new[i:]) == {stop} for new in news)
+                break
+            wanted = drawn(
+                [
+                    one.scores([*text, *new[:i]])
+                    for one, text, new in zip(own, texts, news, strict=True)
+                ],
+                generator,
+            )
+            wanted = [
+                stop if stop in new[:i] else token
+                for new, token in zip(news, wanted, strict=True)
+            ]
+            assert [new[i] for new in news] == wanted
 
     def _read(self, model):
         """A cache that holds the prefix, read as this case says."""
@@ -542,7 +606,9 @@ class Translate(Case):
         full = max(*map(len, sources), count, 1)
         model = some_model(draw, kind, options, draw.choice([full, CONTEXT_LEN]))
         start = draw.randrange(VOCAB_SIZE)
-        return cls(model, sources, count, start, draw.randrange(14), draw.random() < 0.6)
+        return cls(
+            model, sources, count, start, draw.randrange(14), draw.random() < 0.6
+        )
 
     def _check(self, model, twin, alone):
         each = [
@@ -580,13 +646,15 @@ def make_draft(name, model, alone, seed):
     def wrong(tokens, count):
         return [(token + 1) % VOCAB_SIZE for token in alone.write(tokens, count)]
 
+    other = tiny_lm(CONTEXT_LEN, positions="rotary").eval()
+    draw_weights(other, seed=5)
     return {
         "n-gram": ngram_draft,
         "right": alone.write,
         "wrong": wrong,
         "random": lambda tokens, count: ids(numbers, count + 1),
         "none": lambda tokens, count: [],
-        "model": tiny_lm(CONTEXT_LEN, positions="rotary").eval(),
+        "model": other,
         "same model": model,
     }[name]
 
@@ -625,7 +693,7 @@ class Speculate(Case):
         ).tolist()
         for row, text in zip(found, self.texts, strict=True):
             new = row[len(text) : len(text) + count]
-            assert row == [*text, *new, *[0] * (len(row) - len(text) - count)]
+            assert row[: len(text)] == text
             alone.check(text, new, stop)
 
 
@@ -636,8 +704,9 @@ class Serve(Case):
     Attributes:
         sizes: of the server.
         draft: of ``DRAFTS``, or None.
-        events: ("submit", prompt, max_new_tokens, stop_at); ("fork", request) and
-            ("cancel", request), by the order in which they came; ("step",).
+        events: ("submit", prompt, max_new_tokens, stop_at, drawn_by); ("fork", request)
+            and ("cancel", request), by the order in which they came; ("step",); and
+            ("learn",), which gives the model other weights.
     """
 
     model: Model
@@ -652,50 +721,87 @@ class Serve(Case):
         pages = -(-27 // page_len) + draw.choice([0, 0, 3, 20])
         sizes = {"page_len": page_len, "num_pages": pages, "max_batch": max_batch}
         sizes["step_tokens"] = max_batch + draw.choice([0, 1, 4, 64])
+        model = some_model(draw, kind, options, draw.choice([27, CONTEXT_LEN]))
+        seeds = [None, *range(3)] if model.numbers == "float64" else [None]
+        choices = ["submit"] * 3 + ["fork", "cancel"] + ["step"] * 4
+        choices += [] if model.change else ["learn"]
         events, known = [], 0
         blocks = [ids(draw, page_len) for _ in range(2)]
         while known < 4:
-            event = draw.choice(["submit"] * 3 + ["fork", "cancel"] + ["step"] * 4)
+            event = draw.choice(choices if known else ["submit"])
             if event == "submit":
                 shared = draw.choices(blocks, k=draw.randint(0, 2))
-                prompt = [*sum(shared, []), *ids(draw, draw.randint(1, 5))]
+                prompt = [*chain(*shared), *ids(draw, draw.randint(1, 5))]
                 count, stop_at = draw.randint(1, 10), draw.choice([None, None, 1, 3])
-                events.append((event, prompt, count, stop_at))
-            elif event == "step":
-                events.append((event,))
-            elif known:
+                events.append((event, prompt, count, stop_at, draw.choice(seeds)))
+            elif event in ("fork", "cancel"):
                 events.append((event, draw.randrange(known)))
-            known += event in ("submit", "fork") and (event == "submit" or known > 0)
-        model = some_model(draw, kind, options, draw.choice([27, CONTEXT_LEN]))
+            else:
+                events.append((event,))
+            known += event in ("submit", "fork")
         return cls(model, sizes, draw.choice([None, None, *DRAFTS]), events)
 
     def _check(self, model, twin, alone):
         draft = self.draft and make_draft(self.draft, model, alone, 0)
         server = Server(model, **self.sizes, draft=draft, draft_len=3)
-        requests, whole = [], []
+        # Each with the generator that draws from its own first token on, and with the
+        # model of each token: (how many were written before, the model).
+        asked = []
         for event, *told in self.events:
             if event == "submit":
-                prompt, count, stop_at = told
-                stop = None
-                if stop_at is not None:
-                    stop = alone.write(prompt, stop_at + 1)[-1]
+                prompt, count, stop_at, seed = told
+                new = alone.write(prompt, count)
+                stop = None if stop_at is None else new[min(stop_at, count - 1)]
                 options = {"max_new_tokens": count, "stop": stop}
-                requests.append(server.submit(prompt, **options))
+                if seed is not None:
+                    options |= {"temperature": 1.0, "generator": seeded(seed)}
+                request = server.submit(prompt, **options)
+                asked.append((request, seed, 0, [(0, alone)]))
             elif event == "step":
                 server.step()
-            elif told[0] < len(requests) and not requests[told[0]].done:
+            elif event == "learn":
+                alone = self._learn(model, alone)
+                for request, _, _, models in asked:
+                    models.append((len(request.tokens), alone))
+            elif told[0] < len(asked) and not asked[told[0]][0].done:
+                request, seed, _, models = asked[told[0]]
                 if event == "fork":
-                    requests.append(server.fork(requests[told[0]]))
+                    seed = None if seed is None else seed + 10
+                    again = server.fork(request, generator=seed and seeded(seed))
+                    asked.append((again, seed, len(request.tokens), [*models]))
                 else:
-                    server.cancel(requests[told[0]])
+                    server.cancel(request)
         server.run()
         assert server.free_pages == self.sizes["num_pages"]
-        for one in requests:
-            prompt, stop = one.text[: one.prompt_len], one.stop
-            whole = len(one.tokens) == one.max_new_tokens or stop in one.tokens[-1:]
-            assert whole or one.state == "cancelled"
-            assert stop is None or stop not in one.tokens[:-1]
-            alone.check(prompt, one.tokens, stop)
+        for one in asked:
+            self._check_request(*one)
+
+    def _learn(self, model, alone):
+        """Gives the model other weights; gives the reference for them."""
+        other = replace(self.model, seed=self.model.seed + 1).plain()
+        model.load_state_dict(other.state_dict())
+        now = Alone(self, partial(full_pass, other))
+        now.count = alone.count
+        return now
+
+    def _check_request(self, request, seed, begun, models):
+        """Checks the tokens of a request, each by the model that wrote it."""
+        prompt, new, stop = (
+            request.text[: request.prompt_len],
+            request.tokens,
+            request.stop,
+        )
+        ended = len(new) == request.max_new_tokens or new[-1:] == [stop]
+        assert ended or request.state == "cancelled"
+        assert stop is None or stop not in new[:-1]
+        generator = None if seed is None else seeded(seed)
+        for i, token in enumerate(new):
+            alone = [one for start, one in models if start <= i][-1]
+            text = [*prompt, *new[:i]]
+            if generator is None:
+                alone.check_token(text, token)
+            elif i >= begun:  # those before came from the request that it goes on from
+                assert [token] == drawn([alone.scores(text)], generator)
 
 
 # The tests.
