@@ -2,8 +2,8 @@
 
 {each model} x {each type of numbers} x {plain, an adapter or a hook in a part} x {each
 way to write: cached or not, beside other texts, after a shared beginning, guessed
-ahead, served}. The reference is slow and obvious: for each token one full pass over that text
-alone, in the same type, and no cache.
+ahead, served}. The reference is slow and obvious: for each token one full pass over
+that text alone, in the same type, and no cache.
 
 A case prints as the call that repeats it, such as ``Generate(...).check()``.
 """
@@ -550,7 +550,8 @@ class Generate(Case):
                 stop if stop in new[:i] else token
                 for new, token in zip(news, wanted, strict=True)
             ]
-            assert [new[i] for new in news] == wanted
+            came = [new[i] for new in news]
+            assert came == wanted, f"draw {i} gave {came}; alone: {wanted}"
 
     def _read(self, model):
         """A cache that holds the prefix, read as this case says."""
@@ -801,7 +802,8 @@ class Serve(Case):
             if generator is None:
                 alone.check_token(text, token)
             elif i >= begun:  # those before came from the request that it goes on from
-                assert [token] == drawn([alone.scores(text)], generator)
+                wanted = drawn([alone.scores(text)], generator)
+                assert [token] == wanted, f"drew {token} after {text}; alone: {wanted}"
 
 
 # The tests.
