@@ -835,7 +835,7 @@ def run_cases(way, kind, options, examples):
 
     each()
     # Most tokens had a clear winner: else this would compare nothing.
-    assert count["clear"] > 0.7 * count["all"]
+    assert count["clear"] > 0.5 * count["all"]
 
 
 WAYS = [(way, kind) for way in (Generate, Speculate, Serve) for kind in KINDS]
