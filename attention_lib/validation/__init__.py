@@ -24,7 +24,7 @@ from attention_lib.validation.inside import (
 from attention_lib.validation.layers import (
     check_alone, check_angles, check_crop, check_features, check_layout,
     check_logits, check_published, check_room, check_rotation, check_source,
-    check_space, check_token_ids, check_tokens, check_window,
+    check_space, check_token_ids, check_token_positions, check_tokens, check_window,
 )
 from attention_lib.validation.picking import (
     check_best_scores, check_generator, check_next_scores, check_sampling,
@@ -61,7 +61,7 @@ __all__ = [
     "check_rotation", "check_rows", "check_run", "check_sampling", "check_scaling",
     "check_scores", "check_sequence", "check_sizes", "check_source", "check_space",
     "check_static", "check_step_tokens", "check_stop", "check_table", "check_text",
-    "check_texts", "check_tile", "check_token_ids", "check_token_texts",
-    "check_token_values", "check_tokens", "check_value", "check_warmup",
-    "check_ways", "check_window", "check_window_sizes",
+    "check_texts", "check_tile", "check_token_ids", "check_token_positions",
+    "check_token_texts", "check_token_values", "check_tokens", "check_value",
+    "check_warmup", "check_ways", "check_window", "check_window_sizes",
 ]

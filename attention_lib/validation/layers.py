@@ -74,6 +74,23 @@ def check_window(window: int | None, memory: Any) -> None:
         )
 
 
+def check_token_positions(positions: Any, x: Tensor) -> None:
+    """Check that positions are whole numbers, one for each token of x: (T,) or (B, T).
+
+    Args:
+        positions: what came.
+        x: (B, T, ...), the tokens.
+    """
+    check_whole("positions", positions)
+    check_same_device("positions", positions, "x", x)
+    batch, length = x.shape[:2]
+    if tuple(positions.shape) not in ((length,), (1, length), (batch, length)):
+        raise ValueError(
+            f"positions must be ({length},) or ({batch}, {length}), one per token; got "
+            f"{tuple(positions.shape)}"
+        )
+
+
 def check_rotation(positions: Any, head_dim: int) -> None:
     """Checks what angles are made from: numbers, and a width of whole pairs."""
     check_kind("positions", positions, Tensor)
