@@ -21,8 +21,8 @@ from attention_lib.validation import (
     check_choice,
     check_config,
     check_instance,
-    check_positions,
     check_token_ids,
+    check_token_positions,
 )
 
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]
@@ -167,7 +167,7 @@ class LanguageModel(nn.Module):
         longest, like = self.config.context_len - start, weight_of(self.token_embedding)
         check_token_ids(token_ids, lengths, max_len=longest, like=like)
         if positions is not None:
-            check_positions(positions, token_ids)
+            check_token_positions(positions, token_ids)
         if self.grows_beyond and lengths is not None and positions is None:
             last = (start + lengths - 1).clamp(min=0)[:, None]  # padding adds no length
             positions = self._positions(token_ids, start, None).minimum(last)

@@ -85,15 +85,16 @@ class RelativeAttention(MultiHeadAttention):
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: CacheLike | None = None,
-        positions: Num[Tensor, "*B K"] | None = None,
+        key_positions: Num[Tensor, "*B K"] | None = None,
     ) -> Float[Tensor, "B T M"]:
         """Attend in all heads, join their outputs and project them.
 
-        Its arguments are those of ``MultiHeadLayer``, and ``positions``: those of all
-        keys, so the last T are those of x; 0 to K - 1 when left out.
+        Its arguments are those of ``MultiHeadLayer``, and ``key_positions``: of all
+        keys in their texts, (K,) or (B, K), so that the last T are those of x; their
+        columns when left out.
         """
         query, key, value = self._look(x, memory, angles, cache)  # (B, H, T, D) each
-        offset = None if memory is not None else _offsets(query, key, positions)
+        offset = None if memory is not None else _offsets(query, key, key_positions)
         weights = self._weights(query, key, mask, causal, offset)
         weights = F.dropout(weights, self.dropout, self.training)
         return self.out_proj(merge_heads(weights @ value))
@@ -106,11 +107,11 @@ class RelativeAttention(MultiHeadAttention):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
-        positions: Num[Tensor, "*B T"] | None = None,
+        key_positions: Num[Tensor, "*B K"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Return the attention weights of each head, before dropout."""
         query, key, _ = self._look(x, memory, angles)
-        offset = None if memory is not None else _offsets(query, key, positions)
+        offset = None if memory is not None else _offsets(query, key, key_positions)
         return self._weights(query, key, mask, causal, offset)
 
     def _weights(
@@ -174,4 +175,9 @@ def _offsets(
     query_len, key_len = query.shape[-2], key.shape[-2]
     if positions is None:
         positions = torch.arange(key_len, device=key.device)
+    if positions.shape[-1] != key_len:
+        raise ValueError(
+            f"key_positions must have one position for each of {key_len} keys; got "
+            f"{tuple(positions.shape)}"
+        )
     return positions[..., None, :] - positions[..., key_len - query_len :, None]

@@ -158,6 +158,12 @@ def test_one_new_token_costs_as_much_as_there_are_keys():
 def test_positions_that_do_not_fit_are_refused(refused):
     ours, x = rebuild(build("MptAttention", 0, SIZES[1])), torch.zeros(2, 3, 32)
     for wrong in (torch.arange(2), torch.arange(4), torch.zeros(3, 3).long()):
-        words = f"positions must be (3,) or (2, 3); got {tuple(wrong.shape)}"
+        words = (
+            f"positions must be (3,) or (2, 3), one per token; got {tuple(wrong.shape)}"
+        )
         with refused(ValueError, words):
             ours(x, positions=wrong)
+    with refused(TypeError, "positions must be a tensor of int64; got torch.float32"):
+        ours(x, positions=torch.zeros(3))
+    with refused(ValueError, "key_positions must have one position for each of 3 keys"):
+        ours.attention(x, key_positions=torch.arange(2))

@@ -12,6 +12,7 @@ from attention_lib.masks import combine_masks
 from attention_lib.multi_head import MultiHeadLayer
 from attention_lib.rope import rope_angles
 from attention_lib.rope_scaling import Scaling
+from attention_lib.validation import check_token_positions
 
 
 class Rebuilt(nn.Module):
@@ -76,12 +77,13 @@ class Rebuilt(nn.Module):
             positions = torch.arange(start, start + x.shape[1], device=x.device)
         also: dict[str, Any] = {}
         if memory is None and (self.placed or self.near is not None):
+            check_token_positions(positions, x)
             known = self._known(positions, cache, len(x))
             if self.near is not None:
                 seen = self.near(positions, known)
                 mask = seen if mask is None else combine_masks(mask, seen)
             if self.placed:
-                also["positions"] = known
+                also["key_positions"] = known
         if self.head_dim is not None:
             also["angles"] = rope_angles(
                 positions, self.head_dim, base=self.base, scaling=self.scaling
