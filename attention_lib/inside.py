@@ -310,7 +310,7 @@ def replaced_path(
     out_proj, norm = first.attention.out_proj, block.attention_norm
     with ExitStack() as hooks:
         receive.kept.append(kept)
-        hooks.callback(receive.kept.remove, kept)
+        hooks.callback(receive.forget, kept)
         hooks.enter_context(out_proj.register_forward_hook(note_change))
         hooks.enter_context(norm.register_forward_pre_hook(note_stream))
         hooks.enter_context(projection.register_forward_hook(receive))
@@ -332,6 +332,10 @@ class _Receiver:
             groups = getattr(block.attention, "num_kv_heads", count)
         self.block, self.place = block, (head * groups // count, groups)
         self.kept: list[dict[str, Tensor]] = []  # of each path: a change, the stream
+
+    def forget(self, path: dict[str, Tensor]) -> None:
+        """Leave one path out again."""
+        self.kept[:] = [own for own in self.kept if own is not path]
 
     def __call__(self, projection: nn.Module, inputs: Any, output: Tensor) -> Any:
         if _ASKING.get():

@@ -407,7 +407,7 @@ def test_layer_of_the_wrong_type_is_still_refused(refused):
     layer.q_proj = Adapter(layer.q_proj)  # it may take any type; this one does not
     with pytest.raises(RuntimeError):
         layer(numbers())
-    with refused(ValueError, f"x must be (batch, length, {D_MODEL}); got (2, 5, 5): this"):
+    with refused(ValueError, "x must be (batch, length, 12); got (2, 5, 5): this"):
         layer(numbers(width=5).float())
 
 

@@ -11,8 +11,12 @@ from torch.testing import assert_close
 
 from attention_lib import inside
 from attention_lib.data import BPETokenizer, pad_texts
+from attention_lib.decoder import Decoder, DecoderConfig, LayerConfig
+from attention_lib.llama import LlamaConfig, TinyLlama
 from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.multi_head import copy_weights, merge_heads, split_heads
 from attention_lib.reproducibility import seeded
+from attention_lib.rope import apply_rope
 from attention_lib.stories import make_stories
 from attention_lib.training import evaluate
 from tests.tensors import global_seed
@@ -126,6 +130,168 @@ def test_a_path_reaches_one_head_only():
     same = [torch.allclose(changed[1][:, h], plain[1][:, h]) for h in range(3)]
     assert same == [True, False, True]
     assert_close(changed[0], plain[0])
+
+
+GROUPED = {
+    "TinyLlama": lambda: TinyLlama(LlamaConfig(7, 9, 12, 6, 2, 2, 10, qk_norm="rms")),
+    "Gemma": lambda: Decoder(
+        DecoderConfig(
+            *(7, 9, 12, 6, 2, 4, 10),
+            layers=(LayerConfig(), LayerConfig()),
+            norm="rms_plus_one",
+            norm_outputs=True,
+        )
+    ),
+}
+
+
+def grouped(name):
+    with global_seed(0):
+        model = GROUPED[name]()
+    for number, own in enumerate(model.parameters()):
+        torch.nn.init.normal_(own, std=0.4, generator=seeded(number))
+    return model.double()
+
+
+def cut_by_hand(model, sender, receiver, into, value):
+    """The second block, step by step, with one head's rows from elsewhere."""
+    first, second = model.blocks
+    states, also = model._read(IDS, None)
+    angles = also["angles"]
+    angles = angles[0] if isinstance(angles, list) else angles
+    context = inside.head_contexts(model, IDS)[0].clone()  # (B, H, T, D)
+    added = [first.attention.out_proj(merge_heads(context))]
+    context[:, sender] = value
+    added.append(first.attention.out_proj(merge_heads(context)))
+    if hasattr(first, "attention_out_norm"):
+        added = [first.attention_out_norm(each) for each in added]
+    own = second.attention
+    plain, other = (
+        {name: getattr(own, f"{name[0]}_proj")(second.attention_norm(stream))
+         for name in ("query", "key", "value")}
+        for stream in (states[1], states[1] + added[1] - added[0])
+    )  # fmt: skip
+    shared = receiver if into == "query" else receiver // 3  # 6 heads share 2
+    width = own.head_dim
+    rows = slice(shared * width, (shared + 1) * width)
+    plain[into][..., rows] = other[into][..., rows]
+    query = split_heads(plain["query"], 6)
+    key, value_ = (split_heads(plain[name], 2) for name in ("key", "value"))
+    if own.q_norm is not None:
+        query, key = own.q_norm(query), own.k_norm(key)
+    if angles is not None:
+        query, key = apply_rope(query, angles), apply_rope(key, angles)
+    found = own._attend(query, key, value_, None, True, alone=True)
+    found = own.out_proj(merge_heads(found))
+    if hasattr(second, "attention_out_norm"):
+        found = second.attention_out_norm(found)
+    x = states[1] + found
+    if hasattr(second, "mlp"):
+        found = second.mlp(second.mlp_norm(x))
+        x = x + (second.mlp_out_norm(found) if second.norm_outputs else found)
+    else:
+        x = x + second.feed_forward(second.feed_forward_norm(x))
+    return model._score(x)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+@torch.no_grad()
+def test_a_path_into_a_shared_head_is_that_cut_by_hand(name):
+    model = grouped(name)
+    whole = logits_of(model)
+    for into in ("query", "key", "value"):
+        cut = []
+        for head in range(6):
+            path = inside.replaced_path(model, (0, 1), (1, head), into, 0.2)
+            cut.append(logits_of(model, path))
+            assert_close(cut[-1], cut_by_hand(model, 1, head, into, 0.2))
+            assert not cut[-1].allclose(whole)
+        if into != "query":  # three query heads share one of two heads of keys
+            same = [[a.allclose(b) for b in cut] for a in cut]
+            groups = [[a // 3 == b // 3 for b in range(6)] for a in range(6)]
+            assert same == groups
+
+
+class Wrapped(torch.nn.Module):
+    """A part inside another one, as an adapter has it: no weight, no width."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.inner = part
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+@torch.no_grad()
+def test_instruments_see_through_wrapped_and_hooked_parts():
+    for name, model in (("plain", model_of()), *((n, grouped(n)) for n in GROUPED)):
+        calls = [
+            lambda m=model: inside.replaced_heads(m, {(0, 1): 0.2, (1, 2): 0.0}),
+            lambda m=model: inside.replaced_path(m, (0, 1), (1, 2), "query", 0.2),
+            lambda m=model: inside.replaced_path(m, (0, 1), (1, 2), "key", 0.2),
+        ]
+        plain, whole = [logits_of(model, call()) for call in calls], logits_of(model)
+        contexts = inside.head_contexts(model, IDS)
+        for block in model.blocks:
+            own = block.attention
+            for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+                setattr(own, part, Wrapped(getattr(own, part)))
+        for call, wanted in zip(calls, plain, strict=True):
+            assert_close(logits_of(model, call()), wanted, msg=name)
+        assert_close(inside.head_contexts(model, IDS), contexts)
+        # A hook on what the sender goes through is the same as merged weights.
+        columns = torch.linspace(-1, 2, 12).double()
+        own = model.blocks[0].attention
+        hook = own.out_proj.register_forward_hook(
+            lambda *call, own=columns: call[2] * own
+        )
+        hooked = [logits_of(model, call()) for call in calls]
+        hook.remove()
+        own.out_proj = own.out_proj.inner
+        with torch.no_grad():
+            for weight in own.out_proj.parameters():
+                weight *= columns[:, None] if weight.ndim > 1 else columns
+        for call, found in zip(calls, hooked, strict=True):
+            assert_close(found, logits_of(model, call()), msg=name)
+            assert not found.allclose(whole)
+
+
+@torch.no_grad()
+def test_heads_of_the_kind_torch_are_seen_and_replaced():
+    model, same = model_of(mha="torch"), model_of(mha="split")
+    for block, twin in zip(model.blocks, same.blocks, strict=True):
+        copy_weights(twin.attention, block.attention)
+    same.load_state_dict(
+        {k: v for k, v in model.state_dict().items() if k in same.state_dict()},
+        strict=False,
+    )
+    assert_close(inside.head_contexts(model, IDS), inside.head_contexts(same, IDS))
+    ours, theirs = (
+        logits_of(each, inside.replaced_heads(each, {(1, 2): 0.0}))
+        for each in (model, same)
+    )
+    assert_close(ours, theirs)
+    assert not ours.allclose(logits_of(model))
+
+
+def test_two_senders_into_one_head_are_both_replaced():
+    model = model_of()
+    one, other = (
+        inside.replaced_path(model, (0, head), (1, 0), "key", 0.0) for head in (0, 1)
+    )
+    both = logits_of(model, one, other)
+    first, second = model.blocks
+    with torch.no_grad():
+        streams, contexts = model.stream(IDS), inside.head_contexts(model, IDS)[0]
+        contexts[:, 2] = 0  # the two heads, and no more
+        sent = merge_heads(contexts) @ first.attention.out_proj.weight.T
+        rows = second.attention.k_proj(second.attention_norm(streams[1] - sent))
+        hook = second.attention.k_proj.register_forward_hook(
+            lambda _, x, out: torch.cat([rows[..., :4], out[..., 4:]], dim=-1)
+        )
+    assert_close(both, logits_of(model))
+    hook.remove()
 
 
 # What chapter 8 prints when it removes one head at a time.
