@@ -185,10 +185,11 @@ GROWS = {"rope_type": "dynamic", "factor": 4.0, LENGTH: 6}
 
 def growing(**options):
     torch.manual_seed(0)
-    sizes = 11, 40, 8, 2, 1, 2, 12
+    sizes = 30, 40, 32, 4, 2, 2, 48
+    options |= {"rope_base": 100.0}  # so that a larger one shows
     model = TinyLlama(LlamaConfig(*sizes, rope_scaling=GROWS, **options)).double()
     for weight in model.parameters():
-        torch.nn.init.normal_(weight, std=0.7)
+        torch.nn.init.normal_(weight, std=0.5)
     return model.eval()
 
 
@@ -196,8 +197,8 @@ def growing(**options):
 @pytest.mark.parametrize("start", [0, 4])
 def test_lengths_keep_padding_from_stretching_a_text(start):
     model, lengths = growing(), torch.tensor([3, 9, 6])
-    begin = torch.randint(11, (3, 4), generator=seeded(1))
-    texts = torch.randint(11, (3, 9), generator=seeded(0))
+    begin = torch.randint(30, (3, 4), generator=seeded(1))
+    texts = torch.randint(30, (3, 9), generator=seeded(0))
     for row, length in enumerate(lengths.tolist()):
         caches = [model.new_cache(count) for count in (3, 1)]
         if start:
@@ -211,7 +212,7 @@ def test_lengths_keep_padding_from_stretching_a_text(start):
 @pytest.mark.parametrize("ways", [{"use_cache": False}, {}, {"prefix": True}])
 def test_generate_stretches_each_text_by_its_own_length(ways):
     model, lengths = growing(), torch.tensor([3, 9, 6])
-    texts = torch.randint(11, (3, 9), generator=seeded(0))
+    texts = torch.randint(30, (3, 9), generator=seeded(0))
 
     def options(rows):
         if "prefix" not in ways:

@@ -12,6 +12,7 @@ from attention_lib.llama import LlamaConfig, TinyLlama
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
 from attention_lib.speculative import model_draft, ngram_draft, speculative_generate
+from tests.tensors import global_seed
 
 VOCAB_SIZE, CONTEXT_LEN = 5, 16
 
@@ -212,12 +213,13 @@ def test_speculative_generate_refuses(changed, error, words, refused):
 def test_draft_begins_anew_when_its_weights_change(change):
     """Its cache holds keys of the old weights, and of their type."""
     model, draft = tiny().float(), tiny().float()
+    with global_seed(8):
+        for weight in (*model.parameters(), *draft.parameters()):
+            nn.init.normal_(weight, std=0.7)
     options = {"max_new_tokens": 8, "draft_len": 3}
     guess, passes = model_draft(draft), []
     prompt = torch.tensor([[1, 2, 3]])
     speculative_generate(model, guess, prompt, **options)
-    for weight in model.parameters():
-        nn.init.normal_(weight, std=0.7)
     if change == "half":
         draft.half()
     else:
