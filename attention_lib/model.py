@@ -20,7 +20,7 @@ from attention_lib.validation import (
     check_choice,
     check_config,
     check_instance,
-    check_positions,
+    check_position_ids,
     check_token_ids,
 )
 
@@ -165,7 +165,7 @@ class LanguageModel(nn.Module):
         longest, weight = self.config.context_len - start, self.token_embedding.weight
         check_token_ids(token_ids, lengths, max_len=longest, like=weight)
         if positions is not None:
-            check_positions(positions, token_ids)
+            check_position_ids(positions, token_ids)
         try:
             x, also = self._begin(token_ids, start, positions)
         except IndexError as error:  # on the CPU, of a table's look-up

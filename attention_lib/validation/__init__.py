@@ -23,7 +23,7 @@ from attention_lib.validation.inside import (
 )
 from attention_lib.validation.layers import (
     check_alone, check_angles, check_crop, check_device, check_dim, check_dtype,
-    check_features, check_layout, check_logits, check_positions, check_published,
+    check_features, check_layout, check_logits, check_position_ids, check_published,
     check_room, check_rotation, check_source, check_space, check_token_ids,
     check_tokens, check_window,
 )
@@ -58,11 +58,11 @@ __all__ = [
     "check_lengths", "check_llama", "check_logits", "check_mask", "check_masks",
     "check_max_grad_norm", "check_names", "check_new_file", "check_next_scores",
     "check_not_negative", "check_offset", "check_open", "check_pages",
-    "check_pairs", "check_path", "check_periods", "check_place", "check_positions",
-    "check_positive", "check_power_of_two", "check_prompt", "check_published",
-    "check_request", "check_room", "check_rotation", "check_rows", "check_run",
-    "check_sampling", "check_scaling", "check_scores", "check_sequence",
-    "check_sizes", "check_source", "check_space", "check_static",
+    "check_pairs", "check_path", "check_periods", "check_place",
+    "check_position_ids", "check_positive", "check_power_of_two", "check_prompt",
+    "check_published", "check_request", "check_room", "check_rotation",
+    "check_rows", "check_run", "check_sampling", "check_scaling", "check_scores",
+    "check_sequence", "check_sizes", "check_source", "check_space", "check_static",
     "check_step_tokens", "check_stop", "check_table", "check_targets", "check_text",
     "check_texts", "check_tile", "check_token_ids", "check_token_texts",
     "check_token_values", "check_tokens", "check_value", "check_warmup",

@@ -44,7 +44,7 @@ def check_device(device: Any) -> None:
         ) from None
 
 
-def check_positions(positions: Any, token_ids: Tensor) -> None:
+def check_position_ids(positions: Any, token_ids: Tensor) -> None:
     """Check that there is a position for each token, but none of their values."""
     check_whole("positions", positions)
     check_same_device("positions", positions, "the token_ids", token_ids)
