@@ -121,7 +121,6 @@ def test_next_token_loss_is_computed_in_float32_at_least(dtype, tolerance):
     assert logits.grad.dtype == dtype
 
 
-@pytest.mark.usefixtures("shapes_unchecked")  # which would be compiled, too
 @pytest.mark.parametrize("wrong", [7, -1, -100])
 def test_next_token_loss_refuses_ids_outside_the_vocabulary(wrong):
     token_ids = ids()
@@ -147,6 +146,7 @@ def test_next_token_loss_refuses_lengths_beyond_the_text(wrong):
         next_token_loss(scores(), ids(), lengths)
 
 
+@pytest.mark.usefixtures("shapes_unchecked")  # which would be compiled, too
 def test_next_token_loss_can_be_vectorised_and_compiled():
     def loss(logits, text, length):
         return next_token_loss(logits[None], text[None], length[None])
