@@ -80,6 +80,25 @@ def test_main_after_a_step_that_failed_builds_nothing_or_all(tree, calls, monkey
     assert ("build", True) in calls
 
 
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (SystemExit(None), 0),
+        (SystemExit(2), 2),
+        (SystemExit(KeyboardInterrupt()), 130),
+        (RuntimeError("no"), 1),
+    ],
+)
+def test_build_returns_how_jupyter_book_ended(tmp_path, monkeypatch, end, status):
+    def main(command):
+        raise end
+
+    made = SimpleNamespace(main=main)
+    monkeypatch.setitem(sys.modules, "jupyter_book.cli.main", made)
+    (tmp_path / "_build").mkdir()
+    assert site._build(tmp_path, True) == status
+
+
 def test_check_builds_everything_and_records_nothing(tree, calls, monkeypatch):
     site.main(tree)
     calls.clear()

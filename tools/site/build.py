@@ -95,7 +95,8 @@ def _build(root: Path, everything: bool) -> int:
         with log.open("w", encoding="utf-8") as file, contextlib.redirect_stdout(file):
             jupyter_book(command)
     except SystemExit as end:
-        return int(end.code or 0)
+        # Jupyter Book makes one of Ctrl-C, too.
+        return 130 if isinstance(end.code, KeyboardInterrupt) else int(end.code or 0)
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 1
