@@ -262,9 +262,9 @@ def projections(module):
 
 def replaced(module, case):
     """The module with a hook or an adapter; and the plain one that it must equal."""
-    plain = copy.deepcopy(module)
     if case.part == "plain":
-        return module, plain
+        return module, module
+    plain = copy.deepcopy(module)
     names = projections(module)
     name = names[case.projection % len(names)]
     inner, merged = module.get_submodule(name), plain.get_submodule(name)
@@ -348,7 +348,7 @@ class Batch:
         self.module = self.plain = None
         if entry.make:
             module, plain = replaced(made(entry), case)
-            self.module, self.plain = module.to(stored), plain.to(stored).double()
+            self.module, self.plain = module.to(stored), plain.to(stored)
         texts, filler = texts_of(case, entry, self.layout)
         self.texts = [as_type(text, stored) for text in texts]
         self.x = batch_of(self.texts, as_type(filler, stored), self.layout.places)
@@ -423,6 +423,8 @@ class Batch:
                 for text, sees in zip(texts, self.sees, strict=True)
             ]  # fmt: skip
 
+        if self.plain is not None:
+            self.plain.double()  # the module itself, where it was read as it is
         right = each(exact)
         for weight in () if self.plain is None else self.plain.parameters():
             weight.data = rounded(weight.data, unit, generator)
@@ -478,17 +480,19 @@ def angles_of(length, head_dim, dtype):
     return angles.to(wide)
 
 
-@cache
-def _made(entry_id):
-    return ENTRIES[entry_id].make()
-
-
-ENTRIES = {}
-
-
 def made(entry):
-    ENTRIES[id(entry)] = entry
-    return copy.deepcopy(_made(id(entry)))
+    """A copy of what a line of the table makes."""
+    return copy.deepcopy(first(entry))
+
+
+def first(entry):
+    """What a line of the table makes, made once; to be looked at only."""
+    if entry.make and id(entry) not in MADE:
+        MADE[id(entry)] = entry.make()
+    return MADE.get(id(entry))
+
+
+MADE = {}
 
 
 def takes(module, name):
