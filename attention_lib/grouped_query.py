@@ -40,9 +40,9 @@ from attention_lib.validation import (
     check_heads,
     check_layout,
     check_mask,
-    check_positions,
     check_positive,
     check_source,
+    check_token_positions,
     check_window,
 )
 
@@ -268,7 +268,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         columns do: their padding is on the left.
         """
         if positions is not None:
-            check_positions(positions, x)
+            check_token_positions(positions, x)
         if cache is None:
             return positions, 0
         if not isinstance(cache, WindowCache):

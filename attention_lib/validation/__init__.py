@@ -11,8 +11,8 @@ checked where data comes in, by ``check_token_values``.
 # fmt: off
 # isort: off
 from attention_lib.validation.arrays import (
-    as_floats, check_inputs, check_lengths, check_mask, check_masks, check_positions_of,
-    check_scores, check_sequence, check_table, check_value,
+    as_floats, check_inputs, check_key_positions, check_lengths, check_mask,
+    check_masks, check_scores, check_sequence, check_table, check_value,
 )
 from attention_lib.validation.exporting import (
     check_axes, check_place, check_sizes, check_static,
@@ -22,9 +22,9 @@ from attention_lib.validation.inside import (
     check_periods,
 )
 from attention_lib.validation.layers import (
-    check_alone, check_angles, check_crop, check_features, check_layout,
-    check_logits, check_positions, check_published, check_room, check_rotation,
-    check_source, check_space, check_token_ids, check_tokens, check_window,
+    check_alone, check_angles, check_crop, check_features, check_layout, check_logits,
+    check_published, check_room, check_rotation, check_source, check_space,
+    check_token_ids, check_token_positions, check_tokens, check_window,
 )
 from attention_lib.validation.picking import (
     check_best_scores, check_generator, check_next_scores, check_sampling,
@@ -41,8 +41,8 @@ from attention_lib.validation.sizes import (
 )
 from attention_lib.validation.texts import (
     check_batch, check_draft, check_fits, check_grown, check_guesses, check_ids,
-    check_prompt, check_request, check_stop, check_text, check_texts, check_token_texts,
-    check_token_values, check_window_sizes,
+    check_prompt, check_request, check_stop, check_text, check_texts,
+    check_token_texts, check_token_values, check_window_sizes,
 )
 
 __all__ = [
@@ -52,17 +52,16 @@ __all__ = [
     "check_features", "check_fits", "check_flags", "check_function",
     "check_generator", "check_groups", "check_grown", "check_guesses",
     "check_head_maps", "check_head_path", "check_head_places", "check_heads",
-    "check_ids", "check_inputs", "check_instance", "check_layout", "check_lengths",
-    "check_llama", "check_logits", "check_mask", "check_masks",
-    "check_max_grad_norm", "check_next_scores", "check_not_negative",
+    "check_ids", "check_inputs", "check_instance", "check_key_positions",
+    "check_layout", "check_lengths", "check_llama", "check_logits", "check_mask",
+    "check_masks", "check_max_grad_norm", "check_next_scores", "check_not_negative",
     "check_offset", "check_open", "check_pages", "check_pairs", "check_path",
-    "check_periods", "check_place", "check_positions", "check_positions_of",
-    "check_positive", "check_power_of_two", "check_prompt", "check_published",
-    "check_request", "check_room", "check_rotation", "check_rows", "check_run",
-    "check_sampling", "check_scaling",
+    "check_periods", "check_place", "check_positive", "check_power_of_two",
+    "check_prompt", "check_published", "check_request", "check_room",
+    "check_rotation", "check_rows", "check_run", "check_sampling", "check_scaling",
     "check_scores", "check_sequence", "check_sizes", "check_source", "check_space",
     "check_static", "check_step_tokens", "check_stop", "check_table", "check_text",
-    "check_texts", "check_tile", "check_token_ids", "check_token_texts",
-    "check_token_values", "check_tokens", "check_value", "check_warmup",
-    "check_ways", "check_window", "check_window_sizes",
+    "check_texts", "check_tile", "check_token_ids", "check_token_positions",
+    "check_token_texts", "check_token_values", "check_tokens", "check_value",
+    "check_warmup", "check_ways", "check_window", "check_window_sizes",
 ]

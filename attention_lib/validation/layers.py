@@ -74,7 +74,7 @@ def check_window(window: int | None, memory: Any) -> None:
         )
 
 
-def check_positions(positions: Any, x: Tensor) -> None:
+def check_token_positions(positions: Any, x: Tensor) -> None:
     """Check that positions are whole numbers, one for each token of x: (T,) or (B, T).
 
     Args:
