@@ -12,10 +12,10 @@ from torch import Tensor
 
 from attention_lib.validation import (
     check_flags,
+    check_key_positions,
     check_lengths,
     check_masks,
     check_not_negative,
-    check_positions_of,
     check_positive,
 )
 
@@ -100,7 +100,7 @@ def window_mask_at(
             not an int.
         ValueError: a window below 1; a negative num_sinks.
     """
-    check_positions_of(query_positions, key_positions)
+    check_key_positions(query_positions, key_positions)
     check_positive(window=window)
     check_not_negative(num_sinks=num_sinks)
     keys = key_positions[..., None, :]  # (*B, 1, K)

@@ -202,6 +202,7 @@ FUNCTIONS = [
     P(al.scaled_dot_product_attention, X, X, X, allowed(1, LENGTH)),
     P(al.causal_mask, 2, 3, device="meta"),
     P(al.sliding_window_mask, 2, 1, 3, device="meta"),
+    P(al.window_mask_at, whole(2), whole(3), 1),
     P(al.padding_mask, whole(BATCH), 3),
     P(al.padding_mask, whole(BATCH), 3, side="left"),
     P(al.with_causal, None, True, X, X),

@@ -125,7 +125,7 @@ def check_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
         raise ValueError(f'side must be "left" or "right"; got {side!r}')
 
 
-def check_positions_of(query_positions: Any, key_positions: Any) -> None:
+def check_key_positions(query_positions: Any, key_positions: Any) -> None:
     """Check the positions of queries (..., Q) and of keys (..., K): whole numbers."""
     both = {"query_positions": query_positions, "key_positions": key_positions}
     for name, positions in both.items():
