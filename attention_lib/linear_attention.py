@@ -118,14 +118,14 @@ def delta_step(
     beta: Float[Tensor, "*B 1 1"],
     state: Float[Tensor, "*B D V"],
 ) -> tuple[Float[Tensor, "*B 1 V"], Float[Tensor, "*B D V"]]:
-    """Return what one token finds, and the state after it, which is never half."""
-    dtype, numbers = query.dtype, (query, key, value, log_decay, beta, state)
+    """Return what one token finds and the state after it, in float32 at least."""
+    numbers = query, key, value, log_decay, beta, state
     query, key, value, log_decay, beta, state = widened(*numbers)
     with no_autocast(query):
         state = state * log_decay.exp()
         found = key @ state  # (..., 1, V)
         state = state + key.mT @ (beta * (value - found))
-        return (query @ state).to(dtype), state
+        return query @ state, state
 
 
 def delta_chunk(
@@ -136,12 +136,12 @@ def delta_chunk(
     beta: Float[Tensor, "*B C 1"],
     state: Float[Tensor, "*B D V"],
 ) -> tuple[Float[Tensor, "*B C V"], Float[Tensor, "*B D V"]]:
-    """Return what C tokens find, and the state after them, which is never half.
+    """Return what C tokens find and the state after them, in float32 at least.
 
     What each token writes depends on what those before it wrote: C equations, solved as
     one triangular system.
     """
-    size, dtype = log_decay.shape[-2], query.dtype
+    size = log_decay.shape[-2]
     numbers = query, key, value, log_decay, beta, state
     query, key, value, log_decay, beta, state = widened(*numbers)
     log_decay = log_decay.clamp(min=-1000)  # also 0 as a factor, and 0 · -inf is nan
@@ -159,8 +159,7 @@ def delta_chunk(
         )  # (I + overlap) written = β new
         context = start * query @ state + query @ key.mT * decay @ written
         left = decay[..., -1:, :].mT  # (..., C, 1), of each at the chunk's end
-        state = start[..., -1:, :] * state + (left * key).mT @ written
-    return context.to(dtype), state
+        return context, start[..., -1:, :] * state + (left * key).mT @ written
 
 
 def _chunk_len(form: str, chunk_len: int, length: int) -> int:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 HALF = torch.float16, torch.bfloat16
+_NOTHING = nullcontext()
 
 
 def no_autocast(x: Tensor) -> AbstractContextManager[object]:
@@ -20,7 +21,7 @@ def no_autocast(x: Tensor) -> AbstractContextManager[object]:
     # A compiled or exported graph may run under autocast later.
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
-    return nullcontext()
+    return _NOTHING  # made once: a layer asks at each token
 
 
 def widened(*tensors: Tensor) -> list[Tensor]:

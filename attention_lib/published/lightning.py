@@ -64,7 +64,7 @@ class LightningAttention(nn.Module):
             out.append(found)
         if cache is not None:
             cache.state = state
-        mixed = self.norm(merge_heads(torch.cat(out, dim=2)))
+        mixed = self.norm(merge_heads(torch.cat(out, dim=2)).to(x.dtype))
         return self.out_proj(mixed * self.gate_proj(x).sigmoid())
 
     def new_cache(self, batch_size: int, max_len: int) -> DeltaCache:
@@ -82,9 +82,8 @@ def fading_attention(
     """Mix values by query · key · exp(-decay · distance); return the state after, too.
 
     All tokens at once, as one chunk: (Q Kᵀ ⊙ fading) V, and what the state still holds.
-    The state is never in half precision.
+    Both in float32 at least.
     """
-    dtype = query.dtype
     query, key, value, decay = widened(query, key, value, decay)
     place = torch.arange(query.shape[-2], device=query.device).to(query.dtype)[:, None]
     left = len(place) - 1 - place
@@ -95,4 +94,4 @@ def fading_attention(
         if state is not None:
             found = found + (query * (-decay * (place + 1)).exp()) @ state
             new = new + (-decay * len(place)).exp() * state
-    return found.to(dtype), new
+    return found, new
