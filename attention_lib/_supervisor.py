@@ -109,13 +109,16 @@ def supervise(command: Sequence[str], limit: float, starter: int) -> int:
 
 def _end_family(deadline: float) -> None:
     """Kill what came of this process, until nothing is left to start anything."""
-    while (found := family()) and time.monotonic() < deadline:
-        for pid in found:
+    while time.monotonic() < deadline:
+        for pid in (found := family()):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
+        try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
+        except ChildProcessError:  # no child, so on Linux no child of a child either
+            if not found:
+                return
         time.sleep(0.01)
 
 

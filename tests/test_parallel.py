@@ -151,7 +151,7 @@ counted("cpu")
 dist.destroy_process_group()
 """
     command = [sys.executable, "-W", "ignore", "-c", text]
-    with subprocess.Popen(supervised(command, limit=150), cwd=ROOT) as other:
+    with subprocess.Popen(supervised(command, 150.0), cwd=ROOT) as other:
         try:
             limit = timedelta(seconds=60)
             dist.init_process_group("gloo", rank=0, timeout=limit, **group)
