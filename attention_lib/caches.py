@@ -262,15 +262,15 @@ class WeightsWatch:
             self.slots = [(own, name) for both in parts for own in both for name in own]
         found = [own.get(name) for own, name in self.slots]
         held = [tensor for tensor in found if tensor is not None]
-        marks = [
-            (id(t), t.dtype, t.device, 0 if t.is_inference() else t._version)
-            for t in held
-        ]
-        kinds = {device.type for _, _, device, _ in marks}
-        cast = [k for k in kinds if k != "meta" and torch.is_autocast_enabled(k)]
-        casts = {kind: torch.get_autocast_dtype(kind) for kind in cast}
-        samples = _samples(held) if thorough else before[-1]
-        self.seen = marks, casts, samples
+        marks = [(id(t), t.dtype, 0 if t.is_inference() else t._version) for t in held]
+        if thorough:  # it takes more time
+            devices, samples = [t.device for t in held], _samples(held)
+            self.kinds = {each.type for each in devices} - {"meta"}
+        else:
+            *_, devices, samples = before
+        cast = [kind for kind in self.kinds if torch.is_autocast_enabled(kind)]
+        types = [torch.get_autocast_dtype(kind) for kind in cast]
+        self.seen = marks, types, devices, samples
         return self.seen != before
 
 

@@ -61,7 +61,8 @@ def generate(
         cache: of ``model.new_cache``, holds what stands before ``token_ids``, and takes
             in all that is read. After texts of unequal length it is cut back to what it
             held before, since padding lies among them.
-        generator: see ``pick_token``.
+        generator: see ``pick_token``. Each token takes one number per text, in the
+            order of the texts; so what a text draws depends on those before it.
 
     Returns:
         The texts (B, T + n); each has its tokens, then the new ones, then the padding
