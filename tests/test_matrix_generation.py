@@ -101,7 +101,7 @@ def tiny_llama(context_len, scaling="none", **options):
 
 
 def decoder(context_len, windows, scaling="none", local=None, num_kv_heads=2, **also):
-    """A decoder whose layers have these windows; ``local``: the base of those."""
+    """Make a decoder with these windows; ``local`` is the base of their layers."""
     layers = tuple(
         LayerConfig(window, local, None)
         if local and window
@@ -209,7 +209,7 @@ class Adapter(nn.Module):
 
 
 def draw_weights(model, seed):
-    """Draws all weights, so that scores differ clearly and each part counts."""
+    """Draw all weights, so that scores differ clearly and each part counts."""
     generator = torch.Generator().manual_seed(seed)
     for name, weight in model.named_parameters():
         draw = torch.randn(weight.shape, generator=generator)
@@ -249,7 +249,7 @@ class Model:
         return self.options.get("scaling") == "dynamic"
 
     def plain(self):
-        """The model without a change, in evaluation mode."""
+        """Make the model without the change, in evaluation mode."""
         if self.kind == "TinyTranslator":
             model = translator(self.context_len, **self.options)
         else:
@@ -261,7 +261,7 @@ class Model:
         return model.eval()
 
     def build(self):
-        """The model, and one that needs no adapter or hook to score the same."""
+        """Make the model, and one that scores the same without the adapter or hook."""
         model, twin = self.plain(), self.plain()
         if self.change == "adapter":
             put_adapter(model, twin, self.part)
@@ -285,14 +285,14 @@ class Model:
         return model, twin.eval()
 
     def running(self):
-        """The context in which it runs."""
+        """Return the context in which it runs."""
         if not self.numbers.startswith("autocast"):
             return nullcontext()
         return torch.autocast("cpu", getattr(torch, self.numbers.split()[1]))
 
 
 def louder(part, inputs, output=None):
-    """A hook: what a part gives is half as much again, or what it gets."""
+    """Multiply the output of a part by 1.5; as a pre-hook, its input."""
     if output is None:
         return (1.5 * inputs[0], *inputs[1:])
     if isinstance(output, tuple):
@@ -306,7 +306,7 @@ def set_part(model, name, part):
 
 
 def put_adapter(model, twin, name):
-    """Puts an adapter into the model, and what it adds into the twin's weight."""
+    """Put an adapter into the model, and what it adds into the twin's weight."""
     base = model.get_submodule(name)
     adapter = Adapter(base)
     draw_weights(nn.ModuleList([adapter.down, adapter.up]), seed=7)
@@ -325,7 +325,7 @@ def translator(context_len, **options):
 
 
 def some_model(draw, kind, options, context_len=CONTEXT_LEN):
-    """A model of a kind; half of them have a change somewhere."""
+    """Draw a model of a kind; half of them have a change somewhere."""
     chosen = {name: draw.choice(values) for name, values in options.items()}
     model = Model(kind, chosen, draw.choice([*NUMBERS]), context_len=context_len)
     model = replace(model, seed=draw.randrange(3))
@@ -347,7 +347,7 @@ def some_model(draw, kind, options, context_len=CONTEXT_LEN):
 
 
 class Alone:
-    """Scores what comes after a text, from a full pass over that text alone."""
+    """Score what comes after a text, from a full pass over that text alone."""
 
     def __init__(self, case, score):
         self.case, self.score, self.known = case, score, {}
@@ -369,7 +369,7 @@ class Alone:
         return new
 
     def check(self, text, new, stop=None):
-        """Checks that the model, alone, would have written each of the new tokens."""
+        """Check that the model, alone, would have written each of the new tokens."""
         for i, token in enumerate(new):
             if stop is not None and stop in new[:i]:
                 assert token == stop, f"after the stop {stop}: {new}"
@@ -377,7 +377,7 @@ class Alone:
                 self.check_token([*text, *new[:i]], token)
 
     def check_token(self, text, token):
-        """Checks that the token may come after the text."""
+        """Check that the token may come after the text."""
         scores = self.scores(text)
         limit = NUMBERS[self.case.model.numbers] * scores.std()
         best, second = scores.topk(2).values
@@ -389,7 +389,7 @@ class Alone:
 
 
 def drawn(rows, generator):
-    """What is drawn at once for rows of scores."""
+    """Draw one token for each row of scores."""
     return pick_token(torch.stack(rows), temperature=1.0, generator=generator).tolist()
 
 
@@ -398,7 +398,7 @@ def full_pass(model, text):
 
 
 def replay(model, calls, text):
-    """Reads a text by calls with a cache: (tokens, how many of them are kept) each."""
+    """Read a text after calls with a cache: (tokens, how many are kept) each."""
     cache = model.new_cache(1)
     for tokens, kept in calls:
         model(torch.tensor([tokens]), cache=cache)
@@ -413,14 +413,14 @@ def ids(draw, length):
 
 
 def padded(rows, more=()):
-    """The rows, one below the other, and padding behind them: any tokens will do."""
+    """Stack the rows, with padding behind them: any tokens will do."""
     longest = max(map(len, rows)) + len(more)
     filling = [*range(longest - len(more)), *more]
     return torch.tensor([[*row, *filling[len(row) :]] for row in rows])
 
 
 def may_refuse(case, error):
-    """Whether this is a refusal that is allowed."""
+    """Return whether this is a refusal that is allowed."""
     named = [word for word, of in MAY_REFUSE.items() if of(case) and word in str(error)]
     return bool(named) and type(error) is ValueError
 
@@ -429,7 +429,7 @@ class Case:
     """What all ways of writing share."""
 
     def check(self):
-        """Writes, and compares each text with the text alone; gives the counts."""
+        """Write, compare each text with the text alone, and return the counts."""
         model, twin = self.model.build()
         alone = Alone(self, partial(full_pass, twin))
         with self.model.running():
@@ -443,7 +443,7 @@ class Case:
         return alone.count
 
     def _stop(self, alone, text):
-        """The token that the model writes at this place, to be the stop."""
+        """Return the token that the model writes at this place, to be the stop."""
         return None if self.stop_at is None else alone.write(text, self.stop_at + 1)[-1]
 
 
@@ -538,7 +538,7 @@ class Generate(Case):
                 alone.count += one.count
 
     def _check_drawn(self, own, texts, news, stop):
-        """Checks tokens that were drawn: at once for all texts."""
+        """Check tokens that were drawn at once for all texts."""
         generator = seeded(self.drawn_by)
         for i in range(self.max_new_tokens):
             if all(stop in new[:i] for new in news):
@@ -559,7 +559,7 @@ class Generate(Case):
             assert came == wanted, f"draw {i} gave {came}; alone: {wanted}"
 
     def _read(self, model):
-        """A cache that holds the prefix, read as this case says."""
+        """Make a cache that holds the prefix, read as this case says."""
         rows = padded(self.prefix)
         cache = model.new_cache(len(rows))
         more = torch.zeros(len(rows), self.cropped, dtype=torch.int64)
@@ -576,7 +576,7 @@ class Generate(Case):
         return cache.repeat(len(self.texts)) if self.repeated else cache
 
     def _alone(self, twin, alone, first, text):
-        """The reference: with "dynamic" and a cache, old keys keep their angles."""
+        """Make the reference: with "dynamic" and a cache, old keys keep old angles."""
         if not (self.model.dynamic and self.use_cache):
             return alone
         calls, start = [], 0
@@ -646,7 +646,7 @@ DRAFTS = ["n-gram", "right", "wrong", "random", "none", "model", "same model"]
 
 
 def make_draft(name, model, alone, seed):
-    """A draft: what it guesses must not matter."""
+    """Make a draft: what it guesses must not matter."""
     numbers = random.Random(seed)
 
     def wrong(tokens, count):
@@ -783,7 +783,7 @@ class Serve(Case):
             self._check_request(*one)
 
     def _learn(self, model, alone):
-        """Gives the model other weights; gives the reference for them."""
+        """Load other weights into the model, and return the reference for them."""
         other = replace(self.model, seed=self.model.seed + 1).plain()
         model.load_state_dict(other.state_dict())
         now = Alone(self, partial(full_pass, other))
@@ -791,7 +791,7 @@ class Serve(Case):
         return now
 
     def _check_request(self, request, seed, begun, models):
-        """Checks the tokens of a request, each by the model that wrote it."""
+        """Check the tokens of a request, each by the model that wrote it."""
         prompt, new, stop = (
             request.text[: request.prompt_len],
             request.tokens,
@@ -899,7 +899,7 @@ TRANSLATOR = {
 
 
 def run_cases(way, kind, options, examples):
-    """Tries examples of one way with one kind of model."""
+    """Try examples of one way with one kind of model."""
     count = Counter()
 
     @settings(
