@@ -148,10 +148,11 @@ class Entry:
         rows = module is not None and takes_rows(module)
         left = self.places and case.padding == "left"
         needs = left or (self.counts and case.middle)
-        if needs and not rows and (uneven or not takes(module, "positions")):
-            case = replace(case, lengths=(3, 3), size="plain")
-            if not takes(module, "positions"):
-                case = replace(case, padding="none")
+        if needs and not rows:  # positions of one text for all, or none at all
+            told = takes(module, "positions")
+            lengths = (3, 3) if uneven else case.lengths
+            padding = case.padding if told else "none"
+            case = replace(case, lengths=lengths, size="plain", padding=padding)
         if case.middle and not self.middle:
             case = replace(case, padding="none")
         return case
@@ -509,15 +510,7 @@ def takes(module, name):
 
 
 def takes_rows(module):
-    """Whether positions may differ from text to text: (B, T)."""
-    return "B" in _positions(module)
-
-
-def takes_known(module):
-    """Whether positions are those of all keys: (B, K)."""
-    return "K" in _positions(module)
-
-
-def _positions(module):
-    told = inspect.signature(module.forward).parameters.get("positions")
-    return "" if told is None else str(told.annotation).partition("Tensor")[2]
+    """Whether positions may differ from text to text: (B, T), or (B, K) of all keys."""
+    given = inspect.signature(module.forward).parameters
+    told = [given[name] for name in ("positions", "key_positions") if name in given]
+    return any("B" in str(own.annotation).partition("Tensor")[2] for own in told)
