@@ -43,6 +43,7 @@ MASKS = {
 PADDINGS = "none", "right", "left"
 BEGUN = "prefix", "repeated", "cropped"
 CACHES = "none", "tokens", "pieces", *BEGUN
+COPIED = {"repeated": "repeat", "cropped": "crop"}
 SIZES = "plain", "large", "long"
 PARTS = "plain", "hook", "adapter"
 
@@ -128,24 +129,30 @@ class Entry:
     refuses: tuple = ()
     least: torch.dtype = torch.float64
 
-    def nearest(self, case, module):
+    def nearest(self, case):
         """The case, with the plainest choice wherever there is no such call."""
+        module = first(self)
+        if case.part == "plain":
+            case = replace(case, projection=0)
         if case.mask == "none" and case.cache != "none":
-            case = replace(
-                case, cache="none"
-            )  # in pieces, nobody sees what comes later
-        if case.size == "large" and (case.wide or case.cache == "cropped"):
+            case = replace(case, cache="none")  # what comes later is not read yet
+        if case.size == "large" and case.wide:
             case = replace(case, size="plain")
         if case.size == "long" and case.cache not in ("none", "pieces"):
             case = replace(case, cache="pieces" if "pieces" in self.caches else "none")
+        if case.cache in COPIED and module is not None:
+            kept = module.new_cache(1, 1)  # a state may be copied, and not cut back
+            if not hasattr(kept, COPIED[case.cache]):
+                case = replace(case, cache="prefix")
         uneven = len({*case.lengths}) > 1 or case.size == "long"
         rows = module is not None and takes_rows(module)
         left = self.places and case.padding == "left"
         needs = left or (self.counts and case.middle)
-        if needs and not rows and (uneven or not takes(module, "positions")):
-            case = replace(case, lengths=(3, 3), size="plain")
-            if not takes(module, "positions"):
-                case = replace(case, padding="none")
+        if needs and not rows:  # positions of one text for all, or none at all
+            told = takes(module, "positions")
+            lengths = (3, 3) if uneven else case.lengths
+            padding = case.padding if told else "none"
+            case = replace(case, lengths=lengths, size="plain", padding=padding)
         if case.middle and not self.middle:
             case = replace(case, padding="none")
         return case
@@ -221,7 +228,7 @@ def sights(case, entry, totals):
 
 
 def told_mask(case, layout, told):
-    """The mask of the whole batch (B, K, K), as a user makes it; None for none."""
+    """The mask as a user makes it: (B, K, K), (B, 1, K), (K, K), or None."""
     places = layout.places
     real = places >= 0
     if case.mask in ("none", "causal") and not case.empty:
@@ -230,7 +237,9 @@ def told_mask(case, layout, told):
     for own, table in zip(places, told, strict=True):
         seen = table[own.clip(0)][:, own.clip(0)]
         rows.append(seen & (own >= 0) & (own >= 0)[:, None])
-    return torch.from_numpy(np.stack(rows))
+    mask = torch.from_numpy(np.stack(rows))
+    one = case.mask in ("window", "chunk") and bool((mask == mask[:1]).all())
+    return mask[0] if one else mask
 
 
 class Adapter(nn.Module):
@@ -384,8 +393,9 @@ class Batch:
         new = torch.from_numpy(places[:, start:].clip(0))
         mask = self.mask
         if mask is not None:
-            mask = mask[rows, :, :end]
-            mask = mask[:, start:end] if mask.shape[1] > 1 else mask
+            mask = mask[rows] if mask.ndim == 3 else mask
+            mask = mask[..., :end]
+            mask = mask[..., start:end, :] if mask.shape[-2] > 1 else mask
         return Told(
             case,
             places=new,
@@ -500,15 +510,7 @@ def takes(module, name):
 
 
 def takes_rows(module):
-    """Whether positions may differ from text to text: (B, T)."""
-    return "B" in _positions(module)
-
-
-def takes_known(module):
-    """Whether positions are those of all keys: (B, K)."""
-    return "K" in _positions(module)
-
-
-def _positions(module):
-    told = inspect.signature(module.forward).parameters.get("positions")
-    return "" if told is None else str(told.annotation).partition("Tensor")[2]
+    """Whether positions may differ from text to text: (B, T), or (B, K) of all keys."""
+    given = inspect.signature(module.forward).parameters
+    told = [given[name] for name in ("positions", "key_positions") if name in given]
+    return any("B" in str(own.annotation).partition("Tensor")[2] for own in told)
