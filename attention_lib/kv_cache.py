@@ -93,7 +93,7 @@ def generate(
         step = None if own is None or real is not None else new_step(model, own)
         new: list[Tensor] = []
         ended = torch.zeros_like(token_ids[:, 0], dtype=torch.bool)
-        with _padding_in(own, real):
+        with _padding_in(own, real, given=cache is not None):
             for _ in _count(max_new_tokens):
                 if step is not None and new:
                     logits = step(new[-1][:, None])
@@ -136,8 +136,10 @@ def _real(token_ids: Tensor, lengths: Tensor | None) -> Tensor | None:
 
 
 @contextmanager
-def _padding_in(cache: KVCache | None, real: Tensor | None) -> Iterator[None]:
-    """Let a cache take padding in; at the end it holds what it held before."""
+def _padding_in(
+    cache: KVCache | None, real: Tensor | None, *, given: bool
+) -> Iterator[None]:
+    """Let a cache take padding in; a given one holds at the end what it held before."""
     if cache is None or real is None:
         yield
         return
@@ -151,7 +153,8 @@ def _padding_in(cache: KVCache | None, real: Tensor | None) -> Iterator[None]:
     try:
         yield
     finally:
-        cache.crop(start)
+        if given:
+            cache.crop(start)
 
 
 def _joined(token_ids: Tensor, added: Tensor, real: Tensor | None) -> Tensor:
