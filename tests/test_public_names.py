@@ -23,8 +23,9 @@ from tests.untested import untested
 # the chapters in their order, then what looks back at all of them. A layer can be told
 # `causal`, turns queries and keys, keeps them in a cache: so masks, rotation and caches
 # come before attention; of linear and sparse attention published layers are made.
+# What is asked of a layer's parts comes first of all.
 ORDER = """
-validation reproducibility plotting precision
+modules validation reproducibility plotting precision
 toy masks rope_scaling rope sampling caches
 attention multi_head backends positions block
 stories data model decode_step kv_cache speculative
