@@ -13,6 +13,7 @@ from attention_lib.cross_block import CrossNorm as CrossNorm
 from attention_lib.cross_block import look_at as look_at
 from attention_lib.cross_block import remember as remember
 from attention_lib.reproducibility import evaluation_mode
+from attention_lib.sampling import pick_token
 from attention_lib.translator import TinyTranslator as TinyTranslator
 from attention_lib.translator import TranslatorConfig as TranslatorConfig
 from attention_lib.validation import (
@@ -71,8 +72,8 @@ def translate(
         kept = model.remember(memory) if use_cache else [memory] * len(model.decoder)
         for _ in range(max_new_tokens):
             new = texts[:, -1:] if use_cache else texts
-            picked = model.decode(new, kept, mask, cache=cache)[:, -1].argmax(-1)
-            picked = picked.masked_fill(ended, stop)
+            logits = model.decode(new, kept, mask, cache=cache)[:, -1]  # (B, V)
+            picked = pick_token(logits).masked_fill(ended, stop)
             texts, ended = (
                 torch.cat([texts, picked[:, None]], 1),
                 ended | (picked == stop),

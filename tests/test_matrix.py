@@ -478,6 +478,20 @@ def state_call(module, x, told):
     return module(x, None if told.real.all() else told.real, **also)
 
 
+# A state would fade between the tokens of a text.
+WITHIN = {
+    "paddings": ("left", "right"),
+    "caches": ("prefix",),
+    "refuses": (
+        (
+            lambda case: True,
+            ValueError,
+            "mask must be True behind a cached beginning",
+        ),
+    ),
+}
+
+
 def published(name, number=0, *, both=False, entry=None, **options):
     """A line for a small published layer; ``both``: it sees what comes later, too."""
 
@@ -504,8 +518,8 @@ def published(name, number=0, *, both=False, entry=None, **options):
         return Entry(
             make, state_call, lambda module, x, sees, angles: module(x[None])[0],
             vectors(width), masks=("causal",), least=torch.float32, empties=False,
-            middle=False,
             sizes=("plain", "long"),
+            **(entry or {}),
         )  # fmt: skip
     told = {"masks": CAUSAL, "counts": True}
     if both:
@@ -532,9 +546,18 @@ PUBLISHED = {
     "Qwen3NextAttention": published("Qwen3NextAttention", 1),
     "KimiLinearAttention": published("KimiLinearAttention", 1, entry={"counts": False}),
     "MiniMaxAttention": published("MiniMaxAttention", 1),
-    **{name: published(name) for name in STATES},
+    **{name: published(name, entry={"caches": ("none",)}) for name in STATES},
+    **{
+        f"{name}, cached": published(name, entry={"paddings": ("none",)})
+        for name in STATES
+    },
+    **{f"{name}, padding within": published(name, entry=WITHIN) for name in STATES},
     "Llama4TextAttention, chunks": published("Llama4TextAttention", 0, entry=PLACES),
-    "Llama4TextAttention, all": published("Llama4TextAttention", 1, entry=PLACES),
+    # Its temperature counts columns, as the published model's does.
+    "Llama4TextAttention, all": published(
+        "Llama4TextAttention", 1,
+        entry=PLACES | {"paddings": ("none", "right"), "middle": False},
+    ),
     # A choice jumps where scores are rounded: so all keys, or exact numbers.
     "DeepseekV32Attention": published("DeepseekV32Attention", **WHOLE),
     "DeepseekV32Attention, chosen": published("DeepseekV32Attention", entry=EXACT),

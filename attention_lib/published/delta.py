@@ -32,6 +32,23 @@ class DeltaCache:
         return repeat_texts(self, times)
 
 
+def refuse_padding_within(cache: DeltaCache | None, mask: Tensor) -> None:
+    """Refuse padding behind what was read: there the state would fade between tokens.
+
+    Only such a call reads the values of its mask, and none that is compiled.
+
+    Raises:
+        ValueError: padding behind a beginning that the cache holds.
+    """
+    begun = cache is not None and cache.state is not None
+    if not begun or mask.is_meta or torch.compiler.is_compiling() or mask.all():
+        return
+    raise ValueError(
+        "mask must be True behind a cached beginning: padding there would change the "
+        "state; read texts of unequal length from their start, or one by one"
+    )
+
+
 class DeltaAttention(nn.Module):
     """What layers with a state share: short convolution, unit keys, a gate at the end.
 
@@ -64,11 +81,12 @@ class DeltaAttention(nn.Module):
 
         Args:
             x: the tokens; with a cache, those that are new.
-            mask: which tokens are no padding; the others are read as zeros.
+            mask: which tokens are real; the others, before a text, are read as zeros.
             positions: not read: what comes first is all that this layer knows.
             cache: a ``DeltaCache``, which this call changes.
         """
         if mask is not None:
+            refuse_padding_within(cache, mask)
             x = x * mask[..., None]
         mixed, gate, log_decay, beta = self._project(x)
         mixed = F.silu(self._convolve(mixed, cache))

@@ -10,7 +10,11 @@ from torch import Tensor, nn
 from attention_lib.multi_head import merge_heads
 from attention_lib.norms import RMSNorm
 from attention_lib.precision import no_autocast, widened
-from attention_lib.published.delta import CHUNK, DeltaCache
+from attention_lib.published.delta import (
+    CHUNK,
+    DeltaCache,
+    refuse_padding_within,
+)
 
 
 class LightningAttention(nn.Module):
@@ -53,6 +57,7 @@ class LightningAttention(nn.Module):
         """
         mixed = self.activation(self.qkv_proj(x))
         if mask is not None:
+            refuse_padding_within(cache, mask)
             mixed = mixed * mask[..., None]
         heads = mixed.unflatten(-1, (self.num_heads, 3, -1))  # (B, T, H, 3, D)
         query, key, value = heads.transpose(1, 2).unbind(3)  # (B, H, T, D)

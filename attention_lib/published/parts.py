@@ -49,6 +49,8 @@ class Rebuilt(nn.Module):
         self.scaling = scaling
         self.causal = causal
         self.near = near
+        # A window counts positions, too: of the new tokens, and the cache keeps them.
+        self.windowed = getattr(attention, "window", None) is not None
         self.placed = placed
         self.norm = norm
 
@@ -72,6 +74,7 @@ class Rebuilt(nn.Module):
             memory: the source of keys and values, where the layer takes one.
             cache: of ``new_cache``; keeps what later tokens need of these.
         """
+        given = positions is not None
         if positions is None:
             start = 0 if cache is None else cache.length
             positions = torch.arange(start, start + x.shape[1], device=x.device)
@@ -84,6 +87,8 @@ class Rebuilt(nn.Module):
                 mask = seen if mask is None else combine_masks(mask, seen)
             if self.placed:
                 also["key_positions"] = known
+        if self.windowed and given:
+            also["positions"] = positions
         if self.head_dim is not None:
             also["angles"] = rope_angles(
                 positions, self.head_dim, base=self.base, scaling=self.scaling
