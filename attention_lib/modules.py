@@ -16,13 +16,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 Kind = TypeVar("Kind", bound=nn.Module)
 
 _WEIGHTED = nn.Linear, NonDynamicallyQuantizableLinear, nn.LayerNorm, nn.Embedding
-_HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-)
-_EVERYWHERE = tuple(getattr(nn.modules.module, f"_global{name}") for name in _HOOKS)
+_EVERYWHERE = nn.modules.module
 
 
 def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
@@ -41,8 +35,17 @@ def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
 
 def is_hooked(module: nn.Module) -> bool:
     """Return whether somebody hooked into the calls of a module, or of all modules."""
-    own = vars(module)
-    return any(own[name] for name in _HOOKS) or any(_EVERYWHERE)
+    own = vars(module)  # layers ask at each call: no lookup through __getattr__
+    return bool(
+        own["_forward_hooks"]
+        or own["_forward_pre_hooks"]
+        or own["_backward_hooks"]
+        or own["_backward_pre_hooks"]
+        or _EVERYWHERE._global_forward_hooks
+        or _EVERYWHERE._global_forward_pre_hooks
+        or _EVERYWHERE._global_backward_hooks
+        or _EVERYWHERE._global_backward_pre_hooks
+    )
 
 
 def weight_of(part: nn.Module) -> Tensor | None:
