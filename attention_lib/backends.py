@@ -175,7 +175,7 @@ class TorchMultiHeadAttention(MultiHeadLayer):
         return _unpacked(self.attention, "in_proj_", self.num_heads)
 
     @property
-    def out_proj(self) -> nn.Linear:  # type: ignore[override]
+    def out_proj(self) -> nn.Module:  # type: ignore[override]
         """The output projection, which PyTorch's module holds."""
         return self.attention.out_proj
 
