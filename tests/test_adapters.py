@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
+import benchmarks.published_layers as published
 from attention_lib.attention import SelfAttention
 from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import FeedForward, TinyBlock
@@ -27,6 +28,7 @@ from attention_lib.llama import LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import MultiHeadAttention, copy_weights
 from attention_lib.norms import RMSNorm
+from attention_lib.published import rebuild
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import rope_angles
@@ -291,6 +293,32 @@ def test_adapter_in_place_of_any_part_acts_and_learns(name):
     make, groups = SUBJECTS[name]
     model, calls = drawn(make), [call for group in groups for call in group]
     assert_parts_adapt(model, calls, parts_of(model))
+
+
+@pytest.mark.parametrize("name", published.KINDS)
+def test_adapter_in_place_of_any_part_of_a_rebuilt_layer_acts(name):
+    pytest.importorskip("transformers")
+    layer = published.build(name, int(name == "Qwen3NextAttention"), published.SIZES[0])
+    ours, width = rebuild(layer).double(), own_width(layer)
+    cached = hasattr(ours, "new_cache") and not name.startswith(("Bert", "Bart", "T5"))
+    cached &= name != "ModernBertAttention"  # it sees both sides
+
+    def whole(model):
+        return model(numbers(width=width))
+
+    def pieces(model):
+        cache = model.new_cache(BATCH, LENGTH)
+        parts = numbers(width=width).split(PIECES, dim=1)
+        return torch.cat([model(piece, cache=cache) for piece in parts], dim=1)
+
+    # What the index chooses has no gradient; Longformer's others are of global tokens.
+    names = [at for at in parts_of(ours) if "index." not in at and "_global" not in at]
+    close = partial(assert_close, rtol=1e-4, atol=1e-5)
+    assert_parts_adapt(ours, [whole, pieces][: 1 + cached], names, close=close)
+
+
+def own_width(layer):
+    return getattr(layer.config, "d_model", None) or layer.config.hidden_size
 
 
 def scaled(module, inputs, output):

@@ -274,6 +274,7 @@ ELSEWHERE = {
     **dict.fromkeys(("delta_step", "delta_chunk"), "the steps of gated_delta_rule"),
     "flash_kernel": "needs Triton, and numbers: tests/test_flash_attention.py",
     "check_source": "gives back what it was given",
+    "weight_of": "gives the weight of a layer, wherever that is",
     "repeated_texts": "gives texts, which go to the device a batch at a time",
     "published_names": "gives a function, which takes the device of its tensor",
 }
