@@ -259,7 +259,21 @@ SUBJECTS = {
     "DeepSeek": (decoder(latent=LatentConfig(7, 8, 5, 6, 4)), [READING]),
     "translator": (lambda: TinyTranslator(TRANSLATOR), [[written, written_on]]),
 }  # fmt: skip
-each_subject = pytest.mark.parametrize("name", SUBJECTS)
+# The matrix of layers draws adapters and hooks in all of these; so one model is enough
+# for `make test`, where each of its parts takes its turn.
+QUICK = [name for name in SUBJECTS if name[0].islower() and name != "translator"]
+QUICK = {*QUICK, "TinyLM, sdpa, rotary"} - {"gpt-oss"}
+
+
+def slow_but(quick, names):
+    """The names as parameters, those marked slow that are not quick."""
+    return [
+        name if name in quick else pytest.param(name, marks=pytest.mark.slow)
+        for name in names
+    ]
+
+
+each_subject = pytest.mark.parametrize("name", slow_but(QUICK, SUBJECTS))
 
 
 def assert_parts_adapt(model, calls, part_names, *, close=assert_close):
@@ -295,7 +309,7 @@ def test_adapter_in_place_of_any_part_acts_and_learns(name):
     assert_parts_adapt(model, calls, parts_of(model))
 
 
-@pytest.mark.parametrize("name", published.KINDS)
+@pytest.mark.parametrize("name", slow_but({"LlamaAttention"}, published.KINDS))
 def test_adapter_in_place_of_any_part_of_a_rebuilt_layer_acts(name):
     pytest.importorskip("transformers")
     layer = published.build(name, int(name == "Qwen3NextAttention"), published.SIZES[0])
@@ -395,7 +409,7 @@ def texts(model, prompt):
     yield torch.tensor([request.text for request in requests])
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", slow_but({"TinyLM, sdpa, rotary"}, WRITERS))
 @torch.no_grad()
 def test_hooked_model_writes_one_text_in_every_way(name):
     model, prompt = drawn(WRITERS[name]), words()
