@@ -409,7 +409,7 @@ def texts(model, prompt):
     yield torch.tensor([request.text for request in requests])
 
 
-@pytest.mark.parametrize("name", slow_but({"TinyLM, sdpa, rotary"}, WRITERS))
+@pytest.mark.parametrize("name", slow_but({"TinyLM, sdpa, learned"}, WRITERS))
 @torch.no_grad()
 def test_hooked_model_writes_one_text_in_every_way(name):
     model, prompt = drawn(WRITERS[name]), words()
