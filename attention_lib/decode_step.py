@@ -23,6 +23,12 @@ from attention_lib.validation import check_token_ids
 
 PartStep = Callable[[Tensor, Tensor | None], Tensor]  # of x (B, 1, M) and its angles
 
+# Hooks on the calls of all modules, which a step would leave out.
+_EVERYWHERE = (
+    nn.modules.module._global_forward_hooks,
+    nn.modules.module._global_forward_pre_hooks,
+)
+
 
 def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
     """Makes a function that reads one new token (B, 1) of each text.
@@ -38,7 +44,11 @@ def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
     # A compiler would compile anew as the cache grows: it serves the first call only.
     if not is_hooked(model):
         model = getattr(model, "_orig_mod", model)
-    if not is_plain(model, TinyLM) or not left_out(model.dropout, nn.Dropout):
+    if (
+        any(_EVERYWHERE)
+        or not is_plain(model, TinyLM)
+        or not left_out(model.dropout, nn.Dropout)
+    ):
         return lambda token_ids: model(token_ids, cache=cache)[:, -1]
     steps = [
         _block_step(block, own)

@@ -16,7 +16,6 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 Kind = TypeVar("Kind", bound=nn.Module)
 
 _WEIGHTED = nn.Linear, NonDynamicallyQuantizableLinear, nn.LayerNorm, nn.Embedding
-_EVERYWHERE = nn.modules.module
 
 
 def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
@@ -34,17 +33,17 @@ def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
 
 
 def is_hooked(module: nn.Module) -> bool:
-    """Return whether somebody hooked into the calls of a module, or of all modules."""
+    """Return whether somebody hooked into the calls of a module.
+
+    Hooks on all modules do not count. Those who count operations set them, and mean the
+    modules that are called.
+    """
     own = vars(module)  # layers ask at each call: no lookup through __getattr__
     return bool(
         own["_forward_hooks"]
         or own["_forward_pre_hooks"]
         or own["_backward_hooks"]
         or own["_backward_pre_hooks"]
-        or _EVERYWHERE._global_forward_hooks
-        or _EVERYWHERE._global_forward_pre_hooks
-        or _EVERYWHERE._global_backward_hooks
-        or _EVERYWHERE._global_backward_pre_hooks
     )
 
 

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
+from torch.utils.flop_counter import FlopCounterMode
 
 import benchmarks.published_layers as published
 from attention_lib.attention import SelfAttention
@@ -458,6 +459,18 @@ def test_copied_weights_of_adapters_do_not_get_lost():
     packed.qkv_proj = Adapter(packed.qkv_proj)
     with pytest.raises(ValueError, match="built alike"):
         copy_weights(packed, split)
+
+
+def test_counting_operations_changes_none():
+    for name in ("torch", "wrapper", "latent, absorb=True, wide=6", "translator"):
+        make, groups = SUBJECTS[name]
+        model = drawn(make)
+        call = groups[0][-1]  # with a cache, and where there is one a kept memory
+        with torch.no_grad():
+            wanted = call(model)
+            with FlopCounterMode(display=False) as counter:  # hooks into all modules
+                assert call(model).equal(wanted), name
+        assert counter.get_total_flops(), name
 
 
 def test_kept_memory_does_not_leave_hooks_out(refused):
