@@ -38,7 +38,7 @@ def pair_speeds(
 
     Args:
         positions: floats; their type is that of the speeds. With ``dynamic``, each row
-            of positions has speeds of its own, (*B, 1, P).
+            of positions has speeds of its own, ``(*B, 1, P)``.
         head_dim: width of what is turned.
         base: how many positions the slowest pair needs per radian, about.
         scaling: an empty one leaves the speeds as they are.
