@@ -126,7 +126,7 @@ def check_suspect(answer: object) -> Verdict:
 def check_llama_parameters(answer: object) -> Verdict:
     """Checks ``parameters(fields)``, a count for any ``config.json`` of Llama."""
     fields = {
-        **{"vocab_size": 11, "hidden_size": 12, "intermediate_size": 20},
+        **{"vocab_size": 11, "hidden_size": 16, "intermediate_size": 20},
         **{"num_hidden_layers": 3, "num_attention_heads": 4},
         **{"num_key_value_heads": 2, "tie_word_embeddings": False},
     }
