@@ -17,9 +17,11 @@ from tools.site.api import examples
 EXAMPLES = examples(ROOT)
 
 
-# What checks input or answers, and what needs several processes: tests of their own.
+# What checks input or answers, what needs several processes, and what layers ask of
+# their parts and types: tests of their own.
 WITHOUT = tuple(
-    f"attention_lib.{name}" for name in ("validation", "exercises", "processes")
+    f"attention_lib.{name}"
+    for name in ("validation", "exercises", "processes", "modules", "precision")
 )
 
 
