@@ -1,4 +1,4 @@
-"""Commands that end within a limit, and leave nothing of theirs behind.
+"""Run commands that end within a limit and leave no process behind.
 
 `run` puts this file, as a process of its own, between a command and its starter. A
 signal to a group misses a child with a session of its own; the supervisor finds them
@@ -41,7 +41,7 @@ def run(
     input: str = "",
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command like `subprocess.run`, and leave nothing of it behind.
+    """Run a command like `subprocess.run`, and leave no process of it behind.
 
     Args:
         command: the program and its arguments.
@@ -56,7 +56,7 @@ def run(
         CalledProcessError: the exit status is not 0, and `check` is set.
     """
     with ExitStack() as stack:
-        # Files: a pipe would be read for as long as anybody holds its other end.
+        # Files, because a pipe is read until the last process that holds it ends.
         how: Any = {"mode": "w+", "encoding": "utf-8", "errors": "replace"}
         files = [stack.enter_context(TemporaryFile(**how)) for _ in range(3)]
         files[0].write(input)
@@ -77,7 +77,7 @@ def run(
 
 
 def _status(command: list[str], limit: float, options: dict[str, Any]) -> int:
-    """Wait for a supervisor, which is told to end where this is interrupted."""
+    """Wait for a supervisor, and end it if the wait is interrupted."""
     process = subprocess.Popen(command, start_new_session=True, **options)
     try:
         return process.wait(limit + _GRACE)
@@ -108,7 +108,7 @@ def supervise(command: Sequence[str], limit: float, starter: int) -> int:
 
 
 def _end_family(deadline: float) -> None:
-    """Kill what came of this process, until nothing is left to start anything."""
+    """Kill all descendants of this process, until none is left to start another."""
     while time.monotonic() < deadline:
         for pid in (found := family()):
             with suppress(ProcessLookupError, PermissionError):
@@ -123,7 +123,7 @@ def _end_family(deadline: float) -> None:
 
 
 def family() -> set[int]:
-    """Return the ids of all processes that came of this one."""
+    """Return the ids of all descendants of this process."""
     parents, found = _parents(), {os.getpid()}
     while more := {it for it, parent in parents.items() if parent in found} - found:
         found |= more
@@ -131,7 +131,7 @@ def family() -> set[int]:
 
 
 def _parents() -> dict[int, int]:
-    """Return the parent of each process of this machine."""
+    """Return the parent of each process on this machine."""
     found = {}
     if sys.platform == "linux":
         for path in Path("/proc").glob("[0-9]*/stat"):
@@ -139,7 +139,7 @@ def _parents() -> dict[int, int]:
                 words = path.read_text(errors="replace").rpartition(")")[2].split()
                 found[int(path.parent.name)] = int(words[1])
         return found
-    # Elsewhere a child whose parent has ended is known by our mark in its environment.
+    # Elsewhere, an orphan is recognised by our mark in its environment.
     command = ["ps", "-AEww", "-o", "pid=", "-o", "ppid=", "-o", "command="]
     ps = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in ps.communicate()[0].splitlines():
@@ -150,7 +150,7 @@ def _parents() -> dict[int, int]:
 
 
 def _mark() -> str:
-    """Return the name of the variable in the environment of this process's family."""
+    """Return the environment variable that marks this process's descendants."""
     return f"ATTENTION_SUPERVISOR_{os.getpid()}"
 
 

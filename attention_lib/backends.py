@@ -162,8 +162,8 @@ class TorchMultiHeadAttention(MultiHeadLayer):
         if not is_plain(own, nn.MultiheadAttention):
             raise ValueError(
                 "attention has hooks or was replaced, so it must be called as a whole: "
-                "leave angles, a cache, attention_weights and another out_proj out, or "
-                'take another kind than "torch"'
+                "use it without angles, a cache, attention_weights and a replaced "
+                'out_proj, or use a kind other than "torch"'
             )
         check_source(x, memory, self.out_proj, self.d_model)
         return _project_packed(

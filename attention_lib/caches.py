@@ -23,7 +23,7 @@ Cache = TypeVar("Cache")
 
 @runtime_checkable
 class CacheLike(Protocol):
-    """What a layer asks of a cache: ``append``, and how many tokens were read.
+    """What a layer needs from a cache: ``append``, and the number of tokens read.
 
     A cache may also have ``crop``, ``repeat`` and ``nbytes``, as ``LayerCache`` does.
     """
@@ -37,7 +37,7 @@ class CacheLike(Protocol):
         """How many tokens there is room for."""
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Take new keys and values (B, H, T, ...) in, and return all of each text."""
+        """Append new keys and values (B, H, T, ...), and return all of each text."""
 
 
 class LayerCache:
@@ -94,7 +94,7 @@ class LayerCache:
         self.length = length
 
     def repeat(self, times: int) -> "LayerCache":
-        """Gives a cache of ``times`` as many texts, each with a copy of its own."""
+        """Return a cache that holds every text ``times`` over, as copies."""
         return repeat_texts(self, times)
 
     @property
@@ -104,7 +104,7 @@ class LayerCache:
 
 
 def repeat_texts(cache: Cache, times: int) -> Cache:
-    """Return a cache of ``times`` as many texts that shares nothing with the old one.
+    """Return a copy that holds every text ``times`` over and shares no memory.
 
     Every tensor that the cache holds has the texts as its first axis.
     """
@@ -120,16 +120,15 @@ def repeat_texts(cache: Cache, times: int) -> Cache:
 
 
 class WindowCache(LayerCache):
-    """A ``LayerCache`` that also keeps where each key stands in its own text.
+    """A ``LayerCache`` that also keeps the position of each key in its own text.
 
-    A layer with a window counts positions. They are the columns of the cache, until
-    other ones are given: with padding between tokens, columns are farther apart than
-    positions.
+    A layer with a window counts positions. They equal the columns of the cache until a
+    call specifies others: with padding between tokens, columns are farther apart.
 
     Attributes:
-        padding: how many columns of padding there are at most between two tokens of a
-            text, so that a window knows how far back to look; None if unknown. Whoever
-            knows the lengths may set it: no layer reads the values of a tensor.
+        padding: the most columns of padding between two tokens of a text, which tells
+            a window how far back to look; None if unknown. ``generate`` sets it, since
+            it reads the lengths; a layer reads no tensor's values.
     """
 
     padding: int | None = None
@@ -167,14 +166,6 @@ class WindowCache(LayerCache):
         super().crop(length)
         if self.positions is None or length <= self.counted:
             self.positions = self.padding = None
-
-    def repeat(self, times: int) -> "WindowCache":
-        """Return a cache of ``times`` as many texts, each with a copy of its own."""
-        copy = super().repeat(times)
-        assert isinstance(copy, WindowCache)
-        if self.positions is not None:
-            copy.positions = self.positions.repeat(times, 1)
-        return copy
 
 
 class KVCache:
@@ -239,14 +230,14 @@ class KVCache:
 
 
 class WeightsWatch:
-    """Notices that a model's weights have changed, so that what was kept is stale.
+    """Notices when a model's weights have changed, so that its caches are stale.
 
-    PyTorch counts each change of a tensor, so that a look reads no weight. Writes to
-    ``tensor.data`` and those of a fused optimizer are not counted: a thorough look also
-    compares a sample of each weight.
+    PyTorch counts the changes of each tensor, so no weight is read. It does not count
+    writes to ``tensor.data`` or those of a fused optimizer: a thorough check therefore
+    also compares a sample of each weight.
 
     Args:
-        model: whose weights and buffers are looked at.
+        model: whose weights and buffers are watched.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -255,7 +246,7 @@ class WeightsWatch:
         self.changed(thorough=True)
 
     def changed(self, *, thorough: bool = False) -> bool:
-        """Return whether anything differs from the last look; autocast counts, too."""
+        """Return whether anything, autocast included, differs from the last check."""
         before = self.seen
         if thorough:
             parts = [(p._parameters, p._buffers) for p in self.model.modules()]

@@ -89,12 +89,12 @@ def look_at(
 
 
 def _check_kept_by(layer: Any) -> None:
-    """Check that a call of the layer does nothing that its kept keys would miss."""
+    """Check that a call of the layer does nothing that kept keys would skip."""
     check_instance("layer", layer, MultiHeadAttention)
     if not is_plain(layer, MultiHeadAttention):
         raise ValueError(
-            "layer must be a MultiHeadAttention without hooks: what they do would be "
-            f"left out; got {type(layer).__name__}: call it with memory=memory"
+            "layer must be a MultiHeadAttention without hooks, which kept keys would "
+            f"skip; got {type(layer).__name__}: call it with memory=memory"
         )
 
 

@@ -71,7 +71,7 @@ def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
 
 
 def _block_step(block: nn.Module, cache: CacheLike) -> PartStep:
-    """Take a pre-norm block apart, unless a part that this leaves out does more."""
+    """Inline a pre-norm block, unless a part that this skips does more."""
     if (
         not is_plain(block, TinyBlock)
         or block.norm != "pre"
@@ -117,7 +117,7 @@ def left_out(part: nn.Module, *kinds: type[nn.Module]) -> bool:
     class says, and drops nothing.
 
     Args:
-        part: what a step takes apart, or skips.
+        part: what a step inlines or skips.
         kinds: the classes that the step knows.
     """
     return all(

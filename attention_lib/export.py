@@ -403,7 +403,7 @@ def _disagreement(
     if not broken and max(wrong.values()) < ROUNDING:
         return said + (
             f"Allowed is {tolerance:.1e}. Differences this small are mostly rounding, "
-            "which adds up in a deep model: say a larger tolerance (--tolerance)"
+            "which adds up in a deep model: set a larger tolerance (--tolerance)"
         )
     if tried[0] in listed:  # the sizes of the export itself: no size explains that
         return said + "It is wrong at the sizes of the example, too"

@@ -167,8 +167,9 @@ class GroupedQueryAttention(MultiHeadLayer):
         """Attend as a ``MultiHeadLayer`` does; a window counts ``positions``.
 
         Args:
-            x: see ``MultiHeadLayer``, as for all that is not named here.
-            mask: hides more, such as padding.
+            x: the source of the queries; for all other arguments see
+                ``MultiHeadLayer``.
+            mask: hides keys, such as padding.
             causal: hides the future as well.
             memory: the source of keys and values.
             angles: rotate queries and keys.
@@ -211,7 +212,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         return self._weights(query, key, mask)
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Make an empty cache for the G heads of keys and values.
+        """Make an empty cache for the G KV heads.
 
         With a window, it keeps the positions of its keys as well.
         """
@@ -260,10 +261,10 @@ class GroupedQueryAttention(MultiHeadLayer):
     def _places(
         self, x: Tensor, positions: Tensor | None, cache: CacheLike | None
     ) -> tuple[Tensor | None, int | None]:
-        """Return the positions of all keys, or None where their columns do as well.
+        """Return the positions of all keys, and the padding that a window looks past.
 
-        Then how much padding a window must look past; see ``WindowCache``. For pages
-        columns do: their padding is on the left.
+        The positions are None where columns serve as well, as for pages, whose padding
+        is on the left. For the padding see ``WindowCache``.
         """
         if positions is not None:
             check_token_positions(positions, x)

@@ -279,10 +279,10 @@ def replaced_path(
         model: as in ``replaced_heads``; the receiver's block normalises first.
         sender: the earlier head.
         receiver: a head of a later layer.
-        into: which projection of the receiver is meant. Query heads that share a head
-            of keys and values share these ways as well: the path into the key of one
-            is the path into the keys of all of its group.
-        value: what the sender shall have found, broadcast to (B, T, D).
+        into: the projection of the receiver that the path enters. Query heads that
+            share a KV head share these paths too: the path into the key of one is the
+            path into the keys of its whole group.
+        value: the output that replaces the sender's, broadcast to (B, T, D).
 
     Raises:
         TypeError: no model with blocks; a place that is not two ints.
@@ -318,7 +318,7 @@ def replaced_path(
 
 
 class _Receiver:
-    """Makes what one head reads from a stream in which senders found something else.
+    """Compute what one head reads from a stream in which senders' outputs differ.
 
     Args:
         block: the receiver's.
@@ -386,7 +386,7 @@ def _blocks(model: nn.Module) -> list[Any]:
 
 
 def _rows(x: Tensor, head: int, count: int) -> slice:
-    """Gives the place of a head among so many that stand side by side."""
+    """Return the columns of one head, where all heads are side by side."""
     width = x.shape[-1] // count
     return slice(head * width, (head + 1) * width)
 
@@ -423,7 +423,7 @@ def _change(
         context: what all heads found.
         output: of ``out_proj``, for this context.
         head: its number, and how many there are.
-        value: what it shall have found.
+        value: the output that replaces the head's.
     """
     weight, own = weight_of(out_proj), _rows(context, *head)
     hooks = *out_proj._forward_hooks.values(), *out_proj._forward_pre_hooks.values()

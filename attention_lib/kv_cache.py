@@ -139,13 +139,13 @@ def _real(token_ids: Tensor, lengths: Tensor | None) -> Tensor | None:
 def _padding_in(
     cache: KVCache | None, real: Tensor | None, *, given: bool
 ) -> Iterator[None]:
-    """Let a cache take padding in; a given one holds at the end what it held before."""
+    """Let a cache take in padding; crop a given one to its former length at the end."""
     if cache is None or real is None:
         yield
         return
     start = cache.length
     if not real.is_meta:
-        # Behind a beginning, padding comes between tokens; else it stands before all.
+        # After a prefix, padding comes between tokens; otherwise before all of them.
         between = int((~real).sum(dim=1).max()) if start else 0
         for layer in cache.layers:
             if isinstance(layer, WindowCache) and layer.positions is None:

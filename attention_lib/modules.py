@@ -1,7 +1,7 @@
-"""Whether a module is just what its class says, so that its weights may stand for it.
+"""Whether a module does only what its class says, so that its weights may be used.
 
-A layer calls its parts: so an adapter, a hook or another module in the place of a part
-acts, and learns. Only what is plain may be read instead of called.
+A layer calls its parts, so that an adapter, a hook or a different module in the place
+of a part acts and learns. Only the weights of a plain part may be used directly.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ _WEIGHTED = nn.Linear, NonDynamicallyQuantizableLinear, nn.LayerNorm, nn.Embeddi
 def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
     """Return whether a call of a module does nothing but the ``forward`` of this class.
 
-    It does more, or something else, where somebody hooked into it, compiled it, gave it
-    a parametrisation, replaced its ``forward``, or put another module in its place.
+    It does more, or something else, if it has hooks or a parametrisation, was compiled,
+    got a different ``forward``, or was replaced by a different module.
     """
     return (
         type(module) is kind
@@ -33,10 +33,9 @@ def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
 
 
 def is_hooked(module: nn.Module) -> bool:
-    """Return whether somebody hooked into the calls of a module.
+    """Return whether a module has hooks.
 
-    Hooks on all modules do not count. Those who count operations set them, and mean the
-    modules that are called.
+    Hooks on all modules do not count: tools that count operations set them.
     """
     own = vars(module)  # layers ask at each call: no lookup through __getattr__
     return bool(
@@ -50,7 +49,7 @@ def is_hooked(module: nn.Module) -> bool:
 def weight_of(part: nn.Module) -> Tensor | None:
     """Return the weight of one of PyTorch's own layers; None of any other module.
 
-    Another module may compute its weight when it is asked for it, or hold packed bits.
+    Other modules may compute their weight on request, or hold packed bits.
     """
     return part.weight if type(part) in _WEIGHTED else None  # type: ignore[return-value]
 
@@ -73,8 +72,8 @@ def bound(module: nn.Module) -> Callable[[Tensor], Tensor]:
 def placement(layer: nn.Module) -> dict[str, Any]:
     """Return the device and the type of a layer's weights, for tensors to go with them.
 
-    They are those of its largest parameter of floats: an adapter beside it may have
-    others, and quantised weights are not numbers to compute with.
+    They are those of its largest float parameter: an adapter beside it may differ, and
+    quantised weights are not computed with.
     """
     floats = [own for own in layer.parameters() if own.is_floating_point()]
     wide = [own for own in floats if own.dtype.itemsize > 1]  # 8 bits only store

@@ -307,9 +307,9 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         for head in self.heads:
             if not is_plain(head, SelfAttention):
                 raise ValueError(
-                    "a head has hooks or was replaced, so it must be called, which is "
-                    "without angles and a cache: take another kind than "
-                    '"wrapper", or leave these out'
+                    "a head has hooks or was replaced, and a head can only be called "
+                    "without angles and a cache: leave them out, or use a kind other "
+                    'than "wrapper"'
                 )
         first = self.heads[0].get_submodule("q_proj")
         source = check_source(x, memory, first, self.d_model)

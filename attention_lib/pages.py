@@ -36,7 +36,7 @@ class PagePool:
     def __init__(self, num_pages: int) -> None:
         check_positive(num_pages=num_pages)
         self.users = [0] * num_pages  # how many texts use each page
-        # In the order of being taken; a dict would walk over all that left its front.
+        # Taken in order; a dict would walk over all slots emptied at its front.
         self.free = OrderedDict.fromkeys(range(num_pages))
         self.found: dict[bytes, int] = {}  # full pages, by name
         self.names: dict[int, bytes] = {}

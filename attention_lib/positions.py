@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lib.modules import is_plain, placement
+from attention_lib.modules import is_plain
 from attention_lib.validation import check_offset, check_positive
 
 
@@ -77,8 +77,8 @@ class LearnedPositions(nn.Module):
 
         Args:
             length: how many.
-            offset: the first of them.
-            positions: those that are wanted, where they do not follow each other.
+            offset: the first position.
+            positions: the positions, if they are not consecutive.
         """
         check_positive(length=length)
         check_offset(offset)
@@ -92,5 +92,5 @@ class LearnedPositions(nn.Module):
             )
         if is_plain(self.embedding, nn.Embedding):
             return self.embedding.weight[offset:end]  # no copy
-        device = placement(self).get("device")
+        device = next(self.parameters()).device
         return self.embedding(torch.arange(offset, end, device=device))

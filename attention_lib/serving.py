@@ -88,7 +88,7 @@ class Request:
         return self.prompt_len + self.max_new_tokens - len(self.text)
 
     def pick(self, scores: Tensor, best: int) -> int:
-        """Picks the next token from its scores (1, V), of which one is the best."""
+        """Pick the next token from its scores (1, V), given the best one."""
         if not self.sampling["temperature"]:
             return best
         return int(pick_token(scores, **self.sampling))
@@ -141,7 +141,7 @@ def _read(
     group: list[Request],
     plan: dict[Request, list[int]],
 ) -> Iterator[tuple[Request, Tensor, list[int]]]:
-    """Reads for some requests in one call; yields each with its scores, and the best.
+    """Read for some requests in one call; yield each with its scores and best tokens.
 
     Args:
         model: reads.
@@ -164,8 +164,9 @@ class Server:
     Requests are served in the order in which they came. When no page is free, the one
     that came last gives its pages back, waits, and is read anew. Full pages are shared
     by all texts that begin with the same tokens. When the weights change, all texts are
-    read anew and keep their tokens. Call ``forget_pages`` after a change that is hard
-    to see: a write to a few elements of ``weight.data``.
+    read again from their start and keep their tokens. Call ``forget_pages`` after a
+    change that is not noticed: a new hook, a few elements written to ``weight.data``,
+    a module that is exchanged while texts are being written.
 
     Args:
         model: a ``TinyLM``, a ``TinyLlama``, or what ``load_pretrained`` gives.
@@ -286,7 +287,7 @@ class Server:
             self._drop(request, "cancelled")
 
     def forget_pages(self) -> None:
-        """Forgets all that was read, as a step does when it sees changed weights."""
+        """Forget all pages, as a step does when the weights have changed."""
         for request in reversed(self.running):
             self._drop(request, "preempted")
         self.pool = PagePool(len(self.pool.users))

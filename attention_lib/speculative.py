@@ -145,7 +145,7 @@ def speculative_generate(
                     text += [stop] * (full - len(text))
             texts.append(text + row[end:])
     # Made anew, out of inference mode: a model may learn from it.
-    return token_ids.new_tensor(texts)
+    return token_ids.new_tensor(texts, dtype=torch.int64)
 
 
 def model_draft(model: nn.Module) -> Draft:

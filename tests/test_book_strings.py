@@ -51,7 +51,8 @@ MEASURED = json.loads((ROOT / "benchmarks/results.json").read_text("utf-8")).val
 ROWS = [row for rows in MEASURED if isinstance(rows, list) for row in rows]
 CODE |= {row[it] for row in ROWS for it in ("name", "which") if it in row}
 CODE |= {"our sdpa / floor", "our split / textbook split", "Hugging Face "}
-ASIDE = ("print", "compile", "search", "startswith", "warning", "argument", "Error")
+ASIDE = ("print", "show", "compile", "search")
+ASIDE += ("startswith", "warning", "argument", "Error")
 LATER = r'(?s)\{#.*?#\}|<script>.*?</script>|(class|rel)=".*?"'
 JINJA, TITLE = r"\{[{%].*?[}%]\}", re.compile(r'"[A-Z][^"]+"|"[^"]+ [^"]+"')
 

@@ -482,11 +482,12 @@ def state_call(module, x, told):
 WITHIN = {
     "paddings": ("left", "right"),
     "caches": ("prefix",),
+    "sizes": ("plain",),
     "refuses": (
         (
             lambda case: True,
             ValueError,
-            "mask must be True behind a cached beginning",
+            "mask must be True after a cached prefix",
         ),
     ),
 }
@@ -518,8 +519,7 @@ def published(name, number=0, *, both=False, entry=None, **options):
         return Entry(
             make, state_call, lambda module, x, sees, angles: module(x[None])[0],
             vectors(width), masks=("causal",), least=torch.float32, empties=False,
-            sizes=("plain", "long"),
-            **(entry or {}),
+            **{"sizes": ("plain", "long")} | (entry or {}),
         )  # fmt: skip
     told = {"masks": CAUSAL, "counts": True}
     if both:

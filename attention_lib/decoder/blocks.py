@@ -142,7 +142,7 @@ class DecoderBlock(nn.Module):
         return self.attention.new_cache(batch_size, max_len)
 
     def _window(self, positions: Tensor | None) -> dict[str, Any]:
-        """Return what only a layer with a window is told: latent attention has none."""
+        """Return the arguments that only a layer with a window takes."""
         return {} if self.own.window is None else {"positions": positions}
 
 

@@ -151,7 +151,7 @@ def _rotation(
 
 
 def windows_by_type(fields: Fields, every: int) -> list[int | None]:
-    """Return the window of each layer: all but every so-manyth one have it."""
+    """Return the window of each layer: every layer has one, except each n-th."""
     window, count = fields.take("sliding_window"), fields.see("num_hidden_layers")
     types = fields.left.get("layer_types") or [
         "sliding_attention" if (i + 1) % every else "full_attention"

@@ -28,23 +28,23 @@ class DeltaCache:
     last: Tensor | None = None
 
     def repeat(self, times: int) -> "DeltaCache":
-        """Return a cache of ``times`` as many texts, each with a copy of its own."""
+        """Return a cache that holds every text ``times`` over, as copies."""
         return repeat_texts(self, times)
 
 
 def refuse_padding_within(cache: DeltaCache | None, mask: Tensor) -> None:
-    """Refuse padding behind what was read: there the state would fade between tokens.
+    """Refuse padding after a cached prefix: the state would fade between tokens.
 
-    Only such a call reads the values of its mask, and none that is compiled.
+    Only such a call reads the values of its mask; a compiled call never does.
 
     Raises:
-        ValueError: padding behind a beginning that the cache holds.
+        ValueError: padding after the tokens that the cache holds.
     """
     begun = cache is not None and cache.state is not None
     if not begun or mask.is_meta or torch.compiler.is_compiling() or mask.all():
         return
     raise ValueError(
-        "mask must be True behind a cached beginning: padding there would change the "
+        "mask must be True after a cached prefix: padding there would change the "
         "state; read texts of unequal length from their start, or one by one"
     )
 

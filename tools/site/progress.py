@@ -7,7 +7,6 @@ from typing import Any
 from tools.site.hooks import when_built
 
 LINES = 4  # about reading the pages, and as many about writing them
-TIME = "a few minutes for all (Sphinx's own log: _build/site.log)"
 
 
 def setup(app: Any) -> None:
@@ -20,7 +19,10 @@ def setup(app: Any) -> None:
         chapters = sum(name.startswith("chapters/") for name in names)
         if names:
             others = len(names) - chapters
-            show(f"Building {chapters} chapters and {others} other pages: {TIME}")
+            show(
+                f"Building {chapters} chapters and {others} other pages: a few minutes "
+                "for all (Sphinx's own log: _build/site.log)"
+            )
         steps.update((it, counted(it, len(names))) for it in ("read", "written"))
 
     app.connect("env-before-read-docs", begin)
