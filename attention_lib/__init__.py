@@ -14,7 +14,6 @@ from attention_lib.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
-from attention_lib.backends import make_mha
 from attention_lib.block import FeedForward, TinyBlock
 from attention_lib.checkpoints import load_checkpoint, save_checkpoint
 from attention_lib.cross_attention import TinyTranslator, TranslatorConfig, translate
@@ -27,29 +26,33 @@ from attention_lib.data import (
     pad_texts,
     read_text,
 )
+from attention_lib.generation import generate
 from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
-from attention_lib.kv_cache import KVCache, generate
+from attention_lib.kv_cache import KVCache
 from attention_lib.linear_attention import gated_delta_rule
-from attention_lib.llama import LlamaConfig, RMSNorm, SwiGLU, TinyLlama
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
     padding_mask,
     sliding_window_mask,
 )
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.mha_variants import make_mha
 from attention_lib.multi_head import (
     MultiHeadAttention,
     copy_weights,
     merge_heads,
     split_heads,
 )
+from attention_lib.norms import RMSNorm
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
-from attention_lib.reproducibility import choose_device, make_repeatable, seeded
+from attention_lib.pretrained import load_pretrained
+from attention_lib.reproducibility import choose_device, make_deterministic, seeded
 from attention_lib.rope import apply_rope, convert_layout, rope_angles
-from attention_lib.sampling import pick_token
+from attention_lib.sampling import sample_token
 from attention_lib.serving import Server
 from attention_lib.sparse_attention import chunk_mask, sink_window_mask
+from attention_lib.tiny_llama import LlamaConfig, SwiGLU, TinyLlama
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.training import (
     TrainConfig,
     Training,
@@ -59,7 +62,6 @@ from attention_lib.training import (
     train_step,
     warmup_cosine,
 )
-from attention_lib.weights import load_pretrained
 
 __all__ = [
     "BPETokenizer",
@@ -97,17 +99,17 @@ __all__ = [
     "generate",
     "load_checkpoint",
     "load_pretrained",
+    "make_deterministic",
     "make_loader",
     "make_mha",
-    "make_repeatable",
     "merge_heads",
     "next_token_loss",
     "pad_texts",
     "padding_mask",
-    "pick_token",
     "read_text",
     "repeat_kv",
     "rope_angles",
+    "sample_token",
     "save_checkpoint",
     "scaled_dot_product_attention",
     "seeded",

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from attention_lib.masks import with_causal
 from attention_lib.precision import no_autocast
 from attention_lib.validation import (
-    check_dropout,
-    check_flags,
-    check_inputs,
-    check_positive,
-    check_source,
-    check_value,
+    require_dropout,
+    require_flags,
+    require_inputs,
+    require_positive,
+    require_source,
+    require_value,
 )
 
 
@@ -50,7 +50,7 @@ def attention_weights(
         TypeError: a mask that is not boolean; types or devices that differ.
         ValueError: shapes that do not fit together; an axis of length zero.
     """
-    check_inputs(query, key, mask=mask, scale=scale)
+    require_inputs(query, key, mask=mask, scale=scale)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     at_least_float32 = torch.promote_types(query.dtype, torch.float32)
     with no_autocast(query):  # in half precision a score can overflow
@@ -91,9 +91,9 @@ def scaled_dot_product_attention(
             below 0, or of 1 and more.
     """
     weights = attention_weights(query, key, mask, scale=scale)  # (..., Q, K)
-    check_value(query, key, value)
+    require_value(query, key, value)
     if dropout != 0:
-        check_dropout(dropout)
+        require_dropout(dropout)
         weights = F.dropout(weights, dropout)
     return weights @ value  # (..., Q, V)
 
@@ -124,9 +124,9 @@ class SelfAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_positive(d_model=d_model, head_dim=head_dim)
-        check_flags(qkv_bias=qkv_bias)
-        check_dropout(dropout)
+        require_positive(d_model=d_model, head_dim=head_dim)
+        require_flags(qkv_bias=qkv_bias)
+        require_dropout(dropout)
         self.d_model = d_model
         self.q_proj = nn.Linear(d_model, head_dim, bias=qkv_bias)
         self.k_proj = nn.Linear(d_model, head_dim, bias=qkv_bias)
@@ -149,7 +149,7 @@ class SelfAttention(nn.Module):
             causal: hides the future as well; see ``causal_mask``.
             memory: where keys and values come from; S takes the place of T then.
         """
-        source = check_source(x, memory, self.q_proj, self.d_model)
+        source = require_source(x, memory, self.q_proj, self.d_model)
         query, key = self.q_proj(x), self.k_proj(source)
         return scaled_dot_product_attention(
             query,
@@ -168,6 +168,6 @@ class SelfAttention(nn.Module):
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T K"]:
         """Gives the weights that ``forward`` uses, before dropout."""
-        source = check_source(x, memory, self.q_proj, self.d_model)
+        source = require_source(x, memory, self.q_proj, self.d_model)
         query, key = self.q_proj(x), self.k_proj(source)
         return attention_weights(query, key, with_causal(mask, causal, query, key))

@@ -12,16 +12,16 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.backends import make_mha
-from attention_lib.caches import CacheLike, LayerCache
+from attention_lib.kv_cache import CacheLike, LayerCache
+from attention_lib.mha_variants import make_mha
 from attention_lib.validation import (
-    check_choice,
-    check_features,
-    check_positive,
-    check_tokens,
+    require_choice,
+    require_features,
+    require_positive,
+    require_tokens,
 )
 
-Norm = Literal["pre", "post", "none"]
+NormPlacement = Literal["pre", "post", "none"]
 
 
 def layer_norm(
@@ -47,7 +47,7 @@ def layer_norm(
         TypeError: no float tensors; types or devices that differ.
         ValueError: a weight or bias whose length is not the width of a token.
     """
-    check_features(x, eps=eps, weight=weight, bias=bias)
+    require_features(x, eps=eps, weight=weight, bias=bias)
     wide = x.to(torch.promote_types(x.dtype, torch.float32))  # at least float32
     centred = wide - wide.mean(dim=-1, keepdim=True)
     variance = centred.square().mean(dim=-1, keepdim=True)  # divided by M, not M - 1
@@ -72,16 +72,16 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, hidden_dim: int | None = None) -> None:
         super().__init__()
-        check_positive(d_model=d_model)
+        require_positive(d_model=d_model)
         hidden_dim = 4 * d_model if hidden_dim is None else hidden_dim
-        check_positive(hidden_dim=hidden_dim)
+        require_positive(hidden_dim=hidden_dim)
         self.d_model = d_model
         self.up_proj = nn.Linear(d_model, hidden_dim)
         self.down_proj = nn.Linear(hidden_dim, d_model)
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
         """Computes each output token from the input token at the same position."""
-        check_tokens(x, self.up_proj, self.d_model)
+        require_tokens(x, self.up_proj, self.d_model)
         return self.down_proj(F.gelu(self.up_proj(x)))
 
 
@@ -109,12 +109,12 @@ class TinyBlock(nn.Module):
         d_model: int,
         num_heads: int,
         *,
-        norm: Norm = "pre",
+        norm: NormPlacement = "pre",
         dropout: float = 0.0,
         mha: str = "split",
     ) -> None:
         super().__init__()
-        check_choice("norm", norm, get_args(Norm))
+        require_choice("norm", norm, get_args(NormPlacement))
         self.d_model = d_model
         self.attention = make_mha(mha, d_model, num_heads, dropout=dropout)
         self.feed_forward = FeedForward(d_model)
@@ -142,7 +142,7 @@ class TinyBlock(nn.Module):
             angles: turn queries and keys; see ``rope_angles``.
             cache: of ``new_cache``, holds the tokens before x.
         """
-        check_tokens(x, self.attention_norm, self.d_model)
+        require_tokens(x, self.attention_norm, self.d_model)
         also: dict[str, Any] = {"causal": causal, "angles": angles, "cache": cache}
         if self.norm == "post":
             found = self.attention(x, mask, **also)
@@ -161,7 +161,7 @@ class TinyBlock(nn.Module):
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T T"]:
         """Gives the attention weights of each head, before dropout."""
-        check_tokens(x, self.attention_norm, self.d_model)
+        require_tokens(x, self.attention_norm, self.d_model)
         seen = x if self.norm == "post" else self.attention_norm(x)
         return self.attention.attention_weights(
             seen, mask, causal=causal, angles=angles

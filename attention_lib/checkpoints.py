@@ -17,7 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from attention_lib.training import Training
-from attention_lib.validation import check_instance, check_path
+from attention_lib.validation import require_instance, require_path
 
 FORMAT = "attention_lib training 2"
 
@@ -36,8 +36,8 @@ def save_checkpoint(training: Training, path: str | Path) -> None:
         ValueError: an optimizer with a weight that is not the model's.
         OSError: the file cannot be written; the last one stays.
     """
-    check_instance("training", training, Training)
-    path = check_path(path)
+    require_instance("training", training, Training)
+    path = require_path(path)
     state, settings = _state(training), json.dumps(_settings(training))
     metadata = {"format": FORMAT, "settings": settings}
     content = save(state, metadata | {"checksum": _checksum(state, settings)})
@@ -68,8 +68,8 @@ def load_checkpoint(training: Training, path: str | Path) -> None:
         ValueError: a file that is half written, damaged or from elsewhere; another
             model, other texts, settings or parameter groups.
     """
-    check_instance("training", training, Training)
-    settings, state = _read(check_path(path))
+    require_instance("training", training, Training)
+    settings, state = _read(require_path(path))
     _check_settings(training, settings)
     own = _tensors(training.model)
     kept = {n: (t.shape, t.dtype) for n, t in state.items() if n.startswith("model.")}

@@ -18,14 +18,14 @@ from torch.utils.data import DataLoader, Dataset
 
 from attention_lib.reproducibility import seeded
 from attention_lib.validation import (
-    check_ids,
-    check_not_negative,
-    check_path,
-    check_positive,
-    check_text,
-    check_texts,
-    check_token_texts,
-    check_window_sizes,
+    require_ids,
+    require_not_negative,
+    require_path,
+    require_positive,
+    require_text,
+    require_texts,
+    require_token_texts,
+    require_window_sizes,
 )
 
 
@@ -41,7 +41,7 @@ class ByteTokenizer:
             TypeError: no text.
             ValueError: half of a pair of surrogates, which is no character.
         """
-        check_text(text)
+        require_text(text)
         return list(text.encode("utf-8"))
 
     def decode(self, ids: Sequence[int] | Int[Tensor, " T"]) -> str:
@@ -51,7 +51,7 @@ class ByteTokenizer:
             TypeError: ids that are not whole numbers in one row.
             ValueError: an id below 0, or of 256 and more.
         """
-        plain = check_ids(ids, self.vocab_size)
+        plain = require_ids(ids, self.vocab_size)
         return bytes(plain).decode("utf-8", errors="replace")
 
 
@@ -66,7 +66,7 @@ class CharTokenizer:
     """
 
     def __init__(self, text: str) -> None:
-        check_texts([text])
+        require_texts([text])
         self.chars = sorted(set(text))
         self.ids = {char: i for i, char in enumerate(self.chars)}
         self.vocab_size = len(self.chars)
@@ -78,7 +78,7 @@ class CharTokenizer:
             TypeError: no text.
             ValueError: a character that the first text did not hold.
         """
-        check_text(text)
+        require_text(text)
         if unknown := sorted(set(text) - self.ids.keys()):
             raise ValueError(
                 f"text holds {unknown[0]!r}, which this tokenizer has not seen: build "
@@ -93,7 +93,7 @@ class CharTokenizer:
             TypeError: ids that are not whole numbers in one row.
             ValueError: an id outside the vocabulary.
         """
-        return "".join(self.chars[i] for i in check_ids(ids, self.vocab_size))
+        return "".join(self.chars[i] for i in require_ids(ids, self.vocab_size))
 
 
 class BPETokenizer:
@@ -111,8 +111,8 @@ class BPETokenizer:
     """
 
     def __init__(self, texts: Sequence[str], vocab_size: int) -> None:
-        check_texts(texts)
-        check_positive(vocab_size=vocab_size)
+        require_texts(texts)
+        require_positive(vocab_size=vocab_size)
         if vocab_size < 256:
             raise ValueError(
                 f"vocab_size must be at least 256, one a byte; got {vocab_size}"
@@ -135,7 +135,7 @@ class BPETokenizer:
             TypeError: no text.
             ValueError: half of a pair of surrogates, which is no character.
         """
-        check_text(text)
+        require_text(text)
         return self._tokenizer.encode(text).ids
 
     def decode(self, ids: Sequence[int] | Int[Tensor, " T"]) -> str:
@@ -145,7 +145,7 @@ class BPETokenizer:
             TypeError: ids that are not whole numbers in one row.
             ValueError: an id outside the vocabulary.
         """
-        return self._tokenizer.decode(check_ids(ids, self.vocab_size))
+        return self._tokenizer.decode(require_ids(ids, self.vocab_size))
 
 
 def read_text(path: str | Path, *, encoding: str = "utf-8") -> str:
@@ -155,7 +155,7 @@ def read_text(path: str | Path, *, encoding: str = "utf-8") -> str:
         TypeError: a path that is neither a str nor a Path.
         ValueError: an empty file; bytes that the encoding does not know.
     """
-    path = check_path(path)
+    path = require_path(path)
     content = path.read_bytes()
     try:
         text = content.decode(encoding)
@@ -164,7 +164,7 @@ def read_text(path: str | Path, *, encoding: str = "utf-8") -> str:
             f"{path.name} is not {encoding}: byte {content[error.start]:#04x} at "
             f'{error.start}; try encoding="cp1252", or save it as UTF-8'
         ) from error
-    check_texts([text])
+    require_texts([text])
     return text
 
 
@@ -188,7 +188,7 @@ class SlidingWindowDataset(Dataset[Tensor]):
     def __init__(
         self, token_ids: Sequence[int] | Int[Tensor, " N"], length: int, stride: int
     ) -> None:
-        check_window_sizes(token_ids, length, stride)
+        require_window_sizes(token_ids, length, stride)
         self.token_ids = torch.as_tensor(token_ids)
         self.length = length
         self.stride = stride
@@ -219,7 +219,7 @@ def pad_texts(
         TypeError: texts that are not tensors of whole numbers.
         ValueError: no text; a text with another number of axes than one.
     """
-    texts = check_token_texts(texts)
+    texts = require_token_texts(texts)
     lengths = torch.tensor([len(text) for text in texts], device=texts[0].device)
     return torch.nn.utils.rnn.pad_sequence(texts, batch_first=True), lengths
 
@@ -242,10 +242,10 @@ def make_loader(
             tensors of whole numbers.
         ValueError: a batch size below 1; no text.
     """
-    check_positive(batch_size=batch_size)
-    check_not_negative(seed=0 if seed is None else seed)
+    require_positive(batch_size=batch_size)
+    require_not_negative(seed=0 if seed is None else seed)
     if not isinstance(texts, Dataset):  # each batch of one is checked when it comes
-        check_token_texts(texts)
+        require_token_texts(texts)
     return DataLoader(
         texts,  # type: ignore[arg-type]  # a list has all that is asked of it
         batch_size,
@@ -255,7 +255,7 @@ def make_loader(
     )
 
 
-def ngram_surprises(
+def ngram_nlls(
     token_ids: Sequence[int], held_out: Sequence[int], vocab_size: int, orders: int
 ) -> list[list[float]]:
     """Gives -ln of the probability that n-grams give to each token, in nats.
@@ -276,9 +276,9 @@ def ngram_surprises(
         TypeError: a size that is not an int; ids that are not whole numbers in a row.
         ValueError: a size below 1; an id outside the vocabulary.
     """
-    check_positive(vocab_size=vocab_size, orders=orders)
-    check_ids(token_ids, vocab_size, "token_ids")
-    check_ids(held_out, vocab_size, "held_out")
+    require_positive(vocab_size=vocab_size, orders=orders)
+    require_ids(token_ids, vocab_size, "token_ids")
+    require_ids(held_out, vocab_size, "held_out")
     probabilities = [1 / vocab_size] * len(held_out)
     surprises = [[math.log(vocab_size)] * len(held_out)]
     for order in range(1, orders + 1):
@@ -294,13 +294,13 @@ def ngram_surprises(
 def ngram_losses(
     token_ids: Sequence[int], held_out: Sequence[int], vocab_size: int, orders: int
 ) -> list[float]:
-    """Gives the mean of ``ngram_surprises`` for each n: uniform, unigram, bigram …
+    """Gives the mean of ``ngram_nlls`` for each n: uniform, unigram, bigram …
 
     Raises:
-        TypeError: see ``ngram_surprises``.
+        TypeError: see ``ngram_nlls``.
         ValueError: likewise, and where ``held_out`` is empty.
     """
-    surprises = ngram_surprises(token_ids, held_out, vocab_size, orders)
+    surprises = ngram_nlls(token_ids, held_out, vocab_size, orders)
     if len(held_out) == 0:
         raise ValueError("held_out is empty: there is nothing to predict")
     return [fmean(each) for each in surprises]

@@ -13,13 +13,13 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attention_lib.backends import FusedMultiHeadAttention
 from attention_lib.block import FeedForward, TinyBlock
-from attention_lib.caches import CacheLike, KVCache
-from attention_lib.model import TinyLM
-from attention_lib.modules import bound, is_hooked, is_plain, weight_of
+from attention_lib.kv_cache import CacheLike, KVCache
+from attention_lib.mha_variants import FusedMultiHeadAttention
+from attention_lib.modules import inlined, is_hooked, is_unmodified, weight_of
 from attention_lib.rope import apply_rope
-from attention_lib.validation import check_token_ids
+from attention_lib.tiny_lm import TinyLM
+from attention_lib.validation import require_token_ids
 
 PartStep = Callable[[Tensor, Tensor | None], Tensor]  # of x (B, 1, M) and its angles
 
@@ -30,7 +30,7 @@ _EVERYWHERE = (
 )
 
 
-def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
+def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
     """Makes a function that reads one new token (B, 1) of each text.
 
     It gives the scores (B, V) after it, equal to those of a call with the cache. It
@@ -46,20 +46,20 @@ def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
         model = getattr(model, "_orig_mod", model)
     if (
         any(_EVERYWHERE)
-        or not is_plain(model, TinyLM)
-        or not left_out(model.dropout, nn.Dropout)
+        or not is_unmodified(model, TinyLM)
+        or not can_inline(model.dropout, nn.Dropout)
     ):
         return lambda token_ids: model(token_ids, cache=cache)[:, -1]
     steps = [
         _block_step(block, own)
         for block, own in zip(model.blocks, cache.layers, strict=True)
     ]
-    norm, head, config = bound(model.last_norm), bound(model.head), model.config
+    norm, head, config = inlined(model.last_norm), inlined(model.head), model.config
     embed, like = model.token_embedding, weight_of(model.token_embedding)
 
     def step(token_ids: Tensor) -> Tensor:
         start = cache.length
-        check_token_ids(token_ids, max_len=config.context_len - start, like=like)
+        require_token_ids(token_ids, max_len=config.context_len - start, like=like)
         x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
         vectors, angles = model.places(token_ids, start)
         x = x if vectors is None else x + vectors
@@ -73,16 +73,16 @@ def new_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
 def _block_step(block: nn.Module, cache: CacheLike) -> PartStep:
     """Inline a pre-norm block, unless a part that this skips does more."""
     if (
-        not is_plain(block, TinyBlock)
+        not is_unmodified(block, TinyBlock)
         or block.norm != "pre"
-        or not left_out(block.dropout, nn.Dropout)
-        or not left_out(block.feed_forward, FeedForward, nn.Linear)
+        or not can_inline(block.dropout, nn.Dropout)
+        or not can_inline(block.feed_forward, FeedForward, nn.Linear)
     ):
         return lambda x, angles: block(x, causal=True, angles=angles, cache=cache)
     attend = _attention_step(block.attention, cache)
-    first, second = bound(block.attention_norm), bound(block.feed_forward_norm)
-    up = bound(block.feed_forward.up_proj)
-    down = bound(block.feed_forward.down_proj)
+    first, second = inlined(block.attention_norm), inlined(block.feed_forward_norm)
+    up = inlined(block.feed_forward.up_proj)
+    down = inlined(block.feed_forward.down_proj)
 
     def step(x: Tensor, angles: Tensor | None) -> Tensor:
         x = x + attend(first(x), angles)
@@ -94,10 +94,10 @@ def _block_step(block: nn.Module, cache: CacheLike) -> PartStep:
 def _attention_step(layer: nn.Module, cache: CacheLike) -> PartStep:
     """Takes the kind ``sdpa`` apart; the others are called."""
     kind = FusedMultiHeadAttention
-    if not is_plain(layer, kind) or not left_out(layer, kind, nn.Linear):
+    if not is_unmodified(layer, kind) or not can_inline(layer, kind, nn.Linear):
         return lambda x, angles: layer(x, causal=True, angles=angles, cache=cache)
     heads = layer.num_heads
-    project, join = bound(layer.qkv_proj), bound(layer.out_proj)
+    project, join = inlined(layer.qkv_proj), inlined(layer.out_proj)
 
     def step(x: Tensor, angles: Tensor | None) -> Tensor:
         packed = project(x).view(len(x), 1, 3 * heads, -1).transpose(1, 2)
@@ -110,7 +110,7 @@ def _attention_step(layer: nn.Module, cache: CacheLike) -> PartStep:
     return step
 
 
-def left_out(part: nn.Module, *kinds: type[nn.Module]) -> bool:
+def can_inline(part: nn.Module, *kinds: type[nn.Module]) -> bool:
     """Return whether a step may leave out the call of a part, and of all in it.
 
     It may where each module is of one of these classes, does nothing else than its
@@ -121,6 +121,6 @@ def left_out(part: nn.Module, *kinds: type[nn.Module]) -> bool:
         kinds: the classes that the step knows.
     """
     return all(
-        type(own) in kinds and is_plain(own, type(own)) and not own.training
+        type(own) in kinds and is_unmodified(own, type(own)) and not own.training
         for own in part.modules()
     )

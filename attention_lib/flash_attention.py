@@ -15,10 +15,10 @@ from torch.autograd.function import once_differentiable
 
 from attention_lib.precision import no_autocast, widened
 from attention_lib.validation import (
-    check_flags,
-    check_inputs,
-    check_tile,
-    check_value,
+    require_flags,
+    require_inputs,
+    require_tile,
+    require_value,
 )
 
 
@@ -114,7 +114,7 @@ def flash_attention(
     )
 
 
-class Plan(NamedTuple):
+class TilePlan(NamedTuple):
     """What forward and backward agree on: the mask, the scale, and the tiles."""
 
     mask: Tensor | None  # (..., Q, K)
@@ -150,7 +150,7 @@ class Plan(NamedTuple):
 
 
 def attend_in_tiles(
-    forward: Callable[[Tensor, Tensor, Tensor, Plan], tuple[Tensor, Tensor]],
+    forward: Callable[[Tensor, Tensor, Tensor, TilePlan], tuple[Tensor, Tensor]],
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -166,15 +166,15 @@ def attend_in_tiles(
         forward: as ``flash_forward``; backward is ``flash_backward`` for every kind.
         query: and the rest: as in ``flash_attention``.
     """
-    check_inputs(query, key, value, mask, scale=scale)
-    check_value(query, key, value)
-    check_flags(causal=causal)
+    require_inputs(query, key, value, mask, scale=scale)
+    require_value(query, key, value)
+    require_flags(causal=causal)
     leading, scores_shape = query.shape[:-2], (*query.shape[:-1], key.shape[-2])
-    plan = Plan(
+    plan = TilePlan(
         None if mask is None else mask.broadcast_to(scores_shape),
         causal,
         query.shape[-1] ** -0.5 if scale is None else scale,
-        check_tile(tile),
+        require_tile(tile),
     )
     key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
     apply: Callable[..., tuple[Tensor, Tensor]] = _Flash.apply
@@ -190,7 +190,7 @@ def flash_forward(
     query: Float[Tensor, "*B Q D"],
     key: Float[Tensor, "*B K D"],
     value: Float[Tensor, "*B K V"],
-    plan: Plan,
+    plan: TilePlan,
 ) -> tuple[Float[Tensor, "*B Q V"], Float[Tensor, "*B Q"]]:
     """Gives the context and, for each query, log Σ exp(score).
 
@@ -218,7 +218,7 @@ def flash_backward(
     context: Float[Tensor, "*B Q V"],
     log_sum: Float[Tensor, "*B Q"],
     grad_context: Float[Tensor, "*B Q V"],
-    plan: Plan,
+    plan: TilePlan,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gives the gradients of query, key and value: Dao (2023), algorithm 2.
 
@@ -254,7 +254,7 @@ class _Flash(torch.autograd.Function):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        plan: Plan,
+        plan: TilePlan,
     ) -> tuple[Tensor, Tensor]:
         with no_autocast(query):
             context, log_sum = forward(query, key, value, plan)

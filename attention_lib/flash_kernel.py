@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attention_lib.flash_attention import Plan, attend_in_tiles
-from attention_lib.validation import check_power_of_two
+from attention_lib.flash_attention import TilePlan, attend_in_tiles
+from attention_lib.validation import require_power_of_two
 
 try:
     import triton
@@ -134,11 +134,11 @@ def attend_kernel(
 
 
 def _kernel_forward(
-    query: Tensor, key: Tensor, value: Tensor, plan: Plan
+    query: Tensor, key: Tensor, value: Tensor, plan: TilePlan
 ) -> tuple[Tensor, Tensor]:
     """Lays out memory for the kernel, and starts one program per head and piece."""
     _check_place(query)
-    rows, columns = check_power_of_two(tile=plan.tile)
+    rows, columns = require_power_of_two(tile=plan.tile)
     *leading, query_len, head_dim = query.shape
     key_len, value_dim = value.shape[-2:]
     context = query.new_empty(*leading, query_len, value_dim)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
-from attention_lib.caches import CacheLike, LayerCache, WindowCache
+from attention_lib.kv_cache import CacheLike, LayerCache, WindowCache
 from attention_lib.masks import (
     combine_masks,
     sliding_window_mask,
@@ -28,24 +28,23 @@ from attention_lib.multi_head import (
     merge_heads,
     split_heads,
 )
-from attention_lib.norms import Normed
-from attention_lib.norms import RMSNorm as RMSNorm  # people look for it here
+from attention_lib.norms import QKNorm, RMSNorm
 from attention_lib.precision import no_autocast
 from attention_lib.rope import Layout, apply_rope
 from attention_lib.validation import (
-    check_above_zero,
-    check_alone,
-    check_choice,
-    check_dropout,
-    check_flags,
-    check_groups,
-    check_heads,
-    check_layout,
-    check_mask,
-    check_positive,
-    check_source,
-    check_token_positions,
-    check_window,
+    require_above_zero,
+    require_alone,
+    require_choice,
+    require_dropout,
+    require_flags,
+    require_groups,
+    require_heads,
+    require_layout,
+    require_mask,
+    require_positive,
+    require_source,
+    require_token_positions,
+    require_window,
 )
 
 
@@ -60,8 +59,8 @@ def repeat_kv(x: Float[Tensor, "B G T D"], groups: int) -> Float[Tensor, "B H T 
         TypeError: no tensor; a number of groups that is not an int.
         ValueError: another number of axes; a number of groups below 1.
     """
-    check_layout(x, "batch", "heads", "length", "head_dim")
-    check_positive(groups=groups)
+    require_layout(x, "batch", "heads", "length", "head_dim")
+    require_positive(groups=groups)
     return x.repeat_interleave(groups, dim=1)
 
 
@@ -110,7 +109,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         d_out: int | None = None,
         qkv_bias: bool = False,
         out_bias: bool = False,
-        qk_norm: Normed | None = None,
+        qk_norm: QKNorm | None = None,
         norm_eps: float = 1e-6,
         scale: float | None = None,
         softcap: float | None = None,
@@ -120,20 +119,20 @@ class GroupedQueryAttention(MultiHeadLayer):
         dropout: float = 0.0,
     ) -> None:
         nn.Module.__init__(self)  # it shares the call of a MultiHeadLayer, not its form
-        head_dim = check_heads(d_model, num_heads, head_dim, d_out)
-        check_groups(num_heads, num_kv_heads)
-        check_flags(qkv_bias=qkv_bias, out_bias=out_bias, sinks=sinks)
-        check_dropout(dropout)
-        check_above_zero(norm_eps=norm_eps)
+        head_dim = require_heads(d_model, num_heads, head_dim, d_out)
+        require_groups(num_heads, num_kv_heads)
+        require_flags(qkv_bias=qkv_bias, out_bias=out_bias, sinks=sinks)
+        require_dropout(dropout)
+        require_above_zero(norm_eps=norm_eps)
         if scale is not None:
-            check_above_zero(scale=scale)
-        check_choice("layout", layout, get_args(Layout))
+            require_above_zero(scale=scale)
+        require_choice("layout", layout, get_args(Layout))
         if qk_norm is not None:
-            check_choice("qk_norm", qk_norm, get_args(Normed))
+            require_choice("qk_norm", qk_norm, get_args(QKNorm))
         if softcap is not None:
-            check_above_zero(softcap=softcap)
+            require_above_zero(softcap=softcap)
         if window is not None:
-            check_positive(window=window)
+            require_positive(window=window)
         self.d_model = d_model
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         self.head_dim = head_dim
@@ -232,8 +231,8 @@ class GroupedQueryAttention(MultiHeadLayer):
     def _project(
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        source = check_source(x, memory, self.q_proj, self.d_model)
-        check_window(self.window, memory)
+        source = require_source(x, memory, self.q_proj, self.d_model)
+        require_window(self.window, memory)
         query = split_heads(self.q_proj(x), self.num_heads)
         key = split_heads(self.k_proj(source), self.num_kv_heads)
         value = split_heads(self.v_proj(source), self.num_kv_heads)
@@ -248,7 +247,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         angles: Tensor | None = None,
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        check_alone(memory, angles, cache)
+        require_alone(memory, angles, cache)
         query, key, value = self._project(x, memory)
         if angles is not None:
             turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
@@ -267,7 +266,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         is on the left. For the padding see ``WindowCache``.
         """
         if positions is not None:
-            check_token_positions(positions, x)
+            require_token_positions(positions, x)
         if cache is None:
             return positions, 0
         if not isinstance(cache, WindowCache):
@@ -312,10 +311,10 @@ class GroupedQueryAttention(MultiHeadLayer):
         ``alone``: neither memory nor cache, so that K = T. ``places``: the positions of
         the keys, where they are not their columns; ``padding``: see ``WindowCache``.
         """
-        check_flags(causal=causal)
+        require_flags(causal=causal)
         length, key_len = query.shape[-2], key.shape[-2]
         if mask is not None:
-            check_mask(mask, (*query.shape[:-1], key_len), like=query)
+            require_mask(mask, (*query.shape[:-1], key_len), like=query)
         reach = key_len
         if self.window is not None and padding is not None:
             reach = self.window + length - 1 + padding

@@ -1,205 +1,275 @@
-"""Generation with a cache: nothing that was read is read again.
+"""What was read is kept: the keys and values of a layer, and of all layers of a model.
 
-Shapes: B batch, T tokens of a beginning, K all tokens so far, V vocabulary. What is
-kept of them is in ``caches``; how a single new token is read, in ``decode_step``.
+Shapes: B batch, H heads, T new tokens, K all tokens so far, D head_dim, V value width.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import copy
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
-from tqdm import tqdm
 
-from attention_lib.caches import KVCache as KVCache  # people look for them here
-from attention_lib.caches import LayerCache as LayerCache
-from attention_lib.caches import WindowCache
-from attention_lib.decode_step import new_step
-from attention_lib.masks import padding_mask
-from attention_lib.reproducibility import evaluation_mode
-from attention_lib.sampling import pick_token
 from attention_lib.validation import (
-    check_flags,
-    check_instance,
-    check_positive,
-    check_prompt,
-    check_space,
-    check_stop,
+    require_crop,
+    require_instance,
+    require_positive,
+    require_room,
 )
 
+Cache = TypeVar("Cache")
 
-def generate(
-    model: nn.Module,
-    token_ids: Int[Tensor, "B T"],
-    *,
-    max_new_tokens: int,
-    lengths: Int[Tensor, " B"] | None = None,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    stop: int | None = None,
-    use_cache: bool = True,
-    cache: KVCache | None = None,
-    generator: torch.Generator | None = None,
-) -> Int[Tensor, "B T+{max_new_tokens}"]:
-    """Adds tokens to each text, one by one; with a cache, each token is read once.
+
+@runtime_checkable
+class CacheLike(Protocol):
+    """What a layer needs from a cache: ``append``, and the number of tokens read.
+
+    A cache may also have ``crop``, ``repeat`` and ``nbytes``, as ``LayerCache`` does.
+    """
+
+    @property
+    def length(self) -> int:
+        """How many tokens were read."""
+
+    @property
+    def max_len(self) -> int:
+        """How many tokens there is room for."""
+
+    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Append new keys and values (B, H, T, ...), and return all of each text."""
+
+
+class LayerCache:
+    """The keys and values of one layer, in memory that is set aside once.
 
     Args:
-        model: gives logits (B, T, V) for ids; its context must hold the result, all but
-            the last token. One without ``new_cache`` is never given a cache.
-        token_ids: the beginnings, padded on the right where they are shorter.
-        max_new_tokens: how many to add.
-        lengths: how many tokens of each text are real; all when left out. Then the
-            model must be causal, and with a cache take a mask and positions.
-        temperature: see ``pick_token``.
-        top_k: see ``pick_token``.
-        top_p: see ``pick_token``.
-        stop: the token that ends a text; it fills the rest of a text that met it.
-        use_cache: False reads each text anew for every token: the same, but slower.
-        cache: of ``model.new_cache``, holds what stands before ``token_ids``, and takes
-            in all that is read. After texts of unequal length it is cut back to what it
-            held before, since padding lies among them.
-        generator: see ``pick_token``. Each token takes one number per text, in the
-            order of the texts; so what a text draws depends on those before it.
-
-    Returns:
-        The texts (B, T + n); each has its tokens, then the new ones, then the padding
-        that it came with.
+        batch_size: how many texts.
+        num_heads: heads of the keys and values.
+        max_len: how many tokens there is room for.
+        head_dim: width of a key.
+        value_dim: width of a value; ``head_dim`` when left out.
+        device: where the memory lies.
+        dtype: the type of keys and values.
 
     Raises:
-        TypeError: no model; ids, lengths or a stop that are not whole numbers; another
-            cache; see ``pick_token``.
-        ValueError: a result that the context or the cache does not hold, before the
-            first token is added; an id outside the vocabulary; lengths below 1 or
-            above T; a cache beside ``use_cache=False``; see ``pick_token``.
+        TypeError: a size that is not an int.
+        ValueError: a size below 1; more tokens than there is room for.
     """
-    check_instance("model", model, nn.Module)
-    check_positive(max_new_tokens=max_new_tokens)
-    check_flags(use_cache=use_cache)
-    if cache is not None:
-        check_instance("cache", cache, KVCache)
-        check_space(cache, token_ids, max_new_tokens, use_cache)
-    start = 0 if cache is None else cache.length
-    check_prompt(model, token_ids, max_new_tokens, lengths, start)
-    check_stop(model, stop)
-    real = _real(token_ids, lengths)
-    own = cache
-    with evaluation_mode(model), torch.inference_mode():
-        if cache is None and use_cache and hasattr(model, "new_cache"):
-            longest = token_ids.shape[1] + max_new_tokens - 1  # the last is never read
-            own = model.new_cache(len(token_ids), longest)  # type: ignore[operator]
-        step = None if own is None or real is not None else new_step(model, own)
-        new: list[Tensor] = []
-        ended = torch.zeros_like(token_ids[:, 0], dtype=torch.bool)
-        with _padding_in(own, real, given=cache is not None):
-            for _ in _count(max_new_tokens):
-                if step is not None and new:
-                    logits = step(new[-1][:, None])
-                elif own is None:
-                    logits = _read_anew(model, token_ids, new, real)
-                else:
-                    logits = _read_on(model, token_ids, new, real, own, start)
-                picked = pick_token(
-                    logits,
-                    temperature=temperature,
-                    top_k=top_k,
-                    top_p=top_p,
-                    generator=generator,
-                )
-                if stop is not None:
-                    picked = picked.masked_fill(ended, stop)
-                    ended |= picked == stop
-                new.append(picked)
-                if stop is not None and not ended.is_meta and ended.all():
-                    break
-    added = torch.stack(new, dim=1)
-    # Made anew, out of inference mode: a model may learn from it.
-    added = F.pad(added, (0, max_new_tokens - len(new)), value=stop or 0)
-    return _joined(token_ids, added, real)
+
+    def __init__(
+        self,
+        batch_size: int,
+        num_heads: int,
+        max_len: int,
+        head_dim: int,
+        *,
+        value_dim: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        value_dim = head_dim if value_dim is None else value_dim
+        require_positive(batch_size=batch_size, num_heads=num_heads, max_len=max_len)
+        require_positive(head_dim=head_dim, value_dim=value_dim)
+        room = batch_size, num_heads, max_len
+        self.keys = torch.zeros(*room, head_dim, device=device, dtype=dtype)
+        self.values = torch.zeros(*room, value_dim, device=device, dtype=dtype)
+        self.max_len = max_len
+        self.length = 0
+
+    def append(
+        self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
+    ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
+        """Adds new tokens behind the old ones, and gives all: views, not copies."""
+        start, end = self.length, self.length + key.shape[-2]
+        require_room(key, value, self.keys, end)
+        self.keys[:, :, start:end] = key
+        self.values[:, :, start:end] = value
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def crop(self, length: int) -> None:
+        """Forgets all but the first tokens; their room is free again."""
+        require_crop(length, self.length)
+        self.length = length
+
+    def repeat(self, times: int) -> "LayerCache":
+        """Return a cache that holds every text ``times`` over, as copies."""
+        return repeat_texts(self, times)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are set aside."""
+        return sum(own.nbytes for own in vars(self).values() if isinstance(own, Tensor))
 
 
-def _count(steps: int) -> Iterable[int]:
-    """Counts the tokens, with a progress bar where they are many."""
-    if steps < 200:
-        return range(steps)
-    return tqdm(range(steps), desc="generating", unit="token", leave=False)
+def repeat_texts(cache: Cache, times: int) -> Cache:
+    """Return a copy that holds every text ``times`` over and shares no memory.
+
+    Every tensor that the cache holds has the texts as its first axis.
+    """
+    require_positive(times=times)
+    twin = copy.copy(cache)
+    for name, own in vars(cache).items():
+        if isinstance(own, Tensor):
+            new = own.repeat(times, *[1] * (own.ndim - 1))
+        else:
+            new = copy.deepcopy(own)
+        setattr(twin, name, new)
+    return twin
 
 
-def _real(token_ids: Tensor, lengths: Tensor | None) -> Tensor | None:
-    """Says which tokens are real, (B, T); None where all are."""
-    longest = token_ids.shape[1]
-    if lengths is None or not (lengths.is_meta or (lengths < longest).any()):
-        return None
-    return padding_mask(lengths, longest)[:, 0]
+class WindowCache(LayerCache):
+    """A ``LayerCache`` that also keeps the position of each key in its own text.
+
+    A layer with a window counts positions. They equal the columns of the cache until a
+    call specifies others: with padding between tokens, columns are farther apart.
+
+    Attributes:
+        padding: the most columns of padding between two tokens of a text, which tells
+            a window how far back to look; None if unknown. ``generate`` sets it, since
+            it reads the lengths; a layer reads no tensor's values.
+    """
+
+    padding: int | None = None
+    positions: Tensor | None = None  # (B, max_len), once they differ from columns
+    counted = 0  # the position of so many first keys is their column
+
+    def place(
+        self, positions: Int[Tensor, "*B T"] | None, count: int
+    ) -> Int[Tensor, "B K"] | None:
+        """Keep the positions of the last ``count`` keys, and return those of all keys.
+
+        Args:
+            positions: of the new keys; counted on from the cache when left out.
+            count: how many keys are new.
+
+        Returns:
+            The positions; None if every key is as far from the others as its column.
+        """
+        start, end = self.length - count, self.length
+        if self.positions is None:
+            if positions is None or self.padding == 0:
+                return None
+            self.counted = start
+            # Made outside inference mode, as it may be written to in either mode.
+            with torch.inference_mode(False):
+                columns = torch.arange(self.max_len, device=positions.device)
+                self.positions = columns.repeat(len(self.keys), 1)
+        if positions is None:
+            positions = torch.arange(start, end, device=self.positions.device)
+        self.positions[:, start:end] = positions
+        return self.positions[:, :end]
+
+    def crop(self, length: int) -> None:
+        """Forget all but the first tokens; their room is free again."""
+        super().crop(length)
+        if self.positions is None or length <= self.counted:
+            self.positions = self.padding = None
 
 
-@contextmanager
-def _padding_in(
-    cache: KVCache | None, real: Tensor | None, *, given: bool
-) -> Iterator[None]:
-    """Let a cache take in padding; crop a given one to its former length at the end."""
-    if cache is None or real is None:
-        yield
-        return
-    start = cache.length
-    if not real.is_meta:
-        # After a prefix, padding comes between tokens; otherwise before all of them.
-        between = int((~real).sum(dim=1).max()) if start else 0
-        for layer in cache.layers:
-            if isinstance(layer, WindowCache) and layer.positions is None:
-                layer.padding = between
-    try:
-        yield
-    finally:
-        if given:
-            cache.crop(start)
+class KVCache:
+    """The caches of a model's layers; made by ``model.new_cache``.
+
+    Args:
+        layers: one cache per layer, as ``layer.new_cache`` makes it.
+
+    Raises:
+        TypeError: a layer without what ``CacheLike`` names.
+        ValueError: no layer.
+    """
+
+    def __init__(self, layers: Sequence[CacheLike]) -> None:
+        self.layers = list(layers)
+        require_positive(layers=len(self.layers))
+        for layer in self.layers:
+            require_instance("each of layers", layer, CacheLike)
+
+    @property
+    def length(self) -> int:
+        """How many tokens were read."""
+        return self.layers[0].length
+
+    @property
+    def max_len(self) -> int:
+        """How many tokens there is room for."""
+        return self.layers[0].max_len
+
+    def crop(self, length: int) -> None:
+        """Forgets all but the first ``length`` tokens of every text.
+
+        Raises:
+            TypeError: a length that is not an int; layers that cannot be cropped.
+            ValueError: a length below 0, or above the tokens that were read.
+        """
+        for crop in self._all("crop"):
+            crop(length)
+
+    def repeat(self, times: int) -> "KVCache":
+        """Gives a cache with all texts ``times`` over, as ``Tensor.repeat`` does.
+
+        So a beginning is read once and serves many texts; this cache stays as it is.
+
+        Raises:
+            TypeError: a number that is not an int; layers that cannot be repeated.
+            ValueError: a number below 1.
+        """
+        return KVCache([repeat(times) for repeat in self._all("repeat")])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are set aside for all layers."""
+        return sum(self._all("nbytes"))
+
+    def _all(self, name: str) -> list[Any]:
+        """Return what each layer's cache has by this name, which not all offer."""
+        for layer in self.layers:
+            if not hasattr(layer, name):
+                raise TypeError(f"a cache of {type(layer).__name__} has no {name}")
+        return [getattr(layer, name) for layer in self.layers]
 
 
-def _joined(token_ids: Tensor, added: Tensor, real: Tensor | None) -> Tensor:
-    """Puts the new tokens of each text behind its real ones."""
-    joined = torch.cat([token_ids, added], dim=1)
-    if real is None:
-        return joined
-    # A stable sort keeps each kind in order: real ones, new ones, padding.
-    kind = torch.cat([2 - 2 * real.long(), torch.ones_like(added)], dim=1)
-    return joined.gather(1, kind.argsort(dim=1, stable=True))
+class WeightsWatch:
+    """Notices when a model's weights have changed, so that its caches are stale.
+
+    PyTorch counts the changes of each tensor, so no weight is read. It does not count
+    writes to ``tensor.data`` or those of a fused optimizer: a thorough check therefore
+    also compares a sample of each weight.
+
+    Args:
+        model: whose weights and buffers are watched.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.seen: tuple[Any, ...] = ()
+        self.changed(thorough=True)
+
+    def changed(self, *, thorough: bool = False) -> bool:
+        """Return whether anything, autocast included, differs from the last check."""
+        before = self.seen
+        if thorough:
+            parts = [(p._parameters, p._buffers) for p in self.model.modules()]
+            self.slots = [(own, name) for both in parts for own in both for name in own]
+        found = [own.get(name) for own, name in self.slots]
+        held = [tensor for tensor in found if tensor is not None]
+        marks = [(id(t), t.dtype, 0 if t.is_inference() else t._version) for t in held]
+        if thorough:  # it takes more time
+            devices, samples = [t.device for t in held], _samples(held)
+            self.kinds = {each.type for each in devices} - {"meta"}
+        else:
+            *_, devices, samples = before
+        cast = [kind for kind in self.kinds if torch.is_autocast_enabled(kind)]
+        types = [torch.get_autocast_dtype(kind) for kind in cast]
+        self.seen = marks, types, devices, samples
+        return self.seen != before
 
 
-def _read_anew(
-    model: nn.Module, token_ids: Tensor, new: list[Tensor], real: Tensor | None
-) -> Tensor:
-    """Reads all of each text, and gives the scores (B, V) after its last token."""
-    texts = _joined(token_ids, torch.stack(new, dim=1), real) if new else token_ids
-    if real is None:
-        return model(texts)[:, -1]
-    lengths = real.sum(dim=1) + len(new)  # (B,)
-    # Padding on the right: no real token sees it, but a rotation may grow with it.
-    also = () if getattr(model, "grows_beyond", None) is None else (lengths,)
-    logits = model(texts, *also)
-    return logits[torch.arange(len(texts), device=texts.device), lengths - 1]
-
-
-def _read_on(
-    model: nn.Module,
-    token_ids: Tensor,
-    new: list[Tensor],
-    real: Tensor | None,
-    cache: KVCache,
-    start: int,
-) -> Tensor:
-    """Reads what is not in the cache yet, and gives the scores (B, V) after it."""
-    if real is None:
-        unread = new[-1][:, None] if new else token_ids
-        return model(unread, cache=cache)[:, -1]
-    # Padding on the left: all texts end in one column, where the next token goes.
-    left = real.flip(1)  # (B, T)
-    if new:
-        unread = new[-1][:, None]
-    else:
-        unread = token_ids.gather(1, real.long().argsort(dim=1, stable=True))
-    seen = F.pad(left, (start, len(new)), value=True)  # (B, K)
-    places = (seen.cumsum(dim=1) - 1).clamp(min=0)[:, -unread.shape[1] :]
-    logits = model(unread, mask=seen[:, None], positions=places, cache=cache)
-    return logits[:, -1]
+def _samples(tensors: Sequence[Tensor]) -> list[float]:
+    """Sum a few elements of each tensor: training a weight changes nearly all of it."""
+    few = [
+        t.detach().flatten()[:: max(1, t.numel() // 64)].float().sum()
+        for t in tensors
+        if type(t) in (Tensor, nn.Parameter) and t.is_floating_point() and not t.is_meta
+    ]
+    return torch.stack([t.to(few[0].device) for t in few]).tolist() if few else []

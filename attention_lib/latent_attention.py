@@ -18,21 +18,21 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lib.attention import attention_weights
-from attention_lib.caches import CacheLike, LayerCache
+from attention_lib.kv_cache import CacheLike, LayerCache
 from attention_lib.masks import with_causal
-from attention_lib.modules import is_plain, placement
+from attention_lib.modules import is_unmodified, placement
 from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
 from attention_lib.norms import RMSNorm
 from attention_lib.rope import Layout, apply_rope
 from attention_lib.validation import (
-    check_above_zero,
-    check_alone,
-    check_choice,
-    check_dropout,
-    check_flags,
-    check_pairs,
-    check_positive,
-    check_source,
+    require_above_zero,
+    require_alone,
+    require_choice,
+    require_dropout,
+    require_flags,
+    require_pairs,
+    require_positive,
+    require_source,
 )
 
 
@@ -88,15 +88,15 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         dropout: float = 0.0,
     ) -> None:
         nn.Module.__init__(self)  # it shares the call of a MultiHeadLayer, not its form
-        check_positive(d_model=d_model, num_heads=num_heads, nope_dim=nope_dim)
-        check_positive(kv_latent_dim=kv_latent_dim, value_dim=value_dim)
-        check_pairs(rope_dim=rope_dim)
-        check_flags(absorb=absorb, bias=bias)
-        check_above_zero(rope_scale=rope_scale, norm_eps=norm_eps)
+        require_positive(d_model=d_model, num_heads=num_heads, nope_dim=nope_dim)
+        require_positive(kv_latent_dim=kv_latent_dim, value_dim=value_dim)
+        require_pairs(rope_dim=rope_dim)
+        require_flags(absorb=absorb, bias=bias)
+        require_above_zero(rope_scale=rope_scale, norm_eps=norm_eps)
         if scale is not None:
-            check_above_zero(scale=scale)
-        check_choice("layout", layout, get_args(Layout))
-        check_dropout(dropout)
+            require_above_zero(scale=scale)
+        require_choice("layout", layout, get_args(Layout))
+        require_dropout(dropout)
         self.d_model, self.num_heads = d_model, num_heads
         self.absorb, self.layout = absorb, layout
         self.widths, self.latent_dim = (nope_dim, rope_dim, value_dim), kv_latent_dim
@@ -107,7 +107,7 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         if q_latent_dim is None:
             self.q_proj = nn.Linear(d_model, width, bias=False)
         else:
-            check_positive(q_latent_dim=q_latent_dim)
+            require_positive(q_latent_dim=q_latent_dim)
             self.q_proj = nn.Sequential(
                 nn.Linear(d_model, q_latent_dim, bias=bias),
                 RMSNorm(q_latent_dim, eps=norm_eps),
@@ -157,8 +157,8 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Gives queries, keys and values: made, or the latents in their place."""
-        check_alone(memory, angles, cache)
-        source = check_source(x, memory, self.kv_down_proj, self.d_model)
+        require_alone(memory, angles, cache)
+        source = require_source(x, memory, self.kv_down_proj, self.d_model)
         nope, rope, _ = self.widths
         query, turned = split_heads(self.q_proj(x), self.num_heads).split(
             [nope, rope], dim=-1
@@ -187,7 +187,7 @@ class MultiHeadLatentAttention(MultiHeadLayer):
     def _absorbs(self) -> bool:
         """Return whether the up-projections are multiplied into queries and outputs."""
         up = self.kv_up_proj
-        return self.absorb and is_plain(up, nn.Linear) and up.bias is None
+        return self.absorb and is_unmodified(up, nn.Linear) and up.bias is None
 
     def _up(self) -> tuple[Float[Tensor, "H N C"], Float[Tensor, "H V C"]]:
         """Gives each head's up-projections: of keys, and of values."""

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lib.precision import no_autocast, widened
-from attention_lib.validation import check_choice, check_positive, check_sequence
+from attention_lib.validation import require_choice, require_positive, require_sequence
 
 FORMS = ("parallel", "chunked", "recurrent")
 
@@ -43,7 +43,7 @@ def linear_attention(
         TypeError: types that differ; a chunk_len that is not an int.
         ValueError: shapes that differ; an unknown form; a chunk_len below 1.
     """
-    check_sequence(query, key, value)
+    require_sequence(query, key, value)
     length, dtype = _chunk_len(form, chunk_len, query.shape[-2]), query.dtype
     query, key, value = widened(query, key, value)
     query, key = elu_plus_one(query), elu_plus_one(key)
@@ -97,7 +97,7 @@ def gated_delta_rule(
         TypeError: types that differ; a chunk_len that is not an int.
         ValueError: shapes that differ; an unknown form; a chunk_len below 1.
     """
-    check_sequence(query, key, value, log_decay=log_decay, beta=beta)
+    require_sequence(query, key, value, log_decay=log_decay, beta=beta)
     length, dtype = _chunk_len(form, chunk_len, query.shape[-2]), query.dtype
     columns = log_decay.unsqueeze(-1), beta.unsqueeze(-1)  # (..., T, 1)
     tensors = widened(query, key, value, *columns)
@@ -163,8 +163,8 @@ def delta_chunk(
 
 
 def _chunk_len(form: str, chunk_len: int, length: int) -> int:
-    check_choice("form", form, FORMS)
-    check_positive(chunk_len=chunk_len)
+    require_choice("form", form, FORMS)
+    require_positive(chunk_len=chunk_len)
     return {"parallel": length, "chunked": chunk_len, "recurrent": 1}[form]
 
 

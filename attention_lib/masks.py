@@ -11,12 +11,12 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attention_lib.validation import (
-    check_flags,
-    check_key_positions,
-    check_lengths,
-    check_masks,
-    check_not_negative,
-    check_positive,
+    require_flags,
+    require_key_positions,
+    require_lengths,
+    require_masks,
+    require_not_negative,
+    require_positive,
 )
 
 
@@ -42,7 +42,7 @@ def causal_mask(
         ValueError: a length below 1.
     """
     key_len = query_len if key_len is None else key_len
-    check_positive(query_len=query_len, key_len=key_len)
+    require_positive(query_len=query_len, key_len=key_len)
     key_place = torch.arange(key_len, device=device)
     query_place = torch.arange(key_len - query_len, key_len, device=device)
     return key_place <= query_place[:, None]  # (K,) against (Q, 1)
@@ -69,7 +69,7 @@ def sliding_window_mask(
         TypeError: a length or window that is not an int.
         ValueError: a length or window below 1.
     """
-    check_positive(window=window)
+    require_positive(window=window)
     causal = causal_mask(query_len, key_len, device=device)
     # What was in sight `window` places earlier has left the window.
     return causal & ~causal.tril(causal.shape[1] - causal.shape[0] - window)
@@ -100,9 +100,9 @@ def window_mask_at(
             not an int.
         ValueError: a window below 1; a negative num_sinks.
     """
-    check_key_positions(query_positions, key_positions)
-    check_positive(window=window)
-    check_not_negative(num_sinks=num_sinks)
+    require_key_positions(query_positions, key_positions)
+    require_positive(window=window)
+    require_not_negative(num_sinks=num_sinks)
     keys = key_positions[..., None, :]  # (*B, 1, K)
     near = query_positions[..., :, None] - keys < window  # (*B, Q, K)
     if num_sinks:
@@ -131,7 +131,7 @@ def padding_mask(
         TypeError: lengths that are not whole numbers in a tensor.
         ValueError: lengths with another number of axes; another side.
     """
-    check_lengths(lengths, max_len, side)
+    require_lengths(lengths, max_len, side)
     place = torch.arange(max_len, device=lengths.device)
     if side == "left":
         place = place.flip(0)
@@ -148,7 +148,7 @@ def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
         TypeError: a mask that is not a boolean tensor, or on another device.
         ValueError: no mask at all; shapes that do not broadcast.
     """
-    check_masks(masks)
+    require_masks(masks)
     combined = masks[0]
     for mask in masks[1:]:
         combined = combined & mask
@@ -170,7 +170,7 @@ def with_causal(
         TypeError: a choice that is not True or False; a mask that is not boolean.
         ValueError: a mask that does not fit to (Q, K).
     """
-    check_flags(causal=causal)
+    require_flags(causal=causal)
     if not causal:
         return mask
     future_hidden = causal_mask(query.shape[-2], key.shape[-2], device=query.device)

@@ -18,7 +18,7 @@ Kind = TypeVar("Kind", bound=nn.Module)
 _WEIGHTED = nn.Linear, NonDynamicallyQuantizableLinear, nn.LayerNorm, nn.Embedding
 
 
-def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
+def is_unmodified(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
     """Return whether a call of a module does nothing but the ``forward`` of this class.
 
     It does more, or something else, if it has hooks or a parametrisation, was compiled,
@@ -54,15 +54,15 @@ def weight_of(part: nn.Module) -> Tensor | None:
     return part.weight if type(part) in _WEIGHTED else None  # type: ignore[return-value]
 
 
-def bound(module: nn.Module) -> Callable[[Tensor], Tensor]:
+def inlined(module: nn.Module) -> Callable[[Tensor], Tensor]:
     """Return a plain layer of PyTorch as a function with its weights at hand.
 
     It computes the same numbers in less time, which counts where a single token is
     read. Any other module is returned as it is.
     """
-    if isinstance(module, nn.Linear) and is_plain(module, nn.Linear):
+    if isinstance(module, nn.Linear) and is_unmodified(module, nn.Linear):
         return partial(F.linear, weight=module.weight, bias=module.bias)
-    if isinstance(module, nn.LayerNorm) and is_plain(module, nn.LayerNorm):
+    if isinstance(module, nn.LayerNorm) and is_unmodified(module, nn.LayerNorm):
         weight, bias, eps = module.weight, module.bias, module.eps
         shape = list(module.normalized_shape)
         return lambda x: torch.layer_norm(x, shape, weight, bias, eps)

@@ -16,19 +16,19 @@ from attention_lib.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
-from attention_lib.caches import CacheLike, LayerCache
+from attention_lib.kv_cache import CacheLike, LayerCache
 from attention_lib.masks import with_causal
-from attention_lib.modules import is_plain, placement
+from attention_lib.modules import is_unmodified, placement
 from attention_lib.rope import apply_rope
 from attention_lib.validation import (
-    check_alone,
-    check_dropout,
-    check_flags,
-    check_heads,
-    check_layout,
-    check_mask,
-    check_positive,
-    check_source,
+    require_alone,
+    require_dropout,
+    require_flags,
+    require_heads,
+    require_layout,
+    require_mask,
+    require_positive,
+    require_source,
 )
 
 
@@ -43,8 +43,8 @@ def split_heads(x: Float[Tensor, "B T HD"], num_heads: int) -> Float[Tensor, "B 
         TypeError: no tensor; a number of heads that is not an int.
         ValueError: another number of axes; a width that the heads do not divide.
     """
-    check_layout(x, "batch", "length", "width")
-    head_dim = check_heads(x.shape[-1], num_heads)
+    require_layout(x, "batch", "length", "width")
+    head_dim = require_heads(x.shape[-1], num_heads)
     batch, length, _ = x.shape
     x = x.view(batch, length, num_heads, head_dim)  # (B, T, H, D)
     return x.transpose(1, 2)  # (B, H, T, D)
@@ -57,7 +57,7 @@ def merge_heads(x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T HD"]:
         TypeError: no tensor.
         ValueError: another number of axes.
     """
-    check_layout(x, "batch", "heads", "length", "head_dim")
+    require_layout(x, "batch", "heads", "length", "head_dim")
     return x.transpose(1, 2).flatten(start_dim=2)  # (B, T, H, D) -> (B, T, H·D)
 
 
@@ -85,12 +85,12 @@ def split_mask(
         ValueError: a number of heads below 1; a mask of four axes that does not
             broadcast to (B, H, T, K).
     """
-    check_positive(num_heads=num_heads)
+    require_positive(num_heads=num_heads)
     if not isinstance(mask, Tensor) or mask.ndim != 4:
         return [mask] * num_heads
-    check_layout(x, "batch", "length", "width")
+    require_layout(x, "batch", "length", "width")
     batch, length, _ = x.shape
-    check_mask(mask, (batch, num_heads, length, mask.shape[-1]), like=x)
+    require_mask(mask, (batch, num_heads, length, mask.shape[-1]), like=x)
     return list(mask.expand(-1, num_heads, -1, -1).unbind(dim=1))  # H of (B, Q, K)
 
 
@@ -127,9 +127,9 @@ class MultiHeadLayer(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        head_dim = check_heads(d_model, num_heads, head_dim, d_out)
-        check_flags(qkv_bias=qkv_bias)
-        check_dropout(dropout)
+        head_dim = require_heads(d_model, num_heads, head_dim, d_out)
+        require_flags(qkv_bias=qkv_bias)
+        require_dropout(dropout)
         self.d_model, self.num_heads, self.head_dim = d_model, num_heads, head_dim
         self.dropout = dropout
         self._build(d_model, head_dim, d_out or d_model, qkv_bias)
@@ -210,7 +210,7 @@ class MultiHeadLayer(nn.Module):
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Gives queries, turned, and the keys and values that they may look at."""
-        check_alone(memory, angles, cache)
+        require_alone(memory, angles, cache)
         query, key, value = self._project(x, memory)
         if angles is not None:
             turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
@@ -305,14 +305,14 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         for head in self.heads:
-            if not is_plain(head, SelfAttention):
+            if not is_unmodified(head, SelfAttention):
                 raise ValueError(
                     "a head has hooks or was replaced, and a head can only be called "
                     "without angles and a cache: leave them out, or use a kind other "
                     'than "wrapper"'
                 )
         first = self.heads[0].get_submodule("q_proj")
-        source = check_source(x, memory, first, self.d_model)
+        source = require_source(x, memory, first, self.d_model)
         inputs = {"q_proj": x, "k_proj": source, "v_proj": source}
         query, key, value = (
             torch.stack([head.get_submodule(name)(of) for head in self.heads], dim=1)
@@ -346,7 +346,7 @@ class MultiHeadAttention(MultiHeadLayer):
     def _project(
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        source = check_source(x, memory, self.q_proj, self.d_model)
+        source = require_source(x, memory, self.q_proj, self.d_model)
         return (
             split_heads(self.q_proj(x), self.num_heads),
             split_heads(self.k_proj(source), self.num_heads),

@@ -10,13 +10,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lib.validation import (
-    check_above_zero,
-    check_features,
-    check_flags,
-    check_positive,
+    require_above_zero,
+    require_features,
+    require_flags,
+    require_positive,
 )
 
-Normed = Literal["rms", "rms_plus_one"]
+QKNorm = Literal["rms", "rms_plus_one"]
 
 
 class RMSNorm(nn.Module):
@@ -40,9 +40,9 @@ class RMSNorm(nn.Module):
         self, width: int, *, eps: float = 1e-6, plus_one: bool = False
     ) -> None:
         super().__init__()
-        check_positive(width=width)
-        check_above_zero(eps=eps)
-        check_flags(plus_one=plus_one)
+        require_positive(width=width)
+        require_above_zero(eps=eps)
+        require_flags(plus_one=plus_one)
         self.weight = nn.Parameter(
             torch.zeros(width) if plus_one else torch.ones(width)
         )
@@ -51,7 +51,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B W"]) -> Float[Tensor, "*B W"]:
         """Brings the mean square of each vector to 1, then scales it."""
-        check_features(x, weight=self.weight)
+        require_features(x, weight=self.weight)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # at least float32
         normed = wide * (wide.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
         weight = 1 + self.weight if self.plus_one else self.weight

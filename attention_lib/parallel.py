@@ -14,24 +14,24 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from attention_lib.flash_attention import OnlineSoftmax, Plan, flash_backward
+from attention_lib.flash_attention import OnlineSoftmax, TilePlan, flash_backward
 from attention_lib.masks import causal_mask
 from attention_lib.precision import no_autocast
 from attention_lib.validation import (
-    check_choice,
-    check_dim,
-    check_flags,
-    check_inputs,
-    check_instance,
-    check_not_negative,
-    check_positive,
-    check_value,
+    require_choice,
+    require_dim,
+    require_flags,
+    require_inputs,
+    require_instance,
+    require_not_negative,
+    require_positive,
+    require_value,
 )
 
 Order = Literal["zigzag", "plain"]
 
 
-def own_tokens(
+def rank_ranges(
     length: int, rank: int, num_processes: int, order: Order = "zigzag"
 ) -> list[range]:
     """Says which tokens of a text a process holds, as pieces in their order.
@@ -51,9 +51,9 @@ def own_tokens(
         ValueError: a length that cannot be cut evenly; a rank that there is not; an
             unknown order.
     """
-    check_positive(length=length, num_processes=num_processes)
-    check_not_negative(rank=rank)
-    check_choice("order", order, get_args(Order))
+    require_positive(length=length, num_processes=num_processes)
+    require_not_negative(rank=rank)
+    require_choice("order", order, get_args(Order))
     if rank >= num_processes:
         raise ValueError(f"rank must lie below {num_processes}; got {rank}")
     if num_processes == 1:
@@ -69,46 +69,46 @@ def own_tokens(
     return [range(number * size, (number + 1) * size) for number in numbers]
 
 
-def take_tokens(
+def shard_tokens(
     x: Tensor, rank: int, num_processes: int, *, order: Order = "zigzag", dim: int = 1
 ) -> Tensor:
-    """Gives a process its part of a whole text: see ``own_tokens``.
+    """Gives a process its part of a whole text: see ``rank_ranges``.
 
     Args:
         x: with the tokens along ``dim``.
-        rank: and the rest, as in ``own_tokens``.
+        rank: and the rest, as in ``rank_ranges``.
     """
-    check_instance("x", x, Tensor)
-    check_dim(x, dim)
-    pieces = own_tokens(x.shape[dim], rank, num_processes, order)
+    require_instance("x", x, Tensor)
+    require_dim(x, dim)
+    pieces = rank_ranges(x.shape[dim], rank, num_processes, order)
     return torch.cat([x.narrow(dim, own.start, len(own)) for own in pieces], dim)
 
 
-def join_tokens(
+def unshard_tokens(
     parts: Sequence[Tensor], *, order: Order = "zigzag", dim: int = 1
 ) -> Tensor:
-    """Puts the parts of all processes together again: undoes ``take_tokens``.
+    """Puts the parts of all processes together again: undoes ``shard_tokens``.
 
     Args:
         parts: of process 0, 1, …; all of one shape.
-        order: as in ``take_tokens``; ``dim``, too.
+        order: as in ``shard_tokens``; ``dim``, too.
 
     Raises:
         ValueError: no part.
     """
-    check_instance("parts", parts, Sequence)
-    check_positive(**{"the number of parts": len(parts)})
+    require_instance("parts", parts, Sequence)
+    require_positive(**{"the number of parts": len(parts)})
     for part in parts:
-        check_instance("each of parts", part, Tensor)
-        check_dim(part, dim)
+        require_instance("each of parts", part, Tensor)
+        require_dim(part, dim)
     whole = torch.cat(list(parts), dim)
     place = torch.arange(whole.shape[dim], device=whole.device)
     ranks = range(len(parts))
-    taken = [take_tokens(place, r, len(parts), order=order, dim=0) for r in ranks]
+    taken = [shard_tokens(place, r, len(parts), order=order, dim=0) for r in ranks]
     return whole.index_select(dim, torch.cat(taken).argsort())
 
 
-def ring_work(
+def ring_pair_counts(
     length: int, num_processes: int, order: Order = "zigzag", *, causal: bool = True
 ) -> list[list[int]]:
     """Counts the pairs of query and key that each process computes in each step.
@@ -116,16 +116,16 @@ def ring_work(
     In step s, process r looks at the keys of process (r - s) mod N.
 
     Args:
-        length: and the rest: as in ``own_tokens``.
+        length: and the rest: as in ``rank_ranges``.
         causal: whether a query looks at earlier keys only.
 
     Returns:
         One list per process, with one number per step.
     """
-    check_flags(causal=causal)
-    check_positive(num_processes=num_processes)
+    require_flags(causal=causal)
+    require_positive(num_processes=num_processes)
     ranks = range(num_processes)
-    held = [own_tokens(length, rank, num_processes, order) for rank in ranks]
+    held = [rank_ranges(length, rank, num_processes, order) for rank in ranks]
     return [
         [
             sum(
@@ -162,7 +162,7 @@ def ring_attention(
     Without a group of processes it is a ring of one.
 
     Args:
-        query: of this process's tokens: see ``take_tokens``.
+        query: of this process's tokens: see ``shard_tokens``.
         key: of the same tokens.
         value: of the same tokens.
         causal: hides the future, in the order of the whole text; keys that lie wholly
@@ -177,10 +177,10 @@ def ring_attention(
         ValueError: shapes that do not fit together; with ``causal``, other numbers of
             queries and keys, or one that the order cannot cut; an unknown order.
     """
-    check_inputs(query, key, value, None, scale=scale)
-    check_value(query, key, value)
-    check_flags(causal=causal)
-    check_choice("order", order, get_args(Order))
+    require_inputs(query, key, value, None, scale=scale)
+    require_value(query, key, value)
+    require_flags(causal=causal)
+    require_choice("order", order, get_args(Order))
     leading, length = query.shape[:-2], key.shape[-2]
     if causal and query.shape[-2] != length:
         raise ValueError(
@@ -191,7 +191,7 @@ def ring_attention(
     ring = Ring(group, rank, size, query.shape[-2], length, causal, order,
                  query.shape[-1] ** -0.5 if scale is None else scale)  # fmt: skip
     if causal:
-        own_tokens(length * size, rank, size, order)  # refuses what cannot be cut
+        rank_ranges(length * size, rank, size, order)  # refuses what cannot be cut
     key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
     apply: Callable[..., Tensor] = _RingAttention.apply
     return apply(query, key, value, ring)
@@ -217,16 +217,16 @@ class Ring(NamedTuple):
         origin = (self.rank - step) % self.size
         length = self.key_len * self.size
         for rows, query in _places(
-            own_tokens(length, self.rank, self.size, self.order)
+            rank_ranges(length, self.rank, self.size, self.order)
         ):
             for columns, key in _places(
-                own_tokens(length, origin, self.size, self.order)
+                rank_ranges(length, origin, self.size, self.order)
             ):
                 if key.start < query.stop:  # else all of it is in the future
                     # Pieces are as long as each other: they are one, or lie apart.
                     yield rows, columns, key.start == query.start
 
-    def pass_on(self, x: Tensor) -> tuple[Tensor, list[Any]]:
+    def send_to_next(self, x: Tensor) -> tuple[Tensor, list[Any]]:
         """Begins to send a tensor to the next process, and to get its equal."""
         coming, group = torch.empty_like(x), self.group
         world: Any = dist.group.WORLD if group is None else group
@@ -271,7 +271,7 @@ def ring_forward(
     online: dict[int, OnlineSoftmax] = {}  # by the first row of a piece
     for step in range(ring.size):
         last = step == ring.size - 1
-        coming, waiting = (held, []) if last else ring.pass_on(held)
+        coming, waiting = (held, []) if last else ring.send_to_next(held)
         keys, values = held.to(wide).split(widths, dim=-1)
         for rows, columns, diagonal in ring.tiles(step):
             own = query[..., rows, :].to(wide)
@@ -318,7 +318,7 @@ class _RingAttention(torch.autograd.Function):
         with no_autocast(query):
             for step in range(ring.size):
                 last = step == ring.size - 1
-                coming, waiting = (held, []) if last else ring.pass_on(held)
+                coming, waiting = (held, []) if last else ring.send_to_next(held)
                 keys, values = held.to(wide).split(widths, dim=-1)
                 for rows, columns, diagonal in ring.tiles(step):
                     parts = flash_backward(
@@ -328,14 +328,14 @@ class _RingAttention(torch.autograd.Function):
                         context[..., rows, :],
                         log_sum[..., rows],
                         wide_grad[..., rows, :],
-                        Plan(None, diagonal, ring.scale, (64, 64)),
+                        TilePlan(None, diagonal, ring.scale, (64, 64)),
                     )
                     grad_query[..., rows, :] += parts[0]
                     grad_held[..., columns, :] += torch.cat(parts[1:], dim=-1)
                 for each in waiting:
                     each.wait()
                 if ring.size > 1:  # after the last step they are at home again
-                    grad_held, waiting = ring.pass_on(grad_held)
+                    grad_held, waiting = ring.send_to_next(grad_held)
                     for each in waiting:
                         each.wait()
                 held = coming

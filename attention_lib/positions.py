@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lib.modules import is_plain
-from attention_lib.validation import check_offset, check_positive
+from attention_lib.modules import is_unmodified
+from attention_lib.validation import require_offset, require_positive
 
 
 def sinusoidal_positions(
@@ -37,8 +37,8 @@ def sinusoidal_positions(
         TypeError: a size that is not an int.
         ValueError: a size below 1; an offset below 0.
     """
-    check_positive(length=length, d_model=d_model)
-    check_offset(offset)
+    require_positive(length=length, d_model=d_model)
+    require_offset(offset)
     # In float32 the angle of position 100,000 would be wrong in the third decimal.
     position = torch.arange(offset, offset + length, dtype=torch.float64)
     pair = torch.arange(0, d_model, 2, dtype=torch.float64)
@@ -63,7 +63,7 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, context_len: int, d_model: int) -> None:
         super().__init__()
-        check_positive(context_len=context_len, d_model=d_model)
+        require_positive(context_len=context_len, d_model=d_model)
         self.context_len = context_len
         self.embedding = nn.Embedding(context_len, d_model)
 
@@ -80,8 +80,8 @@ class LearnedPositions(nn.Module):
             offset: the first position.
             positions: the positions, if they are not consecutive.
         """
-        check_positive(length=length)
-        check_offset(offset)
+        require_positive(length=length)
+        require_offset(offset)
         if positions is not None:
             return self.embedding(positions)
         context_len, end = self.context_len, offset + length
@@ -90,7 +90,7 @@ class LearnedPositions(nn.Module):
                 f"the text has {end} tokens, but only {context_len} positions were "
                 f"learned: cut it, or build with context_len={end}"
             )
-        if is_plain(self.embedding, nn.Embedding):
+        if is_unmodified(self.embedding, nn.Embedding):
             return self.embedding.weight[offset:end]  # no copy
         device = next(self.parameters()).device
         return self.embedding(torch.arange(offset, end, device=device))

@@ -11,15 +11,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
-from attention_lib.caches import CacheLike
+from attention_lib.kv_cache import CacheLike
 from attention_lib.masks import with_causal
 from attention_lib.multi_head import MultiHeadAttention, add_head_axis, merge_heads
 from attention_lib.precision import no_autocast
 from attention_lib.validation import (
-    check_flags,
-    check_inputs,
-    check_not_negative,
-    check_positive,
+    require_flags,
+    require_inputs,
+    require_not_negative,
+    require_positive,
 )
 
 
@@ -60,9 +60,9 @@ class RelativeAttention(MultiHeadAttention):
     ) -> None:
         super().__init__(d_model, num_heads, head_dim=head_dim, dropout=dropout)
         self.out_proj = nn.Linear(self.out_proj.in_features, d_model, bias=False)
-        check_flags(both_ways=both_ways)
-        check_not_negative(num_buckets=num_buckets)
-        check_positive(max_distance=max_distance)
+        require_flags(both_ways=both_ways)
+        require_not_negative(num_buckets=num_buckets)
+        require_positive(max_distance=max_distance)
         least = 4 if both_ways else 2
         near = num_buckets // least
         if num_buckets and (near < 1 or max_distance <= near):
@@ -124,7 +124,7 @@ class RelativeAttention(MultiHeadAttention):
     ) -> Tensor:
         """Return the weights (B, H, Q, K); without an offset, distance adds nothing."""
         mask = with_causal(add_head_axis(mask), causal, query, key)
-        check_inputs(query, key, mask=mask)
+        require_inputs(query, key, mask=mask)
         wide = torch.promote_types(query.dtype, torch.float32)
         with no_autocast(query):  # scores that are not scaled are soon too large
             scores = query.to(wide) * self.scale @ key.to(wide).mT

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from attention_lib.validation import check_not_negative
+from attention_lib.validation import require_not_negative
 
 # Read once, when a process starts, so whoever starts the process sets it: the recorder,
 # the comparison, CI. cuBLAS needs the first to repeat itself; a second thread would
@@ -36,7 +36,7 @@ def seeded(seed: int) -> torch.Generator:
         TypeError: a seed that is not an int.
         ValueError: a seed below 0, or of 2⁶³ and more.
     """
-    check_not_negative(seed=seed)
+    require_not_negative(seed=seed)
     return torch.Generator(device="cpu").manual_seed(seed)
 
 
@@ -59,7 +59,7 @@ def choose_device() -> torch.device:
     return device
 
 
-def make_repeatable(seed: int = 0) -> torch.device:
+def make_deterministic(seed: int = 0) -> torch.device:
     """Sets everything that makes a chapter's numbers repeat, and gives the device.
 
     Seeds torch, asks for kernels that repeat, turns TF32 off (it rounds to ten bits),
@@ -69,7 +69,7 @@ def make_repeatable(seed: int = 0) -> torch.device:
         TypeError: a seed that is not an int.
         ValueError: a seed below 0, or of 2⁶³ and more.
     """
-    check_not_negative(seed=seed)
+    require_not_negative(seed=seed)
     # A notebook's own kernel may not have been started with it; it is early enough
     # until the first product on a GPU.
     cublas = "CUBLAS_WORKSPACE_CONFIG"

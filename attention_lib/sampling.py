@@ -8,14 +8,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention_lib.validation import (
-    check_best_scores,
-    check_generator,
-    check_next_scores,
-    check_sampling,
+    require_best_scores,
+    require_generator,
+    require_next_scores,
+    require_sampling,
 )
 
 
-def pick_token(
+def sample_token(
     logits: Float[Tensor, "B V"],
     *,
     temperature: float = 0.0,
@@ -43,11 +43,11 @@ def pick_token(
             a finite score; a temperature below 0 or not finite; a ``top_k`` below 1; a
             ``top_p`` that is not above 0, or above 1.
     """
-    check_sampling(temperature, top_k, top_p)
-    check_generator(generator)
-    check_next_scores(logits, temperature)
+    require_sampling(temperature, top_k, top_p)
+    require_generator(generator)
+    require_next_scores(logits, temperature)
     best, greedy = logits.max(dim=-1)  # (B,) each
-    check_best_scores(best)
+    require_best_scores(best)
     if temperature == 0:
         return greedy
     scores = logits.cpu().double()

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from attention_lib.masks import causal_mask, sliding_window_mask
 from attention_lib.validation import (
-    check_mask,
-    check_not_negative,
-    check_positive,
-    check_table,
+    require_mask,
+    require_not_negative,
+    require_positive,
+    require_table,
 )
 
 
@@ -39,7 +39,7 @@ def sink_window_mask(
         TypeError: a number that is not an int.
         ValueError: a length or window below 1; a negative num_sinks.
     """
-    check_not_negative(num_sinks=num_sinks)
+    require_not_negative(num_sinks=num_sinks)
     seen = sliding_window_mask(query_len, window, key_len, device=device)
     sinks = torch.arange(seen.shape[1], device=device) < num_sinks
     return seen | (sinks & causal_mask(query_len, key_len, device=device))
@@ -66,7 +66,7 @@ def chunk_mask(
         TypeError: a length that is not an int.
         ValueError: a length below 1.
     """
-    check_positive(chunk_len=chunk_len)
+    require_positive(chunk_len=chunk_len)
     key_len = query_len if key_len is None else key_len
     causal = causal_mask(query_len, key_len, device=device)
     key_place = torch.arange(key_len, device=device)
@@ -74,7 +74,7 @@ def chunk_mask(
     return causal & (key_place // chunk_len == query_place[:, None] // chunk_len)
 
 
-def choose_keys(
+def top_k_keys(
     scores: Float[Tensor, "*B Q K"],
     num_keys: int,
     mask: Bool[Tensor, "..."] | None = None,
@@ -97,10 +97,10 @@ def choose_keys(
         ValueError: scores without two axes; a num_keys below 1; a mask that does not
             fit.
     """
-    check_table(scores)
-    check_positive(num_keys=num_keys)
+    require_table(scores)
+    require_positive(num_keys=num_keys)
     if mask is not None:
-        check_mask(mask, tuple(scores.shape), like=scores)
+        require_mask(mask, tuple(scores.shape), like=scores)
         scores = scores.masked_fill(~mask, -torch.inf)
     best = scores.argsort(dim=-1, descending=True, stable=True)[..., :num_keys]
     chosen = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best, value=True)

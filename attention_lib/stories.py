@@ -14,7 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attention_lib.validation import check_instance, check_not_negative, check_positive
+from attention_lib.validation import (
+    require_instance,
+    require_not_negative,
+    require_positive,
+)
 
 NAMES = ("ana", "ben", "eva", "ida", "leo", "max", "mia", "tom")
 COLOURS = ("black", "blue", "green", "grey", "red", "white")
@@ -60,7 +64,7 @@ class Teller:
     """
 
     def __init__(self, rng: random.Random) -> None:
-        check_instance("rng", rng, random.Random)
+        require_instance("rng", rng, random.Random)
         self.rng = rng
         self.words: list[str] = []
         self.surprises: list[float] = []
@@ -176,8 +180,8 @@ def make_stories(count: int, seed: int) -> list[Story]:
         TypeError: a count or a seed that is not an int.
         ValueError: a count below 1; a seed below 0.
     """
-    check_positive(count=count)
-    check_not_negative(seed=seed)
+    require_positive(count=count)
+    require_not_negative(seed=seed)
     rng = random.Random(seed)
     stories = []
     for _ in range(count):
@@ -198,7 +202,9 @@ def load_alice() -> str:
 
 
 @cache
-def expected(part: Callable[..., None], *arguments: Any) -> tuple[float, float]:
+def expected_length_and_entropy(
+    part: Callable[..., None], *arguments: Any
+) -> tuple[float, float]:
     """Gives the exact mean length and entropy of a part, by going every way.
 
     Words that are picked are all alike, so one of them stands for all.
@@ -237,7 +243,7 @@ class _Explorer(Teller):
         self._drawn = 0.0
 
     def tell(self, part: Callable[..., None], *arguments: Any) -> None:
-        length, entropy = expected(part, *arguments)
+        length, entropy = expected_length_and_entropy(part, *arguments)
         self.length += length
         self.surprise += entropy
 

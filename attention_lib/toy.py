@@ -10,7 +10,7 @@ import math
 import numpy as np
 from jaxtyping import Bool, Float
 
-from attention_lib.validation import as_floats, check_inputs, check_scores
+from attention_lib.validation import as_floats, require_inputs, require_scores
 
 
 def softmax(
@@ -31,7 +31,7 @@ def softmax(
         ValueError: temperature not above 0 or not finite; no such axis; NaN or +inf.
     """
     x = as_floats("x", x)
-    check_scores(x, axis, temperature)
+    require_scores(x, axis, temperature)
     peak = x.max(axis=axis, keepdims=True)
     # exp never sees a number above 0, so it cannot overflow.
     with np.errstate(over="ignore"):  # far below the peak is -inf, whose weight is 0
@@ -68,7 +68,7 @@ def attention(
     """
     query, key = as_floats("query", query), as_floats("key", key)
     value = as_floats("value", value)
-    check_inputs(query, key, value, mask, scale=scale, kind=np.ndarray)
+    require_inputs(query, key, value, mask, scale=scale, kind=np.ndarray)
     # math.sqrt, not np.sqrt: a Python float leaves float32 arrays float32.
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
     scores = query @ key.swapaxes(-2, -1) * scale  # (..., Q, K)

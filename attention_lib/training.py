@@ -17,17 +17,17 @@ from tqdm import tqdm
 from attention_lib.data import pad_texts
 from attention_lib.reproducibility import evaluation_mode, seeded
 from attention_lib.validation import (
-    check_batch,
-    check_fits,
-    check_instance,
-    check_logits,
-    check_max_grad_norm,
-    check_not_negative,
-    check_positive,
-    check_run,
-    check_targets,
-    check_token_texts,
-    check_warmup,
+    require_batch,
+    require_fits,
+    require_instance,
+    require_logits,
+    require_max_grad_norm,
+    require_not_negative,
+    require_positive,
+    require_run,
+    require_targets,
+    require_token_texts,
+    require_warmup,
 )
 
 
@@ -59,8 +59,8 @@ def next_token_loss(
         ValueError: shapes that do not fit together; texts of a single token; ids
             outside the vocabulary; lengths below 0 or beyond the text.
     """
-    check_logits(logits, token_ids, lengths)
-    check_targets(logits, token_ids, lengths)
+    require_logits(logits, token_ids, lengths)
+    require_targets(logits, token_ids, lengths)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     targets = token_ids.long()
     if lengths is not None:
@@ -94,9 +94,9 @@ def train_step(
             weight that can learn; a loss or a gradient that is not finite. Then the
             weights and the optimizer are as they were before.
     """
-    check_batch(model, token_ids, lengths)
-    check_instance("optimizer", optimizer, torch.optim.Optimizer)
-    check_max_grad_norm(max_grad_norm)
+    require_batch(model, token_ids, lengths)
+    require_instance("optimizer", optimizer, torch.optim.Optimizer)
+    require_max_grad_norm(max_grad_norm)
     if not model.training:  # else its frozen parts would wake up
         model.train()
     loss = next_token_loss(model(token_ids, lengths), token_ids, lengths)
@@ -131,7 +131,7 @@ def warmup_cosine(step: int, *, warmup: int, steps: int) -> float:
         TypeError: a number that is not an int.
         ValueError: a step below 0; a warm-up that is not shorter than the run.
     """
-    check_warmup(step, warmup, steps)
+    require_warmup(step, warmup, steps)
     if step < warmup:
         return (step + 1) / warmup
     done = min(1.0, (step - warmup) / (steps - warmup))
@@ -165,10 +165,10 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_positive(steps=self.steps)
+        require_positive(steps=self.steps)
         if self.warmup is None:  # a frozen class has no other way to fill it in
             object.__setattr__(self, "warmup", min(50, self.steps // 2))
-        check_run(self)
+        require_run(self)
 
 
 class Training:
@@ -199,10 +199,10 @@ class Training:
         texts: Sequence[Tensor] | Dataset[Tensor],
         config: TrainConfig,
     ) -> None:
-        check_instance("model", model, nn.Module)
-        check_instance("config", config, TrainConfig)
-        texts = check_token_texts(texts)
-        check_fits(model, torch.cat(texts), max(len(text) for text in texts))
+        require_instance("model", model, nn.Module)
+        require_instance("config", config, TrainConfig)
+        texts = require_token_texts(texts)
+        require_fits(model, torch.cat(texts), max(len(text) for text in texts))
         if len(texts) < config.batch_size:
             raise ValueError(
                 f"there are {len(texts)} texts for batches of {config.batch_size}: "
@@ -229,7 +229,7 @@ class Training:
         """
         config, warmup = self.config, self.config.warmup or 0
         until = config.steps if until is None else until
-        check_not_negative(until=until)
+        require_not_negative(until=until)
         until = min(until, config.steps)
         steps = range(len(self.losses), until)
         bar = tqdm(steps, desc="training", unit="step", leave=False)
@@ -253,7 +253,7 @@ class Training:
 
         Each epoch takes the texts in a new order; those that fill no batch wait.
         """
-        check_not_negative(step=step)
+        require_not_negative(step=step)
         size = self.config.batch_size
         epoch, place = divmod(step, len(self.texts) // size)
         if self._order[0] != epoch:
@@ -290,13 +290,13 @@ def evaluate(
         ValueError: a batch size below 1; no target in any text; a text that the
             model's context or vocabulary does not hold.
     """
-    check_instance("model", model, nn.Module)
-    check_positive(batch_size=batch_size)
+    require_instance("model", model, nn.Module)
+    require_positive(batch_size=batch_size)
     # The others have no target.
-    texts = [text for text in check_token_texts(texts) if len(text) > 1]
+    texts = [text for text in require_token_texts(texts) if len(text) > 1]
     if not texts:
         raise ValueError("no text has two tokens: there is no next token to predict")
-    check_fits(model, torch.cat(texts), max(len(text) for text in texts))
+    require_fits(model, torch.cat(texts), max(len(text) for text in texts))
     device = _device_of(model)
     total, targets = 0.0, 0
     with evaluation_mode(model):

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from attention_lib.kv_cache import generate
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.generation import generate
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 
 VOCAB_SIZE, D_MODEL, NUM_HEADS, NUM_LAYERS, CONTEXT_LEN = 1000, 128, 4, 2, 512
 PROMPT = 32

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import torch
 
 from attention_lib.data import BPETokenizer, SlidingWindowDataset
-from attention_lib.kv_cache import generate
-from attention_lib.model import ModelConfig, TinyLM
-from attention_lib.serving import Server
-from attention_lib.speculative import Guess, ngram_draft, speculative_generate
+from attention_lib.generation import generate
+from attention_lib.serving import DraftStats, Server, ngram_draft, speculative_generate
 from attention_lib.stories import load_alice, make_stories
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.training import TrainConfig, train
 
 VOCAB_SIZE, CONTEXT_LEN, D_MODEL, NUM_HEADS, NUM_LAYERS = 1000, 256, 128, 4, 3
@@ -29,10 +28,10 @@ SLOTS = (1, TEXTS)
 
 
 class Written(NamedTuple):
-    """The new tokens of each text, and a ``Guess`` for each pass of the model."""
+    """The new tokens of each text, and a ``DraftStats`` for each pass of the model."""
 
     tokens: list[list[int]]
-    passes: list[Guess]
+    passes: list[DraftStats]
 
 
 @cache
@@ -60,7 +59,7 @@ def one_at_a_time(model: TinyLM, prompts: torch.Tensor, name: str) -> Written:
         rows = [
             generate(model, row[None], max_new_tokens=NEW_TOKENS) for row in prompts
         ]
-        passes = [Guess(0, 0)] * (len(prompts) * NEW_TOKENS)
+        passes = [DraftStats(0, 0)] * (len(prompts) * NEW_TOKENS)
         return Written([row[0, PROMPT:].tolist() for row in rows], passes)
     passes = []
     texts = speculative_generate(
@@ -87,8 +86,8 @@ def at_once(model: TinyLM, prompts: torch.Tensor, name: str) -> Written:
     requests = [server.submit(row, max_new_tokens=NEW_TOKENS) for row in prompts]
     server.run()
     counts = server.counts
-    passes = [Guess(counts["guessed"], counts["accepted"])]
-    passes += [Guess(0, 0)] * (counts["steps"] - 1)
+    passes = [DraftStats(counts["guessed"], counts["accepted"])]
+    passes += [DraftStats(0, 0)] * (counts["steps"] - 1)
     return Written([request.tokens for request in requests], passes)
 
 

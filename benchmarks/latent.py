@@ -13,9 +13,9 @@ from transformers import DeepseekV3Config, DynamicCache
 from transformers.models.deepseek_v3 import modeling_deepseek_v3 as published
 
 from attention_lib.grouped_query import GroupedQueryAttention
+from attention_lib.hf_layers import from_transformers
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.multi_head import copy_weights
-from attention_lib.published import rebuild
 from attention_lib.rope import rope_angles
 
 D_MODEL, NUM_HEADS, LATENT, NOPE, ROPE, VALUE = 512, 16, 64, 32, 16, 32
@@ -56,7 +56,7 @@ def latent_layer(absorb: bool) -> MultiHeadLatentAttention:
         value_dim=VALUE,
         absorb=absorb,
     ).eval()
-    copy_weights(rebuild(their_layer()[0]).attention, ours)
+    copy_weights(from_transformers(their_layer()[0]).attention, ours)
     return ours
 
 

@@ -17,8 +17,8 @@ from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 from transformers.models.llama.modeling_llama import LlamaAttention
 from x_transformers.x_transformers import Attention as XAttention
 
-from attention_lib.backends import KINDS, make_mha
 from attention_lib.masks import causal_mask
+from attention_lib.mha_variants import MHA_VARIANTS, make_mha
 from attention_lib.multi_head import MultiHeadAttention, copy_weights
 from benchmarks.textbook import TextbookSplit, TextbookWrapper
 
@@ -202,7 +202,7 @@ def ours(kind: str) -> Contender:
 
 CONTENDERS: dict[str, Contender] = {
     FLOOR: Contender(Floor, fill_floor),
-    **{f"our {kind}": ours(kind) for kind in KINDS},
+    **{f"our {kind}": ours(kind) for kind in MHA_VARIANTS},
     "nn.MultiheadAttention": Contender(PlainTorch, fill_plain_torch, "blocked"),
     "Hugging Face GPT-2": Contender(lambda: FaceGPT2("sdpa"), fill_gpt2),
     "Hugging Face Llama": Contender(FaceLlama, fill_llama),

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from attention_lib.hf_layers import from_transformers
 from attention_lib.masks import padding_mask
-from attention_lib.published import rebuild
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import rope_angles
 from benchmarks.published_layers import (
@@ -264,7 +264,7 @@ def difference(name: str, sizes: Sizes, number: int, **options: Any) -> float:
         options: ``causal`` and ``memory``, for BERT, BART and T5.
     """
     layer = build(name, number, sizes, **options)
-    ours, length = rebuild(layer), 12  # longformer's windows divide it
+    ours, length = from_transformers(layer), 12  # longformer's windows divide it
     width = 20 if name == "T5Attention" else layer.config.hidden_size
     x = torch.randn(2, length, width, generator=seeded(1))
     real = padding_mask(torch.tensor([length, 8]), length)[:, 0]
@@ -280,7 +280,7 @@ def difference(name: str, sizes: Sizes, number: int, **options: Any) -> float:
         given.real if KINDS[name].call in (stated, lightning) else given.real[:, None]
     )
     if name == "GlmMoeDsaAttention" and number:  # takes what the layer before it chose
-        before = rebuild(build(name, 0, sizes))
+        before = from_transformers(build(name, 0, sizes))
         turns = dict(base=before.base, scaling=before.scaling)
         angles = rope_angles(torch.arange(length), before.head_dim, **turns)
         mask = before.attention.choose(x, mask, causal=True, angles=angles)

@@ -18,11 +18,10 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from attention_lib.data import pad_texts
-from attention_lib.decoder import Decoder
-from attention_lib.kv_cache import generate
+from attention_lib.generation import generate
+from attention_lib.pretrained import Decoder, load_pretrained
 from attention_lib.reproducibility import seeded
 from attention_lib.serving import Server
-from attention_lib.weights import load_pretrained
 
 os.environ["TQDM_DISABLE"] = "1"  # it draws its bars with a thread of its own
 

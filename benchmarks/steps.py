@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
 from x_transformers import Decoder, TransformerWrapper
 
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.training import train_step
 from benchmarks.plain import PlainBlock, PlainGPT, TextbookBlock
 

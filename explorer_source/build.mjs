@@ -1,4 +1,4 @@
-// Builds the programs in attention_lib/explorer: `npm ci && npm run build`. They are in the
+// Builds the programs in attention_lib/course/views: `npm ci && npm run build`. They are in the
 // repository, so only someone who changes a view needs this. Their first lines hold the
 // licences of what is inside, and a hash of the sources, which a test compares. A page
 // loads those that it uses, and an output of a notebook brings one: so a large view has
@@ -47,7 +47,7 @@ await build({
     snapshots: "src/snapshots_main.jsx",
     split: "src/split_main.jsx",
   },
-  outdir: "../attention_lib/explorer",
+  outdir: "../attention_lib/course/views",
   bundle: true,
   minify: true,
   format: "iife",

@@ -192,7 +192,7 @@ def shapes_unchecked():
 def _spoken(*modules):
     texts = []
     for module in modules:
-        path = ROOT / f"attention_lib/exercises/{module}.py"
+        path = ROOT / f"attention_lib/course/exercises/{module}.py"
         nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
         # A docstring is the value of an expression that stands alone.
         alone = [node.value for node in nodes if isinstance(node, ast.Expr)]

@@ -15,27 +15,31 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import benchmarks.published_layers as published
 from attention_lib.attention import SelfAttention
-from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import FeedForward, TinyBlock
-from attention_lib.cross_attention import translate
-from attention_lib.cross_block import CrossBlock, look_at, remember
-from attention_lib.decode_step import new_step
-from attention_lib.decoder import Decoder, DecoderConfig, LatentConfig, LayerConfig
+from attention_lib.cross_attention import (
+    CrossBlock,
+    TinyTranslator,
+    TranslatorConfig,
+    attend_cached,
+    cache_memory,
+    translate,
+)
+from attention_lib.decode_step import make_decode_step
+from attention_lib.generation import generate
 from attention_lib.grouped_query import GroupedQueryAttention
-from attention_lib.inside import AttentionOnlyLM
-from attention_lib.kv_cache import generate
+from attention_lib.hf_layers import from_transformers
+from attention_lib.interpret import AttentionOnlyLM
 from attention_lib.latent_attention import MultiHeadLatentAttention
-from attention_lib.llama import LlamaConfig, SwiGLU, TinyLlama
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.mha_variants import MHA_VARIANTS, make_mha
 from attention_lib.multi_head import MultiHeadAttention, copy_weights
 from attention_lib.norms import RMSNorm
-from attention_lib.published import rebuild
+from attention_lib.pretrained import Decoder, DecoderConfig, LatentConfig, LayerConfig
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import rope_angles
-from attention_lib.serving import Server
-from attention_lib.speculative import speculative_generate
-from attention_lib.translator import TinyTranslator, TranslatorConfig
+from attention_lib.serving import Server, speculative_generate
+from attention_lib.tiny_llama import LlamaConfig, SwiGLU, TinyLlama
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.tensors import global_seed
 
 BATCH, LENGTH, D_MODEL, HEADS, VOCAB = 2, 5, 12, 3, 11
@@ -142,7 +146,7 @@ def told_positions(model):
 
 def stepped(model):
     cache = model.new_cache(BATCH, LENGTH)
-    step = new_step(model, cache)
+    step = make_decode_step(model, cache)
     return torch.stack([step(word) for word in words().split(1, dim=1)], dim=1)
 
 
@@ -153,7 +157,7 @@ def crossed(block):
 def crossed_on(block):
     cache, found, memory = block.new_cache(BATCH, LENGTH), [], numbers(4, seed=1)
     for piece in numbers().split(PIECES, dim=1):
-        kept = remember(block.cross_attention, memory)
+        kept = cache_memory(block.cross_attention, memory)
         found.append(block(piece, kept, cache=cache))
     return torch.cat(found, dim=1)
 
@@ -165,7 +169,7 @@ def written(model):
 def written_on(model):
     cache = model.new_cache(BATCH)
     memory, mask = model.encode(words(4, seed=1))
-    kept = model.remember(memory)
+    kept = model.cache_memory(memory)
     pieces = words().split(PIECES, dim=1)
     return torch.cat([model.decode(p, kept, mask, cache=cache) for p in pieces], dim=1)
 
@@ -200,7 +204,7 @@ SUBJECTS = {
             partial(make_mha, kind, D_MODEL, HEADS, qkv_bias=True),
             [CACHED, [across], TURNED],
         )
-        for kind in KINDS
+        for kind in MHA_VARIANTS
     },
     "grouped": (
         partial(GroupedQueryAttention, D_MODEL, 6, 2, qk_norm="rms_plus_one"),
@@ -236,7 +240,7 @@ SUBJECTS = {
             [READING],
         )
         for kind, positions in zip(
-            KINDS, ("learned", "none", "rotary", "sinusoidal"), strict=True
+            MHA_VARIANTS, ("learned", "none", "rotary", "sinusoidal"), strict=True
         )
     },
     "TinyLM, sdpa, learned, tied": (
@@ -314,7 +318,7 @@ def test_adapter_in_place_of_any_part_acts_and_learns(name):
 def test_adapter_in_place_of_any_part_of_a_rebuilt_layer_acts(name):
     pytest.importorskip("transformers")
     layer = published.build(name, int(name == "Qwen3NextAttention"), published.SIZES[0])
-    ours, width = rebuild(layer).double(), own_width(layer)
+    ours, width = from_transformers(layer).double(), own_width(layer)
     cached = hasattr(ours, "new_cache") and not name.startswith(("Bert", "Bart", "T5"))
     cached &= name != "ModernBertAttention"  # it sees both sides
 
@@ -475,12 +479,12 @@ def test_counting_operations_changes_none():
 
 def test_kept_memory_does_not_leave_hooks_out(refused):
     layer = drawn(lambda: MultiHeadAttention(D_MODEL, HEADS))
-    kept = remember(layer, numbers(4))
+    kept = cache_memory(layer, numbers(4))
     layer.register_forward_hook(scaled)
     for call in (
-        lambda: remember(layer, numbers(4)),
-        lambda: look_at(layer, numbers(), kept),
-        lambda: remember(RelativeAttention(D_MODEL, HEADS), numbers(4)),
+        lambda: cache_memory(layer, numbers(4)),
+        lambda: attend_cached(layer, numbers(), kept),
+        lambda: cache_memory(RelativeAttention(D_MODEL, HEADS), numbers(4)),
     ):
         with refused(ValueError, "layer must be a MultiHeadAttention without hooks"):
             call()

@@ -1,4 +1,4 @@
-"""attention_lib.backends: every pair of kinds gives the same, forward and backward."""
+"""attention_lib.mha_variants: every pair of kinds gives the same, forward and backward."""
 
 import copy
 from functools import partial
@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attention_lib.backends import KINDS, TorchMultiHeadAttention, make_mha
 from attention_lib.masks import causal_mask
+from attention_lib.mha_variants import MHA_VARIANTS, TorchMultiHeadAttention, make_mha
 from attention_lib.multi_head import copy_weights, merge_heads, split_heads
 from attention_lib.reproducibility import seeded
 from tests.tensors import assert_same, global_seed
 
 # All of different size, so that a swapped axis shows; 3 heads of width 4.
 BATCH, LENGTH, D_MODEL, HEADS = 2, 5, 12, 3
-each_kind = pytest.mark.parametrize("kind", KINDS)
+each_kind = pytest.mark.parametrize("kind", MHA_VARIANTS)
 few = settings(max_examples=10)
 biases = pytest.mark.parametrize("qkv_bias", [False, True])
 
@@ -238,7 +238,7 @@ def test_weights_move_there_and_back(kind, qkv_bias):
 
 
 def test_make_mha_gives_the_kind_that_is_named():
-    assert {kind: type(layer(kind)) for kind in KINDS} == KINDS
+    assert {kind: type(layer(kind)) for kind in MHA_VARIANTS} == MHA_VARIANTS
 
 
 @pytest.mark.parametrize("kind", ["wrapper", "split", "sdpa"])

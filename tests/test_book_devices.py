@@ -154,7 +154,7 @@ def test_pretended_gpu_refuses_what_cuda_refuses_and_else_computes_as_the_cpu():
 BEGIN = """\
 import torch
 from torch import nn
-from attention_lib import causal_mask, make_repeatable, seeded
+from attention_lib import causal_mask, make_deterministic, seeded
 device = make_repeatable()
 x = torch.randn(3, 4, generator=seeded(0)).to(device)
 print(device.type == "pretend")"""

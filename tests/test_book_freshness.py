@@ -15,13 +15,13 @@ from tools.record.reach import reached_files
 
 LIBRARY = {
     "__init__.py": "from attention_lib.masks import causal as causal_mask\n"
-    "from attention_lib.exercises import check_mask\n",
+    "from attention_lib.course.exercises import check_mask\n",
     "toy.py": "import numpy as np\n",
     "masks.py": "from attention_lib.validation import check\n",
     "validation.py": "import torch\n",
     "reproducibility.py": "RUN_ENVIRONMENT = {}\n",
-    "exercises/__init__.py": "from attention_lib.exercises.masks import check_mask\n"
-    "from attention_lib.exercises.toy import check_toy\n",
+    "exercises/__init__.py": "from attention_lib.course.exercises.ch03 import check_mask\n"
+    "from attention_lib.course.exercises.ch01 import check_toy\n",
     "exercises/masks.py": "from attention_lib.masks import causal\n",
     "exercises/toy.py": "from attention_lib.toy import softmax\n",
 }

@@ -4,16 +4,16 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from attention_lib.explorer import (
-    explore_costs,
-    explore_groups,
-    explore_mask,
-    explore_ring,
-    explore_rope,
-    explore_weights,
+from attention_lib.course.views import (
+    view_costs,
+    view_groups,
+    view_mask,
+    view_ring,
+    view_rope,
+    view_weights,
 )
-from attention_lib.explorer.sentence import explore_sentence
-from attention_lib.explorer.snapshots import explore_snapshots
+from attention_lib.course.views.sentence import view_sentence
+from attention_lib.course.views.snapshots import view_snapshots
 from attention_lib.masks import causal_mask
 from tests.browsing import IN_BOTH, axe_faults
 from tests.test_book_small_views import CACHE, MASK, SPLIT, VECTORS
@@ -32,13 +32,13 @@ from tests.test_explorer_ring import VIEW as RING
 from tests.test_explorer_rope import VIEW as ROPE_VIEW
 from tests.views import PHONE, live, opened, showing
 
-ROPE = explore_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], speeds={"one": 1.0})
-GROUPS = explore_groups(16, head_dim=8, num_layers=2, tokens=100)
-COSTS = explore_costs(768, lengths=[64, 1024, 4096])
+ROPE = view_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], speeds={"one": 1.0})
+GROUPS = view_groups(16, head_dim=8, num_layers=2, tokens=100)
+COSTS = view_costs(768, lengths=[64, 1024, 4096])
 AHEAD = torch.tensor([[0.0, 5.0, 5.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-SENTENCE = explore_sentence(AHEAD, ["cat", "it", "tired"], mask=causal_mask(3), query=2)
+SENTENCE = view_sentence(AHEAD, ["cat", "it", "tired"], mask=causal_mask(3), query=2)
 SHARP = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.02, 0.03, 0.95]])
-WEIGHTS = explore_weights(SHARP, ["cat", "it", "tired"])
+WEIGHTS = view_weights(SHARP, ["cat", "it", "tired"])
 
 
 def turn(view):
@@ -95,7 +95,7 @@ def test_goal_is_ticked_when_it_is_reached(browser, kind):
 
 
 def test_a_mask_that_hides_all_is_the_goal_and_blunt_weights_have_none(browser):
-    blunt = explore_weights(torch.full((3, 3), 1 / 3), ["a", "b", "c"])
+    blunt = view_weights(torch.full((3, 3), 1 / 3), ["a", "b", "c"])
     with showing(browser, MASK, blunt) as (page, view):
         view.get_by_role("button", name="an empty row").click()
         expect(view.locator(".view-goal")).to_contain_text("Try it.")  # given, not made
@@ -108,8 +108,8 @@ def test_a_mask_that_hides_all_is_the_goal_and_blunt_weights_have_none(browser):
 def test_views_of_a_page_point_at_the_same_word(browser):
     words = ["the", "cat", "slept"]
     masks = {"causal": causal_mask(3)}
-    mask = explore_mask(torch.zeros(3, 3), words, masks=masks)
-    weights = explore_weights(SHARP, words)
+    mask = view_mask(torch.zeros(3, 3), words, masks=masks)
+    weights = view_weights(SHARP, words)
     with opened(browser, weights, mask) as page:
         live(page).locator("tbody tr").nth(2).locator("td").first.hover()
         expect(live(page, 1).locator(".mask-row th")).to_have_text("slept")
@@ -121,8 +121,8 @@ def test_sentence_map_and_run_point_at_the_same_word(browser):
     words = ["cat", "it", "tired"]
     run = {"queries": {"it": (2, 1)}, "heads": ["1.1"], "losses": [3.0]}
     told = {"samples": {0: "one"}, "measured": {0: 3.0}}
-    steps = explore_snapshots(words, {0: SHARP[None]}, **run, **told)
-    with opened(browser, SENTENCE, explore_weights(SHARP, words), steps) as page:
+    steps = view_snapshots(words, {0: SHARP[None]}, **run, **told)
+    with opened(browser, SENTENCE, view_weights(SHARP, words), steps) as page:
         live(page).locator("label.sentence-word").first.hover()
         expect(live(page, 1).locator(".weights-chosen th")).to_have_text("cat")
         heard = live(page, 2).locator(".snapshots-heard")
@@ -136,7 +136,7 @@ def test_sentence_map_and_run_point_at_the_same_word(browser):
 
 # Each alone on its page; other views have a test of their own, with what they show.
 ALONE = [COSTS_VIEW, FLASH, GRAPH, GROUPS_VIEW, GROWTH, KERNELS, LATENT, PAGES, REACH]
-ALONE += [RING, explore_ring(num_processes=8, length=1024, width=1024), ROPE_VIEW]
+ALONE += [RING, view_ring(num_processes=8, length=1024, width=1024), ROPE_VIEW]
 ALONE += [MUSEUM, run()]
 
 

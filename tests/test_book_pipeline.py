@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from attention_lib.explorer.pipeline import MASKS, explore_pipeline, mask_of, steps_of
-from attention_lib.explorer.sentences import train_sentence_model
+from attention_lib.course.views.pipeline import MASKS, mask_of, steps_of, view_pipeline
+from attention_lib.course.views.sentence_model import train_sentence_model
 from tests.browsing import IN_BOTH, axe_faults
 from tests.running import sample
 from tests.views import PHONE, live, opened, set_temperature, showing
@@ -26,7 +26,7 @@ def model():
 @pytest.fixture(scope="module")
 def whole(model):
     options = {"masks": MASKS, "heads": 2, "flips": True, "block": True}
-    return explore_pipeline(model, SENTENCE, query=4, **options)
+    return view_pipeline(model, SENTENCE, query=4, **options)
 
 
 def test_every_setting_gives_the_library_s_numbers(browser, model, whole):
@@ -70,7 +70,7 @@ def lit(view):
 
 def test_mouse_lights_a_row_and_shows_two_vectors(browser, model):
     steps = steps_of(model, model.encode(SENTENCE), mask_of("none", SENTENCE.split()))
-    with showing(browser, explore_pipeline(model, SENTENCE, query=4)) as (page, view):
+    with showing(browser, view_pipeline(model, SENTENCE, query=4)) as (page, view):
         view.locator(".pipe-sentence label").nth(1).hover()
         assert lit(view) == "cat"
         assert said(view).startswith("“cat” looks at")
@@ -90,7 +90,7 @@ def test_mouse_lights_a_row_and_shows_two_vectors(browser, model):
 
 def test_step_lights_its_code_and_formula_in_the_page(browser, model):
     listing = "<pre><span>scores</span> = query <b>@</b> key.mT\n</pre>"
-    with showing(browser, explore_pipeline(model, SENTENCE)) as (page, view):
+    with showing(browser, view_pipeline(model, SENTENCE)) as (page, view):
         around = (
             f"<div class=highlight>{listing}</div><p id=equation-eq-attention>f</p>"
         )
@@ -151,7 +151,7 @@ def test_keyboard_reaches_every_cell(browser, whole):
 
 
 def test_sentence_names_what_it_does_not_know(browser, model):
-    with showing(browser, explore_pipeline(model, SENTENCE, goal=GOAL)) as (_, view):
+    with showing(browser, view_pipeline(model, SENTENCE, goal=GOAL)) as (_, view):
         field, status = (
             view.get_by_label("another sentence"),
             view.locator("form [role]"),
@@ -219,7 +219,7 @@ def test_address_or_column_that_is_not_there_leads_to_one_that_is(browser, whole
 
 
 def test_cache_computes_one_row_and_keeps_keys_and_values(browser, model):
-    view_of = explore_pipeline(model, SENTENCE, cache=True)
+    view_of = view_pipeline(model, SENTENCE, cache=True)
     with showing(browser, view_of) as (_, view):
         for step in range(7):
             drawn = {
@@ -236,7 +236,7 @@ def test_cache_computes_one_row_and_keeps_keys_and_values(browser, model):
 
 @pytest.mark.parametrize("theme", IN_BOTH)
 def test_axe_finds_nothing_and_lit_numbers_are_read(browser, model, whole, theme):
-    cached = explore_pipeline(model, SENTENCE, query=4, cache=True)
+    cached = view_pipeline(model, SENTENCE, query=4, cache=True)
     with showing(browser, whole, cached, theme=theme) as (page, view):
         assert axe_faults(page) == []
         for head, word in itertools.product((0, 1), range(7)):

@@ -5,7 +5,7 @@ import math
 import pytest
 from playwright.sync_api import expect
 
-from attention_lib.predict import predict
+from attention_lib.course.predict import predict
 from tests.browsing import IN_BOTH, axe_faults
 from tests.views import opened, predicted
 

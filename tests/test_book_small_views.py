@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer import (
-    _words,
-    explore_cache,
-    explore_mask,
-    explore_split,
-    explore_vectors,
+from attention_lib.course.views import (
+    _strings,
+    view_cache,
+    view_mask,
+    view_split,
+    view_vectors,
 )
-from attention_lib.explorer.mask import empty_row
+from attention_lib.course.views.mask import empty_row
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
 from attention_lib.toy import attention
@@ -29,12 +29,12 @@ MASKS = {
     "causal": causal_mask(3, 4),
     "an empty row": EMPTY,
 }
-VECTORS = explore_vectors(X, WORDS, query=1, axes=("thing", "state"))
-MASK = explore_mask(SCORES, WORDS, KEYS, masks=MASKS)
-SPLIT = explore_split(NUMBERED, 2)
+VECTORS = view_vectors(X, WORDS, query=1, axes=("thing", "state"))
+MASK = view_mask(SCORES, WORDS, KEYS, masks=MASKS)
+SPLIT = view_split(NUMBERED, 2)
 SIZES = {"num_layers": 1, "num_heads": 2, "head_dim": 4, "vocab_size": 7}
 WRITTEN = ["the", "cat", "sat", "down"]
-CACHE = explore_cache(WRITTEN, prompt=2, bytes_per_number=2, **SIZES)
+CACHE = view_cache(WRITTEN, prompt=2, bytes_per_number=2, **SIZES)
 
 
 # The texts of a table's cells, row by row.
@@ -119,7 +119,7 @@ def test_vectors_follow_the_mouse(browser):
 
 def test_vectors_give_the_nearest_handle_and_show_it_whole(browser):
     x = np.array([[2.0, 0.5], [2.1, 0.5], [3.0, 3.0]])
-    with showing(browser, explore_vectors(x, WORDS, query=1)) as (page, view):
+    with showing(browser, view_vectors(x, WORDS, query=1)) as (page, view):
         left, down = middle(handle(view, 0))
         page.mouse.move(left - 3, down)  # the second handle lies over the first
         page.mouse.down()
@@ -219,14 +219,14 @@ def agrees_with_mask(view, mask):
 
 def answers_agree(view, row):
     table = view.locator(".mask-empty table")
-    named = list(_words.MASK["answers"].values())
+    named = list(_strings.MASK["answers"].values())
     assert table.locator("tbody th").all_inner_texts() == named
     shown = np.array([[float(n) for n in line] for line in cells_of(table)])
     wanted = np.stack(list(empty_row(SCORES[row].numpy()).values()))
     np.testing.assert_allclose(shown, wanted, rtol=0, atol=1e-3)
     said = table.locator("..").inner_text()
     assert f"“{WORDS[row]}” may look at nothing" in said
-    assert _words.MASK["note"] in said
+    assert _strings.MASK["note"] in said
 
 
 def cell(view, row, column):
@@ -371,9 +371,9 @@ def test_axe_finds_nothing(browser, theme):
 
 def test_phone_has_room_for_all_and_what_is_touched_is_large(browser):
     x = np.array([[1.0, -2.0], [-1.5, 0.3], [0.4, -2.0], [2, 1], [0, 1], [1, 1]])
-    many = explore_vectors(x, ["the", "cat", "slept", "because", "it", "tired"])
+    many = view_vectors(x, ["the", "cat", "slept", "because", "it", "tired"])
     five = [torch.zeros(5, 5), ["pad", "pad", "the", "cat", "slept"]]
-    mask = explore_mask(*five, masks={"none": ~torch.ones(5, 5, dtype=torch.bool)})
+    mask = view_mask(*five, masks={"none": ~torch.ones(5, 5, dtype=torch.bool)})
     with opened(browser, many, mask, SPLIT, **PHONE) as page:  # measures that, too
         touch_all(page)
         for view in page.locator(".attention-live").all():

@@ -5,7 +5,7 @@ import torch
 from playwright.sync_api import expect
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer.snapshots import explore_snapshots
+from attention_lib.course.views.snapshots import view_snapshots
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.views import PHONE, showing
@@ -33,7 +33,7 @@ GIVEN = {
 
 def run(**changed):
     weights = {step: weights_at(step) for step in STEPS}
-    return explore_snapshots(WORDS, weights, **GIVEN | changed)
+    return view_snapshots(WORDS, weights, **GIVEN | changed)
 
 
 def test_slider_shows_each_snapshot(browser):

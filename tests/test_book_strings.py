@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from attention_lib.explorer import _words
-from attention_lib.explorer._maps import AXES
-from attention_lib.explorer.sentences import KINDS
+from attention_lib.course.views import _strings
+from attention_lib.course.views._maps import AXES
+from attention_lib.course.views.sentence_model import KINDS
 from tests.running import ROOT
 from tools.words import TABLE
 
@@ -41,7 +41,7 @@ CODE |= {"# Sphinx inventory version 2\n# Project: ", "Read the book at http://"
 CODE |= {"; stop with Ctrl-C", "; measure everything"}
 # Views without a script: a line of code, what their models read, what errors say.
 VIEWS = [
-    path for path in ROOT.glob("attention_lib/explorer/*.py") if path.stem != "_words"
+    path for path in ROOT.glob("attention_lib/course/views/*.py") if path.stem != "_words"
 ]
 CODE |= {"query, key, value = x @ w_q, x @ w_k, x @ w_v"}
 CODE |= {text for text, _ in KINDS} | {AXES, "a state of ", "a page of "}
@@ -119,7 +119,7 @@ def test_all_words_of_the_table_are_used():
 
 def test_all_words_of_views_are_used():
     modules = [path.read_text("utf-8") for path in VIEWS]
-    tables = {name: table for name, table in vars(_words).items() if name.isupper()}
+    tables = {name: table for name, table in vars(_strings).items() if name.isupper()}
     assert len(tables) > 20
     for name, table in tables.items():
         (code,) = (it for it in modules if re.search(rf"_words import {name}\b", it))

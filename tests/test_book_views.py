@@ -11,7 +11,7 @@ import torch
 from playwright.sync_api import expect
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer import Interactive, explore_weights
+from attention_lib.course.views import Interactive, view_weights
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
@@ -29,7 +29,7 @@ from tests.views import (
 
 SOURCE = ROOT / "explorer_source"
 # The bytes that each program may have; pages have a bound of their own.
-OWN = [path.stem for path in (ROOT / "attention_lib/explorer").glob("*.js")]
+OWN = [path.stem for path in (ROOT / "attention_lib/course/views").glob("*.js")]
 PROGRAMS = dict.fromkeys(sorted(OWN), 30_000) | {"views": 75_000, "pipe": 55_000}
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
 COLOURS = {  # of the ground and of the words
@@ -82,7 +82,7 @@ def close(shown, wanted):
 @contextmanager
 def one_view(browser, *given, **options):
     """A page with one view, and the view."""
-    with opened(browser, explore_weights(*given), **options) as page:
+    with opened(browser, view_weights(*given), **options) as page:
         yield page, live(page)
 
 
@@ -146,7 +146,7 @@ OF_EACH_HEAD = torch.stack([causal_mask(7), causal_mask(7).T])
 @pytest.mark.parametrize("mask", [empty_row_mask(), OF_EACH_HEAD], ids=["one", "two"])
 def test_mask_and_temperature_give_the_library_s_numbers(browser, mask):
     scores, empty = some_scores(2), mask.ndim == 2
-    view_of = explore_weights(None, WORDS, scores=scores, mask=mask)
+    view_of = view_weights(None, WORDS, scores=scores, mask=mask)
     with showing(browser, view_of) as (_, view):
         for temperature, on in itertools.product((0.1, 1, 2), (True, False)):
             set_temperature(view, temperature)
@@ -163,7 +163,7 @@ def test_mask_and_temperature_give_the_library_s_numbers(browser, mask):
 
 def test_weights_alone_have_neither_mask_nor_temperature(browser):
     weights = weights_of(some_scores(), mask := empty_row_mask())
-    with showing(browser, explore_weights(weights, WORDS, mask=mask)) as (_, view):
+    with showing(browser, view_weights(weights, WORDS, mask=mask)) as (_, view):
         assert view.locator("input").count() == 0
         close(map_shown(view), weights)
         assert view.locator("td.weights-hidden").count() == int((~mask).sum())
@@ -204,11 +204,11 @@ def test_legend_ends_with_the_colour_of_the_strongest_cell(browser):
 
 def test_views_of_a_page_do_not_share_their_state(browser):
     weights, later = weights_of(some_scores(2)), weights_of(some_scores(5))
-    view_of = explore_weights(weights, WORDS)
+    view_of = view_weights(weights, WORDS)
     with opened(browser, view_of, view_of) as page:
         one, two = live(page, 0), live(page, 1)
         one.get_by_role("radio", name="head 2").check(force=True)
-        add_view(page, explore_weights(later, WORDS))
+        add_view(page, view_weights(later, WORDS))
         close(map_shown(live(page, 2)), later[0])
         close(map_shown(one), weights[1])
         close(map_shown(two), weights[0])
@@ -219,7 +219,7 @@ def test_views_of_a_page_do_not_share_their_state(browser):
 def test_without_scripts_the_table_says_the_same(browser):
     weights = weights_of(some_scores(2, 2))
     options = {"java_script_enabled": False}
-    with opened(browser, explore_weights(weights, WORDS), **options) as page:
+    with opened(browser, view_weights(weights, WORDS), **options) as page:
         table = page.get_by_role("table")
         assert "layer 1, head 1 of 2 × 2" in table.locator("caption").inner_text()
         cells = table.locator("td").all_inner_texts()
@@ -231,7 +231,7 @@ def test_without_scripts_the_table_says_the_same(browser):
 def test_view_that_fails_keeps_its_table(browser):
     broken = Interactive("weights", {"sentences": []}, "<p>the table</p>", "")
     unknown = Interactive("constructor", {}, "<p>another</p>", "")
-    right = explore_weights(weights_of(some_scores()), WORDS)
+    right = view_weights(weights_of(some_scores()), WORDS)
 
     def look():
         with opened(browser, broken, unknown, right) as page:
@@ -247,16 +247,16 @@ def test_view_that_fails_keeps_its_table(browser):
 @pytest.mark.parametrize("theme", COLOURS)
 def test_axe_finds_nothing(browser, theme):
     scores = some_scores(2, 2)
-    small = explore_weights(None, WORDS, scores=scores, mask=causal_mask(7))
+    small = view_weights(None, WORDS, scores=scores, mask=causal_mask(7))
     words = [f"word{i}" for i in range(14)]
-    large = explore_weights(scores.softmax(-1).tile(2, 2), words)
+    large = view_weights(scores.softmax(-1).tile(2, 2), words)
     with opened(browser, small, large, theme=theme) as page:
         cell(live(page), 4, 4).click()
         assert axe_faults(page) == []
 
 
 def test_every_front_end_gets_the_colours_that_axe_saw(browser):
-    view_of = explore_weights(weights_of(some_scores()), WORDS)
+    view_of = view_weights(weights_of(some_scores()), WORDS)
     colours = "v => [getComputedStyle(v)].flatMap(s => [s.backgroundColor, s.color])"
     for front_end, theme in itertools.product(FRONT_ENDS, COLOURS):
         with opened(browser, view_of, front_end=front_end, theme=theme) as page:
@@ -300,9 +300,9 @@ def test_view_begins_where_it_is_told_and_fades_where_it_goes_on(browser):
     weights = peaked(10, 30, row=3, column=20)
     words = [f"word{i}" for i in range(30)]
     given = (weights, words[:10], words)
-    told = explore_weights(*given, layer=1, head=0, query=3)
-    left = explore_weights(*given, layer=1)
-    small = explore_weights(torch.eye(3), WORDS[:3])
+    told = view_weights(*given, layer=1, head=0, query=3)
+    left = view_weights(*given, layer=1)
+    small = view_weights(torch.eye(3), WORDS[:3])
     fade = "e => getComputedStyle(e, '::after').content"
     with opened(browser, told, left, small, **PHONE) as page:
         said = live(page).locator("[aria-live=polite]").inner_text()
@@ -346,7 +346,7 @@ def test_map_keeps_its_size_and_takes_the_font_of_the_book(browser):
 
 def test_words_are_shown_as_text(browser):
     words = ["<script>alert(1)</script>", "</script>", "<img src=x onerror=alert(1)>"]
-    view_of = explore_weights({"<b>&": torch.eye(3), "x": torch.eye(3)}, words)
+    view_of = view_weights({"<b>&": torch.eye(3), "x": torch.eye(3)}, words)
     with opened(browser, view_of) as page:
         heads = live(page).locator("thead th span").all_inner_texts()
     assert heads == words
@@ -354,7 +354,7 @@ def test_words_are_shown_as_text(browser):
 
 
 def text_of(program):
-    return (ROOT / f"attention_lib/explorer/{program}.js").read_text(encoding="utf-8")
+    return (ROOT / f"attention_lib/course/views/{program}.js").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -6,9 +6,9 @@ from functools import cache
 import pytest
 import torch
 
-from attention_lib.bugs import BUGS, ROOMS, TAGS, Bug, look
-from attention_lib.bugs.record import KINDS
-from attention_lib.bugs.sight import EXAMINED, OWN_CHECKS
+from attention_lib.course.museum import BUGS, ROOMS, TAGS, Bug, run_checks
+from attention_lib.course.museum.bug import KINDS
+from attention_lib.course.museum.detect import EXAMINED, OWN_CHECKS
 from tools.chapters import ROOT
 
 # As a reader runs them: to look at a bug takes thousands of calls.
@@ -24,7 +24,7 @@ looked_at = pytest.mark.parametrize("bug", MARKED, ids=lambda bug: bug.name)
 
 @cache
 def seen(bug, mended=False):
-    return look(bug, mended=mended)
+    return run_checks(bug, mended=mended)
 
 
 @looked_at
@@ -98,8 +98,8 @@ def test_layers_of_a_bug_have_the_weights_of_one_seed_and_leave_the_others_alone
 
 def test_look_runs_what_is_chosen_and_refuses_the_rest():
     bug = next(bug for bug in BUGS if bug.kind == "loss")
-    assert [*look(bug, checks=["targets"])] == ["targets"]
+    assert [*run_checks(bug, checks=["targets"])] == ["targets"]
     with pytest.raises(ValueError, match="checks must be among"):
-        look(bug, checks=["future"])
+        run_checks(bug, checks=["future"])
     with pytest.raises(TypeError, match="bug"):
-        look("loss")
+        run_checks("loss")

@@ -1,4 +1,4 @@
-"""attention_lib.caches: a protocol; a copy holds all that its cache holds, and alone.
+"""attention_lib.kv_cache: a protocol; a copy holds all that its cache holds, and alone.
 
 A table of every kind of cache, and of what makes and reads it.
 """
@@ -9,11 +9,11 @@ from torch import nn
 from torch.testing import assert_close
 
 import benchmarks.published_layers as published
-from attention_lib.caches import CacheLike, KVCache, LayerCache
-from attention_lib.export_steps import _Growing, _Static
-from attention_lib.model import ModelConfig, TinyLM
-from attention_lib.pages import PagedCache
-from attention_lib.published import rebuild
+from attention_lib.export.steps import _Growing, _Static
+from attention_lib.hf_layers import from_transformers
+from attention_lib.kv_cache import CacheLike, KVCache, LayerCache
+from attention_lib.serving import PagedCache
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.tensors import assert_same
 from tests.test_adapters import SUBJECTS, VOCAB, drawn, numbers, words
 
@@ -57,7 +57,7 @@ def of_model(name):
 def of_published(name):
     pytest.importorskip("transformers")
     layer = published.build(name, PUBLISHED[name], published.SIZES[0])
-    ours, width = rebuild(layer), layer.config.hidden_size
+    ours, width = from_transformers(layer), layer.config.hidden_size
     return ours, ours.new_cache, lambda *own: numbers(*own, width=width).float()
 
 

@@ -12,8 +12,8 @@ from torch import nn
 
 from attention_lib import checkpoints
 from attention_lib.checkpoints import FORMAT, load_checkpoint, save_checkpoint
-from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.training import TrainConfig, Training
 from tests.tensors import assert_same, global_seed
 

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from attention_lib.attention import SelfAttention, scaled_dot_product_attention
-from attention_lib.backends import make_mha
 from attention_lib.block import TinyBlock
-from attention_lib.checks import CHECKS, count_flops, examine, saved_bytes
+from attention_lib.examine import CHECKS, count_flops, examine, saved_bytes
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import causal_mask
+from attention_lib.mha_variants import make_mha
 from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from attention_lib.checks import CHECKS, examine
-from attention_lib.checks.steps import Recorder
+from attention_lib.examine import CHECKS, examine
+from attention_lib.examine.trace import Recorder
 from tests.samples.plain_layer import OUT, SOFTMAX, START, after, before, made
 from tests.samples.right_layers import ROPE
 

@@ -8,15 +8,15 @@ from torch.export import Dim, export
 from torch.func import functional_call, grad, vmap
 
 from attention_lib.attention import SelfAttention
-from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import FeedForward, TinyBlock
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.latent_attention import MultiHeadLatentAttention
-from attention_lib.llama import LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.masks import padding_mask
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.mha_variants import MHA_VARIANTS, make_mha
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
+from attention_lib.tiny_llama import LlamaConfig, SwiGLU, TinyLlama
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.tensors import global_seed
 
 # jaxtyping's checks are no part of what users compile.
@@ -33,7 +33,7 @@ OPTIONS = dict(window=3, softcap=5.0, sinks=True, qk_norm="rms")
 LAYERS = {
     "SelfAttention": P(SelfAttention, D_MODEL, 4),
     "FeedForward": P(FeedForward, D_MODEL),
-    **{kind: P(make_mha, kind, D_MODEL, HEADS) for kind in KINDS},
+    **{kind: P(make_mha, kind, D_MODEL, HEADS) for kind in MHA_VARIANTS},
     "TinyBlock": P(TinyBlock, D_MODEL, HEADS, norm="post"),
     "grouped": P(GroupedQueryAttention, D_MODEL, HEADS, 1),
     "grouped, all options": P(GroupedQueryAttention, D_MODEL, HEADS, 1, **OPTIONS),
@@ -93,7 +93,7 @@ def test_layer_exports_with_any_batch_and_length(name):
     assert_equal_at_other_sizes(lambda x: program(x, **options), layer, name)
 
 
-@pytest.mark.parametrize("kind", compiled(KINDS))
+@pytest.mark.parametrize("kind", compiled(MHA_VARIANTS))
 def test_layer_exports_with_a_memory_of_any_length(kind):
     layer = make_mha(kind, D_MODEL, HEADS)
     batch, length, other = Dim("batch"), Dim("length"), Dim("other")

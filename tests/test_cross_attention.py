@@ -5,17 +5,17 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from attention_lib.backends import make_mha
 from attention_lib.block import TinyBlock
 from attention_lib.cross_attention import (
     CrossBlock,
     TinyTranslator,
     TranslatorConfig,
-    look_at,
-    remember,
+    attend_cached,
+    cache_memory,
     translate,
 )
 from attention_lib.masks import causal_mask, padding_mask
+from attention_lib.mha_variants import make_mha
 from attention_lib.multi_head import MultiHeadAttention, copy_weights
 from attention_lib.reproducibility import seeded
 from tests.tensors import assert_same, global_seed, values_and_gradients
@@ -111,10 +111,10 @@ def test_block_says_the_weights_that_it_uses(norm):
 
 def test_a_kept_memory_gives_what_the_memory_gives():
     layer, memory = random(MultiHeadAttention(D_MODEL, HEADS)), vectors(SOURCE, seed=1)
-    kept = remember(layer, memory)
+    kept = cache_memory(layer, memory)
     for mask in (None, SEEN, SEEN.expand(-1, TARGET, -1)):
         wanted = layer(vectors(TARGET), mask, memory=memory)
-        assert_close(look_at(layer, vectors(TARGET), kept, mask), wanted)
+        assert_close(attend_cached(layer, vectors(TARGET), kept, mask), wanted)
     assert kept.nbytes == 2 * 8 * BATCH * SOURCE * D_MODEL
 
 
@@ -170,7 +170,7 @@ def test_translator_refuses(refused):
     with refused(ValueError, "max_new_tokens must be at most 9 after 1 tokens in a"):
         translate(model, ids(SOURCE), **call | {"max_new_tokens": 10})
     with refused(TypeError, "layer must be a MultiHeadAttention; got"):
-        remember(make_mha("sdpa", D_MODEL, HEADS), vectors(SOURCE).float())
+        cache_memory(make_mha("sdpa", D_MODEL, HEADS), vectors(SOURCE).float())
     with refused(ValueError, "token_ids hold 10 tokens; the context has 9"):
         model(ids(10), ids(3))
     with refused(ValueError, "memories must be one per block of the decoder, 2; got 1"):
@@ -183,7 +183,7 @@ def test_block_refuses_a_memory_that_is_missing_or_of_other_texts(refused):
     for call in (block, block.cross_weights):
         with refused(TypeError, "memory must be a Tensor; got NoneType"):
             call(x, None)
-    kept = remember(block.cross_attention, memory[:1])
+    kept = cache_memory(block.cross_attention, memory[:1])
     with refused(ValueError, "kept must hold as many texts as x; got 1 and 2"):
         block(x, kept)
 

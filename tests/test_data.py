@@ -16,7 +16,7 @@ from attention_lib.data import (
     SlidingWindowDataset,
     make_loader,
     ngram_losses,
-    ngram_surprises,
+    ngram_nlls,
     pad_texts,
     read_text,
 )
@@ -248,7 +248,7 @@ tokens = st.lists(st.integers(0, 3), min_size=1, max_size=20)
 @given(tokens, tokens)
 def test_ngram_surprises_agree_with_slow_counting(seen, held_out):
     wanted = slow_surprises(seen, held_out, 4, 3)
-    found = ngram_surprises(seen, held_out, 4, 3)
+    found = ngram_nlls(seen, held_out, 4, 3)
     for row, wanted_row in zip(found, wanted, strict=True):
         assert row == pytest.approx(wanted_row)
 
@@ -264,7 +264,7 @@ def test_what_cannot_be_counted_is_refused(refused):
 
 def test_ngram_surprises_hand_worked():
     # "ab ab ac": after a came b twice, c once.
-    found = ngram_surprises([0, 1, 0, 1, 0, 2], [0, 1], 3, 2)
+    found = ngram_nlls([0, 1, 0, 1, 0, 2], [0, 1], 3, 2)
     unigrams = [(3 + 1 / 3) / 7, (2 + 1 / 3) / 7]
     assert found[0] == pytest.approx([math.log(3)] * 2)
     assert found[1] == pytest.approx([-math.log(p) for p in unigrams])

@@ -6,9 +6,9 @@ from torch import nn
 from torch.nn.utils import parametrize, prune
 from torch.testing import assert_close
 
-from attention_lib.decode_step import new_step
-from attention_lib.kv_cache import generate
-from attention_lib.modules import bound, is_plain
+from attention_lib.decode_step import make_decode_step
+from attention_lib.generation import generate
+from attention_lib.modules import inlined, is_unmodified
 from attention_lib.reproducibility import seeded
 from tests.tensors import assert_same
 from tests.test_kv_cache import POSITIONS, beginnings, tiny
@@ -21,7 +21,7 @@ from tests.test_kv_cache import POSITIONS, beginnings, tiny
 def test_step_equals_a_call_with_the_cache(positions, mha, norm):
     model, token_ids = tiny(positions=positions, mha=mha, norm=norm), beginnings()
     cache, wanted = model.new_cache(3, 6), model(token_ids)
-    step = new_step(model, cache)
+    step = make_decode_step(model, cache)
     for place in range(5):
         assert_close(step(token_ids[:, place : place + 1]), wanted[:, place])
 
@@ -80,7 +80,7 @@ def test_step_reads_as_a_call_whatever_was_changed(change):
     model, token_ids = tiny(mha="sdpa"), beginnings()
     plain = model(token_ids)
     hook = CHANGES[change](model)
-    wanted, step = model(token_ids), new_step(model, model.new_cache(3, 6))
+    wanted, step = model(token_ids), make_decode_step(model, model.new_cache(3, 6))
     found = torch.stack([step(token_ids[:, [place]]) for place in range(5)], dim=1)
     if hasattr(hook, "remove"):
         hook.remove()
@@ -93,7 +93,7 @@ def test_step_drops_where_a_call_drops():
     model, token_ids = tiny(mha="sdpa", dropout=0.5), beginnings()
     for part in (model.dropout, *(block.dropout for block in model.blocks)):
         part.train()
-        step = new_step(model, model.new_cache(3, 6))
+        step = make_decode_step(model, model.new_cache(3, 6))
         word = token_ids[:, :1]
         assert not step(word).equal(model.eval()(word)[:, -1])
 
@@ -104,9 +104,9 @@ def test_bound_gives_any_other_module_as_it_is():
 
     other, replaced = Other(2, 3), nn.Linear(2, 3)
     replaced.forward = torch.sin
-    assert bound(other) is other
-    assert bound(replaced) is replaced
-    assert is_plain(nn.Linear(2, 3), nn.Linear)
+    assert inlined(other) is other
+    assert inlined(replaced) is replaced
+    assert is_unmodified(nn.Linear(2, 3), nn.Linear)
     x = torch.randn(4, 2, generator=seeded(0))
     for layer in (nn.Linear(2, 3), nn.Linear(2, 3, bias=False), nn.LayerNorm(2)):
-        assert_same(bound(layer)(x), layer(x))
+        assert_same(inlined(layer)(x), layer(x))

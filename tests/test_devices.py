@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 import attention_lib
-from attention_lib.backends import KINDS
 from attention_lib.linear_attention import FORMS
-from attention_lib.rope_scaling import SCALINGS
+from attention_lib.mha_variants import MHA_VARIANTS
+from attention_lib.rope import SCALINGS
 
 # What the library's modules define, exported at the top or not.
 SOURCES = [
@@ -140,7 +140,10 @@ MODULES = {
         lambda: al.FunctionLayer(al.scaled_dot_product_attention, WIDTH, HEADS),
     ],
     many_heads: [
-        *(P(kind, WIDTH, HEADS, qkv_bias=True, dropout=0.1) for kind in KINDS.values()),
+        *(
+            P(kind, WIDTH, HEADS, qkv_bias=True, dropout=0.1)
+            for kind in MHA_VARIANTS.values()
+        ),
         lambda: latent(None, dropout=0.1),
         lambda: latent(4, absorb=True),
     ],
@@ -161,7 +164,9 @@ MODULES = {
         lambda: al.CrossBlock(WIDTH, HEADS, dropout=0.1),
         lambda: al.CrossBlock(WIDTH, HEADS, norm="post", num_cross_heads=1),
     ],
-    x_and_mask: [lambda: al.Rebuilt(al.make_mha("split", WIDTH, HEADS), head_dim=2)],
+    x_and_mask: [
+        lambda: al.PublishedAttention(al.make_mha("split", WIDTH, HEADS), head_dim=2)
+    ],
     x_alone: [
         lambda: al.FeedForward(WIDTH),
         lambda: al.RMSNorm(WIDTH),
@@ -185,10 +190,10 @@ MODULES = {
         lambda: decoder().blocks[0]
     ],
     lambda: [((whole(BATCH, 2), [floats(BATCH, HEADS, 4, 2)] * 2), {})]: [
-        lambda: al.GrowingStep(model(positions="rotary"))
+        lambda: al.DynamicCacheStep(model(positions="rotary"))
     ],
     lambda: [((whole(BATCH, 2), whole(1), [floats(BATCH, HEADS, 9, 2)] * 2), {})]: [
-        lambda: al.StaticStep(model(), 9)
+        lambda: al.StaticCacheStep(model(), 9)
     ],
 }
 
@@ -211,12 +216,12 @@ FUNCTIONS = [
     P(al.merge_heads, floats(BATCH, HEADS, LENGTH, 2)),
     P(al.add_head_axis, allowed(BATCH, 1, 3)),
     P(al.split_mask, allowed(2, 3, 5, 5), X, HEADS),
-    P(al.look_at, split_layer(), X, al.remember(split_layer(), X)),
+    P(al.attend_cached, split_layer(), X, al.cache_memory(split_layer(), X)),
     P(al.translate, translator().to("meta"), whole(2, 4), start=1, stop=2,
       max_new_tokens=3),
     P(al.repeat_kv, floats(BATCH, HEADS, LENGTH, 2), 2),
     *(P(al.rope_angles, whole(LENGTH), WIDTH, scaling=scaling(k)) for k in SCALINGS),
-    P(al.pair_speeds, floats(LENGTH), WIDTH, 1e4, {}),
+    P(al.rope_frequencies, floats(LENGTH), WIDTH, 1e4, {}),
     P(al.convert_layout, floats(12, 5), HEADS, layout="half"),
     P(al.apply_rope, X, al.rope_angles(whole(LENGTH), WIDTH), layout="half"),
     P(al.apply_rope, X, al.rope_angles(whole(LENGTH), WIDTH), layout="interleaved"),
@@ -227,8 +232,8 @@ FUNCTIONS = [
     P(al.flash_attention, X, X, X, causal=True, tile=2),
     P(al.flash_attention, X, X, X, allowed(1, LENGTH), tile=(3, 2)),
     P(al.ring_attention, X, X, X, causal=True),
-    P(al.take_tokens, whole(2, 8), 1, 2),
-    P(al.join_tokens, [whole(2, 4)] * 2),
+    P(al.shard_tokens, whole(2, 8), 1, 2),
+    P(al.unshard_tokens, [whole(2, 4)] * 2),
     *(P(al.linear_attention, X, X, X, form=form, chunk_len=2) for form in FORMS),
     *(P(al.gated_delta_rule, X, X, X, LINE, LINE, form=form, chunk_len=2)
       for form in FORMS),
@@ -236,14 +241,14 @@ FUNCTIONS = [
     P(al.widened, X, X.half()),
     P(al.sink_window_mask, 4, 2, 1, 5, device="meta"),
     P(al.chunk_mask, 4, 2, 5, device="meta"),
-    P(al.choose_keys, floats(2, 3, 4), 2),
-    P(al.choose_keys, floats(2, 3, 4), 2, allowed(3, 4)),
+    P(al.top_k_keys, floats(2, 3, 4), 2),
+    P(al.top_k_keys, floats(2, 3, 4), 2, allowed(3, 4)),
     # Above temperature 0 it draws on the CPU, and meta has no numbers to fetch.
-    P(al.pick_token, floats(BATCH, WORDS)),
-    P(al.copied_successors, whole(2, 3)),
+    P(al.sample_token, floats(BATCH, WORDS)),
+    P(al.induction_targets, whole(2, 3)),
     P(al.previous_token_score, floats(2, 3, 4, 4)),
     P(al.induction_score, floats(2, 3, 4, 4), whole(2, 4)),
-    P(al.head_contexts, model().to("meta"), whole(2, 3)),
+    P(al.head_outputs, model().to("meta"), whole(2, 3)),
     P(al.generate, model().to("meta"), whole(1, 2), max_new_tokens=2, stop=1),
     P(al.generate, model().to("meta"), whole(2, 3), max_new_tokens=2,
       lengths=whole(2)),
@@ -252,10 +257,10 @@ FUNCTIONS = [
 SOURCES_OF_TENSORS = {
     "SlidingWindowDataset": lambda: [*al.SlidingWindowDataset(whole(9), 4, 4)],
     "bound": lambda: [
-        al.bound(nn.Linear(WIDTH, 2, device="meta"))(X),
-        al.bound(nn.LayerNorm(WIDTH, device="meta"))(X),
+        al.inlined(nn.Linear(WIDTH, 2, device="meta"))(X),
+        al.inlined(nn.LayerNorm(WIDTH, device="meta"))(X),
     ],
-    "new_step": lambda: al.new_step(
+    "new_step": lambda: al.make_decode_step(
         model().to("meta"), model().to("meta").new_cache(1, 2)
     )(whole(1, 1)),
 }

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-from attention_lib import exercises
-from attention_lib.exercises.verdict import NOT_YET, Verdict, judge, run
+from attention_lib.course import exercises
+from attention_lib.course.exercises.verdict import NOT_YET, Verdict, judge, run
 from tests.answers import broken, silent_at
 from tests.test_book_exercises import FOUND, SOLUTIONS, TEXTS
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer import explore_weights
-from attention_lib.explorer._packing import pack
+from attention_lib.course.views import view_weights
+from attention_lib.course.views._packing import pack
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
@@ -34,7 +34,7 @@ def unpacked(text, *shape):
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (5, 2, 3, 4)])
 def test_weights_reach_the_page_to_three_decimals(shape, dtype):
     weights = weights_like(*shape).to(dtype).requires_grad_()
-    data = first(explore_weights(weights, WORDS, KEYS))
+    data = first(view_weights(weights, WORDS, KEYS))
     assert (data["layers"], data["heads"]) == ((1, 1, *shape)[-4:-2])
     assert (data["queries"], data["keys"]) == (WORDS, KEYS)
     shown = unpacked(data["weights"], *shape)
@@ -43,7 +43,7 @@ def test_weights_reach_the_page_to_three_decimals(shape, dtype):
 
 def test_numpy_arrays_and_nested_lists_are_taken():
     weights = weights_like(3, 3).double().numpy()
-    one, two = explore_weights(weights, WORDS), explore_weights(weights.tolist(), WORDS)
+    one, two = view_weights(weights, WORDS), view_weights(weights.tolist(), WORDS)
     assert one.data == two.data
     assert "keys" not in first(one)  # the same words
 
@@ -52,7 +52,7 @@ def test_scores_give_the_weights_of_the_table():
     scores = 3 * torch.randn(3, 3, generator=seeded(0))
     mask = causal_mask(3).clone()
     mask[1] = False  # an empty row
-    view = explore_weights(None, WORDS, scores=scores, mask=mask)
+    view = view_weights(None, WORDS, scores=scores, mask=mask)
     sent = unpacked(first(view)["scores"], 3, 3)
     np.testing.assert_allclose(sent, scores, atol=5.1e-5)
     cells = [float(cell) for cell in re.findall(r"<td[^>]*>([^<]*)", view.static)]
@@ -63,14 +63,14 @@ def test_scores_give_the_weights_of_the_table():
 def test_weights_and_scores_that_agree_are_sent_as_scores():
     scores = torch.randn(3, 3, generator=seeded(0)).bfloat16()
     weights = scores.float().softmax(dim=-1).bfloat16()
-    data = first(explore_weights(weights, WORDS, scores=scores))
+    data = first(view_weights(weights, WORDS, scores=scores))
     assert "scores" in data
     assert "weights" not in data
 
 
 def test_sentences_share_what_is_no_mapping():
     maps = {"one": weights_like(3, 3), "two": weights_like(2, 3, 3)}
-    view = explore_weights(maps, WORDS, mask=torch.ones(3, 3, dtype=torch.bool))
+    view = view_weights(maps, WORDS, mask=torch.ones(3, 3, dtype=torch.bool))
     found = [(each["name"], each["queries"]) for each in view.data["sentences"]]
     assert found == [("one", WORDS), ("two", WORDS)]
     assert "“one”, the first of 2" in view.static
@@ -80,7 +80,7 @@ def test_sentences_share_what_is_no_mapping():
 
 def test_table_is_cut_at_sixteen_and_says_so():
     words = [f"w{i}" for i in range(20)]
-    table = explore_weights(weights_like(2, 17, 20), words[:17], words).static
+    table = view_weights(weights_like(2, 17, 20), words[:17], words).static
     assert "head 1 of 2" in table
     assert "Shown: the first 16 of 17 queries. Shown: the first 16 of 20 keys." in table
     assert table.count("<td") == 256
@@ -90,11 +90,11 @@ def test_table_is_cut_at_sixteen_and_says_so():
 
 def test_view_and_table_begin_with_the_map_that_is_named():
     weights = weights_like(2, 5, 3, 3)
-    view = explore_weights(weights, WORDS, layer=1, head=3, query=2)
+    view = view_weights(weights, WORDS, layer=1, head=3, query=2)
     assert view.data["first"] == [8, 2]  # all heads in one list
     assert "layer 2, head 4 of 2 × 5" in view.static
     assert f"{weights[1, 3, 2, 0]:.2f}</td>" in view.static
-    assert "first" not in explore_weights(weights, WORDS).data
+    assert "first" not in view_weights(weights, WORDS).data
 
 
 @given(st.lists(st.floats(-1000, 1000), min_size=1), st.sampled_from([2, 3, 4]))
@@ -139,4 +139,4 @@ REFUSED = [
 @pytest.mark.parametrize(("arguments", "named", "error", "words"), REFUSED)
 def test_explore_weights_refuses(refused, arguments, named, error, words):
     with refused(error, words):
-        explore_weights(*arguments, **named)
+        view_weights(*arguments, **named)

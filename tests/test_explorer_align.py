@@ -5,7 +5,7 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from attention_lib.explorer import explore_alignment
+from attention_lib.course.views import view_alignment
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
 from tests.test_explorer_small import numbers, sent, tables_of
@@ -15,7 +15,7 @@ READ = {"one": ["the", "cat", "sees", "the", "dog"], "two": ["a", "dog", "runs"]
 WRITTEN = {"one": ["la", "mika", "lo", "rovo", "vid"], "two": ["uno", "rovo", "kor"]}
 SCORES = torch.randn(2, 5, 5, generator=seeded(0), dtype=torch.float64)
 MAPS = {"one": (3 * SCORES[0]).softmax(-1), "two": (3 * SCORES[1, :3, :3]).softmax(-1)}
-VIEW = explore_alignment(MAPS, WRITTEN, READ)
+VIEW = view_alignment(MAPS, WRITTEN, READ)
 # Buttons that stand in the row of the next word, and a finger's or a mouse's way there.
 NEXT = "tr.align-next button"
 
@@ -29,7 +29,7 @@ def test_explore_alignment_sends_all_maps_and_shows_the_first_without_a_script()
 
 
 test_explore_alignment_refuses = refusals(
-    explore_alignment,
+    view_alignment,
     {"weights": MAPS, "written": WRITTEN, "read": READ},
     ({"weights": torch.eye(2)}, TypeError, "weights must map"),
     ({"weights": {}}, ValueError, "weights must hold one sentence at least; got an"),

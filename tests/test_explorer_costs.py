@@ -1,11 +1,11 @@
 """The view of what a layer costs: what it says, refuses, and counts."""
 
-from attention_lib.checks import count_flops
-from attention_lib.explorer import explore_costs
+from attention_lib.course.views import view_costs
+from attention_lib.examine import count_flops
 from tests.test_explorer_small import tables_of
 from tests.views import each_way, refusals, showing, slide
 
-VIEW = explore_costs(768, lengths=[64, 1536, 16384])
+VIEW = view_costs(768, lengths=[64, 1536, 16384])
 
 
 def test_explore_costs_says_without_a_script_what_the_counter_says():
@@ -20,7 +20,7 @@ def test_explore_costs_says_without_a_script_what_the_counter_says():
 
 
 test_explore_costs_refuses = refusals(
-    explore_costs,
+    view_costs,
     {},
     ({"d_model": 0}, ValueError, "d_model must be at least 1; got 0"),
     ({"lengths": []}, ValueError, "lengths must be at least 1; got 0"),

@@ -2,7 +2,7 @@
 
 import torch
 
-from attention_lib.explorer import explore_flash
+from attention_lib.course.views import view_flash
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
 from tests.views import each_way, refusals, showing, use
@@ -10,7 +10,7 @@ from tests.views import each_way, refusals, showing, use
 SCORES = torch.randn(4, 6, generator=seeded(0), dtype=torch.float64)
 VALUE = torch.randn(6, 2, generator=seeded(1), dtype=torch.float64)
 GIVEN = {"scores": SCORES, "value": VALUE, "tile": (3, 4), "head_dim": 5}
-VIEW = explore_flash(**GIVEN)
+VIEW = view_flash(**GIVEN)
 RESULT = SCORES.softmax(1) @ VALUE
 
 
@@ -29,7 +29,7 @@ def test_explore_flash_ends_with_attention_and_counts_the_bytes():
 
 
 test_explore_flash_refuses = refusals(
-    explore_flash,
+    view_flash,
     GIVEN,
     ({"scores": [1]}, TypeError, "scores must be a tensor; got list"),
     ({"value": VALUE[:5]}, ValueError, "scores must be (Q, K) and value (K, V)"),

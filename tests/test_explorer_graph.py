@@ -1,12 +1,12 @@
 """The view of recorded graphs: what it says without a script, refuses, and shows."""
 
-from attention_lib.explorer import explore_graph
-from attention_lib.explorer._words import GRAPH
-from attention_lib.explorer.graph import LONG, LONGEST, PROGRAMS, RECORDED_AT
+from attention_lib.course.views import view_graph
+from attention_lib.course.views._strings import GRAPH
+from attention_lib.course.views.graph import LONG, LONGEST, PROGRAMS, RECORDED_AT
 from tests.test_explorer_small import tables_of
 from tests.views import each_way, showing
 
-VIEW = explore_graph()
+VIEW = view_graph()
 # What must come, by hand: a mask of one place broadcasts to any other.
 WANTED = {
     ("plain", 1): "=" * 30,
@@ -31,9 +31,9 @@ def test_explore_graph_counts_what_comes_without_a_script():
 
 def test_explore_graph_refuses(refused):
     with refused(ValueError, "program must be one of plain, causal, window"):
-        explore_graph("other")
+        view_graph("other")
     with refused(ValueError, "recorded_at must be one of 1, 3, 7, 20"):
-        explore_graph(recorded_at=2)
+        view_graph(recorded_at=2)
 
 
 @each_way

@@ -2,15 +2,15 @@
 
 from bs4 import BeautifulSoup
 
-from attention_lib.explorer import explore_groups
+from attention_lib.course.views import view_groups
 from tests.views import each_way, refusals, showing, slide
 
 LLAMA = {"head_dim": 128, "num_layers": 32, "tokens": 8192}
-VIEW = explore_groups(12, head_dim=8, num_layers=2, tokens=100)
+VIEW = view_groups(12, head_dim=8, num_layers=2, tokens=100)
 
 
 def test_explore_groups_says_the_cache_of_llama_3_without_a_script():
-    view = explore_groups(32, **LLAMA)
+    view = view_groups(32, **LLAMA)
     table = BeautifulSoup(view.static, "html.parser").table
     rows = [[cell.text for cell in row.select("th, td")] for row in table.select("tr")]
     assert [row[0] for row in rows[1:]] == [
@@ -25,7 +25,7 @@ def test_explore_groups_says_the_cache_of_llama_3_without_a_script():
 
 
 test_explore_groups_refuses = refusals(
-    explore_groups,
+    view_groups,
     {"num_heads": 4, **LLAMA},
     ({"num_heads": 1}, ValueError, "num_heads must be 2 to 32; got 1"),
     ({"num_heads": 33}, ValueError, "num_heads must be 2 to 32; got 33"),

@@ -2,7 +2,7 @@
 
 import torch
 
-from attention_lib.explorer import explore_growth
+from attention_lib.course.views import view_growth
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
 from tests.views import each_way, refusals, showing
@@ -20,7 +20,7 @@ GIVEN = {
     "scores": SCORES,
     "measured": {10: 3.5, 20: 1.25, 40: 0.5},
 }
-VIEW = explore_growth(**GIVEN)
+VIEW = view_growth(**GIVEN)
 
 
 def test_explore_growth_sends_what_lies_below_the_diagonal():
@@ -34,7 +34,7 @@ def test_explore_growth_sends_what_lies_below_the_diagonal():
 
 
 test_explore_growth_refuses = refusals(
-    explore_growth,
+    view_growth,
     GIVEN,
     ({"words": "abcabc"}, TypeError, "words must be"),
     ({"weights": {}}, ValueError, "weights must hold one snapshot at least"),

@@ -1,6 +1,6 @@
 """The view of kernels: what it asks, says and blames."""
 
-from attention_lib.explorer import explore_kernels
+from attention_lib.course.views import view_kernels
 from tests.test_explorer_small import tables_of
 from tests.views import each_way, refusals, showing, use
 
@@ -11,12 +11,12 @@ def kernel(on):
     return "math" if on & {"three axes", "dropout"} else "flash"
 
 
-VIEW = explore_kernels(NAMES, kernel)
+VIEW = view_kernels(NAMES, kernel)
 
 
 def test_explore_kernels_asks_once_for_each_combination_and_says_the_single_ones():
     asked = []
-    explore_kernels(NAMES, lambda on: asked.append(on) or kernel(on))
+    view_kernels(NAMES, lambda on: asked.append(on) or kernel(on))
     assert len(asked) == len(set(asked)) == 16
     rows = tables_of(VIEW)[0][1:]
     assert rows == [
@@ -29,7 +29,7 @@ def test_explore_kernels_asks_once_for_each_combination_and_says_the_single_ones
 
 
 test_explore_kernels_refuses = refusals(
-    explore_kernels,
+    view_kernels,
     {"switches": NAMES, "kernel_of": kernel},
     ({"switches": [1, 2]}, TypeError, "switches must be texts"),
     ({"switches": ["a"]}, ValueError, "switches must be 2 to 8 different names"),
@@ -58,7 +58,7 @@ def test_kernels_follow_the_switches(browser, by):
 
 
 def test_goal_is_reached_with_three_harmless_switches(browser):
-    harmless = explore_kernels(["a", "b", "c"], lambda on: "flash")
+    harmless = view_kernels(["a", "b", "c"], lambda on: "flash")
     with showing(browser, harmless) as (_, view):
         for name in "abc":
             view.get_by_label(name, exact=True).check()

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer import explore_latent
+from attention_lib.course.views import view_latent
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.test_explorer_small import numbers, sent, tables_of
@@ -21,7 +21,7 @@ LATENTS = {
 LOSSES = {0: 0.5, 1: 2.25, 2: 1.0, 3: 0.5}
 GIVEN = {"weights": WEIGHTS, "latents": LATENTS, "words": WORDS}
 GIVEN |= {"losses": LOSSES, "all_numbers": 12}
-VIEW = explore_latent(**GIVEN)
+VIEW = view_latent(**GIVEN)
 # How opaque the colour of each cell is.
 SHADES = """(cells) => cells.map((cell) => {
     const { backgroundColor } = getComputedStyle(cell);
@@ -40,7 +40,7 @@ def test_explore_latent_sends_the_lower_triangles_and_says_the_rest_without_a_sc
 
 
 test_explore_latent_refuses = refusals(
-    explore_latent,
+    view_latent,
     GIVEN,
     ({"latents": {}}, ValueError, "latents must hold one width at least; got an"),
     ({"latents": [1]}, TypeError, "latents must map widths to values; got list"),

@@ -2,15 +2,15 @@
 
 from playwright.sync_api import expect
 
-from attention_lib.bugs import BUGS, look
-from attention_lib.explorer import explore_museum
+from attention_lib.course.museum import BUGS, run_checks
+from attention_lib.course.views import view_museum
 from tests.test_explorer_small import tables_of
 from tests.views import each_way, showing, use
 
 KINDS = "loss", "train", "pages", "chances"  # those that take no time
 SOME = [bug for bug in BUGS if bug.kind in KINDS]
-SEEN = {bug.name: look(bug) for bug in SOME}
-VIEW = explore_museum(SOME, SEEN)
+SEEN = {bug.name: run_checks(bug) for bug in SOME}
+VIEW = view_museum(SOME, SEEN)
 
 
 def test_explore_museum_says_without_a_script_what_each_bug_is():
@@ -27,16 +27,16 @@ def test_explore_museum_says_without_a_script_what_each_bug_is():
 
 def test_explore_museum_refuses(refused):
     with refused(ValueError, "bugs must hold one bug at least; got none"):
-        explore_museum([], {})
+        view_museum([], {})
     with refused(ValueError, f"seen must hold 'targets' of {SOME[0].name!r}"):
-        explore_museum(SOME, {})
+        view_museum(SOME, {})
     with refused(TypeError, "bugs must hold Bugs; got str"):
-        explore_museum(["a bug"], {})
+        view_museum(["a bug"], {})
 
 
 def test_view_holds_no_number_that_dropout_draws():
     bug = next(bug for bug in BUGS if "dropout" in bug.program)
-    (shown,) = explore_museum([bug], {bug.name: look(bug)}).data["bugs"]
+    (shown,) = view_museum([bug], {bug.name: run_checks(bug)}).data["bugs"]
     assert {seen for _, seen in shown["checks"]} == {""}
 
 

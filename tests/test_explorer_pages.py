@@ -2,7 +2,7 @@
 
 from playwright.sync_api import expect
 
-from attention_lib.explorer import explore_pages
+from attention_lib.course.views import view_pages
 from tests.test_explorer_small import sent, tables_of
 from tests.views import each_way, live, opened, refusals, showing
 
@@ -19,7 +19,7 @@ STEPS = [
     step([[], [], [1]], "done cancelled decoding", [0, 0, 1]),
 ]
 GIVEN = {"steps": STEPS, "num_pages": 5, "page_len": 4}
-VIEW = explore_pages(**GIVEN)
+VIEW = view_pages(**GIVEN)
 SAID = [
     ("reads 6 tokens for 1 request.", "2 pages of 5, 0 shared", "empty", "A begins."),
     ("reads 4 tokens for 2 requests.", "3 pages of 5, 1 shared", "C", "B begins."),
@@ -46,12 +46,12 @@ def test_explore_pages_sends_the_steps_and_says_each_request_without_a_script():
 
 def test_explore_pages_numbers_many_requests():
     never = step([[]] * 27, "waiting " * 27, [0] * 27)
-    rows = tables_of(explore_pages(**GIVEN | {"steps": [never]}))[0]
+    rows = tables_of(view_pages(**GIVEN | {"steps": [never]}))[0]
     assert rows[-1] == ["27", "–", "–", "0", "0", "0"]
 
 
 test_explore_pages_refuses = refusals(
-    explore_pages,
+    view_pages,
     GIVEN,
     ({"steps": {}}, TypeError, "steps must be a list of dicts; got dict"),
     ({"steps": []}, ValueError, "steps must hold one step at least; got none"),

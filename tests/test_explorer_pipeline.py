@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from attention_lib.block import layer_norm
-from attention_lib.explorer.pipeline import (
+from attention_lib.course.views.pipeline import (
     MASKS,
     STAGES,
-    explore_pipeline,
     mask_of,
     steps_of,
+    view_pipeline,
 )
-from attention_lib.explorer.sentences import train_sentence_model
+from attention_lib.course.views.sentence_model import train_sentence_model
 from attention_lib.masks import causal_mask
 
 SENTENCE = "the cat slept because it was tired"
@@ -68,7 +68,7 @@ def test_lines_of_code_give_the_numbers(model):
 
 
 def test_static_part_has_the_weights_and_the_row(model):
-    view = explore_pipeline(model, SENTENCE, query=4, heads=2)
+    view = view_pipeline(model, SENTENCE, query=4, heads=2)
     assert view.static.count("<table>") == 3
     shown = re.findall(r"<tr><th scope=\"row\">softmax</th>(.*?)</tr>", view.static)
     weights = steps_of(model, model.encode(SENTENCE), mask_of("none", SENTENCE.split()))
@@ -89,4 +89,4 @@ REFUSED = [
 @pytest.mark.parametrize(("arguments", "named", "error", "words"), REFUSED)
 def test_explore_pipeline_refuses(model, refused, arguments, named, error, words):
     with refused(error, words):
-        explore_pipeline(arguments[0] or model, *arguments[1:], **named)
+        view_pipeline(arguments[0] or model, *arguments[1:], **named)

@@ -2,12 +2,12 @@
 
 import torch
 
-from attention_lib.explorer import explore_reach
+from attention_lib.course.views import view_reach
 from attention_lib.sparse_attention import sink_window_mask
 from tests.test_explorer_small import tables_of
 from tests.views import each_way, refusals, showing, slide
 
-VIEW = explore_reach(16, window=3, num_sinks=0, layers=1)
+VIEW = view_reach(16, window=3, num_sinks=0, layers=1)
 
 
 def reached(window, sinks, layers):
@@ -21,7 +21,7 @@ def test_explore_reach_says_without_a_script_how_many_tokens_arrive():
 
 
 test_explore_reach_refuses = refusals(
-    explore_reach,
+    view_reach,
     {"length": 16, "window": 3},
     ({"window": 0}, ValueError, "window must be at least 1; got 0"),
     ({"num_sinks": -1}, ValueError, "num_sinks must lie between 0"),

@@ -1,12 +1,12 @@
 """The view of a ring of processes: what it says, refuses, and counts."""
 
-from attention_lib.explorer import explore_ring
-from attention_lib.parallel import own_tokens, ring_work
+from attention_lib.course.views import view_ring
+from attention_lib.parallel import rank_ranges, ring_pair_counts
 from tests.test_explorer_small import tables_of
 from tests.views import each_way, refusals, showing, use
 
 SIZES = {"num_processes": 3, "length": 12, "width": 5}
-VIEW = explore_ring(**SIZES)
+VIEW = view_ring(**SIZES)
 
 
 def test_explore_ring_says_the_work_without_a_script():
@@ -19,7 +19,7 @@ def test_explore_ring_says_the_work_without_a_script():
 
 
 test_explore_ring_refuses = refusals(
-    explore_ring,
+    view_ring,
     SIZES,
     ({"num_processes": 1}, ValueError, "num_processes must lie between 2 and 8; got 1"),
     ({"num_processes": 9}, ValueError, "num_processes must lie between 2 and 8; got 9"),
@@ -41,7 +41,7 @@ def test_ring_shows_what_the_library_counts(browser, by):
 
         for order in ("plain", "zigzag"):
             press(order)
-            work = ring_work(12, 3, order)
+            work = ring_pair_counts(12, 3, order)
             for step in range(3):
                 now = [steps[step] for steps in work]
                 shown = view.locator(".ring-pairs").all_inner_texts()
@@ -56,7 +56,7 @@ def test_ring_shows_what_the_library_counts(browser, by):
                 held = view.locator(
                     ".ring-held tbody td:nth-child(2)"
                 ).first.inner_text()
-                piece = own_tokens(12, -step % 3, 3, order)[0]
+                piece = rank_ranges(12, -step % 3, 3, order)[0]
                 assert held.startswith(f"process {-step % 3}")
                 assert f"{piece[0]} to" in held
                 if step < 2:
@@ -71,4 +71,6 @@ def test_ring_without_a_mask_is_even(browser):
         view.get_by_role("checkbox", name="causal").uncheck()
         view.get_by_role("button", name="Next").click()
         shown = view.locator(".ring-pairs").all_inner_texts()
-        assert shown == [str(steps[1]) for steps in ring_work(12, 3, causal=False)]
+        assert shown == [
+            str(steps[1]) for steps in ring_pair_counts(12, 3, causal=False)
+        ]

@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 
-from attention_lib.explorer import explore_rope
+from attention_lib.course.views import view_rope
 from tests.test_explorer_small import numbers, sent, tables_of
 from tests.views import each_way, refusals, showing, slide
 
 QUERY, KEY, WORDS = [1.0, 0.2], [0.5, 0.7], ["it", "cat"]
 SPEEDS = {"fast": 1.0, "slow": 0.1}
-VIEW = explore_rope(QUERY, KEY, WORDS, speeds=SPEEDS)
+VIEW = view_rope(QUERY, KEY, WORDS, speeds=SPEEDS)
 
 
 def score(p, s, speed):
@@ -40,7 +40,7 @@ def test_explore_rope_sends_its_vectors_and_says_its_scores_without_a_script():
 
 
 test_explore_rope_refuses = refusals(
-    explore_rope,
+    view_rope,
     {"query": QUERY, "key": KEY, "words": WORDS, "speeds": SPEEDS},
     ({"query": ["a", "b"]}, TypeError, "query must hold numbers; got <U1"),
     ({"key": [1.0]}, ValueError, "key must be two finite numbers, not both 0; got"),

@@ -5,8 +5,8 @@ import torch
 from bs4 import BeautifulSoup
 
 from attention_lib.attention import attention_weights
-from attention_lib.explorer._words import SENTENCE
-from attention_lib.explorer.sentence import explore_sentence
+from attention_lib.course.views._strings import SENTENCE
+from attention_lib.course.views.sentence import view_sentence
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults, own_seconds
@@ -15,7 +15,7 @@ from tests.views import PHONE, TEMPERATURES, live, opened, showing
 WORDS = ["ana", "had", "a", "kite", ".", "then", "ana", "lost", "that", "kite"]
 SCORES = 3 * torch.randn(10, 10, generator=seeded(0), dtype=torch.float64)
 MASK = causal_mask(10)
-VIEW = explore_sentence(SCORES, WORDS, mask=MASK, query=8)
+VIEW = view_sentence(SCORES, WORDS, mask=MASK, query=8)
 # Numbers under the words, widths and darkness of the lines, in the order of the words.
 SHOWN = """view => ({
   numbers: [...view.querySelectorAll(".sentence-number")].map(n => +n.textContent),
@@ -115,7 +115,7 @@ def test_explore_sentence_says_the_same_without_a_script(browser):
 def test_word_that_is_named_twice_is_told_apart(browser):
     scores = torch.zeros(10, 10, dtype=torch.float64)
     scores[9, [3, 9]] = torch.tensor([4.0, 3.0], dtype=torch.float64)
-    view = explore_sentence(scores, WORDS, mask=MASK, query=9)
+    view = view_sentence(scores, WORDS, mask=MASK, query=9)
     first, second = scores[9].softmax(dim=0)[[3, 9]]
     wanted = f"{first:.2f} from one kite and {second:.2f} from another kite"
     with opened(browser, view) as page:
@@ -126,10 +126,10 @@ def test_word_that_is_named_twice_is_told_apart(browser):
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_explore_sentence_refuses(refused):
     with refused(ValueError, "scores must be (query, key); got (2, 10, 10)"):
-        explore_sentence(torch.stack([SCORES, SCORES]), WORDS)
+        view_sentence(torch.stack([SCORES, SCORES]), WORDS)
     with refused(ValueError, "9 queries and 9 keys do not name"):
-        explore_sentence(SCORES, WORDS[:9])
+        view_sentence(SCORES, WORDS[:9])
     with refused(ValueError, "query must be 0 to 9; got 10"):
-        explore_sentence(SCORES, WORDS, query=10)
+        view_sentence(SCORES, WORDS, query=10)
     with refused(TypeError, "mask must be boolean"):
-        explore_sentence(SCORES, WORDS, mask=MASK.double())
+        view_sentence(SCORES, WORDS, mask=MASK.double())

@@ -13,17 +13,12 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attention_lib.attention import attention_weights, scaled_dot_product_attention
-from attention_lib.explorer import (
-    explore_cache,
-    explore_mask,
-    explore_split,
-    explore_vectors,
-)
-from attention_lib.explorer._words import MASK
-from attention_lib.explorer.mask import empty_row
+from attention_lib.course.views import view_cache, view_mask, view_split, view_vectors
+from attention_lib.course.views._strings import MASK
+from attention_lib.course.views.mask import empty_row
 from attention_lib.masks import causal_mask
-from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.toy import attention
 
 X = np.array([[2.0, 0.5], [1.5, 0.3], [0.4, 2.0]])
@@ -62,7 +57,7 @@ EMPTY = causal_mask(3, 4) & torch.tensor([[True], [False], [True]])
 @pytest.mark.parametrize("query", [0, 1, 2])
 def test_explore_vectors_says_its_numbers_without_a_script(query):
     context, weights = attention(X, X, X)
-    view = explore_vectors(X, WORDS, query=query)
+    view = view_vectors(X, WORDS, query=query)
     rows = [[row[0], *row[2:]] for row in tables_of(view)[0]]
     assert [row[0] for row in rows] == ["key", *WORDS]
     scores = X @ X[query]
@@ -74,7 +69,7 @@ def test_explore_vectors_says_its_numbers_without_a_script(query):
 
 
 def test_explore_vectors_shows_its_words_as_text():
-    view = explore_vectors(X, ["</script>", "<b>", "&"], axes=("<i>", "y"))
+    view = view_vectors(X, ["</script>", "<b>", "&"], axes=("<i>", "y"))
     text = view._repr_mimebundle_()["text/html"]
     assert sent(view)["words"] == ["</script>", "<b>", "&"]
     assert not re.search("<b>|<i>", text)
@@ -87,7 +82,7 @@ def test_explore_vectors_shows_its_words_as_text():
 
 def test_explore_mask_says_its_weights_without_a_script():
     masks = {"causal": causal_mask(3, 4), "empty": EMPTY}
-    view = explore_mask(SCORES, WORDS, KEYS, masks=masks)
+    view = view_mask(SCORES, WORDS, KEYS, masks=masks)
     for table, mask in zip(tables_of(view), masks.values(), strict=False):
         wanted = attention_weights(SCORES, torch.eye(4).double(), mask, scale=1.0)
         torch.testing.assert_close(numbers(table), wanted.float(), rtol=0, atol=5.1e-3)
@@ -101,7 +96,7 @@ def test_explore_mask_says_its_weights_without_a_script():
 
 
 def test_explore_mask_of_words_that_look_at_themselves_has_no_empty_row():
-    view = explore_mask(SCORES[:, :3], WORDS, masks={"causal": causal_mask(3)})
+    view = view_mask(SCORES[:, :3], WORDS, masks={"causal": causal_mask(3)})
     assert "keys" not in sent(view)
     assert view.text == "<mask to click together: 3 queries × 3 keys; causal>"
     assert len(tables_of(view)) == 1
@@ -142,7 +137,7 @@ def test_empty_row_is_what_multihead_attention_gives(asked, kind):
 
 
 def test_explore_split_says_its_steps_without_a_script():
-    view = explore_split(NUMBERED, 2)
+    view = view_split(NUMBERED, 2)
     shown = [numbers(table).long() for table in tables_of(view)]
     steps = [NUMBERED, NUMBERED.view(6, 4), NUMBERED.view(3, 2, 4).transpose(0, 1)]
     steps += [steps[2], NUMBERED.view(2, 3, 4)]
@@ -160,7 +155,7 @@ def test_explore_split_says_its_steps_without_a_script():
 
 def test_explore_split_takes_arrays_and_leaves_them():
     x = NUMBERED.numpy()[:, ::-1]
-    view = explore_split(x, 4)
+    view = view_split(x, 4)
     assert sent(view)["cells"] == x.tolist()
     assert view.text == "<cells followed from (1, 3, 8) to (1, 4, 3, 2)>"
 
@@ -172,7 +167,7 @@ CACHE |= {"vocab_size": 11, "bytes_per_number": 4}
 
 
 def test_explore_cache_sends_what_a_model_computes_and_keeps():
-    view = explore_cache(["the", *KEYS], **CACHE)
+    view = view_cache(["the", *KEYS], **CACHE)
     model = TinyLM(ModelConfig(11, 9, 12, 3, 2)).requires_grad_(False)
     ids = torch.ones(1, 5, dtype=torch.int64)
     cache, rows = model.new_cache(1, 9), tables_of(view)[0][1:]
@@ -230,11 +225,11 @@ CACHES = [
       for name in CACHE),
 ]  # fmt: skip
 REFUSED = [
-    *((explore_vectors, *case) for case in VECTORS),
-    *((explore_mask, (scores, WORDS, KEYS), {"masks": masks}, *said)
+    *((view_vectors, *case) for case in VECTORS),
+    *((view_mask, (scores, WORDS, KEYS), {"masks": masks}, *said)
       for scores, masks, *said in MASKS),
-    *((explore_split, (x, num_heads), {}, *said) for x, num_heads, *said in SPLITS),
-    *((explore_cache, *case) for case in CACHES),
+    *((view_split, (x, num_heads), {}, *said) for x, num_heads, *said in SPLITS),
+    *((view_cache, *case) for case in CACHES),
 ]  # fmt: skip
 
 

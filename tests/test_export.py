@@ -1,4 +1,4 @@
-"""attention_lib.export: a file is written only where it computes what the model does.
+"""attention_lib.export.onnx: a file is written only where it computes what the model does.
 
 An export takes seconds, so most tests read the files that two fixtures make.
 """
@@ -14,25 +14,22 @@ import pytest
 import torch
 from torch import nn
 
-from attention_lib import onnx_file, rope
+from attention_lib import rope
 from attention_lib.attention import scaled_dot_product_attention
-from attention_lib.decoder import Decoder
 from attention_lib.export import (
-    _check_tokens,
-    _disagreement,
-    _error,
-    _resized,
+    DynamicCacheStep,
+    StaticCacheStep,
     export_checked,
     export_model,
     generate_in_onnx,
     main,
+    run,
 )
-from attention_lib.export_steps import GrowingStep, StaticStep
-from attention_lib.families import read_config
-from attention_lib.kv_cache import generate
-from attention_lib.model import ModelConfig, TinyLM
-from attention_lib.publishing import save_pretrained
+from attention_lib.export.onnx import _check_tokens, _disagreement, _error, _resized
+from attention_lib.generation import generate
+from attention_lib.pretrained import Decoder, read_config, save_pretrained
 from attention_lib.reproducibility import seeded
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.running import ran
 from tests.tensors import assert_same, global_seed
 
@@ -88,7 +85,7 @@ def static(tmp_path_factory):
 
 def off(path, step, args):
     """By how much a file differs from a step, over the largest number above 1."""
-    session = onnx_file.open_onnx(path)
+    session = run.open_onnx(path)
     names = [given.name for given in session.get_inputs()]
     given = [x for arg in args for x in (arg if isinstance(arg, list) else [arg])]
     found = session.run(None, {n: x.numpy() for n, x in zip(names, given, strict=True)})
@@ -106,7 +103,7 @@ def off(path, step, args):
 )
 def test_growing_cache_agrees_at_all_lengths(growing, time, past):
     path, model = growing
-    step = GrowingStep(model)
+    step = DynamicCacheStep(model)
     assert off(path, step, step.example(3, time, past)) <= BOUND
 
 
@@ -115,13 +112,13 @@ def test_growing_cache_agrees_at_all_lengths(growing, time, past):
 )
 def test_static_cache_agrees_at_all_places(static, time, place):
     path, model, _ = static
-    step = StaticStep(model, 620)
+    step = StaticCacheStep(model, 620)
     assert off(path, step, step.example(2, time, place)) <= BOUND
 
 
 def test_static_cache_takes_no_notice_of_what_later_places_hold(static):
     _, model, _ = static
-    step = StaticStep(model, 620)
+    step = StaticCacheStep(model, 620)
     ids, place, room = step.example(2, 3, 5)
     other = [kept.clone() for kept in room]
     for kept in other:
@@ -134,7 +131,7 @@ def test_static_cache_takes_no_notice_of_what_later_places_hold(static):
 def test_steps_are_the_models_own_call_with_a_cache(kind, growing, static):
     model = growing[1] if kind == "growing" else static[1]
     cache = model.new_cache(2, 20)
-    step = GrowingStep(model) if kind == "growing" else StaticStep(model, 20)
+    step = DynamicCacheStep(model) if kind == "growing" else StaticCacheStep(model, 20)
     kept = step.example(2, 1, 0)[-1]
     place = 0
     with torch.no_grad():
@@ -155,7 +152,7 @@ def test_angles_far_from_the_start_need_speeds_that_pytorch_computed(tmp_path):
     path, x = tmp_path / "x.onnx", torch.randn(2, 600, 64, generator=seeded(0))
     options = {"dynamic_shapes": TIME, "sizes": {"time": [1, 600], "batch": [1]}}
     assert export_checked(Turned(), (x[:, :5],), path, **options).worst <= BOUND
-    onnx_file.write_onnx(Turned(), (x[:, :5],), path, dynamic_shapes=TIME)
+    run.write_onnx(Turned(), (x[:, :5],), path, dynamic_shapes=TIME)
     assert off(path, lambda x: [Turned()(x)], (x[:, :9],)) <= BOUND
     if off(path, lambda x: [Turned()(x)], (x,)) <= BOUND:
         pytest.skip("on this processor onnxruntime's powers are those of PyTorch")
@@ -192,7 +189,13 @@ def test_command_line_says_how_to_call_the_file(published):
 
 
 def test_command_line_refuses_in_words(tmp_path, capsys):
-    command = [sys.executable, "-m", "attention_lib.export", tmp_path, tmp_path / "x"]
+    command = [
+        sys.executable,
+        "-m",
+        "attention_lib.export.onnx",
+        tmp_path,
+        tmp_path / "x",
+    ]
     done = ran(command)
     assert done.returncode == main([*map(str, command[3:])]) == 1
     assert done.stderr.startswith("not exported: the folder")
@@ -255,7 +258,7 @@ def test_nbytes_are_those_of_the_file_whatever_its_name_and_its_neighbours(tmp_p
 
 
 def test_nbytes_count_the_weights_beside_a_large_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_file, "LARGE", 10)
+    monkeypatch.setattr(run, "LARGE", 10)
     layer = nn.Linear(40, 50)
     exported = export_checked(layer, (torch.ones(2, 40),), tmp_path / "x.onnx")
     files = [file.stat().st_size for file in tmp_path.iterdir()]
@@ -399,10 +402,10 @@ def test_what_the_exporter_cannot_follow_is_said_in_one_line(tmp_path, refused):
 
 
 def test_packages_that_are_missing_are_named():
-    onnx_file.check_packages(["onnx"])
+    run.require_packages(["onnx"])
     words = "no_such is not installed: pip install onnx onnxscript onnxruntime"
     with pytest.raises(ModuleNotFoundError, match=words):
-        onnx_file.check_packages(["onnx", "no_such"])
+        run.require_packages(["onnx", "no_such"])
 
 
 @pytest.mark.parametrize(
@@ -423,9 +426,9 @@ def test_a_room_is_refused_to_a_window_and_to_more_tokens_than_it_holds(
     growing, static, refused
 ):
     with refused(ValueError, "model must have no window"):
-        StaticStep(growing[1], 20)
+        StaticCacheStep(growing[1], 20)
     with refused(ValueError, "there is room for 20 tokens; got 21"):
-        StaticStep(static[1], 20).example(1, 21)
+        StaticCacheStep(static[1], 20).example(1, 21)
 
 
 class EmptyRow(nn.Module):
@@ -447,12 +450,12 @@ def test_empty_rows_agree_from_opset_23_on(tmp_path, refused):
 
 def test_model_and_rotation_are_left_as_they_were(tmp_path, growing):
     _, model = growing
-    speeds = rope.pair_speeds
+    speeds = rope.rope_frequencies
     model.train()
     with pytest.raises(ValueError, match="the model itself refuses"):
         export_model(model, tmp_path / "x.onnx", sizes={"time": [700]})
     assert model.training
-    assert rope.pair_speeds is speeds
+    assert rope.rope_frequencies is speeds
     model.eval()
 
 

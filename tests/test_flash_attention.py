@@ -15,14 +15,14 @@ from torch.testing import assert_close
 from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.flash_attention import (
     OnlineSoftmax,
-    Plan,
+    TilePlan,
     flash_attention,
     flash_forward,
 )
 from attention_lib.flash_kernel import flash_kernel
 from attention_lib.masks import with_causal
 from attention_lib.reproducibility import seeded
-from attention_lib.validation import check_power_of_two, check_tile
+from attention_lib.validation import require_power_of_two, require_tile
 from tests.running import ran
 
 SDPA = torch.nn.functional.scaled_dot_product_attention
@@ -91,7 +91,7 @@ def test_tiles_equal_plain_attention(query_len, key_len, tile, causal, scale, se
     scores = query @ key.mT * (scale or 0.5)  # 1/√D, with D = 4
     if table is not None:
         scores = scores.masked_fill(~table, -torch.inf)
-    plan = Plan(mask, causal, scale or 0.5, tile)
+    plan = TilePlan(mask, causal, scale or 0.5, tile)
     _, log_sum = flash_forward(query, key, value, plan)
     assert_close(log_sum, scores.logsumexp(-1), rtol=1e-12, atol=1e-12)
 
@@ -128,7 +128,7 @@ def test_kernel_without_what_it_needs_says_so():
         with pytest.raises(TypeError, match="got float64"):
             flash_kernel(*[x.double() for x in inputs])
     with pytest.raises(ValueError, match=r"powers of 2, at least 16; got \(16, 24\)"):
-        check_power_of_two(tile=(16, 24))
+        require_power_of_two(tile=(16, 24))
 
 
 COMPILE = """
@@ -153,7 +153,7 @@ def test_kernel_compiles_for_a_gpu_that_is_not_here():
 @pytest.mark.parametrize("causal", [False, True])
 def test_log_sum_equals_that_of_pytorchs_kernel(causal):
     tensors = [x.detach() for x in inputs(6, 6, 4, 4)]
-    plan = Plan(None, causal, 0.5, (4, 3))
+    plan = TilePlan(None, causal, 0.5, (4, 3))
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     theirs = kernel(*tensors, 0.0, causal, scale=0.5)
     assert_close(flash_forward(*tensors, plan), tuple(theirs), rtol=1e-12, atol=1e-12)
@@ -224,9 +224,9 @@ def test_what_backward_keeps_grows_with_the_length():
 
 def test_tiles_in_the_future_are_not_computed(monkeypatch):
     computed = []
-    scores = Plan.scores
+    scores = TilePlan.scores
     monkeypatch.setattr(
-        Plan, "scores", lambda *a: computed.append(a[-2:]) or scores(*a)
+        TilePlan, "scores", lambda *a: computed.append(a[-2:]) or scores(*a)
     )
     query, key, value = (x.detach() for x in inputs(8, 8))
     flash_attention(query, key, value, causal=True, tile=2)
@@ -238,7 +238,7 @@ def test_wrong_tile_is_refused(tile):
     with pytest.raises(ValueError, match=r"tile must be at least 1; got 0"):
         flash_attention(*inputs(), tile=tile)
     with pytest.raises(ValueError, match="one number or"):
-        check_tile((1, 2, 3))
+        require_tile((1, 2, 3))
 
 
 def test_transforms_of_functions_are_refused_as_documented():

@@ -6,9 +6,10 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lib.grouped_query import GroupedQueryAttention, RMSNorm, repeat_kv
+from attention_lib.grouped_query import GroupedQueryAttention, repeat_kv
 from attention_lib.masks import causal_mask, padding_mask, sliding_window_mask
 from attention_lib.multi_head import MultiHeadAttention, copy_weights
+from attention_lib.norms import RMSNorm
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import rope_angles
 from tests.tensors import assert_same, values_and_gradients

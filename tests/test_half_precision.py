@@ -11,9 +11,10 @@ from torch import nn
 
 from attention_lib.attention import attention_weights, scaled_dot_product_attention
 from attention_lib.block import layer_norm
-from attention_lib.decoder import DecoderConfig, LayerConfig
-from attention_lib.decoder.mlp import Experts
 from attention_lib.flash_attention import OnlineSoftmax, flash_attention
+from attention_lib.hf_layers import PublishedAttention, from_transformers
+from attention_lib.hf_layers.alibi import AlibiAttention
+from attention_lib.hf_layers.lightning import fading_attention
 from attention_lib.linear_attention import (
     FORMS,
     delta_chunk,
@@ -24,10 +25,7 @@ from attention_lib.linear_attention import (
 from attention_lib.masks import causal_mask
 from attention_lib.norms import RMSNorm
 from attention_lib.parallel import ring_attention
-from attention_lib.published import rebuild
-from attention_lib.published.alibi import AlibiAttention
-from attention_lib.published.lightning import fading_attention
-from attention_lib.published.parts import Rebuilt
+from attention_lib.pretrained import DecoderConfig, Experts, LayerConfig
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import apply_rope, rope_angles
 from attention_lib.training import next_token_loss
@@ -254,7 +252,7 @@ def published(name, number):
     """A rebuilt layer, and the width of its input."""
     layer = build(name, number, SIZES[1])
     width = 20 if name == "T5Attention" else layer.config.hidden_size
-    return rebuild(layer), width
+    return from_transformers(layer), width
 
 
 def experts():
@@ -363,7 +361,7 @@ def test_slopes_cost_no_digits_far_in_a_text(dtype):
     # Slope · place is 2,500 here: two digits of bfloat16, and what float32 has behind
     # the point would not do.
     length, width = 40_000, 128
-    layer = Rebuilt(AlibiAttention(width, 2), placed=True)
+    layer = PublishedAttention(AlibiAttention(width, 2), placed=True)
     generator = seeded(0)
     for weight in layer.parameters():
         nn.init.normal_(weight, std=0.1, generator=generator)

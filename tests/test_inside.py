@@ -1,4 +1,4 @@
-"""attention_lib.inside: scores worked out by hand, heads removed, paths taken apart."""
+"""attention_lib.interpret: scores worked out by hand, heads removed, paths taken apart."""
 
 import json
 import re
@@ -9,22 +9,22 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attention_lib import inside
+from attention_lib import interpret
 from attention_lib.data import BPETokenizer, pad_texts
-from attention_lib.decoder import Decoder, DecoderConfig, LayerConfig
-from attention_lib.llama import LlamaConfig, TinyLlama
-from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.multi_head import copy_weights, merge_heads, split_heads
+from attention_lib.pretrained import Decoder, DecoderConfig, LayerConfig
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import apply_rope
 from attention_lib.stories import make_stories
+from attention_lib.tiny_llama import LlamaConfig, TinyLlama
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.training import evaluate
 from tests.tensors import global_seed
 
 IDS = torch.tensor([[3, 1, 4, 3, 1, 3], [0, 1, 2, 3, 4, 5]])
 
 
-def model_of(kind=inside.AttentionOnlyLM, **options):
+def model_of(kind=interpret.AttentionOnlyLM, **options):
     sizes = dict(vocab_size=7, context_len=9, d_model=12, num_heads=3, num_layers=2)
     with global_seed(0):
         return kind(ModelConfig(**sizes | options)).double()
@@ -32,14 +32,14 @@ def model_of(kind=inside.AttentionOnlyLM, **options):
 
 @torch.no_grad()
 def logits_of(model, *contexts):
-    with inside.ExitStack() as stack:
+    with interpret.ExitStack() as stack:
         for context in contexts:
             stack.enter_context(context)
         return model(IDS)
 
 
 def test_repeated_texts_repeat_a_piece_of_different_tokens():
-    ids, repeats = inside.repeated_texts(
+    ids, repeats = interpret.repeated_texts(
         300, 12, 9, periods=(2, 5), generator=seeded(0)
     )
     periods = (~repeats).sum(dim=1)
@@ -50,7 +50,7 @@ def test_repeated_texts_repeat_a_piece_of_different_tokens():
 
 
 def test_copied_successors_by_hand():
-    found = inside.copied_successors(IDS).nonzero().tolist()
+    found = interpret.induction_targets(IDS).nonzero().tolist()
     # Query 3 has an earlier 3 at 0; query 4 a 1 at 1; query 5 a 3 at 0 and at 3.
     assert found == [[0, 3, 1], [0, 4, 2], [0, 5, 1], [0, 5, 4]]
 
@@ -59,10 +59,10 @@ def test_scores_by_hand():
     weights = torch.zeros(2, 2, 6, 6)
     weights[:, 0] = torch.eye(6).roll(-1, dims=1)  # head 0: the token before
     weights[:, 1, :, 1] = 1  # head 1: always place 1
-    assert_close(inside.previous_token_score(weights), torch.tensor([1.0, 0.2]))
+    assert_close(interpret.previous_token_score(weights), torch.tensor([1.0, 0.2]))
     # Of the three queries that have a copy, place 4 is right for one, 1 for two.
-    assert_close(inside.induction_score(weights, IDS), torch.tensor([1 / 3, 2 / 3]))
-    assert not inside.induction_score(weights[1:], IDS[1:]).any()  # no copy at all
+    assert_close(interpret.induction_score(weights, IDS), torch.tensor([1 / 3, 2 / 3]))
+    assert not interpret.induction_score(weights[1:], IDS[1:]).any()  # no copy at all
 
 
 def test_attention_only_is_the_block_without_its_mlp():
@@ -80,7 +80,7 @@ def test_attention_only_is_the_block_without_its_mlp():
 @pytest.mark.parametrize("mha", ["split", "sdpa", "wrapper"])
 def test_a_head_replaced_by_nothing_is_its_columns_at_zero(mha):
     model = model_of(mha=mha)
-    ours = logits_of(model, inside.replaced_heads(model, {(1, 2): 0.0}))
+    ours = logits_of(model, interpret.patch_heads(model, {(1, 2): 0.0}))
     whole = logits_of(model)
     with torch.no_grad():
         model.blocks[1].attention.out_proj.weight[:, 8:] = 0
@@ -91,12 +91,12 @@ def test_a_head_replaced_by_nothing_is_its_columns_at_zero(mha):
 def test_heads_replaced_by_what_they_found_change_nothing():
     model = model_of()
     whole = logits_of(model)
-    contexts = inside.head_contexts(model, IDS)
+    contexts = interpret.head_outputs(model, IDS)
     assert [tuple(each.shape) for each in contexts] == [(2, 3, 6, 4)] * 2
     values = {(i, h): contexts[i][:, h] for i in range(2) for h in range(3)}
-    same = [inside.replaced_heads(model, values)]
+    same = [interpret.patch_heads(model, values)]
     same += [
-        inside.replaced_path(model, (0, 1), (1, 2), into, values[0, 1])
+        interpret.patch_path(model, (0, 1), (1, 2), into, values[0, 1])
         for into in ("query", "key", "value")
     ]
     assert_close(logits_of(model, *same), whole)
@@ -107,7 +107,7 @@ def test_all_paths_together_are_the_head_without_its_direct_way():
     """Cut from all that layer 2 reads, head 1 changes only what it adds itself."""
     model = model_of()
     cut = [
-        inside.replaced_path(model, (0, 1), (1, head), into, 0.0)
+        interpret.patch_path(model, (0, 1), (1, head), into, 0.0)
         for head in range(3)
         for into in ("query", "key", "value")
     ]
@@ -115,7 +115,7 @@ def test_all_paths_together_are_the_head_without_its_direct_way():
     with torch.no_grad():
         first, second = model.blocks
         streams = model.stream(IDS)
-        own = inside.head_contexts(model, IDS)[0][:, 1]
+        own = interpret.head_outputs(model, IDS)[0][:, 1]
         sent = own @ first.attention.out_proj.weight[:, 4:8].T
         reads = second.attention_norm(streams[1] - sent)
         stream = streams[1] + second.attention(reads, causal=True)
@@ -124,7 +124,7 @@ def test_all_paths_together_are_the_head_without_its_direct_way():
 
 def test_a_path_reaches_one_head_only():
     model = model_of()
-    with inside.replaced_path(model, (0, 0), (1, 1), "key", 0.0):
+    with interpret.patch_path(model, (0, 0), (1, 1), "key", 0.0):
         changed = model.attention_weights(IDS)
     plain = model.attention_weights(IDS)
     same = [torch.allclose(changed[1][:, h], plain[1][:, h]) for h in range(3)]
@@ -159,7 +159,7 @@ def cut_by_hand(model, sender, receiver, into, value):
     states, also = model._read(IDS, None)
     angles = also["angles"]
     angles = angles[0] if isinstance(angles, list) else angles
-    context = inside.head_contexts(model, IDS)[0].clone()  # (B, H, T, D)
+    context = interpret.head_outputs(model, IDS)[0].clone()  # (B, H, T, D)
     added = [first.attention.out_proj(merge_heads(context))]
     context[:, sender] = value
     added.append(first.attention.out_proj(merge_heads(context)))
@@ -202,7 +202,7 @@ def test_a_path_into_a_shared_head_is_that_cut_by_hand(name):
     for into in ("query", "key", "value"):
         cut = []
         for head in range(6):
-            path = inside.replaced_path(model, (0, 1), (1, head), into, 0.2)
+            path = interpret.patch_path(model, (0, 1), (1, head), into, 0.2)
             cut.append(logits_of(model, path))
             assert_close(cut[-1], cut_by_hand(model, 1, head, into, 0.2))
             assert not cut[-1].allclose(whole)
@@ -227,19 +227,19 @@ class Wrapped(torch.nn.Module):
 def test_instruments_see_through_wrapped_and_hooked_parts():
     for name, model in (("plain", model_of()), *((n, grouped(n)) for n in GROUPED)):
         calls = [
-            lambda m=model: inside.replaced_heads(m, {(0, 1): 0.2, (1, 2): 0.0}),
-            lambda m=model: inside.replaced_path(m, (0, 1), (1, 2), "query", 0.2),
-            lambda m=model: inside.replaced_path(m, (0, 1), (1, 2), "key", 0.2),
+            lambda m=model: interpret.patch_heads(m, {(0, 1): 0.2, (1, 2): 0.0}),
+            lambda m=model: interpret.patch_path(m, (0, 1), (1, 2), "query", 0.2),
+            lambda m=model: interpret.patch_path(m, (0, 1), (1, 2), "key", 0.2),
         ]
         plain, whole = [logits_of(model, call()) for call in calls], logits_of(model)
-        contexts = inside.head_contexts(model, IDS)
+        contexts = interpret.head_outputs(model, IDS)
         for block in model.blocks:
             own = block.attention
             for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
                 setattr(own, part, Wrapped(getattr(own, part)))
         for call, wanted in zip(calls, plain, strict=True):
             assert_close(logits_of(model, call()), wanted, msg=name)
-        assert_close(inside.head_contexts(model, IDS), contexts)
+        assert_close(interpret.head_outputs(model, IDS), contexts)
         # A hook on what the sender goes through is the same as merged weights.
         columns = torch.linspace(-1, 2, 12).double()
         own = model.blocks[0].attention
@@ -266,9 +266,9 @@ def test_heads_of_the_kind_torch_are_seen_and_replaced():
         {k: v for k, v in model.state_dict().items() if k in same.state_dict()},
         strict=False,
     )
-    assert_close(inside.head_contexts(model, IDS), inside.head_contexts(same, IDS))
+    assert_close(interpret.head_outputs(model, IDS), interpret.head_outputs(same, IDS))
     ours, theirs = (
-        logits_of(each, inside.replaced_heads(each, {(1, 2): 0.0}))
+        logits_of(each, interpret.patch_heads(each, {(1, 2): 0.0}))
         for each in (model, same)
     )
     assert_close(ours, theirs)
@@ -278,12 +278,12 @@ def test_heads_of_the_kind_torch_are_seen_and_replaced():
 def test_two_senders_into_one_head_are_both_replaced():
     model = model_of()
     one, other = (
-        inside.replaced_path(model, (0, head), (1, 0), "key", 0.0) for head in (0, 1)
+        interpret.patch_path(model, (0, head), (1, 0), "key", 0.0) for head in (0, 1)
     )
     both = logits_of(model, one, other)
     first, second = model.blocks
     with torch.no_grad():
-        streams, contexts = model.stream(IDS), inside.head_contexts(model, IDS)[0]
+        streams, contexts = model.stream(IDS), interpret.head_outputs(model, IDS)[0]
         contexts[:, 2] = 0  # the two heads, and no more
         sent = merge_heads(contexts) @ first.attention.out_proj.weight.T
         rows = second.attention.k_proj(second.attention_norm(streams[1] - sent))
@@ -315,7 +315,7 @@ def test_storyteller_is_the_model_of_chapter_8():
     )
     rows = {row[:2]: [*map(float, row[2].split())] for row in REMOVED.findall(text)}
     assert len(rows) == 9
-    model = inside.load_storyteller().double()
+    model = interpret.load_storyteller().double()
     stories = make_stories(9_600, seed=0)
     known = {story.text for story in stories}
     held_out = [s for s in make_stories(400, seed=1) if s.text not in known]
@@ -326,7 +326,7 @@ def test_storyteller_is_the_model_of_chapter_8():
     ends = torch.tensor([story.words.index("then") for story in held_out])
     for (layer, head), wanted in rows.items():
         values = {(int(layer) - 1, int(head) - 1): 0.0} if layer else {}
-        with inside.replaced_heads(model, values), torch.no_grad():
+        with interpret.patch_heads(model, values), torch.no_grad():
             log_p = model(token_ids, lengths)[:, :-1].log_softmax(dim=-1)
         surprise = -log_p.gather(-1, token_ids[:, 1:, None])[:, :, 0]
         came = [surprise[range(len(ends)), ends + n].mean() for n in (4, 5, 7)]
@@ -338,7 +338,7 @@ def test_storyteller_is_the_model_of_chapter_8():
 @pytest.mark.no_cover
 @pytest.mark.parametrize("seed", [1, 2])
 def test_storytellers_of_other_seeds_have_learned_as_well(seed):
-    model = inside.load_storyteller(seed)
+    model = interpret.load_storyteller(seed)
     tokenizer = storytellers_tokenizer()
     texts = [torch.tensor(tokenizer.encode("\n" + s.text)) for s in make_stories(50, 1)]
     assert evaluate(model, texts) < 0.7
@@ -358,4 +358,4 @@ def test_storytellers_of_other_seeds_have_learned_as_well(seed):
 def test_replaced_path_refuses(wrong, error, words):
     right = {"model": model_of(), "sender": (0, 0), "receiver": (1, 0), "into": "key"}
     with pytest.raises(error, match=words):
-        inside.replaced_path(**right | wrong, value=0.0).__enter__()
+        interpret.patch_path(**right | wrong, value=0.0).__enter__()

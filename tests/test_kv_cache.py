@@ -1,4 +1,4 @@
-"""attention_lib.kv_cache: the cache, and how a text goes on with it and without."""
+"""attention_lib.generation: the cache, and how a text goes on with it and without."""
 
 import math
 
@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from attention_lib.caches import KVCache, LayerCache
-from attention_lib.decoder import Decoder, DecoderConfig, LayerConfig
-from attention_lib.kv_cache import generate
-from attention_lib.llama import LlamaConfig, TinyLlama
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.generation import generate
+from attention_lib.kv_cache import KVCache, LayerCache
+from attention_lib.pretrained import Decoder, DecoderConfig, LayerConfig
 from attention_lib.reproducibility import seeded
-from attention_lib.sampling import pick_token
+from attention_lib.sampling import sample_token
+from attention_lib.tiny_llama import LlamaConfig, TinyLlama
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.training import next_token_loss
 
 VOCAB_SIZE, CONTEXT_LEN = 7, 12
@@ -123,7 +123,7 @@ def test_generate_draws_token_by_token(use_cache):
     options = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
     wanted = token_ids
     for _ in range(4):
-        picked = pick_token(model(wanted)[:, -1], generator=generator, **options)
+        picked = sample_token(model(wanted)[:, -1], generator=generator, **options)
         wanted = torch.cat([wanted, picked[:, None]], 1)
     options |= {"use_cache": use_cache, "generator": seeded(4)}
     assert generate(model, token_ids, max_new_tokens=4, **options).equal(wanted)

@@ -153,7 +153,7 @@ def test_layer_equals_deepseek_v3_at_once_and_token_by_token(
     from transformers import DeepseekV3Config, DynamicCache
     from transformers.models.deepseek_v3 import modeling_deepseek_v3 as published
 
-    from attention_lib.published import rebuild
+    from attention_lib.hf_layers import from_transformers
 
     config = DeepseekV3Config(
         hidden_size=D_MODEL,
@@ -171,7 +171,7 @@ def test_layer_equals_deepseek_v3_at_once_and_token_by_token(
     theirs = published.DeepseekV3Attention(config, layer_idx=0).eval()
     for number, weight in enumerate(theirs.parameters()):  # norms too
         torch.nn.init.normal_(weight, std=0.3, generator=seeded(number))
-    rebuilt = rebuild(theirs).attention
+    rebuilt = from_transformers(theirs).attention
     options = {"scale": rebuilt.scale, "rope_scale": rebuilt.rope_scale}
     ours = layer(absorb, q_latent_dim, **options).float()
     copy_weights(rebuilt, ours)

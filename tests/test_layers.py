@@ -7,12 +7,12 @@ import torch
 from torch.testing import assert_close
 
 from attention_lib.attention import SelfAttention
-from attention_lib.backends import KINDS, make_mha
 from attention_lib.block import TinyBlock
 from attention_lib.grouped_query import GroupedQueryAttention
-from attention_lib.inside import AttentionBlock
+from attention_lib.interpret import AttentionBlock
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import causal_mask, padding_mask
+from attention_lib.mha_variants import MHA_VARIANTS, make_mha
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import rope_angles
@@ -37,7 +37,7 @@ LATENTS = {
 GROUPED = {"grouped": {}, "grouped, normed, sinks": {"qk_norm": "rms", "sinks": True}}
 LAYERS = {
     "head": P(SelfAttention, D_MODEL, 7),
-    **{kind: P(make_mha, kind, D_MODEL, HEADS) for kind in KINDS},
+    **{kind: P(make_mha, kind, D_MODEL, HEADS) for kind in MHA_VARIANTS},
     **{name: P(TinyBlock, D_MODEL, HEADS, **own) for name, own in BLOCKS.items()},
     **{
         name: P(GroupedQueryAttention, D_MODEL, HEADS, 1, **own)

@@ -14,7 +14,7 @@ from attention_lib.linear_attention import (
     linear_attention,
 )
 from attention_lib.reproducibility import seeded
-from attention_lib.validation import check_sequence
+from attention_lib.validation import require_sequence
 
 OTHERS = [form for form in FORMS if form != "recurrent"]
 
@@ -144,6 +144,6 @@ def test_wrong_call_is_refused():
     with pytest.raises(ValueError, match="chunk_len must be at least 1"):
         linear_attention(query, key, value, chunk_len=0)
     with pytest.raises(ValueError, match="as long as one another"):
-        check_sequence(query[..., :3, :], key, value)
+        require_sequence(query[..., :3, :], key, value)
     with pytest.raises(ValueError, match="log_decay must hold one number per token"):
-        check_sequence(query, key, value, log_decay=log_decay[..., None])
+        require_sequence(query, key, value, log_decay=log_decay[..., None])

@@ -1,11 +1,11 @@
-"""attention_lib.llama: the gated network, and the model as a whole."""
+"""attention_lib.tiny_llama: the gated network, and the model as a whole."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from attention_lib.llama import ACTIVATIONS, LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.reproducibility import seeded
+from attention_lib.tiny_llama import ACTIVATIONS, LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.training import TrainConfig, train
 
 SIZES = dict(

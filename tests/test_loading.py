@@ -1,9 +1,9 @@
-"""attention_lib.loading: what a model takes, from its config.json alone."""
+"""attention_lib.pretrained.estimate: what a model takes, from its config.json alone."""
 
 import pytest
 import torch
 
-from attention_lib.loading import loading_needs
+from attention_lib.pretrained import estimate_memory
 
 SMOLLM2 = {  # of HuggingFaceTB/SmolLM2-135M, with the fields that only it has
     **{"model_type": "llama", "vocab_size": 49_152, "max_position_embeddings": 8192},
@@ -24,7 +24,7 @@ GPT2 = {
     ("fields", "parameters"), [(SMOLLM2, 134_515_008), (GPT2, 124_439_808)]
 )
 def test_needs_count_the_parameters_of_published_models(fields, parameters):
-    needs = loading_needs(fields, dtype=torch.float32, bytes_per_second=4e6)
+    needs = estimate_memory(fields, dtype=torch.float32, bytes_per_second=4e6)
     assert needs.parameters == parameters
     assert needs.nbytes == 4 * parameters
     assert needs.seconds == parameters / 1e6

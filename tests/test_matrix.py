@@ -18,25 +18,28 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attention_lib.attention import SelfAttention, scaled_dot_product_attention
-from attention_lib.backends import KINDS as MHA
-from attention_lib.backends import make_mha
 from attention_lib.block import TinyBlock
-from attention_lib.cross_block import CrossBlock, remember
-from attention_lib.decoder import Decoder
-from attention_lib.families import read_config
+from attention_lib.cross_attention import (
+    CrossBlock,
+    TinyTranslator,
+    TranslatorConfig,
+    cache_memory,
+)
 from attention_lib.flash_attention import flash_attention
 from attention_lib.grouped_query import GroupedQueryAttention
-from attention_lib.inside import AttentionBlock, AttentionOnlyLM
+from attention_lib.hf_layers import KNOWN, from_transformers
+from attention_lib.interpret import AttentionBlock, AttentionOnlyLM
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.linear_attention import FORMS, gated_delta_rule, linear_attention
-from attention_lib.llama import LlamaConfig, TinyLlama
 from attention_lib.masks import causal_mask, combine_masks
-from attention_lib.model import LanguageModel, ModelConfig, TinyLM
+from attention_lib.mha_variants import MHA_VARIANTS as MHA
+from attention_lib.mha_variants import make_mha
 from attention_lib.multi_head import MultiHeadLayer
-from attention_lib.published import KNOWN, rebuild
+from attention_lib.pretrained import Decoder, read_config
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
-from attention_lib.translator import TinyTranslator, TranslatorConfig
+from attention_lib.tiny_llama import LlamaConfig, TinyLlama
+from attention_lib.tiny_lm import LanguageModel, ModelConfig, TinyLM
 from benchmarks import published_layers
 from tests import reference
 from tests.matrix import (
@@ -204,7 +207,7 @@ def remembering(make, alone):
 def cross(module, x, told, kept=False):
     memory = MEMORY.to(x.dtype).expand(len(x), -1, -1)
     if kept:
-        memory = remember(module.cross_attention, memory)
+        memory = cache_memory(module.cross_attention, memory)
     seen = HIDDEN.expand(len(x), -1, -1)
     return module(x, memory, seen, mask=told.mask, cache=told.cache)
 
@@ -397,7 +400,7 @@ def decoder(name):
 def translate(model, x, told):
     source = SOURCE.expand(len(x), -1)
     memory, mask = model.encode(source, torch.full((len(x),), REAL))
-    kept = model.remember(memory) if told.cache else [memory] * len(model.decoder)
+    kept = model.cache_memory(memory) if told.cache else [memory] * len(model.decoder)
     return model.decode(x, kept, mask, cache=told.cache)
 
 
@@ -500,7 +503,7 @@ def published(name, number=0, *, both=False, entry=None, **options):
         layer = published_layers.build(
             name, number, published_layers.SIZES[0], **options
         )
-        return rebuild(layer).double()
+        return from_transformers(layer).double()
 
     width = next((own for kind, own in OF_HEADS.items() if name.startswith(kind)), 18)
     if options.get("memory"):

@@ -25,16 +25,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attention_lib.cross_attention import TinyTranslator, TranslatorConfig, translate
-from attention_lib.decoder import Decoder, DecoderConfig, LatentConfig, LayerConfig
-from attention_lib.inside import AttentionOnlyLM
-from attention_lib.kv_cache import generate
-from attention_lib.llama import LlamaConfig, TinyLlama
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.generation import generate
+from attention_lib.interpret import AttentionOnlyLM
 from attention_lib.positions import LearnedPositions
+from attention_lib.pretrained import Decoder, DecoderConfig, LatentConfig, LayerConfig
 from attention_lib.reproducibility import seeded
-from attention_lib.sampling import pick_token
-from attention_lib.serving import Server
-from attention_lib.speculative import ngram_draft, speculative_generate
+from attention_lib.sampling import sample_token
+from attention_lib.serving import Server, ngram_draft, speculative_generate
+from attention_lib.tiny_llama import LlamaConfig, TinyLlama
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
 
@@ -390,7 +389,9 @@ class Alone:
 
 def drawn(rows, generator):
     """Draw one token for each row of scores."""
-    return pick_token(torch.stack(rows), temperature=1.0, generator=generator).tolist()
+    return sample_token(
+        torch.stack(rows), temperature=1.0, generator=generator
+    ).tolist()
 
 
 def full_pass(model, text):

@@ -1,4 +1,4 @@
-"""attention_lib.model: causal, deaf to padding, counted by formula.
+"""attention_lib.tiny_lm: causal, deaf to padding, counted by formula.
 
 That it computes what GPT-2 does with the same weights is in test_book_benchmarks.py.
 """
@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from attention_lib.backends import KINDS
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.mha_variants import MHA_VARIANTS
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.tensors import assert_leaves_alone, assert_same, global_seed
 
 # All of different size, so that a swapped axis shows.
@@ -25,7 +25,7 @@ SIZES |= {"num_heads": NUM_HEADS, "num_layers": LAYERS}
 LENGTHS = torch.tensor([5, 2, 3, 1])
 NORMS = ["pre", "post", "none"]
 each_norm = pytest.mark.parametrize("norm", NORMS)
-each_kind = pytest.mark.parametrize("mha", KINDS)
+each_kind = pytest.mark.parametrize("mha", MHA_VARIANTS)
 
 
 def made(seed=0, dtype=torch.float64, moved=True, **options):
@@ -107,7 +107,7 @@ def test_model_hands_its_choices_to_every_block(norm):
         assert block.norm == norm
         assert block.dropout.p == 0.25
         assert block.attention.num_heads == 2
-        assert type(block.attention) is KINDS["wrapper"]
+        assert type(block.attention) is MHA_VARIANTS["wrapper"]
     assert model.dropout.p == 0.25
 
 

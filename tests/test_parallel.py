@@ -1,4 +1,4 @@
-"""attention_lib.processes and parallel: four processes against one, and no hang."""
+"""attention_lib.launch and parallel: four processes against one, and no hang."""
 
 import ast
 import importlib.util
@@ -18,14 +18,14 @@ from torch.testing import assert_close
 
 from attention_lib._supervisor import supervised
 from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.launch import program_of, run_processes
 from attention_lib.parallel import (
-    join_tokens,
-    own_tokens,
+    rank_ranges,
     ring_attention,
-    ring_work,
-    take_tokens,
+    ring_pair_counts,
+    shard_tokens,
+    unshard_tokens,
 )
-from attention_lib.processes import program_of, run_processes
 from attention_lib.reproducibility import seeded
 from tests.running import ROOT, left_alive
 
@@ -33,7 +33,7 @@ from tests.running import ROOT, left_alive
 def ring_errors(device):
     """How far a ring is from the whole text, forward and backward, in each process."""
     from attention_lib.attention import scaled_dot_product_attention
-    from attention_lib.parallel import ring_attention, take_tokens
+    from attention_lib.parallel import ring_attention, shard_tokens
     from attention_lib.reproducibility import seeded
 
     place, found = (dist.get_rank(), dist.get_world_size()), {}
@@ -52,7 +52,7 @@ def ring_errors(device):
                 wanted = [wanted, *torch.autograd.grad(wanted, whole, grad.double())]
 
                 def own(x, order=order):
-                    return take_tokens(x.detach(), *place, order=order, dim=2)
+                    return shard_tokens(x.detach(), *place, order=order, dim=2)
 
                 mine = [own(x).requires_grad_() for x in (q, k, v)]
                 came = ring_attention(*mine, causal=causal, order=order)
@@ -79,8 +79,8 @@ def ring_in_a_group(device):
 
 def counted(device):
     """What is handed over in each kind of call, and what leaves the process."""
+    from attention_lib.launch import CommunicationCounter
     from attention_lib.parallel import ring_attention
-    from attention_lib.processes import SentBytes
 
     rows, found, size = torch.ones(8, 4, device=device), {}, dist.get_world_size()
     ring = [torch.ones(1, 8, 4, device=device, requires_grad=True) for _ in range(3)]
@@ -99,7 +99,7 @@ def counted(device):
         ("ring", lambda: ring_attention(*ring)),
         ("ring, backward", lambda: ring_attention(*ring).sum().backward()),
     ]:
-        with SentBytes() as seen:
+        with CommunicationCounter() as seen:
             call()
         found[name] = [seen.sent, dict(seen.calls), dict(seen.sizes)]
     return found
@@ -283,28 +283,28 @@ def test_program_refuses_no_function():
 def test_tokens_are_dealt_out_and_joined_again(size, unit, order):
     length = 2 * size * unit
     x = torch.arange(3 * length).view(3, length)
-    parts = [take_tokens(x, rank, size, order=order) for rank in range(size)]
+    parts = [shard_tokens(x, rank, size, order=order) for rank in range(size)]
     assert {part.shape for part in parts} == {(3, 2 * unit)}
-    assert torch.equal(join_tokens(parts, order=order), x)
+    assert torch.equal(unshard_tokens(parts, order=order), x)
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.sampled_from(["zigzag", "plain"]))
 def test_work_of_a_ring_is_what_a_mask_counts(size, unit, order):
     length = 2 * size * unit
     mask = torch.ones(length, length).tril()
-    for rank, steps in enumerate(ring_work(length, size, order)):
-        rows = take_tokens(mask, rank, size, order=order, dim=0)
+    for rank, steps in enumerate(ring_pair_counts(length, size, order)):
+        rows = shard_tokens(mask, rank, size, order=order, dim=0)
         for step, count in enumerate(steps):
-            seen = take_tokens(rows, (rank - step) % size, size, order=order)
+            seen = shard_tokens(rows, (rank - step) % size, size, order=order)
             assert count == seen.sum()
 
 
 def test_zigzag_gives_all_the_same_work_in_every_step():
-    assert own_tokens(12, 1, 3) == [range(2, 4), range(8, 10)]
-    assert ring_work(16, 4) == [[10, 8, 8, 8]] * 4
-    plain = ring_work(16, 4, "plain")
+    assert rank_ranges(12, 1, 3) == [range(2, 4), range(8, 10)]
+    assert ring_pair_counts(16, 4) == [[10, 8, 8, 8]] * 4
+    plain = ring_pair_counts(16, 4, "plain")
     assert [sum(steps) for steps in plain] == [10, 26, 42, 58]
-    assert ring_work(16, 4, "plain", causal=False) == [[16] * 4] * 4
+    assert ring_pair_counts(16, 4, "plain", causal=False) == [[16] * 4] * 4
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attention_lib.predict import predict
+from attention_lib.course.predict import predict
 
 WHY = "So it is."
 TOO_NEAR = {"mistakes": {22: "b"}, "within": "10%"}

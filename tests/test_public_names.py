@@ -99,7 +99,7 @@ def test_function_that_no_test_runs_is_named():
         "compiled": never | {"missing_lines": []},  # left out of the report
     }
     files = {"attention_lib/toy.py": {"functions": functions}}
-    files["attention_lib/explorer/snapshots.py"] = files["attention_lib/toy.py"]
+    files["attention_lib/course/views/snapshots.py"] = files["attention_lib/toy.py"]
     assert untested({"files": files}) == ["attention_lib/toy.py: Layer.forward"]
 
 

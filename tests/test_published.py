@@ -1,4 +1,4 @@
-"""attention_lib.published: fourteen families of transformers, equal in our layers."""
+"""attention_lib.hf_layers: fourteen families of transformers, equal in our layers."""
 
 import importlib
 import sys
@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from attention_lib.llama import LlamaConfig, TinyLlama
+from attention_lib.hf_layers import from_transformers
 from attention_lib.masks import causal_mask, padding_mask, sliding_window_mask
-from attention_lib.published import rebuild
 from attention_lib.reproducibility import seeded
+from attention_lib.tiny_llama import LlamaConfig, TinyLlama
 from tests.running import ran
 from tests.tensors import values_and_gradients
 
@@ -116,7 +116,7 @@ def theirs(layer, rotation, mask, positions):
 def test_rebuilt_layer_equals_the_published_one(name, sizes):
     family, number, options = CASES[name]
     layer, rotation, window = published(family, number, options, sizes)
-    ours = rebuild(layer)
+    ours = from_transformers(layer)
     x = torch.randn(BATCH, LENGTH, layer.config.hidden_size, generator=seeded(1))
     padding = padding_mask(torch.tensor([LENGTH, 7]), LENGTH)
     real = padding.mT  # what the model says at padding is nobody's
@@ -199,7 +199,7 @@ def test_rebuilt_layer_that_sees_both_sides_or_a_memory_equals_it(
     name, heads, head_dim
 ):
     layer, call, width = either_way(name, heads, head_dim)
-    ours, length = rebuild(layer), 6 if "memory" in name else LENGTH
+    ours, length = from_transformers(layer), 6 if "memory" in name else LENGTH
     x = torch.randn(BATCH, LENGTH, width, generator=seeded(1))
     memory = torch.randn(BATCH, length, width, generator=seeded(2))
     memory = memory if "memory" in name else None
@@ -216,27 +216,29 @@ def test_rebuilt_layer_that_sees_both_sides_or_a_memory_equals_it(
 
 def test_rebuild_keeps_type_and_device():
     layer, *_ = published("Qwen3", 0, {}, SIZES["grouped"])
-    ours = rebuild(layer.to(torch.bfloat16))
+    ours = from_transformers(layer.to(torch.bfloat16))
     assert {weight.dtype for weight in ours.parameters()} == {torch.bfloat16}
-    assert all(weight.is_meta for weight in rebuild(layer.to("meta")).parameters())
+    assert all(
+        weight.is_meta for weight in from_transformers(layer.to("meta")).parameters()
+    )
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_rebuild_refuses_what_it_does_not_know():
     known = r"LlamaAttention, Qwen2Attention, .*GPT2Attention; got torch\.nn"
     with pytest.raises(ValueError, match=known):
-        rebuild(nn.Linear(2, 2))
+        from_transformers(nn.Linear(2, 2))
     fake = type("LlamaAttention", (nn.Module,), {"__module__": "mine"})()
     with pytest.raises(ValueError, match=r"got mine\.LlamaAttention"):
-        rebuild(fake)
+        from_transformers(fake)
     with pytest.raises(TypeError, match="layer must be a Module; got str"):
-        rebuild("LlamaAttention")
+        from_transformers("LlamaAttention")
     both = BOTH | {"use_bidirectional_attention": True}
     with pytest.raises(ValueError, match="Gemma3Attention attends to the future"):
-        rebuild(published("Gemma3", 0, both, SIZES["grouped"])[0])
+        from_transformers(published("Gemma3", 0, both, SIZES["grouped"])[0])
     partly = rope(partial_rotary_factor=0.5)
     with pytest.raises(ValueError, match="partial_rotary_factor"):
-        rebuild(published("Llama", 0, partly, SIZES["grouped"])[0])
+        from_transformers(published("Llama", 0, partly, SIZES["grouped"])[0])
 
 
 def test_tiny_llama_equals_the_published_model():
@@ -286,6 +288,6 @@ def test_tiny_llama_equals_the_published_model():
 
 def test_published_imports_no_transformers():
     code = (
-        "import sys, attention_lib.published; assert 'transformers' not in sys.modules"
+        "import sys, attention_lib.hf_layers; assert 'transformers' not in sys.modules"
     )
     ran([sys.executable, "-c", code], check=True)

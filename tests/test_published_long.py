@@ -1,13 +1,13 @@
-"""attention_lib.published: layers for long texts, piece by piece, with their caches."""
+"""attention_lib.hf_layers: layers for long texts, piece by piece, with their caches."""
 
 import importlib
 
 import pytest
 import torch
 
+from attention_lib.hf_layers import from_transformers
+from attention_lib.hf_layers.delta import CHUNK
 from attention_lib.masks import padding_mask
-from attention_lib.published import rebuild
-from attention_lib.published.delta import CHUNK
 from attention_lib.reproducibility import seeded
 from benchmarks.published import LOOSE
 from benchmarks.published_layers import (
@@ -64,7 +64,7 @@ def test_layer_with_a_cache_equals_the_published_one_piece_by_piece(
     name, number, sizes
 ):
     layer = build(name, number, sizes)
-    ours, (x, real) = rebuild(layer), texts(layer)
+    ours, (x, real) = from_transformers(layer), texts(layer)
     theirs, mine = their_cache(layer), ours.new_cache(2, LENGTH)
     bound, start, found = LOOSE.get(name, 1e-6), 0, []
     for size in PIECES:
@@ -90,7 +90,7 @@ def test_layer_with_a_cache_equals_the_published_one_piece_by_piece(
 @torch.no_grad()
 def test_layer_with_a_state_equals_the_published_one_over_many_chunks(name):
     layer, length = build(name, 0, SIZES[1]), 2 * CHUNK + 22
-    ours, real = rebuild(layer), torch.ones(2, length, dtype=torch.bool)
+    ours, real = from_transformers(layer), torch.ones(2, length, dtype=torch.bool)
     x = torch.randn(2, length, layer.config.hidden_size, generator=seeded(1))
     wanted = KINDS[name].call(layer, Given(x, real))
     torch.testing.assert_close(ours(x), wanted, rtol=1e-5, atol=1e-5)
@@ -103,7 +103,7 @@ def test_layer_with_a_state_equals_the_published_one_over_many_chunks(name):
 @pytest.mark.parametrize("name", [it for it in KINDS if it not in ("T5Attention",)])
 def test_gradient_of_a_rebuilt_layer_equals_the_published_one(name, number):
     layer = build(name, number, SIZES[0])
-    ours, (x, real) = rebuild(layer), texts(layer)
+    ours, (x, real) = from_transformers(layer), texts(layer)
     if name == "GlmMoeDsaAttention" and number:
         pytest.skip("it chooses no keys; a page's test compares it")
     kind, shown = KINDS[name], real[..., None]
@@ -127,8 +127,10 @@ def test_gradient_of_a_rebuilt_layer_equals_the_published_one(name, number):
 @pytest.mark.parametrize("name", KINDS)
 def test_rebuilt_layer_keeps_type_and_device(name):
     layer = build(name, 0, SIZES[0]).to(torch.bfloat16)
-    ours, (x, real) = rebuild(layer), texts(layer)
+    ours, (x, real) = from_transformers(layer), texts(layer)
     assert {weight.dtype for weight in ours.parameters()} == {torch.bfloat16}
     x = x if name != "T5Attention" else x[..., :20]
     assert ours(x.bfloat16(), ours_mask(name, real)).dtype is torch.bfloat16
-    assert all(weight.is_meta for weight in rebuild(layer.to("meta")).parameters())
+    assert all(
+        weight.is_meta for weight in from_transformers(layer.to("meta")).parameters()
+    )

@@ -1,4 +1,4 @@
-"""attention_lib.published: distance is one of positions, wherever padding stands."""
+"""attention_lib.hf_layers: distance is one of positions, wherever padding stands."""
 
 from functools import cache
 
@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from attention_lib.published import rebuild
-from attention_lib.published.local import both_sides, chunks
+from attention_lib.hf_layers import from_transformers
+from attention_lib.hf_layers.local import both_sides, chunks
 from attention_lib.reproducibility import seeded
 from benchmarks.published_layers import CHUNK, SIZES, build
 from tests.tensors import assert_same
@@ -25,7 +25,7 @@ START = PREFIX + LONGEST
 def layer(name):
     causal = {"causal": True} if name == "T5Attention" else {}
     number = int(name == "Qwen3NextAttention")
-    return rebuild(build(name, number, SIZES[1], **causal)).double()
+    return from_transformers(build(name, number, SIZES[1], **causal)).double()
 
 
 def tokens(name, length, seed=0):
@@ -121,7 +121,7 @@ def test_cropped_and_repeated_cache_reads_another_end(name):
 def test_window_to_both_sides_is_one_of_positions():
     text = tokens_of_width("ModernBertAttention", 11)
     for name in ("ModernBertAttention", "LongformerSelfAttention"):
-        ours = rebuild(build(name, 0, SIZES[1])).double()
+        ours = from_transformers(build(name, 0, SIZES[1])).double()
         # Padding in the middle of the columns, as behind a cached beginning.
         apart = torch.cat((text[:4], 0 * text[:5] + 7, text[4:]))
         places = torch.tensor([0, 1, 2, 3, *[0] * 5, *range(4, 11)])
@@ -145,7 +145,7 @@ def test_what_is_near_by_hand():
 
 @torch.no_grad()
 def test_one_new_token_costs_as_much_as_there_are_keys():
-    ours, shapes = rebuild(build("Llama4TextAttention", 0, SIZES[1])), []
+    ours, shapes = from_transformers(build("Llama4TextAttention", 0, SIZES[1])), []
     near = ours.near
     ours.near = lambda *places: shapes.append(near(*places).shape) or near(*places)
     own = ours.new_cache(1, 40_001)
@@ -156,7 +156,10 @@ def test_one_new_token_costs_as_much_as_there_are_keys():
 
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_positions_that_do_not_fit_are_refused(refused):
-    ours, x = rebuild(build("MptAttention", 0, SIZES[1])), torch.zeros(2, 3, 32)
+    ours, x = (
+        from_transformers(build("MptAttention", 0, SIZES[1])),
+        torch.zeros(2, 3, 32),
+    )
     for wrong in (torch.arange(2), torch.arange(4), torch.zeros(3, 3).long()):
         words = (
             f"positions must be (3,) or (2, 3), one per token; got {tuple(wrong.shape)}"

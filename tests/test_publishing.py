@@ -1,14 +1,17 @@
-"""attention_lib.publishing: our weights in the published format, and back."""
+"""attention_lib.pretrained.save: our weights in the published format, and back."""
 
 import json
 
 import pytest
 import torch
 
-from attention_lib.decoder import Decoder
-from attention_lib.families import read_config
-from attention_lib.publishing import save_pretrained
-from attention_lib.weights import Checkpoint, load_pretrained
+from attention_lib.pretrained import (
+    Checkpoint,
+    Decoder,
+    load_pretrained,
+    read_config,
+    save_pretrained,
+)
 
 LLAMA = {
     **{"model_type": "llama", "vocab_size": 11, "max_position_embeddings": 9},

@@ -10,7 +10,7 @@ import torch
 from attention_lib.reproducibility import (
     RUN_ENVIRONMENT,
     choose_device,
-    make_repeatable,
+    make_deterministic,
     seeded,
 )
 from tests.running import ran
@@ -21,7 +21,7 @@ COMPILER = "TORCHINDUCTOR_DETERMINISTIC"
 
 @pytest.fixture(autouse=True)
 def _restored(monkeypatch):
-    """Puts back the global settings that ``make_repeatable`` changes."""
+    """Puts back the global settings that ``make_deterministic`` changes."""
     monkeypatch.setenv(CUBLAS, RUN_ENVIRONMENT[CUBLAS])
     monkeypatch.setenv(COMPILER, "1")
     numpy_options = np.get_printoptions()
@@ -59,7 +59,7 @@ def test_choose_device_takes_the_gpu_where_there_is_one(monkeypatch, gpu, wanted
 @pytest.mark.parametrize("name", ["cpu", "meta"])
 def test_choose_device_obeys_the_environment(monkeypatch, name):
     monkeypatch.setenv("ATTENTION_DEVICE", name)
-    assert choose_device() == make_repeatable() == torch.device(name)
+    assert choose_device() == make_deterministic() == torch.device(name)
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "banana", "cpu:x", "mps:3"])
@@ -72,14 +72,14 @@ def test_choose_device_refuses_what_is_missing(monkeypatch, refused, name):
 
 
 def test_make_repeatable_seeds_with_zero_by_default():
-    make_repeatable()
+    make_deterministic()
     wanted = torch.randn(4, generator=seeded(0))
     torch.testing.assert_close(torch.randn(4), wanted, rtol=0, atol=0)
 
 
 def test_make_repeatable_asks_for_kernels_that_repeat():
     torch.use_deterministic_algorithms(False)
-    make_repeatable()
+    make_deterministic()
     assert torch.are_deterministic_algorithms_enabled()
     assert not torch.is_deterministic_algorithms_warn_only_enabled()
 
@@ -88,7 +88,7 @@ def test_make_repeatable_asks_the_compiler_to_repeat_and_does_not_load_it():
     """Loading it takes a second, in the first cell of each chapter."""
     code = """if True:
         import sys
-        from attention_lib.reproducibility import make_repeatable
+        from attention_lib.reproducibility import make_deterministic
         make_repeatable()
         print("torch._inductor" in sys.modules)
         import torch._inductor.config
@@ -100,17 +100,17 @@ def test_make_repeatable_asks_the_compiler_to_repeat_and_does_not_load_it():
 
 def test_make_repeatable_asks_cublas_to_repeat_and_keeps_what_was_asked(monkeypatch):
     monkeypatch.delenv(CUBLAS)
-    make_repeatable()
+    make_deterministic()
     assert os.environ[CUBLAS] == RUN_ENVIRONMENT[CUBLAS]
     monkeypatch.setenv(CUBLAS, ":16:8")
-    make_repeatable()
+    make_deterministic()
     assert os.environ[CUBLAS] == ":16:8"
 
 
 def test_make_repeatable_turns_tf32_off():
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
-    make_repeatable()
+    make_deterministic()
     assert not torch.backends.cuda.matmul.allow_tf32
     assert not torch.backends.cudnn.allow_tf32
 
@@ -118,7 +118,7 @@ def test_make_repeatable_turns_tf32_off():
 def test_make_repeatable_prints_few_digits():
     torch.set_printoptions(precision=8, sci_mode=True)
     np.set_printoptions(precision=8, suppress=False)
-    make_repeatable()
+    make_deterministic()
     printed = repr(torch.tensor([1e-3, 123456.789012], dtype=torch.float64))
     assert printed.startswith("tensor([     0.0010, 123456.7890]")
     assert repr(np.array([1e-9, 0.123456])) == "array([0.    , 0.1235])"
@@ -126,7 +126,7 @@ def test_make_repeatable_prints_few_digits():
 
 @pytest.mark.parametrize("full", [torch.full, np.full])
 def test_make_repeatable_prints_lines_that_fit_the_page(full):
-    make_repeatable()
+    make_deterministic()
     printed = [repr(full((60,), 10**digits)) for digits in range(9)]
     assert 80 < max(len(line) for text in printed for line in text.splitlines()) <= 88
 

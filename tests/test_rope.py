@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attention_lib.kv_cache import generate
-from attention_lib.llama import LlamaConfig, TinyLlama
+from attention_lib.generation import generate
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import (
     apply_rope,
@@ -18,8 +17,8 @@ from attention_lib.rope import (
     rope_angles,
     rope_attention_factor,
 )
-from attention_lib.serving import Server
-from attention_lib.speculative import speculative_generate
+from attention_lib.serving import Server, speculative_generate
+from attention_lib.tiny_llama import LlamaConfig, TinyLlama
 from tests.tensors import assert_same, values_and_gradients
 
 LAYOUTS = ["half", "interleaved"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attention_lib.reproducibility import seeded
-from attention_lib.sampling import pick_token
+from attention_lib.sampling import sample_token
 from tests.tensors import global_seed
 
 DTYPES = [torch.float64, torch.bfloat16, torch.float16]
@@ -17,7 +17,7 @@ LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0, 0.0])
 def shares(logits, draws=20_000, **options):
     """How often each token is picked."""
     options = {"temperature": 1.0, "generator": seeded(0)} | options
-    picked = pick_token(logits.expand(draws, -1), **options)
+    picked = sample_token(logits.expand(draws, -1), **options)
     counts = Counter(picked.tolist())
     return [counts[i] / draws for i in range(logits.shape[-1])]
 
@@ -29,7 +29,7 @@ def assert_shares(found, wanted, draws=20_000):
 
 def test_pick_token_is_greedy_by_default():
     logits = torch.stack([LOGITS, -LOGITS, LOGITS.roll(2)])
-    picked = pick_token(logits)
+    picked = sample_token(logits)
     assert picked.tolist() == [1, 2, 3]
     assert picked.dtype == torch.int64
 
@@ -95,8 +95,8 @@ def test_pick_token_nucleus_is_taken_of_the_best_k():
 @pytest.mark.parametrize("temperature", [1e-3, 1e-30, 5e-324])
 def test_pick_token_cold_is_greedy(temperature):
     logits = torch.randn(50, 6, generator=seeded(1))
-    picked = pick_token(logits, temperature=temperature)
-    assert picked.equal(pick_token(logits))
+    picked = sample_token(logits, temperature=temperature)
+    assert picked.equal(sample_token(logits))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -109,18 +109,18 @@ def test_pick_token_takes_any_float(dtype):
 def test_pick_token_picks_each_row_from_its_own_scores():
     logits = torch.full((4, 5), -math.inf)
     logits[torch.arange(4), torch.tensor([3, 0, 4, 1])] = 1.0
-    assert pick_token(logits, temperature=1.0, top_k=2).tolist() == [3, 0, 4, 1]
+    assert sample_token(logits, temperature=1.0, top_k=2).tolist() == [3, 0, 4, 1]
 
 
 def test_pick_token_uses_its_own_generator_only_and_none_if_greedy():
     generator = seeded(0)
     state, outer = generator.get_state(), torch.get_rng_state()
-    pick_token(LOGITS[None], generator=generator, top_k=3)
+    sample_token(LOGITS[None], generator=generator, top_k=3)
     assert generator.get_state().equal(state)
-    wanted = pick_token(torch.zeros(50, 6), temperature=1.0, generator=generator)
+    wanted = sample_token(torch.zeros(50, 6), temperature=1.0, generator=generator)
     assert torch.get_rng_state().equal(outer)
     with global_seed(0):  # without one, the global one
-        assert pick_token(torch.zeros(50, 6), temperature=1.0).equal(wanted)
+        assert sample_token(torch.zeros(50, 6), temperature=1.0).equal(wanted)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -131,4 +131,4 @@ def test_pick_token_refuses_scores_that_are_not_finite(refused, row, temperature
     logits = torch.stack([torch.zeros(3), torch.tensor(row)])
     words = "logits hold nan or inf: no token can be picked from them"
     with refused(ValueError, words):
-        pick_token(logits, temperature=temperature, generator=seeded(0))
+        sample_token(logits, temperature=temperature, generator=seeded(0))

@@ -1,4 +1,4 @@
-"""attention_lib.serving and pages: each text as if it were alone, and no page lost."""
+"""attention_lib.serving.server and pages: each text as if it were alone, and no page lost."""
 
 import inspect
 import random
@@ -10,13 +10,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attention_lib.kv_cache import generate
-from attention_lib.llama import LlamaConfig, TinyLlama
-from attention_lib.model import ModelConfig, TinyLM
-from attention_lib.pages import PagedCache, PagePool, page_name
+from attention_lib.generation import generate
 from attention_lib.reproducibility import seeded
-from attention_lib.serving import Server
-from attention_lib.speculative import ngram_draft
+from attention_lib.serving import PagedCache, PagePool, Server, ngram_draft, page_hash
+from attention_lib.tiny_llama import LlamaConfig, TinyLlama
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 
 VOCAB_SIZE, CONTEXT_LEN = 7, 40
 
@@ -144,14 +142,14 @@ def test_server_stays_short_enough_to_read():
 
 
 def test_pool_keeps_what_free_pages_hold_until_they_are_taken():
-    pool, first = PagePool(2), page_name(b"", [1, 2])
+    pool, first = PagePool(2), page_hash(b"", [1, 2])
     pool.name(pool.take(), first)
     pool.give_back(0)
     assert pool.lookup([first, b"other"]) == [0]
     assert [pool.take(), pool.share(0)] == [1, 0]  # free for longer: page 1
     pool.give_back(0)
     assert (pool.take(), pool.lookup([first])) == (0, [])
-    assert page_name(first, [1, 2]) != first != page_name(b"", [12])
+    assert page_hash(first, [1, 2]) != first != page_hash(b"", [12])
 
 
 @pytest.mark.usefixtures("shapes_unchecked")  # which would take most of its time

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from attention_lib.masks import causal_mask, sliding_window_mask
 from attention_lib.reproducibility import seeded
-from attention_lib.sparse_attention import choose_keys, chunk_mask, sink_window_mask
+from attention_lib.sparse_attention import chunk_mask, sink_window_mask, top_k_keys
 
 
 def rows(mask):
@@ -33,34 +33,34 @@ def test_chunks_are_causal_and_apart():
 
 def test_largest_scores_are_chosen_among_what_is_seen():
     scores = torch.tensor([[5.0, 1.0, 3.0, 9.0], [5.0, 1.0, 3.0, 9.0]])
-    assert rows(choose_keys(scores, 2)) == ["#..#", "#..#"]
-    assert rows(choose_keys(scores, 2, causal_mask(2, 4))) == ["#.#.", "#..#"]
-    assert rows(choose_keys(scores, 9, causal_mask(2, 4))) == ["###.", "####"]
-    assert not choose_keys(scores, 2, torch.zeros(2, 4, dtype=torch.bool)).any()
+    assert rows(top_k_keys(scores, 2)) == ["#..#", "#..#"]
+    assert rows(top_k_keys(scores, 2, causal_mask(2, 4))) == ["#.#.", "#..#"]
+    assert rows(top_k_keys(scores, 9, causal_mask(2, 4))) == ["###.", "####"]
+    assert not top_k_keys(scores, 2, torch.zeros(2, 4, dtype=torch.bool)).any()
     hidden = torch.tensor([[-torch.inf, 1.0, -torch.inf]])
-    assert rows(choose_keys(hidden, 2)) == [".#."]
+    assert rows(top_k_keys(hidden, 2)) == [".#."]
 
 
 def test_among_equal_scores_the_earlier_key_is_taken():
     scores = torch.zeros(3, 4, 200)
-    assert choose_keys(scores, 5)[..., :5].all()
-    alone = torch.stack([choose_keys(row[None], 5)[0] for row in scores.flatten(0, 1)])
-    assert_close(alone.view_as(scores), choose_keys(scores, 5))
+    assert top_k_keys(scores, 5)[..., :5].all()
+    alone = torch.stack([top_k_keys(row[None], 5)[0] for row in scores.flatten(0, 1)])
+    assert_close(alone.view_as(scores), top_k_keys(scores, 5))
 
 
 def test_a_score_that_is_nan_is_chosen_first_where_it_is_seen():
     scores = torch.tensor([[1.0, 0.0, torch.nan, 2.0]]).expand(2, 4)
-    assert rows(choose_keys(scores, 2)) == ["..##", "..##"]
-    assert rows(choose_keys(scores, 2, causal_mask(4)[[1, 3]])) == ["##..", "..##"]
+    assert rows(top_k_keys(scores, 2)) == ["..##", "..##"]
+    assert rows(top_k_keys(scores, 2, causal_mask(4)[[1, 3]])) == ["##..", "..##"]
 
 
 def test_every_query_gets_as_many_keys_as_asked_for():
     scores = torch.randn(2, 7, 30, generator=seeded(0))
-    assert (choose_keys(scores, 6).sum(dim=-1) == 6).all()
+    assert (top_k_keys(scores, 6).sum(dim=-1) == 6).all()
 
 
 def test_wrong_call_is_refused():
     with pytest.raises(ValueError, match="num_keys must be at least 1"):
-        choose_keys(torch.zeros(2, 2), 0)
+        top_k_keys(torch.zeros(2, 2), 0)
     with pytest.raises(ValueError, match="num_sinks must"):
         sink_window_mask(3, 2, -1)

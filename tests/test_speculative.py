@@ -1,4 +1,4 @@
-"""attention_lib.speculative: whatever is guessed, the model's own text comes out."""
+"""attention_lib.serving.speculative: whatever is guessed, the model's own text comes out."""
 
 import pytest
 import torch
@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attention_lib.caches import KVCache
-from attention_lib.kv_cache import generate
-from attention_lib.llama import LlamaConfig, TinyLlama
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.generation import generate
+from attention_lib.kv_cache import KVCache
 from attention_lib.reproducibility import seeded
-from attention_lib.speculative import model_draft, ngram_draft, speculative_generate
+from attention_lib.serving import model_draft, ngram_draft, speculative_generate
+from attention_lib.tiny_llama import LlamaConfig, TinyLlama
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.tensors import global_seed
 
 VOCAB_SIZE, CONTEXT_LEN = 5, 16

@@ -13,8 +13,8 @@ from torch.testing import assert_close
 
 from attention_lib import training
 from attention_lib.data import SlidingWindowDataset
-from attention_lib.model import ModelConfig, TinyLM
 from attention_lib.reproducibility import seeded
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.training import (
     TrainConfig,
     Training,

@@ -42,15 +42,15 @@ def whole(*shape, dtype=torch.int64, device="cpu"):
 def inputs(kind="torch", mask=None, **changed):
     """Checks inputs of one kind that fit, but for those that are given."""
     given = {name: zeros(kind, *shape) for name, shape in SHAPES.items()} | changed
-    v.check_inputs(**given, mask=mask, kind=KINDS[kind])
+    v.require_inputs(**given, mask=mask, kind=KINDS[kind])
 
 
 def config(**changed):
-    v.check_config(SimpleNamespace(**(MODEL | changed)))
+    v.require_config(SimpleNamespace(**(MODEL | changed)))
 
 
 def training(**changed):
-    v.check_run(SimpleNamespace(**(RUN | changed)))
+    v.require_run(SimpleNamespace(**(RUN | changed)))
 
 
 def floats(*shape):
@@ -83,151 +83,151 @@ AXES = " must have at least two axes, (length, width); got "
 EMPTY = " has an axis of length zero, "
 # Checks that pass: a check, and what it is given.
 ACCEPTED = [
-    (v.check_inputs, *BOTH),
-    (v.check_inputs, meta(2, 4), meta(3, 4), meta(3, 4), meta(2, 3) == 0),
-    (v.check_masks, [trues("torch", *shape) for shape in ((3, 3), (2, 1, 3), (1, 3))]),
-    (v.check_lengths, ids(0, 3, 5), 5, "left"), (v.check_lengths, ids(5).int(), 5),
-    (v.check_lengths, whole(3, device="meta"), 5),
-    (v.check_scores, np.zeros((2, 3)), -2, 1.0),
-    (v.check_scores, np.array([[0.0, -math.inf]]), 1, 1.0),
-    (v.check_tokens, floats(2, 5, 4), *PART),
-    (v.check_dropout, 0.0), (v.check_dropout, 0.99),
-    (v.check_token_ids, whole(2, 3), whole(2) + 9),
-    (v.check_token_ids, whole(2, 3, device="meta"), whole(2, device="meta")),
-    (v.check_token_ids, whole(2, 3, dtype=torch.int32)),
-    (v.check_token_values, torch.tensor([[0, 6, 3], [1, 2, 0]]), 7),
-    (v.check_token_values, whole(2, 3, device="meta"), 7),
-    (v.check_logits, floats(2, 3, 7), whole(2, 3) + 6),
-    (v.check_logits, floats(2, 3, 7), whole(2, 3), ids(0, 2)),
-    (v.check_logits, meta(2, 3, 7), whole(2, 3, device="meta")),
+    (v.require_inputs, *BOTH),
+    (v.require_inputs, meta(2, 4), meta(3, 4), meta(3, 4), meta(2, 3) == 0),
+    (v.require_masks, [trues("torch", *shape) for shape in ((3, 3), (2, 1, 3), (1, 3))]),
+    (v.require_lengths, ids(0, 3, 5), 5, "left"), (v.require_lengths, ids(5).int(), 5),
+    (v.require_lengths, whole(3, device="meta"), 5),
+    (v.require_scores, np.zeros((2, 3)), -2, 1.0),
+    (v.require_scores, np.array([[0.0, -math.inf]]), 1, 1.0),
+    (v.require_tokens, floats(2, 5, 4), *PART),
+    (v.require_dropout, 0.0), (v.require_dropout, 0.99),
+    (v.require_token_ids, whole(2, 3), whole(2) + 9),
+    (v.require_token_ids, whole(2, 3, device="meta"), whole(2, device="meta")),
+    (v.require_token_ids, whole(2, 3, dtype=torch.int32)),
+    (v.require_token_values, torch.tensor([[0, 6, 3], [1, 2, 0]]), 7),
+    (v.require_token_values, whole(2, 3, device="meta"), 7),
+    (v.require_logits, floats(2, 3, 7), whole(2, 3) + 6),
+    (v.require_logits, floats(2, 3, 7), whole(2, 3), ids(0, 2)),
+    (v.require_logits, meta(2, 3, 7), whole(2, 3, device="meta")),
     (config,), (training,),
-    (v.check_max_grad_norm, math.inf), (v.check_warmup, 0, 0, 5),
-    (v.check_window_sizes, [0, 0, 0], 2, 9),
-    (v.check_texts, ["a", "", "b"]), (v.check_texts, ("a",)),
-    *((v.check_text, text) for text in ["", "\x00", "\ufeff", "🙂", "\ud7ff"]),
-    (v.check_sampling, 0.0, None), (v.check_sampling, 1e9, 9),
+    (v.require_max_grad_norm, math.inf), (v.require_warmup, 0, 0, 5),
+    (v.require_window_sizes, [0, 0, 0], 2, 9),
+    (v.require_texts, ["a", "", "b"]), (v.require_texts, ("a",)),
+    *((v.require_text, text) for text in ["", "\x00", "\ufeff", "🙂", "\ud7ff"]),
+    (v.require_sampling, 0.0, None), (v.require_sampling, 1e9, 9),
 ]
 # Values that are refused: the first words, a check, and what it is given.
 VALUES = [
-    ("combine_masks needs at least one mask", v.check_masks, []),
+    ("combine_masks needs at least one mask", v.require_masks, []),
     ("masks do not broadcast: (3, 3) and (2, 1, 4)",
-     v.check_masks, [trues("torch", 3, 3), trues("torch", 2, 1, 4)]),
+     v.require_masks, [trues("torch", 3, 3), trues("torch", 2, 1, 4)]),
     *((f"lengths must be (batch,), one per sequence; got {shape}",
-       v.check_lengths, whole(*shape), 5) for shape in ((2, 3), (0,))),
-    ("max_len must be at least 1; got 0", v.check_lengths, ids(0), 0),
-    ('side must be "left" or "right"; got \'top\'', v.check_lengths, ids(1), 5, "top"),
+       v.require_lengths, whole(*shape), 5) for shape in ((2, 3), (0,))),
+    ("max_len must be at least 1; got 0", v.require_lengths, ids(0), 0),
+    ('side must be "left" or "right"; got \'top\'', v.require_lengths, ids(1), 5, "top"),
     *((f"x has nothing to share out along axis {axis}: (2, 3)",
-       v.check_scores, np.zeros((2, 3)), axis, 1.0) for axis in (-3, 2)),
+       v.require_scores, np.zeros((2, 3)), axis, 1.0) for axis in (-3, 2)),
     *((f"temperature must be above 0 and finite; got {wrong}",
-       v.check_scores, np.zeros(3), 0, wrong) for wrong in (0.0, -1.0, math.inf, NAN)),
+       v.require_scores, np.zeros(3), 0, wrong) for wrong in (0.0, -1.0, math.inf, NAN)),
     *(("x holds NaN or +inf: look at what made the scores",
-       v.check_scores, np.array([0.0, wrong]), 0, 1.0) for wrong in (NAN, math.inf)),
+       v.require_scores, np.array([0.0, wrong]), 0, 1.0) for wrong in (NAN, math.inf)),
     *((f"x must be (batch, length, 4); got {shape}: this layer was built for d_model=4",
-       v.check_tokens, floats(*shape), *PART)
+       v.require_tokens, floats(*shape), *PART)
       for shape in ((5, 4), (1, 2, 5, 4), (2, 5, 3))),
-    ("x" + EMPTY + "(2, 0, 4)", v.check_tokens, floats(2, 0, 4), *PART),
+    ("x" + EMPTY + "(2, 0, 4)", v.require_tokens, floats(2, 0, 4), *PART),
     ("memory must hold as many texts as x; got memory (1, 3, 4) and x (2, 5, 4)",
-     v.check_source, floats(2, 5, 4), floats(1, 3, 4), *PART),
-    ("x must be (batch, heads); got (2,)", v.check_layout, floats(2), "batch", "heads"),
-    *((f"dropout must be at least 0 and below 1; got {wrong}", v.check_dropout, wrong)
+     v.require_source, floats(2, 5, 4), floats(1, 3, 4), *PART),
+    ("x must be (batch, heads); got (2,)", v.require_layout, floats(2), "batch", "heads"),
+    *((f"dropout must be at least 0 and below 1; got {wrong}", v.require_dropout, wrong)
       for wrong in (-0.1, 1.0, NAN)),
     *((f"token_ids must be (batch, length); got {shape}: write a single text as one "
-       "row, `token_ids[None, :]`", v.check_token_ids, whole(*shape))
+       "row, `token_ids[None, :]`", v.require_token_ids, whole(*shape))
       for shape in ((3,), (1, 2, 3), (0, 3), (2, 0))),
     *((f"token_ids must lie between 0 and 6; got {wrong}: were they made by another "
-       "tokenizer?", v.check_token_values, torch.tensor([row]), 7)
+       "tokenizer?", v.require_token_values, torch.tensor([row]), 7)
       for row, wrong in [([3, 7], 7), ([-1, 9], -1)]),
     *((f"lengths must hold one number per text; got {came} for 2 texts",
-       v.check_token_ids, whole(2, 3), whole(*shape))
+       v.require_token_ids, whole(2, 3), whole(*shape))
       for came, shape in [(1, (1,)), (3, (3,)), ((2, 1), (2, 1))]),
     *((f"logits must be (batch, length, vocabulary) for token_ids (2, 3); got {shape}",
-       v.check_logits, floats(*shape), whole(2, 3))
+       v.require_logits, floats(*shape), whole(2, 3))
       for shape in ((2, 2, 7), (3, 3, 7), (2, 7), (1, 2, 3, 7))),
-    ("no text has two tokens", v.check_logits, floats(2, 1, 7), whole(2, 1)),
-    *(("no text has two tokens: there is no next token to predict", v.check_batch,
+    ("no text has two tokens", v.require_logits, floats(2, 1, 7), whole(2, 1)),
+    *(("no text has two tokens: there is no next token to predict", v.require_batch,
        torch.nn.Linear(1, 1), whole(2, 3), real) for real in (ids(1, 1), ids(0, 1))),
     ("lengths must lie between 0 and 3, the length of the batch; got [4, 1]",
-     v.check_batch, torch.nn.Linear(1, 1), whole(2, 3), ids(4, 1)),
+     v.require_batch, torch.nn.Linear(1, 1), whole(2, 3), ids(4, 1)),
     *((f"ids must lie between 0 and 6; got {wrong}: were they made by another",
-       v.check_ids, row, 7) for row, wrong in [([0, 7], 7), ([-1], -1), ([9, -2], 9)]),
+       v.require_ids, row, 7) for row, wrong in [([0, 7], 7), ([-1], -1), ([9, -2], 9)]),
     ("the text has 3 tokens, a window of length 3 needs 4: take a longer text or a "
-     "shorter window", v.check_window_sizes, [0, 0, 0], 3, 1),
-    ("length must be at least 1; got 0", v.check_window_sizes, [0, 0, 0], 0, 1),
-    ("stride must be at least 1; got 0", v.check_window_sizes, [0, 0, 0], 1, 0),
+     "shorter window", v.require_window_sizes, [0, 0, 0], 3, 1),
+    ("length must be at least 1; got 0", v.require_window_sizes, [0, 0, 0], 0, 1),
+    ("stride must be at least 1; got 0", v.require_window_sizes, [0, 0, 0], 1, 0),
     *((f"the text holds {text[place]!r} at {place}, which is no character: was it read "
-       "with the right encoding?", v.check_text, text)
+       "with the right encoding?", v.require_text, text)
       for text, place in [("\ud800", 0), ("ab\udfffc\ud800", 2)]),
-    *(("the text is empty: there is nothing to learn from", v.check_texts, texts)
+    *(("the text is empty: there is nothing to learn from", v.require_texts, texts)
       for texts in ([], ("", ""))),
-    *((f"temperature must be 0 or more, finite; got {wrong}", v.check_sampling, wrong,
+    *((f"temperature must be 0 or more, finite; got {wrong}", v.require_sampling, wrong,
        None) for wrong in (-1e-09, math.inf, NAN)),
-    ("top_k must be at least 1; got 0", v.check_sampling, 0.0, 0),
+    ("top_k must be at least 1; got 0", v.require_sampling, 0.0, 0),
     ("num_heads must divide d_model; got 4 heads for a width of 6: choose another "
-     "number, or say head_dim", v.check_heads, 6, 4),
-    *((f"{name} must be at least 1; got 0", v.check_heads, *sizes)
+     "number, or say head_dim", v.require_heads, 6, 4),
+    *((f"{name} must be at least 1; got 0", v.require_heads, *sizes)
       for name, sizes in [("d_model", (0, 3)), ("num_heads", (6, 0)),
                           ("head_dim", (6, 3, 0, 5)), ("d_out", (6, 3, 2, 0))]),
-    ("offset must be at least 0; got -1", v.check_offset, -1),
+    ("offset must be at least 0; got -1", v.require_offset, -1),
     ("norm must be one of pre, post; got ['pre']",
-     v.check_choice, "norm", ["pre"], ("pre", "post")),
+     v.require_choice, "norm", ["pre"], ("pre", "post")),
 ]
 TYPES = [
     ("masks must be boolean (True: may attend); got torch.float32",
-     v.check_masks, [trues("torch", 2, 3), floats(2, 3)]),
+     v.require_masks, [trues("torch", 2, 3), floats(2, 3)]),
     ("each mask must be a torch.Tensor; got ndarray",
-     v.check_masks, [trues("numpy", 2)]),
+     v.require_masks, [trues("numpy", 2)]),
     ("each mask must be on the device of the first, cpu; got meta",
-     v.check_masks, [trues("torch", 2), meta(2) == 0]),
+     v.require_masks, [trues("torch", 2), meta(2) == 0]),
     *((f"lengths must be a tensor of int64; got {came}: `torch.tensor([3, 5])`",
-       v.check_lengths, wrong, 5)
+       v.require_lengths, wrong, 5)
       for came, wrong in [("torch.float32", floats(1)), ("list", [3, 5]),
                           ("torch.bool", trues("torch", 1))]),
-    ("x must be a torch.Tensor; got list", v.check_tokens, [[[1.0]]], *PART),
-    ("x must hold floats; got torch.int64", v.check_tokens, whole(2, 5), *PART),
+    ("x must be a torch.Tensor; got list", v.require_tokens, [[[1.0]]], *PART),
+    ("x must hold floats; got torch.int64", v.require_tokens, whole(2, 5), *PART),
     ("x must have the type of the layer, torch.float32; got torch.float64: convert one "
-     "to the other's type", v.check_tokens, floats(2, 5, 4).double(), *PART),
+     "to the other's type", v.require_tokens, floats(2, 5, 4).double(), *PART),
     ("x must be on the device of the layer, cpu; got meta: move it with `.to(device)`",
-     v.check_tokens, meta(2, 5, 4), *PART),
-    *((f"token_ids must be a tensor of int64; got {came}", v.check_token_ids, wrong)
+     v.require_tokens, meta(2, 5, 4), *PART),
+    *((f"token_ids must be a tensor of int64; got {came}", v.require_token_ids, wrong)
       for wrong, came in [
           (whole(2, 3, dtype=torch.int16), "torch.int16"), ([[1, 2]], "list"),
           (floats(2, 3), "torch.float32"), (np.zeros((2, 3), int), "ndarray")]),
     ("lengths must be on the device of the token_ids, cpu; got meta",
-     v.check_token_ids, whole(2, 3), whole(2, device="meta")),
-    ("temperature must be a number; got 'x'", v.check_scores, np.ones(3), 0, "x"),
-    ("axis must be an int; got 1.5", v.check_scores, np.ones(3), 1.5, 1.0),
+     v.require_token_ids, whole(2, 3), whole(2, device="meta")),
+    ("temperature must be a number; got 'x'", v.require_scores, np.ones(3), 0, "x"),
+    ("axis must be an int; got 1.5", v.require_scores, np.ones(3), 1.5, 1.0),
     ("token_ids must be whole numbers in one row; got str: encode a text first",
-     v.check_window_sizes, "text", 1, 1),
-    *(("a text must be a str; got " + type(wrong).__name__, v.check_text, wrong)
+     v.require_window_sizes, "text", 1, 1),
+    *(("a text must be a str; got " + type(wrong).__name__, v.require_text, wrong)
       for wrong in (b"a", 3)),
-    *((f"texts must be a list of texts; got {came}: write [text]", v.check_texts, wrong)
+    *((f"texts must be a list of texts; got {came}: write [text]", v.require_texts, wrong)
       for wrong, came in [("a", "a single one"), (iter("a"), "str_ascii_iterator"),
                           ({"a"}, "set")]),
-    ("a text must be a str; got int", v.check_texts, ["a", 3]),
-    ("top_k must be an int; got 2.0", v.check_sampling, 0.0, 2.0),
+    ("a text must be a str; got int", v.require_texts, ["a", 3]),
+    ("top_k must be an int; got 2.0", v.require_sampling, 0.0, 2.0),
     *((f"ids must be whole numbers in one row; got {came}: encode a text first",
-       v.check_ids, wrong, 7) for wrong, came in [
+       v.require_ids, wrong, 7) for wrong, came in [
           ("text", "str"), ([1.0], "list"), ([[1, 2]], "list"), (None, "NoneType"),
           (iter([1]), "list_iterator"), (np.ones(2), "ndarray"),
           (np.ones((2, 2), int), "ndarray"), (floats(2), "torch.float32 of shape (2,)"),
           (trues("torch", 2), "torch.bool of shape (2,)"),
           (whole(1, 2), "torch.int64 of shape (1, 2)")]),
-    ("calls must be a function; got int", P(v.check_function, "calls", 3)),
-    ("causal must be True or False; got 'no'", P(v.check_flags, causal="no")),
+    ("calls must be a function; got int", P(v.require_function, "calls", 3)),
+    ("causal must be True or False; got 'no'", P(v.require_flags, causal="no")),
     ("model must be a Module; got dict",
-     v.check_instance, "model", {}, torch.nn.Module),
+     v.require_instance, "model", {}, torch.nn.Module),
     ("query must hold numbers; got bool: convert booleans with `.astype(float)`",
      v.as_floats, "query", [True]),
-    ("path must be a str or a Path; got int", v.check_path, 3),
+    ("path must be a str or a Path; got int", v.require_path, 3),
     ("generator must be a torch.Generator; got 0: write `seeded(0)` for the seed 0",
-     v.check_generator, 0),
+     v.require_generator, 0),
 ]
 VALUES += [
-    ("eps must be at least 0 and finite; got -1", P(v.check_features, W, eps=-1)),
+    ("eps must be at least 0 and finite; got -1", P(v.require_features, W, eps=-1)),
     ("weight must be (4,), one number for each number of a token; got (1, 4) for x "
-     "(3, 4)", P(v.check_features, W, weight=floats(1, 4))),
+     "(3, 4)", P(v.require_features, W, weight=floats(1, 4))),
     ("token_ids hold 4 tokens; the context has 3: cut the text, or build a model with "
-     "a longer context_len", P(v.check_token_ids, whole(2, 4), max_len=3)),
+     "a longer context_len", P(v.require_token_ids, whole(2, 4), max_len=3)),
     *((f"{name} must be at least 1; got 0", P(config, **{name: 0}))
       for name in MODEL if name not in ("dropout", "tie_weights")),
     ("num_heads must divide d_model; got 4", P(config, num_heads=4)),
@@ -242,20 +242,20 @@ VALUES += [
      P(training, learning_rate=math.inf)),
     *((f"seed must lie between 0 and 2**63 - 1; got {wrong}", P(training, seed=wrong))
       for wrong in (-1, 2**63)),
-    ("scale must be finite; got nan", P(v.check_inputs, *BOTH, scale=NAN)),
+    ("scale must be finite; got nan", P(v.require_inputs, *BOTH, scale=NAN)),
 ]
 TYPES += [
     ("query must hold floats; got torch.bool", P(inputs, query=trues("torch", 2, 4))),
-    ("eps must be a number; got None", P(v.check_features, W, eps=None)),
-    ("bias must have the type of x", P(v.check_features, W, bias=floats(4).double())),
-    ("scale must be a number; got True", P(v.check_inputs, *BOTH, scale=True)),
+    ("eps must be a number; got None", P(v.require_features, W, eps=None)),
+    ("bias must have the type of x", P(v.require_features, W, bias=floats(4).double())),
+    ("scale must be a number; got True", P(v.require_inputs, *BOTH, scale=True)),
     ("token_ids must be on the device of the model, meta; got cpu: move it with",
-     P(v.check_token_ids, whole(2, 3), like=meta(2))),
+     P(v.require_token_ids, whole(2, 3), like=meta(2))),
     ("steps must be an int; got 5.0", P(training, steps=5.0)),
     *((f"warmup must be an int; got {wrong}", P(training, warmup=wrong))
       for wrong in (4.0, False)),
     *((f"head_dim must be an int; got {wrong!r}",
-       P(v.check_positive, d_model=4, head_dim=wrong)) for wrong in (2.0, "2", True)),
+       P(v.require_positive, d_model=4, head_dim=wrong)) for wrong in (2.0, "2", True)),
 ]
 # Of each kind of array: shapes and masks that are refused.
 BY_KIND = [
@@ -342,24 +342,24 @@ def test_check_inputs_names_kinds_types_and_devices(refused, name, kind, other, 
 
 def test_check_inputs_wants_tensors_by_default(refused):
     with refused(TypeError, "query must be a torch.Tensor; got ndarray"):
-        v.check_inputs(*[zeros("numpy", *shape) for shape in SHAPES.values()])
+        v.require_inputs(*[zeros("numpy", *shape) for shape in SHAPES.values()])
 
 
 @pytest.mark.parametrize(("mask", "of", "words"), MASKS)
 def test_check_mask_names_what_is_no_mask(refused, mask, of, words):
     with refused(TypeError, words):
-        v.check_mask(mask, (2, 3), like=zeros(of, 2, 4))
+        v.require_mask(mask, (2, 3), like=zeros(of, 2, 4))
 
 
 def test_check_ids_gives_plain_numbers():
     row = (0, 6)
     for ids in (row, torch.tensor(row), np.array(row), [torch.tensor(0), 6]):
-        found = v.check_ids(ids, 7)
+        found = v.require_ids(ids, 7)
         assert found == [0, 6]
         assert {type(i) for i in found} == {int}
-    assert v.check_ids([], 7) == []
+    assert v.require_ids([], 7) == []
 
 
 def test_check_heads_gives_the_width_of_one():
     for wanted, *sizes in [(2, 6, 3), (5, 6, 4, 5), (1, 6, 6), (3, 6, 2, None, 9)]:
-        assert v.check_heads(*sizes) == wanted
+        assert v.require_heads(*sizes) == wanted

@@ -1,4 +1,4 @@
-"""attention_lib.weights: published models from their folders, equal to transformers."""
+"""attention_lib.pretrained.load: published models from their folders, equal to transformers."""
 
 import json
 import re
@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
+from attention_lib.pretrained import Checkpoint, load_pretrained
 from attention_lib.reproducibility import seeded
-from attention_lib.weights import Checkpoint, load_pretrained
 
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()

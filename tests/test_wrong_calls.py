@@ -17,7 +17,7 @@ from transformers.models.llama.modeling_llama import LlamaAttention
 
 import attention_lib as al
 from attention_lib import training as t
-from attention_lib.model import ModelConfig, TinyLM
+from attention_lib.tiny_lm import ModelConfig, TinyLM
 
 MODEL = TinyLM(ModelConfig(7, 8, 4, 2, 1))
 PLACELESS = TinyLM(ModelConfig(7, 8, 4, 2, 1, positions="none"))
@@ -70,15 +70,15 @@ FIELDS = {
     **{"hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1},
     **{"num_attention_heads": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-5},
 }
-DECODER = al.decoder.Decoder(al.families.read_config(FIELDS))
+DECODER = al.pretrained.Decoder(al.pretrained.read_config(FIELDS))
 LAYER = al.multi_head.MultiHeadAttention(4, 2)
 SERVER = al.serving.Server(MODEL, num_pages=3, page_len=3, max_batch=2)
 LINEAR = torch.nn.Linear(7, 2)
 OPEN = SERVER.submit([1], max_new_tokens=3)
 WEIGHTS = tempfile.mkdtemp()
-al.publishing.save_pretrained(WEIGHTS, DECODER, FIELDS)
+al.pretrained.save_pretrained(WEIGHTS, DECODER, FIELDS)
 
-SPLIT = al.inside.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
+SPLIT = al.interpret.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
 MAPS = torch.zeros(2, 2, 3, 3)
 NO_MAPS = [*NO_FLOATS, LOGITS, MAPS[:, :, 1:], MAPS[..., :1, :1]]
 NO_COMPARED = [None, "x", 1, [[1, 2, 3]], IDS.numpy(), IDS.float(), IDS == 1, IDS[0]]
@@ -86,12 +86,12 @@ NO_PLACE = [None, "x", 0, (0,), (0, 1, 0), (0.0, 1), (0, True), (2, 0), (0, 2), 
 
 
 def replaced_heads(model, values):
-    with al.inside.replaced_heads(model, values):
+    with al.interpret.patch_heads(model, values):
         pass
 
 
 def replaced_path(**given):
-    with al.inside.replaced_path(**given, value=0.0):
+    with al.interpret.patch_path(**given, value=0.0):
         pass
 
 
@@ -116,24 +116,24 @@ CALLS = [
        {"model": NO_MODEL, "config": NO_CONFIG,
         "texts": [*NO_TEXTS, TEXTS[:1], [LENGTHS + 9] * 4, [-LENGTHS] * 4, [*LONG]]})
       for each in (t.Training, t.train)),
-    (al.inside.repeated_texts,
+    (al.interpret.repeated_texts,
      {"count": 2, "length": 6, "vocab_size": 5, "periods": (2, 4), "generator": None},
      {"count": NO_SIZE, "length": [*NO_SIZE, 4], "vocab_size": [*NO_SIZE, 3],
       "periods": [None, 3, "ab", (2,), (2.0, 3), (0, 3), (4, 3), (2, 6), (2, 5.0)],
       "generator": NO_SAMPLING["generator"]}),
-    (al.inside.copied_successors, {"token_ids": IDS}, {"token_ids": NO_COMPARED}),
-    (al.inside.previous_token_score, {"weights": MAPS}, {"weights": NO_MAPS}),
-    (al.inside.induction_score, {"weights": MAPS, "token_ids": IDS},
+    (al.interpret.induction_targets, {"token_ids": IDS}, {"token_ids": NO_COMPARED}),
+    (al.interpret.previous_token_score, {"weights": MAPS}, {"weights": NO_MAPS}),
+    (al.interpret.induction_score, {"weights": MAPS, "token_ids": IDS},
      {"weights": NO_MAPS, "token_ids": [*NO_COMPARED, IDS[:1], IDS[:, :2]]}),
-    (al.inside.head_contexts, {"model": SPLIT, "token_ids": IDS}, {"model": NO_MODEL}),
+    (al.interpret.head_outputs, {"model": SPLIT, "token_ids": IDS}, {"model": NO_MODEL}),
     (replaced_heads, {"model": SPLIT, "values": {(0, 1): 0.0}},
      {"model": NO_MODEL, "values": [{each: 0.0} for each in NO_PLACE]}),
     (replaced_path,
      {"model": SPLIT, "sender": (0, 1), "receiver": (1, 0), "into": "key"},
      {"model": NO_MODEL, "sender": [*NO_PLACE, (1, 0)],
       "receiver": [*NO_PLACE, (0, 0)], "into": [None, "keys", 0]}),
-    (al.inside.load_storyteller, {"seed": 0}, {"seed": [None, "x", 3, -1]}),
-    (al.inside.AttentionOnlyLM, {"config": MODEL.config}, {"config": NO_CONFIG[:4]}),
+    (al.interpret.load_storyteller, {"seed": 0}, {"seed": [None, "x", 3, -1]}),
+    (al.interpret.AttentionOnlyLM, {"config": MODEL.config}, {"config": NO_CONFIG[:4]}),
     (RUN.run, {}, {"until": [*NO_INT[1:], -1]}),
     (RUN.batch, {"step": 0}, {"step": [*NO_INT, -1]}),
     (t.evaluate, {"model": MODEL, "texts": TEXTS},
@@ -142,18 +142,18 @@ CALLS = [
     *((each, {"training": RUN, "path": "run"},
        {"training": [None, "x", MODEL, t.Training], "path": NO_PATH})
       for each in (al.checkpoints.save_checkpoint, al.checkpoints.load_checkpoint)),
-    (al.sampling.pick_token, {"logits": ROW, "temperature": 1.0},
+    (al.sampling.sample_token, {"logits": ROW, "temperature": 1.0},
      {"logits": [*NO_FLOATS, LOGITS, ROW[0], ROW[:0], ROW / 0, ROW - math.inf,
                  ROW + math.inf, ROW.to("meta")], **NO_SAMPLING}),
-    (al.kv_cache.generate, {"model": MODEL, "token_ids": IDS, "max_new_tokens": 2},
+    (al.generation.generate, {"model": MODEL, "token_ids": IDS, "max_new_tokens": 2},
      {"model": NO_MODEL, "token_ids": [*NO_IDS, IDS + 6, IDS - 2],
       "max_new_tokens": [*NO_SIZE, 7],
       "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
       "stop": [1.5, True, "a", -1, 7], "use_cache": [None, 1, "no"],
       "cache": [3, MODEL, MODEL.new_cache(2, 3), MODEL.new_cache(7, 9)],
       **NO_SAMPLING}),
-    (al.speculative.speculative_generate,
-     {"model": MODEL, "draft": al.speculative.ngram_draft, "token_ids": IDS,
+    (al.serving.speculative_generate,
+     {"model": MODEL, "draft": al.serving.ngram_draft, "token_ids": IDS,
       "max_new_tokens": 2},
      {"model": NO_MODEL,
       "draft": [None, 3, lambda *_: 1, lambda *_: [7], lambda *_: "a"],
@@ -170,12 +170,12 @@ CALLS = [
     (SERVER.fork, {"request": OPEN},
      {"request": [None, "x", [1, 2]], "generator": NO_SAMPLING["generator"]}),
     (SERVER.cancel, {"request": OPEN}, {"request": [None, "x", [1, 2]]}),
-    (al.pages.PagePool, {"num_pages": 2}, {"num_pages": NO_SIZE}),
-    (al.pages.PagedCache, {"model": MODEL, "num_pages": 2, "page_len": 2},
+    (al.serving.PagePool, {"num_pages": 2}, {"num_pages": NO_SIZE}),
+    (al.serving.PagedCache, {"model": MODEL, "num_pages": 2, "page_len": 2},
      {"num_pages": NO_SIZE, "page_len": NO_SIZE}),
-    (al.speculative.ngram_draft, {"tokens": [1, 2, 1, 2], "count": 2},
+    (al.serving.ngram_draft, {"tokens": [1, 2, 1, 2], "count": 2},
      {"count": NO_SIZE, "longest": NO_SIZE, "shortest": NO_SIZE}),
-    (al.speculative.model_draft, {"model": MODEL}, {"model": NO_MODEL}),
+    (al.serving.model_draft, {"model": MODEL}, {"model": NO_MODEL}),
     (MODEL.new_cache(2, 5).crop, {"length": 0}, {"length": [None, 1.5, -1, 1]}),
     (MODEL.new_cache(2, 5).repeat, {"times": 2}, {"times": NO_SIZE}),
     *((kind.encode, {"text": "ab"}, {"text": NO_TEXT}) for kind in KINDS),
@@ -192,14 +192,14 @@ CALLS = [
     (al.data.pad_texts, {"texts": TEXTS}, {"texts": NO_TEXTS}),
     (al.data.make_loader, {"texts": TEXTS, "batch_size": 2},
      {"texts": NO_TEXTS, "batch_size": NO_SIZE, "seed": NO_SEED[1:]}),
-    (al.data.ngram_surprises, SEEN, NO_SEEN),
+    (al.data.ngram_nlls, SEEN, NO_SEEN),
     (al.data.ngram_losses, SEEN, NO_SEEN),
     (al.reproducibility.seeded, {"seed": 0}, {"seed": NO_SEED}),
-    (al.reproducibility.make_repeatable, {}, {"seed": NO_SEED}),
+    (al.reproducibility.make_deterministic, {}, {"seed": NO_SEED}),
     (al.stories.make_stories, {"count": 1, "seed": 0},
      {"count": NO_SIZE, "seed": NO_SEED}),
     (al.stories.Teller, {"rng": random.Random(0)}, {"rng": [None, "x", 0, random]}),
-    (al.stories.expected, {"part": al.stories.tell_story}, {"part": [None, "x", 3]}),
+    (al.stories.expected_length_and_entropy, {"part": al.stories.tell_story}, {"part": [None, "x", 3]}),
 ]
 
 # The layers and what they are made of: widths of 6, 2 texts of 4 tokens.
@@ -231,7 +231,7 @@ NO_SIZES = {"d_model": NO_SIZE, "num_heads": [*NO_SIZE, 4], "dropout": NO_DROPOU
 NO_OPTIONS = NO_SIZES | {"head_dim": NO_SIZE[1:], "d_out": NO_SIZE[1:],
                          "qkv_bias": NO_FLAG}
 LAYERS = [al.attention.SelfAttention(6, 2),
-          *(al.backends.make_mha(kind, 6, 3) for kind in al.backends.KINDS)]
+          *(al.mha_variants.make_mha(kind, 6, 3) for kind in al.mha_variants.MHA_VARIANTS)]
 MHA = LAYERS[-1]
 GROUPED = al.grouped_query.GroupedQueryAttention(6, 3, 1)
 WIDTHS = {"kv_latent_dim": 4, "nope_dim": 3, "rope_dim": 2, "value_dim": 5}
@@ -242,7 +242,7 @@ LLAMA = SIZES | {"num_kv_heads": 1, "hidden_dim": 4}
 BARE = LlamaAttention(  # of one head of width 6
     TheirConfig(hidden_size=6, num_attention_heads=1, num_key_value_heads=1), 0
 )
-SMALL = al.llama.TinyLlama(al.llama.LlamaConfig(**LLAMA))
+SMALL = al.tiny_llama.TinyLlama(al.tiny_llama.LlamaConfig(**LLAMA))
 BLOCKS = [al.block.TinyBlock(6, 3, norm=norm) for norm in ("pre", "post", "none")]
 NO_KEY = [*no_like(KEY), KEY[:, :5], torch.zeros(2, 3, 6)]
 NO_VALUE = [*no_like(VALUE), VALUE[:2], torch.zeros(2, 3, 5)]
@@ -255,11 +255,11 @@ NO_CHOICE = [None, "x", 1, ["pre"]]
 NO_RING = {"length": [*NO_SIZE, 7], "rank": [*NO_INT, -1, 2], "num_processes": NO_SIZE,
            "order": NO_CHOICE, "causal": NO_FLAG, "x": [None, "x", [1, 2]]}
 RINGS = [
-    (al.parallel.own_tokens,
+    (al.parallel.rank_ranges,
      {"length": 8, "rank": 1, "num_processes": 2, "order": "plain"}),
-    (al.parallel.take_tokens, {"x": IDS.repeat(1, 4), "rank": 1, "num_processes": 2}),
-    (al.parallel.ring_work, {"length": 8, "num_processes": 2, "causal": True}),
-    (al.parallel.join_tokens, {"parts": [LONG, LONG], "order": "plain"}),
+    (al.parallel.shard_tokens, {"x": IDS.repeat(1, 4), "rank": 1, "num_processes": 2}),
+    (al.parallel.ring_pair_counts, {"length": 8, "num_processes": 2, "causal": True}),
+    (al.parallel.unshard_tokens, {"parts": [LONG, LONG], "order": "plain"}),
 ]
 
 
@@ -290,8 +290,8 @@ CALLS += [
      {"query": NO_QUERY, "key": NO_KEY, "mask": no_mask((3, 2), (1, 2, 3)),
       "value": NO_VALUE, "causal": NO_FLAG,
       "scale": [*NO_NUMBER[1:], math.nan, math.inf], "tile": [*NO_SIZE, (4, 0)]}),
-    (al.performance.kernels_of, {"call": lambda: 1}, {"call": [None, 3, X]}),
-    (al.performance.compare,
+    (al.timing.kernels_of, {"call": lambda: 1}, {"call": [None, 3, X]}),
+    (al.timing.compare_times,
      {"ways": {"a": lambda: 1}, "rounds": 1, "at_least": 1e-9},
      {"ways": [None, [print], {}, {"a": 3}], "rounds": NO_SIZE,
       "at_least": NO_RATE, "clock": [None, 1.0], "progress": NO_FLAG}),
@@ -300,7 +300,7 @@ CALLS += [
       "causal": [*NO_FLAG, True], "scale": [*NO_NUMBER[1:], math.nan, math.inf]}),
     *((each, right, {name: wrong for name, wrong in NO_RING.items() if name in right})
       for each, right in RINGS),
-    (al.processes.program_of, {"functions": [one_more]},
+    (al.launch.program_of, {"functions": [one_more]},
      {"functions": [None, 3, "x", [], [3], [print], ["x"], [lambda device: 1]],
       "num_processes": NO_SIZE, "using": [[3], [print]]}),
     (al.linear_attention.linear_attention, {"query": KEY, "key": KEY, "value": VALUE},
@@ -318,7 +318,7 @@ CALLS += [
       "key_len": NO_SIZE[1:]}),
     (al.sparse_attention.chunk_mask, {"query_len": 3, "chunk_len": 2, "key_len": 4},
      {"query_len": NO_SIZE, "chunk_len": NO_SIZE, "key_len": NO_SIZE[1:]}),
-    (al.sparse_attention.choose_keys, {"scores": QUERY, "num_keys": 2},
+    (al.sparse_attention.top_k_keys, {"scores": QUERY, "num_keys": 2},
      {"scores": NO_QUERY, "num_keys": NO_SIZE,
       "mask": no_mask((3, 6), (2, 5), (1, 2, 6))}),
     (al.attention.SelfAttention, {"d_model": 6, "head_dim": 2},
@@ -328,8 +328,8 @@ CALLS += [
       for call in (layer, layer.attention_weights)),
     *((call, {"x": X}, {name: NO_CALL[name] for name in ("x", "mask", "causal")})
       for layer in BLOCKS for call in (layer, layer.attention_weights)),
-    *((al.backends.make_mha, {"kind": kind, "d_model": 6, "num_heads": 3},
-       NO_OPTIONS | {"kind": NO_CHOICE}) for kind in al.backends.KINDS),
+    *((al.mha_variants.make_mha, {"kind": kind, "d_model": 6, "num_heads": 3},
+       NO_OPTIONS | {"kind": NO_CHOICE}) for kind in al.mha_variants.MHA_VARIANTS),
     (al.masks.causal_mask, {"query_len": 3},
      {"query_len": NO_SIZE, "key_len": NO_SIZE[1:]}),
     (al.masks.sliding_window_mask, {"query_len": 3, "window": 2},
@@ -354,7 +354,7 @@ CALLS += [
       "num_heads": NO_SIZE}),
     (al.multi_head.copy_weights, {"source": MHA, "target": MHA},
      {name: [None, "x", torch.nn.Linear(6, 6), LAYERS[0],
-             al.backends.make_mha("split", 6, 2)] for name in ("source", "target")}),
+             al.mha_variants.make_mha("split", 6, 2)] for name in ("source", "target")}),
     (al.block.layer_norm, {"x": X, "weight": TWO, "bias": TWO},
      {"x": [None, "x", X.numpy(), X.long(), X > 0], "eps": [*NO_NUMBER, -1, math.nan],
       "weight": [*no_like(TWO), TWO[:1], TWO[None]], "bias": [*no_like(TWO), TWO[:1]]}),
@@ -416,22 +416,22 @@ CALLS += [
       "stop": [*NO_INT, -1, 7], "max_new_tokens": [*NO_SIZE, 9], "use_cache": NO_FLAG}),
     (al.relative_attention.RelativeAttention, {"d_model": 6, "num_heads": 2},
      {"num_buckets": [*NO_INT, -1, 3], "max_distance": NO_SIZE, "both_ways": NO_FLAG}),
-    (al.llama.RMSNorm, {"width": 6},
+    (al.norms.RMSNorm, {"width": 6},
      {"width": NO_SIZE, "eps": NO_RATE, "plus_one": NO_FLAG}),
-    (al.llama.RMSNorm(6), {"x": X},
+    (al.norms.RMSNorm(6), {"x": X},
      {"x": [None, "x", X.numpy(), X.long(), X[..., :5]]}),
-    (al.llama.SwiGLU, {"d_model": 6, "hidden_dim": 4},
+    (al.tiny_llama.SwiGLU, {"d_model": 6, "hidden_dim": 4},
      {"d_model": NO_SIZE, "hidden_dim": NO_SIZE, "activation": NO_CHOICE}),
-    (al.llama.SwiGLU(6, 4), {"x": X}, {"x": NO_X}),
-    (al.llama.LlamaConfig, LLAMA,
+    (al.tiny_llama.SwiGLU(6, 4), {"x": X}, {"x": NO_X}),
+    (al.tiny_llama.LlamaConfig, LLAMA,
      dict.fromkeys(LLAMA, NO_SIZE) |
      {"head_dim": [*NO_SIZE[1:], 3], "rope_base": NO_RATE, "norm_eps": NO_RATE,
       "tie_weights": NO_FLAG, "qkv_bias": NO_FLAG, "window": NO_SIZE[1:],
       "num_kv_heads": [*NO_SIZE, 2]}),
-    (al.published.rebuild, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
+    (al.hf_layers.from_transformers, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
     *((each, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]})
-      for each in (al.weights.Checkpoint, al.weights.load_pretrained)),
-    (al.weights.load_pretrained, {"folder": WEIGHTS},
+      for each in (al.pretrained.Checkpoint, al.pretrained.load_pretrained)),
+    (al.pretrained.load_pretrained, {"folder": WEIGHTS},
      {"dtype": ["float16", torch.int8, torch.bool, torch.complex64, float, 16],
       "device": ["nope", "cuda:99", "", True, 3.5, b"cpu"], "copy": NO_FLAG}),
     *((model, {"token_ids": IDS},
@@ -439,26 +439,26 @@ CALLS += [
                       IDS[:, :1], IDS[None], LONG, IDS[0, 0], IDS.to("meta"),
                       IDS + 7, IDS - 2], "token_ids": [IDS + 6, IDS - 2]})
       for model in (MODEL, MODEL.stream)),
-    (al.inside.AttentionOnlyLM(MODEL.config), {"token_ids": IDS},
+    (al.interpret.AttentionOnlyLM(MODEL.config), {"token_ids": IDS},
      {"token_ids": [IDS + 6, IDS - 2]}),
-    (al.publishing.save_pretrained,
+    (al.pretrained.save_pretrained,
      {"folder": WEIGHTS, "model": DECODER, "fields": FIELDS},
-     {"folder": NO_PATH, "model": [None, "x", MODEL, al.decoder.Decoder],
+     {"folder": NO_PATH, "model": [None, "x", MODEL, al.pretrained.Decoder],
       "fields": [None, "x", [1]], "shard_bytes": NO_SIZE[1:]}),
-    (al.loading.loading_needs, {"fields": FIELDS},
+    (al.pretrained.estimate_memory, {"fields": FIELDS},
      {"fields": [None, "x", [1]], "bytes_per_second": NO_RATE,
       "dtype": [None, "float16", torch.int8, 16]}),
-    (al.checks.examine, {"layer": LAYER, "checks": ["shape"], "progress": False},
+    (al.examine.examine, {"layer": LAYER, "checks": ["shape"], "progress": False},
      {"layer": [None, "x", 3, torch.nn.Linear], "d_model": NO_SIZE[1:],
       "causal": ["x", 1], "calls": ["x", 3], "reference": ["x", 3],
       "checks": ["shape", ["x"], [], 3], "progress": [None, "x", 1],
       "seed": [*NO_INT, -1]}),
-    (al.bugs.look, {"bug": al.bugs.BUGS[-1]},
+    (al.course.museum.run_checks, {"bug": al.course.museum.BUGS[-1]},
      {"bug": [None, 3, "bug"], "mended": [None, 3, "x"],
       "checks": [["future"], ["x"], "x", 3]}),
-    (al.checks.count_flops, {"function": tuple}, {"function": [None, "x", 3]}),
-    (al.checks.saved_bytes, {"function": tuple}, {"function": [None, "x", 3]}),
-    (al.checks.FunctionLayer, {"function": torch.exp, "d_model": 4, "num_heads": 2},
+    (al.examine.count_flops, {"function": tuple}, {"function": [None, "x", 3]}),
+    (al.examine.saved_bytes, {"function": tuple}, {"function": [None, "x", 3]}),
+    (al.examine.FunctionLayer, {"function": torch.exp, "d_model": 4, "num_heads": 2},
      {"function": [None, "x", 3], "d_model": [*NO_SIZE, 3], "num_heads": NO_SIZE}),
     (al.export.export_checked,
      {"model": LINEAR, "args": (ROW,), "path": f"{WEIGHTS}/linear.onnx",
@@ -476,12 +476,12 @@ CALLS += [
      {"path": f"{WEIGHTS}/model.onnx", "token_ids": IDS, "max_new_tokens": 2},
      {"path": [*NO_PATH, "missing.onnx"], "token_ids": NO_IDS[:9],
       "max_new_tokens": NO_SIZE}),
-    (al.export_steps.GrowingStep, {"model": MODEL}, {"model": [*NO_MODEL, LINEAR]}),
-    (al.export_steps.StaticStep, {"model": MODEL, "max_len": 8},
+    (al.export.DynamicCacheStep, {"model": MODEL}, {"model": [*NO_MODEL, LINEAR]}),
+    (al.export.StaticCacheStep, {"model": MODEL, "max_len": 8},
      {"model": [*NO_MODEL, LINEAR], "max_len": [*NO_SIZE, 9]}),
-    (al.export_steps.GrowingStep(MODEL).example, {"batch": 1, "time": 2, "past": 0},
+    (al.export.DynamicCacheStep(MODEL).example, {"batch": 1, "time": 2, "past": 0},
      {"batch": NO_SIZE, "time": NO_SIZE, "past": [*NO_INT, -1]}),
-    (al.export_steps.StaticStep(MODEL, 8).example, {"batch": 1, "time": 2, "place": 6},
+    (al.export.StaticCacheStep(MODEL, 8).example, {"batch": 1, "time": 2, "place": 6},
      {"batch": NO_SIZE, "time": NO_SIZE, "place": [*NO_INT[1:], -1]}),
     (al.toy.softmax, {"x": np.ones(2)},
      {"x": [None, "x", [True], [None], [math.nan], [math.inf], [], 1.0, [1j]],
@@ -537,7 +537,7 @@ def test_wrong_calls_are_refused_in_words():
 
 
 def exports(function):
-    wanted = "attention_lib.export", "attention_lib.onnx_file"
+    wanted = "attention_lib.export.onnx", "attention_lib.export.run"
     return getattr(function, "__module__", "") in wanted
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from attention_lib.families import HARMLESS, read_config
-from attention_lib.families.configs import ROUTING
+from attention_lib.pretrained import HARMLESS, read_config
+from attention_lib.pretrained.configs import ROUTING
 from tests.test_wrong_calls import CALLS, fault
 
 ANY = [object(), 1j, b"x"]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 # A browser takes these pictures, in a process of its own.
-ELSEWHERE = ("attention_lib/explorer/snapshots.py",)
+ELSEWHERE = ("attention_lib/course/views/snapshots.py",)
 
 
 def untested(report):

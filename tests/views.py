@@ -1,4 +1,4 @@
-"""Opening views of attention_lib.explorer in a bare page, as each front end does."""
+"""Opening views of attention_lib.course.views in a bare page, as each front end does."""
 
 import itertools
 from contextlib import contextmanager

@@ -9,21 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attention_lib.validation._words import (
+from attention_lib.validation._common import (
     broadcasts,
-    check_floats,
-    check_int,
-    check_kind,
-    check_number,
-    check_same_device,
-    check_same_type,
-    check_whole,
     refuse_axes,
+    require_floats,
+    require_int,
+    require_kind,
+    require_number,
+    require_same_device,
+    require_same_type,
+    require_whole,
 )
-from attention_lib.validation.sizes import check_above_zero, check_positive
+from attention_lib.validation.sizes import require_above_zero, require_positive
 
 
-def check_inputs(
+def require_inputs(
     query: Any,
     key: Any,
     value: Any = None,
@@ -42,7 +42,7 @@ def check_inputs(
         scale: a finite number, where there is one.
         kind: what the arrays must be, ``Tensor`` or ``np.ndarray``.
     """
-    check_floats("query", query, kind)
+    require_floats("query", query, kind)
     shape = query.shape
     if len(shape) < 2 or 0 in shape:
         refuse_axes("query", query)
@@ -56,16 +56,16 @@ def check_inputs(
             f"and key {tuple(key_shape)}: project both to one head_dim"
         )
     if value is not None:
-        check_value(query, key, value, kind=kind)
+        require_value(query, key, value, kind=kind)
     if mask is not None:
         *rows, _ = shape
-        check_mask(mask, (*rows, key_shape[-2]), like=query)
+        require_mask(mask, (*rows, key_shape[-2]), like=query)
     if scale is not None:
         # math.isfinite would stop torch.compile with sizes that vary.
-        check_number("scale", scale, "finite", lambda number: abs(number) < math.inf)
+        require_number("scale", scale, "finite", lambda number: abs(number) < math.inf)
 
 
-def check_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> None:
+def require_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> None:
     """Checks that values go with a query and a key that fit together."""
     _check_beside("value", value, query, kind)
     if value.shape == key.shape:  # and the key fits the query
@@ -78,7 +78,7 @@ def check_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> Non
         )
 
 
-def check_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
+def require_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
     """Checks that a mask is boolean and broadcasts to the scores.
 
     Args:
@@ -89,8 +89,8 @@ def check_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
     both = type(mask) is Tensor and type(like) is Tensor
     if not both or mask.dtype is not torch.bool or mask.device != like.device:
         _check_boolean("mask", mask)
-        check_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
-        check_same_device("mask", mask, "the query", like)
+        require_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
+        require_same_device("mask", mask, "the query", like)
     if not broadcasts(mask.shape, scores_shape):
         raise ValueError(
             f"mask {tuple(mask.shape)} does not broadcast to the scores "
@@ -98,14 +98,14 @@ def check_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
         )
 
 
-def check_masks(masks: Sequence[Any]) -> None:
+def require_masks(masks: Sequence[Any]) -> None:
     """Checks that there are masks, boolean, on one device, that broadcast together."""
     if not masks:
         raise ValueError("combine_masks needs at least one mask")
     for mask in masks:
         _check_boolean("masks", mask)
-        check_kind("each mask", mask, Tensor)
-        check_same_device("each mask", mask, "the first", masks[0])
+        require_kind("each mask", mask, Tensor)
+        require_same_device("each mask", mask, "the first", masks[0])
     for one, other in combinations(masks, 2):
         sizes = zip(reversed(one.shape), reversed(other.shape), strict=False)
         if not all(a == b or a == 1 or b == 1 for a, b in sizes):
@@ -113,10 +113,10 @@ def check_masks(masks: Sequence[Any]) -> None:
             raise ValueError(f"masks do not broadcast: {shapes}")
 
 
-def check_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
+def require_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
     """Checks what a padding mask is made from, but not the values of the lengths."""
-    check_positive(max_len=max_len)
-    check_whole("lengths", lengths, ": `torch.tensor([3, 5])`")
+    require_positive(max_len=max_len)
+    require_whole("lengths", lengths, ": `torch.tensor([3, 5])`")
     if lengths.ndim != 1 or lengths.shape[0] == 0:
         raise ValueError(
             f"lengths must be (batch,), one per sequence; got {tuple(lengths.shape)}"
@@ -125,12 +125,12 @@ def check_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
         raise ValueError(f'side must be "left" or "right"; got {side!r}')
 
 
-def check_key_positions(query_positions: Any, key_positions: Any) -> None:
+def require_key_positions(query_positions: Any, key_positions: Any) -> None:
     """Check the positions of queries (..., Q) and of keys (..., K): whole numbers."""
     both = {"query_positions": query_positions, "key_positions": key_positions}
     for name, positions in both.items():
-        check_whole(name, positions)
-        check_same_device(name, positions, "query_positions", query_positions)
+        require_whole(name, positions)
+        require_same_device(name, positions, "query_positions", query_positions)
         if positions.ndim == 0 or positions.shape[-1] == 0:
             raise ValueError(
                 f"{name} must be (..., length), with at least one position; got "
@@ -145,10 +145,10 @@ def check_key_positions(query_positions: Any, key_positions: Any) -> None:
         )
 
 
-def check_scores(x: np.ndarray, axis: int, temperature: float) -> None:
+def require_scores(x: np.ndarray, axis: int, temperature: float) -> None:
     """Checks what a softmax in NumPy gets, its values too: no NaN, no +inf."""
-    check_int("axis", axis)
-    check_above_zero(temperature=temperature)
+    require_int("axis", axis)
+    require_above_zero(temperature=temperature)
     if not -x.ndim <= axis < x.ndim or x.shape[axis] == 0:
         raise ValueError(f"x has nothing to share out along axis {axis}: {x.shape}")
     if np.isnan(x).any() or np.isposinf(x).any():
@@ -185,8 +185,8 @@ def _check_beside(name: str, array: Any, query: Any, kind: type) -> None:
     """Checks that keys or values are of the kind, type and device of the query."""
     both = type(array) is kind is Tensor
     if not both or array.dtype != query.dtype or array.device != query.device:
-        check_kind(name, array, kind)
-        check_same_type(name, array, "the query", query)
+        require_kind(name, array, kind)
+        require_same_type(name, array, "the query", query)
 
 
 def _check_leading(name: str, array: Any, query: Any) -> None:
@@ -200,18 +200,18 @@ def _check_leading(name: str, array: Any, query: Any) -> None:
         )
 
 
-def check_sequence(query: Any, key: Any, value: Any, **numbers: Any) -> None:
+def require_sequence(query: Any, key: Any, value: Any, **numbers: Any) -> None:
     """Checks (..., T, D) twice and (..., T, V), and numbers of shape (..., T)."""
-    check_inputs(query, key, value)
-    check_value(query, key, value)
+    require_inputs(query, key, value)
+    require_value(query, key, value)
     if query.shape != key.shape or key.shape[:-1] != value.shape[:-1]:
         raise ValueError(
             "query, key and value must be as long as one another; got "
             f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
         )
     for name, number in numbers.items():
-        check_kind(name, number, Tensor)
-        check_same_type(name, number, "the query", query)
+        require_kind(name, number, Tensor)
+        require_same_type(name, number, "the query", query)
         if number.shape != query.shape[:-1]:
             raise ValueError(
                 f"{name} must hold one number per token, {tuple(query.shape[:-1])}; "
@@ -219,8 +219,8 @@ def check_sequence(query: Any, key: Any, value: Any, **numbers: Any) -> None:
             )
 
 
-def check_table(scores: Any) -> None:
+def require_table(scores: Any) -> None:
     """Checks a table of scores, (..., Q, K)."""
-    check_floats("scores", scores)
+    require_floats("scores", scores)
     if scores.ndim < 2 or 0 in scores.shape:
         raise ValueError(f"scores must be (..., Q, K); got {tuple(scores.shape)}")

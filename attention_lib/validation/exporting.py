@@ -6,13 +6,13 @@ from typing import Any
 
 from torch import Tensor
 
-from attention_lib.validation._words import check_int
-from attention_lib.validation.sizes import check_instance, check_path
+from attention_lib.validation._common import require_int
+from attention_lib.validation.sizes import require_instance, require_path
 
 
-def check_new_file(path: Any) -> Path:
+def require_new_file(path: Any) -> Path:
     """Check that a file can be written there: before the work, not after it."""
-    path = check_path(path)
+    path = require_path(path)
     if path.is_dir():
         raise ValueError(f"path must be a file; {path} is a folder")
     above = next(folder for folder in path.absolute().parents if folder.exists())
@@ -21,7 +21,7 @@ def check_new_file(path: Any) -> Path:
     return path
 
 
-def check_names(**names: Any) -> None:
+def require_names(**names: Any) -> None:
     """Check that each argument is a list of words, where it was given."""
     for name, words in names.items():
         if words is None:
@@ -29,10 +29,10 @@ def check_names(**names: Any) -> None:
         if not isinstance(words, list | tuple):
             raise TypeError(f"{name} must be a list of words; got {words!r}")
         for word in words:
-            check_instance(f"each of {name}", word, str)
+            require_instance(f"each of {name}", word, str)
 
 
-def check_axes(args: Any, axes: Sequence[Any]) -> list[Any]:
+def require_axes(args: Any, axes: Sequence[Any]) -> list[Any]:
     """Checks the names of free axes, and gives a dict of them for each tensor.
 
     Args:
@@ -66,7 +66,7 @@ def _axes(arg: Any, own: Any) -> Any:
             f"dynamic_shapes must hold dicts, such as {{0: 'batch'}}; got {own!r}"
         )
     for axis, name in (own or {}).items():
-        check_int("each axis of dynamic_shapes", axis)
+        require_int("each axis of dynamic_shapes", axis)
         if not 0 <= axis < arg.ndim:
             raise ValueError(
                 f"dynamic_shapes names axis {axis} of a tensor with {arg.ndim} axes"
@@ -78,7 +78,7 @@ def _axes(arg: Any, own: Any) -> Any:
     return dict(own or {})
 
 
-def check_sizes(
+def require_sizes(
     args: Any,
     free: Sequence[Any],
     sizes: Mapping[str, Iterable[int]],
@@ -102,7 +102,7 @@ def check_sizes(
     tried = {name: list(sizes.get(name, usual)) for name in example}
     for name, wanted in tried.items():
         for size in wanted:
-            check_int(f"each of sizes[{name!r}]", size)
+            require_int(f"each of sizes[{name!r}]", size)
         if not wanted or min(wanted) < 0:
             raise ValueError(
                 f"sizes[{name!r}] must hold numbers from 0 on; got {wanted}"
@@ -117,7 +117,7 @@ def _pairs(args: Any, free: Any) -> list[tuple[Tensor, dict[int, str]]]:
     return [pair for arg, own in parts for pair in _pairs(arg, own)]
 
 
-def check_static(model: Any, max_len: int) -> None:
+def require_static(model: Any, max_len: int) -> None:
     """Checks that a model can work on a cache of one size."""
     context_len = model.config.context_len
     if max_len > context_len:
@@ -132,7 +132,7 @@ def check_static(model: Any, max_len: int) -> None:
         )
 
 
-def check_place(longest: int, room: int) -> None:
+def require_place(longest: int, room: int) -> None:
     """Checks that a cache of one size has room for all tokens."""
     if longest > room:
         raise ValueError(

@@ -7,32 +7,32 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attention_lib.modules import is_plain, weight_of
-from attention_lib.validation._words import (
+from attention_lib.modules import is_unmodified, weight_of
+from attention_lib.validation._common import (
     broadcasts,
-    check_between,
-    check_floats,
-    check_kind,
-    check_number,
-    check_same_device,
-    check_same_type,
-    check_whole,
     refuse_axes,
+    require_between,
+    require_floats,
+    require_kind,
+    require_number,
+    require_same_device,
+    require_same_type,
+    require_whole,
 )
-from attention_lib.validation.sizes import check_instance, check_pairs
+from attention_lib.validation.sizes import require_instance, require_pairs
 
 FLOATS = torch.float64, torch.float32, torch.float16, torch.bfloat16
 
 
-def check_dtype(dtype: Any) -> None:
+def require_dtype(dtype: Any) -> None:
     """Check that weights can have this type."""
-    check_instance("dtype", dtype, torch.dtype)
+    require_instance("dtype", dtype, torch.dtype)
     if dtype not in FLOATS:
         wanted = ", ".join(map(str, FLOATS))
         raise ValueError(f"dtype must be one of {wanted}; got {dtype}")
 
 
-def check_device(device: Any) -> None:
+def require_device(device: Any) -> None:
     """Check that a device is there, by making an empty tensor on it."""
     if isinstance(device, bool) or not isinstance(device, str | int | torch.device):
         raise TypeError(f'device must be one such as "cpu"; got {device!r}')
@@ -45,12 +45,12 @@ def check_device(device: Any) -> None:
         ) from None
 
 
-def check_dim(x: Tensor, dim: Any) -> None:
+def require_dim(x: Tensor, dim: Any) -> None:
     """Check that a tensor has this axis."""
-    check_between("dim", dim, -x.ndim, x.ndim - 1, f"{x.ndim - 1}, the last axis")
+    require_between("dim", dim, -x.ndim, x.ndim - 1, f"{x.ndim - 1}, the last axis")
 
 
-def check_tokens(x: Any, part: nn.Module, width: int, *, name: str = "x") -> None:
+def require_tokens(x: Any, part: nn.Module, width: int, *, name: str = "x") -> None:
     """Check that ``x`` is (B, T, M), ready for a layer of this width.
 
     Its type and its device are compared with those of a plain part of PyTorch. Whatever
@@ -69,9 +69,9 @@ def check_tokens(x: Any, part: nn.Module, width: int, *, name: str = "x") -> Non
         or x.dtype != weight.dtype
         or x.device != weight.device
     ):
-        check_floats(name, x)
-        if weight is not None and is_plain(part, type(part)):
-            check_same_type(name, x, "the layer", weight)
+        require_floats(name, x)
+        if weight is not None and is_unmodified(part, type(part)):
+            require_same_type(name, x, "the layer", weight)
     shape = x.shape
     if len(shape) != 3 or shape[-1] != width:
         raise ValueError(
@@ -82,19 +82,19 @@ def check_tokens(x: Any, part: nn.Module, width: int, *, name: str = "x") -> Non
         refuse_axes(name, x)
 
 
-def check_source(x: Any, memory: Any, part: nn.Module, width: int) -> Tensor:
+def require_source(x: Any, memory: Any, part: nn.Module, width: int) -> Tensor:
     """Check what a layer gets, and return what its keys and values are made of.
 
     Args:
-        x: (B, T, M), see ``check_tokens``.
+        x: (B, T, M), see ``require_tokens``.
         memory: (B, S, M), where keys and values come from elsewhere.
         part: one of the layer's, which ``x`` goes through.
         width: M.
     """
-    check_tokens(x, part, width)
+    require_tokens(x, part, width)
     if memory is None:
         return x
-    check_tokens(memory, part, width, name="memory")
+    require_tokens(memory, part, width, name="memory")
     if memory.shape[0] != x.shape[0]:
         raise ValueError(
             f"memory must hold as many texts as x; got memory {tuple(memory.shape)} "
@@ -103,7 +103,7 @@ def check_source(x: Any, memory: Any, part: nn.Module, width: int) -> Tensor:
     return memory
 
 
-def check_alone(memory: Any, angles: Any, cache: Any) -> None:
+def require_alone(memory: Any, angles: Any, cache: Any) -> None:
     """Checks that a layer with a memory is asked for no rotation and no cache."""
     if memory is not None and (angles is not None or cache is not None):
         raise ValueError(
@@ -112,7 +112,7 @@ def check_alone(memory: Any, angles: Any, cache: Any) -> None:
         )
 
 
-def check_window(window: int | None, memory: Any) -> None:
+def require_window(window: int | None, memory: Any) -> None:
     """Checks that a layer with a window gets no memory, whose places are others."""
     if window is not None and memory is not None:
         raise ValueError(
@@ -121,15 +121,15 @@ def check_window(window: int | None, memory: Any) -> None:
         )
 
 
-def check_token_positions(positions: Any, x: Tensor) -> None:
+def require_token_positions(positions: Any, x: Tensor) -> None:
     """Check that positions are whole numbers, one for each token of x: (T,) or (B, T).
 
     Args:
         positions: what came.
         x: (B, T, ...), the tokens.
     """
-    check_whole("positions", positions)
-    check_same_device("positions", positions, "x", x)
+    require_whole("positions", positions)
+    require_same_device("positions", positions, "x", x)
     batch, length = x.shape[:2]
     if tuple(positions.shape) not in ((length,), (1, length), (batch, length)):
         raise ValueError(
@@ -138,19 +138,19 @@ def check_token_positions(positions: Any, x: Tensor) -> None:
         )
 
 
-def check_rotation(positions: Any, head_dim: int) -> None:
+def require_rotation(positions: Any, head_dim: int) -> None:
     """Checks what angles are made from: numbers, and a width of whole pairs."""
-    check_kind("positions", positions, Tensor)
+    require_kind("positions", positions, Tensor)
     if positions.dtype == torch.bool or positions.is_complex():
         raise TypeError(f"positions must hold numbers; got {positions.dtype}")
-    check_pairs(head_dim=head_dim)
+    require_pairs(head_dim=head_dim)
 
 
-def check_angles(x: Any, angles: Any) -> None:
+def require_angles(x: Any, angles: Any) -> None:
     """Checks that angles (..., T, D/2) fit to what they turn, (..., T, D)."""
-    check_floats("x", x)
-    check_floats("angles", angles)
-    check_same_device("angles", angles, "x", x)
+    require_floats("x", x)
+    require_floats("angles", angles)
+    require_same_device("angles", angles, "x", x)
     shape = tuple(x.shape)
     fitting = (*shape[:-1], shape[-1] // 2) if len(shape) > 1 else ()
     one_each = len(fitting) > 1 and fitting[-2:] == tuple(angles.shape[-2:])
@@ -161,7 +161,7 @@ def check_angles(x: Any, angles: Any) -> None:
         )
 
 
-def check_room(key: Any, value: Any, kept: Tensor, end: int) -> None:
+def require_room(key: Any, value: Any, kept: Tensor, end: int) -> None:
     """Checks that new keys (B, H, T, D) go into a cache of (B, H, max_len, D)."""
     shape = kept.shape
     if value.shape[:-1] != key.shape[:-1]:  # one value would be written many times
@@ -181,7 +181,7 @@ def check_room(key: Any, value: Any, kept: Tensor, end: int) -> None:
         )
 
 
-def check_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> None:
+def require_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> None:
     """Checks that a layer of ``transformers`` is one that can be rebuilt.
 
     Args:
@@ -189,7 +189,7 @@ def check_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> No
         known: names of classes.
         both_ways: those of them that may attend to the future, or to a memory.
     """
-    check_instance("layer", layer, nn.Module)
+    require_instance("layer", layer, nn.Module)
     kind = type(layer)
     if kind.__name__ not in known or not kind.__module__.startswith("transformers."):
         raise ValueError(
@@ -203,16 +203,16 @@ def check_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> No
         )
 
 
-def check_crop(length: Any, kept: int) -> None:
+def require_crop(length: Any, kept: int) -> None:
     """Checks to how many tokens a cache that keeps so many is cut back."""
-    check_between("length", length, 0, kept, f"{kept}, the tokens in the cache")
+    require_between("length", length, 0, kept, f"{kept}, the tokens in the cache")
 
 
-def check_space(
+def require_space(
     cache: Any, token_ids: Any, max_new_tokens: int, use_cache: bool
 ) -> None:
     """Checks that a cache has room for texts and all but the last new token."""
-    check_token_ids(token_ids)
+    require_token_ids(token_ids)
     if not use_cache:
         raise ValueError("a cache came with use_cache=False: leave one of them out")
     needed = cache.length + token_ids.shape[1] + max_new_tokens - 1
@@ -223,14 +223,14 @@ def check_space(
         )
 
 
-def check_layout(x: Any, *axes: str) -> None:
+def require_layout(x: Any, *axes: str) -> None:
     """Checks that ``x`` is a tensor with these axes."""
-    check_kind("x", x, Tensor)
+    require_kind("x", x, Tensor)
     if x.ndim != len(axes):
         raise ValueError(f"x must be ({', '.join(axes)}); got {tuple(x.shape)}")
 
 
-def check_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
+def require_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
     """Checks that each named vector has one number for each number of a token.
 
     Args:
@@ -238,11 +238,11 @@ def check_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
         eps: what is added to the variance, at least 0.
         vectors: each (M,), of the type and on the device of ``x``.
     """
-    check_floats("x", x)
-    check_number("eps", eps, "at least 0 and finite", lambda n: 0 <= n < math.inf)
+    require_floats("x", x)
+    require_number("eps", eps, "at least 0 and finite", lambda n: 0 <= n < math.inf)
     for name, vector in vectors.items():
-        check_floats(name, vector)
-        check_same_type(name, vector, "x", x)
+        require_floats(name, vector)
+        require_same_type(name, vector, "x", x)
         if x.ndim == 0 or vector.shape != x.shape[-1:]:
             raise ValueError(
                 f"{name} must be {tuple(x.shape[-1:])}, one number for each number of "
@@ -250,7 +250,7 @@ def check_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
             )
 
 
-def check_token_ids(
+def require_token_ids(
     token_ids: Any,
     lengths: Any = None,
     *,
@@ -265,8 +265,8 @@ def check_token_ids(
         max_len: how many tokens a text may have, where that is known.
         like: one of the model's weights, whose device the ids must share.
     """
-    check_whole("token_ids", token_ids)
-    check_same_device("token_ids", token_ids, "the model", like)
+    require_whole("token_ids", token_ids)
+    require_same_device("token_ids", token_ids, "the model", like)
     if token_ids.ndim != 2 or 0 in token_ids.shape:
         raise ValueError(
             f"token_ids must be (batch, length); got {tuple(token_ids.shape)}: write a "
@@ -279,8 +279,8 @@ def check_token_ids(
         )
     if lengths is None:
         return
-    check_whole("lengths", lengths)
-    check_same_device("lengths", lengths, "the token_ids", token_ids)
+    require_whole("lengths", lengths)
+    require_same_device("lengths", lengths, "the token_ids", token_ids)
     if lengths.ndim != 1 or lengths.shape[0] != token_ids.shape[0]:
         came = lengths.shape[0] if lengths.ndim == 1 else tuple(lengths.shape)
         raise ValueError(
@@ -289,15 +289,15 @@ def check_token_ids(
         )
 
 
-def check_logits(logits: Any, token_ids: Any, lengths: Any = None) -> None:
+def require_logits(logits: Any, token_ids: Any, lengths: Any = None) -> None:
     """Checks that scores belong to these ids, and that some token has a next one."""
-    check_floats("logits", logits)
-    check_token_ids(token_ids, lengths)
+    require_floats("logits", logits)
+    require_token_ids(token_ids, lengths)
     if logits.ndim != 3 or logits.shape[:2] != token_ids.shape:
         raise ValueError(
             f"logits must be (batch, length, vocabulary) for token_ids "
             f"{tuple(token_ids.shape)}; got {tuple(logits.shape)}"
         )
-    check_same_device("token_ids", token_ids, "the logits", logits)
+    require_same_device("token_ids", token_ids, "the logits", logits)
     if token_ids.shape[1] < 2:
         raise ValueError("no text has two tokens: there is no next token to predict")

@@ -4,8 +4,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from attention_lib.validation._words import check_floats, check_int, check_number
-from attention_lib.validation.sizes import check_choice, check_flags, check_positive
+from attention_lib.validation._common import require_floats, require_int, require_number
+from attention_lib.validation.sizes import (
+    require_choice,
+    require_flags,
+    require_positive,
+)
 
 # Least values; what is not here must be above 0.
 _LEAST = {"factor": 1, "mscale": 0, "mscale_all_dim": 0}
@@ -13,7 +17,7 @@ _LEAST = {"factor": 1, "mscale": 0, "mscale_all_dim": 0}
 _ORDERED = ("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")
 
 
-def check_scaling(
+def require_scaling(
     scaling: Any,
     known: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]],
     *,
@@ -31,11 +35,11 @@ def check_scaling(
     if not isinstance(scaling, Mapping):
         raise TypeError(f"scaling must be a mapping; got {type(scaling).__name__}")
     kind: Any = scaling.get("rope_type")
-    check_choice("rope_type, in scaling,", kind, known)
+    require_choice("rope_type, in scaling,", kind, known)
     needed, optional = known[kind]
     every = "rope_type", "rope_theta", *needed, *optional
     for key in scaling:
-        check_choice(f"each key of scaling for {kind!r}", key, every)
+        require_choice(f"each key of scaling for {kind!r}", key, every)
     given = {key: n for key, n in scaling.items() if n is not None}
     if missing := [key for key in needed if key not in given]:
         raise ValueError(f"scaling for {kind!r} needs {', '.join(missing)}")
@@ -60,10 +64,10 @@ def check_scaling(
         raise ValueError("head_dim must be at least 4 with 'dynamic'; got 2")
 
 
-def check_rows(weight: Any, num_heads: int) -> None:
+def require_rows(weight: Any, num_heads: int) -> None:
     """Checks that a weight's rows are heads of whole pairs."""
-    check_floats("weight", weight)
-    check_positive(num_heads=num_heads)
+    require_floats("weight", weight)
+    require_positive(num_heads=num_heads)
     if weight.ndim == 0 or weight.shape[0] % (2 * num_heads) or 0 in weight.shape:
         raise ValueError(
             f"weight must have num_heads · head_dim rows, head_dim even; got "
@@ -73,13 +77,13 @@ def check_rows(weight: Any, num_heads: int) -> None:
 
 def _check_entry(name: str, key: str, number: Any) -> None:
     if key == "truncate":
-        check_flags(**{name: number})
+        require_flags(**{name: number})
     elif key == "original_max_position_embeddings":
-        check_int(name, number)
-        check_number(name, number, "at least 1", lambda n: n >= 1)
+        require_int(name, number)
+        require_number(name, number, "at least 1", lambda n: n >= 1)
     elif key in _LEAST:
         least = _LEAST[key]
         wanted = f"at least {least} and finite"
-        check_number(name, number, wanted, lambda n: least <= n < math.inf)
+        require_number(name, number, wanted, lambda n: least <= n < math.inf)
     elif key != "rope_type":
-        check_number(name, number, "above 0 and finite", lambda n: 0 < n < math.inf)
+        require_number(name, number, "above 0 and finite", lambda n: 0 < n < math.inf)

@@ -5,87 +5,91 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attention_lib.validation._words import check_between, check_int, check_number
+from attention_lib.validation._common import (
+    require_between,
+    require_int,
+    require_number,
+)
 
 
-def check_positive(**sizes: int) -> None:
+def require_positive(**sizes: int) -> None:
     """Checks that each named size is a whole number of at least 1."""
     for name, size in sizes.items():
         _check_least(name, size, 1)
 
 
-def check_offset(offset: int) -> None:
+def require_offset(offset: int) -> None:
     """Checks that a text begins at a place that there is: a whole number from 0 on."""
     _check_least("offset", offset, 0)
 
 
-def check_not_negative(**numbers: int) -> None:
+def require_not_negative(**numbers: int) -> None:
     """Checks that each named number is a whole one of at least 0, below 2⁶³."""
     for name, number in numbers.items():
-        check_between(name, number, 0, 2**63 - 1, "2**63 - 1")
+        require_between(name, number, 0, 2**63 - 1, "2**63 - 1")
 
 
-def check_above_zero(**numbers: float) -> None:
+def require_above_zero(**numbers: float) -> None:
     """Checks that each named number is above 0 and finite."""
     for name, number in numbers.items():
-        check_number(name, number, "above 0 and finite", lambda n: 0 < n < math.inf)
+        require_number(name, number, "above 0 and finite", lambda n: 0 < n < math.inf)
 
 
-def check_dropout(dropout: float) -> None:
+def require_dropout(dropout: float) -> None:
     """Checks that a probability to drop lies from 0 to below 1."""
-    check_number("dropout", dropout, "at least 0 and below 1", lambda p: 0 <= p < 1)
+    require_number("dropout", dropout, "at least 0 and below 1", lambda p: 0 <= p < 1)
 
 
-def check_flags(**flags: bool) -> None:
+def require_flags(**flags: bool) -> None:
     """Checks that each named choice is True or False, not "no", which Python takes."""
     for name, flag in flags.items():
         if flag is not True and flag is not False:
             raise TypeError(f"{name} must be True or False; got {flag!r}")
 
 
-def check_choice(name: str, choice: Any, choices: Iterable[str]) -> None:
+def require_choice(name: str, choice: Any, choices: Iterable[str]) -> None:
     """Checks that a choice is one of those that there are."""
     if choice not in tuple(choices):
         raise ValueError(f"{name} must be one of {', '.join(choices)}; got {choice!r}")
 
 
-def check_instance(name: str, thing: Any, kind: type) -> None:
+def require_instance(name: str, thing: Any, kind: type) -> None:
     """Checks that a thing is of a kind, such as a model of ``nn.Module``."""
     if not isinstance(thing, kind):
         came = repr(thing) if isinstance(thing, type) else type(thing).__name__
         raise TypeError(f"{name} must be a {kind.__name__}; got {came}")
 
 
-def check_calls(**calls: Any) -> None:
+def require_calls(**calls: Any) -> None:
     """Checks what is to be called without arguments, by name."""
     wanted = "called without arguments, as `lambda: layer(x)` is"
     for name, call in calls.items():
-        check_function(name, call, wanted)
+        require_function(name, call, wanted)
 
 
-def check_ways(ways: Any) -> None:
+def require_ways(ways: Any) -> None:
     """Checks what is to be measured: calls without arguments, by name."""
     if not isinstance(ways, Mapping):
         raise TypeError(f"ways must be a dict of calls; got {type(ways).__name__}")
     if not ways:
         raise ValueError("ways must hold one call at least; got none")
-    check_calls(**{f"ways[{name!r}]": call for name, call in ways.items()})
+    require_calls(**{f"ways[{name!r}]": call for name, call in ways.items()})
 
 
-def check_function(name: str, thing: Any, wanted: str = "a function") -> None:
+def require_function(name: str, thing: Any, wanted: str = "a function") -> None:
     """Checks that a thing can be called."""
     if not callable(thing):
         raise TypeError(f"{name} must be {wanted}; got {type(thing).__name__}")
 
 
-def check_path(path: Any) -> Path:
+def require_path(path: Any) -> Path:
     """Checks that a path is a text or a ``Path``, and gives it as a ``Path``."""
     if not isinstance(path, str | Path):
         raise TypeError(f"path must be a str or a Path; got {type(path).__name__}")
     return Path(path)
 
 
-def check_heads(
+def require_heads(
     d_model: int, num_heads: int, head_dim: int | None = None, d_out: int | None = None
 ) -> int:
     """Checks the widths of a multi-head layer, and gives the width of one head.
@@ -111,9 +115,9 @@ def check_heads(
     return d_model // num_heads
 
 
-def check_groups(num_heads: int, num_kv_heads: int) -> None:
+def require_groups(num_heads: int, num_kv_heads: int) -> None:
     """Checks that heads of keys and values can be shared evenly by query heads."""
-    check_positive(num_kv_heads=num_kv_heads)
+    require_positive(num_kv_heads=num_kv_heads)
     if num_heads % num_kv_heads:
         raise ValueError(
             f"num_kv_heads must divide num_heads; got {num_kv_heads} for {num_heads} "
@@ -121,19 +125,19 @@ def check_groups(num_heads: int, num_kv_heads: int) -> None:
         )
 
 
-def check_tile(tile: Any) -> tuple[int, int]:
+def require_tile(tile: Any) -> tuple[int, int]:
     """Checks the size of a tile, one number or (rows, columns), and gives both."""
     if not isinstance(tile, tuple):
-        check_positive(tile=tile)
+        require_positive(tile=tile)
         return tile, tile
     if len(tile) != 2:
         raise ValueError(f"tile must be one number or (rows, columns); got {tile}")
     for size in tile:
-        check_positive(**{"a size of tile": size})
+        require_positive(**{"a size of tile": size})
     return tile
 
 
-def check_power_of_two(**sizes: tuple[int, ...]) -> tuple[int, ...]:
+def require_power_of_two(**sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Checks the sizes of a kernel's tiles: powers of 2, at least 16."""
     for name, each in sizes.items():
         if any(size < 16 or size & (size - 1) for size in each):
@@ -143,76 +147,76 @@ def check_power_of_two(**sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for each in sizes.values() for size in each)
 
 
-def check_pairs(**widths: int) -> None:
+def require_pairs(**widths: int) -> None:
     """Checks named widths that are turned in pairs: even ones."""
-    check_positive(**widths)
+    require_positive(**widths)
     for name, width in widths.items():
         if width % 2:
             raise ValueError(f"{name} must be even, two numbers per pair; got {width}")
 
 
-def check_config(config: Any) -> None:
+def require_config(config: Any) -> None:
     """Checks the sizes that a model is built from."""
     names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
-    check_positive(**{name: getattr(config, name) for name in names})
-    check_heads(config.d_model, config.num_heads)
-    check_dropout(config.dropout)
-    check_flags(tie_weights=config.tie_weights)
+    require_positive(**{name: getattr(config, name) for name in names})
+    require_heads(config.d_model, config.num_heads)
+    require_dropout(config.dropout)
+    require_flags(tie_weights=config.tie_weights)
 
 
-def check_llama(config: Any) -> None:
+def require_llama(config: Any) -> None:
     """Checks the sizes that a model with grouped queries is built from."""
     names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
-    check_positive(**{name: getattr(config, name) for name in names})
-    check_positive(hidden_dim=config.hidden_dim)
-    head_dim = check_heads(config.d_model, config.num_heads, config.head_dim)
+    require_positive(**{name: getattr(config, name) for name in names})
+    require_positive(hidden_dim=config.hidden_dim)
+    head_dim = require_heads(config.d_model, config.num_heads, config.head_dim)
     if head_dim % 2:
         raise ValueError(f"head_dim must be even, to be turned; got {head_dim}")
-    check_groups(config.num_heads, config.num_kv_heads)
-    check_above_zero(rope_base=config.rope_base, norm_eps=config.norm_eps)
-    check_flags(tie_weights=config.tie_weights, qkv_bias=config.qkv_bias)
+    require_groups(config.num_heads, config.num_kv_heads)
+    require_above_zero(rope_base=config.rope_base, norm_eps=config.norm_eps)
+    require_flags(tie_weights=config.tie_weights, qkv_bias=config.qkv_bias)
     if config.window is not None:
-        check_positive(window=config.window)
+        require_positive(window=config.window)
     if config.qk_norm is not None:
-        check_choice("qk_norm", config.qk_norm, ("rms", "rms_plus_one"))
+        require_choice("qk_norm", config.qk_norm, ("rms", "rms_plus_one"))
     if config.rope_scaling is not None:
-        check_instance("rope_scaling", config.rope_scaling, Mapping)
+        require_instance("rope_scaling", config.rope_scaling, Mapping)
 
 
-def check_run(config: Any) -> None:
+def require_run(config: Any) -> None:
     """Checks how a model shall be trained."""
-    check_positive(steps=config.steps, batch_size=config.batch_size)
-    check_warmup(0, config.warmup, config.steps)
-    check_above_zero(learning_rate=config.learning_rate)
-    check_max_grad_norm(config.max_grad_norm)
-    check_not_negative(seed=config.seed)
+    require_positive(steps=config.steps, batch_size=config.batch_size)
+    require_warmup(0, config.warmup, config.steps)
+    require_above_zero(learning_rate=config.learning_rate)
+    require_max_grad_norm(config.max_grad_norm)
+    require_not_negative(seed=config.seed)
 
 
-def check_warmup(step: int, warmup: int, steps: int) -> None:
+def require_warmup(step: int, warmup: int, steps: int) -> None:
     """Checks the numbers of a schedule: the warm-up is shorter than the run."""
-    check_positive(steps=steps)
-    check_not_negative(step=step)
-    check_between("warmup", warmup, 0, steps - 1, f"steps - 1, {steps - 1}")
+    require_positive(steps=steps)
+    require_not_negative(step=step)
+    require_between("warmup", warmup, 0, steps - 1, f"steps - 1, {steps - 1}")
 
 
-def check_max_grad_norm(max_grad_norm: float) -> None:
+def require_max_grad_norm(max_grad_norm: float) -> None:
     """Checks the length that a gradient may have: above 0, and it may be infinite."""
     hint = ": math.inf never shortens a gradient"
-    check_number("max_grad_norm", max_grad_norm, "above 0", lambda n: n > 0, hint)
+    require_number("max_grad_norm", max_grad_norm, "above 0", lambda n: n > 0, hint)
 
 
 def _check_least(name: str, size: Any, least: int) -> None:
     # What nearly always comes is asked first: layers check on each call.
     if type(size) is int and size >= least:
         return
-    check_int(name, size)
+    require_int(name, size)
     if size < least:
         raise ValueError(f"{name} must be at least {least}; got {size}")
 
 
-def check_step_tokens(step_tokens: int, max_batch: int) -> None:
+def require_step_tokens(step_tokens: int, max_batch: int) -> None:
     """Checks that a server's step reads one token at least for each request."""
-    check_positive(step_tokens=step_tokens)
+    require_positive(step_tokens=step_tokens)
     if step_tokens < max_batch:
         raise ValueError(
             f"step_tokens must be at least {max_batch}, one for each request of "
@@ -220,7 +224,7 @@ def check_step_tokens(step_tokens: int, max_batch: int) -> None:
         )
 
 
-def check_pages(length: int, page_len: int, num_pages: int) -> None:
+def require_pages(length: int, page_len: int, num_pages: int) -> None:
     """Checks that a text fits into all the pages of a server."""
     needed = -(-length // page_len)
     if needed > num_pages:
@@ -230,7 +234,7 @@ def check_pages(length: int, page_len: int, num_pages: int) -> None:
         )
 
 
-def check_open(request: Any, known: Iterable[Any]) -> None:
+def require_open(request: Any, known: Iterable[Any]) -> None:
     """Checks that a request waits or runs on the server that is asked."""
     state = getattr(request, "state", None)
     if state is None:

@@ -12,16 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from attention_lib.validation._words import (
-    check_between,
-    check_same_device,
-    check_whole,
+from attention_lib.validation._common import (
+    require_between,
+    require_same_device,
+    require_whole,
 )
-from attention_lib.validation.layers import check_token_ids
-from attention_lib.validation.sizes import check_instance, check_positive
+from attention_lib.validation.layers import require_token_ids
+from attention_lib.validation.sizes import require_instance, require_positive
 
 
-def check_text(text: Any) -> None:
+def require_text(text: Any) -> None:
     """Checks that a text is one that every encoding can write.
 
     Half of a pair of surrogates is no character, so it is refused.
@@ -37,18 +37,18 @@ def check_text(text: Any) -> None:
         ) from None
 
 
-def check_texts(texts: Any) -> None:
+def require_texts(texts: Any) -> None:
     """Checks that there are texts, and something in them to learn from."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         came = "a single one" if isinstance(texts, str) else type(texts).__name__
         raise TypeError(f"texts must be a list of texts; got {came}: write [text]")
     for text in texts:
-        check_text(text)
+        require_text(text)
     if not any(texts):
         raise ValueError("the text is empty: there is nothing to learn from")
 
 
-def check_token_texts(texts: Any) -> list[Any]:
+def require_token_texts(texts: Any) -> list[Any]:
     """Checks that there are texts, each one a row of ids, and gives them as a list."""
     has_places = hasattr(texts, "__len__") and hasattr(texts, "__getitem__")
     if not has_places or isinstance(texts, str | dict):
@@ -60,17 +60,17 @@ def check_token_texts(texts: Any) -> list[Any]:
         raise ValueError("texts is empty: give at least one text")
     found = [texts[i] for i in range(len(texts))]
     for number, text in enumerate(found):
-        check_whole(f"texts[{number}]", text)
+        require_whole(f"texts[{number}]", text)
         if text.ndim != 1:
             raise ValueError(
                 f"texts[{number}] must have one axis, its tokens; got "
                 f"{tuple(text.shape)}: texts is a list with one tensor per text"
             )
-        check_same_device(f"texts[{number}]", text, "texts[0]", found[0])
+        require_same_device(f"texts[{number}]", text, "texts[0]", found[0])
     return found
 
 
-def check_ids(ids: Any, vocab_size: int, name: str = "ids") -> list[int]:
+def require_ids(ids: Any, vocab_size: int, name: str = "ids") -> list[int]:
     """Checks that a tokenizer knows these ids, and gives them as plain numbers.
 
     Args:
@@ -84,9 +84,9 @@ def check_ids(ids: Any, vocab_size: int, name: str = "ids") -> list[int]:
     return plain
 
 
-def check_window_sizes(token_ids: Any, length: int, stride: int) -> None:
+def require_window_sizes(token_ids: Any, length: int, stride: int) -> None:
     """Checks that a text can be cut into windows of ``length + 1`` tokens."""
-    check_positive(length=length, stride=stride)
+    require_positive(length=length, stride=stride)
     _check_row("token_ids", token_ids)
     if len(token_ids) < length + 1:
         raise ValueError(
@@ -95,7 +95,7 @@ def check_window_sizes(token_ids: Any, length: int, stride: int) -> None:
         )
 
 
-def check_token_values(token_ids: Tensor, vocab_size: int) -> None:
+def require_token_values(token_ids: Tensor, vocab_size: int) -> None:
     """Checks that all ids lie in the vocabulary."""
     if token_ids.is_meta or token_ids.numel() == 0:
         return
@@ -104,7 +104,7 @@ def check_token_values(token_ids: Tensor, vocab_size: int) -> None:
     _check_known("token_ids", wrong, vocab_size)
 
 
-def check_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> None:
+def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> None:
     """Check ids and lengths that a loss gets, where reading them costs nothing.
 
     That is on the CPU: a GPU would have to be waited for. Nor can they be read while a
@@ -119,7 +119,7 @@ def check_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> Non
     if lengths is not None:
         _check_real(lengths, length)
         token_ids = token_ids[torch.arange(length) < lengths[:, None]]
-    check_token_values(token_ids, vocab_size)
+    require_token_values(token_ids, vocab_size)
 
 
 def _is_readable(tensor: Tensor) -> bool:
@@ -136,7 +136,7 @@ def _check_real(lengths: Tensor, longest: int) -> None:
         )
 
 
-def check_fits(model: Any, token_ids: Tensor, longest: int) -> None:
+def require_fits(model: Any, token_ids: Tensor, longest: int) -> None:
     """Checks ids, and a number of tokens, by what the model's ``config`` says of both.
 
     A model without a ``config`` that has ``vocab_size`` and ``context_len`` is not
@@ -148,16 +148,16 @@ def check_fits(model: Any, token_ids: Tensor, longest: int) -> None:
             f"token_ids hold {longest} tokens; the context has {context_len}: cut the "
             "text, or build a model with a longer context_len"
         )
-    check_token_values(token_ids, _said(model, "vocab_size"))
+    require_token_values(token_ids, _said(model, "vocab_size"))
 
 
-def check_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
+def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
     """Checks a batch before a model gets it to learn from: some text has two tokens."""
-    check_instance("model", model, nn.Module)
+    require_instance("model", model, nn.Module)
     weight = next(model.parameters(), None)
-    check_token_ids(token_ids, lengths, like=weight)
+    require_token_ids(token_ids, lengths, like=weight)
     longest = token_ids.shape[1]
-    check_fits(model, token_ids, longest)
+    require_fits(model, token_ids, longest)
     if lengths is not None and not lengths.is_meta:
         _check_real(lengths, longest)
         longest = int(lengths.max())
@@ -165,7 +165,7 @@ def check_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
         raise ValueError("no text has two tokens: there is no next token to predict")
 
 
-def check_prompt(
+def require_prompt(
     model: Any, token_ids: Any, max_new_tokens: int, lengths: Any = None, start: int = 0
 ) -> None:
     """Checks the beginnings of texts before a model adds tokens to them.
@@ -179,14 +179,14 @@ def check_prompt(
         lengths: how many tokens of each text are real, where that was said.
         start: how many tokens a cache holds already.
     """
-    check_token_ids(token_ids, lengths, like=next(model.parameters(), None))
+    require_token_ids(token_ids, lengths, like=next(model.parameters(), None))
     length, context_len = start + token_ids.shape[1], _said(model, "context_len")
     if length + max_new_tokens - 1 > context_len:
         raise ValueError(
             f"max_new_tokens must be at most {max(0, context_len + 1 - length)} after "
             f"{length} tokens in a context of {context_len}; got {max_new_tokens}"
         )
-    check_fits(model, token_ids, length)
+    require_fits(model, token_ids, length)
     if lengths is None or lengths.is_meta:
         return
     if lengths.min() < 1 or lengths.max() > token_ids.shape[1]:
@@ -196,7 +196,7 @@ def check_prompt(
         )
 
 
-def check_grown(model: Any, length: int) -> None:
+def require_grown(model: Any, length: int) -> None:
     """Check that the angles of a text do not depend on how it is read.
 
     Args:
@@ -213,10 +213,10 @@ def check_grown(model: Any, length: int) -> None:
         )
 
 
-def check_request(model: Any, prompt: Any, max_new_tokens: int) -> list[int]:
+def require_request(model: Any, prompt: Any, max_new_tokens: int) -> list[int]:
     """Checks a single text before a server adds tokens to it, and lists its ids."""
-    text = check_ids(prompt, _said(model, "vocab_size"), "prompt")
-    check_positive(max_new_tokens=max_new_tokens)
+    text = require_ids(prompt, _said(model, "vocab_size"), "prompt")
+    require_positive(max_new_tokens=max_new_tokens)
     if not text:
         raise ValueError("prompt must hold one token at least; got none")
     context_len = _said(model, "context_len")
@@ -226,18 +226,18 @@ def check_request(model: Any, prompt: Any, max_new_tokens: int) -> list[int]:
             f"after a prompt of {len(text)} tokens in a context of {context_len}; got "
             f"{max_new_tokens}"
         )
-    check_grown(model, len(text) + max_new_tokens - 1)
+    require_grown(model, len(text) + max_new_tokens - 1)
     return text
 
 
-def check_stop(model: Any, stop: Any, name: str = "stop") -> None:
+def require_stop(model: Any, stop: Any, name: str = "stop") -> None:
     """Checks the token that ends a text, where there is one: a model may say it."""
     if stop is not None:
         most = _said(model, "vocab_size") - 1
-        check_between(name, stop, 0, most, f"{most}, the last token")
+        require_between(name, stop, 0, most, f"{most}, the last token")
 
 
-def check_draft(draft: Any) -> None:
+def require_draft(draft: Any) -> None:
     """Checks that a draft can be asked for guesses."""
     if not callable(draft):
         raise TypeError(
@@ -246,9 +246,9 @@ def check_draft(draft: Any) -> None:
         )
 
 
-def check_guesses(model: Any, guesses: Any) -> list[int]:
+def require_guesses(model: Any, guesses: Any) -> list[int]:
     """Checks that the model knows the tokens that a draft gave, and lists them."""
-    return check_ids(guesses, _said(model, "vocab_size"), "the draft's guesses")
+    return require_ids(guesses, _said(model, "vocab_size"), "the draft's guesses")
 
 
 def _said(model: Any, name: str) -> int:

@@ -4,7 +4,7 @@ import { useReached } from "./frame.jsx";
 import { COSTS as SAY, fill } from "./strings.js";
 import style from "./costs.css";
 
-// FLOPs of the four parts, as attention_lib/explorer/costs.py has them.
+// FLOPs of the four parts, as attention_lib/course/views/costs.py has them.
 export const parts = (length, width) => {
   const [line, square] = [length * width ** 2, length ** 2 * width];
   return [6 * line, 2 * square, 2 * square, 2 * line];

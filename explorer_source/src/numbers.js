@@ -1,4 +1,4 @@
-// Numbers as Python packed them (attention_lib/explorer/_packing.py), and the softmax.
+// Numbers as Python packed them (attention_lib/course/views/_packing.py), and the softmax.
 
 // ".5 1. -.25" → [0.5, 1, -0.25]
 export const unpack = (text) => text.split(" ").map(Number);

@@ -130,7 +130,7 @@ def by_tensors(model, source, start, stop, max_new_tokens):
 
 
 def by_cache(model, source, start, stop, max_new_tokens):
-    kept, cache = model.remember(model.encode(source)[0]), model.new_cache(1)
+    kept, cache = model.cache_memory(model.encode(source)[0]), model.new_cache(1)
     found, new = [], start
     while len(found) < max_new_tokens and new != stop:
         new = int(model.decode(torch.tensor([[new]]), kept, cache=cache).argmax())

@@ -83,7 +83,7 @@ RIGHT = {
         2 * (2 * 8192 * 128 + 8192 // 256 * 2 * 8192 * 128), ONE * 66,
         *as_numbers(138_412_032), 132 * 2**20,
     ],
-    "join": [
+    "join_softmaxes": [
         join(),
         join(MIXED, "share_a[:, None] * a + (1 - share_a)[:, None] * b"),
         join(MIXED, "(a.T * share_a + b.T * share_b).T"),
@@ -125,7 +125,7 @@ MISTAKES = {
         (ONE * 66 / 2**10, "in KiB"),
         (ONE * 66 / 2**20, "in MiB"),
     ],
-    "join": [
+    "join_softmaxes": [
         (join(MIXED, "(a + b) / 2"), "The halves count the same"),
         (join(MIXED, "a + b"), "The halves are added"),
         (join(MIXED, "share_b[:, None] * a + share_a[:, None] * b"), "changed places"),

@@ -97,7 +97,7 @@ RIGHT = {
     "window_layers": [
         *as_numbers(33), -(-4095 // 127), np.ceil(4095 / 127), 4095 // 127 + 1,
     ],
-    "kept": [
+    "kept_positions": [
         kept(),
         kept(BOTH, "not num_sinks <= place < length - window"),
         kept(BOTH, "place + window >= length or place < num_sinks"),
@@ -133,7 +133,7 @@ MISTAKES = {
         (4095, "more than one token"), (5, "Not that many"), (-1, "above 0"),
         ("33", "one number"),
     ],
-    "kept": [
+    "kept_positions": [
         (kept(BOTH, LAST), "first tokens are missing"),
         (kept(BOTH, FIRST), "The window is missing"),
         (kept("- window", "- window + 1"), "one key short"),

@@ -54,7 +54,7 @@ KEPT = "if request[1] > 0]"
 
 RIGHT = {
     "batch_steps": [11, *as_numbers(11), 5 + 6, 11.004],
-    "places": [
+    "slots": [
         places(),
         places(LAST, "position % page_len + page_len * page"),
         places(PAGE, "torch.tensor([table[p // page_len] for p in position.tolist()])"),
@@ -116,7 +116,7 @@ MISTAKES = {
         (7, "takes longer"),
         (15, "Write down for each place"),
     ],
-    "places": [
+    "slots": [
         (places(LAST, "position"), "positions in the text"),
         (places(LAST, "page"), "which place of the page"),
         (places(LAST, "position % page_len"), "which page is it"),

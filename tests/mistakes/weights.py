@@ -187,7 +187,7 @@ MISTAKES = {
         ),
         (thirds(ORDER, "[k, v, q]"), "look at [0, 0, 0]"),
     ],
-    "suspect": [
+    "weight_fault": [
         (suspect(SAME, "error.max() == 0"), "differ by rounding only"),
         (suspect(PLACES, "error[:, 0, 0].max() < 1e-4"), "in one place"),
         (suspect(PLACES, "error[0].diagonal().max() < 1e-4"), "in one "),
@@ -261,7 +261,7 @@ RIGHT = {
         lambda weight: weight.T.unflatten(0, (3, -1)),
         lambda weight: torch.stack(torch.split(weight.T, len(weight))),
     ],
-    "suspect": [
+    "weight_fault": [
         suspect(),
         looped,
         by_allclose,

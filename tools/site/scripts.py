@@ -19,7 +19,7 @@ from tools.chapters import ROOT
 from tools.site.formulas import engine
 from tools.site.hooks import when_built
 
-VIEWS, GLOSSARY = "attention_lib/explorer", "book/glossary.html"
+VIEWS, GLOSSARY = "attention_lib/course/views", "book/glossary.html"
 # Kinds of view with a program of their own.
 OWN = sorted({path.stem for path in (ROOT / VIEWS).glob("*.js")} - {"views"})
 PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}

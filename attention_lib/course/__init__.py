@@ -1,0 +1,1 @@
+"""What teaches: exercises, views, the bug museum and questions before an answer."""

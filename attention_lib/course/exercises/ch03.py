@@ -1,0 +1,323 @@
+"""Checks of chapter 3: causal and padding masks, and their translation."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.course.exercises.verdict import (
+    NOT_YET,
+    Mistakes,
+    Verdict,
+    judge,
+    judge_number,
+    run,
+)
+from attention_lib.masks import causal_mask, padding_mask
+from attention_lib.reproducibility import seeded
+
+# What is tested, in words; the function; what is true of it.
+Suspects = Sequence[tuple[str, Callable[[Tensor], Tensor], bool]]
+
+
+def check_leak_finder(answer: object) -> Verdict:
+    """Checks ``sees_future(f, x)`` on functions that leak and functions that do not."""
+    x = torch.randn(1, 4, 3, generator=seeded(0))
+    return judge_finder(
+        answer,
+        x,
+        _SUSPECTS,
+        _PATTERNS,
+        claims=("does not leak", "leaks"),
+        changed="Your code changes x itself: change a copy of it.",
+    )
+
+
+def judge_finder(
+    answer: object,
+    x: Tensor,
+    suspects: Suspects,
+    patterns: Mapping[str, str],
+    *,
+    claims: tuple[str, str],
+    changed: str,
+) -> Verdict:
+    """Checks a finder, ``found(f, x)``: True or False of every suspect.
+
+    Args:
+        answer: the reader's finder.
+        x: what it is given beside each function.
+        suspects: what is tested, in words; the function; what is true of it.
+        patterns: what the usual mistakes say of all of them (1: True), and what to
+            say then.
+        claims: what False and True say of a function.
+        changed: what to say where the finder changes ``x``.
+    """
+    said: list[bool] = []
+    for name, function, _ in suspects:
+        given = x.clone()
+        came = run(answer, function, given)
+        if came is NOT_YET and said:
+            message = f"Nothing comes back for {name}: is a return missing?"
+            return Verdict(False, message)
+        if isinstance(came, Verdict):
+            return came
+        if not torch.equal(given, x):
+            return Verdict(False, changed)
+        if not _is_boolean(came):
+            kind = type(came).__name__
+            return Verdict(False, f"Give one True or False; for {name} came a {kind}.")
+        said.append(bool(came))
+    pattern = "".join("01"[found] for found in said)
+    if pattern in patterns:
+        return Verdict(False, patterns[pattern])
+    for (name, _, truth), found in zip(suspects, said, strict=True):
+        if found != truth:
+            return Verdict(False, f"Your answer is wrong: {name} {claims[truth]}.")
+    return Verdict(True, f"All {len(said)} functions are judged rightly.")
+
+
+def _is_boolean(came: Any) -> bool:
+    if isinstance(came, Tensor):
+        return came.dtype == torch.bool and came.numel() == 1
+    return isinstance(came, bool | np.bool_)
+
+
+def _attend_to_all(x: Tensor) -> Tensor:
+    return scaled_dot_product_attention(x, x, x)
+
+
+def _attend_to_past(x: Tensor) -> Tensor:
+    return scaled_dot_product_attention(x, x, x, causal_mask(x.shape[1]))
+
+
+def _show_next(x: Tensor) -> Tensor:
+    return torch.cat([x[:, 1:], 0 * x[:, :1]], 1)
+
+
+def _show_previous(x: Tensor) -> Tensor:
+    return torch.cat([0 * x[:, :1], x[:, :-1]], 1)
+
+
+def _show_next_secretly(x: Tensor) -> Tensor:
+    return x + _show_next(x.detach())
+
+
+def _show_next_centred(x: Tensor) -> Tensor:
+    return _show_next(x - x.mean(-1, keepdim=True))
+
+
+def _peek(position: int, at: int) -> Callable[[Tensor], Tensor]:
+    """Gives a function in which one position looks ahead, at one other only."""
+
+    def function(x: Tensor) -> Tensor:
+        mix = torch.eye(4, dtype=x.dtype)
+        mix[position, at] = 1
+        # The reader may give a beginning of x alone.
+        return mix[: x.shape[1], : x.shape[1]] @ x
+
+    return function
+
+
+# Functions of 4 positions, and whether they leak.
+_SUSPECTS: Suspects = [
+    ("attention without a mask", _attend_to_all, True),
+    ("attention under a causal mask", _attend_to_past, False),
+    ("a shift that shows each position the next", _show_next, True),
+    ("a running sum", lambda x: x.cumsum(1), False),
+    ("a shift that shows each position the previous", _show_previous, False),
+    ("a function in which only position 0 sees 1", _peek(0, 1), True),
+    ("a function in which only position 0 sees 3", _peek(0, 3), True),
+    ("a function in which only position 2 sees 3", _peek(2, 3), True),
+    ("one that adds the next token without a gradient", _show_next_secretly, True),
+    ("one that shows the next token less its mean", _show_next_centred, True),
+    ("a function in which only position 1 sees 3", _peek(1, 3), True),
+]
+
+# What the usual mistakes say of the first eight (1: it leaks), and what to say then.
+_USUAL = {
+    "11111111": "You say that everything leaks: which outputs may not change?",
+    "00000000": "You say that nothing leaks: is x changed, and the past compared?",
+    "01011000": "Every judgement is the wrong way round: True must mean a leak.",
+    "11110111": "A running sum does not leak: a position may depend on itself.",
+    "11011000": "A running sum does not leak: outputs after a change may differ.",
+    "10100011": "A leak from 1 to 0 is missed: change more than the last position.",
+    "10100101": "A leak from 3 to 0 is missed: compare more than the neighbour.",
+    "10100110": "A leak from 3 to 2 is missed: compare more than position 0.",
+    "10100100": "A leak from 3 is missed: change more than position 1.",
+}
+_LAST = ["000", "001", "010", "011", "100", "101", "110", "111"]
+_PATTERNS = {
+    first + rest: words for first, words in _USUAL.items() for rest in _LAST
+} | {
+    "10100111011": "A leak that passes no gradient is missed: change x, too.",
+    "10100111101": "A leak of the next token less its mean is missed: do not change "
+    "all features alike.",
+    "10100111001": "Two leaks are missed: a gradient alone does not show them.",
+}
+
+
+def check_causal_mask(answer: object) -> Verdict:
+    """Checks a causal mask for lengths that may differ."""
+    lengths = [
+        (4, 4, _triangle_mistakes(4), ""),
+        (
+            2,
+            5,
+            _wide_mistakes(2, 5),
+            "This is right for equal lengths. For 2 queries, 5 keys:",
+        ),
+        (
+            5,
+            2,
+            _tall_mistakes(5, 2),
+            "This is right up to here. For 5 queries, 2 keys:",
+        ),
+    ]
+    for query_len, key_len, mistakes, so_far in lengths:
+        right = causal_mask(query_len, key_len)
+        wrong = judge(answer, (query_len, key_len), right, mistakes, so_far=so_far)
+        if wrong:
+            return wrong
+    return Verdict(True, "No row sees the future, with more keys or more queries too.")
+
+
+def check_padding_mask(answer: object) -> Verdict:
+    """Checks a right padding mask made from lengths: (B, 1, K), or (B, K, K)."""
+    first, full = torch.tensor([2, 5, 3]), torch.tensor([4, 1, 0])
+    mistakes = [*_wrong_axes(padding_mask(first, 6)), *_wrong_keys(first, 6)]
+    for inputs, known, so_far in [
+        ((first, 6), mistakes, ""),
+        (
+            (full, 4),
+            [],
+            "This is right up to here. For lengths of 4, 1 and 0 in 4 columns:",
+        ),
+    ]:
+        right = padding_mask(*inputs)
+        wrong = judge(answer, inputs, right, known, so_far=so_far)
+        # A row for each query says the same as one row for all.
+        if wrong and judge(answer, inputs, right.expand(-1, right.shape[-1], -1)):
+            return wrong
+    return Verdict(True, "Padding is hidden from every query, as a key.")
+
+
+def check_from_additive(answer: object) -> Verdict:
+    """Checks the translation of an additive mask, biases included, into booleans."""
+    # The last row of each is forbidden as a whole.
+    none, lowest = -math.inf, torch.finfo(torch.float32).min
+    infinite = torch.tensor([[0.0, none, none], [0.0, 0.0, none], [none] * 3])
+    finite = torch.tensor([[0.0, -1e9, lowest], [0.0, 0.0, -1e4], [lowest] * 3])
+    biased = torch.tensor([[0.0, -1e4, -1e9], [-20.0, -0.5, 0.0], [-1e4] * 3])
+    right = infinite == 0
+    empty = "The last row is forbidden as a whole: it stays False."
+    mistakes = [
+        (~right, "True marks what is blocked: it must mean 'may attend'."),
+        (infinite, "This is still the additive mask: ask a question of each number."),
+    ]
+    zero_only = "A small bias is no ban: what is allowed need not be exactly 0."
+    return (
+        judge(answer, (infinite,), right, mistakes)
+        or judge(
+            answer,
+            (finite,),
+            right,
+            [(finite.softmax(-1) > 0, empty)],
+            so_far="This is right for -inf. For -1e9, -10,000 and the lowest finite "
+            "number:",
+        )
+        or judge(
+            answer,
+            (biased,),
+            biased >= -20,
+            [(biased == 0, zero_only)],
+            so_far="This is right without biases. With them:",
+        )
+        or Verdict(True, "Only very negative numbers forbid; a bias does not.")
+    )
+
+
+def check_visible_pairs(answer: object) -> Verdict:
+    """Checks how many pairs two sequences of 3 and 5 tokens keep, causal and padded."""
+    mistakes = [
+        (21, "6 + 15 counts the real queries only: padding's own rows see keys too."),
+        (30, "15 + 15 is the causal mask alone: where is the padding?"),
+        (40, "15 + 25 is the padding mask alone: where is the future?"),
+        (34, "9 + 25 counts real pairs, but the future is not hidden."),
+        (50, "25 + 25 counts every pair: nothing is hidden."),
+        (23, "Those are the hidden pairs: count the others."),
+        (12, "That is the shorter text alone: add the other."),
+        (15, "That is the longer text alone: add the other."),
+        (19, "The diagonal is missing: a query sees itself."),
+    ]
+    return judge_number(
+        answer,
+        27,
+        "Three real keys give 12 pairs (1+2+3+3+3), five give 15 (1+2+3+4+5).",
+        mistakes,
+        "That is not the number: count the True cells in five rows per text.",
+    )
+
+
+def _triangle_mistakes(length: int) -> Mistakes:
+    allowed = causal_mask(length)
+    full = torch.ones_like(allowed)
+    return [
+        (allowed.T, "Row 0 sees the future: is the triangle flipped?"),
+        (~allowed, "True means blocked here: it must mean 'may attend'."),
+        (allowed.tril(-1), "No query sees itself: the diagonal is missing."),
+        (full.tril(1), "Each row sees one token of the future: mind the diagonal."),
+        (full, "Every query sees every key: nothing is hidden."),
+        (~full, "No query sees any key: all is hidden."),
+        (allowed & allowed.T, "Each query sees itself only: where is the past?"),
+    ]
+
+
+def _wide_mistakes(query_len: int, key_len: int) -> Mistakes:
+    full = torch.ones(query_len, key_len, dtype=torch.bool)
+    last = key_len - query_len
+    return [
+        (full.tril(), "the first query stands at the first key. Where does the last?"),
+        (full.tril(last - 1), "each row sees one key too few."),
+        (full.tril(last + 1), "each row sees one key too many."),
+    ]
+
+
+def _tall_mistakes(query_len: int, key_len: int) -> Mistakes:
+    full = torch.ones(query_len, key_len, dtype=torch.bool)
+    return [
+        (full.tril(), "the first query stands at the first key. Where does the last?"),
+        (full.tril(query_len - key_len), "the triangle moved the wrong way."),
+    ]
+
+
+def _wrong_axes(right: Tensor) -> Mistakes:
+    columns = right[:, 0]
+    return [
+        (columns[:, :, None], "The queries are masked, but padding is hidden as a "
+         "key."),
+        (columns, "(B, K) would broadcast the batch along the queries: which axis is "
+         "missing?"),
+        (columns[None], "The new axis stands before the batch: where are the queries?"),
+        (right[:, None], "There is an axis too many: a mask says nothing of heads."),
+        (right & right.mT, "Padding's own rows see nothing: hide it as a key only."),
+    ]  # fmt: skip
+
+
+def _wrong_keys(lengths: Tensor, max_len: int) -> Mistakes:
+    right = padding_mask(lengths, max_len)
+    left = padding_mask(lengths, max_len, side="left")
+    short = padding_mask(lengths, int(lengths.max()))
+    return [
+        (~right, "True marks the padding here: it must mean 'may attend'."),
+        (left, "The padding stands on the left here: the real tokens come first."),
+        (~left, "True marks the last tokens here: the real tokens come first."),
+        (padding_mask(lengths - 1, max_len), "One real token too few is visible."),
+        (padding_mask(lengths + 1, max_len), "One padding token too many is visible."),
+        (short, "The mask is as wide as the longest sequence, not as max_len."),
+        (torch.ones_like(right), "Nothing is hidden."),
+    ]

@@ -1,0 +1,256 @@
+"""Checks of chapter 12: a reader of files, GPT-2's layout, a suspect, a count."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from attention_lib.course.exercises.verdict import (
+    NOT_YET,
+    Mistakes,
+    Verdict,
+    judge,
+    run,
+)
+from attention_lib.pretrained import estimate_memory
+from attention_lib.reproducibility import seeded
+
+
+def check_checkpoint_reader(answer: object) -> Verdict:
+    """Checks a class with ``names`` and ``read(name)``, made from a path."""
+    drawn = seeded(0)
+    tensors = {
+        "a.weight": torch.randn(3, 4, generator=drawn, dtype=torch.float32),
+        "b.bias": torch.randn(5, generator=drawn, dtype=torch.float32),
+        "c.weight": torch.randn(2, 3, generator=drawn).bfloat16(),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        save_file(tensors, path, {"format": "pt"})
+        _reverse_header(path)
+        made = run(answer, path)
+        if isinstance(made, Verdict):
+            return made
+        if hasattr(made, "read") and getattr(made, "names", ...) in (..., None):
+            return NOT_YET
+        message = _wrong_names(made, sorted(tensors))
+        for name in ("b.bias", "a.weight", "c.weight"):
+            message = message or _wrong_tensor(made, path, name, tensors)
+    if message:
+        return Verdict(False, message)
+    return Verdict(True, "Names, types, shapes and numbers are those of the file.")
+
+
+def check_gpt2_projections(answer: object) -> Verdict:
+    """Checks ``projections(weight)``: c_attn's (M, 3M) as (3, M, M), each (out, in)."""
+    size = 4
+    whole = torch.randn(size, 3 * size, generator=seeded(0))
+    right = torch.stack([part.T for part in whole.chunk(3, dim=1)])
+    torn = "The numbers of a row are torn apart: the parts lie along the second axis."
+    mistakes: Mistakes = [
+        (right.mT, "The three parts are right, but they stand as (in, out): PyTorch "
+         "keeps (out, in)."),
+        (whole.T.unflatten(0, (size, 3)).transpose(0, 1),
+         "Queries, keys and values stand side by side, not in turns."),
+        (right[[1, 0, 2]], "Queries come first."),
+        (right[[2, 1, 0]], "The order is the reverse."),
+        (right[[0, 2, 1]], "Keys come before values."),
+        (whole.reshape(3, size, size), torn),
+        (whole.reshape(3, size, size).mT, torn),
+    ]  # fmt: skip
+    return judge(answer, (whole,), right, mistakes) or Verdict(
+        True, "Three matrices, each (out, in)."
+    )
+
+
+def check_weight_fault(answer: object) -> Verdict:
+    """Checks ``suspect(ours, theirs)`` on scores (H, T, T): what to look at."""
+    theirs = 3 * torch.randn(2, 5, 5, generator=seeded(1))
+    noise = 1e-6 * torch.randn(2, 5, 5, generator=seeded(2))
+    change = torch.randn(2, 5, 5, generator=seeded(3))
+    off = ~torch.eye(5, dtype=torch.bool)
+    one_head = change * torch.tensor([0.0, 1.0])[:, None, None]
+    many = 3 * torch.randn(2, 40, 40, generator=seeded(4))
+    rounded = 3e-6 * torch.randn(2, 40, 40, generator=seeded(5))
+    turned = many + rounded + 1 - torch.eye(40)
+    one, own = torch.zeros(2, 40, 40), torch.zeros(2, 40, 40)
+    one[1, 30, 7], own[1, 30, 30] = 0.02, 0.006
+    corner = torch.zeros(2, 5, 5)
+    corner[1, 4, 4] = 0.5
+    signs = torch.zeros(2, 5, 5)
+    signs[0, 2, 2], signs[0, 3, 3] = 0.5, -0.5
+    cases = [
+        (theirs, "equal", "two tables that are the same"),
+        (theirs + noise, "equal", "scores that differ by rounding only"),
+        (theirs + change * off, "rotation", "a diagonal that agrees, and a rest that "
+         "does not"),
+        (theirs + one_head * off + noise, "rotation", "one head that is turned "
+         "wrongly, and rounding elsewhere"),
+        (theirs - 0.01 * off, "rotation", "a small change outside the diagonal"),
+        (theirs + change.triu(1), "rotation", "scores that differ above the diagonal "
+         "only"),
+        (theirs + change, "other", "scores that all differ"),
+        (theirs + corner, "other", "a diagonal that differs in one place, at the end"),
+        (theirs + signs, "other", "a diagonal whose changes cancel in a sum"),
+    ]  # fmt: skip
+    pairs = [(ours, theirs, wanted, words) for ours, wanted, words in cases]
+    pairs += [
+        (many + one, many, "rotation", "one score of many that differs, which is small "
+         "in a mean"),
+        (many + one + own, many, "other", "a diagonal that differs in one place of "
+         "many, which is small in a mean"),
+        (turned, many, "rotation", "a long text, where rounding on the diagonal "
+         "sums up"),
+    ]  # fmt: skip
+    for ours, theirs, wanted, words in pairs:
+        given = ours.clone(), theirs.clone()
+        came = run(answer, *given)
+        if isinstance(came, Verdict):
+            return came
+        if not isinstance(came, str) or came not in ("equal", "rotation", "other"):
+            kind = type(came).__name__
+            return Verdict(
+                False,
+                f"Your function returns a {kind}; it must be one of the three words.",
+            )
+        if came != wanted:
+            return Verdict(
+                False, f"For {words}, the answer is “{wanted}”; yours is “{came}”."
+            )
+        if not (given[0].equal(ours) and given[1].equal(theirs)):
+            return Verdict(False, "Your code changes the scores that it was given.")
+    return Verdict(True, "If only the diagonal agrees, suspect what depends on the "
+                   "offset: the rotation, a mask, a penalty for distance.")  # fmt: skip
+
+
+def check_llama_parameters(answer: object) -> Verdict:
+    """Checks ``parameters(fields)``, a count for any ``config.json`` of Llama."""
+    fields = {
+        **{"vocab_size": 11, "hidden_size": 16, "intermediate_size": 20},
+        **{"num_hidden_layers": 3, "num_attention_heads": 4},
+        **{"num_key_value_heads": 2, "tie_word_embeddings": False},
+    }
+    cases: list[tuple[dict[str, Any], str]] = [
+        (fields | {"num_key_value_heads": 4}, ""),
+        (fields, "Right with as many key heads as query heads. With half as many:"),
+        (fields | {"tie_word_embeddings": True}, "Right so far. With a tied head:"),
+    ]
+    for case, so_far in cases:
+        came = run(answer, dict(case))
+        if came is NOT_YET and not so_far:
+            return NOT_YET
+        message = _wrong_count(came, case)
+        if message:
+            return Verdict(False, f"{so_far} {message}".strip())
+    return Verdict(True, "Embeddings, layers, norms and head are all counted.")
+
+
+def _count(fields: Mapping[str, Any]) -> int:
+    rest = {"model_type": "llama", "max_position_embeddings": 8, "rms_norm_eps": 1e-5}
+    return estimate_memory({**rest, **fields}).parameters
+
+
+def _wrong_count(came: Any, fields: Mapping[str, Any]) -> str:
+    if isinstance(came, Verdict):
+        return "your code gives nothing back." if came is NOT_YET else came.message
+    if isinstance(came, Tensor | np.generic) and came.ndim == 0:
+        came = came.item()
+    if isinstance(came, bool) or not isinstance(came, int | float):
+        return (
+            f"Your function returns a {type(came).__name__}; the count is one number."
+        )
+    right = _count(fields)
+    if came == right:
+        return ""
+    width, layers = fields["hidden_size"], fields["num_hidden_layers"]
+    share = fields["num_key_value_heads"] / fields["num_attention_heads"]
+    head = fields["vocab_size"] * width
+    tied = fields["tie_word_embeddings"]
+    missing = {
+        head: "A tied head is the embedding itself: count it once." if tied else "",
+        -head: "" if tied else "The head has weights of its own here.",
+        -layers * width * fields["intermediate_size"]: "The MLP has three matrices: "
+        "gate, up and down.",
+        -width: "After the last layer stands one more norm.",
+        -2 * layers * width: "Each layer has two norms.",
+        -layers * width: "Each layer has two norms, not one.",
+        -(2 * layers + 1) * width: "The norms have weights, too.",
+        round(2 * layers * width * width * (1 - share)): "Keys and values have fewer "
+        "heads than queries.",
+        -layers * width * width: "Attention has four matrices: queries, keys, values "
+        "and output.",
+    }
+    words = missing.get(int(came) - right, "")
+    return words or f"It has {right} parameters; your count is {came}."
+
+
+def _reverse_header(path: Path) -> None:
+    """Names the tensors of a file in another order than that in which they lie."""
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    text = json.dumps(dict([*header.items()][::-1]), separators=(",", ":"))
+    path.write_bytes(raw[:8] + text.encode().ljust(length) + raw[8 + length :])
+
+
+def _wrong_names(made: object, names: list[str]) -> str:
+    if not hasattr(made, "names") or not hasattr(made, "read"):
+        kind = type(made).__name__
+        return f"Your function returns a {kind}; it must have `names` and `read`."
+    try:
+        found = sorted(made.names)
+    except TypeError:
+        return "`names` must be a list of names."
+    if not list(made.names):
+        return "`names` is empty the second time: make it a list."
+    if "__metadata__" in found:
+        return "`__metadata__` is no tensor: leave it out of `names`."
+    if found != names:
+        return f"`names` must hold {', '.join(names)}; it has {found}."
+    return ""
+
+
+def _wrong_tensor(
+    made: Any, path: Path, name: str, tensors: Mapping[str, Tensor]
+) -> str:
+    right = tensors[name]
+    came = run(made.read, name)
+    if isinstance(came, Verdict):
+        return "`read` gives nothing back." if came is NOT_YET else came.message
+    if not isinstance(came, Tensor):
+        return "`read` must give a tensor."
+    if came.dtype != right.dtype:
+        return f"{name} is stored as another type than {came.dtype}.".replace(
+            "torch.", ""
+        )
+    if came.shape != right.shape:
+        wanted, found = tuple(right.shape), tuple(came.shape)
+        return f"{name} has the shape {wanted}; yours is {found}."
+    if came.equal(right):
+        return ""
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    start, end = header[name]["data_offsets"]
+    offsets = [it["data_offsets"] for it in header.values() if "dtype" in it]
+    before = offsets[: offsets.index([start, end])]
+    in_order = sum(last - first for first, last in before) - start
+    places = [
+        (0, "Offsets count from the end of the header, not from the file's start."),
+        (length, "The eight bytes before the header count, too."),
+        (8, "The header itself comes before the numbers."),
+        (8 + length + in_order, "The offsets say where a tensor lies; the order of the "
+         "header does not."),
+    ]  # fmt: skip
+    for shift, words in places:
+        part = bytearray(raw[start + shift : end + shift])
+        other = torch.frombuffer(part, dtype=right.dtype).view(right.shape)
+        if came.nan_to_num().equal(other.nan_to_num()):
+            return words
+    return f"The numbers of {name} are not those of the file."

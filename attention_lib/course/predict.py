@@ -1,0 +1,189 @@
+"""A question that the reader answers before the code does: a number or a shape.
+
+The answer is computed in the chapter, so that it cannot differ from what the code says.
+"""
+
+import html
+import math
+import re
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from attention_lib.course.views import Interactive
+
+_Shape = tuple[int, ...]
+_Number = int | float
+_Answer = _Number | _Shape  # as it is kept
+
+
+def predict(
+    question: str,
+    *,
+    answer: int | float | tuple[int, ...] | np.number[Any],
+    because: str,
+    mistakes: Mapping[Any, str] | None = None,
+    within: int | float | str | None = None,
+) -> Interactive:
+    """Asks for a number or a shape: the reader types it, and learns at once.
+
+    Words may hold `code` in backticks and *symbols* in asterisks; all else is text.
+
+    Args:
+        question: what the reader is asked.
+        answer: what is right: a number, or a shape as a tuple of ints.
+        because: why it is right, in one or two sentences.
+        mistakes: wrong answers that are usual, and what went wrong in each.
+        within: how far from a number is right still: ``0.01``, or a share, ``"1%"``.
+            Left out, a whole number must be exact, and 1 % is right for any other.
+
+    Raises:
+        TypeError: an answer or a mistake that is neither number nor shape, or one of
+            each; ``within`` beside a shape.
+        ValueError: a number that is not finite; a size or ``within`` below 0; words
+            that are missing; a mistake that is right.
+    """
+    right = _checked(answer, "answer")
+    tolerance = _tolerance(right, within)
+    for name, words in [("question", question), ("because", because)]:
+        _check_words(name, words)
+    wrong = []
+    for key, words in (mistakes or {}).items():
+        value = _checked(key, "a mistake")
+        _check_mistake(value, right, tolerance)
+        _check_words(f"mistakes[{key}]", words)
+        wrong.append([_rounded(value), _as_html(words)])
+    shown, hint = _shown(right), _hint(right, tolerance)
+    data = {
+        "question": _as_html(question),
+        "hint": hint,
+        "answer": _rounded(right),
+        "shown": shown,
+        "because": _as_html(because),
+        "mistakes": wrong,
+        **tolerance,
+    }
+    static = (
+        f"<p><strong>Predict.</strong> {_as_html(question)}</p>\n"
+        f"<details><summary>Answer</summary>\n"
+        f"<p>{shown}. {_as_html(because)}</p>\n</details>"
+    )
+    return Interactive("predict", data, static, f"Predict: {question} Answer: {shown}.")
+
+
+def _checked(value: object, name: str) -> _Answer:
+    """Gives a number or a shape as Python's own."""
+    if isinstance(value, tuple):  # torch.Size is one
+        sizes = [size for size in value if _is_number(size, Integral)]
+        if len(sizes) < len(value):
+            raise TypeError(f"{name} is {value}: a shape holds whole numbers only")
+        if any(size < 0 for size in sizes):
+            raise ValueError(f"{name} is {tuple(value)}: a size is 0 or more")
+        return tuple(int(size) for size in sizes)
+    if _is_number(value, Integral):
+        return int(value)  # type: ignore[call-overload]
+    if not _is_number(value, Real):
+        came = type(value).__name__
+        raise TypeError(f"{name} is a {came}: give an int, a float or a tuple of ints")
+    number = float(value)  # type: ignore[arg-type]
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {number}: give a finite number")
+    return number
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _tolerance(right: _Answer, within: _Number | str | None) -> dict[str, _Number]:
+    """Gives how far from right is right: absolute or relative."""
+    if isinstance(right, tuple):
+        if within is not None:
+            raise TypeError("within is for numbers: a shape is exact")
+        return {}
+    if within is None:
+        return {"absolute": 0} if isinstance(right, int) else {"relative": 0.01}
+    if isinstance(within, str):
+        share = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", within)
+        if not share:
+            raise ValueError(f'within is {within!r}: give a number, or a share as "1%"')
+        return {"relative": float(f"{float(share[1]) / 100:.4g}")}
+    if not _is_number(within, Real):
+        came = type(within).__name__
+        raise TypeError(f'within is a {came}: give a number, or a share as "1%"')
+    if not 0 <= within < math.inf:
+        raise ValueError(f"within is {within}: give 0 or more")
+    return {"absolute": within}
+
+
+def _check_words(name: str, words: object) -> None:
+    if not isinstance(words, str):
+        raise TypeError(f"{name} is a {type(words).__name__}: give a text")
+    if not words.strip():
+        raise ValueError(f"{name} is empty: give a text")
+
+
+def _check_mistake(
+    value: _Answer, right: _Answer, tolerance: dict[str, _Number]
+) -> None:
+    """Refuses a mistake that the reader would be told is right."""
+    if isinstance(value, tuple) or isinstance(right, tuple):
+        if isinstance(value, tuple) and isinstance(right, tuple):
+            is_right = value == right
+        else:
+            raise TypeError(f"a mistake is {value}, but the answer is {right}: "
+                            "both are numbers, or both are shapes")  # fmt: skip
+    else:
+        near = tolerance.get("absolute", tolerance.get("relative", 0) * abs(right))
+        is_right = abs(value - right) <= near
+    if is_right:
+        raise ValueError(f"a mistake is {value}, which is right: take it out")
+
+
+def _as_html(words: str) -> str:
+    """Gives words as HTML: escaped, with `code` and *symbols*."""
+    parts = re.split(r"`([^`]+)`", words)
+    for position, part in enumerate(parts):
+        escaped = html.escape(part, quote=False)
+        if position % 2:
+            parts[position] = f"<code>{escaped}</code>"
+        else:  # an asterisk with a space beside it is a product
+            parts[position] = re.sub(r"\*(\S|\S[^*]*\S)\*", r"<em>\1</em>", escaped)
+    return "".join(parts)
+
+
+def _rounded(value: _Answer) -> int | float | list[int]:
+    """Gives what a record holds: 4 decimals, or 4 digits of what is below 1."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, int):
+        return value
+    return round(value, 4) if abs(value) >= 1 else float(f"{value:.4g}")
+
+
+def _shown(value: _Answer) -> str:
+    """Gives the answer as a reader writes it."""
+    if isinstance(value, tuple):
+        return str(value)
+    if isinstance(value, int) or value == 0:
+        return f"{value:,}"
+    if abs(value) < 1e-4:
+        return f"{value:.4g}"
+    decimals = max(0, 3 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _hint(right: _Answer, tolerance: dict[str, _Number]) -> str:
+    """Says what may be typed, and how exact it must be."""
+    if isinstance(right, tuple):
+        return "A shape: one size for each axis, as in (8, 5)."
+    if "relative" in tolerance:
+        return f"A number. Within {100 * tolerance['relative']:.4g} % is right."
+    if tolerance["absolute"]:
+        return f"A number. Within {tolerance['absolute']:.4g} is right."
+    return (
+        "A whole number, exactly." if isinstance(right, int) else "A number, exactly."
+    )

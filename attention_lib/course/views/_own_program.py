@@ -1,0 +1,18 @@
+"""A view with a program of its own, so that other outputs are spared its weight."""
+
+from importlib.resources import files
+from typing import Any
+
+from attention_lib.course.views._interactive import Interactive
+
+MARK = "<script data-attention-program"
+
+
+class OwnProgram(Interactive):
+    """An ``Interactive`` that brings `KIND.js` along, not `views.js`."""
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_()
+        view = bundle["text/html"].split(MARK)[0]
+        own = files(__package__).joinpath(f"{self.kind}.js").read_text(encoding="utf-8")
+        return bundle | {"text/html": f'{view}{MARK}="views">{own}</script>'}

@@ -1,0 +1,65 @@
+"""The map of a translation that grows word by word: `view_alignment`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attention_lib.course.views._interactive import Interactive
+from attention_lib.course.views._maps import read_maps
+from attention_lib.course.views._own_program import OwnProgram
+from attention_lib.course.views._packing import pack, static_table
+from attention_lib.course.views._strings import ALIGN
+
+
+def view_alignment(
+    weights: Mapping[str, Any],
+    written: Mapping[str, Sequence[str]],
+    read: Mapping[str, Sequence[str]],
+) -> Interactive:
+    """Lets the reader say, before each word is written, which word it will look at.
+
+    Args:
+        weights: from a sentence's name to its weights of cross-attention, (T, S).
+        written: from its name to the T words of the rows.
+        read: from its name to the S words of the columns.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: weights that hold no numbers, or are no mapping; words that are no
+            list.
+        ValueError: no sentence, or one without words; a map of another shape; words
+            that do not name its rows and columns.
+    """
+    if not isinstance(weights, Mapping):
+        came = type(weights).__name__
+        raise TypeError(f"weights must map sentences to maps; got {came}")
+    if not weights:
+        raise ValueError(
+            "weights must hold one sentence at least; got an empty mapping"
+        )
+    found = {}
+    for name, own in weights.items():
+        for given, words in (("written", written), ("read", read)):
+            if name not in words:
+                raise ValueError(
+                    f"{given} must have the sentence {name!r}; got {[*words]}"
+                )
+        found[name] = read_maps(own, written[name], read[name], None, None)
+        if found[name].weights.shape[:2] != (1, 1):
+            shape = found[name].weights.shape
+            raise ValueError(f"a map must be (written, read); got {shape}")
+    sentences = [
+        {
+            "name": name,
+            "written": maps.queries,
+            "read": maps.keys,
+            "weights": pack(maps.weights, 3),
+        }
+        for name, maps in found.items()
+    ]
+    first = next(iter(found.values()))
+    weights_of_first = first.weights[0, 0]
+    table = static_table(weights_of_first, first.queries, first.keys, ALIGN["caption"])
+    line = ALIGN["line"].format(count=len(found))
+    return OwnProgram("align", {"sentences": sentences}, table, line)

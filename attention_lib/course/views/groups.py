@@ -1,0 +1,87 @@
+"""Query heads that share keys and values, and what a cache then holds."""
+
+from attention_lib.course.views._interactive import Interactive
+from attention_lib.course.views._strings import GROUPS
+from attention_lib.course.views._tables import plain_table
+from attention_lib.validation import require_positive
+
+LIMIT = 32
+
+
+def view_groups(
+    num_heads: int,
+    *,
+    head_dim: int,
+    num_layers: int,
+    tokens: int,
+    number_bytes: int = 2,
+) -> Interactive:
+    """Lets the reader choose the number of heads of keys, from all heads to one.
+
+    It shows which query heads share one head of keys and values, and the bytes that a
+    cache then takes: per token, and for a whole text.
+
+    Args:
+        num_heads: query heads, 2 to 32.
+        head_dim: width of a head.
+        num_layers: layers of the model.
+        tokens: length of the text.
+        number_bytes: bytes of one number.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1; too many heads, or one.
+    """
+    require_positive(head_dim=head_dim, num_layers=num_layers, tokens=tokens)
+    require_positive(num_heads=num_heads, number_bytes=number_bytes)
+    if not 2 <= num_heads <= LIMIT:
+        raise ValueError(f"num_heads must be 2 to {LIMIT}; got {num_heads}")
+    choices = [n for n in range(num_heads, 0, -1) if num_heads % n == 0]
+    per_head = 2 * num_layers * head_dim * number_bytes  # keys and values
+    rows = [
+        (
+            GROUPS["several" if shared > 1 else "one"].format(count=shared),
+            [
+                _name(shared, num_heads),
+                str(num_heads // shared),
+                _words(shared * per_head),
+                _words(shared * per_head * tokens),
+            ],
+        )
+        for shared in choices
+    ]
+    caption = GROUPS["caption"].format(
+        heads=num_heads, width=head_dim, layers=num_layers, bytes=number_bytes
+    )
+    head = [each.format(tokens=tokens) for each in GROUPS["head"]]
+    return Interactive(
+        "groups",
+        {
+            "heads": num_heads,
+            "choices": choices,
+            "names": [_name(shared, num_heads) for shared in choices],
+            "perToken": [_words(shared * per_head) for shared in choices],
+            "perText": [_words(shared * per_head * tokens) for shared in choices],
+            "tokens": tokens,
+        },
+        plain_table(caption, head, rows),
+        GROUPS["line"].format(heads=num_heads, most=choices[0]),
+    )
+
+
+def _name(shared: int, num_heads: int) -> str:
+    kind = {num_heads: "all", 1: "single"}.get(shared, "grouped")
+    return str(GROUPS[kind])
+
+
+def _words(count: int) -> str:
+    """Writes a number of bytes: ``128 KiB``, ``4 GiB``."""
+    size, (*units, largest) = float(count), GROUPS["units"]
+    for unit in units:
+        if size < 1024:
+            return str(GROUPS["size"]).format(size=size, unit=unit)
+        size /= 1024
+    return str(GROUPS["size"]).format(size=size, unit=largest)

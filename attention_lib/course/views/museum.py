@@ -1,0 +1,72 @@
+"""A room of bugs to walk through, by their symptoms: `view_museum`."""
+
+from collections.abc import Mapping, Sequence
+from difflib import ndiff
+from typing import Any
+
+from attention_lib.course.museum import Bug, CheckResult
+from attention_lib.course.views._interactive import Interactive
+from attention_lib.course.views._own_program import OwnProgram
+from attention_lib.course.views._strings import MUSEUM
+from attention_lib.course.views._tables import plain_table
+
+
+def view_museum(
+    bugs: Sequence[Bug], seen: Mapping[str, Mapping[str, CheckResult]]
+) -> Interactive:
+    """Lets the reader choose a symptom, look at a program, and find its faulty line.
+
+    Args:
+        bugs: the exhibits, in order; ``attention_lib.course.museum.BUGS`` holds all.
+        seen: by a bug's name, what ``attention_lib.course.museum.run_checks`` found.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: something that is no ``Bug``.
+        ValueError: no bug; a bug whose checks were not run.
+    """
+    for bug in bugs:
+        if not isinstance(bug, Bug):
+            raise TypeError(f"bugs must hold Bugs; got {type(bug).__name__}")
+        if missing := set(bug.checks) - set(seen.get(bug.name, ())):
+            raise ValueError(f"seen must hold {min(missing)!r} of {bug.name!r}")
+    if not bugs:
+        raise ValueError("bugs must hold one bug at least; got none")
+    exhibits = [_exhibit(bug, seen[bug.name]) for bug in bugs]
+    tags = list(dict.fromkeys(tag for bug in bugs for tag in bug.tags))
+    rows = [
+        (bug.name, [bug.symptom, _listed(bug.lines), _listed(bug.checks), _source(bug)])
+        for bug in bugs
+    ]
+    static = plain_table(
+        MUSEUM["caption"].format(count=len(bugs)), MUSEUM["head"], rows
+    )
+    line = MUSEUM["line"].format(count=len(bugs), tags=len(tags))
+    return OwnProgram("museum", {"bugs": exhibits, "tags": tags}, static, line)
+
+
+def _exhibit(bug: Bug, found: Mapping[str, CheckResult]) -> dict[str, Any]:
+    """Gives what the view shows of a bug; no number that dropout draws."""
+    changes = ndiff(bug.program.splitlines(), bug.mended.splitlines())
+    draws = "dropout" in bug.program
+    return {
+        "name": bug.name,
+        "lines": [[line[0], line[2:]] for line in changes if line[0] != "?"],
+        "faulty": list(bug.lines),
+        "symptom": bug.symptom,
+        "why": bug.why,
+        "tags": list(bug.tags),
+        "checks": [[name, "" if draws else found[name].seen] for name in bug.checks],
+        "source": _source(bug),
+        "link": bug.link,
+    }
+
+
+def _listed(parts: Sequence[Any]) -> str:
+    return ", ".join(map(str, parts))
+
+
+def _source(bug: Bug) -> str:
+    return bug.source if bug.link else MUSEUM["article"].format(source=bug.source)

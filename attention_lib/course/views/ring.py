@@ -1,0 +1,53 @@
+"""Keys and values that go round a ring of processes, step by step: `view_ring`."""
+
+from attention_lib.course.views._interactive import Interactive
+from attention_lib.course.views._own_program import OwnProgram
+from attention_lib.course.views._strings import RING
+from attention_lib.course.views._tables import plain_table
+from attention_lib.parallel import ring_pair_counts
+from attention_lib.validation import require_positive
+
+MOST_PROCESSES = 8
+
+
+def view_ring(
+    *, num_processes: int, length: int, width: int, number_bytes: int = 2
+) -> Interactive:
+    """Lets the reader step through a ring, in both orders, with the future or without.
+
+    Args:
+        num_processes: from 2 to 8.
+        length: tokens of the text, a multiple of twice the processes.
+        width: numbers of one key, and of one value, in all heads together.
+        number_bytes: bytes of one number.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: a number that is not an int.
+        ValueError: a number below 1; too few or too many processes; a length that
+            cannot be cut.
+    """
+    require_positive(num_processes=num_processes, length=length)
+    require_positive(width=width, number_bytes=number_bytes)
+    if not 2 <= num_processes <= MOST_PROCESSES:
+        raise ValueError(
+            f"num_processes must lie between 2 and {MOST_PROCESSES}; got "
+            f"{num_processes}"
+        )
+    plain = ring_pair_counts(length, num_processes, "plain")
+    zigzag = ring_pair_counts(length, num_processes)
+    step_bytes = 2 * length // num_processes * width * number_bytes
+    rows = [
+        (f"{rank}", [" ".join(map(str, steps)) for steps in both])
+        for rank, both in enumerate(zip(plain, zigzag, strict=True))
+    ]
+    caption = RING["caption"].format(
+        length=length, processes=num_processes, bytes=step_bytes
+    )
+    static = plain_table(caption, RING["head"], rows)
+    data = {"processes": num_processes, "length": length, "bytes": step_bytes}
+    return OwnProgram(
+        "ring", data, static, RING["line"].format(processes=num_processes)
+    )

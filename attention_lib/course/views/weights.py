@@ -1,0 +1,120 @@
+"""Attention weights under the reader's hand: `view_weights`.
+
+What it shows is one piece of HTML with its program inside: no server, no widget,
+nothing from another host. It works in the book's pages, in JupyterLab, VS Code and
+Colab, and follows their light and dark colours. A front end that runs no scripts, such
+as GitHub or a notebook that is not trusted, shows a table of the first head instead.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attention_lib.course.views._interactive import Interactive
+from attention_lib.course.views._maps import Maps, read_maps
+from attention_lib.course.views._packing import static_table
+from attention_lib.course.views._strings import WEIGHTS
+
+
+def view_weights(
+    weights: Any,
+    queries: Any,
+    keys: Any = None,
+    *,
+    scores: Any = None,
+    mask: Any = None,
+    layer: int = 0,
+    head: int = 0,
+    query: int = 0,
+) -> Interactive:
+    """Shows attention weights as maps that the reader walks through, row by row.
+
+    Mouse, finger or arrow keys choose a query; its row is shown in numbers, to three
+    decimals. Where there are several, the reader chooses sentence, layer and head. With
+    ``scores``, the page computes the weights, and temperature and mask can be changed.
+
+    Args:
+        weights: (Q, K), (H, Q, K) or (L, H, Q, K), or a list of L arrays (H, Q, K), on
+            any device; or a mapping from sentences' names to such. None where
+            ``scores`` are given.
+        queries: the words of the rows, or a mapping from names to them.
+        keys: the words of the columns, likewise; the queries when left out.
+        scores: what softmax gets, scaled, before the mask; of the shapes of
+            ``weights``. None for maps whose softmax the page leaves alone.
+        mask: boolean, True where a query may attend; broadcasts to (L, H, Q, K). One
+            for all sentences, or a mapping. What it hides is marked.
+        layer: which layer is chosen at first, 0 to L − 1 in the first sentence.
+        head: which of its heads, 0 to H − 1.
+        query: which row, 0 to Q − 1.
+
+    Returns:
+        What a cell shows when it is the cell's last line.
+
+    Raises:
+        TypeError: weights or scores that are no numbers, or neither; words that are no
+            list; a mask that is not boolean; a layer, head or query that is no int.
+        ValueError: shapes or words that do not fit together; numbers below 0 among the
+            weights; nan or inf; scores that do not give the weights; a sentence that is
+            missing in a mapping; a layer, head or query that is not there.
+    """
+    given = {"weights": weights, "queries": queries, "keys": keys}
+    given |= {"scores": scores, "mask": mask}
+    main = scores if weights is None else weights
+    names = list(main) if isinstance(main, Mapping) else [""]
+    if not names:
+        raise ValueError(
+            "weights must hold one sentence at least; got an empty mapping"
+        )
+    sentences = {name: read_maps(**_of(name, given)) for name in names}
+    first = sentences[names[0]]
+    layers, heads, rows, _ = first.weights.shape
+    _check_place("layer", layer, layers)
+    _check_place("head", head, heads)
+    _check_place("query", query, rows)
+    data: dict[str, Any] = {
+        "sentences": [maps.data(str(name)) for name, maps in sentences.items()]
+    }
+    if layer or head or query:
+        data["first"] = [layer * heads + head, query]
+    caption = _caption(names, first, layer, head)
+    shown = first.weights[layer, head]
+    table = static_table(shown, first.queries, first.keys, caption)
+    return Interactive("weights", data, table, _line(names, first))
+
+
+def _of(name: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Gives one sentence's part of each argument; what is no mapping serves all."""
+    part = {}
+    for argument, value in given.items():
+        if isinstance(value, Mapping):
+            if name not in value:
+                raise ValueError(
+                    f"{argument} must have the sentence {name!r}; got {list(value)}"
+                )
+            value = value[name]
+        part[argument] = value
+    return part
+
+
+def _check_place(name: str, place: object, count: int) -> None:
+    if not isinstance(place, int) or isinstance(place, bool):
+        raise TypeError(f"{name} must be an int; got {type(place).__name__}")
+    if not 0 <= place < count:
+        raise ValueError(f"{name} must be 0 to {count - 1}; got {place}")
+
+
+def _caption(names: list[Any], maps: Maps, layer: int, head: int) -> str:
+    layers, heads = maps.weights.shape[:2]
+    kind = "layer_head" if layers > 1 else "head_of" if heads > 1 else "head"
+    which = WEIGHTS[kind].format(
+        layer=layer + 1, head=head + 1, layers=layers, heads=heads
+    )
+    if names[1:]:
+        which = WEIGHTS["of"].format(which=which, name=names[0], count=len(names))
+    return WEIGHTS["caption"].format(which=which)
+
+
+def _line(names: list[Any], maps: Maps) -> str:
+    layers, heads, query_len, key_len = maps.weights.shape
+    return WEIGHTS["lines" if names[1:] else "line"].format(
+        count=len(names), layers=layers, heads=heads, queries=query_len, keys=key_len
+    )

@@ -1,0 +1,204 @@
+"""ONNX files: written by PyTorch, run by onnxruntime.
+
+Needs the packages ``onnx``, ``onnxscript`` and ``onnxruntime``, when it is called.
+
+Shapes: B batch, T tokens.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+import attention_lib.rope as rope  # whose functions are exchanged, so as a whole
+from attention_lib.validation import (
+    require_path,
+    require_place,
+    require_positive,
+    require_token_ids,
+    require_token_values,
+)
+
+PACKAGES = "onnx", "onnxscript", "onnxruntime"
+LARGE = 1_500_000_000  # bytes; a single file holds less than 2³¹
+
+
+def require_packages(packages: Iterable[str]) -> None:
+    """Says which packages to install, where some are missing."""
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise ModuleNotFoundError(
+            f"{missing[0]} is not installed: pip install {' '.join(PACKAGES)}"
+        )
+
+
+def generate_in_onnx(
+    path: str | Path, token_ids: Int[Tensor, "B T"], *, max_new_tokens: int
+) -> Int[Tensor, "B T+{max_new_tokens}"]:
+    """Add the likeliest tokens to each text, with a file of ``export_model``.
+
+    Neither the model nor PyTorch's operations are used: onnxruntime computes.
+
+    Args:
+        path: the file.
+        token_ids: the beginnings.
+        max_new_tokens: how many to add.
+
+    Raises:
+        ModuleNotFoundError: onnxruntime is not installed.
+        TypeError: a path of another kind; ids that are not whole numbers.
+        ValueError: a number below 1; ids outside the vocabulary; more tokens than there
+            is room for; a file that cannot be opened or is not one of
+            ``export_model``.
+    """
+    path = require_path(path)
+    require_positive(max_new_tokens=max_new_tokens)
+    require_token_ids(token_ids)
+    require_packages(PACKAGES[2:])
+    session = open_onnx(path)
+    inputs = session.get_inputs()
+    names = [given.name for given in inputs]
+    static = names[1:2] == ["place"]
+    first = 2 if static else 1
+    if names[0] != "token_ids" or names[first : first + 1] != ["key_0"]:
+        raise ValueError(
+            f"path must lead to a file of export_model; {path.name} has the inputs "
+            f"{', '.join(names)}"
+        )
+    vocab_size = session.get_outputs()[0].shape[-1]
+    require_token_values(token_ids, vocab_size)
+    token_ids = token_ids.long()
+    shapes = [[*given.shape] for given in inputs[first:]]
+    if static:
+        require_place(token_ids.shape[1] + max_new_tokens - 1, shapes[0][2])
+    # A free axis is a name: of the tokens so far, of which there are none.
+    fixed = [[n if isinstance(n, int) else 0 for n in shape[1:]] for shape in shapes]
+    kept = [torch.zeros(len(token_ids), *shape).numpy() for shape in fixed]
+    text, unread, place = token_ids, token_ids, 0
+    for _ in range(max_new_tokens):
+        places = [torch.tensor([place]).numpy()] if static else []
+        given = [unread.numpy(), *places, *kept]
+        scores, *kept = _run(session, dict(zip(names, given, strict=True)))
+        place += unread.shape[1]
+        unread = torch.from_numpy(scores[:, -1].argmax(axis=-1)[:, None])
+        text = torch.cat((text, unread), dim=1)
+    return text
+
+
+def _run(session: Any, given: Mapping[str, Any]) -> list[Any]:
+    try:
+        found: list[Any] = session.run(None, given)
+    except Exception as error:
+        words = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"the file does not run with these token_ids: {words}. Does its model have "
+            "room for so many tokens?"
+        ) from None
+    return found
+
+
+@contextmanager
+def frozen_rope_frequencies() -> Iterator[Callable[[], Any]]:
+    """Keeps the speeds of rotated pairs, so that a file holds them as numbers.
+
+    Else a file computes them by itself, and rounds some of them otherwise. At position
+    600, an angle would be 600 roundings off.
+    """
+    found: dict[tuple[Any, ...], Tensor] = {}
+    module: Any = rope
+    computed = module.pair_speeds
+
+    def keep(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
+        speeds = computed(positions, head_dim, base, scaling)
+        if scaling.get("rope_type") != "dynamic":  # its speeds depend on the length
+            key = positions.dtype, head_dim, base, repr(sorted(scaling.items()))
+            found[key] = speeds
+        return speeds
+
+    def give(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
+        key = positions.dtype, head_dim, base, repr(sorted(scaling.items()))
+        known = found.get(key)
+        return computed(positions, head_dim, base, scaling) if known is None else known
+
+    @contextmanager
+    def giving() -> Iterator[None]:
+        module.pair_speeds = give
+        yield
+
+    module.pair_speeds = keep
+    try:
+        yield giving
+    finally:
+        module.pair_speeds = computed
+
+
+def write_onnx(
+    model: nn.Module, args: tuple[Any, ...], path: Path, **options: Any
+) -> None:
+    """Exports without a check; what the exporter has to say goes into an error.
+
+    The exporter notes at each operation which lines of your program asked for it, with
+    the paths of your machine. The file does not keep these notes.
+
+    Args:
+        model: on the CPU.
+        args: what it is called with.
+        path: the file. Weights of more than 1.5 GB go into another one beside it.
+        options: of ``torch.onnx.export``.
+
+    Raises:
+        ValueError: a model that the exporter cannot follow.
+    """
+    if isinstance(options.get("dynamic_shapes"), list):
+        options["dynamic_shapes"] = tuple(options["dynamic_shapes"])
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    levels = [logger.level for logger in loggers]
+    large = sum(weight.nbytes for weight in model.parameters()) > LARGE
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program: Any = torch.onnx.export(
+                model, args, dynamo=True, verbose=False, **options
+            )
+            for node in program.model.graph.all_nodes():
+                node.metadata_props.clear()  # your program's lines, with their paths
+            program.save(path, external_data=large)
+    except Exception as error:
+        raise ValueError(
+            f"torch.onnx cannot export this model: {_gist(error)}"
+        ) from error
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _gist(error: Exception) -> str:
+    """Gives the one line of an exporter's long error that says what went wrong."""
+    *_, summary = str(error).partition("## Exception summary")
+    lines = (summary or str(error)).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def open_onnx(path: Path) -> Any:
+    """Opens a file for running, on the CPU.
+
+    Raises:
+        ValueError: there is no file, or it is no graph.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what goes wrong comes as an exception
+    try:
+        return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+    except Exception as error:
+        words = str(error).strip().splitlines()[0]
+        raise ValueError(f"the file {path.name} cannot be opened: {words}") from None

@@ -1,0 +1,98 @@
+"""Attention layers of ``transformers``, rebuilt from this book's layers.
+
+A layer is recognised by the name of its class, so nothing here imports that library.
+Each family with rotary positions is written as what differs from Llama's attention.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from attention_lib.hf_layers.alibi import ALIBI, rebuild_alibi
+from attention_lib.hf_layers.both_ways import BOTH_WAYS, rebuild_both_ways
+from attention_lib.hf_layers.delta import GatedDeltaNet, KimiDeltaAttention
+from attention_lib.hf_layers.gated import rebuild_gated
+from attention_lib.hf_layers.grouped import FAMILIES, rebuild_gpt2, rebuild_grouped
+from attention_lib.hf_layers.latent import LATENT, rebuild_latent
+from attention_lib.hf_layers.lightning import LightningAttention
+from attention_lib.hf_layers.local import (
+    LongformerAttention,
+    rebuild_llama4,
+    rebuild_modernbert,
+)
+from attention_lib.hf_layers.parts import PublishedAttention
+from attention_lib.hf_layers.sparse import SPARSE, rebuild_sparse
+from attention_lib.validation import require_published
+
+__all__ = [
+    "BOTH_WAYS",
+    "FAMILIES",
+    "KNOWN",
+    "LATENT",
+    "PublishedAttention",
+    "from_transformers",
+]
+
+# The class of a layer, and what rebuilds it.
+KNOWN: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(FAMILIES, rebuild_grouped),
+    **dict.fromkeys(LATENT, rebuild_latent),
+    **dict.fromkeys(BOTH_WAYS, rebuild_both_ways),
+    **dict.fromkeys(ALIBI, rebuild_alibi),
+    **dict.fromkeys(SPARSE, rebuild_sparse),
+    "Llama4TextAttention": rebuild_llama4,
+    "ModernBertAttention": rebuild_modernbert,
+    "LongformerSelfAttention": LongformerAttention,
+    "MiniMaxLightningAttention": LightningAttention,
+    "Qwen3NextAttention": rebuild_gated,
+    "Qwen3NextGatedDeltaNet": GatedDeltaNet,
+    "KimiLinearDeltaAttention": KimiDeltaAttention,
+    "GPT2Attention": rebuild_gpt2,
+}
+# Those that need not be causal, or do not say whether they are.
+FREE = (
+    *BOTH_WAYS,
+    *ALIBI,
+    "ModernBertAttention",
+    "LongformerSelfAttention",
+    "MiniMaxLightningAttention",
+    "Qwen3NextGatedDeltaNet",
+    "KimiLinearDeltaAttention",
+)
+
+
+def from_transformers(layer: nn.Module) -> Any:
+    """Makes one of our layers from an attention layer of ``transformers``.
+
+    It has copies of that layer's weights, in their type and on their device, and no
+    dropout.
+
+    Ours is called as ``ours(x, mask, positions=None, cache=None)``: the mask hides more
+    than the published model does, such as padding, and is (B, 1, T); the cache is of
+    ``ours.new_cache(batch_size, max_len)``. What differs from that:
+
+    - A layer with a state (Qwen3-Next's, Kimi Linear's, MiniMax's lightning) takes the
+      mask (B, T): which tokens are real.
+    - BERT's, BART's and T5's take ``memory=``, Longformer's ``global_tokens=``; these,
+      and ModernBERT's, see both sides and take no cache.
+    - Latent attention is rebuilt absorbed. ``ours.attention.choose`` says which keys
+      the index of DeepSeek-V3.2's or GLM's chooses; a layer of GLM's without index
+      takes that as its mask.
+    - A ``BertAttention`` adds what came in and normalises; ``BertSelfAttention``,
+      ``BertCrossAttention`` and Longformer's end before the output projection. BLOOM's
+      adds a second input; ours leaves that to the block. T5's distances are those of
+      the first layer, which gives them to the others: so a later layer is rebuilt
+      without, and may share that layer's ``distance_bias``.
+
+    Args:
+        layer: of a class in ``KNOWN``.
+
+    Raises:
+        TypeError: no layer.
+        ValueError: a layer of another class; one with an option that is not rebuilt
+            here: another family's attention in both directions or to a memory, part
+            of a head turned, a scale of MPT's own, an unknown scaling of the rotation.
+    """
+    require_published(layer, KNOWN, FREE)
+    return KNOWN[type(layer).__name__](layer)

@@ -1,0 +1,235 @@
+"""Qwen3-Next's and Kimi Linear's layers with a state that the delta rule writes."""
+
+import copy
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Num
+from torch import Tensor, nn
+
+from attention_lib.kv_cache import repeat_texts
+from attention_lib.linear_attention import delta_chunk, delta_step, gated_delta_rule
+from attention_lib.norms import RMSNorm
+from attention_lib.precision import widened
+
+CHUNK = 64  # tokens that are read at once
+
+
+class DeltaCache:
+    """What a delta layer keeps of a text, however long it is.
+
+    Attributes:
+        state: (B, H, D, V), or None before the first token.
+        last: what the short convolution still needs of the last tokens.
+    """
+
+    state: Tensor | None = None
+    last: Tensor | None = None
+
+    def repeat(self, times: int) -> "DeltaCache":
+        """Return a cache that holds every text ``times`` over, as copies."""
+        return repeat_texts(self, times)
+
+
+def refuse_padding_within(cache: DeltaCache | None, mask: Tensor) -> None:
+    """Refuse padding after a cached prefix: the state would fade between tokens.
+
+    Only such a call reads the values of its mask; a compiled call never does.
+
+    Raises:
+        ValueError: padding after the tokens that the cache holds.
+    """
+    begun = cache is not None and cache.state is not None
+    if not begun or mask.is_meta or torch.compiler.is_compiling() or mask.all():
+        return
+    raise ValueError(
+        "mask must be True after a cached prefix: padding there would change the "
+        "state; read texts of unequal length from their start, or one by one"
+    )
+
+
+class DeltaAttention(nn.Module):
+    """What layers with a state share: short convolution, unit keys, a gate at the end.
+
+    Args:
+        layer: the published one; its convolution is copied.
+        norm: its norm of what the state gave, which has a gate.
+        out: its output projection.
+        squash: what the gate goes through.
+    """
+
+    def __init__(self, layer: Any, norm: Any, out: nn.Linear, squash: Any) -> None:
+        super().__init__()
+        if layer.activation != "silu":
+            raise ValueError(f"layer has hidden_act {layer.activation}: not known")
+        self.conv = nn.Parameter(layer.conv1d.weight.detach().clone())
+        self.norm = RMSNorm(len(norm.weight), eps=norm.variance_epsilon)
+        self.norm.weight = nn.Parameter(norm.weight.detach().clone())
+        self.out_proj = copy.deepcopy(out)
+        self.squash = squash
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T M"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        positions: Num[Tensor, "*B T"] | None = None,
+        cache: DeltaCache | None = None,
+    ) -> Float[Tensor, "B T M"]:
+        """Writes each token into the state, and reads from it.
+
+        Args:
+            x: the tokens; with a cache, those that are new.
+            mask: which tokens are real; the others, before a text, are read as zeros.
+            positions: not read: what comes first is all that this layer knows.
+            cache: a ``DeltaCache``, which this call changes.
+        """
+        if mask is not None:
+            refuse_padding_within(cache, mask)
+            x = x * mask[..., None]
+        mixed, gate, log_decay, beta = self._project(x)
+        mixed = F.silu(self._convolve(mixed, cache))
+        query, key, value = self._cut(mixed)  # (B, H, T, D)
+        query, key = _unit(query) * query.shape[-1] ** -0.5, _unit(key)
+        numbers = widened(query, key, value, log_decay, beta)  # (B, H, T, ...) each
+        found = self._mix(numbers, cache).transpose(1, 2).to(x.dtype)  # (B, T, H, V)
+        found = self.norm(found) * self.squash(*widened(gate))
+        return self.out_proj(found.flatten(2).to(x.dtype))
+
+    def new_cache(self, batch_size: int, max_len: int) -> DeltaCache:
+        """Makes an empty cache; its size depends neither on texts nor on lengths."""
+        return DeltaCache()
+
+    def _convolve(
+        self, mixed: Float[Tensor, "B T C"], cache: DeltaCache | None
+    ) -> Float[Tensor, "B T C"]:
+        """Sums each channel over the last few tokens, with weights of its own."""
+        size = self.conv.shape[-1]
+        if cache is None or cache.last is None:
+            mixed = F.pad(mixed, (0, 0, size - 1, 0))
+        else:
+            mixed = torch.cat((cache.last, mixed), dim=1)
+        if cache is not None:
+            cache.last = mixed[:, 1 - size :]
+        channels = mixed.shape[-1]
+        return F.conv1d(mixed.mT, self.conv, groups=channels).mT
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Gives queries, keys and values in one, the gate, the decay, and beta."""
+        raise NotImplementedError
+
+    def _cut(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Cuts what was convolved into queries, keys and values of heads."""
+        raise NotImplementedError
+
+    def _mix(self, numbers: list[Tensor], cache: DeltaCache | None) -> Tensor:
+        """Writes and reads by the gated delta rule, from the state of the cache on."""
+        query, key, value, log_decay, beta = numbers
+        if cache is None:
+            return gated_delta_rule(query, key, value, log_decay, beta)
+        state = cache.state
+        if state is None:
+            state = value.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
+        columns = query, key, value, log_decay[..., None], beta[..., None]
+        out = []
+        parts = (it.split(CHUNK, dim=2) for it in columns)
+        for q, k, v, fade, b in zip(*parts, strict=True):
+            found, state = delta_chunk(q, k, v, fade, b, state)
+            out.append(found)
+        cache.state = state
+        return torch.cat(out, dim=2)
+
+
+class GatedDeltaNet(DeltaAttention):
+    """Qwen3-Next's other layers: one decay per head and token.
+
+    Rows of its projections stand by head of keys, [query, key, value, gate].
+    """
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__(layer, layer.norm, layer.out_proj, F.silu)
+        self.heads = layer.num_k_heads, layer.num_v_heads
+        self.widths = layer.head_k_dim, layer.head_v_dim
+        self.in_proj = copy.deepcopy(layer.in_proj_qkvz)
+        self.decay_proj = copy.deepcopy(layer.in_proj_ba)
+        self.log_rate = nn.Parameter(layer.A_log.detach().clone())
+        self.decay_bias = nn.Parameter(layer.dt_bias.detach().clone())
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        (keys, values), (key_dim, value_dim) = self.heads, self.widths
+        each = values // keys  # heads of values that share a head of keys
+        widths = [key_dim, key_dim, each * value_dim, each * value_dim]
+        parts = self.in_proj(x).unflatten(-1, (keys, -1)).split(widths, dim=-1)
+        mixed = torch.cat([part.flatten(2) for part in parts[:3]], dim=-1)
+        gate = parts[3].unflatten(-1, (each, value_dim)).flatten(2, 3)
+        beta, pace = self.decay_proj(x).unflatten(-1, (keys, 2, each)).unbind(-2)
+        pace, beta, log_rate = widened(pace.flatten(2), beta.flatten(2), self.log_rate)
+        log_decay = -log_rate.exp() * F.softplus(pace + self.decay_bias)  # (B, T, H)
+        return mixed, gate, log_decay.mT, beta.sigmoid().mT
+
+    def _cut(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        (keys, values), (key_dim, value_dim) = self.heads, self.widths
+        widths = [keys * key_dim, keys * key_dim, values * value_dim]
+        query, key, value = mixed.split(widths, dim=-1)
+        query, key = (
+            it.unflatten(-1, (keys, key_dim)).repeat_interleave(values // keys, dim=2)
+            for it in (query, key)
+        )
+        value = value.unflatten(-1, (values, value_dim))
+        return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+
+
+class KimiDeltaAttention(DeltaAttention):
+    """Kimi Linear: each channel of a key has a decay of its own."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__(layer, layer.o_norm, layer.o_proj, torch.sigmoid)
+        self.num_heads = layer.num_heads
+        for name in ("q_proj", "k_proj", "v_proj", "b_proj", "g_a_proj", "g_b_proj"):
+            self.add_module(name, copy.deepcopy(getattr(layer, name)))
+        gate = layer.forget_gate
+        self.decay_proj = copy.deepcopy(nn.Sequential(gate.f_a_proj, gate.f_b_proj))
+        self.log_rate = nn.Parameter(gate.A_log.detach().clone().flatten())
+        self.decay_bias = nn.Parameter(gate.dt_bias.detach().clone())
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        parts = [self.get_submodule(f"{name}_proj")(x) for name in "qkv"]
+        gate = self.get_submodule("g_b_proj")(self.get_submodule("g_a_proj")(x))
+        pace, beta, log_rate = widened(
+            self.decay_proj(x), self.get_submodule("b_proj")(x), self.log_rate
+        )
+        pace = F.softplus(pace + self.decay_bias)
+        pace = pace.unflatten(-1, (self.num_heads, -1))  # (B, T, H, D)
+        log_decay = -log_rate.exp()[:, None] * pace
+        beta = beta.sigmoid().mT
+        gate = gate.unflatten(-1, (self.num_heads, -1))
+        return torch.cat(parts, dim=-1), gate, log_decay.transpose(1, 2), beta
+
+    def _cut(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        heads = mixed.unflatten(-1, (3, self.num_heads, -1))  # (B, T, 3, H, D)
+        query, key, value = heads.transpose(1, 3).unbind(2)
+        return query, key, value
+
+    def _mix(self, numbers: list[Tensor], cache: DeltaCache | None) -> Tensor:
+        """Lets each channel of the state fade, then writes by the delta rule."""
+        query, key, value, log_decay, beta = numbers
+        state = None if cache is None else cache.state
+        if state is None:
+            state = value.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
+        steps = (query, key, value, log_decay[..., None], beta[..., None])
+        kept = beta.new_zeros(*beta.shape[:2], 1, 1)  # the rule itself fades nothing
+        out = []
+        for q, k, v, fade, b in zip(*(it.split(1, 2) for it in steps), strict=True):
+            state = state * fade.squeeze(2).exp()  # (B, H, D, 1): each row its own
+            found, state = delta_step(q, k, v, kept, b, state)
+            out.append(found)
+        if cache is not None:
+            cache.state = state
+        return torch.cat(out, dim=2)
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Brings each vector to length 1."""
+    (x,) = widened(x)
+    return x * (x.square().sum(dim=-1, keepdim=True) + 1e-6).rsqrt()

@@ -1,0 +1,65 @@
+"""Published models: their files, their families, and one decoder that runs all.
+
+A field of a ``config.json`` that is not understood is refused, since it may change the
+result in silence.
+"""
+
+from attention_lib.pretrained.configs import (
+    read_config,
+)
+from attention_lib.pretrained.decoder import (
+    Decoder,
+    DecoderBlock,
+)
+from attention_lib.pretrained.decoder_config import (
+    DecoderConfig,
+    LatentConfig,
+    LayerConfig,
+)
+from attention_lib.pretrained.decoder_mlp import (
+    Experts,
+    PlainMLP,
+    make_mlp,
+)
+from attention_lib.pretrained.estimate import (
+    MemoryEstimate,
+    estimate_memory,
+)
+from attention_lib.pretrained.fields import (
+    HARMLESS,
+    Fields,
+    is_above_zero,
+)
+from attention_lib.pretrained.load import (
+    Checkpoint,
+    load_pretrained,
+)
+from attention_lib.pretrained.names import (
+    published_names,
+    published_tensors,
+)
+from attention_lib.pretrained.save import (
+    save_pretrained,
+)
+
+__all__ = [
+    "HARMLESS",
+    "Checkpoint",
+    "Decoder",
+    "DecoderBlock",
+    "DecoderConfig",
+    "Experts",
+    "Fields",
+    "LatentConfig",
+    "LayerConfig",
+    "MemoryEstimate",
+    "PlainMLP",
+    "estimate_memory",
+    "is_above_zero",
+    "load_pretrained",
+    "make_mlp",
+    "published_names",
+    "published_tensors",
+    "read_config",
+    "save_pretrained",
+]

@@ -1,0 +1,182 @@
+"""What families with rotary positions and RMSNorm share: angles, windows, sizes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attention_lib.pretrained.decoder_config import DecoderConfig, LayerConfig
+from attention_lib.pretrained.fields import Fields, is_above_zero
+from attention_lib.rope import SCALINGS
+from attention_lib.validation import require_scaling
+
+ACTIVATIONS = {
+    "silu": "silu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+}
+# The types of layers, as config.json names them.
+TYPES = ("full_attention", "sliding_attention")
+
+
+def read_rotary(
+    fields: Fields, *, windows: list[int | None] | int | None, **options: Any
+) -> DecoderConfig:
+    """Read what all families with rotary positions and RMSNorm share."""
+    width, heads = fields.take("hidden_size"), fields.take("num_attention_heads")
+    count, types = (
+        fields.take("num_hidden_layers"),
+        fields.left.pop("layer_types", None),
+    )
+    each = windows if isinstance(windows, list) else [windows] * count
+    if len(each) != count or (types is not None and len(types) != count):
+        raise ValueError(
+            f"config.json says num_hidden_layers = {count}, but layer_types has "
+            f"{len(types or each)} entries"
+        )
+    head_dim = fields.take("head_dim", None)
+    if head_dim is None:
+        names = "hidden_size", "num_attention_heads"
+        head_dim = width_of_heads(fields, names[0], width, names[1], heads)
+    if head_dim % 2:
+        wanted = "an even number (hidden_size / num_attention_heads if left out)"
+        fields.refuse("head_dim", head_dim, wanted)
+    kv_heads = fields.take("num_key_value_heads")
+    if kv_heads is None or heads % kv_heads:
+        wanted = f"a divisor of num_attention_heads = {heads}"
+        fields.refuse("num_key_value_heads", kv_heads, wanted)
+    if "activation" not in options:
+        options["activation"] = fields.choose("hidden_act", ACTIVATIONS, "silu")
+    by_type = _rotations(fields, head_dim)
+    layers = [
+        LayerConfig(
+            window, *by_type["sliding_attention" if window else "full_attention"]
+        )
+        for window in each
+    ]
+    return DecoderConfig(
+        vocab_size=fields.take("vocab_size"),
+        context_len=fields.take("max_position_embeddings"),
+        d_model=width,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
+        hidden_dim=fields.take("intermediate_size"),
+        layers=tuple(layers),
+        norm_eps=fields.take("rms_norm_eps"),
+        tie_weights=fields.take("tie_word_embeddings", False),
+        **options,
+    )
+
+
+def width_of_heads(
+    fields: Fields, name: str, width: int, heads_name: str, heads: int
+) -> int:
+    """Return the width of one head, where all heads share a width out."""
+    if width % heads:
+        fields.refuse(heads_name, heads, f"a divisor of {name} = {width}")
+    return width // heads
+
+
+def _rotations(
+    fields: Fields, head_dim: int
+) -> dict[str, tuple[float, dict[str, Any] | None]]:
+    """Return the base and the stretching of the angles, for each type of layer.
+
+    Files before version 5 of transformers say both at their top, later ones in
+    ``rope_parameters``. Where a file does both, what transformers takes counts.
+    """
+    found = fields.take("rope_parameters", None)
+    by_type = fields.family == "gemma3_text"
+    standard = {"gpt_oss": 150_000.0, "gemma3_text": 1e6}.get(fields.family, 10_000.0)
+    base = fields.take("rope_theta", standard)
+    local = fields.take("rope_local_base_freq", 10_000.0)
+    scaling = fields.take("rope_scaling", None)
+    length = fields.see("max_position_embeddings")
+    if fields.family == "gpt_oss" and found is None and scaling is None:
+        found = fields.take("rope_parameters")  # it stretches, and nobody says how
+    nested = found is not None and bool(set(found) & set(TYPES))
+    if found is not None and nested != by_type:
+        wanted = f"those of {' and '.join(TYPES)}" if by_type else "one for all layers"
+        raise ValueError(
+            f"config.json says rope_parameters = {found!r}; load_pretrained knows "
+            f"{wanted} for {fields.family}"
+        )
+    if by_type:
+        found = found or {}
+        for kind in TYPES:
+            if not isinstance(found.get(kind) or {}, Mapping):
+                fields.refuse("rope_parameters", found, f"an object for {kind}")
+        plain = {"rope_type": "default"}  # which the older word, type, does not change
+        told = {kind: dict(found.get(kind) or plain) for kind in TYPES}
+        told["full_attention"] |= scaling or {}
+        if not all(one.get("truncate", True) for one in told.values()):
+            raise ValueError(
+                "config.json says truncate = false, which transformers ignores for "
+                f"{fields.family}: remove it"
+            )
+        usual = {"full_attention": base, "sliding_attention": local}
+    else:
+        told = dict.fromkeys(TYPES, scaling or found or {})
+        usual = dict.fromkeys(TYPES, base)
+    name = "rope_scaling" if scaling else "rope_parameters"
+    return {
+        kind: _rotation(fields, name, told[kind], usual[kind], length, head_dim)
+        for kind in TYPES
+    }
+
+
+def _rotation(
+    fields: Fields,
+    name: str,
+    told: Mapping[str, Any],
+    usual: Any,
+    length: int,
+    head_dim: int,
+) -> tuple[float, dict[str, Any] | None]:
+    """Return base and stretching from one set of ``rope_parameters``."""
+    said = {"rope_type": told.get("type", "default"), **told}
+    said.pop("type", None)
+    theta = said.pop("rope_theta", usual)
+    if not is_above_zero(theta):
+        fields.refuse("rope_theta", theta, "a finite number above 0")
+    if said["rope_type"] == "dynamic":  # transformers reads no other length
+        said["original_max_position_embeddings"] = length
+    elif said["rope_type"] in ("yarn", "llama3"):
+        said.setdefault("original_max_position_embeddings", length)
+    try:
+        require_scaling(said, SCALINGS, head_dim=head_dim, base=float(theta))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"config.json says {name} = {dict(told)!r}: {error}") from None
+    return float(theta), None if said == {"rope_type": "default"} else said
+
+
+def windows_by_type(fields: Fields, every: int) -> list[int | None]:
+    """Return the window of each layer: every layer has one, except each n-th."""
+    window, count = fields.take("sliding_window"), fields.see("num_hidden_layers")
+    types = fields.left.get("layer_types") or [
+        "sliding_attention" if (i + 1) % every else "full_attention"
+        for i in range(count)
+    ]
+    known = {"sliding_attention": window, "full_attention": None}
+    if window is None and "sliding_attention" in types:
+        raise ValueError("config.json has layers with a window, but no sliding_window")
+    if unknown := sorted(set(types) - set(known)):
+        raise ValueError(
+            f"layer_types in config.json has the layer type {unknown[0]!r}; "
+            f"load_pretrained knows {', '.join(known)}"
+        )
+    return [known[kind] for kind in types]
+
+
+def qwen_windows(fields: Fields) -> list[int | None]:
+    """Return each layer's window: with the switch on, all from a certain layer on."""
+    used = fields.take("use_sliding_window", False)
+    first = fields.take("max_window_layers", 28)
+    if fields.left.get("layer_types"):  # where it stands, it decides alone
+        if not used:
+            fields.left["sliding_window"] = None
+        return windows_by_type(fields, every=1)
+    window = fields.take("sliding_window", 4096) if used else None
+    fields.left.pop("sliding_window", None)
+    count = fields.see("num_hidden_layers")
+    return [window if i >= first else None for i in range(count)]

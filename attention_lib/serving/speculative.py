@@ -1,0 +1,227 @@
+"""Guessing ahead: a cheap draft guesses some tokens, the model reads them all at once.
+
+A model that reads n tokens in one pass scores the token after each of them. So a guess
+that is right gives one more token for the same pass; the cache forgets one that is
+wrong. The result is that of the model alone, whatever the draft guesses. Greedy form of
+Leviathan et al. (2023, algorithm 1), where a guess is right if it is the model's own.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from attention_lib.decode_step import make_decode_step
+from attention_lib.kv_cache import KVCache, WeightsWatch
+from attention_lib.reproducibility import evaluation_mode
+from attention_lib.sampling import sample_token
+from attention_lib.validation import (
+    require_draft,
+    require_grown,
+    require_guesses,
+    require_instance,
+    require_positive,
+    require_prompt,
+    require_stop,
+)
+
+Draft = Callable[[list[int], int], Sequence[int]]  # (tokens so far, at most) → guesses
+
+
+class DraftStats(NamedTuple):
+    """What one pass of the model made of the draft's guesses.
+
+    Attributes:
+        guessed: how many tokens the draft gave.
+        accepted: how many of them are the model's own, up to the first that is not. The
+            pass adds one token more than these, unless ``stop`` ends the text.
+    """
+
+    guessed: int
+    accepted: int
+
+
+def ngram_draft(
+    tokens: Sequence[int], count: int, *, longest: int = 3, shortest: int = 2
+) -> list[int]:
+    """Guesses that the text goes on as it did where its last tokens stood before.
+
+    Of the endings with ``longest`` to ``shortest`` tokens, the longest that occurred
+    before counts, and of its places the last. Saxena (2023) calls it prompt lookup.
+
+    Args:
+        tokens: the text so far.
+        count: how many to guess; what followed is repeated where it is too short.
+        longest: tokens of the longest ending that is looked for.
+        shortest: tokens of the shortest.
+
+    Returns:
+        ``count`` tokens, or none where no ending occurred before.
+
+    Raises:
+        TypeError: a size that is not an int.
+        ValueError: a size below 1.
+    """
+    require_positive(count=count, longest=longest, shortest=shortest)
+    tokens = list(tokens)
+    for size in range(min(longest, len(tokens) - 1), shortest - 1, -1):
+        ending, last = tokens[-size:], tokens[-1]
+        for end in range(len(tokens) - 2, size - 2, -1):
+            if tokens[end] == last and tokens[end - size + 1 : end + 1] == ending:
+                follows = tokens[end + 1 :]
+                return [follows[i % len(follows)] for i in range(count)]
+    return []
+
+
+def speculative_generate(
+    model: nn.Module,
+    draft: Draft | nn.Module,
+    token_ids: Int[Tensor, "B T"],
+    *,
+    max_new_tokens: int,
+    draft_len: int = 4,
+    lengths: Int[Tensor, " B"] | None = None,
+    stop: int | None = None,
+    on_pass: Callable[[DraftStats], object] | None = None,
+) -> Int[Tensor, "B T+{max_new_tokens}"]:
+    """Adds tokens to each text as ``generate`` does at temperature 0, in fewer passes.
+
+    One pass over several tokens rounds otherwise than a pass over one, so where the two
+    highest scores differ by no more than rounding, another token can come first.
+
+    Args:
+        model: as in ``generate``; its cache is cut back after a wrong guess.
+        draft: a function of the tokens so far and of how many to guess at most, such as
+            ``ngram_draft``; or a smaller model with the same vocabulary, whose own most
+            probable tokens are the guesses.
+        token_ids: the beginnings, padded on the right where they are shorter; each text
+            is written alone, one after another.
+        max_new_tokens: how many to add.
+        draft_len: how many tokens to guess for one pass, at most.
+        lengths: how many tokens of each text are real; all when left out.
+        stop: the token that ends a text; it fills the rest of a text that met it.
+        on_pass: called after each pass of the model with its ``DraftStats``, such as
+            ``passes.append``.
+
+    Returns:
+        The texts (B, T + n), as ``generate`` gives them.
+
+    Raises:
+        TypeError: no model; ids, lengths, a size, a stop or guesses that are not whole
+            numbers; a draft that cannot be called.
+        ValueError: what ``generate`` refuses; a ``draft_len`` below 1; a guess outside
+            the vocabulary; a text longer than the trained length of a ``dynamic``
+            rotation, whose angles would depend on wrong guesses.
+    """
+    require_instance("model", model, nn.Module)
+    require_positive(max_new_tokens=max_new_tokens, draft_len=draft_len)
+    require_draft(draft)
+    require_prompt(model, token_ids, max_new_tokens, lengths)
+    require_stop(model, stop)
+    rows, longest = token_ids.tolist(), token_ids.shape[1]
+    ends = [longest] * len(rows) if lengths is None else lengths.tolist()
+    require_grown(model, max(ends) + max_new_tokens - 1)
+    guess = model_draft(draft) if isinstance(draft, nn.Module) else draft
+    texts = []
+    with evaluation_mode(model), torch.inference_mode():
+        for row, end in zip(rows, ends, strict=True):
+            text, full = row[:end], end + max_new_tokens
+            reader = _Reader(model, full - 1, token_ids)  # the last is never read
+            while len(text) < full:
+                most = min(draft_len, full - len(text) - 1)
+                guesses = guess(list(text), most) if most else []
+                guesses = require_guesses(model, guesses)[:most]
+                new, passed = _confirmed(reader, text, guesses)
+                if stop in new:
+                    new = new[: new.index(stop) + 1]
+                    passed = DraftStats(passed.guessed, min(passed.accepted, len(new)))
+                text += new
+                if on_pass is not None:
+                    on_pass(passed)
+                if stop in new:
+                    text += [stop] * (full - len(text))
+            texts.append(text + row[end:])
+    # Made anew, out of inference mode: a model may learn from it.
+    return token_ids.new_tensor(texts, dtype=torch.int64)
+
+
+def model_draft(model: nn.Module) -> Draft:
+    """Makes a draft of a model: it guesses that model's own most probable tokens.
+
+    The draft keeps a cache, and cuts it back to what a new call shares with the last.
+    It begins a new one when the weights have changed. Where the model's context is
+    full, it guesses nothing.
+
+    Args:
+        model: gives logits (B, T, V) for ids, as in ``generate``.
+
+    Raises:
+        TypeError: no model.
+    """
+    require_instance("model", model, nn.Module)
+    reader: _Reader | None = None
+    watch = WeightsWatch(model)
+    config = getattr(model, "config", None)
+    context_len = getattr(config, "context_len", sys.maxsize)
+
+    def guess(tokens: list[int], count: int) -> list[int]:
+        nonlocal reader
+        if watch.changed() or reader is None:
+            weight = next(model.parameters(), torch.empty(0))
+            like = torch.empty(0, dtype=torch.int64, device=weight.device)
+            reader = _Reader(model, None, like)
+        text = list(tokens)
+        with evaluation_mode(model), torch.inference_mode():
+            for _ in range(min(count, context_len - len(tokens) + 1)):
+                text += reader.best(text, 1)
+        return text[len(tokens) :]
+
+    return guess
+
+
+def _confirmed(
+    reader: "_Reader", text: list[int], guesses: list[int]
+) -> tuple[list[int], DraftStats]:
+    """Gives the tokens that one pass adds: right guesses, and one of the model's."""
+    best = reader.best(text + guesses, len(guesses) + 1)
+    right = 0
+    while right < len(guesses) and guesses[right] == best[right]:
+        right += 1
+    return best[: right + 1], DraftStats(len(guesses), right)
+
+
+class _Reader:
+    """A model with its cache, and the tokens of one text that stand in it."""
+
+    def __init__(self, model: nn.Module, max_len: int | None, like: Tensor) -> None:
+        self.model, self.like, self.read = model, like, list[int]()
+        self.cache: KVCache | None = None
+        if hasattr(model, "new_cache"):
+            self.cache = model.new_cache(1, max_len)  # type: ignore[operator]
+            self.step = make_decode_step(model, self.cache)
+
+    def best(self, tokens: list[int], last: int) -> list[int]:
+        """Gives the most probable token after each of the ``last`` tokens."""
+        if self.cache is None:
+            scores = self.model(self.like.new_tensor([tokens]))
+            return sample_token(scores[0, -last:]).tolist()
+        known = min(_shared(self.read, tokens), len(tokens) - last)
+        if known < self.cache.length:
+            self.cache.crop(known)
+        unread = self.like.new_tensor([tokens[known:]])
+        if known and len(tokens) - known == 1:
+            scores = self.step(unread)  # takes less time
+        else:
+            scores = self.model(unread, cache=self.cache)[0, -last:]
+        self.read = list(tokens)
+        return sample_token(scores).tolist()
+
+
+def _shared(one: list[int], other: list[int]) -> int:
+    """Counts the tokens that two texts have in common at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    differs = (place for place, (a, b) in pairs if a != b)
+    return next(differs, min(len(one), len(other)))

@@ -1,0 +1,303 @@
+"""A tiny language model: embeddings, blocks, a last norm, and a head over the words.
+
+Shapes: B batch, T length, M d_model, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attention_lib.block import NormPlacement, TinyBlock
+from attention_lib.kv_cache import KVCache
+from attention_lib.mha_variants import MHA_VARIANTS
+from attention_lib.modules import weight_of
+from attention_lib.positions import LearnedPositions, sinusoidal_positions
+from attention_lib.rope import rope_angles
+from attention_lib.validation import (
+    require_choice,
+    require_config,
+    require_instance,
+    require_token_ids,
+    require_token_positions,
+)
+
+Positions = Literal["learned", "sinusoidal", "rotary", "none"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What a ``TinyLM`` is built from.
+
+    Attributes:
+        vocab_size: how many different tokens there are.
+        context_len: how many tokens it can look at: the longest text.
+        d_model: width of the residual stream.
+        num_heads: heads of each block.
+        num_layers: blocks on top of each other.
+        dropout: the probability of a drop, in every block and after the embeddings.
+        tie_weights: whether the head uses the token embedding's weights.
+        norm: where the blocks normalise: ``pre``, ``post`` or ``none``.
+        mha: the kind of attention, as ``make_mha`` names it.
+        positions: ``learned`` or ``sinusoidal`` vectors, added to the tokens;
+            ``rotary``, which turns queries and keys; or ``none``, so that the causal
+            mask alone tells earlier from later.
+
+    Raises:
+        TypeError: a size that is not an int; a choice that is not True or False.
+        ValueError: a size below 1; a width that the heads do not divide; a dropout
+            below 0, or of 1 and more; an unknown norm, kind or positions.
+    """
+
+    vocab_size: int
+    context_len: int
+    d_model: int
+    num_heads: int
+    num_layers: int
+    dropout: float = 0.0
+    tie_weights: bool = False
+    norm: NormPlacement = "pre"
+    mha: str = "split"
+    positions: Positions = "learned"
+
+    def __post_init__(self) -> None:
+        require_config(self)
+        require_choice("norm", self.norm, get_args(NormPlacement))
+        require_choice("mha", self.mha, MHA_VARIANTS)
+        require_choice("positions", self.positions, get_args(Positions))
+
+
+class LanguageModel(nn.Module):
+    """What every language model here shares: its call.
+
+    Each model makes its parts, and says how the stream of its blocks begins
+    (``_begin``). No position sees a later one, so padding on the right needs no mask:
+    it stands after the real tokens, and what a model says there is not used.
+
+    Raises:
+        TypeError: ids or positions that are not whole numbers; another device.
+        ValueError: a text longer than the context; lengths that are not one per text;
+            positions that are not one per token; on the CPU, ids outside the
+            vocabulary and positions outside a table of positions. Elsewhere the ids
+            are checked where texts come in: ``require_token_values``.
+    """
+
+    config: Any  # its own: at least context_len, d_model and num_layers
+    token_embedding: nn.Embedding
+    blocks: nn.ModuleList
+    last_norm: nn.Module
+    head: nn.Linear
+    grows_beyond: int | None = None  # longer texts change the angles: "dynamic"
+
+    def forward(
+        self,
+        token_ids: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Scores the next token at every position; no position sees a later one.
+
+        Args:
+            token_ids: texts, padded on the right where they are shorter. With a cache,
+                the tokens that come after those in it.
+            lengths: how many tokens of each text are real. The scores of these are the
+                same with and without it.
+            mask: hides more than the future, such as padding on the left; broadcasts to
+                (B, T, K).
+            positions: the place of each token in its own text, (T,) or (B, T); counted
+                from the start, or on from the cache, when left out.
+            cache: of ``new_cache``; takes the new tokens in.
+        """
+        states = self.stream(
+            token_ids, lengths, mask=mask, positions=positions, cache=cache
+        )
+        return self._score(states[-1])
+
+    def stream(
+        self,
+        token_ids: Int[Tensor, "B T"],
+        lengths: Int[Tensor, " B"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        positions: Int[Tensor, "*B T"] | None = None,
+        cache: KVCache | None = None,
+    ) -> list[Float[Tensor, "B T M"]]:
+        """Gives the residual stream before the first block, and after each."""
+        states, _ = self._read(token_ids, lengths, mask, positions, cache)
+        return states
+
+    def attention_weights(
+        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
+    ) -> list[Float[Tensor, "B H T T"]]:
+        """Gives the weights of every head, block by block, before dropout."""
+        states, also = self._read(token_ids, lengths)
+        return [
+            block.attention_weights(state, **also)  # type: ignore[operator]
+            for block, state in zip(self.blocks, states[:-1], strict=True)
+        ]
+
+    def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
+        """Makes an empty cache, for texts of at most ``max_len`` tokens.
+
+        Args:
+            batch_size: how many texts.
+            max_len: ``context_len`` when left out.
+        """
+        max_len = self.config.context_len if max_len is None else max_len
+        return KVCache(
+            [block.new_cache(batch_size, max_len) for block in self.blocks]  # type: ignore[operator]
+        )
+
+    def _read(
+        self,
+        token_ids: Tensor,
+        lengths: Tensor | None,
+        mask: Tensor | None = None,
+        positions: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> tuple[list[Tensor], dict[str, Any]]:
+        """Gives the stream before the first block and after each, and ``_begin``'s."""
+        start = 0 if cache is None else cache.length
+        longest, like = self.config.context_len - start, weight_of(self.token_embedding)
+        require_token_ids(token_ids, lengths, max_len=longest, like=like)
+        if positions is not None:
+            require_token_positions(positions, token_ids)
+        if self.grows_beyond and lengths is not None and positions is None:
+            last = (start + lengths - 1).clamp(min=0)[:, None]  # padding adds no length
+            positions = self._positions(token_ids, start, None).minimum(last)
+        try:
+            x, also = self._begin(token_ids, start, positions)
+        except IndexError as error:  # on the CPU, of a table's look-up
+            raise ValueError(
+                f"token_ids must lie between 0 and {self.config.vocab_size - 1}, "
+                f"positions between 0 and {self.config.context_len - 1}"
+            ) from error
+        states = [x]  # (B, T, M)
+        caches = [None] * len(self.blocks) if cache is None else cache.layers
+        for block, own in zip(self.blocks, caches, strict=True):
+            states.append(block(states[-1], mask=mask, cache=own, **also))
+        return states, also
+
+    def _begin(
+        self, token_ids: Tensor, start: int, positions: Tensor | None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Gives the stream before the first block, and what every block is told."""
+        raise NotImplementedError
+
+    def _score(self, x: Tensor) -> Tensor:
+        """Gives the scores of all tokens, from the stream after the last block."""
+        return self.head(self.last_norm(x))
+
+    def _positions(
+        self, token_ids: Tensor, start: int, positions: Tensor | None
+    ) -> Tensor:
+        """Counts the new tokens on from the cache, unless their places are given."""
+        if positions is not None:
+            return positions
+        return torch.arange(start, start + token_ids.shape[1], device=token_ids.device)
+
+    def _draw_weights(self, embedding_std: float | None = None) -> None:
+        """Draws the first weights, so that the stream keeps its size."""
+        config = self.config
+        for name, weight in self.named_parameters():
+            if weight.ndim < 2:  # biases and norms keep their start
+                continue
+            std = config.d_model**-0.5  # keeps the size of what is multiplied
+            if name.endswith(("out_proj.weight", "down_proj.weight")):
+                # Two layers a block add to the stream: together they add about 1.
+                std *= (2 * config.num_layers) ** -0.5
+            if name == "head.weight":
+                std *= 0.1  # all words about as likely: a first loss near ln V
+            if name == "token_embedding.weight" and embedding_std is not None:
+                std = embedding_std
+            nn.init.normal_(weight, std=std)
+
+
+class TinyLM(LanguageModel):
+    """Gives, for each token of a text, a score for every token that may come next.
+
+    After GPT-2 (Radford et al., 2019, section 2.3): learned positions, pre-norm blocks,
+    a last norm, and smaller first weights where a layer adds to the stream. Six things
+    differ from GPT-2: positions start as sinusoids, embeddings are multiplied by √M,
+    the head starts ten times smaller, queries, keys and values have no bias, GELU is
+    exact, and the blocks' first weights are drawn in another way. Its call is that of
+    a ``LanguageModel``.
+
+    Args:
+        config: the sizes and choices.
+
+    Raises:
+        TypeError: a config of another kind.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        require_instance("config", config, ModelConfig)
+        self.config = config
+        self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
+        if config.positions == "learned":
+            self.positions = LearnedPositions(config.context_len, config.d_model)
+        if config.positions == "sinusoidal":
+            table = sinusoidal_positions(config.context_len, config.d_model)
+            self.register_buffer("sinusoids", table, persistent=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(
+            TinyBlock(
+                config.d_model,
+                config.num_heads,
+                norm=config.norm,
+                dropout=config.dropout,
+                mha=config.mha,
+            )
+            for _ in range(config.num_layers)
+        )
+        # A post-norm block ends with a norm of its own.
+        last = nn.LayerNorm if config.norm == "pre" else nn.Identity
+        self.last_norm = last(config.d_model)
+        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self._draw_weights()
+        # A position starts as its sinusoids: neighbours are alike before any training.
+        if config.positions == "learned":
+            table = sinusoidal_positions(config.context_len, config.d_model)
+            with torch.no_grad():
+                self.positions.embedding.weight.copy_(table)
+        if config.tie_weights:
+            self.head.weight = self.token_embedding.weight
+
+    def places(
+        self,
+        token_ids: Int[Tensor, "B T"],
+        start: int = 0,
+        positions: Int[Tensor, "*B T"] | None = None,
+    ) -> tuple[Float[Tensor, "*B T M"] | None, Float[Tensor, "*B T P"] | None]:
+        """Gives what tells the places: vectors to add, or angles to turn by.
+
+        Args:
+            token_ids: the new tokens.
+            start: how many stand before them.
+            positions: the place of each; counted on from ``start`` when left out.
+        """
+        kind, config = self.config.positions, self.config
+        if kind == "none":
+            return None, None
+        if kind == "learned":
+            return self.positions(token_ids.shape[1], start, positions), None
+        positions = self._positions(token_ids, start, positions)
+        if kind == "rotary":
+            return None, rope_angles(positions, config.d_model // config.num_heads)
+        return F.embedding(positions, self.sinusoids), None  # type: ignore[arg-type]
+
+    def _begin(
+        self, token_ids: Tensor, start: int, positions: Tensor | None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        # Times √M, so that words and positions are alike in size: Vaswani et al., 3.4.
+        x = self.token_embedding(token_ids) * self.config.d_model**0.5  # (B, T, M)
+        vectors, angles = self.places(token_ids, start, positions)
+        x = self.dropout(x if vectors is None else x + vectors)
+        return x, {"causal": True, "angles": angles}

@@ -1,0 +1,113 @@
+"""What several checks ask alike: of numbers, of kinds and types, of devices."""
+
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+INTS = int, torch.SymInt  # the second while a compiler looks at a layer
+
+
+def require_int(name: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, INTS):
+        raise TypeError(f"{name} must be an int; got {number!r}")
+
+
+def require_between(name: str, number: Any, least: int, most: int, words: str) -> None:
+    require_int(name, number)
+    if not least <= number <= most:
+        raise ValueError(f"{name} must lie between {least} and {words}; got {number}")
+
+
+def require_number(
+    name: str, number: Any, wanted: str, fits: Callable[[Any], bool], hint: str = ""
+) -> None:
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise TypeError(f"{name} must be a number; got {number!r}")
+    if not fits(number):
+        raise ValueError(f"{name} must be {wanted}; got {number}{hint}")
+
+
+def require_kind(name: str, array: Any, kind: type[Any]) -> None:
+    if not isinstance(array, kind):
+        raise TypeError(
+            f"{name} must be a {kind.__module__}.{kind.__name__}; "
+            f"got {type(array).__name__}"
+        )
+
+
+def require_floats(name: str, array: Any, kind: type[Any] = Tensor) -> None:
+    if kind is Tensor and type(array) is Tensor and array.dtype.is_floating_point:
+        return  # as nearly always: asked first, since each layer asks it
+    require_kind(name, array, kind)
+    if not (
+        array.dtype.is_floating_point
+        if isinstance(array, Tensor)
+        else array.dtype.kind == "f"
+    ):
+        raise TypeError(
+            f"{name} must hold floats; got {array.dtype}: convert it with `.float()`"
+        )
+
+
+def require_whole(name: str, ids: Any, hint: str = "") -> None:
+    came = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
+    if came not in (torch.int32, torch.int64):
+        raise TypeError(f"{name} must be a tensor of int64; got {came}{hint}")
+
+
+def require_same_type(name: str, array: Any, of: str, like: Any) -> None:
+    if array.dtype != like.dtype:
+        require_floats(name, array, type(array))
+        # Under autocast, PyTorch itself brings the types together.
+        if not (isinstance(array, Tensor) and _is_autocast(array.device.type)):
+            raise TypeError(
+                f"{name} must have the type of {of}, {like.dtype}; got {array.dtype}: "
+                "convert one to the other's type"
+            )
+    require_same_device(name, array, of, like)
+
+
+def _is_autocast(device: str) -> bool:
+    return device != "meta" and torch.is_autocast_enabled(device)
+
+
+def require_same_device(name: str, array: Any, of: str, like: Any) -> None:
+    if isinstance(like, Tensor) and array.device != like.device:
+        raise TypeError(
+            f"{name} must be on the device of {of}, {like.device}; got {array.device}: "
+            "move it with `.to(device)`"
+        )
+
+
+def refuse_axes(name: str, array: Any) -> None:
+    shape = tuple(array.shape)
+    if len(shape) < 2:
+        raise ValueError(
+            f"{name} must have at least two axes, (length, width); got {shape}: write "
+            f"a single vector as one row, `{name}[None, :]`"
+        )
+    raise ValueError(
+        f"{name} has an axis of length zero, {shape}: leave empty batches and "
+        "sequences out"
+    )
+
+
+def broadcasts(shape: Sequence[int], wanted: Sequence[int], until: int = 0) -> bool:
+    """Says whether a shape can be stretched to the one that is wanted.
+
+    Args:
+        shape: what there is.
+        wanted: what it shall become.
+        until: how many of the last axes do not count, as a negative number.
+    """
+    if not until and shape == wanted[-len(shape) :]:
+        return True  # as nearly always
+    if len(shape) > len(wanted):
+        return False
+    for axis in range(-len(shape), until):
+        if shape[axis] != wanted[axis] and shape[axis] != 1:
+            return False
+    return True

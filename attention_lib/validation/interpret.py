@@ -1,0 +1,107 @@
+"""What is asked of a model whose heads are looked into."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from attention_lib.validation._common import require_floats, require_kind, require_whole
+
+
+def require_head_places(model: Any, **places: Any) -> None:
+    """Checks that each place, (layer, head) from 0, is one of the model's heads."""
+    blocks = getattr(model, "blocks", None)
+    if not isinstance(model, nn.Module) or not isinstance(blocks, nn.ModuleList):
+        raise TypeError(
+            f"model must be a language model with blocks; got {type(model).__name__}"
+        )
+    for name, place in places.items():
+        if (
+            not isinstance(place, Sequence)
+            or len(place) != 2
+            or any(type(number) is not int for number in place)
+        ):
+            raise TypeError(f"{name} must be (layer, head), two ints; got {place!r}")
+        layer, head = place
+        if not 0 <= layer < len(blocks):
+            raise ValueError(
+                f"{name} must name one of the {len(blocks)} layers, from 0; "
+                f"got layer {layer}"
+            )
+        heads = getattr(getattr(blocks[layer], "attention", None), "num_heads", 0)
+        if not 0 <= head < heads:
+            raise ValueError(
+                f"{name} must name one of the {heads} heads of layer {layer}, from 0; "
+                f"got head {head}"
+            )
+
+
+def require_head_path(model: Any, sender: Any, receiver: Any, into: Any) -> None:
+    """Checks that a head's output can reach what is named of a later head."""
+    require_head_places(model, sender=sender, receiver=receiver)
+    if into not in ("query", "key", "value"):
+        raise ValueError(f'into must be "query", "key" or "value"; got {into!r}')
+    if sender[0] >= receiver[0]:
+        raise ValueError(
+            f"sender must stand in an earlier layer than receiver; got layers "
+            f"{sender[0]} and {receiver[0]}"
+        )
+    block = model.blocks[receiver[0]]
+    if getattr(block, "norm", "pre") != "pre" or not hasattr(block, "attention_norm"):
+        raise ValueError("the receiver's block must normalise first: build norm='pre'")
+    if not hasattr(block.attention, "k_proj"):
+        raise ValueError(
+            "the receiver needs a projection each for queries, keys and values: "
+            "build the model with mha='split'"
+        )
+
+
+def require_head_maps(weights: Any, token_ids: Any = None) -> None:
+    """Checks maps (B, H, T, T), and the texts (B, T) that they belong to."""
+    require_floats("weights", weights)
+    if weights.ndim != 4 or weights.shape[-1] != weights.shape[-2]:
+        raise ValueError(
+            f"weights must be (batch, heads, length, length); got "
+            f"{tuple(weights.shape)}"
+        )
+    if weights.shape[-1] < 2:
+        raise ValueError("weights must be of texts of at least 2 tokens")
+    if token_ids is None:
+        return
+    require_compared(token_ids)
+    if token_ids.shape != (weights.shape[0], weights.shape[-1]):
+        raise ValueError(
+            f"token_ids must be the texts of weights {tuple(weights.shape)}; got "
+            f"{tuple(token_ids.shape)}"
+        )
+
+
+def require_compared(token_ids: Any) -> None:
+    """Checks that ``token_ids`` is (B, T), of whole numbers."""
+    require_kind("token_ids", token_ids, Tensor)
+    require_whole("token_ids", token_ids)
+    if token_ids.ndim != 2:
+        raise ValueError(
+            f"token_ids must be (batch, length); got {tuple(token_ids.shape)}"
+        )
+
+
+def require_periods(periods: Any, length: int, vocab_size: int) -> None:
+    """Checks the shortest and the longest piece that a text repeats."""
+    if (
+        not isinstance(periods, Sequence)
+        or len(periods) != 2
+        or any(type(number) is not int for number in periods)
+    ):
+        raise TypeError(f"periods must be two ints; got {periods!r}")
+    shortest, longest = periods
+    if not 1 <= shortest <= longest < length:
+        raise ValueError(
+            f"periods must be at least 1, in order, and below length={length}; got "
+            f"{shortest} and {longest}"
+        )
+    if longest > vocab_size:
+        raise ValueError(
+            f"periods must be at most vocab_size={vocab_size}, since the tokens of a "
+            f"piece all differ; got {longest}"
+        )

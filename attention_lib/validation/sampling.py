@@ -1,0 +1,57 @@
+"""How the next token is picked, and from which scores."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attention_lib.validation._common import require_floats, require_number
+from attention_lib.validation.sizes import require_positive
+
+
+def require_sampling(
+    temperature: float, top_k: int | None, top_p: float | None = None
+) -> None:
+    """Checks how the next token shall be picked."""
+    require_number(
+        "temperature", temperature, "0 or more, finite", lambda n: 0 <= n < math.inf
+    )
+    if top_k is not None:
+        require_positive(top_k=top_k)
+    if top_p is not None:
+        require_number("top_p", top_p, "above 0 and at most 1", lambda p: 0 < p <= 1)
+
+
+def require_generator(generator: Any) -> None:
+    """Checks a source of random numbers: a generator on the CPU, or the global one."""
+    if generator is None:
+        return
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator; got {generator!r}: write "
+            "`seeded(0)` for the seed 0"
+        )
+    if generator.device.type != "cpu":
+        raise TypeError(f"generator must be on the cpu; got {generator.device}")
+
+
+def require_next_scores(logits: Any, temperature: float) -> None:
+    """Checks the scores that a token is picked from, but none of their values."""
+    require_floats("logits", logits)
+    if logits.ndim != 2 or 0 in logits.shape:
+        raise ValueError(
+            f"logits must be (batch, vocabulary); got {tuple(logits.shape)}: write the "
+            "scores of a single text as one row, `logits[None, :]`"
+        )
+    if temperature and logits.is_meta:
+        raise ValueError("logits on meta have no numbers: only temperature 0 works")
+
+
+def require_best_scores(best: Tensor) -> None:
+    """Checks each row's largest score, except on ``meta``: finite, so all can be used.
+
+    It is nan where a row holds nan, and -inf where nothing is finite.
+    """
+    if not best.is_meta and not best.isfinite().all():
+        raise ValueError("logits hold nan or inf: no token can be picked from them")
