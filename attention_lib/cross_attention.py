@@ -457,7 +457,9 @@ def translate(
     with evaluation_mode(model), torch.no_grad():
         memory, mask = model.encode(source, source_lengths)
         cache = model.new_cache(len(source), max_new_tokens) if use_cache else None
-        kept = model.cache_memory(memory) if use_cache else [memory] * len(model.decoder)
+        kept = (
+            model.cache_memory(memory) if use_cache else [memory] * len(model.decoder)
+        )
         for _ in range(max_new_tokens):
             new = texts[:, -1:] if use_cache else texts
             logits = model.decode(new, kept, mask, cache=cache)[:, -1]  # (B, V)

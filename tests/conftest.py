@@ -29,12 +29,12 @@ SITE_LIMIT = 900  # seconds; an idle machine needs half a minute
 # Begun first, in this order: what takes long and runs in one process, so that nobody
 # waits for it in the end. The site comes first, since browsers wait for it.
 FIRST = (
-    "tests/test_book_checks.py",
-    "tests/test_book_lint.py",
+    "tests/pipeline/test_checks.py",
+    "tests/pipeline/test_lint.py",
     "notebooks/08",
     "notebooks/",
-    "tests/test_book_visits.py",
-    "tests/test_book_views.py",
+    "tests/site/test_visits.py",
+    "tests/site/test_weights_view.py",
 )
 # The files that use a browser; and that browser, while they follow each other.
 BROWSING, OPEN = set(), []

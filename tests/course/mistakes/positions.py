@@ -1,0 +1,249 @@
+"""The checks of chapter 5: each usual mistake is made, and must be named."""
+
+import itertools
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from attention_lib.positions import sinusoidal_positions
+from attention_lib.reproducibility import seeded
+from tests.answers import as_numbers, solution
+from tests.library.test_positions import by_loops
+
+# What readers write: each solution, and below it with pieces of its text replaced.
+
+waves = solution("""
+def waves(places, d_model):
+    hand = torch.arange((d_model + 1) // 2).double()
+    angles = places[:, None] * 10_000 ** (-2 * hand / d_model)
+    table = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+    return table[:, :d_model].float()
+""")
+HALVES = "torch.stack", "torch.cat", ".flatten(1)", ""
+FAST, GIVEN = ("-2 * hand", "-hand"), "table[:, :d_model]"
+PAIRS = "torch.stack([angles.sin(), angles.cos()], -1).flatten(1)"
+COSINES = "\n    table[:, 1::2] = angles.cos()"
+FILLED = "\n    table[:, 0::2] = angles.sin()" + COSINES
+
+
+def table(answer):
+    """A table for the first places, by an answer for any."""
+    return lambda length, d_model: answer(torch.arange(length), d_model)
+
+
+own_speed = waves(
+    *("(d_model + 1) // 2", "d_model", *FAST),
+    *(PAIRS, "torch.where(hand % 2 == 0, angles.sin(), angles.cos())"),
+)
+even_only = waves(PAIRS, "torch.zeros(len(places), d_model)" + FILLED)
+# What may be wrong with any answer of either kind.
+OF_EITHER = [
+    (waves(*FAST, *HALVES), "Two differences are left"),
+    (waves(*HALVES), "The columns stand in halves"),
+    (waves(*FAST), "The columns are right. The hands turn too fast"),
+    (waves("-2", "2"), "here they turn faster and faster"),
+    (waves("sin(), angles.cos", "cos(), angles.sin"), "Sine and cosine have chan"),
+    (own_speed, "Each column has a speed of its own"),
+    (waves(GIVEN, "angles.sin()"), "Half of the columns"),
+    (waves(GIVEN, "angles"), "These are the angles"),
+    (waves(".float()", ".float().numpy()"), "must be a torch tenso"),
+]
+
+
+def finder(orders, moved_back=True, sees=True, compare=torch.allclose):
+    """Looks for order: tries these orders of four rows."""
+
+    def answer(function, x):
+        before = function(x)
+        pairs = [(function(x[:, o]), before[:, o]) for o in orders]
+        same = [compare(new, old if moved_back else before) for new, old in pairs]
+        return all(same) != sees
+
+    return answer
+
+
+SWAPS = [[1, 0, 2, 3], [0, 2, 1, 3], [0, 1, 3, 2]]
+REVERSED = [3, 2, 1, 0]
+ROLLED = [3, 0, 1, 2]
+ENDS = [3, 1, 2, 0]
+
+
+def as_a_set(a, b):
+    return torch.allclose(a.sort(1).values, b.sort(1).values)
+
+
+def by_the_mean(a, b):
+    return torch.allclose(a.mean(1), b.mean(1))
+
+
+def finder_in_place(function, x):
+    before = function(x)[:, REVERSED]
+    x[:] = x[:, REVERSED]
+    return not torch.allclose(function(x), before)
+
+
+# What a message of these checks must not hold, for it would give a solution away.
+CODE = r"stack|flatten|arange|\b10,?000\b"
+
+MISTAKES = {
+    "place_with_itself": [
+        (1, "no unit vector"),
+        (512, "one for each column"),
+        (16, "length of the vector"),
+        (128, "a quarter of the width"),
+        (77, "The position does not matter"),
+        (77 * 256, "The position does not matter"),
+        (77**2, "not the number: what does one hand"),
+        (256**2, "not the number: what does one hand"),
+        (5, "not the number: what does one hand add"),
+        (0, "above 0, not 0"),
+    ],
+    "positions": [
+        *OF_EITHER,
+        (waves("table[", "2 * table["), "The shape is right, the content"),
+        (waves("places[", "(places + 1)["), "The shape is right, the content"),
+        (lambda p, d: sinusoidal_positions(len(p), d), "right for positions 0 to 4."),
+        (waves("places[", "places.sort().values["), "The positions were sorted"),
+        (even_only, "This is right for width 8. For width 7: Your code"),
+        (waves(GIVEN, "table"), "For width 7: The shape must be (4, 7)"),
+        (waves("table[", "(d_model > 1) * table["), "right for width 7. For width 1:"),
+        (lambda p, d: waves()(p, d) if d > 1 else None, "1: your code gives nothing"),
+        (lambda p, d: np.array(waves()(p, d)) if d == 7 else waves()(p, d), "a NumPy"),
+        (waves("-2 * hand / d_model", "2 * hand / d_model - 1"), "content is"),
+        (waves("places[", "(places.add_(1) - 1)["), "changes its input"),
+    ],
+    "position_table": [
+        *((table(answer), words) for answer, words in OF_EITHER),
+        (lambda n, d: table(waves())(n, d).T, "The shape must be (6, 8)"),
+        (lambda n, d: table(waves())(6, 8), "For 3 positions of width 4: The shape"),
+    ],
+    "trained_positions": [
+        (1024 * 768, "the whole table"),
+        (100, "Those are the positions"),
+        (768, "That is one position"),
+        (924 * 768, "the ones that get nothing"),
+        (99 * 768, "one position too few"),
+        (101 * 768, "one position too many"),
+        (100 * 1024, "not the width of a vector"),
+        (7, "That is not the number: which rows"),
+        (0, "above 0, not 0"),
+        ("100", "one number, not a str"),
+    ],
+    "order_finder": [
+        (lambda f, x: True, "everything sees order"),
+        (lambda f, x: False, "nothing sees order"),
+        (finder(SWAPS, sees=False), "wrong way round"),
+        (finder(SWAPS, moved_back=False), "reorder the output as well"),
+        (finder([REVERSED]), "Reversing alone"),
+        (finder([ROLLED]), "Moving all rows on"),
+        (finder([[1, 2, 3, 0], [2, 3, 0, 1], ROLLED]), "Moving all rows on"),
+        (finder([REVERSED, ROLLED]), "a ring, in which each row takes its neighbours"),
+        (finder(SWAPS[:1]), "What happens at position 3 is missed"),
+        (finder(SWAPS[2:]), "What happens at position 0 is missed"),
+        (finder([ENDS]), "Changing the two ends alone"),
+        (finder([SWAPS[0], SWAPS[2]]), "Swaps that share no row"),
+        (finder(SWAPS, compare=as_a_set), "moves each row on by one sees order"),
+        (finder(SWAPS, compare=by_the_mean), "moves each row on by one sees order"),
+        (finder(SWAPS[1:2]), "a function that treats position 0 in its own way sees"),
+        (finder([[2, 1, 3, 0]]), "treats position 1 in its own way sees order"),
+        (finder([[1, 3, 2, 0]]), "treats position 2 in its own way sees order"),
+        (finder([[0, 2, 3, 1], [0, 3, 1, 2]]), "treats position 0 in its own way"),
+        (finder([[1, 2, 0, 3]]), "treats position 3 in its own way sees order"),
+        (finder([[2, 1, 0, 3], [0, 3, 2, 1]]), "treats positions 0 and 2 alike"),
+        (finder([ENDS, SWAPS[1]]), "treats positions 0 and 3 alike sees order"),
+        (finder([[2, 0, 3, 1]]), "a ring in the order 0, 2, 3, 1 sees order"),
+        (finder([[2, 3, 1, 0]]), "a ring in the order 0, 2, 1, 3 sees order"),
+        (finder(SWAPS, compare=torch.equal), "does not see order."),
+        (finder_in_place, "changes x itself"),
+        (lambda f, x: finder(SWAPS)(f, x) and None, "Nothing comes back for attention"),
+        (lambda f, x: 0.5, "attention without a mask came a float"),
+        (lambda f, x: f(x) > 0, "came a Tensor"),
+    ],
+}
+
+
+# What is right, in the book's way and in others.
+
+
+OTHER_WAYS = [
+    lambda p, d: by_loops(int(p.max()) + 1, d)[p].float(),
+    waves("10_000 ** (-2", "torch.exp(-math.log(10_000) * 2"),
+    waves(PAIRS, "torch.zeros(len(places), 2 * len(hand))" + FILLED),
+    waves(PAIRS, "angles.repeat_interleave(2, 1).sin()" + COSINES),
+    # A cosine is a sine, a quarter of a turn ahead.
+    waves(
+        PAIRS, "torch.sin(angles[..., None] + torch.tensor([0, math.pi/2])).flatten(1)"
+    ),
+    waves(
+        *("angles.sin(), angles.cos()", "turned.imag, turned.real"),
+        *("table =", "turned = torch.polar(angles * 0 + 1, angles)\n    table ="),
+    ),
+    waves(
+        *("torch.stack", "torch.tensor(np.stack"),
+        *("angles.sin(), angles.cos()], -1)", "np.sin(angles), np.cos(angles)], -1))"),
+        *("    table =", "    angles = angles.numpy()\n    table ="),
+    ),
+]
+
+
+def finder_by_matrices(function, x):
+    seen = False
+    for order in SWAPS:
+        matrix = F.one_hot(torch.tensor(order), 4).to(x)
+        seen |= bool((function(matrix @ x) - matrix @ function(x)).abs().max() > 1e-6)
+    return np.bool_(seen)
+
+
+def finder_back(function, x):
+    """Takes the output back into the first order, instead of reordering it."""
+    seen = []
+    for order in itertools.permutations(range(4)):
+        back = torch.tensor(order).argsort()
+        change = function(x[:, list(order)])[:, back] - function(x)
+        seen.append(change.norm() > 1e-8)
+    return any(seen)
+
+
+def finder_by_chance(function, x):
+    orders = [torch.randperm(4, generator=seeded(n)) for n in range(30)]
+    return any((function(x[:, o]) - function(x)[:, o]).norm() > 1e-9 for o in orders)
+
+
+RIGHT = {
+    "place_with_itself": [
+        *as_numbers(256),
+        *(512 // 2, 16.0**2, np.float32(255.99998)),
+        sinusoidal_positions(78, 512)[77].square().sum(),
+    ],
+    "trained_positions": [
+        *as_numbers(76_800),
+        *(100 * 768, 1024 * 768 - 924 * 768),
+        torch.ones(100, 768).count_nonzero(),
+    ],
+    "positions": [
+        waves(),
+        waves("double", "float"),
+        lambda p, d: sinusoidal_positions(int(p.max()) + 1, d)[p],
+        *OTHER_WAYS,
+    ],
+    "position_table": [
+        sinusoidal_positions,
+        table(waves()),
+        table(waves("double", "float")),
+        *map(table, OTHER_WAYS),
+    ],
+    "order_finder": [
+        finder(SWAPS),
+        finder(SWAPS, compare=partial(torch.allclose, rtol=0, atol=1e-12)),
+        finder([REVERSED, ROLLED, ENDS, [0, 2, 1, 3]]),
+        finder([[1, 0, 2, 3], [1, 2, 3, 0]]),
+        finder(list(itertools.permutations(range(4)))),
+        finder_by_matrices,
+        finder([[1, 0, 3, 2], *SWAPS[1:], ENDS]),
+        finder_back,
+        finder_by_chance,
+        lambda f, x: torch.tensor(finder(SWAPS)(f, x)),
+    ],
+}

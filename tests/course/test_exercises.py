@@ -1,0 +1,267 @@
+"""The checks of the reader's code: each usual mistake is made, and must be named.
+
+``tests/course/mistakes`` holds a file for each chapter's checks: what readers write, in
+``MISTAKES`` with the words that it must meet, in ``RIGHT`` where it is right. Each of
+them is checked once, in the number type of its chapter, and its verdict kept for all
+tests.
+"""
+
+import re
+import time
+from collections import Counter
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import torch
+
+from attention_lib.course import exercises
+from attention_lib.course.exercises.verdict import NOT_YET, Verdict, judge, run
+from tests.answers import broken, silent_at
+from tests.pipeline.test_exercises import FOUND, SOLUTIONS, TEXTS
+
+# The checks and the library as readers meet them: their words, without jaxtyping's.
+pytestmark = pytest.mark.usefixtures("shapes_unchecked")
+# The first file serves four modules, and what all checks share.
+FIRST = ["toy", "attention", "masks", "leaks", "verdict"]
+FILES = {
+    path.stem: import_module(f"tests.course.mistakes.{path.stem}")
+    for path in sorted((Path(__file__).parent / "mistakes").glob("*.py"))
+}
+NUMBERS = [
+    "slow_pairs",
+    *("temperature", "head_width", "parameter_count", "visible_pairs"),
+    "multi_head_count",
+    *("place_with_itself", "trained_positions", "block_parameters"),
+    *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
+    *("flash_bytes", "both_caches", "window_layers", "batch_steps"),
+    *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
+    "faulty_lines",
+]
+CHECKS = [name.removeprefix("check_") for name in exercises.__all__ if "check_" in name]
+FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
+# Each function that leaks or sees order, and where a finder may say nothing of it.
+FINDERS = [
+    ("first", "leak_finder", True),
+    ("positions", "order_finder", False),
+    ("health_checks", "mixing_finder", False),
+]
+SILENT = [(*finder, place) for finder in FINDERS for place in range(1, 10)]
+# What would give a solution away; the reader's own line or type may hold it.
+OWN = r" in `.*`.*|of type .*|<lambda>"
+CODE = (
+    r"keepdims|axis=|dim=|tril|np\.|torch\.|view\(|softmax\(|\*\*|\.m?T\b|@|None|<|=="
+)
+# The files of chapters that compute in float32; all others set float64.
+SINGLE = [
+    *("first", "multi_head", "positions", "model", "rope", "weights"),
+    *("health_checks", "performance", "export"),
+]
+SECONDS = 2.0  # of one processor: what else a machine does makes no difference
+
+
+def check(name, answer):
+    return getattr(exercises, f"check_{name}")(answer)
+
+
+@cache
+def judged(kind, file, name, index):
+    """The verdict on one of a file's answers, and the seconds that it took."""
+    case = getattr(FILES[file], kind)[name][index]
+    usual, start = torch.get_default_dtype(), time.process_time()
+    torch.set_default_dtype(torch.float32 if file in SINGLE else torch.float64)
+    try:
+        verdict = check(name, case[0] if kind == "MISTAKES" else case)
+    finally:
+        torch.set_default_dtype(usual)
+    return verdict, time.process_time() - start
+
+
+def of_mistake(*case):
+    return judged("MISTAKES", *case)[0]
+
+
+def of_right(*case):
+    return judged("RIGHT", *case)[0]
+
+
+@cache
+def of_silent(file, name, otherwise, place):
+    return check(name, silent_at(place, otherwise))
+
+
+def cases(kind, *, file=None, name=None):
+    """File, check and index of the answers of a kind: to a check, or of a file."""
+    return [
+        (its_file, its_name, index)
+        for its_file, module in FILES.items()
+        for its_name, answers in getattr(module, kind).items()
+        if file in (None, its_file) and name in (None, its_name)
+        for index in range(len(answers))
+    ]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_names_each_mistake(name):
+    for case in cases("MISTAKES", name=name):
+        file, _, index = case
+        verdict = of_mistake(*case)
+        assert verdict.passed is False, case
+        assert FILES[file].MISTAKES[name][index][1] in verdict.message, case
+        given_away = f"{CODE}|{getattr(FILES[file], 'CODE', CODE)}"
+        assert not re.search(given_away, re.sub(OWN, "", verdict.message)), case
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_passes_all_that_is_right(name):
+    for case in cases("RIGHT", name=name):
+        assert of_right(*case).passed is True, (case, of_right(*case))
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_finder_names_where_nothing_comes_back(case):
+    verdict = of_silent(*case)
+    assert verdict.passed is False
+    assert verdict.message.startswith("Nothing comes back for ")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_message_is_tested(spoken, file):
+    verdicts = [
+        *(of_mistake(*case) for case in cases("MISTAKES", file=file)),
+        *(of_right(*case) for case in cases("RIGHT", file=file)),
+        *(of_silent(*case) for case in SILENT if case[0] == file),
+        *(check("softmax", 3), NOT_YET),
+    ]
+    said = " ".join(verdict.message for verdict in verdicts)
+    modules = FIRST if file == "first" else [file]
+    assert [words for words in spoken(*modules) if words not in said] == []
+
+
+def test_every_module_of_checks_has_its_mistakes():
+    folder = Path(exercises.__path__[0])
+    others = {path.stem for path in folder.glob("*.py")} - {"__init__", *FIRST}
+    assert {"first", *others} == set(FILES)
+
+
+def test_every_check_has_its_exercise_ten_mistakes_and_ten_right_answers():
+    assert {*SOLUTIONS} == {*CHECKS}
+    assert len(FOUND) == len(SOLUTIONS)
+    for kind in ("MISTAKES", "RIGHT"):
+        count = Counter(name for _, name, _ in cases(kind))
+        assert count.keys() == SOLUTIONS.keys()
+        assert [name for name in count if count[name] < 10] == []
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_takes_no_time(name):
+    for kind in ("MISTAKES", "RIGHT"):
+        for case in cases(kind, name=name):
+            assert judged(kind, *case)[1] < SECONDS
+
+
+def test_checks_are_tried_in_the_number_type_of_their_chapter():
+    for stem, exercise in FOUND:
+        double = "set_default_dtype(torch.float64)" in TEXTS[stem]
+        for file, _, _ in cases("MISTAKES", name=exercise["check"]):
+            assert double is (file not in SINGLE), (stem, file)
+
+
+def steps_of(solution):
+    """What a solution computes: its lines, without names, comments and returns."""
+    lines = [line.split("  #")[0].strip() for line in solution.splitlines()]
+    lines = [x for x in lines if not x.startswith(("#", "def ", "for ", "if "))]
+    steps = {re.sub(r"^(return|[\w, ]+=) +", "", line) for line in lines}
+    return {step for step in {*steps, *lines} if len(step) > 7}
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_verdict_holds_no_line_of_the_solution(name):
+    steps = steps_of(SOLUTIONS[name])
+    assert steps
+    rights = [FILES[file].RIGHT[name][i] for file, _, i in cases("RIGHT", name=name)]
+    rights = [answer for answer in rights if isinstance(answer, int | float)]
+    numbers = {form for right in rights for form in (f"{right:g}", f"{right:,}")}
+    for case in cases("MISTAKES", name=name):
+        # A line of the reader's own may be the right one.
+        message = re.sub(r" in `.*`", "", of_mistake(*case).message)
+        assert [step for step in steps if step in message] == []
+        told = set(re.findall(r"\d[\d,]*(?:\.\d+)?", message))
+        assert not told & numbers, message
+
+
+# What holds for every check, whatever it checks.
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("stub", [..., None])
+def test_check_waits_for_an_answer(name, stub):
+    assert check(name, stub) is NOT_YET
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_check_waits_for_a_function_to_be_written(name):
+    assert check(name, lambda *inputs: ...) is NOT_YET
+    assert check(name, lambda *inputs: None) is NOT_YET
+
+
+def test_check_waits_for_a_function_half_written():
+    assert check("attention", FILES["first"].attention_half_written) is NOT_YET
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_check_catches_an_exception(name):
+    message = check(name, broken).message
+    assert message == "Your code raised ValueError in `raise ValueError`."
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_check_is_ready_for_whatever_comes(name):
+    assert "Give the function itself, not a result (int)" in check(name, 3).message
+    for came in [(1, 2), np.eye(2), [[]]]:
+        assert check(name, lambda *inputs, came=came: came).passed is False
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_check_says_what_came_instead(name):
+    finders = "leak_finder", "order_finder", "offset_finder", "mixing_finder"
+    others = dict.fromkeys(finders, "a str")
+    words = others.get(name, "not a list" if name == "windows" else "function returns")
+    assert words in check(name, lambda *inputs: "text").message
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_leaves_random_numbers_alone(name):
+    right = next(m.RIGHT[name][0] for m in FILES.values() if name in m.RIGHT)
+    states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    check(name, right)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
+
+
+def test_check_of_a_layer_prints_nothing_of_its_own(capsys):
+    check("multi_head", FILES["multi_head"].layer())
+    assert capsys.readouterr().out == ""
+
+
+def test_run_names_the_reader_s_own_line_and_lets_the_reader_stop_it():
+    def answer():
+        return torch.ones(2) @ torch.ones(3)
+
+    assert "in `return torch.ones(2) @ torch.ones(3)`" in run(answer).message
+    with pytest.raises(KeyboardInterrupt):
+        run(Mock(side_effect=KeyboardInterrupt))
+
+
+def test_judge_leaves_its_inputs_as_they_are():
+    x = torch.zeros(3)
+    judge(torch.Tensor.add_, (x, 1), torch.ones(3))
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_verdict_is_one_line():
+    for passed, mark in [(True, "✓"), (False, "✗"), (None, "○")]:
+        assert repr(Verdict(passed, "a\n  b")) == f"{mark} a b"

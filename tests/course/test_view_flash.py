@@ -1,0 +1,53 @@
+"""The view of attention in tiles: what it sends, says and refuses, and how it steps."""
+
+import torch
+
+from attention_lib.course.views import view_flash
+from attention_lib.reproducibility import seeded
+from tests.course.test_view_small import numbers, sent, tables_of
+from tests.views import each_way, refusals, showing, use
+
+SCORES = torch.randn(4, 6, generator=seeded(0), dtype=torch.float64)
+VALUE = torch.randn(6, 2, generator=seeded(1), dtype=torch.float64)
+GIVEN = {"scores": SCORES, "value": VALUE, "tile": (3, 4), "head_dim": 5}
+VIEW = view_flash(**GIVEN)
+RESULT = SCORES.softmax(1) @ VALUE
+
+
+def test_explore_flash_ends_with_attention_and_counts_the_bytes():
+    steps = sent(VIEW)["steps"]
+    assert [step["rows"] + step["columns"] for step in steps] == [
+        [0, 3, 0, 4], [0, 3, 4, 6], [3, 4, 0, 4], [3, 4, 4, 6]]  # fmt: skip
+    ends = [row for step in (steps[1], steps[3]) for row in step["kept"]]
+    mixed = torch.tensor([[float(x) for x in row[3:]] for row in ends]).double()
+    torch.testing.assert_close(mixed, RESULT, rtol=0, atol=5.1e-3)
+    # Queries once, keys and values for both pieces, results once; 2 bytes per number.
+    assert steps[-1]["moved"] == 2 * (4 * 5 + 2 * 6 * (5 + 2) + 4 * 2)
+    # Queries, keys and values, a tile, and largest, sum and mix.
+    first = 3 * 5 + 4 * (5 + 2) + 3 * 4 + 3 * (2 + 2)
+    assert numbers(tables_of(VIEW)[0])[0].tolist() == [2 * first, 2 * (3 * 5 + 4 * 7)]
+
+
+test_explore_flash_refuses = refusals(
+    view_flash,
+    GIVEN,
+    ({"scores": [1]}, TypeError, "scores must be a tensor; got list"),
+    ({"value": VALUE[:5]}, ValueError, "scores must be (Q, K) and value (K, V)"),
+    ({"tile": 0}, ValueError, "tile must be at least 1; got 0"),
+    ({"head_dim": 0}, ValueError, "head_dim must be at least 1; got 0"),
+)
+
+
+@each_way
+def test_flash_steps_through_the_tiles(browser, by):
+    with showing(browser, VIEW, by=by) as (_, view):
+        further = view.get_by_role("button", name="Next tile")
+        for step in sent(VIEW)["steps"]:
+            said = " ".join(view.locator("[aria-live=polite]").inner_text().split())
+            assert f"In fast memory: {step['fast']} bytes." in said
+            assert f"Moved so far: {step['moved']} bytes" in said
+            (top, bottom), (left, right) = step["rows"], step["columns"]
+            assert view.locator(".flash-now").count() == (bottom - top) * (right - left)
+            if further.is_enabled():
+                use(further, by)
+        view.get_by_text("Reached.").wait_for()

@@ -1,0 +1,174 @@
+"""attention_lib.kv_cache: a protocol; a copy holds all that its cache holds, and alone.
+
+A table of every kind of cache, and of what makes and reads it.
+"""
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import benchmarks.published_layers as published
+from attention_lib.export.steps import _Growing, _Static
+from attention_lib.hf_layers import from_transformers
+from attention_lib.kv_cache import CacheLike, KVCache, LayerCache
+from attention_lib.serving import PagedCache
+from attention_lib.tiny_lm import ModelConfig, TinyLM
+from tests.library.test_adapters import SUBJECTS, VOCAB, drawn, numbers, words
+from tests.tensors import assert_same
+
+BATCH, LENGTH = 2, 5
+# With a state or an index, and others that have a way of their own with a cache.
+PUBLISHED = {
+    "DeepseekV32Attention": 0,
+    "GlmMoeDsaAttention": 0,
+    "DeepseekV3Attention": 0,
+    "KimiLinearDeltaAttention": 0,
+    "Qwen3NextGatedDeltaNet": 0,
+    "Qwen3NextAttention": 1,
+    "MiniMaxLightningAttention": 0,
+    "Llama4TextAttention": 0,
+    "BloomAttention": 0,
+}
+STATES = "KimiLinearDeltaAttention", "Qwen3NextGatedDeltaNet"
+STATES += ("MiniMaxLightningAttention",)
+LAYERS = [
+    name
+    for name, (make, groups) in SUBJECTS.items()
+    if "in_pieces" in {getattr(call, "__name__", "") for call in groups[0]}
+]
+MODELS = [
+    name
+    for name, (make, groups) in SUBJECTS.items()
+    if "read_on" in {getattr(call, "__name__", "") for call in groups[0]}
+]
+
+
+def of_layer(name):
+    layer = drawn(SUBJECTS[name][0])
+    return lambda x, **call: layer(x, causal=True, **call), layer.new_cache, numbers
+
+
+def of_model(name):
+    model = drawn(SUBJECTS[name][0])
+    return model, model.new_cache, words
+
+
+def of_published(name):
+    pytest.importorskip("transformers")
+    layer = published.build(name, PUBLISHED[name], published.SIZES[0])
+    ours, width = from_transformers(layer), layer.config.hidden_size
+    return ours, ours.new_cache, lambda *own: numbers(*own, width=width).float()
+
+
+TABLE = [
+    *((of_layer, name) for name in LAYERS),
+    *((of_model, name) for name in MODELS),
+    *((of_published, name) for name in PUBLISHED),
+]
+each_cache = pytest.mark.parametrize(
+    ("read", "name"), TABLE, ids=[name for _, name in TABLE]
+)
+
+
+def held(thing):
+    """All tensors in a cache, of whatever kind."""
+    parts = thing.layers if isinstance(thing, KVCache) else [thing]
+    return [own for part in parts for own in vars(part).values()
+            if isinstance(own, torch.Tensor)]  # fmt: skip
+
+
+@each_cache
+@pytest.mark.parametrize("times", [1, 3])
+@torch.no_grad()
+def test_repeated_cache_is_a_copy_of_all_that_it_held(read, name, times):
+    call, new_cache, draw = read(name)
+    beginning, rest, other = draw(LENGTH), draw(2, 1), draw(2, 2)
+    cache = new_cache(BATCH, LENGTH + 2)
+    call(beginning, cache=cache)
+    twin = cache.repeat(times)
+    kept = [own.clone() for own in held(twin)]
+    call(other, cache=cache)  # the original goes on, elsewhere
+    for own, before in zip(held(twin), kept, strict=True):
+        assert_same(own, before)
+    many = [x.repeat(times, *[1] * (x.ndim - 1)) for x in (beginning, rest)]
+    found = torch.cat([call(x, cache=twin) for x in many[1].split(1, dim=1)], dim=1)
+    wanted = call(torch.cat(many, dim=1))[:, LENGTH:]
+    assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@each_cache
+@torch.no_grad()
+def test_cropped_cache_reads_on_as_if_the_rest_had_not_been(read, name):
+    call, new_cache, draw = read(name)
+    cache = new_cache(BATCH, LENGTH)
+    if name in STATES:  # what was written into a state cannot be taken out
+        assert not hasattr(cache, "crop")
+        return
+    call(draw(LENGTH), cache=cache)
+    twin = cache.repeat(1)
+    twin.crop(2)
+    assert (twin.length, cache.length) == (2, LENGTH)
+    rest = draw(LENGTH, 1)[:, 2:]
+    wanted = call(torch.cat([draw(LENGTH)[:, :2], rest], dim=1))[:, 2:]
+    assert_close(call(rest, cache=twin), wanted, rtol=1e-5, atol=1e-5)
+    assert twin.nbytes == sum(own.nbytes for own in held(twin))
+
+
+class Listed:
+    """A cache of one's own: it offers what ``CacheLike`` names, and no more."""
+
+    max_len = 99
+
+    def __init__(self):
+        self.parts = []
+
+    @property
+    def length(self):
+        return sum(key.shape[-2] for key, _ in self.parts)
+
+    def append(self, key, value):
+        self.parts.append((key, value))
+        keys, values = zip(*self.parts, strict=True)
+        return torch.cat(keys, dim=-2), torch.cat(values, dim=-2)
+
+
+@torch.no_grad()
+def test_cache_of_ones_own_serves_every_layer_and_model():
+    for name in (*LAYERS, "TinyLM, sdpa, rotary", "TinyLlama", "DeepSeek"):
+        model = drawn(SUBJECTS[name][0])
+        if hasattr(model, "blocks"):
+            cache = KVCache([Listed() for _ in model.blocks])
+            pieces = [model(x, cache=cache) for x in words().split(1, dim=1)]
+            wanted = model(words())
+        else:
+            cache = Listed()
+            pieces = [
+                model(x, causal=True, cache=cache) for x in numbers().split(1, dim=1)
+            ]
+            wanted = model(numbers(), causal=True)
+        assert cache.length == LENGTH
+        assert_close(torch.cat(pieces, dim=1), wanted)
+
+
+def test_cache_that_cannot_be_copied_or_cut_is_refused(refused):
+    model = TinyLM(ModelConfig(VOCAB, LENGTH, 12, 3, 2))
+    one = model.new_cache(1, 2).layers[0]
+    tensors = one.keys, one.values
+    for cache, kind in (
+        (PagedCache(model, 3, 2), "PagedLayer"),
+        (KVCache([Listed()]), "Listed"),
+        (KVCache([_Growing(*tensors)]), "_Growing"),
+        (KVCache([_Static(*tensors, torch.arange(1))]), "_Static"),
+    ):
+        for layer in cache.layers:
+            assert isinstance(layer, CacheLike)
+            assert not isinstance(layer, LayerCache)
+        for asked, name in (
+            (lambda cache=cache: cache.repeat(2), "repeat"),
+            (lambda cache=cache: cache.crop(0), "crop"),
+        ):
+            with pytest.raises(TypeError, match=f"a cache of {kind} has no {name}"):
+                asked()
+    with refused(TypeError, "each of layers must be a CacheLike; got Linear"):
+        KVCache([nn.Linear(1, 1)])

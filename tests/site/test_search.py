@@ -1,0 +1,291 @@
+"""The search: what it finds, how fast and how heavy it is, and how it is used."""
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browsing import IN_BOTH, PHONE, axe_faults, own_seconds, wear
+from tests.running import sample
+from tests.site.test_weight import travelling
+from tools.chapters import ROOT, SITE, chapter_paths
+
+pytestmark = pytest.mark.usefixtures("site")
+ANY = (SITE / f"chapters/{chapter_paths()[0].stem}.html").as_uri()
+MASKS = (SITE / "chapters/03-masks.html").as_uri()
+DIALOG, FIELD = "#pst-search-dialog", "#pst-search-dialog input"
+OPTION = f"{DIALOG} [role=option]"
+# Every second one was left aside when the search was tuned.
+QUERIES = [line.split(" | ") for line in sample("queries.txt").splitlines()]
+READY = "document.querySelector('#pst-search-dialog input[role=combobox]')"
+
+
+@pytest.fixture(scope="module")
+def page(browser):
+    """A page opened as a file, with its dialog open: it finds what stands in all."""
+    faults = []
+    with browser.new_page() as page:
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(ANY)
+        page.keyboard.press("Control+k")
+        page.wait_for_function(READY)
+        yield page
+    assert faults == []
+
+
+def found(page, query):
+    """What the dialog shows for a query, in order: addresses within the site."""
+    page.fill(FIELD, query)
+    links = page.locator(OPTION)
+    addresses = links.evaluate_all("found => found.map((option) => option.href)")
+    return [address.removeprefix(f"{SITE.as_uri()}/") for address in addresses]
+
+
+def is_wanted(address, wanted):
+    """Say if an address is one of those wanted: a page's beginning, or a place."""
+    places = wanted.split(", ")
+    return any(
+        address.endswith(p) if p[0] == "#" else address.startswith(p) for p in places
+    )
+
+
+def test_sixty_queries_find_their_place_among_the_first_three(page):
+    halves = {"tuned": QUERIES[::2], "left aside": QUERIES[1::2]}
+    missed = {half: [] for half in halves}
+    for half, queries in halves.items():
+        for query, wanted in queries:
+            first = found(page, query)[:3]
+            if not any(is_wanted(address, wanted) for address in first):
+                missed[half].append((query, first))
+    assert len(QUERIES) == 60
+    assert len(missed["tuned"]) + len(missed["left aside"]) <= 3, missed
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Why does my attention give nan?", "#why-does-my-attention-give-nan"),
+        ("atention", "#term-attention"),  # one letter wrong
+        ("weighttying", "#term-weight-tying"),
+        ("property", ""),  # nothing about rope
+        ("qwzx", ""),
+    ],
+)
+def test_first_place_is_the_one_meant(page, query, first):
+    places = found(page, query)
+    assert places[0].endswith(first) if first else not any("rope" in p for p in places)
+    said = page.locator(f"{DIALOG} [role=status]").inner_text()
+    count = f"{len(places)} places? found" if places else "Nothing found. Try fewer.*"
+    assert re.fullmatch(count, said)
+
+
+def test_places_stand_in_five_groups_and_each_has_a_passage_with_the_word(page):
+    found(page, "mask")
+    groups = page.locator(f"{DIALOG} [role=listbox] > [role=group]")
+    names = groups.evaluate_all("all => all.map((group) => group.ariaLabel)")
+    assert names == ["Best", "Sections", "Questions", "Glossary", "Library"]
+    marks = page.locator(f"{OPTION} > p").locator("mark:nth-child(1)")
+    expect(marks).to_have_count(page.locator(OPTION).count())
+    assert {"mask"} <= {text.lower() for text in marks.all_inner_texts()}
+    for text in page.locator(f"{OPTION} > p").all_inner_texts():
+        assert len(text) < 200
+        assert not re.search(r"\\|\n", text)
+
+
+@pytest.mark.parametrize(
+    ("tex", "read"),
+    [
+        (r"W_Q W_{UK}^\top / \sqrt{D}", "W_Q W_UKᵀ / √D"),
+        (r"\frac{e^{s_{kj} - m}}{2}", "(e^(s_kj − m))/2"),
+        (r"\tfrac{1}{M} \sum_j x_j^2", "(1/M) Σ_j x_j²"),
+        (r"\sqrt{g^2}", "√(g²)"),
+        (r"-\ln p", "−ln p"),
+        (r"10^{-12}\,\mathrm{nan}", "10⁻¹² nan"),
+        (r"c\tanh(s / c)", "c tanh(s / c)"),
+        (r"[3\tfrac12, -1]", "…"),
+        (r"\begin{split}a &= b \\ c &= d\end{split}", "…"),
+        (" + ".join("abcdefghijklmnopqrstuvwxyz"), "…"),
+    ],
+)
+def test_formula_of_a_passage_is_read_as_it_is_or_left_out(page, tex, read):
+    places = [
+        ["a.html", [["anchor", "Heading", "", f"So \ue000{tex}\ue000,\n as said"]]]
+    ]
+    script = page.evaluate("bookFinding.write", places)["_static/places/a.js"]
+    text = json.loads(script.partition(" = ")[2].rstrip(";\n"))[0]
+    assert text.replace("\u00a0", " ") == f"So {read}, as said\n"
+    assert " " not in text[3:].partition(",")[0]  # so no passage ends inside
+
+
+def test_every_place_exists_and_every_text_is_read(page):
+    """What `places.js` names is on the pages, and each page's script has its texts."""
+    pages = page.evaluate("bookPlaces[0]")
+    assert len(pages) == len({address for address, _ in pages}) > 50
+    for address, places in pages:
+        html = (SITE / address).read_text(encoding="utf-8")
+        assert [it[0] for it in places if f'id="{it[0]}"' not in html] == [], address
+    page.evaluate(sample("load-texts.js"), pages)
+    counts = page.evaluate(
+        "pages => pages.map(([page]) => bookTexts[page].length)", pages
+    )
+    assert counts == [len(places) for _, places in pages]
+    texts = page.evaluate("Object.values(bookTexts).flat()")
+    assert [text for text in texts if re.search(r"\ue000|\\[a-z]|[_^]\{", text)] == []
+
+
+def test_index_is_the_one_that_minisearch_makes_and_is_made_in_small_steps(page):
+    steps, ours, theirs = page.evaluate(sample("index-again.js"), QUERIES[0])
+    assert steps > 5000
+    assert [place for place, _ in ours] == [place for place, _ in theirs]
+    for (_, score), (_, expected) in zip(ours, theirs, strict=True):
+        assert score == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_each_answer_takes_a_tenth_of_a_second_at_most(page):
+    search, seconds, took = sample("time-search.js"), own_seconds(page), []
+    for query, _ in QUERIES:
+        clock = [seconds()]
+        for _ in range(3):  # memory is tidied up in one of them, now and then
+            page.evaluate(search, query)
+            clock.append(seconds())
+        took.append(min(end - start for start, end in pairwise(clock)))
+    assert 0 < max(took) < 0.1, took
+
+
+def test_nothing_is_fetched_before_and_little_at_first_use(browser, address):
+    asked = []
+    with browser.new_page() as page:
+        page.on(
+            "request",  # a browser fetches the icon of a page when it likes
+            lambda request: "favicon" in request.url or asked.append(request.url),
+        )
+        page.goto(f"{address}/chapters/03-masks.html", wait_until="networkidle")
+        names = r"/_static/(minisearch|places|finding)\b"
+        assert [url for url in asked if re.search(names, url)] == []
+        asked.clear()
+        page.keyboard.press("Control+k")
+        page.wait_for_function(READY)
+        first = [SITE / url.removeprefix(f"{address}/") for url in asked]
+        page.keyboard.type("causal mask")
+        page.locator(f"{OPTION} mark").first.wait_for()
+        page.wait_for_load_state("networkidle")
+        whole = [SITE / url.removeprefix(f"{address}/") for url in asked]
+    assert [path.name for path in first] == [
+        "minisearch.js",
+        "places.js",
+        "finding_words.js",
+        "finding.js",
+    ]
+    assert sum(map(travelling, first)) < 150_000
+    assert sum(map(travelling, whole)) < 200_000  # the texts of what was found, too
+
+
+@pytest.mark.parametrize(("width", "opener"), [(1440, "keys"), (PHONE, "button")])
+def test_dialog_is_used_by_keyboard_and_by_touch(browser, width, opener):
+    size = {"width": width, "height": 800}
+    with browser.new_page(viewport=size, has_touch=True) as page:
+        page.goto(MASKS)
+        field = page.locator(FIELD)
+        expect(field).to_be_hidden()
+        if opener == "keys":
+            page.keyboard.press("Control+k")
+        else:
+            page.locator(".search-button__button:visible").first.tap()
+        expect(field).to_be_focused()
+        expect(page.get_by_role("dialog", name="Search")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(field).to_be_hidden()
+        page.keyboard.press("Control+k")
+        page.keyboard.type("left padding")
+        page.locator(f"{OPTION} mark").first.wait_for()
+        last = page.locator(OPTION).count() - 1
+        chosen = page.locator(f"{DIALOG} [aria-selected=true]")
+        second = page.locator(OPTION).nth(1)
+        if opener == "keys":
+            for key, at in (("ArrowUp", last), ("ArrowDown", 0), ("ArrowDown", 1)):
+                page.keyboard.press(key)
+                name = page.locator(OPTION).nth(at).get_attribute("id")
+                assert field.get_attribute("aria-activedescendant") == name
+                assert chosen.get_attribute("id") == name
+            expect(chosen).to_be_in_viewport()
+        place = second.evaluate("option => option.href")
+        page.keyboard.press("Enter") if opener == "keys" else second.tap()
+        page.wait_for_url(place)
+        expect(field).to_be_hidden()
+
+
+def test_input_method_is_left_alone_until_it_is_done(page):
+    found(page, "")
+    session = page.context.new_cdp_session(page)
+    page.focus(FIELD)
+    text = {"text": "mask", "selectionStart": 4, "selectionEnd": 4}
+    session.send("Input.imeSetComposition", text)
+    assert page.input_value(FIELD) == "mask"
+    assert page.locator(OPTION).count() == 0
+    session.send("Input.insertText", {"text": "mask"})
+    page.locator(OPTION).first.wait_for()
+
+
+@pytest.mark.parametrize("theme", IN_BOTH)
+@pytest.mark.parametrize("width", [PHONE, pytest.param(1440, marks=pytest.mark.slow)])
+def test_dialog_has_no_fault_for_a_screen_reader(browser, theme, width):
+    with browser.new_page(viewport={"width": width, "height": 800}) as page:
+        page.goto(MASKS)
+        wear(page, theme)
+        page.keyboard.press("Control+k")
+        page.keyboard.type("mask")
+        page.locator(f"{OPTION} mark").first.wait_for()
+        wide = "document.documentElement.scrollWidth"
+        assert page.evaluate(wide) <= width
+        assert axe_faults(page) == []
+
+
+def test_form_leads_to_the_page_of_the_search(browser, address):
+    """With nothing found, and without JavaScript."""
+    with browser.new_page() as page:
+        page.goto(MASKS)
+        page.keyboard.press("Control+k")
+        page.wait_for_function(READY)
+        page.keyboard.type("qwzx\n")
+        page.wait_for_url("**/search.html?q=qwzx")
+        page.goto(f"{address}/search.html?q=tied+weights")
+        first = page.locator(".bd-search-container [role=option] b").first
+        expect(first).to_contain_text("tying")
+    with browser.new_page(java_script_enabled=False) as page:
+        page.goto(f"{address}/search.html?q=mask")
+        links = page.locator("noscript a").evaluate_all("all => all.map((a) => a.href)")
+        assert len(links) == 3
+        for link in links:
+            assert Path(SITE, link.removeprefix(f"{address}/")).is_file()
+
+
+def test_page_of_the_search_shows_its_query_before_the_search_is_there(
+    browser, address
+):
+    with browser.new_page() as page:
+        page.route("**/contents.js*", lambda route: route.abort())
+        page.goto(f"{address}/search.html?q=tied+weights")
+        field = page.locator(".bd-search-container input")
+        expect(field).to_have_value("tied weights")
+
+
+@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.slow), PHONE])
+def test_page_of_the_search_has_one_search(browser, address, width):
+    with browser.new_page(viewport={"width": width, "height": 800}) as page:
+        page.goto(f"{address}/search.html")
+        for _ in range(2):  # the theme's second time would leave the field
+            expect(page.locator(".bd-search-container input")).to_be_focused()
+            page.keyboard.press("Control+k")
+        expect(page.locator(".search-button__button:visible")).to_have_count(0)
+
+
+def test_library_is_the_one_that_is_named():
+    """MiniSearch with its licence, once, and nothing of Sphinx's own search."""
+    text = (ROOT / "book/_static/minisearch.js").read_text(encoding="utf-8")
+    assert text.startswith("/*! MiniSearch 7.")
+    assert "Copyright 2022 Luca Ongaro" in text
+    assert "searchtools" not in (SITE / "search.html").read_text(encoding="utf-8")
