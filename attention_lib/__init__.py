@@ -1,13 +1,9 @@
-"""Attention, built step by step: one idea a module, each shown by a chapter.
+"""Attention, built step by step: one idea per module, each shown by a chapter.
 
-What people build with can be imported from here. The rest is reached by its module, as
-in ``from attention_lib.toy import attention``: ``toy``, ``validation``, ``exercises``,
-``plotting``, ``explorer``, ``stories``, ``predict`` and what chapters take apart.
+What people build with can be imported from here; everything else from its module, as
+in ``from attention_lib.toy import attention``. ``plotting`` draws, ``examine`` examines
+somebody's layer, ``course`` holds exercises, views and the museum of bugs.
 """
-
-from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
 
 from attention_lib.attention import (
     SelfAttention,
@@ -122,11 +118,3 @@ __all__ = [
     "translate",
     "warmup_cosine",
 ]
-
-
-def __getattr__(name: str) -> ModuleType:
-    """Imports a module when it is first asked for, as in ``attention_lib.toy``."""
-    path = f"{__name__}.{name}"
-    if name.startswith("_") or find_spec(path) is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(path)

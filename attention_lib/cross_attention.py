@@ -196,8 +196,8 @@ class TinyTranslator(nn.Module):
         layers = [block.cross_attention for block in self.decoder]
         return [
             cache_memory(layer, memory)
-            if is_unmodified(layer, MultiHeadAttention)
-            else memory  # type: ignore[arg-type]
+            if isinstance(layer, nn.Module) and is_unmodified(layer, MultiHeadAttention)
+            else memory
             for layer in layers
         ]
 

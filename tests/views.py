@@ -1,4 +1,4 @@
-"""Opening views of attention_lib.course.views in a bare page, as each front end does."""
+"""Open views of attention_lib.course.views in a bare page, as a front end does."""
 
 import itertools
 from contextlib import contextmanager

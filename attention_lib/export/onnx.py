@@ -1,6 +1,6 @@
 """A model as an ONNX file, which is written only if it computes what the model does.
 
-``python -m attention_lib.export.onnx FOLDER OUT`` exports a published model with its cache.
+``python -m attention_lib.export FOLDER OUT`` exports a published model with its cache.
 Its exit status is 0 if the file was written, 1 if it was not, and 2 if the command line
 is not understood; the reason is on stderr.
 
@@ -195,7 +195,7 @@ def export_model(
     Args:
         model: a ``TinyLM``, or what ``load_pretrained`` returns, in float32.
         path: the file.
-        max_len: the room of a cache that keeps its size (``StaticCacheStep``). When left
+        max_len: the room of a cache that keeps its size (``StaticCacheStep``). Left
             out, the cache grows (``DynamicCacheStep``).
         sizes: what to try for ``batch``, for ``time`` (the new tokens) and, where the
             cache grows, for ``past``. What the context holds of 1 to 600 when left out.

@@ -2,7 +2,7 @@
 
 A cache is an object that changes while a model reads. A file of operations knows no
 objects: keys and values come in as tensors, and go out as tensors. Either they grow by
-the tokens that were read (``DynamicCacheStep``), or they have room for all tokens from the
+the tokens that were read (``DynamicCacheStep``), or they have room for all from the
 start, and a tensor says where the new ones go (``StaticCacheStep``).
 
 Shapes: B batch, T new tokens, S tokens read before, L room, K = S + T, V vocabulary;

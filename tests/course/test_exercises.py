@@ -25,8 +25,8 @@ from tests.pipeline.test_exercises import FOUND, SOLUTIONS, TEXTS
 
 # The checks and the library as readers meet them: their words, without jaxtyping's.
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
-# The first file serves four modules, and what all checks share.
-FIRST = ["toy", "attention", "masks", "leaks", "verdict"]
+# The first file serves three chapters, and what all checks share.
+FIRST = ["ch01", "ch02", "ch03", "verdict"]
 FILES = {
     path.stem: import_module(f"tests.course.mistakes.{path.stem}")
     for path in sorted((Path(__file__).parent / "mistakes").glob("*.py"))
@@ -41,13 +41,23 @@ NUMBERS = [
     *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
     "faulty_lines",
 ]
-CHECKS = [name.removeprefix("check_") for name in exercises.__all__ if "check_" in name]
+MODULES = [
+    import_module(f"attention_lib.course.exercises.{path.stem}")
+    for path in sorted(Path(exercises.__path__[0]).glob("ch*.py"))
+]
+WHERE = {
+    name.removeprefix("check_"): module
+    for module in MODULES
+    for name in vars(module)
+    if name.startswith("check_")
+}
+CHECKS = sorted(WHERE)
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
 # Each function that leaks or sees order, and where a finder may say nothing of it.
 FINDERS = [
     ("first", "leak_finder", True),
-    ("positions", "order_finder", False),
-    ("health_checks", "mixing_finder", False),
+    ("ch05", "order_finder", False),
+    ("ch18", "mixing_finder", False),
 ]
 SILENT = [(*finder, place) for finder in FINDERS for place in range(1, 10)]
 # What would give a solution away; the reader's own line or type may hold it.
@@ -57,14 +67,14 @@ CODE = (
 )
 # The files of chapters that compute in float32; all others set float64.
 SINGLE = [
-    *("first", "multi_head", "positions", "model", "rope", "weights"),
-    *("health_checks", "performance", "export"),
+    *("first", "ch04", "ch05", "ch07", "ch10", "ch12"),
+    *("ch18", "ch20", "ch21"),
 ]
 SECONDS = 2.0  # of one processor: what else a machine does makes no difference
 
 
 def check(name, answer):
-    return getattr(exercises, f"check_{name}")(answer)
+    return getattr(WHERE[name], f"check_{name}")(answer)
 
 
 @cache
@@ -243,7 +253,7 @@ def test_check_leaves_random_numbers_alone(name):
 
 
 def test_check_of_a_layer_prints_nothing_of_its_own(capsys):
-    check("multi_head", FILES["multi_head"].layer())
+    check("multi_head", FILES["ch04"].layer())
     assert capsys.readouterr().out == ""
 
 

@@ -4,9 +4,7 @@ On ``meta`` a tensor has a shape and no numbers, so whatever is made elsewhere s
 public module or function without a case here fails by its name.
 """
 
-import importlib
 import inspect
-import pkgutil
 from functools import partial as P
 from types import SimpleNamespace
 
@@ -14,19 +12,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import attention_lib
 from attention_lib.linear_attention import FORMS
 from attention_lib.mha_variants import MHA_VARIANTS
 from attention_lib.rope import SCALINGS
+from tests import modules as library
 
 # What the library's modules define, exported at the top or not.
-SOURCES = [
-    importlib.import_module(f"attention_lib.{found.name}")
-    for found in pkgutil.iter_modules(attention_lib.__path__)
-]
 PUBLIC = {
     name: value
-    for source in SOURCES
+    for source in library.TOP
     for name, value in vars(source).items()
     if name[0] != "_"
     and f"{getattr(value, '__module__', '')}.".startswith(f"{source.__name__}.")
@@ -346,8 +340,8 @@ def test_function_stays_on_meta(call):
 def test_every_public_name_has_a_case():
     # What all kinds share; and experts, which ask for values to choose tokens.
     shared = {"MultiHeadLayer", "LanguageModel"}
-    # Layers after published ones: tests/library/test_hf_layers_long.py takes them to meta.
-    theirs = {n for n in modules(PUBLIC) if ".published" in PUBLIC[n].__module__}
+    # Layers after published ones: test_hf_layers_long.py takes them to meta.
+    theirs = {n for n in modules(PUBLIC) if ".hf_layers" in PUBLIC[n].__module__}
     built = {type(build()).__name__ for each in MODULES.values() for build in each}
     assert modules(PUBLIC) - theirs == (built | shared | {"Experts"}) - theirs
     called = {call.func.__name__ for call in FUNCTIONS} | {*SOURCES_OF_TENSORS}

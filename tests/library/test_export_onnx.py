@@ -1,4 +1,4 @@
-"""attention_lib.export.onnx: a file is written only where it computes what the model does.
+"""attention_lib.export: a file is written only if it computes what the model does.
 
 An export takes seconds, so most tests read the files that two fixtures make.
 """

@@ -1,4 +1,4 @@
-"""attention_lib.interpret: scores worked out by hand, heads removed, paths taken apart."""
+"""attention_lib.interpret: scores by hand, heads removed, paths patched."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""attention_lib.mha_variants: every pair of kinds gives the same, forward and backward."""
+"""attention_lib.mha_variants: all kinds agree, forward and backward."""
 
 import copy
 from functools import partial

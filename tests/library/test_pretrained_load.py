@@ -1,4 +1,4 @@
-"""attention_lib.pretrained.load: published models from their folders, equal to transformers."""
+"""attention_lib.pretrained.load: published models, equal to transformers."""
 
 import json
 import re

@@ -9,6 +9,8 @@ import pkgutil
 import re
 import sys
 import tomllib
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import jaxtyping
@@ -16,39 +18,50 @@ import numpy as np
 import pytest
 
 import attention_lib
-from tests.running import ran
 from tests.untested import untested
 
 # A module imports only from modules before it: first what serves every chapter, then
-# the chapters in their order, then what looks back at all of them. A layer can be told
-# `causal`, turns queries and keys, keeps them in a cache: so masks, rotation and caches
-# come before attention; of linear and sparse attention published layers are made.
-# What is asked of a layer's parts comes first of all.
+# the subject in the order of the chapters, then what draws, examines and teaches it.
+# A layer takes `causal`, rotates queries and keys, keeps them in a cache: so masks,
+# rotation and caches come before attention; published layers are made of linear and
+# sparse attention.
 ORDER = """
-modules validation reproducibility plotting precision
-toy masks rope_scaling rope sampling caches
-attention multi_head backends positions block
-stories data model decode_step kv_cache speculative
+modules precision validation reproducibility
+toy masks rope sampling kv_cache
+attention multi_head mha_variants positions block
+stories data tiny_lm decode_step generation
 training checkpoints
-norms grouped_query llama latent_attention cross_block translator cross_attention
+norms grouped_query tiny_llama latent_attention cross_attention
 relative_attention linear_attention sparse_attention
-published decoder families weights publishing loading
-flash_attention flash_kernel pages serving checks bugs
-performance export_steps onnx_file export
-_supervisor processes parallel inside
-explorer predict exercises
+hf_layers pretrained
+flash_attention flash_kernel serving
+timing export
+_supervisor launch parallel interpret
+plotting examine course
 """
 ROAD = ORDER.split()
 LIBRARY = Path(attention_lib.__file__).parent
 MODULES = [found.name for found in pkgutil.iter_modules(attention_lib.__path__)]
-PUBLIC = [name for name in MODULES if not name.startswith("_")]
+PACKAGES = [
+    *("pretrained", "export", "serving", "hf_layers", "validation", "plotting"),
+    *("examine", "course.museum", "course.views"),
+]
+IMPORT = r"(?m)^[ \t]*from (attention_lib[\w.]*) import (\([^)]*\)|[^\n#]+)"
+CELL = r"(?ms)^`{3,}\{code-cell\}[^\n]*\n(.*?)^`{3,}$"
 
 
 def public_names(module):
-    """The names without underscore that a module defines: functions, classes, rest."""
+    """The public names that a module defines, or that a package offers."""
     file = LIBRARY / f"{module}.py"
-    if not file.exists():  # a folder of modules says itself what is public
+    if module in ("attention_lib", "course"):
+        return set()
+    if not file.exists():
         return set(importlib.import_module(f"attention_lib.{module}").__all__)
+    return {name for name in defined(file) if not name.startswith("_")}
+
+
+def defined(file):
+    """The names of the functions, classes and values that a file defines."""
     names = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -57,7 +70,29 @@ def public_names(module):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             parts = [part for target in targets for part in ast.walk(target)]
             names |= {part.id for part in parts if isinstance(part, ast.Name)}
-    return {name for name in names if not name.startswith("_")}
+    return names
+
+
+@cache
+def imports(root):
+    """Each name that code of the project imports: the file, the module, the name."""
+    folders = ("attention_lib", "tests", "tools", "benchmarks")
+    texts = {
+        path: path.read_text(encoding="utf-8")
+        for folder in folders
+        for path in (root / folder).rglob("*.py")
+    }
+    for path in (root / "chapters").glob("*.md"):
+        cells = re.findall(CELL, path.read_text(encoding="utf-8"))
+        texts[path] = "\n".join(
+            re.sub(r"^(:.*|%.*)$", "", it, flags=re.M) for it in cells
+        )
+    found = []
+    for path, text in texts.items():
+        for match in re.finditer(IMPORT, text):
+            for name in re.findall(r"(\w+)(?: as \w+)?[,\s)]*", match[2]):
+                found.append((path, match[1], name))
+    return found
 
 
 def undeclared(source, declared):
@@ -119,37 +154,28 @@ def imported_modules(module):
     return {name[1] if name[1:] else "attention_lib itself" for name in ours} - {module}
 
 
-# In a process of its own, which forgets all of ours before each module.
-ATTRIBUTES = """
-import sys
-from importlib import import_module
-from types import ModuleType
-
-for module in sys.argv[1:]:
-    for name in [*sys.modules]:
-        if name.partition(".")[0] == "attention_lib":
-            del sys.modules[name]
-    found = getattr(import_module("attention_lib"), module)
-    again = import_module(f"attention_lib.{module}")
-    assert isinstance(found, ModuleType) and found is again, module
-"""
+def test_name_has_one_import_path():
+    """A package offers its names itself; elsewhere none is imported from within it."""
+    names = Counter(name for module in MODULES for name in public_names(module))
+    assert [name for name, count in names.items() if count > 1] == []
+    for path, module, name in imports(LIBRARY.parent):
+        package, _, inner = module.removeprefix("attention_lib.").rpartition(".")
+        own = path.is_relative_to(LIBRARY.joinpath(*package.split(".")))
+        if inner and package in PACKAGES and not own:
+            offered = importlib.import_module(f"attention_lib.{package}").__all__
+            assert name not in offered, f"{path}: import {name} from {package}"
 
 
-def test_module_is_an_attribute_and_no_other_thing():
-    done = ran([sys.executable, "-c", ATTRIBUTES, *PUBLIC])
-    assert done.returncode == 0, done.stderr
-
-
-def test_attention_lib_names_one_thing_once_and_has_no_other_attribute():
-    names = [name for module in MODULES for name in public_names(module)]
-    assert sorted(names) == sorted(set(names))
-    with pytest.raises(AttributeError, match="'attention_lib' has no attribute 'tow'"):
-        attention_lib.tow  # noqa: B018
+def test_module_defines_the_names_that_others_import_from_it():
+    """A name is imported from where it is defined, so that no import hides a second."""
+    for path, module, name in imports(LIBRARY.parent):
+        file = LIBRARY.parent.joinpath(*module.split(".")).with_suffix(".py")
+        if file.is_file():
+            assert name in defined(file) or name[0] == "_", f"{path}: {module}.{name}"
 
 
 def test_attention_lib_offers_at_most_60_names():
-    helpers = 3  # which its own __getattr__ needs
-    assert len(attention_lib.__all__) + helpers <= 60
+    assert len(attention_lib.__all__) <= 60
 
 
 @pytest.mark.parametrize("module", MODULES)

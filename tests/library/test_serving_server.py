@@ -1,4 +1,4 @@
-"""attention_lib.serving.server and pages: each text as if it were alone, and no page lost."""
+"""attention_lib.serving: each text as if it were alone, and no page lost."""
 
 import inspect
 import random

@@ -1,4 +1,4 @@
-"""attention_lib.serving.speculative: whatever is guessed, the model's own text comes out."""
+"""attention_lib.serving.speculative: any draft yields the model's own text."""
 
 import pytest
 import torch

@@ -85,7 +85,8 @@ EMPTY = " has an axis of length zero, "
 ACCEPTED = [
     (v.require_inputs, *BOTH),
     (v.require_inputs, meta(2, 4), meta(3, 4), meta(3, 4), meta(2, 3) == 0),
-    (v.require_masks, [trues("torch", *shape) for shape in ((3, 3), (2, 1, 3), (1, 3))]),
+    (v.require_masks,
+     [trues("torch", *shape) for shape in ((3, 3), (2, 1, 3), (1, 3))]),
     (v.require_lengths, ids(0, 3, 5), 5, "left"), (v.require_lengths, ids(5).int(), 5),
     (v.require_lengths, whole(3, device="meta"), 5),
     (v.require_scores, np.zeros((2, 3)), -2, 1.0),
@@ -115,11 +116,13 @@ VALUES = [
     *((f"lengths must be (batch,), one per sequence; got {shape}",
        v.require_lengths, whole(*shape), 5) for shape in ((2, 3), (0,))),
     ("max_len must be at least 1; got 0", v.require_lengths, ids(0), 0),
-    ('side must be "left" or "right"; got \'top\'', v.require_lengths, ids(1), 5, "top"),
+    ('side must be "left" or "right"; got \'top\'',
+     v.require_lengths, ids(1), 5, "top"),
     *((f"x has nothing to share out along axis {axis}: (2, 3)",
        v.require_scores, np.zeros((2, 3)), axis, 1.0) for axis in (-3, 2)),
     *((f"temperature must be above 0 and finite; got {wrong}",
-       v.require_scores, np.zeros(3), 0, wrong) for wrong in (0.0, -1.0, math.inf, NAN)),
+       v.require_scores, np.zeros(3), 0, wrong)
+      for wrong in (0.0, -1.0, math.inf, NAN)),
     *(("x holds NaN or +inf: look at what made the scores",
        v.require_scores, np.array([0.0, wrong]), 0, 1.0) for wrong in (NAN, math.inf)),
     *((f"x must be (batch, length, 4); got {shape}: this layer was built for d_model=4",
@@ -128,7 +131,8 @@ VALUES = [
     ("x" + EMPTY + "(2, 0, 4)", v.require_tokens, floats(2, 0, 4), *PART),
     ("memory must hold as many texts as x; got memory (1, 3, 4) and x (2, 5, 4)",
      v.require_source, floats(2, 5, 4), floats(1, 3, 4), *PART),
-    ("x must be (batch, heads); got (2,)", v.require_layout, floats(2), "batch", "heads"),
+    ("x must be (batch, heads); got (2,)",
+     v.require_layout, floats(2), "batch", "heads"),
     *((f"dropout must be at least 0 and below 1; got {wrong}", v.require_dropout, wrong)
       for wrong in (-0.1, 1.0, NAN)),
     *((f"token_ids must be (batch, length); got {shape}: write a single text as one "
@@ -149,7 +153,8 @@ VALUES = [
     ("lengths must lie between 0 and 3, the length of the batch; got [4, 1]",
      v.require_batch, torch.nn.Linear(1, 1), whole(2, 3), ids(4, 1)),
     *((f"ids must lie between 0 and 6; got {wrong}: were they made by another",
-       v.require_ids, row, 7) for row, wrong in [([0, 7], 7), ([-1], -1), ([9, -2], 9)]),
+       v.require_ids, row, 7)
+      for row, wrong in [([0, 7], 7), ([-1], -1), ([9, -2], 9)]),
     ("the text has 3 tokens, a window of length 3 needs 4: take a longer text or a "
      "shorter window", v.require_window_sizes, [0, 0, 0], 3, 1),
     ("length must be at least 1; got 0", v.require_window_sizes, [0, 0, 0], 0, 1),
@@ -200,7 +205,8 @@ TYPES = [
      v.require_window_sizes, "text", 1, 1),
     *(("a text must be a str; got " + type(wrong).__name__, v.require_text, wrong)
       for wrong in (b"a", 3)),
-    *((f"texts must be a list of texts; got {came}: write [text]", v.require_texts, wrong)
+    *((f"texts must be a list of texts; got {came}: write [text]",
+       v.require_texts, wrong)
       for wrong, came in [("a", "a single one"), (iter("a"), "str_ascii_iterator"),
                           ({"a"}, "set")]),
     ("a text must be a str; got int", v.require_texts, ["a", 3]),

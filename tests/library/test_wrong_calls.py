@@ -17,6 +17,7 @@ from transformers.models.llama.modeling_llama import LlamaAttention
 
 import attention_lib as al
 from attention_lib import training as t
+from attention_lib.mha_variants import make_mha
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 
 MODEL = TinyLM(ModelConfig(7, 8, 4, 2, 1))
@@ -125,7 +126,8 @@ CALLS = [
     (al.interpret.previous_token_score, {"weights": MAPS}, {"weights": NO_MAPS}),
     (al.interpret.induction_score, {"weights": MAPS, "token_ids": IDS},
      {"weights": NO_MAPS, "token_ids": [*NO_COMPARED, IDS[:1], IDS[:, :2]]}),
-    (al.interpret.head_outputs, {"model": SPLIT, "token_ids": IDS}, {"model": NO_MODEL}),
+    (al.interpret.head_outputs,
+     {"model": SPLIT, "token_ids": IDS}, {"model": NO_MODEL}),
     (replaced_heads, {"model": SPLIT, "values": {(0, 1): 0.0}},
      {"model": NO_MODEL, "values": [{each: 0.0} for each in NO_PLACE]}),
     (replaced_path,
@@ -199,7 +201,8 @@ CALLS = [
     (al.stories.make_stories, {"count": 1, "seed": 0},
      {"count": NO_SIZE, "seed": NO_SEED}),
     (al.stories.Teller, {"rng": random.Random(0)}, {"rng": [None, "x", 0, random]}),
-    (al.stories.expected_length_and_entropy, {"part": al.stories.tell_story}, {"part": [None, "x", 3]}),
+    (al.stories.expected_length_and_entropy,
+     {"part": al.stories.tell_story}, {"part": [None, "x", 3]}),
 ]
 
 # The layers and what they are made of: widths of 6, 2 texts of 4 tokens.
@@ -231,7 +234,7 @@ NO_SIZES = {"d_model": NO_SIZE, "num_heads": [*NO_SIZE, 4], "dropout": NO_DROPOU
 NO_OPTIONS = NO_SIZES | {"head_dim": NO_SIZE[1:], "d_out": NO_SIZE[1:],
                          "qkv_bias": NO_FLAG}
 LAYERS = [al.attention.SelfAttention(6, 2),
-          *(al.mha_variants.make_mha(kind, 6, 3) for kind in al.mha_variants.MHA_VARIANTS)]
+          *(make_mha(kind, 6, 3) for kind in al.mha_variants.MHA_VARIANTS)]
 MHA = LAYERS[-1]
 GROUPED = al.grouped_query.GroupedQueryAttention(6, 3, 1)
 WIDTHS = {"kv_latent_dim": 4, "nope_dim": 3, "rope_dim": 2, "value_dim": 5}
@@ -354,7 +357,7 @@ CALLS += [
       "num_heads": NO_SIZE}),
     (al.multi_head.copy_weights, {"source": MHA, "target": MHA},
      {name: [None, "x", torch.nn.Linear(6, 6), LAYERS[0],
-             al.mha_variants.make_mha("split", 6, 2)] for name in ("source", "target")}),
+             make_mha("split", 6, 2)] for name in ("source", "target")}),
     (al.block.layer_norm, {"x": X, "weight": TWO, "bias": TWO},
      {"x": [None, "x", X.numpy(), X.long(), X > 0], "eps": [*NO_NUMBER, -1, math.nan],
       "weight": [*no_like(TWO), TWO[:1], TWO[None]], "bias": [*no_like(TWO), TWO[:1]]}),
@@ -428,7 +431,8 @@ CALLS += [
      {"head_dim": [*NO_SIZE[1:], 3], "rope_base": NO_RATE, "norm_eps": NO_RATE,
       "tie_weights": NO_FLAG, "qkv_bias": NO_FLAG, "window": NO_SIZE[1:],
       "num_kv_heads": [*NO_SIZE, 2]}),
-    (al.hf_layers.from_transformers, {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
+    (al.hf_layers.from_transformers,
+     {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
     *((each, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]})
       for each in (al.pretrained.Checkpoint, al.pretrained.load_pretrained)),
     (al.pretrained.load_pretrained, {"folder": WEIGHTS},

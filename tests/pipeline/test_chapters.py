@@ -11,7 +11,7 @@ CHAPTER = sample("chapter.md")
 # What a solution shows is no sentence, and a quiz has wrong ones.
 CLAIM = r"""(?isx) ```.*?``` | :::\{quiz\}.*?\n:::
   | [^.?!:\n]*\b(why|must|only|always|never|cannot)\b[^.?!:\n]*"""
-CLAIMS = (ROOT / "tests/claims.md").read_text("utf-8")
+CLAIMS = (ROOT / "contributing/claims.md").read_text("utf-8")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ Read from the syntax alone. Where that cannot tell, it says too much, not too li
 """
 
 import ast
-from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -31,7 +30,6 @@ def _imported(sources: tuple[str, ...], root: Path) -> set[Path]:
     except SyntaxError:  # a magic or a shell line: anything may be behind it
         return _everything(root)
     found: set[Path] = set()
-    attributes = _attributes(nodes)
     for node in nodes:
         if isinstance(node, ast.Import):
             if any(alias.name.split(".")[0] == LIBRARY for alias in node.names):
@@ -40,45 +38,31 @@ def _imported(sources: tuple[str, ...], root: Path) -> set[Path]:
             if node.level:  # the library imports by full names; so this says too much
                 return _everything(root)
             for alias in node.names:
-                used = attributes.get(alias.asname or alias.name, set())
-                found |= _name(node.module or "", alias.name, used, root)
+                found |= _name(node.module or "", alias.name, root)
     return found
 
 
 @cache
 def _nodes(source: str) -> tuple[ast.AST, ...]:
-    """Return a code's imports and names, read once: many chapters reach one file."""
-    kinds = (ast.Import, ast.ImportFrom, ast.Name, ast.Attribute)
+    """Return a code's imports, read once: many chapters reach one file."""
+    kinds = (ast.Import, ast.ImportFrom)
     return tuple(n for n in ast.walk(ast.parse(source)) if isinstance(n, kinds))
 
 
-def _name(module: str, name: str, used: set[str], root: Path) -> set[Path]:
-    """Return the files behind `from module import name`; of a package, those in use."""
+def _name(module: str, name: str, root: Path) -> set[Path]:
+    """Return the files behind `from module import name`."""
     package = _path(module, root)
     if package is None:
         return set()
-    inner = f"{module}.{name}"
-    path = _path(inner, root)
-    if path and path.name == "__init__.py" and used:
-        return set().union(*(_name(inner, it, set(), root) for it in used))
+    path = _path(f"{module}.{name}", root)
     if path or package.name != "__init__.py":
         return {path or package}
     for node in _nodes(package.read_text(encoding="utf-8")):
         if isinstance(node, ast.ImportFrom) and not node.level:
             for alias in node.names:
                 if name == (alias.asname or alias.name):
-                    return _name(node.module or "", alias.name, set(), root)
+                    return _name(node.module or "", alias.name, root)
     return _everything(root) if module == LIBRARY else {package}
-
-
-def _attributes(nodes: list[ast.AST]) -> dict[str, set[str]]:
-    """Return the attributes taken from each name that is used in no other way."""
-    mentions = Counter(node.id for node in nodes if isinstance(node, ast.Name))
-    taken: dict[str, list[str]] = {}
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            taken.setdefault(node.value.id, []).append(node.attr)
-    return {name: set(it) for name, it in taken.items() if len(it) == mentions[name]}
 
 
 def _path(module: str, root: Path) -> Path | None:
