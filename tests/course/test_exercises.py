@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from attention_lib.course import exercises
+from attention_lib.course.exercises.exercise import Exercise
 from attention_lib.course.exercises.verdict import NOT_YET, Verdict, judge, run
 from tests.answers import broken, silent_at
 from tests.pipeline.test_exercises import FOUND, SOLUTIONS, TEXTS
@@ -41,21 +42,23 @@ NUMBERS = [
     *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
     "faulty_lines",
 ]
-MODULES = [
-    import_module(f"attention_lib.course.exercises.{path.stem}")
+# The checks of all chapters, by their names; those made of data among them.
+MODULES = {
+    path.stem: import_module(f"attention_lib.course.exercises.{path.stem}")
     for path in sorted(Path(exercises.__path__[0]).glob("ch*.py"))
-]
-WHERE = {
-    name.removeprefix("check_"): module
-    for module in MODULES
-    for name in vars(module)
+}
+BY_NAME = {
+    name.removeprefix("check_"): value
+    for module in MODULES.values()
+    for name, value in vars(module).items()
     if name.startswith("check_")
 }
-CHECKS = sorted(WHERE)
+CHECKS = [*BY_NAME]
+EXERCISES = {name: it for name, it in BY_NAME.items() if isinstance(it, Exercise)}
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
 # Each function that leaks or sees order, and where a finder may say nothing of it.
 FINDERS = [
-    ("first", "leak_finder", True),
+    ("ch01", "leak_finder", True),
     ("ch05", "order_finder", False),
     ("ch18", "mixing_finder", False),
 ]
@@ -67,14 +70,19 @@ CODE = (
 )
 # The files of chapters that compute in float32; all others set float64.
 SINGLE = [
-    *("first", "ch04", "ch05", "ch07", "ch10", "ch12"),
-    *("ch18", "ch20", "ch21"),
+    path.stem
+    for path in (Path(__file__).parent / "mistakes").glob("ch*.py")
+    if not any(
+        "set_default_dtype(torch.float64)" in text
+        for stem, text in TEXTS.items()
+        if stem[:2] == path.stem[2:]
+    )
 ]
 SECONDS = 2.0  # of one processor: what else a machine does makes no difference
 
 
 def check(name, answer):
-    return getattr(WHERE[name], f"check_{name}")(answer)
+    return BY_NAME[name](answer)
 
 
 @cache
@@ -125,6 +133,20 @@ def test_check_names_each_mistake(name):
         assert not re.search(given_away, re.sub(OWN, "", verdict.message)), case
 
 
+@pytest.mark.parametrize("name", EXERCISES)
+def test_exercise_names_each_of_its_slips(name):
+    exercise = EXERCISES[name]
+    file = next(file for file, its, _ in cases("RIGHT") if its == name)
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32 if file in SINGLE else torch.float64)
+    try:
+        assert exercise(exercise.made()).passed is True
+        for slip in exercise.slips:
+            assert slip.message in exercise(exercise.made(*slip.pieces)).message
+    finally:
+        torch.set_default_dtype(usual)
+
+
 @pytest.mark.parametrize("name", CHECKS)
 def test_check_passes_all_that_is_right(name):
     for case in cases("RIGHT", name=name):
@@ -147,14 +169,12 @@ def test_every_message_is_tested(spoken, file):
         *(check("softmax", 3), NOT_YET),
     ]
     said = " ".join(verdict.message for verdict in verdicts)
-    modules = FIRST if file == "first" else [file]
+    modules = FIRST if file == "ch01" else [file]
     assert [words for words in spoken(*modules) if words not in said] == []
 
 
 def test_every_module_of_checks_has_its_mistakes():
-    folder = Path(exercises.__path__[0])
-    others = {path.stem for path in folder.glob("*.py")} - {"__init__", *FIRST}
-    assert {"first", *others} == set(FILES)
+    assert {*MODULES} - {*FIRST[1:]} == {*FILES}
 
 
 def test_every_check_has_its_exercise_ten_mistakes_and_ten_right_answers():
@@ -171,13 +191,6 @@ def test_check_takes_no_time(name):
     for kind in ("MISTAKES", "RIGHT"):
         for case in cases(kind, name=name):
             assert judged(kind, *case)[1] < SECONDS
-
-
-def test_checks_are_tried_in_the_number_type_of_their_chapter():
-    for stem, exercise in FOUND:
-        double = "set_default_dtype(torch.float64)" in TEXTS[stem]
-        for file, _, _ in cases("MISTAKES", name=exercise["check"]):
-            assert double is (file not in SINGLE), (stem, file)
 
 
 def steps_of(solution):
@@ -219,7 +232,7 @@ def test_check_waits_for_a_function_to_be_written(name):
 
 
 def test_check_waits_for_a_function_half_written():
-    assert check("attention", FILES["first"].attention_half_written) is NOT_YET
+    assert check("attention", FILES["ch01"].attention_half_written) is NOT_YET
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

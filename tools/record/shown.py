@@ -1,6 +1,8 @@
-"""Chapters in; the cells that show library code filled with what it is now, out.
+"""Chapters in; what they show of the library filled with what it is now, out.
 
-Such a cell begins with a line like `# attention_lib.masks: causal_mask`.
+A cell that shows library code begins with a line like
+`# attention_lib.masks: causal_mask`. A folded solution is the one that the check of its
+exercise compares with.
 """
 
 import argparse
@@ -12,7 +14,13 @@ from pathlib import Path
 
 from tools.chapters import ROOT, chapter_paths, read_chapter
 
-HEADER = re.compile(r"# attention_lib\.(\w+): (\w+(?:, \w+)*)")
+HEADER = re.compile(r"# attention_lib\.([\w.]+): (\w+(?:, \w+)*)")
+# The call of a check; then, of the same exercise, its folded solution.
+SOLUTION = re.compile(
+    r"^exercises\.check_(\w+)\((?:(?!^:::\{admonition\} Exercise ).)*?"
+    r"^:{3,4}\{dropdown\} Solution\n.*?^```python\n(.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def shown_cells(chapter: Path) -> Iterator[tuple[int, list[str], list[str]]]:
@@ -27,7 +35,8 @@ def shown_cells(chapter: Path) -> Iterator[tuple[int, list[str], list[str]]]:
             continue
         start = lines.index(old[0], notebook.metadata.source_map[number])
         try:
-            code = library_code(library / f"{match[1]}.py", match[2].split(", "))
+            module = library.joinpath(*match[1].split("."))
+            code = library_code(module.with_suffix(".py"), match[2].split(", "))
         except (ValueError, FileNotFoundError) as error:
             where = f"chapters/{chapter.name}:{start + 1}"
             raise ValueError(f"{where}: {error}; correct the cell's header") from error
@@ -53,6 +62,35 @@ def library_code(module: Path, names: list[str]) -> str:
     return code
 
 
+def solutions(chapter: Path) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Yield each folded solution's first line, its code, and the exercise's own."""
+    folder = chapter.parent.parent / "attention_lib/course/exercises"
+    module = folder / f"ch{chapter.name[:2]}.py"
+    known = solution_texts(module) if module.is_file() else {}
+    text = chapter.read_text(encoding="utf-8")
+    for match in SOLUTION.finditer(text):
+        if solution := known.get(f"check_{match[1]}"):
+            start = text.count("\n", 0, match.start(2))
+            yield start, match[2].split("\n")[:-1], solution.strip("\n").split("\n")
+
+
+def solution_texts(module: Path) -> dict[str, str]:
+    """Return the solutions of a module's exercises by the names of their checks."""
+    texts: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
+            continue
+        name, value = node.targets[0].id, node.value
+        if isinstance(value, ast.Constant):
+            texts[name] = str(value.value)
+        for word in value.keywords if isinstance(value, ast.Call) else ():
+            if word.arg == "solution":
+                text = ast.unparse(word.value)
+                found[name] = texts.get(text) or str(ast.literal_eval(text))
+    return found
+
+
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Fill all chapters, or with `--check` only say which cells differ."""
     parser = argparse.ArgumentParser("tools.record.shown", description=__doc__)
@@ -61,7 +99,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     status = 0
     for path in chapter_paths(root):
         lines = path.read_text(encoding="utf-8").split("\n")
-        for start, old, new in reversed(list(shown_cells(path))):
+        filled = [*shown_cells(path), *solutions(path)]
+        for start, old, new in sorted(filled, reverse=True):
             if check and old != new:
                 place = f"chapters/{path.name}:{start + 1}: {new[0]}"
                 said = "differs from the library; run `python -m tools.record.shown`"

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import Any
 
 import torch
 
+from attention_lib.course.edits import edited
 from attention_lib.course.museum.building_blocks import PARTS
 
 #: What a program makes, by kind: the name that it gives to it.
@@ -67,10 +69,7 @@ class Bug:
     @property
     def mended(self) -> str:
         """The program with its faulty lines replaced."""
-        text = self.program
-        for wrong, right in self.mend:
-            text = text.replace(wrong, right)
-        return text
+        return edited(self.program, *chain.from_iterable(self.mend))
 
     @property
     def lines(self) -> tuple[int, ...]:
