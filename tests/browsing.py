@@ -23,7 +23,7 @@ PHONE, DESKTOP = 375, 1440
 # WCAG 1.4.10: a page of 1,280 pixels at 400 %.
 NARROWEST = 320
 THEMES = ("light", "dark")
-# For what is tried in both: in the dark by `make test-slow` alone.
+# For what is tried in both: in the dark by `make test MARK=slow` alone.
 IN_BOTH = ["light", pytest.param("dark", marks=pytest.mark.slow)]
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 # WCAG 2.2 at level AA holds all of these; "best-practice" is what axe adds.

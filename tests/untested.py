@@ -1,6 +1,6 @@
 """Name each function of the library that no test runs, from a report of coverage.
 
-Run as `python -m tests.untested reports/coverage.json`, after `make test-lib`: in the
+Run as `python -m tests.untested reports/coverage.json`, after `make check`: in the
 total, a function of ten lines does not show.
 """
 

@@ -104,7 +104,7 @@ def failed(layer, checks=None, **options):
 
 
 # Of the plain layer's ways, these reach each line of the checks that any reaches; the
-# others wait for `make test-slow`.
+# others wait for `make test MARK=slow`.
 QUICK = {"at most 16", "cache or mask", "cache, no mask", "causal, RoPE"}
 QUICK |= {"causal, learned positions", "causal, sinusoids"}
 LATER = {f"plain, {way}" for way in VARIANTS.keys() - QUICK} | {"plain, grouped"}

@@ -1,4 +1,4 @@
-"""Style, types, schemas and the safety of workflows: `make lint` runs this alone."""
+"""Style, types, schemas and the safety of workflows: `make check` runs this alone."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The book on paper: a small book here, the whole one by `make test-all`."""
+"""The book on paper: a small book here, the whole one by `make test-rest`."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Workflows: what no linter of `make lint` tells about who may do what, and when."""
+"""Workflows: what no linter of `make check` tells about who may do what, and when."""
 
 import pytest
 import yaml

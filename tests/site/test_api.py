@@ -14,7 +14,7 @@ import attention_lib
 from tests.pages import parsed
 from tests.running import written
 from tools.chapters import ROOT, SITE, chapter_paths
-from tools.site.api import examples, source
+from tools.site.api import documented, examples, source
 
 pytestmark = pytest.mark.usefixtures("site")
 
@@ -25,7 +25,7 @@ def article(page):
 
 def entry(name):
     """What a page of the library says of a name, on one line."""
-    page = article(f"book/api/{name.partition('.')[0]}")
+    page = article(f"book/api/{name.rpartition('.')[0].replace('.', '-')}")
     return " ".join(page.find(id=f"attention_lib.{name}").parent.get_text().split())
 
 
@@ -34,7 +34,7 @@ def test_every_public_name_has_an_entry():
         kinds = InventoryFile.load(file, "", lambda base, place: place)
     found = {name for kind in kinds for name in kinds[kind] if kind.startswith("py:")}
     offered = {name.rpartition(".")[2] for name in found if name.count(".") == 2}
-    assert set(attention_lib.__all__) | {"make_stories", "check_inputs"} <= offered
+    assert set(attention_lib.__all__) | {"make_stories", "require_inputs"} <= offered
     # Nothing private, and no method that matplotlib adds to a class.
     assert not {name for name in found if re.search(r"\._\w+$|Figure\.set$", name)}
 
@@ -50,9 +50,8 @@ def test_index_and_pages_say_what_each_module_holds_and_its_chapter():
         paragraphs = [p.get_text() for p in page.select("section > p")]
         assert {said, chapter} <= {*paragraphs, ""}
         chapters[name] = chapter
-    files = [*(ROOT / "attention_lib").glob("[!_]*.py")]
-    files += [it.parent for it in (ROOT / "attention_lib").glob("[!_]*/__init__.py")]
-    assert list(chapters) == sorted(file.stem for file in files)
+    assert list(chapters) == sorted(documented(ROOT))
+    assert {"masks", "pretrained", "course.views"} < {*chapters}
     assert chapters["masks"] == "Shown in Chapter 3."
 
 
@@ -74,7 +73,7 @@ def test_every_example_stands_in_the_entry_of_its_name():
         ("masks.causal_mask", "type: Bool[Tensor, 'Q K'] Example >>> from"),
         ("training.TrainConfig", "class TrainConfig( steps, batch_size=16,"),
         ("plotting.BookFigure", "class BookFigure#"),
-        ("stories.expected", "part (Callable[..., None])"),
+        ("stories.expected_length_and_entropy", "part (Callable[..., None])"),
     ],
 )
 def test_entry_shows_what_is_written(name, shown):
@@ -82,10 +81,12 @@ def test_entry_shows_what_is_written(name, shown):
     assert "Create a new string" not in entry(name)  # the docstring of a value's type
 
 
-@pytest.mark.parametrize("name", ["block.TinyBlock.forward", "exercises.check_softmax"])
-def test_source_leads_to_the_lines(name):
-    module, _, inner = name.partition(".")
-    link = source(ROOT, "https://host", f"attention_lib.{module}", inner) or ""
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("block", "TinyBlock.forward"), ("course.predict", "predict")],
+)
+def test_source_leads_to_the_lines(module, name):
+    link = source(ROOT, "https://host", f"attention_lib.{module}", name) or ""
     file, first, last = re.split(r"#L|-L", link.removeprefix("https://host/"))
     code = (ROOT / file).read_text().split("\n")[int(first) - 1 : int(last)]
     assert code[0].split("(")[0].split() == ["def", name.rpartition(".")[2]]

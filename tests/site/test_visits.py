@@ -23,7 +23,7 @@ from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
 PAGES = source_pages()
-# Wide pages are laid out alike: `make test` asks these, `make test-slow` all.
+# Wide pages are laid out alike: `make test` asks these, `make test MARK=slow` all.
 WIDE = ["book/index", "chapters/04-multi-head"]
 # So are the pages of the library, by one template: of these one is asked in the dark.
 LIBRARY, DARK = "book/api/", "book/api/attention.html"

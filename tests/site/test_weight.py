@@ -20,7 +20,7 @@ from tools.chapters import SITE, chapter_paths
 
 pytestmark = pytest.mark.usefixtures("site")
 CHAPTERS = [SITE / f"chapters/{path.stem}.html" for path in chapter_paths()]
-# Pages are made alike: `make test` asks four of them, `make test-slow` the rest.
+# Pages are made alike: `make test` asks four of them, `make test MARK=slow` the rest.
 SOME_SLOW = [
     pytest.param(page, marks=[pytest.mark.slow] if number % 6 else [])
     for number, page in enumerate(CHAPTERS)

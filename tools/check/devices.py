@@ -1,6 +1,6 @@
 """Run every notebook on another device, real or pretended: a plugin for pytest.
 
-`make test-devices` and `make test-gpu` say how. The records are the CPU's.
+`make test-notebooks DEVICE=pretend` and `make test-notebooks DEVICE=cuda` say how. The records are the CPU's.
 """
 
 import ast
@@ -25,7 +25,7 @@ def pytest_configure() -> None:
     if device not in ("cuda", "pretend"):
         raise pytest.UsageError("set ATTENTION_DEVICE to `cuda` or `pretend`")
     if device == "cuda" and (fault := missing()):
-        raise pytest.UsageError(f"{fault}; `make test-devices` simulates a GPU")
+        raise pytest.UsageError(f"{fault}; `make test-notebooks DEVICE=pretend` simulates a GPU")
 
 
 def pytest_report_header() -> str:

@@ -1,4 +1,4 @@
-"""Visit every link that leaves the book, by Sphinx's own checker: `make links`."""
+"""Visit every link that leaves the book, by Sphinx's own link checker."""
 
 import json
 import shutil

@@ -47,7 +47,7 @@ def main(root: Path = ROOT) -> int:
         found = [str(error)]
     signal.alarm(0)
     for fault in found:
-        print(f"make pdf: {fault}", file=sys.stderr)
+        print(f"make copies KIND=pdf: {fault}", file=sys.stderr)
     if not found:
         print(f"The PDF is ready. Open {output} ({output.stat().st_size / 1e6:.1f} MB)")
     return 1 if found else 0

@@ -21,9 +21,10 @@ from tools.chapters import chapter_paths
 from tools.words import say
 
 EXAMPLES = "book/api/examples.txt"
+NO_PAGE = "course", "edits.py"  # a folder of packages, and what exercises are made with
 PACKAGE, INDEX, LISTS = "attention_lib", "book/api/index", "book/elsewhere"
 SHOWN = re.compile(rf"^# {PACKAGE}\.(\w+): \w", re.M)
-USED = re.compile(rf"^from {PACKAGE}\.(\w+) import ", re.M)
+USED = re.compile(rf"^from {PACKAGE}\.([\w.]+) import ", re.M)
 
 
 def setup(app: Any) -> None:
@@ -74,17 +75,25 @@ def source(root: Path, base: str, module: str, fullname: str) -> str | None:
 def _add_table(app: Any, page: str, text: list[str]) -> None:
     """Write every module into the index, with what it holds and its chapter."""
     root, rows = Path(app.srcdir), []
-    for path in root.glob(f"{PACKAGE}/[!_]*") if page == INDEX else ():
-        file = path / "__init__.py" if path.is_dir() else path
-        if not file.is_file():  # a folder of texts
-            continue
+    for name, file in documented(root).items() if page == INDEX else ():
         app.env.note_dependency(str(file))
         said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
         # A module without a page is a broken reference, so an error.
-        rows.append(f"   * - :mod:`{path.stem} <{PACKAGE}.{path.stem}>`")
+        rows.append(f"   * - :mod:`{name} <{PACKAGE}.{name}>`")
         rows[-1] += f"\n     - {said.partition(chr(10))[0]}"
-        rows[-1] += f"\n     - {taught(root, path.stem)}"
+        rows[-1] += f"\n     - {taught(root, name)}"
     text[0] = text[0].replace("ROWS", "\n".join(sorted(rows)))
+
+
+def documented(root: Path) -> dict[str, Path]:
+    """Return the modules and packages that have a page, with their files."""
+    paths = [*root.glob(f"{PACKAGE}/[!_]*"), *root.glob(f"{PACKAGE}/course/[!_]*")]
+    files = [path / "__init__.py" if path.is_dir() else path for path in paths]
+    return {
+        ".".join(path.relative_to(root / PACKAGE).with_suffix("").parts): file
+        for path, file in zip(paths, files, strict=True)
+        if file.is_file() and file.suffix == ".py" and path.name not in NO_PAGE
+    }
 
 
 def taught(root: Path, module: str) -> str:
@@ -127,7 +136,7 @@ def _finish(app: Any, what: str, name: str, target: Any, _: Any, lines: Any) -> 
     if example := found.get(key, found.get(key.rpartition(".")[2])):
         lines += f"\n.. rubric:: {say('library.example')}\n\n{example}\n".splitlines()
     if what == "module":
-        lines += [taught(Path(app.srcdir), name.rpartition(".")[2]), ""]
+        lines += [taught(Path(app.srcdir), name.partition(".")[2]), ""]
     elif what == "data" and "\n".join(lines).strip() == inspect.getdoc(type(target)):
         lines.clear()
 
