@@ -1,10 +1,8 @@
-"""Which tests a change can touch: `make test CHANGED=1`, or `CHANGED=main`.
+"""Which tests a change can break: `make test CHANGED=1`, or `CHANGED=main`.
 
-Read from the texts of files alone, so it rather runs too much; a file that no rule here
-knows runs everything. Before a change is merged `make test` runs everything anyway.
-
-The words of a page (all but its code) can break that page, its record, and what is said
-of all pages; but neither another page nor anything that is computed.
+A file runs the tests of its folder and of the folders that use it; a file of no known
+folder runs everything. That is the loop in between: before a change is merged,
+`make test` runs everything anyway.
 """
 
 import json
@@ -14,40 +12,41 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.behind import parts_of, text_of, texts_of
 from tests.running import ROOT, ran
 from tools.record.reach import reached_files
 
 PAGE = re.compile(r"(chapters|book)/.*\.md|notebooks/.*\.ipynb|[A-Z]+\.md")
 # What is code in a page: its cells, other listings, and the head that names a kernel.
 CODE = re.compile(r"(?ms)^(`{3,})(?:\{code-cell\}|\w).*?^\1$|\A---$.*?^---$")
-# What all pages are made by, or with.
-SITE = re.compile(
-    r"tools/(record/.*|site/.*|(?!running)\w+\.py)|book/.*|explorer_source/src/.*"
-)
-# What other files touch is known, too. Each of the rest can touch anything.
-KNOWN = re.compile(
-    rf"{PAGE.pattern}|{SITE.pattern}|attention_lib/(?!__init__|_supervisor).*\.py"
-    r"|tools/(?!running).*|tests/(?!conftest|running|samples).*|[A-Z-]+(\.cff)?"
-    r"|(benchmarks|explorer_source|\.ci|\.github)/.*"
-)
-PACKAGES = ["record", "site", "export", "check"]  # each imports from those before it
-
-# A test reads pages if its text, or that of something it uses, holds one of these: all
-# of them, if it holds one of the second kind, too; else those that it names, if any.
-READS = re.compile(
-    r"\b(SITE|CHAPTERS|NOTEBOOKS)\b|chapter_paths|book_files|\b(shown|update)\.main"
-    r'|def \w+\([^)]*\b(site|address)[,)]|[T\]] / f?"(book|chapters|notebooks)\b'
-)
-READS_ALL = re.compile(
-    r'(chapter|site|source|built)_pa|book_files|NOTEBOOKS|["}]/?(chapters|book)/[\w/]*\{'
-    r'|(book|chapters|notebooks)"\)\.r?glob'
-)
-NAMED = re.compile(r"\bbook/(?:[\w-]+/)*([\w-]+)|\b(\d\d-[a-z][\w-]+)")
+RECORDS = "tests/pipeline/test_checks.py"
+LINT = "tests/pipeline/test_lint.py"
+# A file, and the beginnings of the names of the tests that it can break.
+AREAS = [
+    (r"attention_lib/examine/", ["tests/examine", "tests/course", RECORDS]),
+    (r"attention_lib/course/|explorer_source/",
+     ["tests/course", "tests/site", RECORDS]),
+    (r"attention_lib/(?!__init__|_supervisor)",
+     ["tests/library", "tests/examine", "tests/course", RECORDS]),
+    (r"chapters/|book/|notebooks/|tools/(record|site|export)/",
+     ["tests/pipeline", "tests/site"]),
+    (r"tools/check/|benchmarks/|contributing/|\.github/|\.ci/|[A-Z-]+(\.\w+)?$",
+     ["tests/pipeline"]),
+]  # fmt: skip
+OWN = re.compile(r"tests/(library|examine|course|pipeline|site)/")
+# What reads the words of a page, or of all pages.
+WORDS = [
+    *(RECORDS, LINT, "tests/course/test_exercises.py::test_verdict_holds_no_line"),
+    *(f"tests/pipeline/test_{it}.py" for it in ("chapters", "copies", "private")),
+    *("tests/pipeline/test_tied.py", "tests/site/test_search.py::test_sixty_queries"),
+    *("tests/site/test_answers.py", "tests/site/test_formulas.py"),
+    *("tests/site/test_glossary.py", "tests/site/test_mistakes.py"),
+    *("tests/site/test_notation.py", "tests/site/test_pages.py"),
+    *("tests/site/test_punctuation.py", "tests/site/test_questions.py"),
+    *("tests/site/test_quiz_texts.py", "tests/site/test_site.py"),
+    *("tests/site/test_sources.py", "tests/site/test_visits.py"),
+    "tests/site/test_weight.py",
+]
 ABOUT = re.compile(r"(?:^|/)(?:book|chapters|notebooks)/[\w./-]+$|^\d\d-[\w-]+$")
-FILLS = re.compile(r"(?<![.\w])fill\(")  # it compares a page that a measurement fills
-STATE = re.compile(r"\bstate\(ROOT\)")  # with what ran on the records that are there
-COMPUTES = re.compile(r"(?m)^(from|import) (attention_lib|torch)\b")
 
 
 class Change(NamedTuple):
@@ -58,14 +57,14 @@ class Change(NamedTuple):
     coded: frozenset[str]
 
     @property
-    def is_of_words(self):
-        """Say whether only the words of pages differ."""
-        return not self.coded and all(map(PAGE.fullmatch, self.files))
+    def is_of_pages(self):
+        """Return whether only pages differ."""
+        return all(map(PAGE.fullmatch, self.files))
 
     @property
-    def is_of_site(self):
-        """Say whether it can reach any page."""
-        return any(SITE.fullmatch(it) and not PAGE.fullmatch(it) for it in self.files)
+    def is_of_words(self):
+        """Return whether only the words of pages differ."""
+        return not self.coded and self.is_of_pages
 
 
 @cache
@@ -80,87 +79,59 @@ def change_since(commit):
 def change_of(*files, coded=()):
     """Return a change of files; `coded` are pages of which not only words differ."""
     pages = {Path(name).stem for name in files if PAGE.fullmatch(name)}
-    # A module has a page of its own, in book/api.
-    modules = re.findall(r"(?m)^attention_lib/(\w+)", "\n".join(files))
-    pages |= {name.replace("_", "-") for name in modules}
     return Change(*map(frozenset, (files, pages, (Path(it).stem for it in coded))))
 
 
-def is_touched(item, change):
-    """Say whether a change can change how a test ends."""
-    file = Path(item.path).relative_to(ROOT).as_posix()
-    name = getattr(item, "originalname", None)
-    if name is None or _uses(file, change):
-        return may_be_touched(file, change)
-    call = getattr(item, "callspec", None)
-    values = map(str, call.params.values()) if call else ()
-    about = {Path(value).stem for value in values if ABOUT.search(value)}
-    is_elsewhere = about and not about & change.pages and not change.is_of_site
-    return not is_elsewhere and _reads(file, name, change)
+@cache
+def wanted(change):
+    """Return the beginnings of the names of the tests to run; "" is that of all."""
+    if change.is_of_words:
+        return (*WORDS,) if change.files else ()
+    found = {LINT}
+    for name in change.files:
+        area = next((tests for file, tests in AREAS if re.match(file, name)), [""])
+        if folder := OWN.match(name):
+            is_test = Path(name).name.startswith("test_")
+            area = [name if is_test else folder[0]]
+        found.update(area if (ROOT / name).is_file() else [""])
+    return (*found,)
 
 
 def may_be_touched(file, change):
-    """Say the same of a whole file, before it is imported."""
-    if _uses(file, change):
-        return True
-    whole = "\n".join(texts_of(file))
-    if file.endswith(".ipynb") or not (READS.search(whole) or FILLS.search(whole)):
-        return False
-    tests = (name for name in parts_of(file) if name.startswith("test_"))
-    return any(_reads(file, name, change) for name in tests)
+    """Return whether a test of a file may have to run, before it is imported."""
+    if file.endswith(".ipynb"):
+        return _reaches(file, change)
+    return any(file.startswith(it) or it.startswith(file) for it in wanted(change))
+
+
+def is_touched(item, change):
+    """Return whether a change can change how a test ends."""
+    file = Path(item.path).relative_to(ROOT).as_posix()
+    if file.endswith(".ipynb"):
+        return _reaches(file, change)
+    call = getattr(item, "callspec", None)
+    values = map(str, call.params.values()) if call else ()
+    about = {Path(value).stem for value in values if ABOUT.search(value)}
+    is_elsewhere = change.is_of_pages and about and not about & change.pages
+    name = f"{file}::{getattr(item, 'originalname', '')}"
+    return name.startswith(wanted(change)) and not is_elsewhere
 
 
 @cache
-def _uses(file, change):
-    """Say whether a file imports what changed, runs it, or looks at it by itself."""
-    if not all(KNOWN.fullmatch(it) and (ROOT / it).is_file() for it in change.files):
+def _reaches(file, change):
+    """Return whether a change can touch what a notebook computes."""
+    others = {it for it in change.files if not PAGE.fullmatch(it)}
+    if "" in wanted(change) or any(it.startswith("tools/check/") for it in others):
         return True
-    texts, reached = texts_of(file), set()
-    if any(name.startswith("attention_lib/") for name in change.files):
-        found = reached_files(texts, ROOT)
-        reached = {path.relative_to(ROOT).as_posix() for path in found}
-    if file.endswith(".ipynb"):
-        return bool(change.files & reached) or Path(file).stem in change.coded
-    if change.files & {file, *reached}:
-        return True
-    # The linters look at all files; this one does not hold their name.
-    mentions = ["pre[_]commit", *map(_mention, change.files)]
-    return re.search("|".join(mentions), "\n".join(texts)) is not None
-
-
-def _mention(name):
-    """Return what a test's text holds if the test imports or runs a file of no page."""
-    folder, part, *_ = f"{name}//".split("/")
-    if PAGE.fullmatch(name) or folder == "attention_lib":
-        return "(?!)"
-    if folder == "book":  # what is no page there is read by tools
-        folder, part = "tools", "site" if part[0] == "_" else ""
-    if folder == "tools":
-        later = PACKAGES[PACKAGES.index(part) :] if part in PACKAGES else [""]
-        return rf"\btools[./]({'|'.join(later)})"
-    if folder == "tests":
-        return rf"\btests[./]{Path(part).stem}\b"
-    return re.escape(folder)
-
-
-def _reads(file, name, change):
-    """Say whether a test, or what it uses, reads pages that changed."""
-    text = parts_of(file).get(name, "")
-    if FILLS.search(text):
-        again = change.coded and STATE.search(text)
-        return bool(again) or any("\n% results" in text_of(it) for it in change.files)
-    if not (change.pages or change.is_of_site) or not READS.search(text):
-        return False
-    named = {one or other for one, other in NAMED.findall(text)}
-    if change.is_of_site or named & change.pages:
-        return True
-    if change.is_of_words and COMPUTES.search(text_of(file)):
-        return False
-    return not named or READS_ALL.search(text) is not None
+    cells = json.loads((ROOT / file).read_text(encoding="utf-8"))["cells"]
+    code = ["".join(it["source"]) for it in cells if it["cell_type"] == "code"]
+    found = reached_files(code, ROOT)
+    reached = {path.relative_to(ROOT).as_posix() for path in found}
+    return bool(others & reached) or Path(file).stem in change.coded
 
 
 def _code_differs(name, commit):
-    """Say whether more than the words of a page differs from a commit."""
+    """Return whether more than the words of a page differs from a commit."""
     if not PAGE.fullmatch(name):
         return False
     try:
@@ -172,7 +143,7 @@ def _code_differs(name, commit):
 
 
 def _code_of(name, text):
-    """Return all of a page but its words."""
+    """Return all of a page except its words."""
     if name.endswith(".ipynb"):
         cells = json.loads(text)["cells"]
         return [cell for cell in cells if cell["cell_type"] == "code"]

@@ -41,7 +41,10 @@ BROWSING, OPEN = set(), []
 # Where a run's time went: the first that a file's name begins with.
 KINDS = {
     "notebooks/": "notebooks, run again and compared",
-    "tests/test_book_": "pipeline and pages",
+    "tests/pipeline": "pipeline",
+    "tests/site": "pages",
+    "tests/course": "course",
+    "tests/examine": "examine",
     "tests/": "library",
 }
 
