@@ -496,6 +496,20 @@ def figures(results: Row) -> dict[str, BookFigure]:
     return drawn
 
 
+def as_rows(results):
+    """Return the results as JSON with one measured row per line, for quiet diffs."""
+    parts = [
+        f"{json.dumps(name)}: "
+        + (
+            "[\n" + ",\n".join(f" {json.dumps(row)}" for row in part) + "\n]"
+            if isinstance(part, list)
+            else json.dumps(part)
+        )
+        for name, part in results.items()
+    ]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def main(arguments: list[str]) -> None:
     """Makes everything; from new times where a file of them is given."""
     if arguments:
@@ -503,7 +517,7 @@ def main(arguments: list[str]) -> None:
         cases = [case for part in parts for case in part["benchmarks"]]
         raw = parts[0] | {"benchmarks": cases}
         kept = json.loads(RESULTS.read_text(encoding="utf-8"))
-        found = json.dumps(joined(kept, summarise(raw)), indent=1) + "\n"
+        found = as_rows(joined(kept, summarise(raw)))
         RESULTS.write_text(found, encoding="utf-8")
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     for name, figure in figures(results).items():
