@@ -23,38 +23,32 @@ const styles = {
     }),
 };
 
-const options = {
-  outdir: target,
-  bundle: true,
-  minify: true,
-  format: "iife",
-  target: "es2020",
-  charset: "utf8",
-  jsx: "automatic",
-  jsxImportSource: "preact",
-  legalComments: "none",
-};
+const output = { charset: "utf8", legalComments: "none", target: "es2020" };
+const options = { ...output, bundle: true, jsx: "automatic", jsxImportSource: "preact", outdir: target, write: false };
 
-const runtime = { ...options, entryPoints: ["src/runtime.js"], plugins: [styles] };
-const { metafile } = await build({ ...runtime, format: "esm", metafile: true, write: false });
+// Minified once all that is unused is gone: else esbuild would choose names by that, too,
+// and a change of one view would rename what stands in others.
+async function write(name, held, given) {
+  const { outputFiles } = await build({ ...options, format: "iife", ...given });
+  const banner = `/*! Built from explorer_source.${held} */`;
+  const { code } = await transform(outputFiles[0].text, { ...output, minify: true, banner });
+  writeFileSync(`${target}/${name}.js`, code);
+}
+
+const runtime = { entryPoints: ["src/runtime.js"], plugins: [styles] };
+const { metafile } = await build({ ...options, ...runtime, format: "esm", metafile: true });
 const [{ exports }] = Object.values(metafile.outputs);
 const shared = readFileSync("src/runtime.js", "utf8").match(/(?<=from ")[^"]+/g);
 
-const views = {
-  name: "views",
+// What the runtime holds, a view takes from there. Only a pure call is left out if unused.
+const taken = {
+  name: "taken from the runtime",
   setup({ onLoad, onResolve }) {
-    onResolve({ filter: /^view:/ }, ({ path }) => ({ path: path.slice("view:".length), namespace: "view" }));
-    onLoad({ filter: /./, namespace: "view" }, ({ path: kind }) => {
-      const name = kind[0].toUpperCase() + kind.slice(1);
-      const lines = [`import { mount } from "./mount.js";`, `import { ${name} } from "./${kind}.jsx";`];
-      return { contents: [...lines, `mount("${kind}", ${name});`].join("\n"), resolveDir: "src" };
-    });
-    // What the runtime holds is taken from there. Only a pure call is left out if unused.
     onResolve({ filter: /./ }, ({ path }) => {
       if (shared.includes(path) || path.startsWith("preact")) return { path: "runtime", namespace: "runtime" };
     });
-    const taken = exports.map((name) => `export const ${name} = /* @__PURE__ */ (() => attentionRuntime.${name})();`);
-    onLoad({ filter: /./, namespace: "runtime" }, () => ({ contents: taken.join("\n") }));
+    const lines = exports.map((name) => `export const ${name} = /* @__PURE__ */ (() => attentionRuntime.${name})();`);
+    onLoad({ filter: /./, namespace: "runtime" }, () => ({ contents: lines.join("\n") }));
   },
 };
 
@@ -64,17 +58,14 @@ const licences = ["preact"].map((name) => {
   return `${name} ${version} (${license})\n\n${text}`;
 });
 
-await build({
-  ...runtime,
-  globalName: "attentionRuntime",
-  banner: { js: `/*! Built from explorer_source.\n\nIt holds:\n\n${licences.join("\n\n")}\n*/` },
-});
-await build({
-  ...options,
-  entryPoints: kinds.map((kind) => ({ in: `view:${kind}`, out: kind })),
-  plugins: [views, styles],
-  banner: { js: "/*! Built from explorer_source. */" },
-});
+await write("runtime", `\n\nIt holds:\n\n${licences.join("\n\n")}\n`, { ...runtime, globalName: "attentionRuntime" });
+for (const kind of kinds) {
+  const name = kind[0].toUpperCase() + kind.slice(1);
+  const contents = `import { mount } from "./mount.js";
+    import { ${name} } from "./${kind}.jsx";
+    mount("${kind}", ${name});`;
+  await write(kind, "", { stdin: { contents, resolveDir: "src" }, plugins: [taken, styles] });
+}
 
 const files = ["build.mjs", "package-lock.json", ...sources.map((name) => `src/${name}`)];
 files.push(...["runtime", ...kinds].map((name) => `${target}/${name}.js`));

@@ -27,6 +27,7 @@ from tests.views import (
     set_temperature,
     showing,
 )
+from tools.site.scripts import KINDS, styles
 
 SOURCE = ROOT / "explorer_source"
 VIEWS = ROOT / "attention_lib/course/views"
@@ -390,6 +391,13 @@ def test_runtime_names_its_licences():
     packages = json.loads((SOURCE / "package.json").read_text(encoding="utf-8"))
     for name, version in packages["dependencies"].items():
         assert f"\n{name} {version} (MIT)\n\nThe MIT License" in text_of("runtime")
+
+
+def test_site_knows_the_sheets_of_each_program():
+    for kind in KINDS:
+        sheets = styles(VIEWS, kind)
+        assert list(sheets) == ["attention-views", f"attention-{kind}"]
+        assert all(text.startswith(".attention-view") for text in sheets.values())
 
 
 def test_only_the_runtime_holds_preact():
