@@ -1,17 +1,18 @@
-// Builds the programs in attention_lib/course/views: `npm ci && npm run build`. They are in the
-// repository, so only someone who changes a view needs this. Their first lines hold the
-// licences of what is inside, and a hash of the sources, which a test compares. A page
-// loads those that it uses, and an output of a notebook brings one: so a large view has
-// a program of its own.
+// Builds the programs in attention_lib/course/views: `npm ci && npm run build`. They are in
+// the repository, so only someone who changes a view needs this. `runtime.js` is what all
+// views share; each view has a small program of its own, which needs that one.
+// `SHA256SUMS` names the sources and what was built from them: a test compares.
 import { createHash } from "node:crypto";
-import { readFileSync, readdirSync } from "node:fs";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { build, transform } from "esbuild";
 
-const sources = ["package-lock.json", ...readdirSync("src").map((name) => `src/${name}`)];
-const hash = createHash("sha256");
-for (const path of sources.sort()) hash.update(`${path}\0`).update(readFileSync(path)).update("\0");
-
-const digest = hash.digest("hex");
+const target = "../attention_lib/course/views";
+const sources = readdirSync("src");
+// A view is a component with a style sheet: `growth.jsx` and `growth.css`.
+const kinds = sources
+  .filter((name) => name.endsWith(".jsx"))
+  .map((name) => name.slice(0, -".jsx".length))
+  .filter((name) => sources.includes(`${name}.css`));
 
 const styles = {
   name: "styles as text",
@@ -22,43 +23,51 @@ const styles = {
     }),
 };
 
+const output = { charset: "utf8", legalComments: "none", target: "es2020" };
+const options = { ...output, bundle: true, jsx: "automatic", jsxImportSource: "preact", outdir: target, write: false };
+
+// Minified once all that is unused is gone: else esbuild would choose names by that, too,
+// and a change of one view would rename what stands in others.
+async function write(name, held, given) {
+  const { outputFiles } = await build({ ...options, format: "iife", ...given });
+  const banner = `/*! Built from explorer_source.${held} */`;
+  const { code } = await transform(outputFiles[0].text, { ...output, minify: true, banner });
+  writeFileSync(`${target}/${name}.js`, code);
+}
+
+const runtime = { entryPoints: ["src/runtime.js"], plugins: [styles] };
+const { metafile } = await build({ ...options, ...runtime, format: "esm", metafile: true });
+const [{ exports }] = Object.values(metafile.outputs);
+const shared = readFileSync("src/runtime.js", "utf8").match(/(?<=from ")[^"]+/g);
+
+// What the runtime holds, a view takes from there. Only a pure call is left out if unused.
+const taken = {
+  name: "taken from the runtime",
+  setup({ onLoad, onResolve }) {
+    onResolve({ filter: /./ }, ({ path }) => {
+      if (shared.includes(path) || path.startsWith("preact")) return { path: "runtime", namespace: "runtime" };
+    });
+    const lines = exports.map((name) => `export const ${name} = /* @__PURE__ */ (() => attentionRuntime.${name})();`);
+    onLoad({ filter: /./, namespace: "runtime" }, () => ({ contents: lines.join("\n") }));
+  },
+};
+
 const licences = ["preact"].map((name) => {
   const { version, license } = JSON.parse(readFileSync(`node_modules/${name}/package.json`));
   const text = readFileSync(`node_modules/${name}/LICENSE`, "utf8").trim();
   return `${name} ${version} (${license})\n\n${text}`;
 });
 
-await build({
-  entryPoints: {
-    views: "src/main.jsx",
-    align: "src/align_main.jsx",
-    costs: "src/costs_main.jsx",
-    flash: "src/flash_main.jsx",
-    graph: "src/graph_main.jsx",
-    growth: "src/growth_main.jsx",
-    latent: "src/latent_main.jsx",
-    museum: "src/museum_main.jsx",
-    pages: "src/pages_main.jsx",
-    pipe: "src/pipe_main.jsx",
-    kernels: "src/kernels_main.jsx",
-    reach: "src/reach_main.jsx",
-    ring: "src/ring_main.jsx",
-    sentence: "src/sentence_main.jsx",
-    snapshots: "src/snapshots_main.jsx",
-    split: "src/split_main.jsx",
-  },
-  outdir: "../attention_lib/course/views",
-  bundle: true,
-  minify: true,
-  format: "iife",
-  target: "es2020",
-  charset: "utf8",
-  jsx: "automatic",
-  jsxImportSource: "preact",
-  legalComments: "none",
-  plugins: [styles],
-  define: { HASH: JSON.stringify(digest.slice(0, 12)) },
-  banner: {
-    js: `/*! Built from explorer_source, sha256 ${digest}.\n\nIt holds:\n\n${licences.join("\n\n")}\n*/`,
-  },
-});
+await write("runtime", `\n\nIt holds:\n\n${licences.join("\n\n")}\n`, { ...runtime, globalName: "attentionRuntime" });
+for (const kind of kinds) {
+  const name = kind[0].toUpperCase() + kind.slice(1);
+  const contents = `import { mount } from "./mount.js";
+    import { ${name} } from "./${kind}.jsx";
+    mount("${kind}", ${name});`;
+  await write(kind, "", { stdin: { contents, resolveDir: "src" }, plugins: [taken, styles] });
+}
+
+const files = ["build.mjs", "package-lock.json", ...sources.map((name) => `src/${name}`)];
+files.push(...["runtime", ...kinds].map((name) => `${target}/${name}.js`));
+const sum = (path) => createHash("sha256").update(readFileSync(path)).digest("hex");
+writeFileSync("SHA256SUMS", files.sort().map((path) => `${sum(path)}  ${path}\n`).join(""));

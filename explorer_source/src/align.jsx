@@ -5,7 +5,6 @@ import { useReached } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
 import { ALIGN as SAY, filled } from "./strings.js";
 import { walk } from "./walk.js";
-import tables from "./tables.css";
 import style from "./align.css";
 
 const WANTED = 5;
@@ -85,7 +84,7 @@ export function Align({ sentences, reach }) {
     </>
   );
 }
-Align.style = tables + style;
+Align.style = style;
 Align.frame = {
   title: SAY.title,
   goal: filled(SAY.goal, { wanted: WANTED }),

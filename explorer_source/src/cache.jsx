@@ -2,7 +2,6 @@
 import { useState } from "preact/hooks";
 import { useLinked, useReached } from "./frame.jsx";
 import { CACHE as SAY, STEP, fill, filled } from "./strings.js";
-import tables from "./tables.css";
 import style from "./cache.css";
 
 const number = (value) => value.toLocaleString("en-GB");
@@ -73,7 +72,7 @@ export function Cache({ words, layers, steps, reach }) {
     </>
   );
 }
-Cache.style = tables + style;
+Cache.style = style;
 Cache.frame = {
   title: SAY.title,
   goal: SAY.goal,

@@ -2,7 +2,6 @@
 import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { FLASH as SAY, fill, filled } from "./strings.js";
-import tables from "./tables.css";
 import style from "./flash.css";
 
 export function Flash({ scores, steps, apart, table, reach }) {
@@ -92,4 +91,4 @@ export function Flash({ scores, steps, apart, table, reach }) {
   );
 }
 Flash.frame = { title: SAY.title, goal: SAY.goal };
-Flash.style = tables + style;
+Flash.style = style;

@@ -3,7 +3,6 @@ import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
 import { GROWTH as SAY, fill, filled } from "./strings.js";
-import tables from "./tables.css";
 import style from "./growth.css";
 
 const [WIDE, HIGH] = [600, 120];
@@ -111,5 +110,5 @@ export function Growth({ words, steps, heads, wanted, weights, scores, measured,
     </>
   );
 }
-Growth.style = tables + style;
+Growth.style = style;
 Growth.frame = { title: SAY.title, goal: ({ heads }) => filled(SAY.goal, { head: heads.at(-1) }) };

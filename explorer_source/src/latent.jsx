@@ -4,7 +4,6 @@ import { useReached } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
 import { LATENT as SAY, fill, filled } from "./strings.js";
 import { walk } from "./walk.js";
-import tables from "./tables.css";
 import style from "./latent.css";
 
 export function Latent({ words, maps, widths, numbers, sizes, losses, moved, reach }) {
@@ -64,7 +63,7 @@ export function Latent({ words, maps, widths, numbers, sizes, losses, moved, rea
     </>
   );
 }
-Latent.style = tables + style;
+Latent.style = style;
 Latent.frame = { title: SAY.title, goal: SAY.goal };
 
 // The lower triangle of a map, row by row.

@@ -4,7 +4,6 @@ import { useLinked, useReached } from "./frame.jsx";
 import { labels, softmax, unpack } from "./numbers.js";
 import { walk } from "./walk.js";
 import { MAP, MASK as SAY, filled } from "./strings.js";
-import tables from "./tables.css";
 import style from "./mask.css";
 
 // The answers for the scores of a row that may look at nothing.
@@ -149,7 +148,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
     </>
   );
 }
-Mask.style = tables + style;
+Mask.style = style;
 Mask.frame = { title: SAY.title, goal: SAY.goal };
 
 function say(query, keys, weights, allowed) {

@@ -1,21 +1,21 @@
 import { h, render } from "preact";
 import { Frame } from "./frame.jsx";
+import tables from "./tables.css";
 import shared from "./views.css";
 
-// Gives each `.attention-view` its program: kinds maps data-kind to a Preact component,
-// which is called with the view's data as properties. What fails keeps its static part.
-// In a notebook every output brings the program: so a second run only starts what is new.
-export function mount(kinds) {
+// Start each `.attention-view` of a kind: its Preact component is called with the view's
+// data as properties. A view that fails keeps its static part. In a notebook each output
+// brings the program, so a second run starts only what is new.
+export function mount(kind, View) {
   const start = () => {
-    for (const view of document.querySelectorAll(".attention-view:not([data-live])")) {
+    for (const view of document.querySelectorAll(`.attention-view[data-kind="${kind}"]:not([data-live])`)) {
       const data = view.querySelector('script[type="application/json"]');
-      const kind = Object.hasOwn(kinds, view.dataset.kind) && kinds[view.dataset.kind];
-      if (!kind || !data) continue;
-      addStyle(kinds);
+      if (!data) continue;
+      addStyles(kind, View);
       try {
         const live = document.createElement("div");
         live.className = "attention-live";
-        render(h(Frame, { View: kind, data: JSON.parse(data.textContent), number: numberOf(view), view }), live);
+        render(h(Frame, { View, data: JSON.parse(data.textContent), number: numberOf(view), view }), live);
         view.append(live);
         view.dataset.live = "";
       } catch (error) {
@@ -34,12 +34,14 @@ function numberOf(view) {
   return chapter && `${chapter}.${views.indexOf(view) + 1}`;
 }
 
-// One sheet for each program of each build: HASH is that of the sources, set by build.mjs.
-function addStyle(kinds) {
-  const id = `attention-${Object.keys(kinds)[0]}-${HASH}`;
-  if (document.getElementById(id)) return;
-  const sheet = document.createElement("style");
-  sheet.id = id;
-  sheet.textContent = [shared, ...Object.values(kinds).map((kind) => kind.style ?? "")].join("\n");
-  document.head.append(sheet);
+// The style sheets of a view, by their ids: what all views share, and its own.
+export const sheetsOf = (kind, View) => ({ "attention-views": shared + tables, [`attention-${kind}`]: View.style });
+
+// Each sheet is added to a page once; a later version of the program replaces its text.
+function addStyles(kind, View) {
+  for (const [id, text] of Object.entries(sheetsOf(kind, View))) {
+    const sheet = document.getElementById(id) ?? Object.assign(document.createElement("style"), { id });
+    if (sheet.textContent !== text) sheet.textContent = text;
+    if (!sheet.isConnected) document.head.append(sheet);
+  }
 }

@@ -10,7 +10,6 @@ import { meeting, number, row as sayRow } from "./pipe_words.js";
 import { labels } from "./numbers.js";
 import { TEMPERATURES, Temperature } from "./temperature.jsx";
 import { MAP, PIPE as SAY, STEP, filled } from "./strings.js";
-import tables from "./tables.css";
 import style from "./pipe.css";
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -210,7 +209,7 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
     </div>
   );
 }
-Pipe.style = tables + style;
+Pipe.style = style;
 Pipe.frame = { title: SAY.title };
 
 // A sentence of known words; what is not known is named, and the old sentence stays.

@@ -2,7 +2,6 @@
 import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { REACH as SAY, fill } from "./strings.js";
-import tables from "./tables.css";
 import style from "./reach.css";
 
 // The fewest layers by which token j (column) reaches output i (row); Infinity for none.
@@ -78,5 +77,5 @@ export function Reach({ length, window: first, sinks: none, layers: one, most, r
     </>
   );
 }
-Reach.style = tables + style;
+Reach.style = style;
 Reach.frame = { title: SAY.title, goal: SAY.goal };

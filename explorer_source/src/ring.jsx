@@ -2,7 +2,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { RING as SAY, STEP, fill, filled } from "./strings.js";
-import tables from "./tables.css";
 import style from "./ring.css";
 
 const ORDERS = ["plain", "zigzag"];
@@ -123,4 +122,4 @@ export function Ring({ processes, length, bytes, reach }) {
   );
 }
 Ring.frame = { title: SAY.title, goal: SAY.goal };
-Ring.style = tables + style;
+Ring.style = style;

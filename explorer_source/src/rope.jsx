@@ -3,7 +3,6 @@ import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { unpack } from "./numbers.js";
 import { ROPE as SAY, fill, filled } from "./strings.js";
-import tables from "./tables.css";
 import style from "./rope.css";
 
 const KEPT = 4; // how many earlier scores stay in view
@@ -99,7 +98,7 @@ export function Rope({ pairs, words, speeds, positions, longest, reach }) {
     </>
   );
 }
-Rope.style = tables + style;
+Rope.style = style;
 Rope.frame = { title: SAY.title, goal: SAY.goal };
 
 // Faint: before turning. The circles are the ways of the two tips.

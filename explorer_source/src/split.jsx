@@ -4,7 +4,6 @@ import { useReached } from "./frame.jsx";
 import { walk } from "./walk.js";
 import { SPLIT as SAY, STEP, fill, filled } from "./strings.js";
 import style from "./split.css";
-import tables from "./tables.css";
 
 export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
   const [wrong, setWrong] = useState(false);
@@ -110,7 +109,7 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
     </>
   );
 }
-Split.style = tables + style;
+Split.style = style;
 Split.frame = {
   title: SAY.title,
   goal: SAY.goal,

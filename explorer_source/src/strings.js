@@ -1,5 +1,7 @@
 // What views say, a table each: a second language is a second one. A name in braces is
 // filled in: with words, numbers, or parts that stand out.
+export * from "./fill.js";
+
 export const SENTENCE = {
   title: "Where a word looks",
   goal: "Take the mask away. Which word takes nine tenths from words that are not written yet?",
@@ -475,8 +477,3 @@ export const MEETING = {
   looks: "“{word}” looks at {best}.",
   nothing: "“{word}” may look at nothing: its row is 0.",
 };
-
-// "{a} of {b}" → the parts in their order, texts and what stands for the names.
-export const fill = (text, parts) =>
-  text.split(/\{(\w+)\}/).map((piece, n) => (n % 2 ? parts[piece] : piece));
-export const filled = (text, parts) => fill(text, parts).join("");

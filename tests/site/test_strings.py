@@ -43,7 +43,7 @@ CODE |= {"; stop with Ctrl-C", "; measure everything"}
 VIEWS = [
     path
     for path in ROOT.glob("attention_lib/course/views/*.py")
-    if path.stem != "_words"
+    if path.stem != "_strings"
 ]
 CODE |= {"query, key, value = x @ w_q, x @ w_k, x @ w_v"}
 CODE |= {text for text, _ in KINDS} | {AXES, "a state of ", "a page of "}
@@ -124,7 +124,7 @@ def test_all_words_of_views_are_used():
     tables = {name: table for name, table in vars(_strings).items() if name.isupper()}
     assert len(tables) > 20
     for name, table in tables.items():
-        (code,) = (it for it in modules if re.search(rf"_words import {name}\b", it))
+        (code,) = (it for it in modules if re.search(rf"_strings import {name}\b", it))
         # Those chosen among several stand in the code, too.
         unused = [it for it in table if not re.search(rf"[\"']{it}[\"']", code)]
         assert unused == [], name

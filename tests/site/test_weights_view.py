@@ -17,6 +17,7 @@ from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
 from tests.running import ROOT
 from tests.views import (
+    ADD,
     FRONT_ENDS,
     PHONE,
     add_view,
@@ -26,11 +27,13 @@ from tests.views import (
     set_temperature,
     showing,
 )
+from tools.site.scripts import KINDS, styles
 
 SOURCE = ROOT / "explorer_source"
+VIEWS = ROOT / "attention_lib/course/views"
 # The bytes that each program may have; pages have a bound of their own.
-OWN = [path.stem for path in (ROOT / "attention_lib/course/views").glob("*.js")]
-PROGRAMS = dict.fromkeys(sorted(OWN), 30_000) | {"views": 75_000, "pipe": 55_000}
+PROGRAMS = dict.fromkeys(sorted(path.stem for path in VIEWS.glob("*.js")), 12_000)
+PROGRAMS |= {"runtime": 25_000, "pipe": 36_000, "weights": 18_000}
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
 COLOURS = {  # of the ground and of the words
     "light": ("rgb(255, 255, 255)", "rgb(31, 36, 48)"),
@@ -208,12 +211,17 @@ def test_views_of_a_page_do_not_share_their_state(browser):
     with opened(browser, view_of, view_of) as page:
         one, two = live(page, 0), live(page, 1)
         one.get_by_role("radio", name="head 2").check(force=True)
+        sheet = page.locator("#attention-weights")
+        text = sheet.text_content()
+        sheet.evaluate("sheet => sheet.textContent = 'as an older program left it'")
         add_view(page, view_weights(later, WORDS))
         close(map_shown(live(page, 2)), later[0])
         close(map_shown(one), weights[1])
         close(map_shown(two), weights[0])
         assert page.locator(".attention-live").count() == 3
-        assert page.locator("head style").count() == 1
+        ids = page.locator("head style").evaluate_all("all => all.map(it => it.id)")
+        assert ids == ["attention-views", "attention-weights"]
+        assert sheet.text_content() == text
 
 
 def test_without_scripts_the_table_says_the_same(browser):
@@ -230,12 +238,14 @@ def test_without_scripts_the_table_says_the_same(browser):
 
 def test_view_that_fails_keeps_its_table(browser):
     broken = Interactive("weights", {"sentences": []}, "<p>the table</p>", "")
-    unknown = Interactive("constructor", {}, "<p>another</p>", "")
+    unknown = html_of(Interactive("weights", {}, "<p>another</p>", ""))
+    unknown = unknown.replace("weights", "constructor", 1)
     right = view_weights(weights_of(some_scores()), WORDS)
 
     def look():
-        with opened(browser, broken, unknown, right) as page:
+        with opened(browser, broken, right) as page:
             live(page)
+            page.evaluate(ADD, unknown)
             assert page.get_by_text("the table").is_visible()
             assert page.get_by_text("another").is_visible()
             assert page.locator(".attention-live").count() == 1
@@ -354,28 +364,44 @@ def test_words_are_shown_as_text(browser):
 
 
 def text_of(program):
-    return (ROOT / f"attention_lib/course/views/{program}.js").read_text(
-        encoding="utf-8"
-    )
+    return (VIEWS / f"{program}.js").read_text(encoding="utf-8")
+
+
+def test_programs_were_built_from_the_sources():
+    sources = [SOURCE / "build.mjs", SOURCE / "package-lock.json"]
+    sources += (SOURCE / "src").iterdir()
+    names = {f"{path.relative_to(SOURCE).as_posix()}": path for path in sources}
+    names |= {f"../{it.relative_to(ROOT).as_posix()}": it for it in VIEWS.glob("*.js")}
+    sums = {name: hashlib.sha256(it.read_bytes()) for name, it in names.items()}
+    lines = [f"{sums[name].hexdigest()}  {name}" for name in sorted(sums)]
+    built = (SOURCE / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    assert lines == built, "run `npm ci && npm run build` in explorer_source"
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_program_was_built_from_the_sources(program):
-    digest = hashlib.sha256()
-    sources = [f"src/{path.name}" for path in (SOURCE / "src").iterdir()]
-    for path in sorted(["package-lock.json", *sources]):
-        digest.update(f"{path}\0".encode() + (SOURCE / path).read_bytes() + b"\0")
-    first = text_of(program).splitlines()[0]
-    assert digest.hexdigest() in first, "run `npm ci && npm run build` there"
+def test_program_is_small(program):
+    assert len(text_of(program).encode()) < PROGRAMS[program]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_program_is_small_and_names_its_licences(program):
-    text = text_of(program)
-    assert len(text.encode()) < PROGRAMS[program]
+def test_programs_are_small_together():
+    assert sum(len(text_of(program).encode()) for program in PROGRAMS) < 220_000
+
+
+def test_runtime_names_its_licences():
     packages = json.loads((SOURCE / "package.json").read_text(encoding="utf-8"))
     for name, version in packages["dependencies"].items():
-        assert f"\n{name} {version} (MIT)\n\nThe MIT License" in text
+        assert f"\n{name} {version} (MIT)\n\nThe MIT License" in text_of("runtime")
+
+
+def test_site_knows_the_sheets_of_each_program():
+    for kind in KINDS:
+        sheets = styles(VIEWS, kind)
+        assert list(sheets) == ["attention-views", f"attention-{kind}"]
+        assert all(sheets.values())
+
+
+def test_only_the_runtime_holds_preact():
+    assert [name for name in PROGRAMS if "__H" in text_of(name)] == ["runtime"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

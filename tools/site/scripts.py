@@ -1,6 +1,6 @@
 """The scripts of a page, each only where it has something to do.
 
-`views.js` and those of `OWN` are the programs of `attention_lib`'s views. `terms.js`
+Each kind of view in `attention_lib` has a program, which needs `runtime.js`. `terms.js`
 shows a term's meaning beside its link, by the glossary's entries in `definitions.js`.
 All run once the page's text is seen (`webpack-macros.html`). The sheets that programs
 would add stand in the page, which a browser would else style and lay out once more.
@@ -20,14 +20,12 @@ from tools.site.formulas import engine
 from tools.site.hooks import when_built
 
 VIEWS, GLOSSARY = "attention_lib/course/views", "book/glossary.html"
-# Kinds of view with a program of their own.
-OWN = sorted({path.stem for path in (ROOT / VIEWS).glob("*.js")} - {"views"})
-PROGRAMS = {f"{kind}.js": f'data-kind="{kind}"' for kind in OWN}
+RUNTIME = "runtime"
+KINDS = sorted({path.stem for path in (ROOT / VIEWS).glob("*.js")} - {RUNTIME})
 # The theme's list of what it measures at once: `scrolling.js` does so when it is shown.
 MEASURED = re.compile(r'\["(?:pre"|unmeasured")[^]]*\]')
 # For a list of versions (without a file) and for tabs, of which no page has any.
 UNUSED = re.compile("None|design-tabs")
-PROGRAMS["views.js"] = f'data-kind="(?!(?:{"|".join(OWN)})")'
 
 
 def setup(app: Any) -> None:
@@ -40,8 +38,12 @@ def setup(app: Any) -> None:
 def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
     """Have a page load what it has a use for."""
     body = str(context.get("body", ""))
-    names = [name for name, sign in PROGRAMS.items() if re.search(sign, body)]
-    context["book_styles"] = [style(Path(app.srcdir, VIEWS, name)) for name in names]
+    kinds = [kind for kind in KINDS if f'data-kind="{kind}"' in body]
+    names = [f"{name}.js" for name in (RUNTIME, *kinds) if kinds]
+    sheets: dict[str, str] = {}
+    for kind in kinds:
+        sheets |= styles(Path(app.srcdir, VIEWS), kind)
+    context["book_styles"] = list(sheets.items())
     if 'std-term"' in body:
         names += ["definitions.js", "terms.js"]
     for name in names:
@@ -52,17 +54,20 @@ def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
 
 
 @cache
-def style(program: Path) -> list[str]:
-    """Return the name and the text of the style sheet that a program adds."""
-    text = program.read_text(encoding="utf-8")
-    return list(engine().call("styleOf", text, [*OWN, "weights"]))
+def styles(views: Path, kind: str) -> dict[str, str]:
+    """Return the style sheets that a view's program adds, by their names."""
+    runtime, program = (
+        (views / f"{name}.js").read_text(encoding="utf-8") for name in (RUNTIME, kind)
+    )
+    found: dict[str, str] = json.loads(engine().call("stylesOf", runtime, program))
+    return found
 
 
 def _write(app: Any) -> None:
-    """Put the program, and what each term means, beside what all pages load."""
+    """Put the programs, and what each term means, beside what all pages load."""
     static, glossary = Path(app.outdir) / "_static", Path(app.outdir) / GLOSSARY
-    for name in PROGRAMS:
-        shutil.copyfile(Path(app.srcdir) / VIEWS / name, static / name)
+    for kind in (RUNTIME, *KINDS):
+        shutil.copy(Path(app.srcdir) / VIEWS / f"{kind}.js", static)
     theme = static / "scripts/pydata-sphinx-theme.js"
     text = MEASURED.sub('["unmeasured"]', theme.read_text(encoding="utf-8"))
     theme.write_text(text, encoding="utf-8")

@@ -1,26 +1,10 @@
-// The name and the text of the style sheet that a view's program adds to a page: here one
-// that holds a view of each kind, in which it can draw nothing.
-globalThis.styleOf = (program, kinds) => {
-  let sheet = null;
-  const nothing = () => null;
-  const view = (kind) => ({ dataset: { kind }, querySelector: () => ({ textContent: "{}" }) });
-  const page = {
-    document: {
-      readyState: "complete",
-      querySelectorAll: () => kinds.map(view),
-      querySelector: nothing,
-      getElementById: nothing,
-      addEventListener: nothing,
-      createElement: () => ({}),
-      head: { append: (added) => { sheet = added; } },
-    },
-    window: { addEventListener: nothing, matchMedia: () => ({}) },
-    addEventListener: nothing,
-    location: { hash: "", search: "", href: "" },
-    console: { error: nothing },
-  };
-  new Function(...Object.keys(page), program)(...Object.values(page));
-  return [sheet.id, sheet.textContent];
+// The style sheets that a view's program adds to a page, by their ids.
+globalThis.stylesOf = (runtime, program) => {
+  const library = new Function(`${runtime}; return attentionRuntime;`)();
+  let sheets;
+  const mount = (...view) => { sheets = library.sheetsOf(...view); };
+  new Function("attentionRuntime", "location", program)({ ...library, mount }, {});
+  return JSON.stringify(sheets);
 };
 
 // A formula's HTML, or "" and what is wrong with the formula.

@@ -14,7 +14,7 @@ class Interactive:
     reader sees the static part.
 
     Args:
-        kind: which view of `views.js` draws it.
+        kind: which view it is: its program is `KIND.js`.
         data: what the view needs; whatever JSON can hold.
         static: HTML that shows the same without a script: headings, tables, text.
         text: one line, for where there is no HTML.
@@ -34,11 +34,15 @@ class Interactive:
             f'<div class="attention-static">\n{self.static}\n</div>\n'
             f'<script type="application/json">{data}</script>\n</div>\n'
         )
-        return {"text/html": view + _script(), "text/plain": self.text}
+        return {"text/html": view + _script(self.kind), "text/plain": self.text}
 
 
 @cache
-def _script() -> str:
-    """Gives the program of all views; records and pages hold it once or not at all."""
-    program = files(__package__).joinpath("views.js").read_text(encoding="utf-8")
-    return f'<script data-attention-program="views">{program}</script>'
+def _script(kind: str) -> str:
+    """Return a view's program behind the runtime; records and pages leave it out."""
+    here = files(__package__)
+    runtime, program = (
+        here.joinpath(f"{name}.js").read_text(encoding="utf-8")
+        for name in ("runtime", kind)
+    )
+    return f'<script data-attention-program="views">{runtime}{program}</script>'

@@ -5,7 +5,6 @@ from typing import Any
 
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._maps import read_maps
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._packing import pack, static_table
 from attention_lib.course.views._strings import ALIGN
 
@@ -62,4 +61,4 @@ def view_alignment(
     weights_of_first = first.weights[0, 0]
     table = static_table(weights_of_first, first.queries, first.keys, ALIGN["caption"])
     line = ALIGN["line"].format(count=len(found))
-    return OwnProgram("align", {"sentences": sentences}, table, line)
+    return Interactive("align", {"sentences": sentences}, table, line)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._strings import COSTS
 from attention_lib.course.views._tables import plain_table
 from attention_lib.validation import require_positive
@@ -42,7 +41,7 @@ def view_costs(
         rows.append(
             (COSTS["length"].format(length=length), [f"{sum(counts):,}", *shares])
         )
-    return OwnProgram(
+    return Interactive(
         "costs",
         {
             "lengths": list(lengths),

@@ -5,7 +5,6 @@ from typing import Any
 import torch
 
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._strings import FLASH
 from attention_lib.course.views._tables import plain_table
 from attention_lib.flash_attention import OnlineSoftmax, pieces
@@ -89,7 +88,7 @@ def view_flash(
     ]
     caption = FLASH["caption"].format(apart=data["apart"])
     static = plain_table(caption, FLASH["head"], lines)
-    return OwnProgram("flash", data, static, FLASH["line"].format(count=len(steps)))
+    return Interactive("flash", data, static, FLASH["line"].format(count=len(steps)))
 
 
 def _range(ends: list[int]) -> str:

@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._strings import GRAPH
 from attention_lib.course.views._tables import plain_table
 from attention_lib.validation import require_choice
@@ -101,7 +100,7 @@ def view_graph(program: str = "window", *, recorded_at: int = 7) -> Interactive:
     static = plain_table(GRAPH["caption"].format(longest=LONGEST), GRAPH["head"], lines)
     data = {"program": program, "at": RECORDED_AT.index(recorded_at)}
     data |= {"lengths": RECORDED_AT, "longest": LONGEST, "programs": found}
-    return OwnProgram(
+    return Interactive(
         "graph", data, static, GRAPH["line"].format(program=_called(program))
     )
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._maps import read_words
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._packing import pack
 from attention_lib.course.views._strings import GROWTH
 from attention_lib.course.views._tables import plain_table
@@ -90,4 +89,4 @@ def view_growth(
     ]
     head = [*GROWTH["head"], *(GROWTH["score"].format(head=name) for name in wanted)]
     static = plain_table(GROWTH["caption"], head, lines)
-    return OwnProgram("growth", data, static, GROWTH["line"].format(count=len(steps)))
+    return Interactive("growth", data, static, GROWTH["line"].format(count=len(steps)))

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._strings import KERNELS
 from attention_lib.course.views._tables import plain_table
 from attention_lib.validation import require_function
@@ -52,4 +51,4 @@ def view_kernels(
         "found": "".join(str(kinds.index(kernel)) for kernel in found.values()),
     }
     line = KERNELS["line"].format(count=2 ** len(names))
-    return OwnProgram("kernels", data, static, line)
+    return Interactive("kernels", data, static, line)

@@ -7,7 +7,6 @@ import numpy as np
 
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._maps import read_maps
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._packing import pack
 from attention_lib.course.views._strings import LATENT
 from attention_lib.course.views._tables import plain_table
@@ -77,7 +76,7 @@ def view_latent(
     ]
     static = plain_table(LATENT["caption"], LATENT["head"], rows)
     line = LATENT["line"].format(widths=", ".join(map(str, widths)))
-    return OwnProgram("latent", data, static, line)
+    return Interactive("latent", data, static, line)
 
 
 def _map(weights: Any, words: Sequence[str]) -> np.ndarray:

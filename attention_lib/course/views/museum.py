@@ -6,7 +6,6 @@ from typing import Any
 
 from attention_lib.course.museum import Bug, CheckResult
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._strings import MUSEUM
 from attention_lib.course.views._tables import plain_table
 
@@ -44,7 +43,7 @@ def view_museum(
         MUSEUM["caption"].format(count=len(bugs)), MUSEUM["head"], rows
     )
     line = MUSEUM["line"].format(count=len(bugs), tags=len(tags))
-    return OwnProgram("museum", {"bugs": exhibits, "tags": tags}, static, line)
+    return Interactive("museum", {"bugs": exhibits, "tags": tags}, static, line)
 
 
 def _exhibit(bug: Bug, found: Mapping[str, CheckResult]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._strings import PAGES
 from attention_lib.course.views._tables import plain_table
 from attention_lib.validation import (
@@ -82,7 +81,7 @@ def view_pages(
     )
     static = plain_table(caption, PAGES["head"], rows)
     line = PAGES["line"].format(steps=len(plain), pages=num_pages)
-    return OwnProgram("pages", data, static, line)
+    return Interactive("pages", data, static, line)
 
 
 def _step(where: str, step: Any, num_pages: int) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from attention_lib.attention import attention_weights
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._packing import pack, static_table
 from attention_lib.course.views._strings import PIPE
 from attention_lib.course.views._tables import plain_table
@@ -208,7 +207,7 @@ def view_pipeline(
         data["goal"] = Goal(*goal)._asdict()
     mask = mask_of("causal" if cache else masks[0], words)
     line = PIPE["line"].format(words=len(words), steps=len(stages))
-    return OwnProgram(
+    return Interactive(
         "pipe", data, _static(model, ids, words, mask, query, heads), line
     )
 

@@ -3,7 +3,6 @@
 import torch
 
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._strings import REACH
 from attention_lib.course.views._tables import plain_table
 from attention_lib.sparse_attention import sink_window_mask
@@ -49,4 +48,4 @@ def view_reach(
     static = plain_table(caption, REACH["head"], lines)
     data = {"length": length, "window": window, "sinks": num_sinks, "layers": layers}
     line = REACH["line"].format(window=window, sinks=sinks, length=length)
-    return OwnProgram("reach", data | {"most": MOST_LAYERS}, static, line)
+    return Interactive("reach", data | {"most": MOST_LAYERS}, static, line)

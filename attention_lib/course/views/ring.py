@@ -1,7 +1,6 @@
 """Keys and values that go round a ring of processes, step by step: `view_ring`."""
 
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._strings import RING
 from attention_lib.course.views._tables import plain_table
 from attention_lib.parallel import ring_pair_counts
@@ -48,6 +47,6 @@ def view_ring(
     )
     static = plain_table(caption, RING["head"], rows)
     data = {"processes": num_processes, "length": length, "bytes": step_bytes}
-    return OwnProgram(
+    return Interactive(
         "ring", data, static, RING["line"].format(processes=num_processes)
     )

@@ -8,7 +8,6 @@ import numpy as np
 
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._maps import read_maps
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._packing import pack
 from attention_lib.course.views._strings import SENTENCE
 from attention_lib.course.views._tables import plain_table
@@ -70,7 +69,7 @@ def view_sentence(
         ]
     )
     line = SENTENCE["line"].format(words=" ".join(maps.queries))
-    return OwnProgram("sentence", data, still, line)
+    return Interactive("sentence", data, still, line)
 
 
 def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:

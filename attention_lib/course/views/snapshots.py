@@ -7,7 +7,6 @@ import numpy as np
 
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._maps import read_words
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._packing import pack
 from attention_lib.course.views._strings import SNAPSHOTS
 from attention_lib.course.views._tables import plain_table
@@ -78,7 +77,7 @@ def view_snapshots(
         "every": every,
     }
     line = SNAPSHOTS["line"].format(steps=len(steps), heads=len(heads))
-    return OwnProgram("snapshots", data, _static(arrays, data, measured), line)
+    return Interactive("snapshots", data, _static(arrays, data, measured), line)
 
 
 def _static(

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 
 from attention_lib.course.views._interactive import Interactive
-from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._strings import SPLIT
 from attention_lib.course.views._tables import plain_table
 from attention_lib.multi_head import split_heads
@@ -49,7 +48,7 @@ def view_split(x: Any, num_heads: int) -> Interactive:
     data = {name: array[0].tolist() for name, array in steps.items()}
     shape = tuple(right.shape)
     line = SPLIT["line"].format(before=tuple(batch.shape), after=shape)
-    return OwnProgram(
+    return Interactive(
         "split", data | {"wrapper": heads.tolist()}, _static(steps, heads), line
     )
 
