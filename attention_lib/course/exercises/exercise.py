@@ -7,7 +7,7 @@ each case; where they differ, it reports the first slip that gives the same resu
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -53,24 +53,28 @@ class Exercise:
             differ in what a special solution would get wrong.
         slips: usual mistakes, the most helpful first.
         praise: what to say of a right answer: why it is right.
+        use: calls the answer, or what it makes, with the inputs; returns the result.
+        also: what is wrong with an answer whose result is right, or nothing.
         names: what the chapter imports and the solution uses.
     """
 
     solution: str
-    inputs: Callable[..., tuple[Any, ...]]
     cases: Sequence[Case]
     slips: Sequence[Slip]
     praise: str
+    inputs: Callable[..., tuple[Any, ...]] = lambda *numbers: numbers
     names: Mapping[str, Any] = field(default_factory=dict)
+    use: Callable[..., Any] = lambda answer, *given: answer(*given)
+    also: Callable[..., str] = lambda answer, *given: ""
 
     def __call__(self, answer: object) -> Verdict:
         """Judge an answer; never raise."""
         for numbers, so_far in self.cases:
-            wrong = self._judge(answer, numbers)
+            with torch.random.fork_rng(devices=[]):  # a reader's numbers stay
+                torch.manual_seed(0)
+                wrong = self._judge(answer, numbers)
             if wrong is not None:
-                return (
-                    wrong if wrong is NOT_YET and not so_far else after(so_far, wrong)
-                )
+                return after(so_far, wrong)
         return Verdict(True, self.praise)
 
     def made(self, *pieces: str) -> Any:
@@ -83,8 +87,12 @@ class Exercise:
 
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         given = self.inputs(*numbers)
-        mistakes = self._results(lambda slipped: slipped(*given))
-        return judge(answer, given, self.made()(*given), mistakes)
+        mistakes = self._results(lambda slipped: self.use(slipped, *given))
+        own = partial(self.use, answer) if callable(answer) else answer
+        wrong = judge(own, given, self.use(self.made(), *given), mistakes)
+        if wrong is None and (words := self.also(answer, *given)):
+            return Verdict(False, words)
+        return wrong
 
     def _results(self, use: Callable[[Any], Any]) -> list[tuple[Any, str]]:
         """Return what each slip gives; one that fails on a case cannot be met there."""
@@ -108,10 +116,6 @@ class LayerExercise(Exercise):
     surplus: str = "The solution has no such parameter."
 
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
-        with torch.random.fork_rng(devices=[]):  # a reader's numbers stay as they were
-            return self._judge_layer(answer, numbers)
-
-    def _judge_layer(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         layer = make_layer(answer, *numbers)
         if isinstance(layer, Verdict):
             return layer
