@@ -55,6 +55,12 @@ BY_NAME = {
 }
 CHECKS = [*BY_NAME]
 EXERCISES = {name: it for name, it in BY_NAME.items() if isinstance(it, Exercise)}
+for file, name in [(f, n) for f, m in FILES.items() for n in m.RIGHT if n in EXERCISES]:
+    # Each slip of an exercise is a mistake, too, that must meet its own words.
+    FILES[file].MISTAKES.setdefault(name, []).extend(
+        (EXERCISES[name].made(*slip.pieces), slip.message)
+        for slip in EXERCISES[name].slips
+    )
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
 # Each function that leaks or sees order, and where a finder may say nothing of it.
 FINDERS = [
