@@ -1,18 +1,19 @@
 """Checks of chapter 18: FLOPs, texts that mix, a divisor, and an examiner."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attention_lib.course.exercises.ch03 import Suspects, judge_finder
+from attention_lib.course.exercises.exercise import Exercise, slip
 from attention_lib.course.exercises.verdict import (
     NOT_YET,
-    Mistakes,
+    Stop,
     Verdict,
-    after,
-    judge,
     judge_number,
+    make_object,
     run,
 )
 from attention_lib.reproducibility import seeded
@@ -105,38 +106,19 @@ _MIXER_PATTERNS = {
 }
 
 
-def check_divisor_finder(answer: object) -> Verdict:
-    """Checks ``find_divisor`` on attention with known divisors."""
-    generator = seeded(0)
-    query, key, value = (torch.randn(5, 4, generator=generator) for _ in range(3))
-    candidates = [1.0, 2.0, 4.0, 8.0]
-    said: list[float] = []
-    for true in (2.0, 1.0, 8.0):
-        copies = [each.clone() for each in (query, key, value)]
-        came = run(answer, _attend_by(true), *copies, list(candidates))
-        if came is NOT_YET and said:
-            return Verdict(False, "Nothing comes back for some: is a return missing?")
-        if isinstance(came, Verdict):
-            return came
-        if not all(map(torch.equal, copies, (query, key, value))):
-            return Verdict(False, "Your code changes its input: work on a copy.")
+def _said(answer: Callable[..., Any], *given: Any) -> str:
+    """Return in words what the finder says of attention with three divisors."""
+    said: list[str] = []
+    for divisor in (2.0, 1.0, 8.0):
+        came = answer(_attend_by(divisor), *given)
+        if came is None or came is ...:
+            words = "Nothing comes back for some: is a return missing?"
+            raise Stop(words if said else NOT_YET)
         if isinstance(came, bool) or not isinstance(came, int | float):
             kind = type(came).__name__
-            return Verdict(False, f"Your function returns a {kind}: give a number.")
-        said.append(came)
-    if said == [2.0, 1.0, 8.0]:
-        return Verdict(True, "The one that agrees names the divisor.")
-    usual: dict[tuple[float, ...], str] = {
-        (0.5, 1.0, 0.125): "You give the factor, not the divisor: one over it.",
-        (1, 0, 3): "You give the place in the list, not the number.",
-        (2.0, 2.0, 2.0): "You always say the root of the width: compare what comes.",
-        (1.0, 1.0, 1.0): "You say the first candidate each time: compare results.",
-        (8.0, 8.0, 8.0): "You say the last candidate each time: compare results.",
-    }
-    pairs = zip(said, (2.0, 1.0, 8.0), strict=True)
-    came, right = next((c, r) for c, r in pairs if c != r)
-    words = f"For attention divided by {right} you say {came}."
-    return Verdict(False, usual.get(tuple(said), words))
+            raise Stop(f"Your function returns a {kind}: give a number.")
+        said.append(f"divided by {divisor} you say {float(came)}")
+    return f"For attention {', '.join(said)}"
 
 
 def _attend_by(divisor: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -146,48 +128,34 @@ def _attend_by(divisor: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return attend
 
 
-def check_examiner(answer: object) -> Verdict:
-    """Checks a class with ``depends()`` and ``is_causal()`` on several layers."""
-    x = torch.randn(2, 4, 3, generator=seeded(1), dtype=torch.float64)
-    for name, function, wanted in _EXAMINED:
-        given = x.clone()
-        made = run(answer, function, given)
-        if isinstance(made, Verdict):
-            return made
-        if not (hasattr(made, "depends") and hasattr(made, "is_causal")):
-            came = type(made).__name__
-            wish = "a class with depends and is_causal is wanted."
-            return Verdict(False, f"Your function returns a {came}: {wish}")
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            wrong = judge(made.depends, (), wanted, _of_map(wanted))
-            if wrong:
-                return wrong if wrong is NOT_YET else after(f"For {name}:", wrong)
-            causal = run(made.is_causal)
-        if not torch.equal(given, x):
-            return Verdict(False, "Your code changes x itself: change a copy of it.")
-        if isinstance(causal, Verdict):
-            if causal is NOT_YET:
-                return Verdict(False, "The map is right; is_causal gives nothing back.")
-            return causal
-        truth = not bool(wanted.triu(1).any())
-        if not isinstance(causal, bool | torch.Tensor) or bool(causal) != truth:
-            is_it = "causal" if truth else "not causal"
-            return Verdict(False, f"{name} is {is_it}; your is_causal says {causal}.")
-    return Verdict(True, "This is the heart of examine: change, and compare.")
-
-
-def _of_map(right: Tensor) -> Mistakes:
-    size = len(right)
-    later = torch.ones(size, size).triu(1) > 0
-    return [
-        (right.mT, "Rows and columns are swapped: a row is an output."),
-        (~right, "True must mean that an output changes."),
-        (torch.ones_like(right), "All is True: ignore rounding, and look for NaN."),
-        (torch.zeros_like(right), "All is False: is x changed, and compared?"),
-        (right & torch.eye(size).bool(), "Only the diagonal is looked at."),
-        (right & ~later, "Later inputs are left out."),
-    ]
+check_divisor_finder = Exercise(
+    solution="""
+def find_divisor(attend, query, key, value, candidates):
+    found = attend(query, key, value)
+    for c in candidates:
+        weights = (query @ key.mT / c).softmax(-1)
+        if torch.allclose(weights @ value, found):
+            return c
+""",
+    inputs=lambda *candidates: (
+        *torch.randn(3, 5, 4, generator=seeded(0)), [*candidates]
+    ),
+    use=_said,
+    cases=[((1.0, 2.0, 4.0, 8.0), "")],
+    slips=[
+        slip("You give the factor, not the divisor: one over it.",
+             "return c", "return 1 / c"),
+        slip("You give the place in the list, not the number.",
+             "return c", "return candidates.index(c)"),
+        slip("You always say the root of the width: compare what comes.",
+             "return c", "return query.shape[-1] ** 0.5"),
+        slip("You say the first candidate each time: compare results.",
+             "return c", "return candidates[0]"),
+        slip("You say the last candidate each time: compare results.",
+             "return c", "return candidates[-1]"),
+    ],
+    praise="The one that agrees names the divisor.",
+)  # fmt: skip
 
 
 def _attend(x: Tensor, mask: Tensor) -> Tensor:
@@ -220,28 +188,77 @@ def _of_a_feature(x: Tensor) -> Tensor:
     return x
 
 
-_FULL = torch.ones(4, 4, dtype=torch.bool)
-_EYE = torch.eye(4, dtype=torch.bool)
-_SHIFT = _EYE | _EYE.roll(1, 1)
+def _depends(answer: Any, layer: Callable[[Tensor], Tensor], x: Tensor) -> Any:
+    methods = ["depends", "is_causal"]
+    return make_object(answer, layer, x, methods=methods).depends()
 
 
-def _with(*pairs: tuple[int, int]) -> Tensor:
-    found = _EYE.clone()
-    for row, column in pairs:
-        found[row, column] = True
-    return found
+def _wrong_word(answer: Any, layer: Callable[[Tensor], Tensor], x: Tensor) -> str:
+    """Say what is wrong with ``is_causal`` of an examiner whose map is right."""
+    examiner = answer(layer, x)
+    causal, truth = run(examiner.is_causal), not examiner.depends().triu(1).any()
+    if causal is NOT_YET:
+        return "The map is right; is_causal gives nothing back."
+    if isinstance(causal, Verdict):
+        return causal.message
+    if isinstance(causal, bool | Tensor) and bool(causal) == truth:
+        return ""
+    is_it = "causal" if truth else "not causal"
+    return f"The layer is {is_it}; your is_causal says {causal}."
 
 
-# In words; the layer; what its outputs depend on.
-_EXAMINED: Sequence[tuple[str, Callable[[Tensor], Tensor], Tensor]] = [
-    ("causal attention", lambda x: _attend(x, _FULL.tril()), _FULL.tril()),
-    ("attention without a mask", lambda x: _attend(x, _FULL), _FULL),
-    ("attention of one token before", lambda x: _attend(x, _FULL.tril().triu(-1)),
-     _FULL.tril().triu(-1)),
-    ("a layer that hides equal changes", _centred, _SHIFT),
-    ("a leak in the second text only", _second_text, _with((0, 3))),
-    ("a leak in one feature only", _last_feature, _with((1, 2))),
-    ("a leak from one feature only", _of_a_feature, _with((1, 2))),
-    ("a layer whose sums round otherwise", lambda x: x + 1e-12 * x.sum(1, True), _EYE),
-    ("a layer that passes no gradient", lambda x: x + x.detach().roll(-1, 1), _SHIFT),
-]  # fmt: skip
+FULL = torch.ones(4, 4, dtype=torch.bool)
+PAST = FULL.tril()
+NEAR = PAST.triu(-1)
+MOVE = "changed[:, place] += torch.randn_like(changed[:, place])"
+STACK = "torch.stack(columns, dim=1)"
+check_examiner = Exercise(
+    solution="""
+class Examiner:
+    def __init__(self, layer, x):
+        self.layer, self.x = layer, x
+
+    def depends(self):
+        before, columns = self.layer(self.x), []
+        for place in range(self.x.shape[1]):
+            changed = self.x.clone()
+            changed[:, place] += torch.randn_like(changed[:, place])
+            change = (self.layer(changed) - before).abs().amax(dim=(0, 2))
+            columns.append(change > 1e-6)
+        return torch.stack(columns, dim=1)
+
+    def is_causal(self):
+        return not bool(self.depends().triu(1).any())
+""",
+    inputs=lambda layer: (
+        layer, torch.randn(2, 4, 3, generator=seeded(1), dtype=torch.float64)
+    ),
+    use=_depends,
+    also=_wrong_word,
+    cases=[
+        ((lambda x: _attend(x, PAST),), ""),
+        ((lambda x: _attend(x, FULL),), "For attention without a mask:"),
+        ((lambda x: _attend(x, NEAR),), "For attention of one token before:"),
+        ((_centred,), "For a layer that hides equal changes:"),
+        ((_second_text,), "For a leak in the second text only:"),
+        ((_last_feature,), "For a leak in one feature only:"),
+        ((_of_a_feature,), "For a leak from one feature only:"),
+        ((lambda x: x + 1e-12 * x.sum(1, True),),
+         "For a layer whose sums round otherwise:"),
+        ((lambda x: x + x.detach().roll(-1, 1),),
+         "For a layer that passes no gradient:"),
+    ],
+    slips=[
+        slip("Rows and columns are swapped: a row is an output.",
+             STACK, "torch.stack(columns, dim=0)"),
+        slip("True must mean that an output changes.",
+             "change > 1e-6", "change <= 1e-6"),
+        slip("All is True: ignore rounding, and look for NaN.",
+             "change > 1e-6", "change >= 0"),
+        slip("All is False: is x changed, and compared?", MOVE, "pass"),
+        slip("Only the diagonal is looked at.",
+             STACK, STACK + " & torch.eye(len(columns)).bool()"),
+        slip("Later inputs are left out.", STACK, STACK + ".tril()"),
+    ],
+    praise="This is the heart of examine: change, and compare.",
+)  # fmt: skip

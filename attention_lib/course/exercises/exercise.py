@@ -5,7 +5,8 @@ make, and the sentence that helps them. A check compares an answer with the solu
 each case; where they differ, it reports the first slip that gives the same result.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -94,15 +95,11 @@ class Exercise:
             return Verdict(False, words)
         return wrong
 
-    def _results(self, use: Callable[[Any], Any]) -> list[tuple[Any, str]]:
-        """Return what each slip gives; one that fails on a case cannot be met there."""
-        found = []
+    def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
+        """Yield what each slip gives; one that fails on a case cannot be met there."""
         for slipped, message in self._slipped:
-            try:
-                found.append((use(slipped), message))
-            except Exception:
-                continue
-        return found
+            with suppress(Exception):
+                yield use(slipped), message
 
 
 @dataclass(frozen=True, kw_only=True)
