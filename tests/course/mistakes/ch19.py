@@ -76,6 +76,8 @@ MISTAKES = {
                "if line in self.wrong)"), "Where another line holds a part"),
         (small(MENDED, "self.program.replace(self.wrong, self.right)"),
          "begins like the faulty one: A line that holds"),
+        (small("return names", "return mended or names"),
+         "run of the mended program gives True"),
         (small("def mended", "mended = 3\n\n    def other"), "no method mended"),
         (small("def run", "def other"), "no method run"),
     ],
