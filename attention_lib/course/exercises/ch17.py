@@ -5,37 +5,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.exercise import Exercise, slip
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
 from attention_lib.course.exercises.verdict import (
     NOT_YET,
     Stop,
-    Verdict,
-    judge_number,
     make_object,
 )
 
-
-def check_batch_steps(answer: object) -> Verdict:
-    """Checks the steps of continuous batching: 5, 1, 8, 2, 2, 6 in three places."""
-    return judge_number(
-        answer,
-        11,
-        "The second place serves 1, 2 and 2 steps, then one of two free places 6.",
-        [
-            (14, "That is the static batch: 8, and then 6."),
-            (24, "That is one request after another."),
-            (8, "The work shared out evenly. But the last request begins after 5 steps "
-             "and cannot be cut."),
-            (10, "Five steps pass before the last request begins. It needs 6 more."),
-            (12, "The last one begins in the sixth step, not after it."),
-            (6, "That would be so if the longest came first and all had a place."),
-            (13, "A place is taken in the next step after it is free: no pause."),
-            (9, "The last request joins when a place is free: after the step 5."),
-            (3, "That is how many places there are."),
-            (7, "The request of 8 steps alone takes longer."),
-        ],
-        "Write down for each place which request it serves in which step.",
-    )  # fmt: skip
+# The steps of continuous batching: 5, 1, 8, 2, 2, 6 in three places.
+check_batch_steps = NumberExercise(
+    right=11,
+    praise="The second place serves 1, 2 and 2 steps, then one of two free places 6.",
+    slips=[
+        (14, "That is the static batch: 8, and then 6."),
+        (24, "That is one request after another."),
+        (8, "The work shared out evenly. But the last request begins after 5 steps "
+         "and cannot be cut."),
+        (10, "Five steps pass before the last request begins. It needs 6 more."),
+        (12, "The last one begins in the sixth step, not after it."),
+        (6, "That would be so if the longest came first and all had a place."),
+        (13, "A place is taken in the next step after it is free: no pause."),
+        (9, "The last request joins when a place is free: after the step 5."),
+        (3, "That is how many places there are."),
+        (7, "The request of 8 steps alone takes longer."),
+    ],
+    otherwise="Write down for each place which request it serves in which step.",
+)  # fmt: skip
 
 
 PAGE = "torch.tensor(table)[position // page_len]"

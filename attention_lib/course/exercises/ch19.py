@@ -1,13 +1,12 @@
 """Checks of chapter 19: faulty lines, a mended softmax, a bug from an empty class."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.exercise import Exercise, slip
-from attention_lib.course.exercises.verdict import Verdict, judge_number, make_object
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
+from attention_lib.course.exercises.verdict import make_object
 from attention_lib.reproducibility import seeded
 
 # What each faulty line of exercise 19.1 is asked about.
@@ -19,27 +18,27 @@ _FAULTY = [
 ]
 
 
-def check_faulty_lines(answer: object) -> Verdict:
-    """Checks the faulty lines of four programs, read as one number of four digits."""
-    lines = [line for line, _ in _FAULTY]
-    mistakes = [(_read([line - 1 for line in lines]), "The first line has number 1.")]
-    for place, (line, words) in enumerate(_FAULTY):
-        for other in range(1, 8):
-            if other != line:
-                digits = [*lines[:place], other, *lines[place + 1 :]]
-                mistakes.append((_read(digits), f"{words} Line {other} is right."))
-    return judge_number(
-        answer,
-        _read(lines),
-        "Four symptoms, four lines.",
-        mistakes,
-        "More than one is wrong. Begin with the first program: what does its mask "
-        "allow?",
-    )
+def _with_line(place: int, line: int) -> int:
+    """Return the answer with another line of one program: four digits as a number."""
+    lines = [right for right, _ in _FAULTY]
+    return int("".join(map(str, [*lines[:place], line, *lines[place + 1 :]])))
 
 
-def _read(digits: Sequence[int]) -> int:
-    return int("".join(map(str, digits)))
+check_faulty_lines = NumberExercise(
+    right=3452,
+    praise="Four symptoms, four lines.",
+    slips=[
+        (2341, "The first line has number 1."),
+        *(
+            (_with_line(place, line), f"{words} Line {line} is right.")
+            for place, (right, words) in enumerate(_FAULTY)
+            for line in range(1, 8)
+            if line != right
+        ),
+    ],
+    otherwise="More than one is wrong. Begin with the first program: what does its "
+    "mask allow?",
+)
 
 
 def _some(*shape: int) -> Tensor:

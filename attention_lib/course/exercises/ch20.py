@@ -1,52 +1,37 @@
 """Checks of chapter 20: a median of ratios, the fused kernel, a clock in turns."""
 
-import statistics
 from typing import Any
 
 import torch
 
-from attention_lib.course.exercises.exercise import Exercise, slip
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Stop,
-    Verdict,
-    judge_number,
-    run,
-)
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
+from attention_lib.course.exercises.verdict import NOT_YET, Stop, run
 from attention_lib.reproducibility import seeded
 from attention_lib.timing import kernels_of
 
-
-def check_median_ratio(answer: object) -> Verdict:
-    """Checks the median of the ratios of two rows of times."""
-    first, second = [15, 16, 35, 8, 15], [9, 12, 33, 16, 8]
-    ratios = [b / a for a, b in zip(first, second, strict=True)]
-    right, middle = statistics.median(ratios), statistics.median
-    mistakes = [
-        (1 / right, "That is the first over the second: second over first is asked."),
-        (middle(second) / middle(first), "That is the ratio of the medians: divide "
-         "within each round first."),
-        (middle(first) / middle(second), "That is the ratio of the medians, and first "
-         "over second."),
-        (sum(ratios) / 5, "That is the mean of the ratios: take the one in the "
+# The median of the ratios of two rows of times, and each row's own median.
+FIRST, SECOND = [15, 16, 35, 8, 15], [9, 12, 33, 16, 8]
+RATIOS = [second / first for first, second in zip(FIRST, SECOND, strict=True)]
+check_median_ratio = NumberExercise(
+    right=12 / 16,
+    praise="The long third round does no harm: both ways met it.",
+    slips=[
+        (16 / 12, "That is the first over the second: second over first is asked."),
+        (12 / 15, "That is the ratio of the medians: divide within each round first."),
+        (15 / 12, "That is the ratio of the medians, and first over second."),
+        (sum(RATIOS) / 5, "That is the mean of the ratios: take the one in the "
          "middle."),
-        (sum(second) / sum(first), "That is the ratio of the sums, in which the long "
+        (sum(SECOND) / sum(FIRST), "That is the ratio of the sums, in which the long "
          "round counts most."),
-        (min(second) / min(first), "That is the ratio of the shortest times: no round "
-         "had both."),
-        (ratios[2], "That is the third round: sort the ratios first."),
-        (min(ratios), "That is the smallest ratio."),
-        (max(ratios), "That is the largest ratio."),
-        (1 - right, "That is what is saved: give the ratio itself."),
-        (100 * right, "That is in percent: give the ratio itself."),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "The long third round does no harm: both ways met it.",
-        mistakes,
-        "Not that: divide round by round, sort, take the middle one.",
-    )
+        (8 / 8, "That is the ratio of the shortest times: no round had both."),
+        (33 / 35, "That is the third round: sort the ratios first."),
+        (8 / 15, "That is the smallest ratio."),
+        (16 / 8, "That is the largest ratio."),
+        (1 - 12 / 16, "That is what is saved: give the ratio itself."),
+        (75, "That is in percent: give the ratio itself."),
+    ],
+    otherwise="Not that: divide round by round, sort, take the middle one.",
+)  # fmt: skip
 
 
 def _joined(batch: int, heads: int, length: int, width: int) -> tuple[Any, ...]:
@@ -141,7 +126,7 @@ def _timed(
     if asked == "order":
         order = f"The ways were called in the order {' '.join(calls)}"
         lost = len(calls) < len(turns) and isinstance(came[names[0]], list)
-        return f"{order}, for {len(came[names[0]])} ratios each" if lost else order
+        return f"{order}; ratios of each: {len(came[names[0]])}" if lost else order
     try:
         given = {name: [round(float(it), 4) for it in came[name]] for name in names}
     except (TypeError, ValueError):

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attention_lib.course.exercises.exercise import Exercise, slip
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
 from attention_lib.course.exercises.verdict import (
-    Verdict,
-    judge_number,
     make_object,
     run,
 )
@@ -18,66 +16,31 @@ from attention_lib.course.exercises.verdict import (
 Rule = Callable[..., Tensor]
 
 
-def check_wrong_lengths(answer: object) -> Verdict:
-    """Checks at how many of 30 lengths a graph is wrong that was recorded with 6."""
-    return judge_number(
-        answer,
-        7,
-        "It is wrong at the multiples of 4, from 4 to 28.",
-        [
-            (23, "There the graph is right: it holds the branch of all lengths that "
-             "are no multiples of 4."),
-            (8, "32 lies above 30."),
-            (6, "Count 4 and 28, too."),
-            (29, "The graph holds a branch, not a length: it is right wherever the "
-             "function takes the same one."),
-            (30, "At length 6 it is right for sure: it was recorded there."),
-            (1, "At length 6 it was recorded. Where does the function take the other "
-             "branch?"),
-            (22, "The lengths that take the same branch as 6 are right."),
-            (4, "That is the number in the condition. How many multiples of it are "
-             "there?"),
-            (5, "The multiples of 6 do not matter: the condition asks for 4."),
-            (28, "That is the last of the lengths at which it is wrong. How many are "
-             "there?"),
-            (7.5, "30 / 4 is not whole: how many multiples fit below?"),
-        ],
-        "At which lengths does the function take another branch than at length 6?",
-    )  # fmt: skip
-
-
-def _chain(x: Tensor) -> Tensor:
-    double = torch.mul(x, 2)
-    return torch.add(torch.relu(double), x)
-
-
-def _attend(x: Tensor) -> Tensor:
-    scores = torch.matmul(x, torch.transpose(x, 0, 1))
-    return torch.matmul(torch.softmax(scores, dim=1), x)
-
-
-def _named(x: Tensor) -> Tensor:
-    return torch.sub(torch.mul(x, 3), other=torch.add(x, 1))
-
-
-def _listed(x: Tensor) -> Tensor:
-    return torch.cat([torch.mul(x, 2), x], dim=0)
-
-
-def _split(x: Tensor) -> Tensor:
-    first, second = torch.split(torch.mul(x, 2), 1, dim=1)
-    return torch.sub(second, first)
-
-
-def _branch(x: Tensor) -> Tensor:
-    return torch.mul(x, 2) if x.shape[0] > 4 else torch.mul(x, 3)
-
-
-_BIAS = torch.tensor([[0.5, -2.0]])
-
-
-def _with_constant(x: Tensor) -> Tensor:
-    return torch.add(torch.mul(x, x), _BIAS)
+# At how many of 30 lengths a graph is wrong that was recorded with 6.
+check_wrong_lengths = NumberExercise(
+    right=7,
+    praise="It is wrong at the multiples of 4, from 4 to 28.",
+    slips=[
+        (23, "There the graph is right: it holds the branch of all lengths that "
+         "are no multiples of 4."),
+        (8, "32 lies above 30."),
+        (6, "Count 4 and 28, too."),
+        (29, "The graph holds a branch, not a length: it is right wherever the "
+         "function takes the same one."),
+        (30, "At length 6 it is right for sure: it was recorded there."),
+        (1, "At length 6 it was recorded. Where does the function take the other "
+         "branch?"),
+        (22, "The lengths that take the same branch as 6 are right."),
+        (4, "That is the number in the condition. How many multiples of it are "
+         "there?"),
+        (5, "The multiples of 6 do not matter: the condition asks for 4."),
+        (28, "That is the last of the lengths at which it is wrong. How many are "
+         "there?"),
+        (7.5, "30 / 4 is not whole: how many multiples fit below?"),
+    ],
+    otherwise="At which lengths does the function take another branch than at length "
+    "6?",
+)  # fmt: skip
 
 
 def _drawn(length: int, seed: int) -> Tensor:
@@ -123,6 +86,7 @@ def _calls_again(answer: Any, function: Rule, old: Tensor, *new: Tensor) -> str:
     return words if len(calls) > 1 else ""
 
 
+BIAS = torch.tensor([[0.5, -2.0]])
 NOTE = "            known |= dict(zip(map(id, tensors_of(old)), tensors_of(new)))\n"
 GET = "known.get(id(arg), arg)"
 BEGIN = "        known = {"
@@ -158,14 +122,19 @@ class MyGraph:
     cases=[  # the lengths that it is recorded and run with; a graph is run repeatedly
         ((function, recorded_at, run_at, *seeds), so_far)
         for function, recorded_at, run_at, so_far in [
-            (_chain, 3, 3, ""),
-            (_attend, 3, 5, "Right at the recorded length. At another one:"),
-            (_with_constant, 1, 1,
+            (lambda x: torch.add(torch.relu(torch.mul(x, 2)), x), 3, 3, ""),
+            (lambda x: torch.matmul(torch.softmax(torch.matmul(x, torch.t(x)), 1), x),
+             3, 5, "Right at the recorded length. At another one:"),
+            (lambda x: torch.add(torch.mul(x, x), BIAS), 1, 1,
              "Right without constants. With a tensor from outside:"),
-            (_named, 3, 3, "Right without names. With an argument by name:"),
-            (_listed, 3, 3, "Right with single tensors. With tensors in a list:"),
-            (_split, 3, 3, "Right so far. Where one operation gives two tensors:"),
-            (_branch, 3, 6, "Right without a branch. With one:"),
+            (lambda x: torch.sub(torch.mul(x, 3), other=torch.add(x, 1)), 3, 3,
+             "Right without names. With an argument by name:"),
+            (lambda x: torch.cat([torch.mul(x, 2), x], dim=0), 3, 3,
+             "Right with single tensors. With tensors in a list:"),
+            (lambda x: torch.sub(*torch.split(torch.mul(x, 2), 1, dim=1)[::-1]), 3, 3,
+             "Right so far. Where one operation gives two tensors:"),
+            (lambda x: torch.mul(x, 2 if len(x) > 4 else 3), 3, 6,
+             "Right without a branch. With one:"),
         ]
         for seeds in [(2,), (2, 3)]
     ],
@@ -216,23 +185,16 @@ class _Reads(TorchFunctionMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         name = getattr(function, "__name__", "")
-        parts = _parts([*args, *(kwargs or {}).values()])
-        given = any(isinstance(part, Tensor) for part in parts)
-        if name in _READERS or (name in _SIZED and given):
-            self.seen = True
-        if any(isinstance(end, Tensor) for part in parts for end in _ends(part)):
+        parts = [*args, *(kwargs or {}).values()]
+        parts += [
+            own for part in parts if isinstance(part, tuple | list) for own in part
+        ]
+        cuts = [part for part in parts if isinstance(part, slice)]
+        read = [end for part in cuts for end in (part.start, part.stop)]
+        read += parts if name in _SIZED else []
+        if name in _READERS or any(isinstance(part, Tensor) for part in read):
             self.seen = True
         return function(*args, **(kwargs or {}))
-
-
-def _parts(arg: Any) -> list[Any]:
-    if not isinstance(arg, tuple | list):
-        return [arg]
-    return [part for own in arg for part in _parts(own)]
-
-
-def _ends(part: Any) -> list[Any]:
-    return [part.start, part.stop] if isinstance(part, slice) else []
 
 
 def _reads(answer: Any, *given: Any) -> str:
@@ -297,18 +259,17 @@ def _level(x: Tensor) -> Tensor:
     return torch.zeros_like(x) + x.mean()
 
 
-def _at(length: int, change: Rule, otherwise: Rule | None = None) -> Rule:
-    other = otherwise or _sum
-    return lambda x: change(x) if len(x) == length else other(x)
+def _except(at: dict[int, Rule], model: Rule = _sum) -> Rule:
+    return lambda x: at.get(len(x), model)(x)
 
 
 def _fails(x: Tensor) -> Tensor:
     raise IndexError(f"no such size: {len(x)}")
 
 
-def _one_more(x: Tensor, by: float) -> Tensor:
-    right = _sum(x)
-    return torch.cat([right[:-1], right[-1:] + by])
+def _last(by: float) -> Rule:
+    """Return the model with another last number."""
+    return lambda x: _sum(x) + by * (torch.arange(len(x)) == len(x) - 1)[:, None]
 
 
 FAILED = "            wrong.append(length)\n            continue"
@@ -335,19 +296,17 @@ def my_wrong_sizes(model, file, make, lengths):
     inputs=lambda model, file, *lengths: (model, file, _length, [*lengths]),
     cases=[
         ((_sum, lambda x: _sum(x) if len(x) <= 4 else x, 1, 2, 4, 5, 9), ""),
-        ((_sum, _at(3, _fails, _at(7, _fails)), 2, 3, 5, 7),
+        ((_sum, _except({3: _fails, 7: _fails}), 2, 3, 5, 7),
          "Right where all runs. Where the file raises an error:"),
-        ((_level, _at(6, lambda x: _level(x)[:1],
-                      _at(2, lambda x: _level(x).mT, _level)), 2, 4, 6),
+        ((_level, _except({6: lambda x: _level(x)[:1], 2: lambda x: _level(x).mT},
+                          _level), 2, 4, 6),
          "Right with equal shapes. With another shape:"),
-        ((_sum, _at(3, lambda x: _one_more(x, 1e-7), _at(5, lambda x: _sum(x) + 4e-6,
-          _at(8, lambda x: _one_more(x, 4e-6), _at(9, lambda x: _one_more(x, -5e-6),
-          _at(12, lambda x: _one_more(x, 9e-7)))))), 3, 5, 8, 9, 12),
+        ((_sum, _except({3: _last(1e-7), 5: lambda x: _sum(x) + 4e-6, 8: _last(4e-6),
+                         9: _last(-5e-6), 12: _last(9e-7)}), 3, 5, 8, 9, 12),
          "Right for large differences. For small ones:"),
         ((lambda x: x * 1000, lambda x: x * 1000 + (3e-4 if len(x) < 4 else 0.1),
           1, 3, 4, 6), "Right for small numbers. For large ones:"),
-        ((_sum, _at(4, lambda x: x * float("nan"),
-                    _at(6, lambda x: _one_more(x, -0.5))), 3, 4, 6),
+        ((_sum, _except({4: lambda x: x * float("nan"), 6: _last(-0.5)}), 3, 4, 6),
          "Right for plain numbers. For others:"),
     ],
     slips=[

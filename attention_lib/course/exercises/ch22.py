@@ -5,44 +5,39 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.exercise import Exercise, slip
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
 from attention_lib.course.exercises.verdict import (
     NOT_YET,
     Stop,
-    Verdict,
-    judge_number,
     make_object,
 )
 from attention_lib.flash_attention import OnlineSoftmax
 from attention_lib.reproducibility import seeded
 
-
-def check_sharded_traffic(answer: object) -> Verdict:
-    """Checks the gigabytes of a step: 3e9 sharded weights, 8 devices, 16 bits."""
-    return judge_number(
-        answer,
-        15.75,
-        "Two all-gathers and a reduce-scatter, each of seven eighths of 6 GB.",
-        [
-            (5.25, "That is one all-gather. Backward needs the weights again, and then "
-             "the gradients go."),
-            (10.5, "That is an all-reduce of the gradients. Here the weights are "
-             "gathered in forward and again in backward."),
-            (18.0, "A device does not send to itself: one piece of eight stays."),
-            (2.25, "Each device passes on seven pieces in a joint operation, not one."),
-            (42.0, "That is everything sent to seven others. In a ring, pieces move."),
-            (126.0, "That is what all devices send together."),
-            (31.5, "In 16 bits a number takes 2 bytes, not 4."),
-            (7.875, "In 16 bits a number takes 2 bytes, not 1."),
-            (21.0, "An all-reduce would be two passes. A reduce-scatter is one: each "
-             "device needs its own part only."),
-            (6.0, "That is the size of the weights. How often do they move?"),
-            (48.0, "That is what is kept, 16 bytes per weight. Adam's state stays "
-             "where it is."),
-            (15750.0, "The answer is asked for in gigabytes."),
-        ],
-        "Three joint operations: what is their size, and how much of it is sent?",
-    )  # fmt: skip
+# The gigabytes of a step: 3e9 sharded weights, 8 devices, 16 bits.
+check_sharded_traffic = NumberExercise(
+    right=15.75,
+    praise="Two all-gathers and a reduce-scatter, each of seven eighths of 6 GB.",
+    slips=[
+        (5.25, "That is one all-gather. Backward needs the weights again, and then "
+         "the gradients go."),
+        (10.5, "That is an all-reduce of the gradients. Here the weights are "
+         "gathered in forward and again in backward."),
+        (18.0, "A device does not send to itself: one piece of eight stays."),
+        (2.25, "Each device passes on seven pieces in a joint operation, not one."),
+        (42.0, "That is everything sent to seven others. In a ring, pieces move."),
+        (126.0, "That is what all devices send together."),
+        (31.5, "In 16 bits a number takes 2 bytes, not 4."),
+        (7.875, "In 16 bits a number takes 2 bytes, not 1."),
+        (21.0, "An all-reduce would be two passes. A reduce-scatter is one: each "
+         "device needs its own part only."),
+        (6.0, "That is the size of the weights. How often do they move?"),
+        (48.0, "That is what is kept, 16 bytes per weight. Adam's state stays "
+         "where it is."),
+        (15750.0, "The answer is asked for in gigabytes."),
+    ],
+    otherwise="Three joint operations: what is their size, and how much of it is sent?",
+)  # fmt: skip
 
 
 TWO = "(pieces[rank], pieces[2 * processes - 1 - rank])"

@@ -20,6 +20,7 @@ from attention_lib.course.exercises.verdict import (
     Verdict,
     after,
     judge,
+    judge_number,
     make_layer,
     run,
 )
@@ -100,6 +101,27 @@ class Exercise:
         for slipped, message in self._slipped:
             with suppress(Exception):
                 yield use(slipped), message
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberExercise:
+    """A number that the reader finds; calling the exercise judges an answer.
+
+    Attributes:
+        right: the number wanted.
+        praise: what to say of it: why it is right.
+        slips: numbers that usual mistakes give, and what to say then.
+        otherwise: what to say of any other number.
+    """
+
+    right: int | float
+    praise: str
+    slips: Sequence[tuple[int | float, str]]
+    otherwise: str
+
+    def __call__(self, answer: object) -> Verdict:
+        """Judge an answer; never raise."""
+        return judge_number(answer, self.right, self.praise, self.slips, self.otherwise)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,19 +68,7 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "batch_steps": [
-        (14, "static batch"),
-        (24, "one request after another"),
-        (8, "shared out evenly"),
-        (10, "It needs 6 more"),
-        (12, "sixth step"),
-        (6, "longest came first"),
-        (13, "no pause"),
-        (9, "after the step 5"),
-        (3, "how many places"),
-        (7, "takes longer"),
-        (15, "Write down for each place"),
-    ],
+    "batch_steps": [(15, "Write down for each place")],
     "slots": [
         (places(PAGE, "position // page_len"), "positions in the text"),
         (places(PLACE, "page * page_len + position % page_len / 1"), "whole number"),

@@ -48,19 +48,7 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "faulty_lines": [
-        (2341, "The first line has number 1"),
-        (2452, "which tokens does output 0 see? Line 2 is right"),
-        (4452, "which tokens does output 0 see"),
-        (3352, "sums over which width? Line 3"),
-        (3552, "sums over which width"),
-        (3442, "over which axis should"),
-        (3432, "over which axis should"),
-        (3453, "how many tokens stand before"),
-        (3454, "how many tokens stand before"),
-        (3451, "how many tokens stand before"),
-        (1234, "More than one is wrong"),
-    ],
+    "faulty_lines": [(1234, "More than one is wrong")],
     "mended_weights": [
         (weights(LOW, "-1e30"), "A number such as"),
         (weights(WEIGHTS, "scores.masked_fill(~mask, -1e9).softmax(dim=-1)"),

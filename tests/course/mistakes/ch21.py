@@ -68,20 +68,7 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "wrong_lengths": [
-        (23, "There the graph is right"),
-        (8, "32 lies above 30"),
-        (6, "Count 4 and 28"),
-        (29, "a branch, not a length"),
-        (30, "recorded there"),
-        (1, "take the other branch"),
-        (22, "are right"),
-        (4, "the number in the condition"),
-        (5, "multiples of 6"),
-        (28, "the last of the lengths"),
-        (7.5, "not whole"),
-        (2, "At which lengths"),
-    ],
+    "wrong_lengths": [(2, "At which lengths")],
     "graph": [
         (graph("self.first = x", "self.first, self.again = x, function",
                BEGIN, "        return self.again(x)\n" + BEGIN),

@@ -76,21 +76,7 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "sharded_traffic": [
-        (5.25, "one all-gather"),
-        (10.5, "all-reduce of the gradients"),
-        (18, "one piece of eight stays"),
-        (2.25, "seven pieces"),
-        (42, "seven others"),
-        (126, "all devices send together"),
-        (31.5, "not 4"),
-        (7.875, "not 1"),
-        (21, "A reduce-scatter is one"),
-        (6, "size of the weights"),
-        (48, "16 bytes per weight"),
-        (15750, "in gigabytes"),
-        (3, "Three joint operations"),
-    ],
+    "sharded_traffic": [(3, "Three joint operations")],
     "zigzag": [
         (zigzag(TWO, f"{TWO}.float()"), "they are floats"),
         (zigzag(LATE, "pieces[5 - rank]"), "For process 3 of 4"),
