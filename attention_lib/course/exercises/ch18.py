@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,14 +53,16 @@ def check_mixing_finder(answer: object) -> Verdict:
     )
 
 
-def _last_only(x: Tensor) -> Tensor:
-    rows = [*x[:-1], x[-1] + (x[0] if len(x) > 1 else 0)]
-    return torch.stack(rows)
+def _leak(to: Any, other: Any) -> Callable[[Tensor], Tensor]:
+    """Return a function in which one part of a batch sees another part."""
 
+    def leaky(x: Tensor) -> Tensor:
+        changed = x.clone()
+        if len(x) > 1:
+            changed[to] = x[to] + x[other]
+        return changed
 
-def _first_only(x: Tensor) -> Tensor:
-    rows = [x[0] + (x[-1] if len(x) > 1 else 0), *x[1:]]
-    return torch.stack(rows)
+    return leaky
 
 
 def _first_text(x: Tensor) -> Tensor:
@@ -67,24 +70,19 @@ def _first_text(x: Tensor) -> Tensor:
     return (x @ x[:1].mT).softmax(-1) @ x
 
 
-def _one_before(x: Tensor) -> Tensor:
-    rows = [*x[:-1], x[-1] + (x[-2] if len(x) > 1 else 0)]
-    return torch.stack(rows)
-
-
 _MIXERS: Suspects = [
     ("attention in each text", lambda x: (x @ x.mT).softmax(-1) @ x, False),
     ("a mean over the batch", lambda x: x - x.mean(0), True),
     ("a softmax over the batch", lambda x: x.softmax(0), True),
     ("attention that mixes tokens", lambda x: x.flip(1) + x.mean(1, True), False),
-    ("a function in which only the last text sees another", _last_only, True),
-    ("a function in which only the first text sees another", _first_only, True),
+    ("a function in which only the last text sees another", _leak(-1, 0), True),
+    ("a function in which only the first text sees another", _leak(0, -1), True),
     ("one in which all look at the keys of the first text", _first_text, True),
     ("a function that leaves x as it is", lambda x: x, False),
     ("one that rounds otherwise", lambda x: x + 1e-9 * len(x), False),
     ("a function that doubles each text", lambda x: 2 * x, False),
     ("a function that multiplies by the number of texts", lambda x: x * len(x), True),
-    ("one in which only the last text sees the one before it", _one_before, True),
+    ("one in which only the last text sees the one before it", _leak(-1, -2), True),
     ("one that gives each text the output of another", lambda x: x.roll(1, 0), True),
 ]
 _MIXER_PATTERNS = {
@@ -163,32 +161,6 @@ def _centred(x: Tensor) -> Tensor:
     return x + (x - x.mean(-1, keepdim=True)).roll(-1, 1)
 
 
-def _second_text(x: Tensor) -> Tensor:
-    """Only in the second text, output 0 sees token 3."""
-    x = x.clone()
-    x[1, 0] = x[1, 0] + x[1, 3]
-    return x
-
-
-def _last_feature(x: Tensor) -> Tensor:
-    """Only the last feature of output 1 depends on token 2."""
-    x = x.clone()
-    x[:, 1, -1] = x[:, 1, -1] + x[:, 2, 0]
-    return x
-
-
-def _of_a_feature(x: Tensor) -> Tensor:
-    """Output 1 depends on a single feature of token 2, neither the first nor last."""
-    x = x.clone()
-    x[:, 1, 0] = x[:, 1, 0] + x[:, 2, 1]
-    return x
-
-
-def _depends(answer: Any, layer: Callable[[Tensor], Tensor], x: Tensor) -> Any:
-    methods = ["depends", "is_causal"]
-    return make_object(answer, layer, x, methods=methods).depends()
-
-
 def _wrong_word(answer: Any, layer: Callable[[Tensor], Tensor], x: Tensor) -> str:
     """Say what is wrong with ``is_causal`` of an examiner whose map is right."""
     examiner = answer(layer, x)
@@ -229,16 +201,20 @@ class Examiner:
     inputs=lambda layer: (
         layer, torch.randn(2, 4, 3, generator=seeded(1), dtype=torch.float64)
     ),
-    use=_depends,
+    use=lambda answer, layer, x: make_object(
+        answer, layer, x, methods=["depends", "is_causal"]
+    ).depends(),
     also=_wrong_word,
     cases=[
         ((lambda x: _attend(x, PAST),), ""),
         ((lambda x: _attend(x, FULL),), "For attention without a mask:"),
         ((lambda x: _attend(x, NEAR),), "For attention of one token before:"),
         ((_centred,), "For a layer that hides equal changes:"),
-        ((_second_text,), "For a leak in the second text only:"),
-        ((_last_feature,), "For a leak in one feature only:"),
-        ((_of_a_feature,), "For a leak from one feature only:"),
+        ((_leak((1, 0), (1, 3)),), "For a leak in the second text only:"),
+        ((_leak(np.s_[:, 1, -1], np.s_[:, 2, 0]),),
+         "For a leak in one feature only:"),
+        ((_leak(np.s_[:, 1, 0], np.s_[:, 2, 1]),),
+         "For a leak from one feature only:"),
         ((lambda x: x + 1e-12 * x.sum(1, True),),
          "For a layer whose sums round otherwise:"),
         ((lambda x: x + x.detach().roll(-1, 1),),

@@ -1,7 +1,5 @@
 """Checks of chapter 23: a score of maps, a head removed, a lookup by hand."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -111,10 +109,6 @@ def without_head(context, num_heads, head):
 )  # fmt: skip
 
 
-def _looked_up(answer: Any, ids: Tensor) -> Any:
-    return make_object(answer, 6, methods=["__call__"])(ids)
-
-
 KEYS, MIX = "10 * tokens @ before.T", "weights @ tokens"
 SHIFT = "before[1:] = tokens[:-1]"
 SHARES = "scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)"
@@ -134,7 +128,7 @@ class MyLookup:
         return weights @ tokens
 """,
     inputs=lambda *ids: (torch.tensor(ids),),
-    use=_looked_up,
+    use=lambda answer, ids: make_object(answer, 6, methods=["__call__"])(ids),
     cases=[
         ((3, 1, 3, 0, 1, 3), ""),
         ((3, 1, 3, 0, 1), "Right for a text. For the same text without its end:"),
