@@ -61,7 +61,7 @@ for module, name in [(file, right) for file in FILES.values() for right in file.
     if isinstance(exercise, Exercise):
         mistakes += [(exercise.made(*it.pieces), it.message) for it in exercise.slips]
     elif isinstance(exercise, NumberExercise):
-        mistakes += exercise.slips
+        mistakes += exercise.mistakes
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
 # Each function that leaks or sees order, and where a finder may say nothing of it.
 FINDERS = [

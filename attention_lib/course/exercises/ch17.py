@@ -16,7 +16,7 @@ from attention_lib.course.exercises.verdict import (
 check_batch_steps = NumberExercise(
     right=11,
     praise="The second place serves 1, 2 and 2 steps, then one of two free places 6.",
-    slips=[
+    mistakes=[
         (14, "That is the static batch: 8, and then 6."),
         (24, "That is one request after another."),
         (8, "The work shared out evenly. But the last request begins after 5 steps "
@@ -69,7 +69,7 @@ def my_places(table, page_len, start, count):
         slip("The places of one page lie side by side.",
              PLACE, "position % page_len * len(table) + page"),
     ],
-    also=lambda answer, *given: (
+    fault=lambda answer, *given: (
         "The numbers are right, but they are floats: a place is a whole number."
         if answer(*given).is_floating_point() else ""
     ),

@@ -22,7 +22,7 @@ from attention_lib.reproducibility import seeded
 check_flops = NumberExercise(
     right=353_280,
     praise="8 · 10 · 64 · 64 for the projections, 4 · 10 · 10 · 64 for scores and mix.",
-    slips=[
+    mistakes=[
         (176_640, "These are multiply-adds: each is two operations."),
         (327_680, "These are the projections alone: scores and mix are missing."),
         (25_600, "These are scores and mix alone: the projections are missing."),
@@ -204,7 +204,7 @@ class Examiner:
     use=lambda answer, layer, x: make_object(
         answer, layer, x, methods=["depends", "is_causal"]
     ).depends(),
-    also=_wrong_word,
+    fault=_wrong_word,
     cases=[
         ((lambda x: _attend(x, PAST),), ""),
         ((lambda x: _attend(x, FULL),), "For attention without a mask:"),

@@ -27,7 +27,7 @@ def _with_line(place: int, line: int) -> int:
 check_faulty_lines = NumberExercise(
     right=3452,
     praise="Four symptoms, four lines.",
-    slips=[
+    mistakes=[
         (2341, "The first line has number 1."),
         *(
             (_with_line(place, line), f"{words} Line {line} is right.")

@@ -15,7 +15,7 @@ RATIOS = [second / first for first, second in zip(FIRST, SECOND, strict=True)]
 check_median_ratio = NumberExercise(
     right=12 / 16,
     praise="The long third round does no harm: both ways met it.",
-    slips=[
+    mistakes=[
         (16 / 12, "That is the first over the second: second over first is asked."),
         (12 / 15, "That is the ratio of the medians: divide within each round first."),
         (15 / 12, "That is the ratio of the medians, and first over second."),
@@ -64,7 +64,7 @@ def attend_joined(query, key, value, mask, num_heads):
     return context.flatten(0, 1)
 """,
     inputs=_joined,
-    also=_kernel,
+    fault=_kernel,
     cases=[
         ((2, 2, 5, 4), ""),
         ((3, 4, 6, 8), "Right for as many texts as heads. For other numbers:"),

@@ -20,7 +20,7 @@ Rule = Callable[..., Tensor]
 check_wrong_lengths = NumberExercise(
     right=7,
     praise="It is wrong at the multiples of 4, from 4 to 28.",
-    slips=[
+    mistakes=[
         (23, "There the graph is right: it holds the branch of all lengths that "
          "are no multiples of 4."),
         (8, "32 lies above 30."),
@@ -118,7 +118,7 @@ class MyGraph:
         function, _drawn(recorded_at, 1), *(_drawn(run_at, seed) for seed in seeds)
     ),
     use=_run,
-    also=_calls_again,
+    fault=_calls_again,
     cases=[  # the lengths that it is recorded and run with; a graph is run repeatedly
         ((function, recorded_at, run_at, *seeds), so_far)
         for function, recorded_at, run_at, so_far in [
@@ -217,7 +217,7 @@ def my_room_mask(place, count, room, first):
     return (places <= new[:, None]) & (places >= first)
 """,
     inputs=lambda place, *sizes: (torch.tensor([place]), *sizes),
-    also=_reads,
+    fault=_reads,
     cases=[
         ((3, 2, 8, 0), ""),
         ((3, 2, 8, 2), "Right without padding. With some:"),

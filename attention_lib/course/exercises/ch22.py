@@ -18,7 +18,7 @@ from attention_lib.reproducibility import seeded
 check_sharded_traffic = NumberExercise(
     right=15.75,
     praise="Two all-gathers and a reduce-scatter, each of seven eighths of 6 GB.",
-    slips=[
+    mistakes=[
         (5.25, "That is one all-gather. Backward needs the weights again, and then "
          "the gradients go."),
         (10.5, "That is an all-reduce of the gradients. Here the weights are "
@@ -75,7 +75,7 @@ def my_tokens(length, rank, processes):
         slip("These are the pieces: which tokens are in them?",
              f"torch.cat({TWO})", "torch.tensor([rank, 2 * processes - 1 - rank])"),
     ],
-    also=lambda answer, *given: (
+    fault=lambda answer, *given: (
         "The numbers are right, but they are floats: numbers of tokens are integers."
         if answer(*given).is_floating_point() else ""
     ),

@@ -56,7 +56,7 @@ class Exercise:
         slips: usual mistakes, the most helpful first.
         praise: what to say of a right answer: why it is right.
         use: calls the answer, or what it makes, with the inputs; returns the result.
-        also: what is wrong with an answer whose result is right, or nothing.
+        fault: what is wrong with an answer whose result is right, in words, or nothing.
         names: what the chapter imports and the solution uses.
     """
 
@@ -67,7 +67,7 @@ class Exercise:
     inputs: Callable[..., tuple[Any, ...]] = lambda *numbers: numbers
     names: Mapping[str, Any] = field(default_factory=dict)
     use: Callable[..., Any] = lambda answer, *given: answer(*given)
-    also: Callable[..., str] = lambda answer, *given: ""
+    fault: Callable[..., str] = lambda answer, *given: ""
 
     def __call__(self, answer: object) -> Verdict:
         """Judge an answer; never raise."""
@@ -92,7 +92,7 @@ class Exercise:
         mistakes = self._results(lambda slipped: self.use(slipped, *given))
         own = partial(self.use, answer) if callable(answer) else answer
         wrong = judge(own, given, self.use(self.made(), *given), mistakes)
-        if wrong is None and (words := self.also(answer, *given)):
+        if wrong is None and (words := self.fault(answer, *given)):
             return Verdict(False, words)
         return wrong
 
@@ -110,18 +110,20 @@ class NumberExercise:
     Attributes:
         right: the number wanted.
         praise: what to say of it: why it is right.
-        slips: numbers that usual mistakes give, and what to say then.
+        mistakes: numbers that usual mistakes give, and what to say then.
         otherwise: what to say of any other number.
     """
 
-    right: int | float
+    right: float
     praise: str
-    slips: Sequence[tuple[int | float, str]]
+    mistakes: Sequence[tuple[float, str]]
     otherwise: str
 
     def __call__(self, answer: object) -> Verdict:
         """Judge an answer; never raise."""
-        return judge_number(answer, self.right, self.praise, self.slips, self.otherwise)
+        return judge_number(
+            answer, self.right, self.praise, self.mistakes, self.otherwise
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
