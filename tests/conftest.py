@@ -205,11 +205,10 @@ def _spoken(*modules):
                 alone += [it for part in node.args[1:] for it in ast.walk(part)]
             elif isinstance(node, ast.keyword) and node.arg == "solution":
                 alone.append(node.value)
-            elif (
-                isinstance(node, ast.Assign)
-                and getattr(node.targets[0], "id", "").isupper()
-            ):
-                alone += ast.walk(node.value)
+            elif isinstance(node, ast.Assign):
+                named = [getattr(it, "id", "A") for it in ast.walk(node.targets[0])]
+                if "".join(named).isupper():
+                    alone += ast.walk(node.value)
         words = [node for node in nodes if isinstance(node, ast.Constant)]
         found = [node.value for node in words if node not in alone]
         texts += [it for it in found if isinstance(it, str) and " " in it.strip()]

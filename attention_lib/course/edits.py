@@ -32,5 +32,5 @@ def edited(text: str, *pieces: str) -> str:
 def defined(text: str, **names: Any) -> Any:
     """Return what a text defines last, given what its chapter has imported."""
     scope = USUAL | names
-    exec(compile(text, "<an exercise>", "exec"), scope)
+    exec(compile(text, "<a program>", "exec"), scope)
     return list(scope.values())[-1]

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from attention_lib.course import exercises
-from attention_lib.course.exercises.exercise import Exercise
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise
 from attention_lib.course.exercises.verdict import NOT_YET, Verdict, judge, run
 from tests.answers import broken, silent_at
 from tests.pipeline.test_exercises import FOUND, SOLUTIONS, TEXTS
@@ -55,6 +55,13 @@ BY_NAME = {
 }
 CHECKS = [*BY_NAME]
 EXERCISES = {name: it for name, it in BY_NAME.items() if isinstance(it, Exercise)}
+for module, name in [(file, right) for file in FILES.values() for right in file.RIGHT]:
+    # Each slip of an exercise is a mistake, too, that must meet its own words.
+    exercise, mistakes = BY_NAME[name], module.MISTAKES.setdefault(name, [])
+    if isinstance(exercise, Exercise):
+        mistakes += [(exercise.made(*it.pieces), it.message) for it in exercise.slips]
+    elif isinstance(exercise, NumberExercise):
+        mistakes += exercise.mistakes
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
 # Each function that leaks or sees order, and where a finder may say nothing of it.
 FINDERS = [

@@ -3,7 +3,7 @@
 The other files hold replacements: faults that people put in, and what is right as well.
 """
 
-from tests.answers import solution
+from attention_lib.course.edits import defined, edited
 from tests.tensors import global_seed
 
 BASE = """
@@ -90,7 +90,7 @@ OWN += "        if causal:\n            seen", "        seen"
 def made(*pieces, code=BASE, **options):
     """The layer of this text, with these pieces replaced: old, new, old, new, …"""
     with global_seed(0):
-        return solution(code)(*pieces)(**options)
+        return defined(edited(code, *pieces))(**options)
 
 
 def before(line, more):

@@ -1,218 +1,190 @@
 """Checks of chapter 20: a median of ratios, the fused kernel, a clock in turns."""
 
-import statistics
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Verdict,
-    after,
-    judge,
-    judge_number,
-    run,
-)
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
+from attention_lib.course.exercises.verdict import NOT_YET, Stop, run
 from attention_lib.reproducibility import seeded
 from attention_lib.timing import kernels_of
 
-
-def check_median_ratio(answer: object) -> Verdict:
-    """Checks the median of the ratios of two rows of times."""
-    first, second = [15, 16, 35, 8, 15], [9, 12, 33, 16, 8]
-    ratios = [b / a for a, b in zip(first, second, strict=True)]
-    right, middle = statistics.median(ratios), statistics.median
-    mistakes = [
-        (1 / right, "That is the first over the second: second over first is asked."),
-        (middle(second) / middle(first), "That is the ratio of the medians: divide "
-         "within each round first."),
-        (middle(first) / middle(second), "That is the ratio of the medians, and first "
-         "over second."),
-        (sum(ratios) / 5, "That is the mean of the ratios: take the one in the "
+# The median of the ratios of two rows of times, and each row's own median.
+FIRST, SECOND = [15, 16, 35, 8, 15], [9, 12, 33, 16, 8]
+RATIOS = [second / first for first, second in zip(FIRST, SECOND, strict=True)]
+check_median_ratio = NumberExercise(
+    right=12 / 16,
+    praise="The long third round does no harm: both ways met it.",
+    mistakes=[
+        (16 / 12, "That is the first over the second: second over first is asked."),
+        (12 / 15, "That is the ratio of the medians: divide within each round first."),
+        (15 / 12, "That is the ratio of the medians, and first over second."),
+        (sum(RATIOS) / 5, "That is the mean of the ratios: take the one in the "
          "middle."),
-        (sum(second) / sum(first), "That is the ratio of the sums, in which the long "
+        (sum(SECOND) / sum(FIRST), "That is the ratio of the sums, in which the long "
          "round counts most."),
-        (min(second) / min(first), "That is the ratio of the shortest times: no round "
-         "had both."),
-        (ratios[2], "That is the third round: sort the ratios first."),
-        (min(ratios), "That is the smallest ratio."),
-        (max(ratios), "That is the largest ratio."),
-        (1 - right, "That is what is saved: give the ratio itself."),
-        (100 * right, "That is in percent: give the ratio itself."),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "The long third round does no harm: both ways met it.",
-        mistakes,
-        "Not that: divide round by round, sort, take the middle one.",
-    )
+        (8 / 8, "That is the ratio of the shortest times: no round had both."),
+        (33 / 35, "That is the third round: sort the ratios first."),
+        (8 / 15, "That is the smallest ratio."),
+        (16 / 8, "That is the largest ratio."),
+        (1 - 12 / 16, "That is what is saved: give the ratio itself."),
+        (75, "That is in percent: give the ratio itself."),
+    ],
+    otherwise="Not that: divide round by round, sort, take the middle one.",
+)  # fmt: skip
 
 
-def check_attend_joined(answer: object) -> Verdict:
-    """Checks attention for heads joined with the batch: numbers, then the kernel."""
-    rng = seeded(0)
-    for batch, heads, length, width, so_far in [
-        (2, 2, 5, 4, ""),
-        (3, 4, 6, 8, "Right for as many texts as heads. For other numbers:"),
-        (1, 3, 4, 2, "Right for several texts. For a single one:"),
-    ]:
-        query, key, value = torch.randn(3, batch * heads, length, width, generator=rng)
-        mask = torch.rand(batch, length, length, generator=rng) < 0.6
-        mask |= torch.eye(length, dtype=torch.bool)
-        each = mask.repeat_interleave(heads, 0)
-        right = F.scaled_dot_product_attention(query, key, value, each)
+def _joined(batch: int, heads: int, length: int, width: int) -> tuple[Any, ...]:
+    rng = seeded(batch)
+    mask = torch.rand(batch, length, length, generator=rng) < 0.6
+    mask |= torch.eye(length, dtype=torch.bool)
+    three = torch.randn(3, batch * heads, length, width, generator=rng)
+    return *three, mask, heads
 
-        def masked(
-            by: torch.Tensor, q: Any = query, k: Any = key, v: Any = value
-        ) -> torch.Tensor:
-            return F.scaled_dot_product_attention(q, k, v, by)
 
-        mistakes = [
-            (F.scaled_dot_product_attention(query, key, value), "No mask was used."),
-            (masked(mask.repeat(heads, 1, 1)), "Each head got the mask of another "
-             "text: the heads of one text stand together."),
-            (masked(~each), "The mask is upside down: True means \"may attend\"."),
-            (masked(mask[:1]), "Every text got the first text's mask."),
-            (masked(each.transpose(-1, -2)), "The mask has its rows and columns "
-             "swapped."),
-            (right.unflatten(0, (batch, heads)), "The heads must be joined with the "
-             "batch again: (B·H, T, D)."),
-        ]  # fmt: skip
-        mistakes = [(a, b) for a, b in mistakes if not a.isnan().any()]
-        given = query, key, value, mask, heads
-        if wrong := judge(answer, given, right, mistakes, so_far=so_far):
-            return wrong
+def _kernel(answer: Any, *given: Any) -> str:
+    """Say what is wrong with how an answer came to the right numbers."""
     ran = kernels_of(lambda: run(answer, *given))
-    if not ran:
-        return Verdict(False, "The numbers are right, but attention is written out: "
-                       "no kernel ran.")  # fmt: skip
-    if "math" in ran:
-        return Verdict(False, "The numbers are right, but they come from the slow "
-                       "way: how many axes did the kernel get?")  # fmt: skip
-    if len(ran) > 1:
-        return Verdict(False, f"The numbers are right, but the kernel ran {len(ran)} "
-                       "times: all heads and texts fit into one call.")  # fmt: skip
-    return Verdict(True, "The fused kernel, called once.")
+    words = {
+        "attention is written out: no kernel ran.": not ran,
+        "they come from the slow way: how many axes did the kernel get?": "math" in ran,
+        f"the kernel ran {len(ran)} times: all heads and texts fit into one call.":
+            len(ran) > 1,
+    }  # fmt: skip
+    found = next((words for words, wrong in words.items() if wrong), "")
+    return found and f"The numbers are right, but {found}"
+
+
+MASK, END = "mask[:, None]", "context.flatten(0, 1)"
+check_attend_joined = Exercise(
+    solution="""
+def attend_joined(query, key, value, mask, num_heads):
+    query, key, value = (t.unflatten(0, (-1, num_heads)) for t in (query, key, value))
+    context = F.scaled_dot_product_attention(query, key, value, mask[:, None])
+    return context.flatten(0, 1)
+""",
+    inputs=_joined,
+    fault=_kernel,
+    cases=[
+        ((2, 2, 5, 4), ""),
+        ((3, 4, 6, 8), "Right for as many texts as heads. For other numbers:"),
+        ((1, 3, 4, 2), "Right for several texts. For a single one:"),
+    ],
+    slips=[
+        slip("No mask was used.", ", " + MASK, ""),
+        slip("Each head got the mask of another text: the heads of one text stand "
+             "together.",
+             MASK, "mask.repeat(num_heads, 1, 1).unflatten(0, (-1, num_heads))"),
+        slip("The mask is upside down: True means \"may attend\".", MASK, "~" + MASK),
+        slip("Every text got the first text's mask.", MASK, "mask[:1, None]"),
+        slip("The mask has its rows and columns swapped.", MASK, MASK + ".mT"),
+        slip("The heads must be joined with the batch again: (B·H, T, D).",
+             END, "context"),
+    ],
+    praise="The fused kernel, called once.",
+)  # fmt: skip
 
 
 class _Machine:
     """A clock that only calls move; each call's time depends on its turn."""
 
-    def __init__(self, speeds: dict[str, list[float]]) -> None:
-        self.now, self.calls, self.speeds = 100.0, [], speeds  # type: tuple[float, list[str], dict[str, list[float]]]
-        self.read = 0
+    def __init__(self, seconds: dict[str, list[float]]) -> None:
+        self.now, self.seconds = 100.0, seconds
+        self.calls: list[str] = []
 
     def clock(self) -> float:
-        self.read += 1
         return self.now
 
     def way(self, name: str) -> Any:
         def call() -> None:
-            done = self.calls.count(name)
-            each = self.speeds[name]
+            done, each = self.calls.count(name), self.seconds[name]
             self.now += each[min(done, len(each) - 1)]
             self.calls.append(name)
 
         return call
 
 
-def check_ratios_in_turns(answer: object) -> Verdict:
-    """Checks a clock in turns, on a machine whose every call takes a known time."""
-    for speeds, rounds, so_far in [
-        ({"a": [9.0, 2.0, 4.0, 8.0], "b": [7.0, 3.0, 2.0, 2.0]}, 3, ""),
-        (
-            {"x": [5.0, 1.0, 2.0], "y": [5.0, 3.0, 1.0], "z": [1.0, 4.0, 6.0]},
-            2,
-            "Right for two ways. For three:",
-        ),
-        ({"only": [3.0, 2.0]}, 1, "Right for several ways. For a single one:"),
-    ]:
-        machine, names = _Machine(speeds), list(speeds)
-        came = run(answer, {n: machine.way(n) for n in names}, rounds, machine.clock)
-        wrong = _wrong_turns(came, machine, names, rounds)
-        if wrong is not None:
-            return wrong if wrong is NOT_YET else after(so_far, wrong)
-    return Verdict(True, "A busy time that lasts longer than a round now meets all "
-                   "ways alike.")  # fmt: skip
-
-
-def _wrong_turns(
-    came: Any, machine: _Machine, names: list[str], rounds: int
-) -> Verdict | None:
-    """Says what is wrong with the calls and the ratios; None where nothing is."""
-    if isinstance(came, Verdict):
-        return came
-    calls, turns = machine.calls, names * (1 + rounds)
+def _timed(
+    answer: Any, seconds: dict[str, list[float]], rounds: int, asked: str
+) -> str:
+    """Return in words the order of the calls, or the ratios, of an answer."""
+    machine, names = _Machine(seconds), list(seconds)
+    came = answer({name: machine.way(name) for name in names}, rounds, machine.clock)
+    if came is None or came is ...:
+        raise Stop(NOT_YET)
     if not isinstance(came, dict):
-        return Verdict(False, f"Your function returns a {type(came).__name__}: a dict "
-                       f"with the names {names} is wanted.")  # fmt: skip
+        raise Stop(f"Your function returns a {type(came).__name__}: a dict with the "
+                   f"names {names} is wanted.")  # fmt: skip
     if list(came) != names:
-        return Verdict(False, f"A dict with the names {names} is wanted; it has "
-                       f"{list(came)}.")  # fmt: skip
-    if not calls:
-        return Verdict(False, "No way was called.")
-    wrong = None
-    if calls == names * rounds and len(came[names[0]]) == rounds:
-        wrong = "No way was called before the rounds: the first call pays for more."
-    elif calls == names * rounds:
-        wrong = f"A round is missing: {rounds} are wanted."
-    elif calls == [n for n in names for _ in range(1 + rounds)] and len(names) > 1:
-        wrong = "All rounds of one way come first: take turns, A B, A B."
-    elif calls == names + [n for n in names for _ in range(rounds)] != turns:
-        wrong = "After the warm-up, all rounds of one way come first: take turns."
-    elif len(calls) > len(turns):
-        wrong = f"{len(calls)} calls were made, and {len(turns)} are enough: one " \
-                "before the rounds, one in each."  # fmt: skip
-    elif calls != turns:
-        wrong = f"The ways were called in the order {' '.join(calls)}."
-    if wrong:
-        return Verdict(False, wrong)
-    times = {n: machine.speeds[n][1 : rounds + 1] for n in names}
-    warm = {n: machine.speeds[n][:rounds] for n in names}
-    first = times[names[0]]
-    right = {n: [a / b for a, b in zip(times[n], first, strict=True)] for n in names}
+        raise Stop(f"A dict with the names {names} is wanted; it has {list(came)}.")
+    if not machine.calls:
+        raise Stop("No way was called.")
+    calls, turns = machine.calls, names * (1 + rounds)
+    if len(calls) > len(turns):
+        raise Stop(f"{len(calls)} calls were made, and {len(turns)} are enough: one "
+                   "before the rounds, one in each.")  # fmt: skip
+    if asked == "order":
+        order = f"The ways were called in the order {' '.join(calls)}"
+        lost = len(calls) < len(turns) and isinstance(came[names[0]], list)
+        return f"{order}; ratios of each: {len(came[names[0]])}" if lost else order
     try:
-        given = {n: [float(each) for each in came[n]] for n in names}
+        given = {name: [round(float(it), 4) for it in came[name]] for name in names}
     except (TypeError, ValueError):
-        return Verdict(False, "For each name a list of numbers is wanted, one per "
-                       "round.")  # fmt: skip
-    if _close(given, right):
-        return None
-    said = {
-        "These are the times: divide by the first way's.": times,
-        "These are the first way's times over the others'.": {
-            n: [1 / each for each in right[n]] for n in names
-        },
-        "All are divided by the first way's first time: divide within each round.": {
-            n: [each / first[0] for each in times[n]] for n in names
-        },
-        "All are divided by the first way's median: divide within each round.": {
-            n: [each / statistics.median(first) for each in times[n]] for n in names
-        },
-        "The warm-up was counted as the first round.": {
-            n: [a / b for a, b in zip(warm[n], warm[names[0]], strict=True)]
-            for n in names
-        },
-        "The ratios are sorted: keep the order of the rounds.": {
-            n: sorted(right[n]) for n in names
-        },
-        "One number for each name: give the ratio of every round.": {
-            n: [statistics.median(right[n])] for n in names
-        },
-    }
-    for message, numbers in said.items():
-        if _close(given, numbers):
-            return Verdict(False, message)
-    name = next(n for n in names if given[n] != right[n])
-    return Verdict(False, f"For {name!r} it gives {given[name]}, and "
-                   f"{right[name]} is right.")  # fmt: skip
+        raise Stop(
+            "For each name a list of numbers is wanted, one per round."
+        ) from None
+    return f"The ratios are {given}"
 
 
-def _close(given: dict[str, list[float]], wanted: dict[str, list[float]]) -> bool:
-    return all(
-        len(given[name]) == len(numbers)
-        and all(abs(a - b) < 1e-6 for a, b in zip(given[name], numbers, strict=True))
-        for name, numbers in wanted.items()
-    )
+WARM = "    for call in ways.values():\n        call()\n"
+LOOP = "    for _ in range(rounds):\n        for name, call in ways.items():\n"
+SWAPPED = "    for name, call in ways.items():\n        for _ in range(rounds):\n"
+EACH = "[a / b for a, b in zip(own, first)]"
+check_ratios_in_turns = Exercise(
+    solution="""
+def ratios_in_turns(ways, rounds, clock):
+    seconds = {name: [] for name in ways}
+    for call in ways.values():
+        call()
+    for _ in range(rounds):
+        for name, call in ways.items():
+            begin = clock()
+            call()
+            seconds[name].append(clock() - begin)
+    first = seconds[next(iter(ways))]
+    return {name: [a / b for a, b in zip(own, first)] for name, own in seconds.items()}
+""",
+    use=_timed,
+    cases=[
+        ((seconds, rounds, asked), so_far)
+        for seconds, rounds, so_far in [
+            ({"a": [9.0, 2.0, 4.0, 8.0], "b": [7.0, 3.0, 2.0, 2.0]}, 3, ""),
+            ({"x": [5.0, 1.0, 2.0], "y": [5.0, 3.0, 1.0], "z": [1.0, 4.0, 6.0]}, 2,
+             "Right for two ways. For three:"),
+            ({"only": [3.0, 2.0]}, 1, "Right for several ways. For a single one:"),
+        ]
+        for asked in ("order", "ratios")
+    ],
+    slips=[
+        slip("The warm-up was counted as the first round.", WARM, "",
+             "range(rounds)", "range(rounds + 1)", "(own, first)", "(own[:-1], first)"),
+        slip("No way was called before the rounds: the first call pays for more.",
+             WARM, ""),
+        slip("A round is missing.", "range(rounds)", "range(rounds - 1)"),
+        slip("All rounds of one way come first: take turns, A B, A B.",
+             WARM, "", LOOP, SWAPPED, "range(rounds)", "range(rounds + 1)"),
+        slip("After the warm-up, all rounds of one way come first: take turns.",
+             LOOP, SWAPPED),
+        slip("These are the times: divide by the first way's.", EACH, "own"),
+        slip("These are the first way's times over the others'.", "a / b", "b / a"),
+        slip("All are divided by the first way's first time: divide within each round.",
+             "a / b", "a / first[0]"),
+        slip("All are divided by the first way's median: divide within each round.",
+             "a / b", "a / np.median(first)"),
+        slip("The ratios are sorted: keep the order of the rounds.",
+             EACH, f"sorted({EACH})"),
+        slip("One number for each name: give the ratio of every round.",
+             EACH, f"[np.median({EACH})]"),
+    ],
+    praise="A busy time that lasts longer than a round now meets all ways alike.",
+)  # fmt: skip

@@ -1,87 +1,46 @@
 """Checks of chapter 21: frozen lengths, a graph, the mask of a room, wrong sizes."""
 
-import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
 from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Mistakes,
-    Verdict,
-    after,
-    judge,
-    judge_number,
+    make_object,
     run,
 )
 
 Rule = Callable[..., Tensor]
 
 
-def check_wrong_lengths(answer: object) -> Verdict:
-    """Checks at how many of 30 lengths a graph is wrong that was recorded with 6."""
-    return judge_number(
-        answer,
-        7,
-        "It is wrong at the multiples of 4, from 4 to 28.",
-        [
-            (23, "There the graph is right: it holds the branch of all lengths that "
-             "are no multiples of 4."),
-            (8, "32 lies above 30."),
-            (6, "Count 4 and 28, too."),
-            (29, "The graph holds a branch, not a length: it is right wherever the "
-             "function takes the same one."),
-            (30, "At length 6 it is right for sure: it was recorded there."),
-            (1, "At length 6 it was recorded. Where does the function take the other "
-             "branch?"),
-            (22, "The lengths that take the same branch as 6 are right."),
-            (4, "That is the number in the condition. How many multiples of it are "
-             "there?"),
-            (5, "The multiples of 6 do not matter: the condition asks for 4."),
-            (28, "That is the last of the lengths at which it is wrong. How many are "
-             "there?"),
-            (7.5, "30 / 4 is not whole: how many multiples fit below?"),
-        ],
-        "At which lengths does the function take another branch than at length 6?",
-    )  # fmt: skip
-
-
-def _chain(x: Tensor) -> Tensor:
-    double = torch.mul(x, 2)
-    return torch.add(torch.relu(double), x)
-
-
-def _attend(x: Tensor) -> Tensor:
-    scores = torch.matmul(x, torch.transpose(x, 0, 1))
-    return torch.matmul(torch.softmax(scores, dim=1), x)
-
-
-def _named(x: Tensor) -> Tensor:
-    return torch.sub(torch.mul(x, 3), other=torch.add(x, 1))
-
-
-def _listed(x: Tensor) -> Tensor:
-    return torch.cat([torch.mul(x, 2), x], dim=0)
-
-
-def _split(x: Tensor) -> Tensor:
-    first, second = torch.split(torch.mul(x, 2), 1, dim=1)
-    return torch.sub(second, first)
-
-
-def _branch(x: Tensor) -> Tensor:
-    return torch.mul(x, 2) if x.shape[0] > 4 else torch.mul(x, 3)
-
-
-_BIAS = torch.tensor([[0.5, -2.0]])
-
-
-def _with_constant(x: Tensor) -> Tensor:
-    return torch.add(torch.mul(x, x), _BIAS)
+# At how many of 30 lengths a graph is wrong that was recorded with 6.
+check_wrong_lengths = NumberExercise(
+    right=7,
+    praise="It is wrong at the multiples of 4, from 4 to 28.",
+    mistakes=[
+        (23, "There the graph is right: it holds the branch of all lengths that "
+         "are no multiples of 4."),
+        (8, "32 lies above 30."),
+        (6, "Count 4 and 28, too."),
+        (29, "The graph holds a branch, not a length: it is right wherever the "
+         "function takes the same one."),
+        (30, "At length 6 it is right for sure: it was recorded there."),
+        (1, "At length 6 it was recorded. Where does the function take the other "
+         "branch?"),
+        (22, "The lengths that take the same branch as 6 are right."),
+        (4, "That is the number in the condition. How many multiples of it are "
+         "there?"),
+        (5, "The multiples of 6 do not matter: the condition asks for 4."),
+        (28, "That is the last of the lengths at which it is wrong. How many are "
+         "there?"),
+        (7.5, "30 / 4 is not whole: how many multiples fit below?"),
+    ],
+    otherwise="At which lengths does the function take another branch than at length "
+    "6?",
+)  # fmt: skip
 
 
 def _drawn(length: int, seed: int) -> Tensor:
@@ -89,74 +48,125 @@ def _drawn(length: int, seed: int) -> Tensor:
     return torch.randn(length, 2, generator=generator)
 
 
-# A function, the lengths that it is recorded and run with, and what gives what mistake:
-# of the recorded input and of the new one.
-_GRAPHS: list[tuple[Rule, int, int, str, list[tuple[Rule, str]]]] = [
-    (_chain, 3, 3, "", [
-        (lambda old, new: _chain(old), "The result of the example comes back: put the "
-         "new input where the old one was."),
-        (lambda old, new: torch.relu(old * 2) + new, "A result of an earlier "
-         "operation is still the recorded one: note each new result under its old."),
-        (lambda old, new: torch.relu(new * 2) + old, "The input is used "
-         "twice: it must be new everywhere."),
-        (lambda old, new: new * 2, "That is the result of the first operation: the "
-         "last one is wanted."),
-        (lambda old, new: torch.relu(new * 2), "That is the last result but one."),
-        (lambda old, new: new, "That is the input itself: do the operations."),
-    ]),
-    (_attend, 3, 5, "Right at the recorded length. At another one:", [
-        (lambda old, new: _attend(old), "The result of the example comes back."),
-    ]),
-    (_with_constant, 1, 1, "Right without constants. With a tensor from outside:", [
-        (lambda old, new: new * new + new, "The bias is no input: only what the graph "
-         "computed anew is replaced, and that by identity, not by shape."),
-    ]),
-    (_named, 3, 3, "Right without names. With an argument by name:", [
-        (lambda old, new: new * 3 - (old + 1), "A tensor among the kwargs is still the "
-         "recorded one."),
-    ]),
-    (_listed, 3, 3, "Right with single tensors. With tensors in a list:", [
-        (lambda old, new: torch.cat([old * 2, old]), "The tensors in a list are still "
-         "the recorded ones."),
-    ]),
-    (_split, 3, 3, "Right so far. Where one operation gives two tensors:", [
-        (lambda old, new: _split(old), "These are still the recorded ones: note each "
-         "new tensor under its old one."),
-    ]),
-    (_branch, 3, 6, "Right without a branch. With one:", [
-        (lambda old, new: new * 2, "The function was called again: a graph holds the "
-         "branch that was taken while recording."),
-    ]),
-]  # fmt: skip
+def tensors_of(result: Any) -> Any:
+    return result if isinstance(result, (tuple, list)) else [result]
 
 
-def check_graph(answer: object) -> Verdict:
-    """Checks a class that records the operations of a function and does them again."""
-    for function, recorded_at, run_at, so_far, mistaken in _GRAPHS:
-        calls: list[Tensor] = []
+class Recorder(TorchFunctionMode):
+    """Notes operations, as on the chapter's page."""
 
-        def counted(x: Tensor, function: Rule = function, calls: Any = calls) -> Tensor:
-            calls.append(x)
-            return function(x)
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
 
-        old = _drawn(recorded_at, 1)
-        made = run(answer, counted, old)
-        if isinstance(made, Verdict):
-            return made if made is NOT_YET or not so_far else after(so_far, made)
-        if not hasattr(made, "run"):
-            came = type(made).__name__
-            wanted = "a class with a method run is wanted."
-            return Verdict(False, f"Your function returns a {came}: {wanted}")
-        for seed in (2, 3):  # a graph is run more than once
-            new = _drawn(run_at, seed)
-            right = function(new) if function is not _branch else new * 3
-            mistakes = [(rule(old, new), words) for rule, words in mistaken]
-            if wrong := judge(made.run, (new,), right, mistakes, so_far=so_far):
-                return wrong
-        if len(calls) > 1:
-            words = "run must not call the function again: do what was written down."
-            return after(so_far, Verdict(False, words))
-    return Verdict(True, "A graph: the function is not needed any more.")
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if any(isinstance(part, Tensor) for part in tensors_of(result)):
+            self.calls.append((function, args, kwargs or {}, result))
+        return result
+
+
+def _run(answer: Any, function: Rule, old: Tensor, *new: Tensor) -> Any:
+    """Return what a graph gives in its last run."""
+    graph = make_object(answer, function, old, methods=["run"])
+    return [graph.run(x) for x in new][-1]
+
+
+def _calls_again(answer: Any, function: Rule, old: Tensor, *new: Tensor) -> str:
+    calls = []
+
+    def counted(x: Tensor) -> Tensor:
+        calls.append(x)
+        return function(x)
+
+    answer(counted, old).run(new[0])
+    words = "run must not call the function again: do what was written down."
+    return words if len(calls) > 1 else ""
+
+
+BIAS = torch.tensor([[0.5, -2.0]])
+NOTE = "            known |= dict(zip(map(id, tensors_of(old)), tensors_of(new)))\n"
+GET = "known.get(id(arg), arg)"
+BEGIN = "        known = {"
+check_graph = Exercise(
+    solution="""
+class MyGraph:
+    def __init__(self, function, x):
+        self.first = x
+        with Recorder() as recorder:
+            function(x)
+        self.calls = recorder.calls
+
+    def run(self, x):
+        known = {id(self.first): x}
+
+        def renewed(arg):
+            if isinstance(arg, (list, tuple)):
+                return type(arg)(renewed(part) for part in arg)
+            return known.get(id(arg), arg)
+
+        for function, args, kwargs, old in self.calls:
+            options = {name: renewed(arg) for name, arg in kwargs.items()}
+            new = function(*renewed(args), **options)
+            known |= dict(zip(map(id, tensors_of(old)), tensors_of(new)))
+        return new
+""",
+    names=dict(Recorder=Recorder, tensors_of=tensors_of),
+    inputs=lambda function, recorded_at, run_at, *seeds: (
+        function, _drawn(recorded_at, 1), *(_drawn(run_at, seed) for seed in seeds)
+    ),
+    use=_run,
+    fault=_calls_again,
+    cases=[  # the lengths that it is recorded and run with; a graph is run repeatedly
+        ((function, recorded_at, run_at, *seeds), so_far)
+        for function, recorded_at, run_at, so_far in [
+            (lambda x: torch.add(torch.relu(torch.mul(x, 2)), x), 3, 3, ""),
+            (lambda x: torch.matmul(torch.softmax(torch.matmul(x, torch.t(x)), 1), x),
+             3, 5, "Right at the recorded length. At another one:"),
+            (lambda x: torch.add(torch.mul(x, x), BIAS), 1, 1,
+             "Right without constants. With a tensor from outside:"),
+            (lambda x: torch.sub(torch.mul(x, 3), other=torch.add(x, 1)), 3, 3,
+             "Right without names. With an argument by name:"),
+            (lambda x: torch.cat([torch.mul(x, 2), x], dim=0), 3, 3,
+             "Right with single tensors. With tensors in a list:"),
+            (lambda x: torch.sub(*torch.split(torch.mul(x, 2), 1, dim=1)[::-1]), 3, 3,
+             "Right so far. Where one operation gives two tensors:"),
+            (lambda x: torch.mul(x, 2 if len(x) > 4 else 3), 3, 6,
+             "Right without a branch. With one:"),
+        ]
+        for seeds in [(2,), (2, 3)]
+    ],
+    slips=[
+        # What only later cases can show comes first.
+        slip("The bias is no input: only what the graph computed anew is replaced, and "
+             "that by identity, not by shape.", GET,
+             f"{GET[:-4]}x if getattr(arg, 'shape', 0) == self.first.shape else arg)"),
+        slip("A tensor among the kwargs is still the recorded one.",
+             "{name: renewed(arg) for name, arg in kwargs.items()}", "kwargs"),
+        slip("The tensors in a list are still the recorded ones.",
+             "(list, tuple)", "tuple"),
+        slip("These are still the recorded ones: note each new tensor under its old "
+             "one.", NOTE, "            known[id(old)] = new\n"),
+        slip("The function was called again: a graph holds the branch that was taken "
+             "while recording.",
+             "self.first = x", "self.first, self.again = x, function",
+             BEGIN, f"        if len(x) > 5: return self.again(x)\n{BEGIN}"),
+        slip("The result of the example comes back: put the new input where the old "
+             "one was.", "{id(self.first): x}", "{}"),
+        slip("A result of an earlier operation is still the recorded one: note each "
+             "new result under its old.", NOTE, ""),
+        slip("The input is used twice: it must be new everywhere.",
+             NOTE, NOTE + "            known.pop(id(self.first), None)\n"),
+        slip("That is the result of the first operation: the last one is wanted.",
+             NOTE, NOTE + "            break\n"),
+        slip("That is the last result but one.",
+             "in self.calls:", "in self.calls[:-1]:"),
+        slip("That is the input itself: do the operations.", "return new", "return x"),
+    ],
+    praise="A graph: the function is not needed any more.",
+)  # fmt: skip
 
 
 # What reads a value, and what makes a size of it.
@@ -175,146 +185,70 @@ class _Reads(TorchFunctionMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         name = getattr(function, "__name__", "")
-        parts = _parts([*args, *(kwargs or {}).values()])
-        given = any(isinstance(part, Tensor) for part in parts)
-        if name in _READERS or (name in _SIZED and given):
-            self.seen = True
-        if any(isinstance(end, Tensor) for part in parts for end in _ends(part)):
+        parts = [*args, *(kwargs or {}).values()]
+        parts += [
+            own for part in parts if isinstance(part, tuple | list) for own in part
+        ]
+        cuts = [part for part in parts if isinstance(part, slice)]
+        read = [end for part in cuts for end in (part.start, part.stop)]
+        read += parts if name in _SIZED else []
+        if name in _READERS or any(isinstance(part, Tensor) for part in read):
             self.seen = True
         return function(*args, **(kwargs or {}))
 
 
-def _parts(arg: Any) -> list[Any]:
-    if not isinstance(arg, tuple | list):
-        return [arg]
-    return [part for own in arg for part in _parts(own)]
+def _reads(answer: Any, *given: Any) -> str:
+    with _Reads() as reads:
+        run(answer, *given)
+    words = (
+        "The mask is right, but Python reads the value of place: in a graph it would "
+        "be frozen. Compute with the tensor."
+    )
+    return words if reads.seen else ""
 
 
-def _ends(part: Any) -> list[Any]:
-    return [part.start, part.stop] if isinstance(part, slice) else []
-
-
-def check_room_mask(answer: object) -> Verdict:
-    """Checks the mask of a cache whose place is a tensor."""
-    for place, count, room, first, so_far in [
-        (3, 2, 8, 0, ""),
-        (3, 2, 8, 2, "Right without padding. With some:"),
-        (0, 3, 5, 0, "Right after some tokens. For a prompt:"),
-        (4, 1, 6, 1, "Right for several tokens. For a single one:"),
-    ]:
-        right = _room(place, count, room, first)
-        mistakes: Mistakes = [
-            (_room(place, count, room, 0), "The padding at the beginning is not "
-             "hidden."),
-            (_room(place - 1, count, room, first), "A token sees itself, too."),
-            (_room(place + 1, count, room, first), "Each token sees one place of the "
-             "future."),
-            (_room(0, count, room, first), "The new tokens do not stand at the "
-             "beginning: add place."),
-            (~right, "True means \"may attend\": here it is the other way round."),
-            (_room(place + count - 1, 1, room, first).expand(count, -1), "All new "
-             "tokens see the same places: those before the last one see its future."),
-            (_room(place, 1, room, first).expand(count, -1), "All new tokens see the "
-             "same places: later ones see more."),
-            (_room(room, count, room, first), "The future is not hidden, nor what "
-             "holds nothing yet."),
-            (_room(place, count, room, first + 1), "The padding ends before the place "
-             "first: that place may be seen."),
-            (_room(place, count, room, 0) & ~_room(room, count, room, first), "Only "
-             "padding is seen: turn the second condition round."),
-        ]  # fmt: skip
-        given = torch.tensor([place]), count, room, first
-        if wrong := judge(answer, given, right, mistakes, so_far=so_far):
-            return wrong
-        with _Reads() as reads:
-            run(answer, *given)
-        if reads.seen:
-            words = (
-                "The mask is right, but Python reads the value of place: in a graph it "
-                "would be frozen. Compute with the tensor."
-            )
-            return Verdict(False, words)
-    return Verdict(True, "One graph serves for every place.")
-
-
-def _room(place: int, count: int, room: int, first: int) -> Tensor:
+SEEN, PADDED = "(places <= new[:, None])", "(places >= first)"
+NEW = "place + torch.arange(count)"
+check_room_mask = Exercise(
+    solution="""
+def my_room_mask(place, count, room, first):
     places = torch.arange(room)
     new = place + torch.arange(count)
     return (places <= new[:, None]) & (places >= first)
-
-
-def check_size_finder(answer: object) -> Verdict:
-    """Checks a function that names the lengths at which a file is wrong."""
-    for model, file, lengths, so_far in _FILES:
-        right = _wrong_at(model, file, lengths)
-        mistakes = [
-            (found, words)
-            for words, options in _MISTAKEN.items()
-            if (found := _wrong_at(model, file, lengths, **options)) != right
-        ]
-        others = [length for length in lengths if length not in right]
-        mistakes.append((others, "These are the lengths at which the file is right."))
-        mistakes.append(([], "The file is wrong at some of these lengths."))
-        mistakes.append((right[:1], "There are more: do not stop at the first one."))
-        own = partial(answer, model, file, _length) if callable(answer) else answer
-        if wrong := judge(own, (lengths,), right, mistakes, so_far=so_far):
-            return wrong
-    return Verdict(True, "No file leaves your desk unchecked.")
+""",
+    inputs=lambda place, *sizes: (torch.tensor([place]), *sizes),
+    fault=_reads,
+    cases=[
+        ((3, 2, 8, 0), ""),
+        ((3, 2, 8, 2), "Right without padding. With some:"),
+        ((0, 3, 5, 0), "Right after some tokens. For a prompt:"),
+        ((4, 1, 6, 1), "Right for several tokens. For a single one:"),
+    ],
+    slips=[
+        slip("The padding at the beginning is not hidden.", " & " + PADDED, ""),
+        slip("A token sees itself, too.", "<=", "<"),
+        slip("Each token sees one place of the future.", NEW, NEW + " + 1"),
+        slip("The new tokens do not stand at the beginning: add place.",
+             NEW, "torch.arange(count)"),
+        slip("True means \"may attend\": here it is the other way round.",
+             SEEN, "~(" + SEEN, PADDED, PADDED + ")"),
+        slip("All new tokens see the same places: those before the last one see its "
+             "future.", NEW, "(place + count - 1).expand(count)"),
+        slip("All new tokens see the same places: later ones see more.",
+             NEW, "place.expand(count)"),
+        slip("The future is not hidden, nor what holds nothing yet.",
+             SEEN, "(places <= room).expand(count, -1)"),
+        slip("The padding ends before the place first: that place may be seen.",
+             ">= first", "> first"),
+        slip("Only padding is seen: turn the second condition round.",
+             PADDED, "(places < first)"),
+    ],
+    praise="One graph serves for every place.",
+)  # fmt: skip
 
 
 def _length(length: int) -> Tensor:
     return torch.linspace(0.1, 0.9, length)[:, None]
-
-
-def _wrong_at(
-    model: Rule,
-    file: Rule,
-    lengths: list[int],
-    *,
-    raises: bool = True,
-    shape: bool = True,
-    scale: bool = True,
-    floor: bool = True,
-    nan: bool = True,
-    signed: bool = False,
-    average: bool = False,
-    tolerance: float = 2e-6,
-) -> list[int]:
-    """Gives the lengths at which a file is wrong, rightly or with a mistake."""
-    wrong = []
-    for length in lengths:
-        x = _length(length)
-        wanted = model(x)
-        try:
-            came = file(x)
-        except Exception:
-            wrong += [length] * raises
-            continue
-        if came.shape != wanted.shape and shape:
-            wrong.append(length)
-            continue
-        largest = wanted.abs().max().item()
-        factor = max(1.0, largest) if floor else largest
-        allowed = tolerance * (factor if scale else 1.0)
-        off = came - wanted if signed else (came - wanted).abs()
-        most = (off.mean() if average else off.max()).item()
-        if most > allowed or (nan and math.isnan(most)):
-            wrong.append(length)
-    return wrong
-
-
-_MISTAKEN: dict[str, dict[str, Any]] = {
-    "A file that raises an error is wrong, too.": {"raises": False},
-    "Another shape is wrong, also where it broadcasts.": {"shape": False},
-    "Larger outputs may differ by more: times the largest number.": {"scale": False},
-    "Below 1 the bound is 2e-6 itself: times 1, not times a smaller number.":
-        {"floor": False},
-    "A file that gives NaN is wrong: no comparison with NaN is true.": {"nan": False},
-    "A difference may be negative: take absolute values.": {"signed": True},
-    "The largest difference counts, not the average.": {"average": True},
-    "The bound is 2e-6: yours allows more.": {"tolerance": 2e-5},
-    "The bound is 2e-6: yours allows less, or nothing.": {"tolerance": 1e-8},
-}  # fmt: skip
 
 
 def _sum(x: Tensor) -> Tensor:
@@ -325,32 +259,78 @@ def _level(x: Tensor) -> Tensor:
     return torch.zeros_like(x) + x.mean()
 
 
-def _at(length: int, change: Rule, otherwise: Rule | None = None) -> Rule:
-    other = otherwise or _sum
-    return lambda x: change(x) if len(x) == length else other(x)
+def _except(at: dict[int, Rule], model: Rule = _sum) -> Rule:
+    return lambda x: at.get(len(x), model)(x)
 
 
 def _fails(x: Tensor) -> Tensor:
     raise IndexError(f"no such size: {len(x)}")
 
 
-def _one_more(x: Tensor, by: float) -> Tensor:
-    right = _sum(x)
-    return torch.cat([right[:-1], right[-1:] + by])
+def _last(by: float) -> Rule:
+    """Return the model with another last number."""
+    return lambda x: _sum(x) + by * (torch.arange(len(x)) == len(x) - 1)[:, None]
 
 
-_FILES: list[tuple[Rule, Rule, list[int], str]] = [
-    (_sum, lambda x: _sum(x) if len(x) <= 4 else x, [1, 2, 4, 5, 9], ""),
-    (_sum, _at(3, _fails, _at(7, _fails)), [2, 3, 5, 7],
-     "Right where all runs. Where the file raises an error:"),
-    (_level, _at(6, lambda x: _level(x)[:1], _at(2, lambda x: _level(x).mT, _level)),
-     [2, 4, 6], "Right with equal shapes. With another shape:"),
-    (_sum, _at(3, lambda x: _one_more(x, 1e-7), _at(5, lambda x: _sum(x) + 4e-6,
-     _at(8, lambda x: _one_more(x, 4e-6), _at(9, lambda x: _one_more(x, -5e-6),
-     _at(12, lambda x: _one_more(x, 9e-7)))))),
-     [3, 5, 8, 9, 12], "Right for large differences. For small ones:"),
-    (lambda x: x * 1000, lambda x: x * 1000 + (3e-4 if len(x) < 4 else 0.1),
-     [1, 3, 4, 6], "Right for small numbers. For large ones:"),
-    (_sum, _at(4, lambda x: x * float("nan"), _at(6, lambda x: _one_more(x, -0.5))),
-     [3, 4, 6], "Right for plain numbers. For others:"),
-]  # fmt: skip
+FAILED = "            wrong.append(length)\n            continue"
+MOST = "max(1.0, wanted.abs().max().item())"
+GAP = "(came - wanted).abs().max()"
+check_size_finder = Exercise(
+    solution="""
+def my_wrong_sizes(model, file, make, lengths):
+    wrong = []
+    for length in lengths:
+        x = make(length)
+        wanted = model(x)
+        try:
+            came = file(x)
+        except Exception:
+            wrong.append(length)
+            continue
+        allowed = 2e-6 * max(1.0, wanted.abs().max().item())
+        same = came.shape == wanted.shape
+        if not (same and (came - wanted).abs().max().item() <= allowed):
+            wrong.append(length)
+    return wrong
+""",
+    inputs=lambda model, file, *lengths: (model, file, _length, [*lengths]),
+    cases=[
+        ((_sum, lambda x: _sum(x) if len(x) <= 4 else x, 1, 2, 4, 5, 9), ""),
+        ((_sum, _except({3: _fails, 7: _fails}), 2, 3, 5, 7),
+         "Right where all runs. Where the file raises an error:"),
+        ((_level, _except({6: lambda x: _level(x)[:1], 2: lambda x: _level(x).mT},
+                          _level), 2, 4, 6),
+         "Right with equal shapes. With another shape:"),
+        ((_sum, _except({3: _last(1e-7), 5: lambda x: _sum(x) + 4e-6, 8: _last(4e-6),
+                         9: _last(-5e-6), 12: _last(9e-7)}), 3, 5, 8, 9, 12),
+         "Right for large differences. For small ones:"),
+        ((lambda x: x * 1000, lambda x: x * 1000 + (3e-4 if len(x) < 4 else 0.1),
+          1, 3, 4, 6), "Right for small numbers. For large ones:"),
+        ((_sum, _except({4: lambda x: x * float("nan"), 6: _last(-0.5)}), 3, 4, 6),
+         "Right for plain numbers. For others:"),
+    ],
+    slips=[
+        slip("A file that raises an error is wrong, too.",
+             FAILED, "            continue"),
+        slip("Another shape is wrong, also where it broadcasts.",
+             "came.shape == wanted.shape", "True"),
+        slip("Larger outputs may differ by more: times the largest number.",
+             MOST, "1.0"),
+        slip("Below 1 the bound is 2e-6 itself: times 1, not times a smaller number.",
+             MOST, "wanted.abs().max().item()"),
+        slip("A file that gives NaN is wrong: no comparison with NaN is true.",
+             "not (same and", "(not same or", "<= allowed", "> allowed"),
+        slip("A difference may be negative: take absolute values.",
+             GAP, "(came - wanted).max()"),
+        slip("The largest difference counts, not the average.",
+             GAP, "(came - wanted).abs().mean()"),
+        slip("The bound is 2e-6: yours allows more.", "2e-6", "2e-5"),
+        slip("The bound is 2e-6: yours allows less, or nothing.", "2e-6", "1e-8"),
+        slip("These are the lengths at which the file is right.", "if not", "if"),
+        slip("The file is wrong at some of these lengths.",
+             "return wrong", "return []"),
+        slip("There are more: do not stop at the first one.",
+             "return wrong", "return wrong[:1]"),
+    ],
+    praise="No file leaves your desk unchecked.",
+)  # fmt: skip

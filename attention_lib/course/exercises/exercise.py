@@ -5,9 +5,10 @@ make, and the sentence that helps them. A check compares an answer with the solu
 each case; where they differ, it reports the first slip that gives the same result.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from attention_lib.course.exercises.verdict import (
     Verdict,
     after,
     judge,
+    judge_number,
     make_layer,
     run,
 )
@@ -53,24 +55,28 @@ class Exercise:
             differ in what a special solution would get wrong.
         slips: usual mistakes, the most helpful first.
         praise: what to say of a right answer: why it is right.
+        use: calls the answer, or what it makes, with the inputs; returns the result.
+        fault: what is wrong with an answer whose result is right, in words, or nothing.
         names: what the chapter imports and the solution uses.
     """
 
     solution: str
-    inputs: Callable[..., tuple[Any, ...]]
     cases: Sequence[Case]
     slips: Sequence[Slip]
     praise: str
+    inputs: Callable[..., tuple[Any, ...]] = lambda *numbers: numbers
     names: Mapping[str, Any] = field(default_factory=dict)
+    use: Callable[..., Any] = lambda answer, *given: answer(*given)
+    fault: Callable[..., str] = lambda answer, *given: ""
 
     def __call__(self, answer: object) -> Verdict:
         """Judge an answer; never raise."""
         for numbers, so_far in self.cases:
-            wrong = self._judge(answer, numbers)
+            with torch.random.fork_rng(devices=[]):  # a reader's numbers stay
+                torch.manual_seed(0)
+                wrong = self._judge(answer, numbers)
             if wrong is not None:
-                return (
-                    wrong if wrong is NOT_YET and not so_far else after(so_far, wrong)
-                )
+                return after(so_far, wrong)
         return Verdict(True, self.praise)
 
     def made(self, *pieces: str) -> Any:
@@ -83,18 +89,41 @@ class Exercise:
 
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         given = self.inputs(*numbers)
-        mistakes = self._results(lambda slipped: slipped(*given))
-        return judge(answer, given, self.made()(*given), mistakes)
+        mistakes = self._results(lambda slipped: self.use(slipped, *given))
+        own = partial(self.use, answer) if callable(answer) else answer
+        wrong = judge(own, given, self.use(self.made(), *given), mistakes)
+        if wrong is None and (words := self.fault(answer, *given)):
+            return Verdict(False, words)
+        return wrong
 
-    def _results(self, use: Callable[[Any], Any]) -> list[tuple[Any, str]]:
-        """Return what each slip gives; one that fails on a case cannot be met there."""
-        found = []
+    def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
+        """Yield what each slip gives; one that fails on a case cannot be met there."""
         for slipped, message in self._slipped:
-            try:
-                found.append((use(slipped), message))
-            except Exception:
-                continue
-        return found
+            with suppress(Exception):
+                yield use(slipped), message
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberExercise:
+    """A number that the reader finds; calling the exercise judges an answer.
+
+    Attributes:
+        right: the number wanted.
+        praise: what to say of it: why it is right.
+        mistakes: numbers that usual mistakes give, and what to say then.
+        otherwise: what to say of any other number.
+    """
+
+    right: float
+    praise: str
+    mistakes: Sequence[tuple[float, str]]
+    otherwise: str
+
+    def __call__(self, answer: object) -> Verdict:
+        """Judge an answer; never raise."""
+        return judge_number(
+            answer, self.right, self.praise, self.mistakes, self.otherwise
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +137,6 @@ class LayerExercise(Exercise):
     surplus: str = "The solution has no such parameter."
 
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
-        with torch.random.fork_rng(devices=[]):  # a reader's numbers stay as they were
-            return self._judge_layer(answer, numbers)
-
-    def _judge_layer(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         layer = make_layer(answer, *numbers)
         if isinstance(layer, Verdict):
             return layer

@@ -6,20 +6,26 @@ Where the two differ, it looks for the usual mistake that gives the same there.
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 # What a mistake gives, and what to say of it.
-Mistakes = Sequence[tuple[Any, str]]
+Mistakes = Iterable[tuple[Any, str]]
 
 _KINDS = {"Tensor": "torch tensor", "ndarray": "NumPy array"}
 _TOLERANCE = 1e-4, 1e-5  # relative, absolute: float32 is enough
+# What comes of an array that holds no numbers.
+_NO_NUMBERS = NotImplementedError, RuntimeError, TypeError, ValueError
+# Where code lies that is not the reader's; jaxtyping wraps ours in tests.
+_OWN = tuple(str(Path(file).parent) for file in (__file__, jaxtyping.__file__))
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,14 @@ class Verdict:
 NOT_YET = Verdict(
     None, "No answer yet: replace the ... above, then run this cell again."
 )
+
+
+class Stop(Exception):  # noqa: N818
+    """Ends the use of an answer, whose verdict is known."""
+
+    def __init__(self, words: str | Verdict) -> None:
+        super().__init__(words)
+        self.verdict = Verdict(False, words) if isinstance(words, str) else words
 
 
 def judge(
@@ -92,6 +106,8 @@ def run(answer: object, *inputs: Any) -> Any:
         # What overflows is found in the result, and said in words.
         with np.errstate(all="ignore"):
             came = answer(*inputs)
+    except Stop as stop:
+        return stop.verdict
     except Exception as error:
         return _failed(error)
     return NOT_YET if came is None or came is ... else came
@@ -108,6 +124,22 @@ def make_layer(answer: object, *options: Any) -> nn.Module | Verdict:
         return made
     came = type(made).__name__
     return Verdict(False, f"Your function returns a {came}: a layer is wanted.")
+
+
+def make_object(answer: Any, *options: Any, methods: Sequence[str]) -> Any:
+    """Return an object of the reader's class.
+
+    Raises:
+        Stop: nothing comes yet, or an object that lacks one of the methods.
+    """
+    made = answer(*options)
+    if made is None or made is ...:
+        raise Stop(NOT_YET)
+    for name in methods:
+        if not callable(getattr(made, name, None)):
+            came = type(made).__name__
+            raise Stop(f"Your function returns a {came}: it has no method {name}.")
+    return made
 
 
 def judge_number(
@@ -149,8 +181,10 @@ def positive_number(answer: object) -> float | Verdict:
 
 def _failed(error: Exception) -> Verdict:
     """Says where the reader's code failed: its own line, not one of a library."""
-    # The first level is `run`; there is no second where the call itself failed.
-    level = error.__traceback__ and error.__traceback__.tb_next
+    # The first levels are our own; where the call itself failed, all of them are.
+    level = error.__traceback__
+    while level and level.tb_frame.f_code.co_filename.startswith(_OWN):
+        level = level.tb_next
     where = ""
     if level:
         if any(value is ... for value in level.tb_frame.f_locals.values()):
@@ -163,12 +197,11 @@ def _failed(error: Exception) -> Verdict:
 
 def _compare(came: Any, right: Any, mistakes: Mistakes) -> Verdict | None:
     """Gives None where the result is right, else the verdict of what fits."""
-    if message := _other_kind(came, right):
-        return Verdict(False, message)
     if _same(came, right):
         return None
     fits = (message for mistaken, message in mistakes if _same(came, mistaken))
-    return Verdict(False, next(fits, None) or _difference(came, right))
+    words = next(fits, "") or _other_kind(came, right) or _difference(came, right)
+    return Verdict(False, words)
 
 
 def _other_kind(came: Any, right: Any) -> str:
@@ -179,9 +212,11 @@ def _other_kind(came: Any, right: Any) -> str:
         names = [type(thing).__name__ for thing in (came, right)]
         kind, wanted = (_KINDS.get(name, name) for name in names)
         return f"Your function returns a {kind}; it must be a {wanted}."
+    if isinstance(right, str):
+        return f"{came}. Wanted: {right}."
     try:
         _numbers(came)
-    except (NotImplementedError, RuntimeError, TypeError, ValueError):
+    except _NO_NUMBERS:
         return "Your function returns an array that does not hold plain numbers."
     return ""
 
@@ -201,15 +236,26 @@ def _difference(came: Any, right: Any) -> str:
 
 
 def _same(came: Any, wanted: Any) -> bool:
-    """Tells whether two arrays are equal, as far as float32 can be."""
-    a, b = _numbers(came), _numbers(wanted)
+    """Tells whether two arrays are equal, as far as float32 can be, or two texts."""
+    if isinstance(came, str) and isinstance(wanted, str):
+        return came == wanted
+    if not isinstance(came, type(wanted)):
+        return False
+    try:
+        a, b = _numbers(came), _numbers(wanted)
+    except _NO_NUMBERS:
+        return False
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     return np.allclose(a, b, *_TOLERANCE, equal_nan=True)
 
 
 def _unchanged(now: Any, before: Any) -> bool:
-    return np.array_equal(_numbers(now), _numbers(before))
+    if isinstance(now, list | tuple):
+        return len(now) == len(before) and all(map(_unchanged, now, before))
+    if isinstance(now, Tensor | np.ndarray):
+        return np.array_equal(_numbers(now), _numbers(before))
+    return bool(now == before)
 
 
 def _numbers(array: Any) -> np.ndarray:

@@ -13,30 +13,8 @@ from typing import Any
 
 import torch
 
-from attention_lib.course.edits import edited
+from attention_lib.course.edits import defined, edited
 from attention_lib.course.museum.building_blocks import PARTS
-
-#: What a program makes, by kind: the name that it gives to it.
-KINDS = {
-    "layer": "Layer",
-    "variant": "Layer",
-    "rotary": "Layer",
-    "grouped": "Layer",
-    "window": "Layer",
-    "places": "Places",
-    "slopes": "slopes",
-    "more slopes": "slopes",
-    "table": "table",
-    "loss": "loss",
-    "train": "train",
-    "pieces": "train",
-    "measure": "measure",
-    "write": "write",
-    "ragged": "write",
-    "chances": "chances",
-    "pages": "names",
-    "start": "start",
-}
 
 
 @dataclass(frozen=True)
@@ -45,8 +23,9 @@ class Bug:
 
     Attributes:
         name: in a few words, what is wrong.
-        kind: what the program makes, a key of ``KINDS``.
-        program: the faulty program; it runs with the names of ``PARTS``.
+        kind: of what it makes: which checks can look at it.
+        program: the faulty program; it runs with the names of ``PARTS``, and defines
+            last what it makes.
         mend: pairs of a line of the program and the one that belongs there.
         symptom: how a person meets it.
         checks: which checks see it.
@@ -97,19 +76,16 @@ class Bug:
 
     def wrong(self) -> Any:
         """Gives what the faulty program makes: a layer, or a function."""
-        return _made(self.program, self.kind)
+        return _made(self.program)
 
     def right(self) -> Any:
         """Gives what the mended program makes."""
-        return _made(self.mended, self.kind)
+        return _made(self.mended)
 
 
-def _made(program: str, kind: str) -> Any:
-    """Runs a program, and gives what it makes; a layer has the weights of one seed."""
-    names: dict[str, Any] = dict(PARTS)
-    # Programs are texts of this package, never of somebody else.
-    exec(compile(program, "<a bug>", "exec"), names)
-    made = names[KINDS[kind]]
+def _made(program: str) -> Any:
+    """Return what a program makes; a layer has the weights of one seed."""
+    made = defined(program, **PARTS)
     if not isinstance(made, type):
         return made
     with torch.random.fork_rng(devices=[]), single_precision():

@@ -3,10 +3,7 @@
 Shapes: B batch, H heads, T new tokens, K all tokens, M d_model, D head_dim.
 """
 
-import math
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.generation import generate
@@ -133,12 +130,8 @@ class GroupedHeads(Heads):
         return x.repeat_interleave(2, dim=1)
 
 
-#: The names that every program may use.
+#: The names that every program may use, beside those that chapters import.
 PARTS = {
-    "math": math,
-    "torch": torch,
-    "F": F,
-    "nn": nn,
     "Heads": Heads,
     "RotaryHeads": RotaryHeads,
     "GroupedHeads": GroupedHeads,

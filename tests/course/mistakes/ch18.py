@@ -1,77 +1,39 @@
 """The checks of chapter 18: each usual mistake is made, and must be named."""
 
+from attention_lib.course.exercises.ch18 import (
+    MOVE,
+    STACK,
+    check_divisor_finder,
+    check_examiner,
+)
 from tests.answers import as_numbers, solution
 
-mixing = solution(
-    """
-def mixes_texts(layer, x):
-    whole = layer(x)
-    return any(
-        not torch.allclose(layer(x[i : i + 1])[0], whole[i]) for i in range(len(x))
-    )
-"""
-)
-ONE = "layer(x[i : i + 1])[0]"
-EACH = "for i in range(len(x))"
-
-divisor = solution(
-    """
-def find_divisor(attend, query, key, value, candidates):
-    found = attend(query, key, value)
-    for c in candidates:
-        weights = (query @ key.mT / c).softmax(-1)
-        if torch.allclose(weights @ value, found):
-            return c
-"""
-)
+divisor, examiner = check_divisor_finder.made, check_examiner.made
 WEIGHTS = "weights = (query @ key.mT / c).softmax(-1)"
 FITS = "torch.allclose(weights @ value, found)"
-
-examiner = solution(
-    """
-class Examiner:
-    def __init__(self, layer, x):
-        self.layer, self.x = layer, x
-
-    def depends(self):
-        before, columns = self.layer(self.x), []
-        for place in range(self.x.shape[1]):
-            changed = self.x.clone()
-            changed[:, place] += torch.randn_like(changed[:, place])
-            change = (self.layer(changed) - before).abs().amax(dim=(0, 2))
-            columns.append(change > 1e-6)
-        return torch.stack(columns, dim=1)
-
-    def is_causal(self):
-        return not bool(self.depends().triu(1).any())
-"""
-)
-MOVE = "changed[:, place] += torch.randn_like(changed[:, place])"
 CHANGE = "(self.layer(changed) - before).abs().amax(dim=(0, 2))"
-STACK = "return torch.stack(columns, dim=1)"
 SAYS = "return not bool(self.depends().triu(1).any())"
+ONE = "layer(x[i : i + 1])[0]"
+EACH = "for i in range(len(x))"
+APART = f"not torch.allclose({ONE}, whole[i])"
+ANY = f"return any({APART} {EACH})"
+ALONE = "alone = torch.cat([layer(row) for row in x.split(1)])\n    "
+mixing = solution(f"def mixes_texts(layer, x):\n    whole = layer(x)\n    {ANY}\n")
 
 RIGHT = {
     "flops": [353_280, *as_numbers(353_280), 8 * 10 * 64**2 + 4 * 100 * 64,
               2 * (4 * 10 * 64**2 + 2 * 100 * 64)],
     "mixing_finder": [
         mixing(),
-        mixing("any(", "bool(max(", EACH + "\n    )", EACH + "\n    ))"),
+        mixing(ANY, f"return bool(max({APART} {EACH}))"),
         mixing(ONE, "layer(x[[i]])[0]"),
         mixing(ONE, "layer(x[i, None])[0]"),
         mixing(ONE, "layer(x[i][None]).squeeze(0)"),
-        mixing("    return any", "    return True if any", EACH + "\n    )",
-               EACH + "\n    ) else False"),
-        mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
-               + EACH + "\n    )", "    alone = torch.cat([layer(row) for row in "
-               "x.split(1)])\n    return not torch.allclose(alone, whole)"),
-        mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
-               + EACH + "\n    )", "    alone = torch.cat([layer(row[None]) for row in "
-               "x])\n    return ((alone - whole).abs() > 1e-5).any()"),
-        mixing("not torch.allclose(" + ONE + ", whole[i])",
-               "(" + ONE + " - whole[i]).abs().max() > 1e-4"),
-        mixing("not torch.allclose(" + ONE + ", whole[i])",
-               "not np.allclose(" + ONE + ".numpy(), whole[i].numpy(), atol=1e-5)"),
+        mixing("return any", "return True if any", f"{EACH})", f"{EACH}) else False"),
+        mixing(ANY, f"{ALONE}return not torch.allclose(alone, whole)"),
+        mixing(ANY, f"{ALONE}return ((alone - whole).abs() > 1e-5).any()"),
+        mixing(APART, f"({ONE} - whole[i]).abs().max() > 1e-4"),
+        mixing(APART, f"not np.allclose({ONE}, whole[i], atol=1e-5)"),
     ],
     "divisor_finder": [
         divisor(),
@@ -94,7 +56,7 @@ RIGHT = {
         examiner(CHANGE, "(self.layer(changed) - before).square().sum(dim=(0, 2))"),
         examiner(CHANGE, "(self.layer(changed) - before).abs().sum(dim=(0, 2))"),
         examiner("change > 1e-6", "change > 1e-9"),
-        examiner(STACK, "return torch.stack(columns).T"),
+        examiner(STACK, "torch.stack(columns).T"),
         examiner(SAYS, "return not self.depends().triu(1).any()"),
         examiner(SAYS, "found = self.depends()\n        return bool((found == "
                  "found.tril()).all())"),
@@ -102,19 +64,7 @@ RIGHT = {
 }  # fmt: skip
 
 MISTAKES = {
-    "flops": [
-        (176_640, "multiply-adds"),
-        (327_680, "the projections alone"),
-        (25_600, "scores and mix alone"),
-        (271_360, "The output projection is missing"),
-        (340_480, "one of them is missing"),
-        (430_080, "do not take each product of scores four times"),
-        (334_080, "as wide as the model"),
-        (3_532_800, "counted twice"),
-        (35_328, "for each of the tokens"),
-        (16_384, "the number of weights"),
-        (12, "Count the four projections first"),
-    ],
+    "flops": [(12, "Count the four projections first")],
     "mixing_finder": [
         (lambda layer, x: True, "all mix"),
         (lambda layer, x: False, "none mixes"),
@@ -126,16 +76,11 @@ MISTAKES = {
          "No text is called alone"),
         (mixing(ONE, "layer(x[i : i + 1].repeat(len(x), 1, 1))[0]"),
          "No text is called alone"),
-        (mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
-                + EACH + "\n    )", "    return not torch.allclose(layer(x[1:]), "
-                "whole[1:])"), "sees the one before it"),
-        (mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
-                + EACH + "\n    )", "    alone = torch.cat([layer(row) for row in "
-                "x.split(1)])\n    return not torch.allclose(alone.sum(0), "
-                "whole.sum(0))"), "the output of another"),
-        (mixing("    return any(\n        not torch.allclose(" + ONE + ", whole[i]) "
-                + EACH + "\n    )", "    alone = torch.cat([layer(row) for row in "
-                "x.split(1)])\n    alone, whole = ((y / y.norm(dim=(1, 2), "
+        (mixing(ANY, "return not torch.allclose(layer(x[1:]), whole[1:])"),
+         "sees the one before it"),
+        (mixing(ANY, f"{ALONE}return not torch.allclose(alone.sum(0), whole.sum(0))"),
+         "the output of another"),
+        (mixing(ANY, f"{ALONE}alone, whole = ((y / y.norm(dim=(1, 2), "
                 "keepdim=True)).sum(0) for y in (alone, whole))\n"
                 "    return not torch.allclose(alone, whole)"),
          "multiplies by the number of texts"),
@@ -148,45 +93,35 @@ MISTAKES = {
         (mixing(ONE, "layer(x[i])"), "raised"),
     ],
     "divisor_finder": [
-        (divisor("return c", "return 1 / c"), "one over it"),
-        (divisor("return c", "return candidates.index(c)"), "the place in the list"),
         (lambda attend, query, key, value, candidates: 2.0, "root of the width"),
         (divisor("return c", "return str(c)"), "give a number"),
         (divisor("return c", "return 2 * c"), "divided by 2.0 you say 4.0"),
         (divisor("return c", "return c ** 0.5"), "divided by 2.0 you say 1.4"),
-        (lambda attend, query, key, value, candidates: candidates[0], "the first"),
-        (lambda attend, query, key, value, candidates: candidates[-1], "the last"),
         (divisor("    found =", "    query *= 2\n    found ="), "changes its input"),
         (divisor("candidates:", "candidates[1:]:"), "Nothing comes back for some"),
         (divisor("query @ key.mT", "query @ key"), "raised"),
     ],
     "examiner": [
-        (examiner(STACK, "return torch.stack(columns)"), "Rows and columns are"),
-        (examiner("change > 1e-6", "change <= 1e-6"), "True must mean"),
-        (examiner(MOVE, "pass"), "All is False"),
         (examiner(MOVE, "changed[:, place] += 1"), "hides equal changes"),
         (examiner("dim=(0, 2)", "dim=2", "change >", "change[0] >"),
          "a leak in the second text"),
         (examiner(".amax(dim=(0, 2))", "[..., 0].amax(0)"), "a leak in one feature"),
         (examiner(MOVE, "changed[:, place, 0] += 1"), "a leak from one feature only"),
         (examiner(MOVE, "changed[:, place, -1] += 1"), "a leak in one feature only"),
-        (examiner("change > 1e-6", "change > 0"), "All is True: ignore rounding"),
+        (examiner("change > 1e-6", "change > 0"), "round otherwise: All is True"),
         (examiner("change > 1e-6", "~(change / change < 1)"), "All is True"),
         (examiner("self.x = layer, x", "self.x = layer, x.add_(1)"),
-         "changes x itself"),
-        (examiner(STACK, "return torch.stack(columns, 1) & torch.eye(4).bool()"),
-         "Only the diagonal"),
-        (examiner(STACK, "found = torch.stack(columns, dim=1)\n        return found if "
-                  "found.triu(1).any() else torch.ones(4, 4).bool().tril()"),
-         "attention of one token before"),
+         "changes its input"),
+        (examiner(STACK, f"({STACK} if {STACK}.triu(1).any() else "
+                  "torch.ones(4, 4).bool().tril())"), "attention of one token before"),
         (examiner(CHANGE, "torch.autograd.functional.jacobian(self.layer, self.x)"
                   "[:, :, :, :, place].abs().amax(dim=(0, 2, 3, 4))"), "no gradient"),
         (examiner(SAYS, "return True"), "is not causal; your is_causal says True"),
         (examiner(SAYS, "pass"), "is_causal gives nothing back"),
-        (lambda layer, x: 3.0, "a class with depends and is_causal is wanted"),
+        (examiner(SAYS, "raise ValueError"), "raised ValueError"),
+        (lambda layer, x: 3.0, "it has no method depends"),
         (examiner(SAYS, "return bool(self.depends().triu(1).any())"), "is causal"),
         (examiner("triu(1)", "triu()"), "is causal"),
-        (examiner(STACK, "return torch.stack(columns, dim=1).tril()"), "Later inputs"),
         (examiner(CHANGE, "(self.layer(changed) - before).abs().amax(dim=0)"), "shape"),
     ],
 }  # fmt: skip

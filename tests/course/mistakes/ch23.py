@@ -2,52 +2,22 @@
 
 import torch
 
-from tests.answers import solution
-
-duplicate = solution(
-    """
-def duplicate_score(weights, ids):
-    earlier = (ids[:, None] == ids).tril(-1)
-    asked = earlier.any(dim=-1)
-    return (weights * earlier).sum(dim=-1)[:, asked].mean(dim=-1)
-"""
-)
-EARLIER, MEAN = "tril(-1)", "[:, asked].mean(dim=-1)"
-ON = "(weights * earlier).sum(dim=-1)"
-
-without = solution(
-    """
-def without_head(context, num_heads, head):
-    width = context.shape[-1] // num_heads
-    own = slice(head * width, (head + 1) * width)
-    changed = context.clone()
-    changed[..., own] = context[..., own].mean(dim=(0, 1))
-    return changed
-"""
-)
-OWN, VALUE = (
-    "slice(head * width, (head + 1) * width)",
-    "context[..., own].mean(dim=(0, 1))",
+from attention_lib.course.exercises.ch23 import (
+    EARLIER,
+    KEYS,
+    MEAN,
+    MIX,
+    ON,
+    OWN,
+    SHIFT,
+    VALUE,
+    check_duplicate_score,
+    check_lookup,
+    check_without_head,
 )
 
-lookup = solution(
-    """
-class MyLookup:
-    def __init__(self, vocab_size):
-        self.vocab_size = vocab_size
-
-    def __call__(self, ids):
-        tokens = 1.0 * F.one_hot(ids, self.vocab_size)
-        before = torch.zeros_like(tokens)
-        before[1:] = tokens[:-1]
-        scores = 10 * tokens @ before.T
-        visible = torch.ones(len(ids), len(ids)).tril().bool()
-        weights = scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)
-        return weights @ tokens
-"""
-)
-KEYS, MIX = "10 * tokens @ before.T", "weights @ tokens"
-SHIFT = "before[1:] = tokens[:-1]"
+duplicate, without = check_duplicate_score.made, check_without_head.made
+lookup = check_lookup.made
 
 
 def looped(vocab_size):
@@ -67,7 +37,7 @@ def looped(vocab_size):
 RIGHT = {
     "duplicate_score": [
         duplicate(),
-        duplicate(EARLIER, "tril(diagonal=-1)"),
+        duplicate("tril(-1)", "tril(diagonal=-1)"),
         duplicate(MEAN, "[:, asked].sum(dim=-1) / asked.sum()"),
         duplicate(MEAN, ".sum(dim=-1) / asked.sum()"),
         duplicate(ON, "torch.einsum('htk,tk->ht', weights, 1.0 * earlier)"),
@@ -110,73 +80,21 @@ RIGHT = {
 }  # fmt: skip
 MISTAKES = {
     "duplicate_score": [
-        (duplicate(EARLIER, "tril()"), "no earlier copy"),
-        (duplicate(EARLIER + "\n    asked = earlier.any(dim=-1)",
-                   "tril(-1)\n    asked = earlier.any(dim=-1); "
-                   "earlier = (ids[:, None] == ids).tril()"), "no earlier copy"),
-        (duplicate(MEAN, ".mean(dim=-1)"), "must not count"),
-        (duplicate(MEAN, ".sum(dim=-1)"), "this is the sum"),
-        (duplicate("(ids[:, None] == ids).tril(-1)",
-                   "F.pad(ids[:, None] == ids, (1, 0))[:, :-1].tril()"), "induction"),
-        (duplicate("(ids[:, None] == ids).tril(-1)",
-                   "(ids[:, None] == ids).roll(-1, 1).tril()"), "one place before"),
-        (duplicate(EARLIER, EARLIER + "; earlier = earlier & (earlier.flip(1).cumsum(1)"
-                   ".flip(1) == 1)"), "Only the last copy"),
-        (duplicate(EARLIER, EARLIER + "; earlier = earlier & (earlier.cumsum(1) == 1)"),
-         "Only the first copy"),
-        (duplicate(ON + MEAN, "(weights * earlier).sum((1, 2)) / earlier.sum()"),
-         "counts once"),
-        (duplicate(ON, f"({ON} / earlier.sum(dim=-1).clamp(min=1))"), "not averaged"),
-        (duplicate(MEAN, "[:, asked].mean()"), "not their mean"),
-        (duplicate(MEAN, ""), "mean over the queries is missing"),
-        (duplicate(EARLIER, EARLIER + "; earlier = earlier & (ids < 4)"),
+        (duplicate(EARLIER, f"{EARLIER} & (ids < 4)"),
          "Right for one text. For another"),
     ],
     "without_head": [
-        (without(VALUE, "0"), "Zeros"),
-        (without(VALUE, "context[..., own].mean(1, keepdim=True)"), "in each text"),
-        (without(VALUE, "context[..., own].mean(0)"), "at each place"),
-        (without(VALUE, "context.mean()"), "One number for all"),
-        (without(VALUE, "context[..., own].mean()"), "One number for all"),
-        (without(VALUE, "context[..., own].mean(-1, keepdim=True)"), "head's numbers"),
-        (without(OWN, "slice(head, None, num_heads)"), "side by side"),
-        (without(OWN, "[i for i in range(context.shape[-1]) if i // width != head]"),
-         "other heads"),
-        (without(OWN, "slice(None)"), "All heads"),
         (without(OWN, "slice(width, 2 * width)"), "For head 0 of 2"),
         (without(OWN, "slice(head % 3 * width, (head % 3 + 1) * width)"),
          "For the last one of 4"),
-        (without(OWN, "slice((head + 1) * width, (head + 2) * width)"), "next head"),
-        (without(OWN, "slice((head - 1) * width, head * width)"), "head before"),
-        (without("return changed", "return context"), "Nothing is replaced"),
         (without("context.clone()", "context"), "changes its input"),
-        (without(VALUE, VALUE + "\n    changed = torch.cat([context[..., : own.start], "
-                 "context[..., own.stop :]], -1)"), "cut out"),
     ],
     "lookup": [
-        (lookup("~visible", "visible & ~visible"), "sees the future"),
-        (lookup(SHIFT, "before = tokens"), "tokens themselves"),
-        (lookup(SHIFT, "before[:-1] = tokens[1:]"), "stands after a place"),
-        (lookup(SHIFT, "before = tokens.roll(1, 0)"), "Nothing does"),
         (lookup(SHIFT, SHIFT + "; before[0] = tokens[0]"), "Nothing does"),
-        (lookup(MIX, "weights @ before"), "the copy itself"),
-        (lookup(MIX, "weights @ F.pad(tokens, (0, 0, 0, 1))[1:]"), "too far"),
-        (lookup(KEYS, "tokens @ before.T"), "not 1"),
-        (lookup(KEYS, "10 * before @ before.T"), "a query is the token itself"),
-        (lookup(KEYS, KEYS + " / self.vocab_size**0.5"), "divide it by nothing"),
-        (lookup(MIX, "weights"), "shares of the keys"),
-        (lookup("-torch.inf", "0"), "minus infinity"),
-        (lookup("scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)",
-                "scores.softmax(dim=-1) * visible"), "before, so that"),
-        (lookup("scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)",
-                "scores * visible"), "where is the softmax"),
-        (lookup(MIX, "(weights @ tokens).argmax(-1)"), "best guess"),
-        (lookup(MIX, "(weights @ tokens)[-1]"), "not only the last"),
-        (lookup(MIX, "(weights @ tokens).log()"), "logarithms"),
         (lookup(MIX, "weights @ tokens * (ids < 4).all()"), "one text. For another"),
         (lookup(MIX, "weights @ tokens * (len(ids.unique()) < len(ids))"),
          "Where none does"),
         (lookup(MIX, "weights @ tokens * (len(ids) != 5)"), "without its end"),
-        (lambda size: size, "whose objects can be called"),
+        (lambda size: size, "it has no method __call__"),
     ],
 }  # fmt: skip
