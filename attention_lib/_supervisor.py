@@ -26,11 +26,11 @@ _GRACE = 30.0  # seconds: a supervisor needs less than one, on an idle machine
 def supervised(command: Sequence[str | Path], limit: float) -> list[str]:
     """Return the command line that runs a command under a supervisor.
 
-    The supervisor ends all that came of the command when the command ends, when the
-    limit in seconds has passed, when this process is gone, and on SIGTERM.
+    The supervisor ends everything that came from the command when the command ends,
+    when the limit in seconds has passed, when this process is gone, and on SIGTERM.
     """
-    own = [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
-    return [*own, f"{limit}", f"{os.getpid()}", *map(str, command)]
+    start = [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
+    return [*start, f"{limit}", f"{os.getpid()}", *map(str, command)]
 
 
 def run(
@@ -45,7 +45,7 @@ def run(
 
     Args:
         command: the program and its arguments.
-        limit: seconds, after which all that came of the command is killed.
+        limit: seconds, after which everything that the command started is killed.
         check: whether an exit status other than 0 is an error.
         input: what the command reads.
         options: as of `subprocess.Popen`; None for an output shows it.
