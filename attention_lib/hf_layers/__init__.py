@@ -1,7 +1,7 @@
-"""Attention layers of ``transformers``, rebuilt from this book's layers.
+"""Attention layers of ``transformers``, converted to this book's layers.
 
 A layer is recognised by the name of its class, so nothing here imports that library.
-Each family with rotary positions is written as what differs from Llama's attention.
+Each family with rotary positions is described by how it differs from Llama's attention.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ __all__ = [
     "from_transformers",
 ]
 
-# The class of a layer, and what rebuilds it.
+# The class of a layer, and the function that converts it.
 KNOWN: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(FAMILIES, rebuild_grouped),
     **dict.fromkeys(LATENT, rebuild_latent),
@@ -50,7 +50,7 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
     "KimiLinearDeltaAttention": KimiDeltaAttention,
     "GPT2Attention": rebuild_gpt2,
 }
-# Those that need not be causal, or do not say whether they are.
+# Those that need not be causal, or do not state whether they are.
 FREE = (
     *BOTH_WAYS,
     *ALIBI,
@@ -63,36 +63,37 @@ FREE = (
 
 
 def from_transformers(layer: nn.Module) -> Any:
-    """Makes one of our layers from an attention layer of ``transformers``.
+    """Convert an attention layer of ``transformers`` to one of our layers.
 
-    It has copies of that layer's weights, in their type and on their device, and no
-    dropout.
+    It has copies of that layer's weights, in the same type and on the same device, and
+    no dropout.
 
     Ours is called as ``ours(x, mask, positions=None, cache=None)``: the mask hides more
-    than the published model does, such as padding, and is (B, 1, T); the cache is of
-    ``ours.new_cache(batch_size, max_len)``. What differs from that:
+    than the published model does, such as padding, and is (B, 1, T); the cache comes
+    from ``ours.new_cache(batch_size, max_len)``. Exceptions:
 
     - A layer with a state (Qwen3-Next's, Kimi Linear's, MiniMax's lightning) takes the
       mask (B, T): which tokens are real.
     - BERT's, BART's and T5's take ``memory=``, Longformer's ``global_tokens=``; these,
-      and ModernBERT's, see both sides and take no cache.
-    - Latent attention is rebuilt absorbed. ``ours.attention.choose`` says which keys
-      the index of DeepSeek-V3.2's or GLM's chooses; a layer of GLM's without index
-      takes that as its mask.
-    - A ``BertAttention`` adds what came in and normalises; ``BertSelfAttention``,
+      and ModernBERT's, attend to both sides and take no cache.
+    - Latent attention is converted to its absorbed form. ``ours.attention.choose``
+      returns the keys chosen by the index of DeepSeek-V3.2 or GLM; a GLM layer
+      without an index takes that as its mask.
+    - A ``BertAttention`` adds its input and normalises; ``BertSelfAttention``,
       ``BertCrossAttention`` and Longformer's end before the output projection. BLOOM's
-      adds a second input; ours leaves that to the block. T5's distances are those of
-      the first layer, which gives them to the others: so a later layer is rebuilt
-      without, and may share that layer's ``distance_bias``.
+      adds a second input; ours leaves that to the block. T5's first layer shares its
+      distances with the others: so a later layer is converted without them, and may
+      share that layer's ``distance_bias``.
 
     Args:
         layer: of a class in ``KNOWN``.
 
     Raises:
-        TypeError: no layer.
-        ValueError: a layer of another class; one with an option that is not rebuilt
-            here: another family's attention in both directions or to a memory, part
-            of a head turned, a scale of MPT's own, an unknown scaling of the rotation.
+        TypeError: not a layer.
+        ValueError: a layer of a different class; one with an option that is not
+            supported here: another family's attention in both directions or to a
+            memory, rotating part of a head, a different scale in MPT, an unknown
+            scaling of rotations.
     """
     require_published(layer, KNOWN, FREE)
     return KNOWN[type(layer).__name__](layer)
