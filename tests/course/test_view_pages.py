@@ -54,7 +54,7 @@ test_explore_pages_refuses = refusals(
     view_pages,
     GIVEN,
     ({"steps": {}}, TypeError, "steps must be a list of dicts; got dict"),
-    ({"steps": []}, ValueError, "steps must hold one step at least; got none"),
+    ({"steps": []}, ValueError, "steps must hold at least one step; got none"),
     ({"steps": [3]}, TypeError, "steps[0] must be a dict; got int"),
     ({"steps": [{"fed": []}]}, ValueError, "steps[0] must hold 'states'; got ['f"),
     ({"steps": STEPS[::-1]}, ValueError, "steps[4] must hold the 3 requests of t"),
@@ -65,7 +65,7 @@ test_explore_pages_refuses = refusals(
     (
         {"steps": [step([[1]], "done", [0], kept=[1])]},
         ValueError,
-        "steps[0] keeps page 1, which a table names",
+        "steps[0] keeps page 1, which is in a table",
     ),
     ({"names": ["A"]}, ValueError, "names must be 3 texts, one per request; got"),
     ({"num_pages": 0}, ValueError, "num_pages must be at least 1; got 0"),

@@ -104,7 +104,7 @@ def test_map_names_its_axes_and_puts_words_on_both(show):
 @pytest.mark.parametrize(
     ("maps", "queries", "keys", "words"),
     [
-        ({"head": WEIGHTS * np.nan}, ROWS, COLUMNS, "head holds NaN: see what made"),
+        ({"head": WEIGHTS * np.nan}, ROWS, COLUMNS, "head holds NaN: check how its"),
         (WEIGHTS[None], ROWS, COLUMNS, "a map must be (Q, K); got (1, 2, 3)"),
         (WEIGHTS > 0, COLUMNS, COLUMNS, "3 queries and 3 keys do not name the rows"),
         (WEIGHTS > 0, ROWS, ROWS, "2 queries and 2 keys do not name the rows and colu"),

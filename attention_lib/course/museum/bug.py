@@ -1,7 +1,7 @@
-"""What a bug of the museum is: a program of some ten lines, and how to mend it.
+"""A bug of the museum: a program of some ten lines, and its fix.
 
 The program is text, so that what a page shows is what runs. ``wrong`` runs it as it
-stands, ``right`` with its mended lines.
+is, ``right`` with its fixed lines.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ import torch
 from attention_lib.course.edits import edited
 from attention_lib.course.museum.building_blocks import PARTS
 
-#: What a program makes, by kind: the name that it gives to it.
+#: The object that a program defines, by kind: its name.
 KINDS = {
     "layer": "Layer",
     "variant": "Layer",
@@ -41,16 +41,16 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Bug:
-    """A fault that somebody made, small enough to be read.
+    """A real bug, reduced to a program small enough to read.
 
     Attributes:
         name: in a few words, what is wrong.
         kind: what the program makes, a key of ``KINDS``.
         program: the faulty program; it runs with the names of ``PARTS``.
-        mend: pairs of a line of the program and the one that belongs there.
-        symptom: how a person meets it.
-        checks: which checks see it.
-        source: where it was made: ``owner/repository#number`` of a public thread, or a
+        fix: pairs of a wrong piece of the program and the right one.
+        symptom: what a user notices.
+        checks: which checks detect it.
+        source: where it happened: ``owner/repository#number`` of a public thread, or a
             letter of an article on the page on sources.
         tags: of ``TAGS``.
         why: what the faulty line does, in a sentence.
@@ -59,7 +59,7 @@ class Bug:
     name: str
     kind: str
     program: str
-    mend: tuple[tuple[str, str], ...]
+    fix: tuple[tuple[str, str], ...]
     symptom: str
     checks: tuple[str, ...]
     source: str
@@ -67,26 +67,26 @@ class Bug:
     why: str
 
     @property
-    def mended(self) -> str:
+    def fixed(self) -> str:
         """The program with its faulty lines replaced."""
-        return edited(self.program, *chain.from_iterable(self.mend))
+        return edited(self.program, *chain.from_iterable(self.fix))
 
     @property
     def lines(self) -> tuple[int, ...]:
         """The numbers of the faulty lines; the first line of the program is 1.
 
-        Where a line is missing, it is the number of the line that it belongs before.
+        If a line is missing, it is the number of the line that should follow it.
         """
-        found: list[int] = []
-        before, after = self.program.splitlines(), self.mended.splitlines()
+        numbers: list[int] = []
+        before, after = self.program.splitlines(), self.fixed.splitlines()
         for kind, first, last, _, _ in SequenceMatcher(
             None, before, after, autojunk=False
         ).get_opcodes():
-            if kind == "insert":  # a line is missing: it belongs before this one
+            if kind == "insert":  # a line is missing before this one
                 last = first + 1
             if kind != "equal":
-                found += range(first + 1, last + 1)
-        return tuple(found)
+                numbers += range(first + 1, last + 1)
+        return tuple(numbers)
 
     @property
     def link(self) -> str | None:
@@ -96,18 +96,18 @@ class Bug:
         return f"https://github.com/{self.source.replace('#', '/issues/')}"
 
     def wrong(self) -> Any:
-        """Gives what the faulty program makes: a layer, or a function."""
+        """Return what the faulty program defines: a layer, or a function."""
         return _made(self.program, self.kind)
 
     def right(self) -> Any:
-        """Gives what the mended program makes."""
-        return _made(self.mended, self.kind)
+        """Return what the fixed program defines."""
+        return _made(self.fixed, self.kind)
 
 
 def _made(program: str, kind: str) -> Any:
-    """Runs a program, and gives what it makes; a layer has the weights of one seed."""
+    """Run a program, and return what it defines; layers get the weights of one seed."""
     names: dict[str, Any] = dict(PARTS)
-    # Programs are texts of this package, never of somebody else.
+    # Programs are texts of this package, never foreign code.
     exec(compile(program, "<a bug>", "exec"), names)
     made = names[KINDS[kind]]
     if not isinstance(made, type):
@@ -119,7 +119,7 @@ def _made(program: str, kind: str) -> Any:
 
 @contextmanager
 def single_precision() -> Iterator[None]:
-    """Makes float32 the default for a while: the same weights, whatever it was."""
+    """Make float32 the default in a ``with``, so that weights are always the same."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     try:

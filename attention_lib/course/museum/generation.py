@@ -1,4 +1,4 @@
-"""Bugs in writing: what is picked, what is kept, where a text begins."""
+"""Bugs in generation: sampling, caches, padding and pages."""
 
 from attention_lib.course.museum.bug import Bug
 

@@ -1,4 +1,4 @@
-"""Bugs in who may look at whom."""
+"""Bugs in masks: which query may attend to which key."""
 
 from attention_lib.course.museum.bug import Bug
 

@@ -1,4 +1,4 @@
-"""Bugs in numbers: what overflows, what is rounded, what is changed in place."""
+"""Bugs in numerics: overflow, rounding, changes in place."""
 
 from attention_lib.course.museum.bug import Bug
 

@@ -1,4 +1,4 @@
-"""Bugs in positions and in what a cache says of them."""
+"""Bugs in positions, with and without a cache."""
 
 from attention_lib.course.museum.bug import Bug
 
@@ -8,7 +8,7 @@ PLACE_BUGS = (
         "rotary",
         """\
 class Layer(RotaryHeads):
-    def turn(self, query, key, start):
+    def encode_positions(self, query, key, start):
         positions = torch.arange(query.shape[-2])
         angles = self.angles(positions, query)
         return self.rotate(query, angles), self.rotate(key, angles)
@@ -25,10 +25,10 @@ class Layer(RotaryHeads):
         "rotary",
         """\
 class Layer(RotaryHeads):
-    def turn(self, query, key, start):
+    def encode_positions(self, query, key, start):
         if start > 0:
             start = start + query.shape[-2]
-        return super().turn(query, key, start)
+        return super().encode_positions(query, key, start)
 """,
         (("start + query.shape[-2]", "start"),),
         "With a cache, the text differs after some words.",

@@ -1,4 +1,4 @@
-"""A view with a program of its own, so that other outputs are spared its weight."""
+"""A view with a separate script, so that other outputs do not carry it."""
 
 from importlib.resources import files
 from typing import Any
@@ -9,7 +9,7 @@ MARK = "<script data-attention-program"
 
 
 class OwnProgram(Interactive):
-    """An ``Interactive`` that brings `KIND.js` along, not `views.js`."""
+    """An ``Interactive`` that includes `KIND.js` instead of `views.js`."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_()

@@ -15,7 +15,7 @@ def view_alignment(
     written: Mapping[str, Sequence[str]],
     read: Mapping[str, Sequence[str]],
 ) -> Interactive:
-    """Lets the reader say, before each word is written, which word it will look at.
+    """Let the reader predict, before each word is generated, which word it attends to.
 
     Args:
         weights: from a sentence's name to its weights of cross-attention, (T, S).
@@ -26,17 +26,17 @@ def view_alignment(
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: weights that hold no numbers, or are no mapping; words that are no
-            list.
-        ValueError: no sentence, or one without words; a map of another shape; words
+        TypeError: weights that do not hold numbers, or are not a mapping; words that
+            are not a list.
+        ValueError: no sentences, or one without words; a map of the wrong shape; words
             that do not name its rows and columns.
     """
     if not isinstance(weights, Mapping):
-        came = type(weights).__name__
-        raise TypeError(f"weights must map sentences to maps; got {came}")
+        received = type(weights).__name__
+        raise TypeError(f"weights must map sentences to maps; got {received}")
     if not weights:
         raise ValueError(
-            "weights must hold one sentence at least; got an empty mapping"
+            "weights must hold at least one sentence; got an empty mapping"
         )
     found = {}
     for name, own in weights.items():

@@ -1,4 +1,4 @@
-"""What a recorded graph holds, and at which lengths it fails: `view_graph`."""
+"""The contents of a recorded graph, and the lengths at which it fails: `view_graph`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ WINDOW, LONG = 4, 16
 
 
 class _Recorder(TorchFunctionMode):
-    """Writes down each operation that gives a tensor."""
+    """Record each operation that returns a tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,18 +67,18 @@ PROGRAMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def view_graph(program: str = "window", *, recorded_at: int = 7) -> Interactive:
-    """Lets the reader record three functions at some length, and run the graph at any.
+    """Let the reader record three functions at some length, and run the graph at any.
 
     Args:
-        program: the function that is chosen at first: ``plain``, ``causal`` (its mask
+        program: the function chosen at first: ``plain``, ``causal`` (its mask
             is made from the length), or ``window`` (long texts get a window).
-        recorded_at: the length of the example at first: 1, 3, 7 or 20.
+        recorded_at: the initial length of the example: 1, 3, 7 or 20.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        ValueError: another program or length.
+        ValueError: an unknown program or length.
     """
     require_choice("program", program, PROGRAMS)
     require_choice("recorded_at", str(recorded_at), [str(at) for at in RECORDED_AT])
@@ -116,7 +116,7 @@ def _text(length: int) -> Tensor:
 
 
 def _graph(function: Callable[[Tensor], Tensor], recorded_at: int) -> dict[str, Any]:
-    """Gives the operations, with their shapes, and what comes at each length."""
+    """Return the operations with their shapes, and the outcome at each length."""
     first = _text(recorded_at)
     with torch.device("cpu"), _Recorder() as recorder:
         function(first)
@@ -152,7 +152,7 @@ def _replayed(first: Tensor, calls: list[Any], x: Tensor) -> Tensor:
 
 
 def _in_words(outcomes: str) -> str:
-    """Says how often each thing comes, such as ``the same at 16 lengths``."""
+    """Describe how often each outcome occurs: ``the same at 16 lengths``."""
     said = [
         GRAPH["counted"].format(outcome=outcome, count=outcomes.count(sign))
         for sign, outcome in GRAPH["outcomes"].items()

@@ -1,4 +1,4 @@
-"""What a call is made of, and which kernel then runs, to try: `view_kernels`."""
+"""Properties of a call, and which kernel they select, to try: `view_kernels`."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -15,19 +15,19 @@ MOST = 8
 def view_kernels(
     switches: Sequence[str], kernel_of: Callable[[frozenset[str]], str]
 ) -> Interactive:
-    """Lets the reader switch properties of a call on and off, and names its kernel.
+    """Let the reader switch properties of a call on and off, and name its kernel.
 
     All combinations are run once, when the view is made.
 
     Args:
-        switches: what a call may have, 2 to 8 names.
-        kernel_of: runs the call that has what is named, and gives its kernel.
+        switches: properties that a call may have, 2 to 8 names.
+        kernel_of: runs the call with the named properties, and returns its kernel.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: names that are no texts; a ``kernel_of`` that cannot be called.
+        TypeError: names that are not texts; a ``kernel_of`` that cannot be called.
         ValueError: too few or too many names, or one twice.
     """
     names = list(switches)

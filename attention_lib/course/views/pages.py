@@ -1,4 +1,4 @@
-"""Pages over time, as a server hands them out: `view_pages`."""
+"""Pages over time, as a server allocates them: `view_pages`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ def view_pages(
     page_len: int,
     names: Sequence[str] | None = None,
 ) -> Interactive:
-    """Lets the reader go through the steps of a server, and see who owns which page.
+    """Let the reader go through the steps of a server, and see who owns which page.
 
-    A step is what was written down after one ``Server.step``, as plain Python values.
-    It holds one entry for each request that was submitted by then, in that order::
+    A step is the state after one ``Server.step``, in plain Python values. It has one
+    entry for each request that was submitted by then, in that order::
 
         {
             "tables": [[0, 1], [0, 4], []],  # the block table of each request
@@ -37,7 +37,7 @@ def view_pages(
             "kept": [2],  # may be left out: free pages that can still be shared
         }
 
-    A page belongs to every request whose table names it, so page 0 is shared here.
+    A page belongs to every request whose table contains it: page 0 is shared here.
 
     Args:
         steps: in order. The states are ``waiting``, ``prefill``, ``decoding``,
@@ -50,16 +50,17 @@ def view_pages(
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: steps that are no list of dicts; a size that is not an int.
-        ValueError: no step; tables, states and fed of different lengths; fewer requests
-            than a step before; an unknown state; a page that there is not, or that a
-            table names twice, or that is kept and in a table; not one name per request.
+        TypeError: steps that are not a list of dicts; a size that is not an int.
+        ValueError: no steps; tables, states and fed of different lengths; fewer
+            requests than in a step before; an unknown state; a page that does not
+            exist, or that is in a table twice, or that is kept and in a table; not one
+            name per request.
     """
     require_positive(num_pages=num_pages, page_len=page_len)
     if isinstance(steps, str | Mapping) or not isinstance(steps, Sequence):
         raise TypeError(f"steps must be a list of dicts; got {type(steps).__name__}")
     if not steps:
-        raise ValueError("steps must hold one step at least; got none")
+        raise ValueError("steps must hold at least one step; got none")
     plain, before = [], 0
     for number, step in enumerate(steps):
         own = _step(f"steps[{number}]", step, num_pages)
@@ -86,7 +87,7 @@ def view_pages(
 
 
 def _step(where: str, step: Any, num_pages: int) -> dict[str, Any]:
-    """Checks one step, and gives it in lists."""
+    """Check one step, and return it in lists."""
     if not isinstance(step, Mapping):
         raise TypeError(f"{where} must be a dict; got {type(step).__name__}")
     if missing := {"tables", "states", "fed"} - set(step):
@@ -107,12 +108,12 @@ def _step(where: str, step: Any, num_pages: int) -> dict[str, Any]:
             require_not_negative(**{f"a page of {where}": page})
         if pages and max(pages) >= num_pages:
             raise ValueError(
-                f"a page of {where} must lie below {num_pages}; got {max(pages)}"
+                f"a page of {where} must be below {num_pages}; got {max(pages)}"
             )
         if len(set(pages)) < len(pages):
-            raise ValueError(f"{where} names a page twice in one table: {pages}")
+            raise ValueError(f"{where} has a page twice in one table: {pages}")
     if both := owned & set(kept):
-        raise ValueError(f"{where} keeps page {min(both)}, which a table names")
+        raise ValueError(f"{where} keeps page {min(both)}, which is in a table")
     return {"tables": tables, "states": states, "fed": fed, "kept": sorted(kept)}
 
 
@@ -123,13 +124,13 @@ def _letters(count: int) -> list[str]:
 
 
 def _shared(step: Mapping[str, Any]) -> list[int]:
-    """Gives the pages that more than one table names."""
+    """Return the pages that are in more than one table."""
     counts = Counter(page for table in step["tables"] for page in table)
     return [page for page, count in counts.items() if count > 1]
 
 
 def _history(steps: Sequence[Mapping[str, Any]], own: int) -> list[str]:
-    """Says of one request when it was read, how much, and what it took."""
+    """Describe when a request was read, how many tokens, and its pages."""
     there = [step for step in steps if len(step["states"]) > own]
     before = len(steps) - len(there)  # the steps before it was submitted
     states = [step["states"][own] for step in there]

@@ -15,13 +15,13 @@ MOST_LAYERS = 8
 def view_reach(
     length: int, *, window: int, num_sinks: int = 0, layers: int = 1
 ) -> Interactive:
-    """Lets the reader choose window, sinks and layers, and shows what reaches what.
+    """Let the reader choose window, sinks and layers, and show what reaches what.
 
     Args:
         length: tokens of the text, at most 20.
-        window: how many keys a query sees at first, itself included.
-        num_sinks: how many keys at the beginning it sees as well, at first.
-        layers: how many layers stand on each other at first, at most 8.
+        window: the initial number of keys that a query sees, its own included.
+        num_sinks: the initial number of first keys that it sees as well.
+        layers: the initial number of layers, at most 8.
 
     Returns:
         What a cell shows when it is the cell's last line.

@@ -1,4 +1,4 @@
-"""A sentence whose words show where they look: `view_sentence`."""
+"""A sentence whose words show what they attend to: `view_sentence`."""
 
 import html
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from attention_lib.course.views._strings import SENTENCE
 from attention_lib.course.views._tables import plain_table
 from attention_lib.course.views.weights import _check_place
 
-SHOWN, SAID = 0.005, 0.05  # a smaller weight is no line; is not said
-# The still's layout, in an em: see sentence.css. Widths of letters are about those of a
-# serif face; each word stands in the middle of its place.
+SHOWN, SAID = 0.005, 0.05  # smaller weights get no line; are not mentioned
+# The layout of the static text, in em: see sentence.css. Widths of letters are about
+# those of a serif face; each word is centred in its slot.
 WIDE, NARROW = 26, 17  # longest line on a screen, on a phone
 THIN, BROAD, GAP = 0.33, 0.55, 0.22
 ROW, TOP, BOTTOM = 2.85, 0.72, 2.7
@@ -30,31 +30,31 @@ def view_sentence(
     *,
     query: int = 0,
 ) -> Interactive:
-    """Shows a text; a word that is pointed at draws lines to what it looks at.
+    """Show a text; a word under the pointer draws lines to the words it attends to.
 
-    Width and darkness of a line are its weight. The page computes the weights from the
-    scores, so the reader changes the temperature, and takes the mask away.
+    Width and darkness of a line show its weight. The page computes the weights from the
+    scores, so the reader can change the temperature and remove the mask.
 
     Args:
-        scores: (T, T), scaled, before the mask: what softmax gets.
+        scores: (T, T), scaled, before the mask: the input of softmax.
         words: the T words of the text.
         mask: boolean, True where a query may attend; broadcasts to (T, T).
-        query: which word is chosen at first, 0 to T − 1.
+        query: the word that is chosen initially, 0 to T − 1.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: scores that hold no numbers; words that are no list; a mask that is
-            not boolean; a query that is not an int.
+        TypeError: scores that do not hold numbers; words that are not a list; a mask
+            that is not boolean; a query that is not an int.
         ValueError: shapes or words that do not fit together; nan or inf among the
-            scores; a query that is not there.
+            scores; a query that does not exist.
     """
     maps = read_maps(None, words, None, scores, mask)
     if maps.weights.shape[:2] != (1, 1) or maps.scores is None:
         raise ValueError(f"scores must be (query, key); got {tuple(scores.shape)}")
     _check_place("query", query, len(maps.queries))
-    # Softmax sees differences only: the largest score of a row becomes 0.
+    # Softmax depends on differences only: the largest score of a row becomes 0.
     given = maps.scores[0, 0]
     given = given - given.max(axis=-1, keepdims=True)
     data: dict[str, Any] = {"words": maps.queries, "query": query}
@@ -74,10 +74,10 @@ def view_sentence(
 
 
 def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
-    """Gives the text, with the chosen word's weights under the words.
+    """Return the text, with the chosen word's weights under the words.
 
-    Where no script runs, each word stands where `--x` and `--row` put it, in an em, so
-    that the lines of the weights meet it; `--x2` and `--row2` are those of a phone.
+    Without a script, each word is where `--x` and `--row` put it, in em, so that the
+    lines of the weights meet it; `--x2` and `--row2` are those of a phone.
     """
     layouts = _places(words, WIDE, by_sentence=True), _places(words, NARROW)
     parts = []
@@ -107,7 +107,7 @@ def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
 def _places(
     words: Sequence[str], widest: int, *, by_sentence: bool = False
 ) -> list[tuple[float, int]]:
-    """Gives each word's middle and its row, in lines of at most `widest` em."""
+    """Return each word's centre and its row, in lines of at most `widest` em."""
     places, x, row = [], 0.0, 0
     for place, word in enumerate(words):
         width = 0.3 + sum(THIN if letter in "fijlrt.,'" else BROAD for letter in word)
@@ -126,7 +126,7 @@ def _curves(
     widest: int,
     name: str,
 ) -> str:
-    """Gives the lines from the chosen word, as sentence.jsx draws them, in an em."""
+    """Return the lines from the chosen word, as sentence.jsx draws them, in em."""
     from_x, from_row = places[query]
     paths = []
     for key, (weight, (x, row)) in enumerate(
@@ -156,7 +156,7 @@ def _curves(
 
 
 def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
-    """Gives one sentence or two: what the chosen word looks at, and what comes next."""
+    """Say in a sentence or two what the chosen word attends to, and what comes next."""
 
     names = [SENTENCE["signs"].get(word, word) for word in words]
 
@@ -186,7 +186,7 @@ def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
 
 
 def _table(weights: np.ndarray, words: Sequence[str]) -> str:
-    """Gives the largest weights of each query, folded."""
+    """Return the largest weights of each query, folded."""
     rows = []
     for word, row in zip(words, weights, strict=True):
         best = np.argsort(-row, kind="stable")[:MOST]
