@@ -21,7 +21,7 @@ FEWEST_DECIMALS = 2
 
 
 class Verdict(NamedTuple):
-    """What keeps two texts from agreeing, if anything, and how near they came."""
+    """Why two texts disagree, if they do, and how close they are."""
 
     fault: str = ""
     largest: float = 0.0  # difference, as a fraction of its tolerance
@@ -76,7 +76,7 @@ def _value(number: str) -> Decimal:
 
 
 def _compare_words(wanted: list[str], found: list[str]) -> str:
-    """Say where the text between the numbers differs, or nothing.
+    """Describe where the text between the numbers differs, if it does.
 
     Columns are as wide as their widest number. So where a number changed its width, by
     a sign or a digit, and only in such an output, spaces beside numbers are padding.

@@ -1,4 +1,4 @@
-"""Keep what was found on other machines in book/reproduces.json, and fill its pages.
+"""Keep results from other machines in book/reproduces.json, and fill its pages.
 
 A blank of a page is between the comments `% results: NAME` and `% end`. What ran on
 other code cells or outputs than those of the present records is not counted.

@@ -1,4 +1,4 @@
-"""The scripts of a page, each only where it has something to do.
+"""The scripts of a page, each only where it is used.
 
 `views.js` and those of `OWN` are the programs of `attention_lib`'s views. `terms.js`
 shows a term's meaning beside its link, by the glossary's entries in `definitions.js`.
@@ -38,7 +38,7 @@ def setup(app: Any) -> None:
 
 
 def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
-    """Have a page load what it has a use for."""
+    """Make a page load the scripts that it uses."""
     body = str(context.get("body", ""))
     names = [name for name, sign in PROGRAMS.items() if re.search(sign, body)]
     context["book_styles"] = [style(Path(app.srcdir, VIEWS, name)) for name in names]
@@ -59,7 +59,7 @@ def style(program: Path) -> list[str]:
 
 
 def _write(app: Any) -> None:
-    """Put the program, and what each term means, beside what all pages load."""
+    """Write the script, and the definitions of terms, to the site's static files."""
     static, glossary = Path(app.outdir) / "_static", Path(app.outdir) / GLOSSARY
     for name in PROGRAMS:
         shutil.copyfile(Path(app.srcdir) / VIEWS / name, static / name)
@@ -73,7 +73,7 @@ def _write(app: Any) -> None:
 
 
 def meanings(glossary: str) -> dict[str, str]:
-    """Return the HTML of each definition, by the name of its place on the page."""
+    """Return the HTML of each definition, by its anchor on the page."""
     terms = BeautifulSoup(glossary, "html.parser").select("dl.glossary > dt[id]")
     entries = ((term, term.find_next_sibling("dd")) for term in terms)
     return {str(t["id"]): entry.decode_contents() for t, entry in entries if entry}
