@@ -1,8 +1,8 @@
 """Run commands that end within a limit and leave no process behind.
 
-`run` puts this file, as a process of its own, between a command and its starter. A
-signal to a group misses a child with a session of its own; the supervisor finds them
-all, also after its starter was killed. It needs the standard library only: read by its
+`run` puts this file, as a separate process, between a command and its starter. A
+signal to a group misses a child that opened a new session; the supervisor finds all of
+them, even after its starter was killed. It needs the standard library only: read by its
 path it starts in a moment, while importing the package takes seconds.
 """
 

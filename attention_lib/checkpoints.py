@@ -26,7 +26,7 @@ def save_checkpoint(training: Training, path: str | Path) -> None:
     """Write a run to a file; an earlier file stays until the new one is complete.
 
     A compiled model is saved under the names of the plain one, so either loads the
-    other's file. This function writes to ``NAME.unfinished`` beside the file, and
+    other's file. This function writes to ``NAME.unfinished`` next to the file, and
     renames that when all is on the disk. A process that is killed in between leaves it
     there; the next save to the same path replaces it.
 

@@ -2,7 +2,7 @@
 
 Softmax over pieces: Milakov and Gimelshein (2018), algorithm 3. Forward and backward in
 tiles: Dao (2023), algorithms 1 and 2. Shapes as in ``attention``. Masks are boolean,
-True means "may attend", and an empty row gives zeros.
+True means "may attend", and an empty row gets zeros.
 """
 
 from collections.abc import Callable, Iterator
@@ -95,7 +95,7 @@ def flash_attention(
     Args:
         query: what each row looks for.
         key: what each entry is found by.
-        value: what each entry gives.
+        value: the content of each entry.
         mask: True where a query may attend to a key; broadcasts to (..., Q, K).
         causal: hides the future as well, aligned as ``causal_mask``; tiles that are
             entirely in the future are not computed.

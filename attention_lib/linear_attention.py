@@ -35,7 +35,7 @@ def linear_attention(
     Args:
         query: what each row looks for.
         key: what each entry is found by.
-        value: what each entry gives.
+        value: the content of each entry.
         form: how it is computed; the results are equal up to rounding.
         chunk_len: tokens per chunk, for the form "chunked".
 

@@ -59,7 +59,7 @@ class Teller:
         rng: Python's generator; its ``random()`` is the same on every machine.
 
     Attributes:
-        words: what was said.
+        words: the words so far.
         surprises: of each word.
     """
 
@@ -194,7 +194,7 @@ def make_stories(count: int, seed: int) -> list[Story]:
 def load_alice() -> str:
     """Return *Alice's Adventures in Wonderland* by Lewis Carroll (1865), as one string.
 
-    It is in the public domain; ``texts/README.md`` next to this file says where the
+    It is in the public domain; ``texts/README.md`` next to this file tells where the
     file comes from. All its characters are ASCII.
     """
     path = Path(__file__).parent / "texts" / "alice.txt"
@@ -213,7 +213,7 @@ def expected_length_and_entropy(
         Words per story, and nats per story.
     """
     if not callable(part):
-        raise TypeError(f"part must be a function that tells; got {part!r}")
+        raise TypeError(f"part must be a function that tells a part; got {part!r}")
     length = entropy = 0.0
     ahead: list[list[int]] = [[]]
     while ahead:

@@ -55,7 +55,7 @@ def attention(
     Args:
         query: what each row looks for.
         key: what each entry is found by.
-        value: what each entry gives.
+        value: the content of each entry.
         scale: multiplies the scores; 1/√D when left out.
         mask: True where a query may attend to a key; broadcasts to (..., Q, K).
 

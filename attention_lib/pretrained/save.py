@@ -87,7 +87,7 @@ def _check_weights(model: Decoder, weights: Mapping[str, Tensor]) -> None:
         if shapes[0] != shapes[1]:
             raise ValueError(
                 f"model must hold the weights of its config; got {shapes[0]} for "
-                f"{name} in place of {shapes[1]}: merge adapters into the weights first"
+                f"{name} instead of {shapes[1]}: merge adapters into the weights first"
             )
 
 

@@ -214,7 +214,7 @@ def require_space(
     """Check that a cache has room for texts and all but the last new token."""
     require_token_ids(token_ids)
     if not use_cache:
-        raise ValueError("a cache came with use_cache=False: leave one of them out")
+        raise ValueError("got a cache with use_cache=False: leave one of them out")
     needed = cache.length + token_ids.shape[1] + max_new_tokens - 1
     if needed > cache.max_len:
         raise ValueError(
