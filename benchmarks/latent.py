@@ -1,6 +1,6 @@
 """One decode step of latent attention: absorbed, and with recomputed keys.
 
-A case is one call of an attention layer with one new token, after so many that its
+A case is one call of an attention layer with one new token, after the many that its
 cache holds. The last of them stays the same token, so that every call reads as much.
 """
 

@@ -3,7 +3,7 @@
 ``python -m benchmarks.memory`` prints the rows of the table on the page on speed. It
 runs itself twice, since the C library reads its settings when a process starts. Only
 ratios to the floor are printed, of the fastest of many rounds, and the page faults of
-one pass: one for each 4 KiB page that the operating system hands out anew.
+one pass: one for each 4 KiB page that the operating system hands out again.
 """
 
 import json

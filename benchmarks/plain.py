@@ -1,6 +1,6 @@
 """A GPT written for speed in few lines: nanoGPT's way, in our words.
 
-One fused projection for queries, keys and values, PyTorch's kernel told ``is_causal``,
+One fused projection for queries, keys and values, PyTorch's kernel with ``is_causal``,
 the loss inside the model, targets that come shifted, and no checks. Sizes, biases and
 the untied head are those of our ``TinyLM``.
 """

@@ -3,7 +3,7 @@
 ``python -m benchmarks.published`` compares small layers of all of them with ours, keeps
 what it found in ``book/published.json``, and fills the tables of ``book/published.md``.
 Nothing there is typed by hand: sizes are those of the configs of ``transformers``, but
-for those that stand here, with the page that says them.
+for those written here, with the page that states them.
 """
 
 import importlib

@@ -312,7 +312,7 @@ def build(name: str, number: int, sizes: Sizes, **options: Any) -> Any:
         name: its class, of ``KINDS``.
         number: which layer of the model it is.
         sizes: its heads and widths.
-        options: of its config; ``causal`` and ``memory`` are told to the layer.
+        options: of its config; ``causal`` and ``memory`` are passed to the layer.
     """
     kind = KINDS[name]
     importlib.import_module("transformers").logging.set_verbosity_error()

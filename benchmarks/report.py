@@ -108,7 +108,7 @@ def merged(kept: list[Row], new: list[Row]) -> list[Row]:
     """Put new rows in the place of those with the same case and name.
 
     All are divided by a reference that was measured in turns with them, so ways that
-    were measured alone with it stand beside the others.
+    were measured alone with it can be listed with the others.
     """
     cases: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in kept + new:

@@ -1,6 +1,6 @@
 """Multi-head attention as in textbooks: clear, not fast.
 
-Masks are boolean, True means "may attend". An empty row gives NaN here.
+Masks are boolean, True means "may attend". An empty row becomes NaN here.
 """
 
 import math

@@ -34,7 +34,7 @@ def compare_outputs(
     stem: Path,
     other_drawer: bool = False,
 ) -> Comparison:
-    """Compare all outputs of a cell; pictures that differ are stored beside `stem`.
+    """Compare all outputs of a cell; pictures that differ are stored next to `stem`.
 
     `other_drawer`: another version of matplotlib may have drawn them.
     """

@@ -10,12 +10,12 @@ Measured on this book's figures (root of the mean square, of 255, in the worst b
     one digit changed, in type of 6 to 10 points            15 to 67
     a line moved by one pixel: thin and pale, thick          20, 73
 
-The threshold stands between these groups.
+The threshold is between these groups.
 
-A page shows a drawing instead, which stands in the picture's file: it is compared too.
+A page shows a drawing instead, which is in the picture's file: it is compared too.
 
 Another version of matplotlib draws letters differently. There, what the picture draws
-is compared: words, bars and points, which `attention_lib.plotting` stores beside it.
+is compared: words, bars and points, which `attention_lib.plotting` stores with it.
 """
 
 import base64

@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
-    """Keep new rows beside older ones, and fill the pages.
+    """Add new rows to older ones, and fill the pages.
 
     A row that could not be measured now does not replace one that once was. `titles`
     names all rows, in their order.

@@ -109,7 +109,7 @@ def compare(
 ) -> tuple[int, Cells]:
     """Run notebooks, and return pytest's status and the result of each cell.
 
-    What pytest says stands beside the report. `own` are environment variables.
+    What pytest prints is stored next to the report. `own` are environment variables.
     """
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Chapters in; each as a notebook, beside its record and what is stale in it, out."""
+"""Chapters in; each as a notebook, with its record and what is stale in it, out."""
 
 import copy
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Fix third-party HTML for screen readers: a part of the extension.
 
 Each entry names the rule of axe that it satisfies, if any, and who wrote the HTML. All
-leave a page that was mended before as it is. A mend that no page needs any more fails
+leave a page that was fixed before as it is. A fix that no page needs any more fails
 the build, as does a page that is not what the theme's templates were replaced for.
 """
 

@@ -1,6 +1,6 @@
 """The data of the search: a part of the extension.
 
-A place is a section, an entry of the glossary or a name of the library, as the finished
+A search result is a section, an entry of the glossary or a name of the library, as the finished
 pages have it. `finding.js` packs them, into scripts, since a page opened as a file may
 load nothing else, and finds them in the reader's browser.
 """

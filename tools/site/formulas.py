@@ -1,8 +1,8 @@
 """Formulas, typeset by KaTeX at build time: HTML for eyes, MathML for ears.
 
-`katex`, beside this file, is KaTeX's package on npm, its style sheet with woff2 fonts
+`katex`, next to this file, is KaTeX's package on npm, its style sheet with woff2 fonts
 only. Its script runs here, in V8 (mini-racer), never in a page. A formula that it
-cannot read is a warning with its place, so it fails the build.
+cannot read is a warning with its line, so it fails the build.
 """
 
 import atexit

@@ -1,7 +1,7 @@
 """Keep a formula and the punctuation next to it on one line.
 
 A browser may break the line at either side of a formula, even before a comma. So both
-stand in one element in which lines break nowhere but between the formula's boxes.
+are in one element in which lines break nowhere but between the formula's boxes.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The scripts of a page, each only where it is used.
 
 `views.js` and those of `OWN` are the programs of `attention_lib`'s views. `terms.js`
-shows a term's meaning beside its link, by the glossary's entries in `definitions.js`.
+shows a term's meaning next to its link, by the glossary's entries in `definitions.js`.
 All run once the page's text is seen (`webpack-macros.html`). The sheets that programs
 would add stand in the page, which a browser would else style and lay out once more.
 """
