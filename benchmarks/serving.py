@@ -1,8 +1,8 @@
 """Many requests of unequal length: one by one, in static batches, continuously.
 
-All models have the same weights, so all ways generate the same tokens. A case is the whole
-stream; all its requests are there from the start. Each call returns, by the given clock,
-when each request had its first token and its last.
+All models have the same weights, so all generate the same tokens. A case is the whole
+stream; all its requests are there from the start. Each call returns, by the given
+clock, when each request had its first token and its last.
 """
 
 import math

@@ -1,6 +1,7 @@
 """Code in, the files of `attention_lib` that it reaches through its imports out.
 
-Read from the syntax alone. If that is not conclusive, it returns too much, not too little.
+Read from the syntax alone. If that is not conclusive, it returns too much rather than
+too little.
 """
 
 import ast

@@ -1,8 +1,8 @@
 """The data of the search: a part of the extension.
 
-A search result is a section, an entry of the glossary or a name of the library, as the finished
-pages have it. `finding.js` packs them, into scripts, since a page opened as a file may
-load nothing else, and finds them in the reader's browser.
+A search result is a section, an entry of the glossary or a name of the library, as the
+finished pages have it. `finding.js` packs them, into scripts, since a page opened as a
+file may load nothing else, and finds them in the reader's browser.
 """
 
 import shutil
