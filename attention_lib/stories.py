@@ -83,23 +83,23 @@ class Teller:
         self.say(word)
         return word
 
-    def choose(self, ways: Mapping[str, float]) -> str:
+    def choose(self, options: Mapping[str, float]) -> str:
         """Draw one of several continuations, from their probabilities."""
-        way = self._draw({way: p for way, p in ways.items() if p > 0})
-        self._drawn -= math.log(ways[way])
-        return way
+        option = self._draw({option: p for option, p in options.items() if p > 0})
+        self._drawn -= math.log(options[option])
+        return option
 
     def tell(self, part: Callable[..., None], *arguments: Any) -> None:
         """Tell a part of the story that does not depend on the others."""
         part(self, *arguments)
 
-    def _draw(self, ways: Mapping[str, float]) -> str:
+    def _draw(self, options: Mapping[str, float]) -> str:
         at = self.rng.random()
-        for way, probability in ways.items():
+        for option, probability in options.items():
             if at < probability:
-                return way
+                return option
             at -= probability
-        return way  # only where rounding made the probabilities sum to less than 1
+        return option  # if rounding made the probabilities sum to less than 1
 
 
 def tell_story(teller: Teller) -> None:
@@ -162,11 +162,15 @@ def tell_verse(teller: Teller, depth: int) -> None:
     teller.say(opening)
     verse = 0.4 if depth else 0.0
     for chance in (1.0, 0.5):
-        ways = {"la": chance * (1 - verse), "verse": chance * verse, "end": 1 - chance}
-        way = teller.choose(ways)
-        if way == "end":
+        options = {
+            "la": chance * (1 - verse),
+            "verse": chance * verse,
+            "end": 1 - chance,
+        }
+        option = teller.choose(options)
+        if option == "end":
             break
-        if way == "la":
+        if option == "la":
             teller.say("la")
         else:
             teller.tell(tell_verse, depth - 1)
@@ -247,12 +251,12 @@ class _Explorer(Teller):
         self.length += length
         self.surprise += entropy
 
-    def _draw(self, ways: Mapping[str, float]) -> str:
+    def _draw(self, options: Mapping[str, float]) -> str:
         step = len(self.taken)
         if step == len(self.script):
-            self.passed_by += [[*self.taken, i] for i in range(1, len(ways))]
+            self.passed_by += [[*self.taken, i] for i in range(1, len(options))]
             self.script = [*self.script, 0]
         self.taken.append(self.script[step])
-        way = list(ways)[self.taken[-1]]
-        self.probability *= ways[way]
-        return way
+        option = list(options)[self.taken[-1]]
+        self.probability *= options[option]
+        return option

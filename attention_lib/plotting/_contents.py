@@ -35,12 +35,12 @@ def contents(figure: Figure) -> str:
     # A layout engine moves panels to make room for letters; without one they stay.
     engine = figure.get_layout_engine()
     placed = engine is None or isinstance(engine, PlaceHolderLayoutEngine)
-    told = {
+    described = {
         "size": _numbers(figure.get_size_inches()),
         "axes": [_describe(ax, placed=placed) for ax in figure.axes],
         "texts": _texts(figure.texts),
     }
-    return json.dumps(told, ensure_ascii=False, indent=0)
+    return json.dumps(described, ensure_ascii=False, indent=0)
 
 
 def _describe(ax: Axes, *, placed: bool) -> dict[str, Any]:

@@ -100,8 +100,8 @@ def _cells(ax: Axes, image: AxesImage, height: float, point: float) -> str:
     left, right, bottom, top = image.get_extent()
     corners = ax.transData.transform([(left, top), (right, bottom)])
     (x, y), (end, foot) = corners * point
-    place = f"translate({x:.2f} {height - y:.2f})"
-    place += f"scale({(end - x) / cols:.4f} {(y - foot) / rows:.4f})"
+    transform = f"translate({x:.2f} {height - y:.2f})"
+    transform += f"scale({(end - x) / cols:.4f} {(y - foot) / rows:.4f})"
     paths: dict[str, str] = {}
     for row, line in enumerate(colours):
         looks = [f"{to_hex(c)};fill-opacity:{c[3]:.2f}" for c in line]
@@ -114,19 +114,19 @@ def _cells(ax: Axes, image: AxesImage, height: float, point: float) -> str:
         for look, d in paths.items()
         if not look.endswith(":0.00")
     ]
-    return f'<g transform="{place}">{"".join(drawn)}</g>'
+    return f'<g transform="{transform}">{"".join(drawn)}</g>'
 
 
 def _written(element: ElementTree.Element, cells: Mapping[str, str]) -> str:
     """Return an element as text, without its invisible parts."""
-    tag, found = element.tag.removeprefix(SVG), dict(element.attrib)
+    tag, attributes = element.tag.removeprefix(SVG), dict(element.attrib)
     if tag == "image":
-        return cells[found["id"]]
-    style = found.get("style", "").replace(": ", ":").replace("; ", ";")
+        return cells[attributes["id"]]
+    style = attributes.get("style", "").replace(": ", ":").replace("; ", ";")
     if tag in LEFT_OUT or (tag == "path" and style == "fill:none"):
         return ""
     if tag == "g":
-        found.pop("id", None)
+        attributes.pop("id", None)
     style = re.sub(r";?font-family:[^;]*", "", style)
     style = re.sub(
         r"font-size:([\d.]+)px",
@@ -134,7 +134,7 @@ def _written(element: ElementTree.Element, cells: Mapping[str, str]) -> str:
         style,
     )
     attributes = {"style": style} if style else {}
-    for name, value in found.items():
+    for name, value in attributes.items():
         short = NUMBER.sub(
             lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), value
         )

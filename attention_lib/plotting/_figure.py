@@ -108,7 +108,7 @@ def as_array(array: Any) -> np.ndarray:
 
 def shades(*ends: tuple[float, str, float]) -> Colormap:
     """Return a colour map through points from 0 to 1 with a colour and an opacity."""
-    colours = [(place, to_rgba(colour, opacity)) for place, colour, opacity in ends]
+    colours = [(point, to_rgba(colour, opacity)) for point, colour, opacity in ends]
     return LinearSegmentedColormap.from_list("", colours, N=257)
 
 

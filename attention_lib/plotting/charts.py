@@ -90,10 +90,10 @@ def show_bars(
     figure, ax = _one_axes()
     width = 0.8 / len(bars)
     for index, (name, heights) in enumerate(bars.items()):
-        places = np.arange(len(labels)) - 0.4 + width * (index + 0.5)
+        positions = np.arange(len(labels)) - 0.4 + width * (index + 0.5)
         hatch = [None, "///", "---", "xxx"][index % 4]
         ax.bar(
-            places, as_array(heights), width, label=name, color=COLOURS[index],
+            positions, as_array(heights), width, label=name, color=COLOURS[index],
             hatch=hatch, edgecolor=PAPER,
         )  # fmt: skip
     words = [str(label) for label in labels]

@@ -85,29 +85,29 @@ def _rotations(
     Files before version 5 of transformers have both at the top level, later ones in
     ``rope_parameters``. If a file has both, the choice is that of transformers.
     """
-    found = fields.take("rope_parameters", None)
+    parameters = fields.take("rope_parameters", None)
     by_type = fields.family == "gemma3_text"
     standard = {"gpt_oss": 150_000.0, "gemma3_text": 1e6}.get(fields.family, 10_000.0)
     base = fields.take("rope_theta", standard)
     local = fields.take("rope_local_base_freq", 10_000.0)
     scaling = fields.take("rope_scaling", None)
     length = fields.peek("max_position_embeddings")
-    if fields.family == "gpt_oss" and found is None and scaling is None:
-        found = fields.take("rope_parameters")  # its default is unknown
-    nested = found is not None and bool(set(found) & set(TYPES))
-    if found is not None and nested != by_type:
+    if fields.family == "gpt_oss" and parameters is None and scaling is None:
+        parameters = fields.take("rope_parameters")  # its default is unknown
+    nested = parameters is not None and bool(set(parameters) & set(TYPES))
+    if parameters is not None and nested != by_type:
         wanted = f"those of {' and '.join(TYPES)}" if by_type else "one for all layers"
         raise ValueError(
-            f"config.json says rope_parameters = {found!r}; load_pretrained knows "
+            f"config.json says rope_parameters = {parameters!r}; load_pretrained knows "
             f"{wanted} for {fields.family}"
         )
     if by_type:
-        found = found or {}
+        parameters = parameters or {}
         for kind in TYPES:
-            if not isinstance(found.get(kind) or {}, Mapping):
-                fields.refuse("rope_parameters", found, f"an object for {kind}")
+            if not isinstance(parameters.get(kind) or {}, Mapping):
+                fields.refuse("rope_parameters", parameters, f"an object for {kind}")
         plain = {"rope_type": "default"}  # the older word, type, does not change it
-        given = {kind: dict(found.get(kind) or plain) for kind in TYPES}
+        given = {kind: dict(parameters.get(kind) or plain) for kind in TYPES}
         given["full_attention"] |= scaling or {}
         if not all(one.get("truncate", True) for one in given.values()):
             raise ValueError(
@@ -116,7 +116,7 @@ def _rotations(
             )
         usual = {"full_attention": base, "sliding_attention": local}
     else:
-        given = dict.fromkeys(TYPES, scaling or found or {})
+        given = dict.fromkeys(TYPES, scaling or parameters or {})
         usual = dict.fromkeys(TYPES, base)
     name = "rope_scaling" if scaling else "rope_parameters"
     return {

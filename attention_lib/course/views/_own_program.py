@@ -14,5 +14,6 @@ class OwnProgram(Interactive):
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_()
         view = bundle["text/html"].split(MARK)[0]
-        own = files(__package__).joinpath(f"{self.kind}.js").read_text(encoding="utf-8")
-        return bundle | {"text/html": f'{view}{MARK}="views">{own}</script>'}
+        path = files(__package__).joinpath(f"{self.kind}.js")
+        script = path.read_text(encoding="utf-8")
+        return bundle | {"text/html": f'{view}{MARK}="views">{script}</script>'}

@@ -38,16 +38,16 @@ def view_alignment(
         raise ValueError(
             "weights must hold at least one sentence; got an empty mapping"
         )
-    found = {}
-    for name, own in weights.items():
+    sentences = {}
+    for name, each in weights.items():
         for given, words in (("written", written), ("read", read)):
             if name not in words:
                 raise ValueError(
                     f"{given} must have the sentence {name!r}; got {[*words]}"
                 )
-        found[name] = read_maps(own, written[name], read[name], None, None)
-        if found[name].weights.shape[:2] != (1, 1):
-            shape = found[name].weights.shape
+        sentences[name] = read_maps(each, written[name], read[name], None, None)
+        if sentences[name].weights.shape[:2] != (1, 1):
+            shape = sentences[name].weights.shape
             raise ValueError(f"a map must be (written, read); got {shape}")
     sentences = [
         {
@@ -56,10 +56,10 @@ def view_alignment(
             "read": maps.keys,
             "weights": pack(maps.weights, 3),
         }
-        for name, maps in found.items()
+        for name, maps in sentences.items()
     ]
-    first = next(iter(found.values()))
+    first = next(iter(sentences.values()))
     weights_of_first = first.weights[0, 0]
     table = static_table(weights_of_first, first.queries, first.keys, ALIGN["caption"])
-    line = ALIGN["line"].format(count=len(found))
+    line = ALIGN["line"].format(count=len(sentences))
     return OwnProgram("align", {"sentences": sentences}, table, line)

@@ -53,8 +53,8 @@ def _window(x: Tensor) -> Tensor:
     scores = torch.matmul(x, torch.transpose(x, 0, 1))
     if x.shape[0] > LONG:
         ones = torch.ones_like(x[:, 0], dtype=torch.int64)
-        places = torch.cumsum(ones, 0)
-        near = torch.lt(torch.abs(torch.sub(places[:, None], places)), WINDOW)
+        positions = torch.cumsum(ones, 0)
+        near = torch.lt(torch.abs(torch.sub(positions[:, None], positions)), WINDOW)
         scores = torch.where(near, scores, -1e9)
     return _mix(scores, x)
 
@@ -82,7 +82,7 @@ def view_graph(program: str = "window", *, recorded_at: int = 7) -> Interactive:
     """
     require_choice("program", program, PROGRAMS)
     require_choice("recorded_at", str(recorded_at), [str(at) for at in RECORDED_AT])
-    found: list[dict[str, Any]] = [
+    programs: list[dict[str, Any]] = [
         {
             "name": name,
             "words": _called(name),
@@ -95,12 +95,12 @@ def view_graph(program: str = "window", *, recorded_at: int = 7) -> Interactive:
             GRAPH["graph"].format(program=one["words"], at=at),
             [_in_words(graph["outcomes"])],
         )
-        for one in found
+        for one in programs
         for at, graph in zip(RECORDED_AT, one["graphs"], strict=True)
     ]
     static = plain_table(GRAPH["caption"].format(longest=LONGEST), GRAPH["head"], lines)
     data = {"program": program, "at": RECORDED_AT.index(recorded_at)}
-    data |= {"lengths": RECORDED_AT, "longest": LONGEST, "programs": found}
+    data |= {"lengths": RECORDED_AT, "longest": LONGEST, "programs": programs}
     return OwnProgram(
         "graph", data, static, GRAPH["line"].format(program=_called(program))
     )
@@ -132,12 +132,12 @@ def _graph(function: Callable[[Tensor], Tensor], recorded_at: int) -> dict[str, 
     for length in range(1, LONGEST + 1):
         x = _text(length)
         try:
-            came = _replayed(first, recorder.calls, x)
+            result = _replayed(first, recorder.calls, x)
         except RuntimeError:
             outcomes += "!"
             continue
         right = function(x)
-        same = came.shape == right.shape and torch.allclose(came, right)
+        same = result.shape == right.shape and torch.allclose(result, right)
         outcomes += "=" if same else "x"
     return {"steps": steps, "outcomes": outcomes}
 
@@ -153,9 +153,9 @@ def _replayed(first: Tensor, calls: list[Any], x: Tensor) -> Tensor:
 
 def _in_words(outcomes: str) -> str:
     """Describe how often each outcome occurs: ``the same at 16 lengths``."""
-    said = [
+    counts = [
         GRAPH["counted"].format(outcome=outcome, count=outcomes.count(sign))
         for sign, outcome in GRAPH["outcomes"].items()
         if sign in outcomes
     ]
-    return GRAPH["counts"].join(said)
+    return GRAPH["counts"].join(counts)

@@ -36,20 +36,20 @@ def view_kernels(
     if not 2 <= len(set(names)) == len(names) <= MOST:
         raise ValueError(f"switches must be 2 to {MOST} different names; got {names}")
     require_function("kernel_of", kernel_of)
-    found = {}
+    kernels = {}
     for on in product([False, True], repeat=len(names)):
         chosen = [name for name, set_on in zip(names, on, strict=True) if set_on]
-        found["".join("01"[set_on] for set_on in on)] = kernel_of(frozenset(chosen))
+        kernels["".join("01"[set_on] for set_on in on)] = kernel_of(frozenset(chosen))
     one = ["".join("01"[i == j] for j in range(len(names))) for i in range(len(names))]
-    rows = [(KERNELS["none"], [found["0" * len(names)]])]
-    rows += [(name, [found[key]]) for name, key in zip(names, one, strict=True)]
+    rows = [(KERNELS["none"], [kernels["0" * len(names)]])]
+    rows += [(name, [kernels[key]]) for name, key in zip(names, one, strict=True)]
     static = plain_table(KERNELS["caption"], KERNELS["head"], rows)
-    kinds = list(dict.fromkeys(found.values()))
+    kinds = list(dict.fromkeys(kernels.values()))
     data = {
         "switches": names,
         "kinds": kinds,
         # One digit for each combination, in the order of the binary numbers.
-        "found": "".join(str(kinds.index(kernel)) for kernel in found.values()),
+        "found": "".join(str(kinds.index(kernel)) for kernel in kernels.values()),
     }
     line = KERNELS["line"].format(count=2 ** len(names))
     return OwnProgram("kernels", data, static, line)

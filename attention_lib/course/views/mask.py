@@ -106,13 +106,13 @@ def _static(maps: dict[str, Maps]) -> str:
             caption = MASK["empty"].format(
                 name=name, row=row, word=of.queries[row], note=MASK["note"]
             )
-            found = empty_row(_scores(of)[row])
+            answers = empty_row(_scores(of)[row])
             lines = [
                 (
                     MASK["answers"][kind],
                     [f"{weight:.2f}" for weight in weights.tolist()],
                 )
-                for kind, weights in found.items()
+                for kind, weights in answers.items()
             ]
             tables.append(plain_table(caption, [MASK["hidden"], *of.keys], lines))
             break

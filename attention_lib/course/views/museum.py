@@ -47,7 +47,7 @@ def view_museum(
     return OwnProgram("museum", {"bugs": exhibits, "tags": tags}, static, line)
 
 
-def _exhibit(bug: Bug, found: Mapping[str, CheckResult]) -> dict[str, Any]:
+def _exhibit(bug: Bug, results: Mapping[str, CheckResult]) -> dict[str, Any]:
     """Return the view's data of a bug, without numbers that depend on dropout."""
     changes = ndiff(bug.program.splitlines(), bug.fixed.splitlines())
     draws = "dropout" in bug.program
@@ -58,7 +58,7 @@ def _exhibit(bug: Bug, found: Mapping[str, CheckResult]) -> dict[str, Any]:
         "symptom": bug.symptom,
         "why": bug.why,
         "tags": list(bug.tags),
-        "checks": [[name, "" if draws else found[name].seen] for name in bug.checks],
+        "checks": [[name, "" if draws else results[name].seen] for name in bug.checks],
         "source": _source(bug),
         "link": bug.link,
     }

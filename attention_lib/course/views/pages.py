@@ -63,19 +63,19 @@ def view_pages(
         raise ValueError("steps must hold at least one step; got none")
     plain, before = [], 0
     for number, step in enumerate(steps):
-        own = _step(f"steps[{number}]", step, num_pages)
-        if len(own["states"]) < before:
+        checked = _step(f"steps[{number}]", step, num_pages)
+        if len(checked["states"]) < before:
             raise ValueError(
                 f"steps[{number}] must hold the {before} requests of the step before; "
-                f"got {len(own['states'])}"
+                f"got {len(checked['states'])}"
             )
-        before = len(own["states"])
-        plain.append(own)
+        before = len(checked["states"])
+        plain.append(checked)
     names = _letters(before) if names is None else list(names)
     if len(names) != before or not all(isinstance(name, str) for name in names):
         raise ValueError(f"names must be {before} texts, one per request; got {names}")
     data = {"steps": plain, "pages": num_pages, "pageLen": page_len, "names": names}
-    rows = [(name, _history(plain, own)) for own, name in enumerate(names)]
+    rows = [(name, _history(plain, request)) for request, name in enumerate(names)]
     most = max(len({p for t in step["tables"] for p in t}) for step in plain)
     shared = sum(bool(_shared(step)) for step in plain)
     caption = PAGES["caption"].format(
@@ -129,14 +129,14 @@ def _shared(step: Mapping[str, Any]) -> list[int]:
     return [page for page, count in counts.items() if count > 1]
 
 
-def _history(steps: Sequence[Mapping[str, Any]], own: int) -> list[str]:
+def _history(steps: Sequence[Mapping[str, Any]], request: int) -> list[str]:
     """Describe when a request was read, how many tokens, and its pages."""
-    there = [step for step in steps if len(step["states"]) > own]
+    there = [step for step in steps if len(step["states"]) > request]
     before = len(steps) - len(there)  # the steps before it was submitted
-    states = [step["states"][own] for step in there]
-    fed = [step["fed"][own] for step in there]
+    states = [step["states"][request] for step in there]
+    fed = [step["fed"][request] for step in there]
     read = [number for number, count in enumerate(fed, before + 1) if count]
-    pages = max(len(step["tables"][own]) for step in there)
+    pages = max(len(step["tables"][request]) for step in there)
     dropped = [state == "preempted" for state in states]
     times = sum(now > was for was, now in pairwise([False, *dropped]))
     ends = [f"{read[0]}", f"{read[-1]}"] if read else 2 * [PAGES["never"]]

@@ -237,24 +237,24 @@ def steps_of(
     temperature: float = 1.0,
 ) -> dict[str, Tensor]:
     """Return the matrices of one head and of the block, by the letters of the page."""
-    own = model.attention
+    layer = model.attention
     stream = model.stream(ids)
     x = model.block.attention_norm(stream)
     query, key, value = (
         split_heads(project(x), HEADS)[0]
-        for project in (own.q_proj, own.k_proj, own.v_proj)
+        for project in (layer.q_proj, layer.k_proj, layer.v_proj)
     )
     scale = (query.shape[-1] ** -0.5 if scaled else 1.0) / temperature
     weights = attention_weights(query, key, mask, scale=scale)
     mixes = weights @ value
     joined = mixes.transpose(0, 1).flatten(1)
-    added = own.out_proj(joined)
+    added = layer.out_proj(joined)
     after = stream[0] + added
     made = model.block.feed_forward(model.block.feed_forward_norm(after)[None])[0]
     scores = query @ key.mT
-    found = {"q": query, "k": key, "v": value, "s": scores, "d": scores * scale}
-    found |= {"w": weights, "o": mixes}
-    steps = {name: tensor[head] for name, tensor in found.items()}
+    maps = {"q": query, "k": key, "v": value, "s": scores, "d": scores * scale}
+    maps |= {"w": weights, "o": mixes}
+    steps = {name: tensor[head] for name, tensor in maps.items()}
     steps["m"] = steps["d"].masked_fill(~mask, float("-inf"))
     steps |= {"r": stream[0], "x": x[0], "c": joined, "p": added}
     return steps | {"a": after, "f": made, "y": after + made}
@@ -262,18 +262,18 @@ def steps_of(
 
 def _numbers(model: SentenceModel, block: bool) -> dict[str, Any]:
     """Return all numbers of the model, to their two decimals."""
-    own, made = model.attention, model.block.feed_forward
+    layer, mlp = model.attention, model.block.feed_forward
     tensors = {
         "table": model.embedding.weight,
         "places": model.positions.weight,
-        "query": own.q_proj.weight,
-        "key": own.k_proj.weight,
-        "value": own.v_proj.weight,
+        "query": layer.q_proj.weight,
+        "key": layer.k_proj.weight,
+        "value": layer.v_proj.weight,
     }
     if block:
-        tensors |= {"out": own.out_proj.weight, "out_bias": own.out_proj.bias}
-        tensors |= {"up": made.up_proj.weight, "up_bias": made.up_proj.bias}
-        tensors |= {"down": made.down_proj.weight, "down_bias": made.down_proj.bias}
+        tensors |= {"out": layer.out_proj.weight, "out_bias": layer.out_proj.bias}
+        tensors |= {"up": mlp.up_proj.weight, "up_bias": mlp.up_proj.bias}
+        tensors |= {"down": mlp.down_proj.weight, "down_bias": mlp.down_proj.bias}
     width = model.embedding.weight.shape[1]
     return {
         "words": list(WORDS),

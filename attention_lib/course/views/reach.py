@@ -38,11 +38,11 @@ def view_reach(
         if number > most[name]:
             raise ValueError(f"{name} must be at most {most[name]}; got {number}")
     mask = sink_window_mask(length, window, num_sinks).double()
-    found, lines = torch.eye(length, dtype=torch.float64), []
+    reached, lines = torch.eye(length, dtype=torch.float64), []
     for layer in range(1, MOST_LAYERS + 1):
-        found = (mask @ found > 0).double()
+        reached = (mask @ reached > 0).double()
         words = REACH["layer" if layer == 1 else "layers"].format(count=layer)
-        count = int(found[-1].sum())
+        count = int(reached[-1].sum())
         lines.append((words, [REACH["reached"].format(count=count, length=length)]))
     sinks = REACH["sink" if num_sinks == 1 else "sinks"].format(count=num_sinks)
     caption = REACH["caption"].format(window=window, sinks=sinks)

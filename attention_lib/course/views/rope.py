@@ -96,10 +96,10 @@ def _static(
     positions: tuple[int, int],
 ) -> str:
     """Return the initial score, then with both positions moved, then with one moved."""
-    p, s = positions
+    (query, key), (p, s) = pairs, positions
     lines = []
     for at in [(p, s), (p + 10, s + 10), (p + 1, s)]:
-        scores = [rotated_score(*pairs, each, at) for each in frequencies.values()]
+        scores = [rotated_score(query, key, each, at) for each in frequencies.values()]
         cells = [f"{at[0] - at[1]}", *(f"{score:.3f}" for score in scores)]
         where = ROPE["positions"].format(
             query=words[0], first=at[0], key=words[1], second=at[1]

@@ -79,13 +79,13 @@ def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
     Without a script, each word is where `--x` and `--row` put it, in em, so that the
     lines of the weights meet it; `--x2` and `--row2` are those of a phone.
     """
-    layouts = _places(words, WIDE, by_sentence=True), _places(words, NARROW)
+    layouts = _layout(words, WIDE, by_sentence=True), _layout(words, NARROW)
     parts = []
-    for place, (word, weight) in enumerate(zip(words, weights.tolist(), strict=True)):
+    for index, (word, weight) in enumerate(zip(words, weights.tolist(), strict=True)):
         kind = " sentence-key" if weight >= SHOWN else ""
-        kind += " sentence-query" if place == query else ""
+        kind += " sentence-query" if index == query else ""
         number = f"{weight:.2f}".removeprefix("0") if weight >= SHOWN else ""
-        (x, row), (x2, row2) = (places[place] for places in layouts)
+        (x, row), (x2, row2) = (slots[index] for slots in layouts)
         parts.append(
             f'<span class="sentence-word{kind}" style="--w: {weight:.2f}; '
             f'--x: {x:.1f}; --row: {row}; --x2: {x2:.1f}; --row2: {row2}">'
@@ -98,40 +98,38 @@ def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
         _curves(weights, wide, query, WIDE, "wide"),
         _curves(weights, narrow, query, NARROW, "narrow"),
     ]
-    rows = [places[-1][1] + 1 for places in layouts]
+    rows = [slots[-1][1] + 1 for slots in layouts]
     style = f"--rows: {rows[0]}; --rows2: {rows[1]}"
     inside = " ".join(filter(None, [*drawn, *parts]))
     return f'<p class="sentence-words" style="{style}">{inside}</p>'
 
 
-def _places(
+def _layout(
     words: Sequence[str], widest: int, *, by_sentence: bool = False
 ) -> list[tuple[float, int]]:
     """Return each word's centre and its row, in lines of at most `widest` em."""
-    places, x, row = [], 0.0, 0
-    for place, word in enumerate(words):
+    slots, x, row = [], 0.0, 0
+    for index, word in enumerate(words):
         width = 0.3 + sum(THIN if letter in "fijlrt.,'" else BROAD for letter in word)
-        ended = by_sentence and place > 0 and words[place - 1] == "."
+        ended = by_sentence and index > 0 and words[index - 1] == "."
         if x > 0 and (ended or x + width > widest):
             x, row = 0.0, row + 1
-        places.append((x + width / 2, row))
+        slots.append((x + width / 2, row))
         x += width + GAP
-    return places
+    return slots
 
 
 def _curves(
     weights: np.ndarray,
-    places: Sequence[tuple[float, int]],
+    slots: Sequence[tuple[float, int]],
     query: int,
     widest: int,
     name: str,
 ) -> str:
     """Return the lines from the chosen word, as sentence.jsx draws them, in em."""
-    from_x, from_row = places[query]
+    from_x, from_row = slots[query]
     paths = []
-    for key, (weight, (x, row)) in enumerate(
-        zip(weights.tolist(), places, strict=True)
-    ):
+    for key, (weight, (x, row)) in enumerate(zip(weights.tolist(), slots, strict=True)):
         if key == query or weight < SHOWN:
             continue
         top, bottom = (at * ROW + edge for at, edge in ((from_row, TOP), (row, BOTTOM)))
@@ -149,7 +147,7 @@ def _curves(
             f'style="stroke-width: {1 + 7 * weight:.1f}px; '
             f'opacity: {0.12 + 0.88 * weight:.2f}"/>'
         )
-    box = f"0 0 {widest} {(places[-1][1] + 1) * ROW:.2f}"
+    box = f"0 0 {widest} {(slots[-1][1] + 1) * ROW:.2f}"
     kind = f"sentence-lines sentence-{name}"
     lines = "".join(paths)
     return f'<svg class="{kind}" viewBox="{box}" aria-hidden="true">{lines}</svg>'
@@ -160,13 +158,13 @@ def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
 
     names = [SENTENCE["signs"].get(word, word) for word in words]
 
-    def bold(place: int) -> str:
-        return f"<b>{html.escape(names[place])}</b>"
+    def bold(index: int) -> str:
+        return f"<b>{html.escape(names[index])}</b>"
 
     first, *others = np.argsort(-weights, kind="stable")[:MOST].tolist()
     best = [first, *(key for key in others if weights[key] >= SAID)]
     named = [names[key] for key in best]
-    ways = [
+    kinds = [
         "share"
         if named.count(word) == 1
         else "another"
@@ -175,11 +173,11 @@ def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
         for nth, word in enumerate(named)
     ]
     *shares, last = [
-        SENTENCE[way].format(weight=f"{weights[key]:.2f}", word=bold(key))
-        for key, way in zip(best, ways, strict=True)
+        SENTENCE[kind].format(weight=f"{weights[key]:.2f}", word=bold(key))
+        for key, kind in zip(best, kinds, strict=True)
     ]
-    said = SENTENCE["between"].join(shares) + SENTENCE["last"] * bool(shares) + last
-    text = SENTENCE["looks"].format(word=bold(query), shares=said)
+    mentions = SENTENCE["between"].join(shares) + SENTENCE["last"] * bool(shares) + last
+    text = SENTENCE["looks"].format(word=bold(query), shares=mentions)
     if query + 1 == len(words):
         return str(text)
     return f"{text} {SENTENCE['next'].format(word=bold(query + 1))}"

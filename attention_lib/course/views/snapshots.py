@@ -66,7 +66,7 @@ def view_snapshots(
         "words": words,
         "heads": heads,
         "steps": steps,
-        "queries": [[name, *places] for name, places in queries.items()],
+        "queries": [[name, *positions] for name, positions in queries.items()],
         # (S, queries, H, keys up to the query)
         "weights": [
             [pack(array[:, row, : row + 1], 2) for row, _ in queries.values()]

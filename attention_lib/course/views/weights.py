@@ -68,9 +68,9 @@ def view_weights(
     sentences = {name: read_maps(**_of(name, given)) for name in names}
     first = sentences[names[0]]
     layers, heads, rows, _ = first.weights.shape
-    _check_place("layer", layer, layers)
-    _check_place("head", head, heads)
-    _check_place("query", query, rows)
+    _require_index("layer", layer, layers)
+    _require_index("head", head, heads)
+    _require_index("query", query, rows)
     data: dict[str, Any] = {
         "sentences": [maps.data(str(name)) for name, maps in sentences.items()]
     }
@@ -96,11 +96,11 @@ def _of(name: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _check_place(name: str, place: object, count: int) -> None:
-    if not isinstance(place, int) or isinstance(place, bool):
-        raise TypeError(f"{name} must be an int; got {type(place).__name__}")
-    if not 0 <= place < count:
-        raise ValueError(f"{name} must be 0 to {count - 1}; got {place}")
+def _require_index(name: str, index: object, count: int) -> None:
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise TypeError(f"{name} must be an int; got {type(index).__name__}")
+    if not 0 <= index < count:
+        raise ValueError(f"{name} must be 0 to {count - 1}; got {index}")
 
 
 def _caption(names: list[Any], maps: Maps, layer: int, head: int) -> str:
