@@ -9,20 +9,20 @@ from typing import Any
 
 from torch import nn
 
-from attention_lib.hf_layers.alibi import ALIBI, rebuild_alibi
-from attention_lib.hf_layers.both_ways import BOTH_WAYS, rebuild_both_ways
+from attention_lib.hf_layers.alibi import ALIBI, convert_alibi
+from attention_lib.hf_layers.both_ways import BOTH_WAYS, convert_both_ways
 from attention_lib.hf_layers.delta import GatedDeltaNet, KimiDeltaAttention
-from attention_lib.hf_layers.gated import rebuild_gated
-from attention_lib.hf_layers.grouped import FAMILIES, rebuild_gpt2, rebuild_grouped
-from attention_lib.hf_layers.latent import LATENT, rebuild_latent
+from attention_lib.hf_layers.gated import convert_gated
+from attention_lib.hf_layers.grouped import FAMILIES, convert_gpt2, convert_grouped
+from attention_lib.hf_layers.latent import LATENT, convert_latent
 from attention_lib.hf_layers.lightning import LightningAttention
 from attention_lib.hf_layers.local import (
     LongformerAttention,
-    rebuild_llama4,
-    rebuild_modernbert,
+    convert_llama4,
+    convert_modernbert,
 )
 from attention_lib.hf_layers.parts import PublishedAttention
-from attention_lib.hf_layers.sparse import SPARSE, rebuild_sparse
+from attention_lib.hf_layers.sparse import SPARSE, convert_sparse
 from attention_lib.validation import require_published
 
 __all__ = [
@@ -36,19 +36,19 @@ __all__ = [
 
 # The class of a layer, and the function that converts it.
 KNOWN: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(FAMILIES, rebuild_grouped),
-    **dict.fromkeys(LATENT, rebuild_latent),
-    **dict.fromkeys(BOTH_WAYS, rebuild_both_ways),
-    **dict.fromkeys(ALIBI, rebuild_alibi),
-    **dict.fromkeys(SPARSE, rebuild_sparse),
-    "Llama4TextAttention": rebuild_llama4,
-    "ModernBertAttention": rebuild_modernbert,
+    **dict.fromkeys(FAMILIES, convert_grouped),
+    **dict.fromkeys(LATENT, convert_latent),
+    **dict.fromkeys(BOTH_WAYS, convert_both_ways),
+    **dict.fromkeys(ALIBI, convert_alibi),
+    **dict.fromkeys(SPARSE, convert_sparse),
+    "Llama4TextAttention": convert_llama4,
+    "ModernBertAttention": convert_modernbert,
     "LongformerSelfAttention": LongformerAttention,
     "MiniMaxLightningAttention": LightningAttention,
-    "Qwen3NextAttention": rebuild_gated,
+    "Qwen3NextAttention": convert_gated,
     "Qwen3NextGatedDeltaNet": GatedDeltaNet,
     "KimiLinearDeltaAttention": KimiDeltaAttention,
-    "GPT2Attention": rebuild_gpt2,
+    "GPT2Attention": convert_gpt2,
 }
 # Those that need not be causal, or do not state whether they are.
 FREE = (

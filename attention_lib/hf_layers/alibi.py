@@ -48,7 +48,7 @@ def alibi_slopes(num_heads: int) -> Float[Tensor, " H"]:
     return torch.cat((first, between))[:num_heads]
 
 
-def rebuild_alibi(layer: Any) -> PublishedAttention:
+def convert_alibi(layer: Any) -> PublishedAttention:
     """Split the fused projection: BLOOM's rows are grouped by head, MPT's are not.
 
     BLOOM's layer also adds a residual that its caller passes; ours leaves that to the

@@ -32,7 +32,7 @@ BOTH_WAYS: dict[str, dict[str, str]] = {
 }
 
 
-def rebuild_both_ways(layer: Any) -> PublishedAttention:
+def convert_both_ways(layer: Any) -> PublishedAttention:
     """Convert BERT's, BART's and T5's layers: within one text, or with a memory."""
     kind = type(layer).__name__
     inner = layer.self if kind == "BertAttention" else layer

@@ -63,7 +63,7 @@ class GatedAttention(GroupedQueryAttention):
         return query, key, value
 
 
-def rebuild_gated(layer: Any) -> PublishedAttention:
+def convert_gated(layer: Any) -> PublishedAttention:
     """Split the rows of its query projection, which are [query, gate] for each head."""
     width, head_dim = layer.q_proj.in_features, layer.head_dim
     heads = layer.q_proj.out_features // head_dim // 2

@@ -35,7 +35,7 @@ FAMILIES: dict[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def rebuild_grouped(layer: Any) -> PublishedAttention:
+def convert_grouped(layer: Any) -> PublishedAttention:
     """Convert a layer with separate projections, with its family's options."""
     rotated = getattr(layer, "use_rope", True)
     rotation: dict[str, Any] = read_rotation(layer) if rotated else {}
@@ -63,7 +63,7 @@ def rebuild_grouped(layer: Any) -> PublishedAttention:
     )
 
 
-def rebuild_gpt2(layer: Any) -> PublishedAttention:
+def convert_gpt2(layer: Any) -> PublishedAttention:
     """Split and transpose the fused projection, a ``Conv1D`` that holds (in, out)."""
     width = layer.embed_dim
     with torch.device("meta"):

@@ -22,7 +22,7 @@ _LATENT_PARTS = {
 }
 
 
-def rebuild_latent(
+def convert_latent(
     layer: Any, kind: type[MultiHeadLatentAttention] = MultiHeadLatentAttention
 ) -> PublishedAttention:
     """Convert latent attention; V2 always rotates neighbouring pairs."""

@@ -66,7 +66,7 @@ class TemperedAttention(GroupedQueryAttention):
         return query, key, value
 
 
-def rebuild_llama4(layer: Any) -> PublishedAttention:
+def convert_llama4(layer: Any) -> PublishedAttention:
     """Convert Llama 4's: most layers rotate and see a chunk, each fourth sees all."""
     config, rotated = layer.config, bool(layer.use_rope)
     rotation: dict[str, Any] = read_rotation(layer) if rotated else {}
@@ -95,7 +95,7 @@ def rebuild_llama4(layer: Any) -> PublishedAttention:
     return PublishedAttention(ours, head_dim=head_dim, near=near, **rotation)
 
 
-def rebuild_modernbert(layer: Any) -> PublishedAttention:
+def convert_modernbert(layer: Any) -> PublishedAttention:
     """Convert ModernBERT's: rotated, both sides; most have a window, rotate faster."""
     heads = layer.config.num_attention_heads
     width = layer.Wqkv.in_features

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.hf_layers.latent import rebuild_latent
+from attention_lib.hf_layers.latent import convert_latent
 from attention_lib.hf_layers.parts import PublishedAttention
 from attention_lib.kv_cache import CacheLike, LayerCache
 from attention_lib.latent_attention import MultiHeadLatentAttention
@@ -146,11 +146,11 @@ class IndexedLatentAttention(MultiHeadLatentAttention):
         return IndexedCache(plain, self.index.head_dim)
 
 
-def rebuild_sparse(layer: Any) -> PublishedAttention:
+def convert_sparse(layer: Any) -> PublishedAttention:
     """Convert latent attention and its index; a GLM layer without one needs a mask."""
     if layer.indexer is None:
-        return rebuild_latent(layer)
-    ours = rebuild_latent(layer, IndexedLatentAttention)
+        return convert_latent(layer)
+    ours = convert_latent(layer, IndexedLatentAttention)
     attention: Any = ours.attention
     layout = SPARSE[type(layer).__name__]
     attention.index = Index(layer.indexer, layout, attention.rope_scale)
