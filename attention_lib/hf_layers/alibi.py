@@ -24,7 +24,7 @@ class AlibiAttention(RelativeAttention):
     """
 
     def __init__(self, d_model: int, num_heads: int, *, qkv_bias: bool = False) -> None:
-        # Reuses RelativeAttention.forward, without its table of distances.
+        # It shares the call of a RelativeAttention, not its table of distances.
         MultiHeadAttention.__init__(self, d_model, num_heads, qkv_bias=qkv_bias)
         self.scale = (d_model // num_heads) ** -0.5
 

@@ -52,10 +52,10 @@ class GatedAttention(GroupedQueryAttention):
     ) -> tuple[Tensor, Tensor, Tensor]:
         query, key, value = self._project(x, memory)
         if angles is not None:
-            width = 2 * angles.shape[-1]  # the rest of each head has no position
+            turned = 2 * angles.shape[-1]  # the rest of each head has no position
             turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
             query, key = (
-                torch.cat((apply_rope(it[..., :width], turn), it[..., width:]), -1)
+                torch.cat((apply_rope(it[..., :turned], turn), it[..., turned:]), -1)
                 for it in (query, key)
             )
         if cache is not None:
