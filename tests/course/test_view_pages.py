@@ -61,7 +61,7 @@ test_explore_pages_refuses = refusals(
     ({"steps": [step([[5]], "done", [0])]}, ValueError, "a page of steps[0] must"),
     ({"steps": [step([[0]], "asleep", [0])]}, ValueError, "a state of steps[0] mu"),
     ({"steps": [step([[0]], "done", [])]}, ValueError, "steps[0] must hold one ta"),
-    ({"steps": [step([[1, 1]], "done", [0])]}, ValueError, "steps[0] names a page"),
+    ({"steps": [step([[1, 1]], "done", [0])]}, ValueError, "steps[0] has a page"),
     (
         {"steps": [step([[1]], "done", [0], kept=[1])]},
         ValueError,

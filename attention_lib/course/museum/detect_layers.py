@@ -144,7 +144,7 @@ LAYER_CHECKS: Mapping[str, Mapping[str, Callable[[Any], Found | None]]] = {
     "rotary": {"rotary": _rotary, "far positions": _far},
     "grouped": {},
     "window": {"window": _window},
-    "encode": {
+    "places": {
         "sees the order": _sees_order,
         "same for all texts": _same_for_all,
         "refuses what is too long": _refuses,
