@@ -34,7 +34,7 @@ def test_every_public_name_has_an_entry():
         kinds = InventoryFile.load(file, "", lambda base, place: place)
     found = {name for kind in kinds for name in kinds[kind] if kind.startswith("py:")}
     offered = {name.rpartition(".")[2] for name in found if name.count(".") == 2}
-    assert set(attention_lib.__all__) | {"make_stories", "check_inputs"} <= offered
+    assert set(attention_lib.__all__) | {"make_stories", "require_inputs"} <= offered
     # Nothing private, and no method that matplotlib adds to a class.
     assert not {name for name in found if re.search(r"\._\w+$|Figure\.set$", name)}
 
