@@ -232,9 +232,9 @@ def test_plotting_changes_no_global_style():
 @pytest.mark.parametrize("count", [0, 7])
 def test_charts_refuse_more_series_than_can_be_told_apart(count):
     series = {str(index): [1.0, 2.0] for index in range(count)}
-    with pytest.raises(ValueError, match=f"1 to 6 series apart; got {count}"):
+    with pytest.raises(ValueError, match=f"1 to 6 series; got {count}"):
         show_curves([1, 2], series, xlabel="x", ylabel="y")
-    with pytest.raises(ValueError, match=f"1 to 6 series apart; got {count}"):
+    with pytest.raises(ValueError, match=f"1 to 6 series; got {count}"):
         show_bars(series, [1, 2], xlabel="x", ylabel="y")
 
 

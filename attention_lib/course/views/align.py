@@ -38,16 +38,16 @@ def view_alignment(
         raise ValueError(
             "weights must hold at least one sentence; got an empty mapping"
         )
-    sentences = {}
+    checked = {}
     for name, each in weights.items():
         for given, words in (("written", written), ("read", read)):
             if name not in words:
                 raise ValueError(
                     f"{given} must have the sentence {name!r}; got {[*words]}"
                 )
-        sentences[name] = read_maps(each, written[name], read[name], None, None)
-        if sentences[name].weights.shape[:2] != (1, 1):
-            shape = sentences[name].weights.shape
+        checked[name] = read_maps(each, written[name], read[name], None, None)
+        if checked[name].weights.shape[:2] != (1, 1):
+            shape = checked[name].weights.shape
             raise ValueError(f"a map must be (written, read); got {shape}")
     sentences = [
         {
@@ -56,9 +56,9 @@ def view_alignment(
             "read": maps.keys,
             "weights": pack(maps.weights, 3),
         }
-        for name, maps in sentences.items()
+        for name, maps in checked.items()
     ]
-    first = next(iter(sentences.values()))
+    first = next(iter(checked.values()))
     weights_of_first = first.weights[0, 0]
     table = static_table(weights_of_first, first.queries, first.keys, ALIGN["caption"])
     line = ALIGN["line"].format(count=len(sentences))
