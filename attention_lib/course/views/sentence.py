@@ -12,7 +12,7 @@ from attention_lib.course.views._own_program import OwnProgram
 from attention_lib.course.views._packing import pack
 from attention_lib.course.views._strings import SENTENCE
 from attention_lib.course.views._tables import plain_table
-from attention_lib.course.views.weights import _check_place
+from attention_lib.course.views.weights import _require_index
 
 SHOWN, SAID = 0.005, 0.05  # smaller weights get no line; are not mentioned
 # The layout of the static text, in em: see sentence.css. Widths of letters are about
@@ -53,7 +53,7 @@ def view_sentence(
     maps = read_maps(None, words, None, scores, mask)
     if maps.weights.shape[:2] != (1, 1) or maps.scores is None:
         raise ValueError(f"scores must be (query, key); got {tuple(scores.shape)}")
-    _check_place("query", query, len(maps.queries))
+    _require_index("query", query, len(maps.queries))
     # Softmax depends on differences only: the largest score of a row becomes 0.
     given = maps.scores[0, 0]
     given = given - given.max(axis=-1, keepdims=True)
