@@ -119,14 +119,14 @@ def _cells(ax: Axes, image: AxesImage, height: float, point: float) -> str:
 
 def _written(element: ElementTree.Element, cells: Mapping[str, str]) -> str:
     """Return an element as text, without its invisible parts."""
-    tag, attributes = element.tag.removeprefix(SVG), dict(element.attrib)
+    tag, given = element.tag.removeprefix(SVG), dict(element.attrib)
     if tag == "image":
-        return cells[attributes["id"]]
-    style = attributes.get("style", "").replace(": ", ":").replace("; ", ";")
+        return cells[given["id"]]
+    style = given.get("style", "").replace(": ", ":").replace("; ", ";")
     if tag in LEFT_OUT or (tag == "path" and style == "fill:none"):
         return ""
     if tag == "g":
-        attributes.pop("id", None)
+        given.pop("id", None)
     style = re.sub(r";?font-family:[^;]*", "", style)
     style = re.sub(
         r"font-size:([\d.]+)px",
@@ -134,7 +134,7 @@ def _written(element: ElementTree.Element, cells: Mapping[str, str]) -> str:
         style,
     )
     attributes = {"style": style} if style else {}
-    for name, value in attributes.items():
+    for name, value in given.items():
         short = NUMBER.sub(
             lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), value
         )
