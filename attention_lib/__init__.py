@@ -2,7 +2,7 @@
 
 What people build with can be imported from here; everything else from its module, as
 in ``from attention_lib.toy import attention``. ``plotting`` draws, ``examine`` examines
-somebody's layer, ``course`` holds exercises, views and the museum of bugs.
+a stranger's layer, ``course`` holds exercises, views and the museum of bugs.
 """
 
 from attention_lib.attention import (

@@ -1,8 +1,8 @@
 """Run commands that end within a limit and leave no process behind.
 
-`run` puts this file, as a process of its own, between a command and its starter. A
-signal to a group misses a child with a session of its own; the supervisor finds them
-all, also after its starter was killed. It needs the standard library only: read by its
+`run` puts this file, as a separate process, between a command and its starter. A
+signal to a group misses a child that opened a new session; the supervisor finds all of
+them, even after its starter was killed. It needs the standard library only: read by its
 path it starts in a moment, while importing the package takes seconds.
 """
 
@@ -26,11 +26,11 @@ _GRACE = 30.0  # seconds: a supervisor needs less than one, on an idle machine
 def supervised(command: Sequence[str | Path], limit: float) -> list[str]:
     """Return the command line that runs a command under a supervisor.
 
-    The supervisor ends all that came of the command when the command ends, when the
-    limit in seconds has passed, when this process is gone, and on SIGTERM.
+    The supervisor ends everything that came from the command when the command ends,
+    when the limit in seconds has passed, when this process is gone, and on SIGTERM.
     """
-    own = [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
-    return [*own, f"{limit}", f"{os.getpid()}", *map(str, command)]
+    start = [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
+    return [*start, f"{limit}", f"{os.getpid()}", *map(str, command)]
 
 
 def run(
@@ -45,7 +45,7 @@ def run(
 
     Args:
         command: the program and its arguments.
-        limit: seconds, after which all that came of the command is killed.
+        limit: seconds, after which everything that the command started is killed.
         check: whether an exit status other than 0 is an error.
         input: what the command reads.
         options: as of `subprocess.Popen`; None for an output shows it.
@@ -110,43 +110,43 @@ def supervise(command: Sequence[str], limit: float, starter: int) -> int:
 def _end_family(deadline: float) -> None:
     """Kill all descendants of this process, until none is left to start another."""
     while time.monotonic() < deadline:
-        for pid in (found := family()):
+        for pid in (descendants := family()):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:  # no child, so on Linux no child of a child either
-            if not found:
+            if not descendants:
                 return
         time.sleep(0.01)
 
 
 def family() -> set[int]:
     """Return the ids of all descendants of this process."""
-    parents, found = _parents(), {os.getpid()}
-    while more := {it for it, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {os.getpid()}
+    parents, known = _parents(), {os.getpid()}
+    while more := {it for it, parent in parents.items() if parent in known} - known:
+        known |= more
+    return known - {os.getpid()}
 
 
 def _parents() -> dict[int, int]:
     """Return the parent of each process on this machine."""
-    found = {}
+    parents = {}
     if sys.platform == "linux":
         for path in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):  # it has ended
                 words = path.read_text(errors="replace").rpartition(")")[2].split()
-                found[int(path.parent.name)] = int(words[1])
-        return found
+                parents[int(path.parent.name)] = int(words[1])
+        return parents
     # Elsewhere, an orphan is recognised by our mark in its environment.
     command = ["ps", "-AEww", "-o", "pid=", "-o", "ppid=", "-o", "command="]
     ps = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in ps.communicate()[0].splitlines():
         pid, parent, *words = line.split()
-        found[int(pid)] = os.getpid() if f"{_mark()}=1" in words else int(parent)
-    found.pop(ps.pid, None)
-    return found
+        parents[int(pid)] = os.getpid() if f"{_mark()}=1" in words else int(parent)
+    parents.pop(ps.pid, None)
+    return parents
 
 
 def _mark() -> str:

@@ -23,18 +23,18 @@ FORMAT = "attention_lib training 2"
 
 
 def save_checkpoint(training: Training, path: str | Path) -> None:
-    """Write a run to a file; what was there stays until the new one is complete.
+    """Write a run to a file; an earlier file stays until the new one is complete.
 
     A compiled model is saved under the names of the plain one, so either loads the
-    other's file. This function writes to ``NAME.unfinished`` beside the file, and
+    other's file. This function writes to ``NAME.unfinished`` next to the file, and
     renames that when all is on the disk. A process that is killed in between leaves it
     there; the next save to the same path replaces it.
 
     Raises:
-        TypeError: no ``Training``; a path that is neither a str nor a Path; an
-            optimizer that remembers something else than tensors.
-        ValueError: an optimizer with a weight that is not the model's.
-        OSError: the file cannot be written; the last one stays.
+        TypeError: not a ``Training``; a path that is neither a str nor a Path; an
+            optimizer whose state holds anything other than tensors.
+        ValueError: the optimizer holds a weight that is not the model's.
+        OSError: the file cannot be written; the earlier one stays.
     """
     require_instance("training", training, Training)
     path = require_path(path)
@@ -53,9 +53,9 @@ def save_checkpoint(training: Training, path: str | Path) -> None:
 
 
 def load_checkpoint(training: Training, path: str | Path) -> None:
-    """Takes a run up where a file left it; on any error nothing is changed.
+    """Continue a run from where a file left it; after any error nothing has changed.
 
-    A setting that the file does not know, since it is newer, must have its default.
+    A setting that the file does not know, because it is newer, must have its default.
 
     Args:
         training: made like the one that was saved: same model, texts, settings and
@@ -63,39 +63,39 @@ def load_checkpoint(training: Training, path: str | Path) -> None:
         path: the file.
 
     Raises:
-        TypeError: no ``Training``; a path that is neither a str nor a Path.
-        FileNotFoundError: there is no such file.
-        ValueError: a file that is half written, damaged or from elsewhere; another
-            model, other texts, settings or parameter groups.
+        TypeError: not a ``Training``; a path that is neither a str nor a Path.
+        FileNotFoundError: the file does not exist.
+        ValueError: a file that is half written, damaged or from elsewhere; a different
+            model, or different texts, settings or parameter groups.
     """
     require_instance("training", training, Training)
     settings, state = _read(require_path(path))
     _check_settings(training, settings)
-    own = _tensors(training.model)
+    tensors = _tensors(training.model)
     kept = {n: (t.shape, t.dtype) for n, t in state.items() if n.startswith("model.")}
-    if kept != {name: (t.shape, t.dtype) for name, t in own.items()}:
+    if kept != {name: (t.shape, t.dtype) for name, t in tensors.items()}:
         raise ValueError(
-            "the run was saved with another model: build it from the same ModelConfig"
+            "the run was saved with a different model: use the same ModelConfig"
         )
     memory: dict[int, dict[str, Tensor]] = {}
     for number, name in enumerate(_learning(training)):
         prefix = f"optimizer.{name}:"
-        found = {n: t for n, t in state.items() if n.startswith(prefix)}
-        if found:
-            memory[number] = {n.removeprefix(prefix): t for n, t in found.items()}
+        entries = {n: t for n, t in state.items() if n.startswith(prefix)}
+        if entries:
+            memory[number] = {n.removeprefix(prefix): t for n, t in entries.items()}
     groups = training.optimizer.state_dict()["param_groups"]
-    torch.Generator().set_state(state["random"])  # refuses what is no state of one
-    # From here on there is nothing left to refuse.
+    torch.Generator().set_state(state["random"])  # raises if it is not a valid state
+    # From here on nothing can fail.
     training.optimizer.load_state_dict({"state": memory, "param_groups": groups})
     with torch.no_grad():
-        for name, tensor in own.items():
+        for name, tensor in tensors.items():
             tensor.copy_(state[name])
     training.losses = state["losses"].tolist()
     torch.set_rng_state(state["random"])
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Gives the settings and tensors of a file whose checksum is right."""
+    """Return the settings and tensors of a file whose checksum is right."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {path.name}")
     damaged = f"{path.name} is half written or damaged ({{}}): take an earlier one"
@@ -105,17 +105,17 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(damaged.format(error)) from error
-    if (came := metadata.get("format")) != FORMAT:
+    if (found := metadata.get("format")) != FORMAT:
         raise ValueError(
-            f"{path.name} is no checkpoint that this version reads: its format is "
-            f"{came!r}, not {FORMAT!r}"
+            f"{path.name} is not a checkpoint that this version reads: its format is "
+            f"{found!r}, not {FORMAT!r}"
         )
     settings = metadata.get("settings", "")
     if metadata.get("checksum") != _checksum(state, settings):
         raise ValueError(damaged.format("its checksum differs"))
     # A file of a compiled model may have been saved under the names that it had then.
     plain = json.loads(settings)
-    plain["groups"] = {_plain(name): own for name, own in plain["groups"].items()}
+    plain["groups"] = {_plain(name): each for name, each in plain["groups"].items()}
     return plain, {_plain(name): tensor for name, tensor in state.items()}
 
 
@@ -129,7 +129,7 @@ def _checksum(state: dict[str, Tensor], settings: str) -> str:
 
 
 def _check_settings(training: Training, saved: dict[str, Any]) -> None:
-    """Refuses a file that was saved with other settings, and says which."""
+    """Refuse a file that was saved with different settings, and say which."""
     now = _settings(training)
     groups = saved.pop("groups"), now.pop("groups")
     if unknown := sorted(saved.keys() - now.keys()):
@@ -138,19 +138,23 @@ def _check_settings(training: Training, saved: dict[str, Any]) -> None:
             "version does not know: load it with the version that saved it"
         )
     saved = _fields(training, defaults=True) | saved
-    if other := [name for name in now if saved.get(name) != now[name]]:
+    if different := [name for name in now if saved.get(name) != now[name]]:
         raise ValueError(
-            f"the run was saved with {', '.join(f'{n}={saved.get(n)}' for n in other)};"
-            f" this one has {', '.join(f'{n}={now[n]}' for n in other)}"
+            f"the run was saved with {_listed(saved, different)}; this one has "
+            f"{_listed(now, different)}"
         )
     _check_groups(*groups)
 
 
+def _listed(settings: dict[str, Any], names: list[str]) -> str:
+    return ", ".join(f"{name}={settings.get(name)}" for name in names)
+
+
 def _check_groups(saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuses another choice of weights that learn, or other options for one."""
+    """Refuse a different choice of weights that learn, or different options for one."""
     for name in sorted(saved.keys() | now.keys()):
         was, has = saved.get(name, {"learns": False}), now.get(name, {"learns": False})
-        # An option that only one version of PyTorch knows says nothing.
+        # Ignore an option that only one of two versions of PyTorch has.
         for key in sorted(was.keys() & has.keys()):
             if was[key] != has[key]:
                 raise ValueError(
@@ -160,12 +164,12 @@ def _check_groups(saved: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def _state(training: Training) -> dict[str, Tensor]:
-    """Gives all that the next step depends on, by name."""
+    """Return all that the next step depends on, by name."""
     state = {
         "losses": torch.tensor(training.losses, dtype=torch.float64),
         "random": torch.get_rng_state(),
     }
-    # Copies, since a file holds no two tensors that share their numbers.
+    # Copies, since a file cannot hold two tensors that share memory.
     state |= {n: t.detach().clone() for n, t in _tensors(training.model).items()}
     for name, parameter in _learning(training).items():
         for key, value in training.optimizer.state.get(parameter, {}).items():
@@ -181,19 +185,19 @@ def _state(training: Training) -> dict[str, Tensor]:
 
 
 def _tensors(model: torch.nn.Module) -> dict[str, Tensor]:
-    """Gives weights and buffers by name, each once; not those that are not kept."""
+    """Return weights and buffers by name, each once; not those that are not saved."""
     kept = model.state_dict().keys()
     named = [*model.named_parameters(), *model.named_buffers()]
     return {f"model.{_plain(name)}": tensor for name, tensor in named if name in kept}
 
 
 def _plain(name: str) -> str:
-    """Return a weight's name without what ``torch.compile`` puts into it."""
+    """Return a weight's name without the prefix that ``torch.compile`` adds."""
     return name.replace("_orig_mod.", "")
 
 
 def _learning(training: Training) -> dict[str, Tensor]:
-    """Gives the optimizer's weights by name, in its own order."""
+    """Return the optimizer's weights by name, in the optimizer's order."""
     named = training.model.named_parameters()
     names = {parameter: f"model.{_plain(name)}" for name, parameter in named}
     groups = training.optimizer.param_groups
@@ -204,14 +208,14 @@ def _learning(training: Training) -> dict[str, Tensor]:
 
 
 def _settings(training: Training) -> dict[str, Any]:
-    """Gives what must be the same when the run goes on, as JSON knows it."""
+    """Return what must be the same when the run goes on, in JSON's types."""
     ids = torch.cat(training.texts).cpu().numpy()
     ends = str([len(text) for text in training.texts])
     checksum = zlib.crc32(ends.encode(), zlib.crc32(ids.tobytes()))
     names = {parameter: name for name, parameter in _learning(training).items()}
     groups: dict[str, dict[str, Any]] = {}
     for group in training.optimizer.param_groups:
-        # Each step sets the learning rate anew.
+        # Each step sets the learning rate again.
         options = {k: v for k, v in group.items() if k not in ("params", "lr")}
         groups |= {names[p]: {"learns": True} | options for p in group["params"]}
     settings = {
@@ -224,16 +228,16 @@ def _settings(training: Training) -> dict[str, Any]:
 
 
 def _fields(training: Training, *, defaults: bool = False) -> dict[str, Any]:
-    """Gives the fields of the run's config and of the model's, or their defaults."""
-    found: dict[str, Any] = {}
+    """Return the fields of the run's config and of the model's, or their defaults."""
+    fields: dict[str, Any] = {}
     model = getattr(training.model, "config", "")
     for owner, config in [("", training.config), ("model.", model)]:
         if not dataclasses.is_dataclass(config):
-            found["model"] = str(config)
+            fields["model"] = str(config)
             continue
         for field in dataclasses.fields(config):
             if not defaults:
-                found[owner + field.name] = getattr(config, field.name)
+                fields[owner + field.name] = getattr(config, field.name)
             elif field.default is not dataclasses.MISSING:
-                found[owner + field.name] = field.default
-    return found
+                fields[owner + field.name] = field.default
+    return fields

@@ -1,4 +1,4 @@
-"""From text to batches: tokenizers, windows, padding, and what n-grams can know.
+"""From text to batches: tokenizers, windows, padding, and what n-grams can predict.
 
 A tokenizer turns a text into ids and back. Shapes: B batch, T length.
 """
@@ -35,17 +35,17 @@ class ByteTokenizer:
     vocab_size = 256
 
     def encode(self, text: str) -> list[int]:
-        """Gives the ids of a text.
+        """Return the ids of a text.
 
         Raises:
-            TypeError: no text.
-            ValueError: half of a pair of surrogates, which is no character.
+            TypeError: not a text.
+            ValueError: half of a pair of surrogates, which is not a character.
         """
         require_text(text)
         return list(text.encode("utf-8"))
 
     def decode(self, ids: Sequence[int] | Int[Tensor, " T"]) -> str:
-        """Gives the text back; bytes that are no UTF-8 become �.
+        """Return the text; bytes that are not UTF-8 become �.
 
         Raises:
             TypeError: ids that are not whole numbers in one row.
@@ -72,11 +72,11 @@ class CharTokenizer:
         self.vocab_size = len(self.chars)
 
     def encode(self, text: str) -> list[int]:
-        """Gives the ids of a text.
+        """Return the ids of a text.
 
         Raises:
-            TypeError: no text.
-            ValueError: a character that the first text did not hold.
+            TypeError: not a text.
+            ValueError: a character that is not in the tokenizer's text.
         """
         require_text(text)
         if unknown := sorted(set(text) - self.ids.keys()):
@@ -87,7 +87,7 @@ class CharTokenizer:
         return [self.ids[char] for char in text]
 
     def decode(self, ids: Sequence[int] | Int[Tensor, " T"]) -> str:
-        """Gives the text back.
+        """Return the text.
 
         Raises:
             TypeError: ids that are not whole numbers in one row.
@@ -104,7 +104,7 @@ class BPETokenizer:
 
     Args:
         texts: what to learn from.
-        vocab_size: the most tokens there may be, the 256 bytes among them.
+        vocab_size: the largest number of tokens, including the 256 bytes.
 
     Raises:
         ValueError: no text, or nothing in it; fewer than 256 tokens.
@@ -129,17 +129,17 @@ class BPETokenizer:
         self.vocab_size = self._tokenizer.get_vocab_size()
 
     def encode(self, text: str) -> list[int]:
-        """Gives the ids of a text.
+        """Return the ids of a text.
 
         Raises:
-            TypeError: no text.
-            ValueError: half of a pair of surrogates, which is no character.
+            TypeError: not a text.
+            ValueError: half of a pair of surrogates, which is not a character.
         """
         require_text(text)
         return self._tokenizer.encode(text).ids
 
     def decode(self, ids: Sequence[int] | Int[Tensor, " T"]) -> str:
-        """Gives the text back; bytes that are no UTF-8 become �.
+        """Return the text; bytes that are not UTF-8 become �.
 
         Raises:
             TypeError: ids that are not whole numbers in one row.
@@ -149,7 +149,7 @@ class BPETokenizer:
 
 
 def read_text(path: str | Path, *, encoding: str = "utf-8") -> str:
-    """Reads a text file of your own.
+    """Read one of your own text files.
 
     Raises:
         TypeError: a path that is neither a str nor a Path.
@@ -181,7 +181,7 @@ class SlidingWindowDataset(Dataset[Tensor]):
         stride: tokens from the start of one window to that of the next.
 
     Raises:
-        TypeError: ids that are not whole numbers in one row; a size that is no int.
+        TypeError: ids that are not whole numbers in one row; a size that is not an int.
         ValueError: a size below 1; a text shorter than one window.
     """
 
@@ -210,14 +210,14 @@ class SlidingWindowDataset(Dataset[Tensor]):
 def pad_texts(
     texts: Sequence[Int[Tensor, " _"]],
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, " B"]]:
-    """Puts texts of different lengths into one batch, padded on the right.
+    """Put texts of different lengths into one batch, padded on the right.
 
     Returns:
         Ids, 0 where there is no token, and how many tokens each text has.
 
     Raises:
         TypeError: texts that are not tensors of whole numbers.
-        ValueError: no text; a text with another number of axes than one.
+        ValueError: no texts; a text that does not have exactly one axis.
     """
     texts = require_token_texts(texts)
     lengths = torch.tensor([len(text) for text in texts], device=texts[0].device)
@@ -230,24 +230,24 @@ def make_loader(
     *,
     seed: int | None = None,
 ) -> DataLoader[Tensor]:
-    """Gives batches (token_ids, lengths), padded on the right.
+    """Return batches (token_ids, lengths), padded on the right.
 
     Args:
-        texts: windows; a list of texts of any lengths will do as well.
+        texts: windows, or a list of texts of any lengths.
         batch_size: texts in a batch; the last one may hold fewer.
-        seed: shuffles, the same way for the same seed; in order when left out.
+        seed: shuffles, in the same way for the same seed; without it the order is kept.
 
     Raises:
         TypeError: a batch size or a seed that is not an int; texts that are not
             tensors of whole numbers.
-        ValueError: a batch size below 1; no text.
+        ValueError: a batch size below 1; no texts.
     """
     require_positive(batch_size=batch_size)
     require_not_negative(seed=0 if seed is None else seed)
-    if not isinstance(texts, Dataset):  # each batch of one is checked when it comes
+    if not isinstance(texts, Dataset):  # a dataset is checked batch by batch
         require_token_texts(texts)
     return DataLoader(
-        texts,  # type: ignore[arg-type]  # a list has all that is asked of it
+        texts,  # type: ignore[arg-type]  # a list has all that a loader needs
         batch_size,
         shuffle=seed is not None,
         generator=seeded(seed or 0),  # else it would draw from the global one
@@ -258,15 +258,15 @@ def make_loader(
 def ngram_nlls(
     token_ids: Sequence[int], held_out: Sequence[int], vocab_size: int, orders: int
 ) -> list[list[float]]:
-    """Gives -ln of the probability that n-grams give to each token, in nats.
+    """Return -ln of the probability that n-grams assign to each token, in nats.
 
-    An n-gram counts what followed the same n - 1 tokens, and trusts the shorter one
-    where it has seen little: p = (count + p of the shorter) / (total + 1).
+    An n-gram counts what followed the same n - 1 tokens, and falls back on the shorter
+    one where it has seen little: p = (count + p of the shorter) / (total + 1).
 
     Args:
         token_ids: where to count.
         held_out: what to predict.
-        vocab_size: how many tokens there are; to the 0-gram all are as likely.
+        vocab_size: how many tokens there are; the 0-gram finds all equally likely.
         orders: the largest n.
 
     Returns:
@@ -294,11 +294,11 @@ def ngram_nlls(
 def ngram_losses(
     token_ids: Sequence[int], held_out: Sequence[int], vocab_size: int, orders: int
 ) -> list[float]:
-    """Gives the mean of ``ngram_nlls`` for each n: uniform, unigram, bigram …
+    """Return the mean of ``ngram_nlls`` for each n: uniform, unigram, bigram …
 
     Raises:
         TypeError: see ``ngram_nlls``.
-        ValueError: likewise, and where ``held_out`` is empty.
+        ValueError: likewise; an empty ``held_out``.
     """
     surprises = ngram_nlls(token_ids, held_out, vocab_size, orders)
     if len(held_out) == 0:
@@ -307,7 +307,7 @@ def ngram_losses(
 
 
 def _ngrams(token_ids: Sequence[int], order: int) -> list[tuple[int, ...]]:
-    """Gives, for each token, itself after the ``order - 1`` tokens before it."""
-    # -1 stands where there is no token yet.
+    """Return for each token the n-gram that ends with it, n = ``order``."""
+    # -1 is used where there is no token yet.
     padded = [-1] * (order - 1) + [int(i) for i in token_ids]
     return [tuple(padded[i : i + order]) for i in range(len(token_ids))]

@@ -2,7 +2,7 @@
 
 Softmax over pieces: Milakov and Gimelshein (2018), algorithm 3. Forward and backward in
 tiles: Dao (2023), algorithms 1 and 2. Shapes as in ``attention``. Masks are boolean,
-True means "may attend", and an empty row gives zeros.
+True means "may attend", and an empty row gets zeros.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,16 +23,16 @@ from attention_lib.validation import (
 
 
 class OnlineSoftmax:
-    """Mixes values by softmax weights, while the scores arrive in pieces.
+    """Mix values by softmax weights while the scores arrive in pieces.
 
-    Kept are, for each query, the largest score so far, the sum of the exponentials, and
-    the sum of the values times them. When a larger score arrives, both sums are scaled
-    down to it.
+    For each query it keeps the largest score so far, the sum of the exponentials, and
+    the sum of the values times them. When a larger score arrives, both sums are
+    rescaled to it.
 
     Args:
         shape: of the result, (..., Q, V).
-        dtype: the type in which is summed; float32 when left out.
-        device: where it is summed.
+        dtype: the type of the sums; float32 when left out.
+        device: where the sums are kept.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class OnlineSoftmax:
     def add(
         self, scores: Float[Tensor, "*B Q K"], value: Float[Tensor, "*#B K V"]
     ) -> None:
-        """Takes the scores of some keys, and the values that belong to these keys.
+        """Add the scores of some keys, and the values of these keys.
 
         Args:
             scores: scaled; -inf where a query may not attend.
@@ -66,7 +66,7 @@ class OnlineSoftmax:
         self.largest = largest
 
     def result(self) -> tuple[Float[Tensor, "*B Q V"], Float[Tensor, "*B Q"]]:
-        """Gives the mixed values and, for each query, log Σ exp(score).
+        """Return the mixed values and, for each query, log Σ exp(score).
 
         A query that could attend to nothing gets zeros, and -inf.
         """
@@ -85,20 +85,20 @@ def flash_attention(
     scale: float | None = None,
     tile: int | tuple[int, int] = 64,
 ) -> Float[Tensor, "*B Q V"]:
-    """Mixes the values by the attention weights, tile by tile, forward and backward.
+    """Mix the values by the attention weights, tile by tile, forward and backward.
 
-    Equal to ``scaled_dot_product_attention`` but for rounding. What backward keeps are
+    Equal to ``scaled_dot_product_attention`` up to rounding. The backward pass keeps
     the inputs, the result and one number per query: that grows with Q + K, not with
-    Q · K. A mask is kept as it came. Leading axes take the place of ``torch.vmap``:
-    it is refused, as are the other transforms of ``torch.func``.
+    Q · K. A mask is kept as it was given. Use leading axes instead of ``torch.vmap``,
+    which is refused, like the other transforms of ``torch.func``.
 
     Args:
         query: what each row looks for.
         key: what each entry is found by.
-        value: what each entry gives.
+        value: the content of each entry.
         mask: True where a query may attend to a key; broadcasts to (..., Q, K).
-        causal: hides the future as well, aligned as ``causal_mask``; tiles that lie
-            wholly in the future are not computed.
+        causal: hides the future as well, aligned as ``causal_mask``; tiles that are
+            entirely in the future are not computed.
         scale: multiplies the scores; 1/√D when left out.
         tile: rows and columns of a tile: one number, or (queries, keys). A last tile
             is smaller where the tile does not divide the length.
@@ -115,7 +115,7 @@ def flash_attention(
 
 
 class TilePlan(NamedTuple):
-    """What forward and backward agree on: the mask, the scale, and the tiles."""
+    """What both passes share: the mask, the scale, and the tiles."""
 
     mask: Tensor | None  # (..., Q, K)
     causal: bool
@@ -123,13 +123,13 @@ class TilePlan(NamedTuple):
     tile: tuple[int, int]
 
     def tiles(self, rows: slice, key_len: int, ahead: int) -> Iterator[slice]:
-        """Gives the pieces of the keys that some of these queries may see.
+        """Return the pieces of the keys that some of these queries may attend to.
 
         Args:
             rows: a piece of the queries.
             key_len: the number of keys.
-            ahead: by how much the place of a query, in the keys' count, is ahead of its
-                row: K - Q, since the last query stands at the last key.
+            ahead: the position of a query, counted in keys, minus its row: K - Q,
+                since the last query is aligned with the last key.
         """
         end = min(key_len, rows.stop + ahead) if self.causal else key_len
         return pieces(max(end, 0), self.tile[1])
@@ -137,15 +137,15 @@ class TilePlan(NamedTuple):
     def scores(
         self, query: Tensor, key: Tensor, rows: slice, columns: slice
     ) -> Float[Tensor, "*B q k"]:
-        """Computes one tile of scores, -inf where a query may not attend."""
+        """Compute one tile of scores, -inf where a query may not attend."""
         scores = query[..., rows, :] @ key[..., columns, :].mT * self.scale
         if self.mask is not None:
             scores = scores.masked_fill(~self.mask[..., rows, columns], -torch.inf)
         ahead = key.shape[-2] - query.shape[-2]
-        if self.causal and columns.stop > rows.start + ahead + 1:  # holds some future
-            place = torch.arange(rows.start, rows.stop, device=key.device) + ahead
+        if self.causal and columns.stop > rows.start + ahead + 1:  # partly future
+            position = torch.arange(rows.start, rows.stop, device=key.device) + ahead
             future = torch.arange(columns.start, columns.stop, device=key.device)
-            scores = scores.masked_fill(future > place[:, None], -torch.inf)
+            scores = scores.masked_fill(future > position[:, None], -torch.inf)
         return scores
 
 
@@ -160,10 +160,10 @@ def attend_in_tiles(
     scale: float | None,
     tile: int | tuple[int, int],
 ) -> Tensor:
-    """Checks the arguments of ``flash_attention``, and runs one kind of forward.
+    """Check the arguments of ``flash_attention``, and run one kind of forward pass.
 
     Args:
-        forward: as ``flash_forward``; backward is ``flash_backward`` for every kind.
+        forward: as ``flash_forward``; the backward pass is always ``flash_backward``.
         query: and the rest: as in ``flash_attention``.
     """
     require_inputs(query, key, value, mask, scale=scale)
@@ -182,7 +182,7 @@ def attend_in_tiles(
 
 
 def pieces(length: int, size: int) -> Iterator[slice]:
-    """Cuts a length into slices of one size; the last may be smaller."""
+    """Cut a length into slices of one size; the last may be smaller."""
     return (slice(start, min(start + size, length)) for start in range(0, length, size))
 
 
@@ -192,7 +192,7 @@ def flash_forward(
     value: Float[Tensor, "*B K V"],
     plan: TilePlan,
 ) -> tuple[Float[Tensor, "*B Q V"], Float[Tensor, "*B Q"]]:
-    """Gives the context and, for each query, log Σ exp(score).
+    """Return the context and, for each query, log Σ exp(score).
 
     Dao (2023), algorithm 1.
     """
@@ -220,15 +220,15 @@ def flash_backward(
     grad_context: Float[Tensor, "*B Q V"],
     plan: TilePlan,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gives the gradients of query, key and value: Dao (2023), algorithm 2.
+    """Return the gradients of query, key and value: Dao (2023), algorithm 2.
 
-    Each tile of weights is computed again, as exp(score - log Σ exp(score)), used, and
-    forgotten.
+    Each tile of weights is recomputed as exp(score - log Σ exp(score)), used, and
+    dropped.
     """
     query_len, key_len = query.shape[-2], key.shape[-2]
     grads = torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
     grad_query, grad_key, grad_value = grads
-    # The part of each row's gradient that softmax takes away from all its scores.
+    # The part of each row's gradient that softmax subtracts from all its scores.
     mean = (grad_context * context).sum(dim=-1, keepdim=True)  # (..., Q, 1)
     level = log_sum.where(log_sum > -torch.inf, 0).unsqueeze(-1)
     for rows in pieces(query_len, plan.tile[0]):
@@ -245,7 +245,7 @@ def flash_backward(
 
 
 class _Flash(torch.autograd.Function):
-    """Ties forward and backward together for autograd; sums in float32 at least."""
+    """Connect the two passes for autograd; sums are in float32 at least."""
 
     @staticmethod
     def forward(

@@ -1,10 +1,10 @@
 """Attention in tiles as a Triton kernel: one program per piece of the queries.
 
-The same sums as ``flash_attention``, in the same order, written for a GPU: a program
+The same sums as ``flash_attention``, in the same order, written for a GPU: each program
 keeps its piece of queries and three running numbers in fast memory, and reads keys and
-values once, tile by tile. Needs Triton (``pip install triton``, on Linux), and tensors
-on a GPU; or the variable TRITON_INTERPRET=1 before Triton is first imported, which runs
-the kernel on a CPU, slowly, to test it.
+values once, tile by tile. It needs Triton (``pip install triton``, on Linux) and
+tensors on a GPU. With TRITON_INTERPRET=1 set before Triton is first imported, the
+kernel runs on a CPU, slowly, for tests.
 """
 
 # Triton reads annotations as text; without it, `tl` has no meaning.
@@ -37,11 +37,11 @@ def flash_kernel(
     scale: float | None = None,
     tile: int | tuple[int, int] = 64,
 ) -> Float[Tensor, "*B Q V"]:
-    """Mixes the values by the attention weights in one Triton kernel.
+    """Mix the values by the attention weights in one Triton kernel.
 
-    Called as ``flash_attention``, and equal to it; backward is ``flash_backward``.
-    It sums in float32. To be read, not to be fast: it multiplies in float32, where a
-    fast kernel uses the units of a GPU for half precision.
+    It is called like ``flash_attention`` and equal to it; the backward pass is
+    ``flash_backward``. It sums in float32. It is written to be read, not to be fast: it
+    multiplies in float32, where a fast kernel uses the GPU's half-precision units.
 
     Args:
         query: and the rest: as in ``flash_attention``.
@@ -55,7 +55,7 @@ def flash_kernel(
     Raises:
         ModuleNotFoundError: Triton is not installed.
         TypeError: float64, or what ``flash_attention`` refuses.
-        ValueError: a tile that is no power of 2, tensors where Triton cannot run, or
+        ValueError: a tile that is not a power of 2, tensors where Triton cannot run, or
             what ``flash_attention`` refuses.
     """
     inputs = query, key, value, mask
@@ -76,10 +76,10 @@ def attend_kernel(
     MASKED: tl.constexpr, CAUSAL: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, HEAD: tl.constexpr, VALUE: tl.constexpr,
 ):  # fmt: skip
-    """Mixes the values for ROWS queries of one head; arguments are addresses."""
+    """Mix the values for ROWS queries of one head; arguments are addresses."""
     head = tl.program_id(1).to(tl.int64)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    places = rows + key_len - query_len  # the last query stands at the last key
+    positions = rows + key_len - query_len  # aligned at the end
     across, out = tl.arange(0, HEAD), tl.arange(0, VALUE)
     at = (head * query_len + rows[:, None]) * head_dim + across
     inside = (rows[:, None] < query_len) & (across < head_dim)
@@ -89,7 +89,7 @@ def attend_kernel(
     total = tl.zeros([ROWS], tl.float32)
     mixed = tl.zeros([ROWS, VALUE], tl.float32)
     end = key_len
-    if CAUSAL:  # no tile that lies wholly in the future
+    if CAUSAL:  # no tile that is entirely in the future
         end = tl.minimum(key_len, (tl.program_id(0) + 1) * ROWS + key_len - query_len)
     for start in range(0, end, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
@@ -109,11 +109,11 @@ def attend_kernel(
         scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
         allowed = (rows[:, None] < query_len) & (columns < key_len)
         if CAUSAL:
-            allowed = allowed & (columns <= places[:, None])
+            allowed = allowed & (columns <= positions[:, None])
         if MASKED:
             lines = tl.load(mask_of + head) * query_len + rows[:, None]
-            told = tl.load(mask + lines * key_len + columns, mask=allowed, other=0)
-            allowed = allowed & (told != 0)
+            visible = tl.load(mask + lines * key_len + columns, mask=allowed, other=0)
+            allowed = allowed & (visible != 0)
         scores = tl.where(allowed, scores, float("-inf"))
 
         new = tl.maximum(largest, tl.max(scores, axis=1))
@@ -136,14 +136,14 @@ def attend_kernel(
 def _kernel_forward(
     query: Tensor, key: Tensor, value: Tensor, plan: TilePlan
 ) -> tuple[Tensor, Tensor]:
-    """Lays out memory for the kernel, and starts one program per head and piece."""
-    _check_place(query)
+    """Allocate memory for the kernel, and start one program per head and piece."""
+    _require_runnable(query)
     rows, columns = require_power_of_two(tile=plan.tile)
     *leading, query_len, head_dim = query.shape
     key_len, value_dim = value.shape[-2:]
     context = query.new_empty(*leading, query_len, value_dim)
     log_sum = query.new_empty(*leading, query_len, dtype=torch.float32)
-    mask, mask_of = _own_masks(plan.mask, leading, query)
+    mask, mask_of = _distinct_masks(plan.mask, leading, query)
     pieces = triton.cdiv(query_len, rows)
     attend_kernel[(pieces, log_sum.numel() // query_len)](
         query.contiguous(),
@@ -168,10 +168,10 @@ def _kernel_forward(
     return context, log_sum
 
 
-def _own_masks(
+def _distinct_masks(
     mask: Tensor | None, leading: list[int], like: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gives the masks that differ, and for each head the number of its mask."""
+    """Return the distinct masks, and for each head the index of its mask."""
     if mask is None:
         return like.new_empty(1, dtype=torch.uint8), like.new_empty(1, dtype=torch.long)
     for axis in range(len(leading)):
@@ -182,8 +182,8 @@ def _own_masks(
     return mask.contiguous().view(torch.uint8), number.expand(leading).contiguous()
 
 
-def _check_place(query: Tensor) -> None:
-    """Checks that the kernel can run, and in this type."""
+def _require_runnable(query: Tensor) -> None:
+    """Raise unless the kernel can run here, and with this type."""
     if triton is None:
         raise ModuleNotFoundError(
             "flash_kernel needs Triton: pip install triton (Linux only)", name="triton"

@@ -148,8 +148,8 @@ class GroupedQueryAttention(MultiHeadLayer):
         self.k_norm: RMSNorm | None = None
         if qk_norm is not None:
             plus_one = qk_norm == "rms_plus_one"
-            self.q_norm = RMSNorm(head_dim, eps=norm_eps, plus_one=plus_one)
-            self.k_norm = RMSNorm(head_dim, eps=norm_eps, plus_one=plus_one)
+            self.q_norm = RMSNorm(head_dim, eps=norm_eps, unit_offset=plus_one)
+            self.k_norm = RMSNorm(head_dim, eps=norm_eps, unit_offset=plus_one)
         self.sinks = nn.Parameter(torch.zeros(num_heads)) if sinks else None
 
     def forward(

@@ -1,7 +1,7 @@
-"""What a head does: scores of its map, its removal, and the paths between two heads.
+"""What a head does: scores of its map, its ablation, and the paths between two heads.
 
-A head is named by its place, (layer, head), both counted from 0. What a head finds is
-its context (B, T, D), before the output projection.
+A head is named by its index, (layer, head), both counted from 0. The output of a head
+is its context (B, T, D), before the output projection.
 
 Shapes: B batch, T length, L layers, M d_model, H heads, D head_dim, V vocabulary.
 """
@@ -27,9 +27,9 @@ from attention_lib.validation import (
     require_choice,
     require_compared,
     require_generator,
+    require_head_indices,
     require_head_maps,
     require_head_path,
-    require_head_places,
     require_instance,
     require_not_negative,
     require_periods,
@@ -37,7 +37,7 @@ from attention_lib.validation import (
 )
 
 HeadIndex = tuple[int, int]  # layer and head, from 0
-# Whether an instrument calls a part itself: then no instrument notes or changes it.
+# Whether an instrument calls a part itself: then no instrument records or changes it.
 _ASKING: ContextVar[bool] = ContextVar("_ASKING", default=False)
 
 
@@ -49,20 +49,20 @@ def repeated_texts(
     periods: tuple[int, int] = (6, 16),
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """Draws texts that repeat a piece of different tokens until they are full.
+    """Draw texts that repeat a piece of different tokens up to their length.
 
     Args:
         count: how many texts.
         length: of each text.
-        vocab_size: tokens are drawn from so many.
-        periods: the shortest and the longest piece; each text has its own length.
+        vocab_size: how many different tokens there are.
+        periods: the lengths of the shortest and the longest piece; each text draws one.
         generator: on the CPU, so that every device draws the same.
 
     Returns:
-        The token ids, and True where a token has stood in the text before.
+        The token ids, and True where a token has occurred in the text before.
 
     Raises:
-        TypeError: a size that is not an int; a generator that is none.
+        TypeError: a size that is not an int; a generator that is not one of torch's.
         ValueError: a size below 1; pieces as long as the text, or longer than there
             are tokens.
     """
@@ -74,12 +74,12 @@ def repeated_texts(
     order = torch.rand(count, vocab_size, generator=generator).argsort(dim=-1)
     pick = torch.rand(count, 1, generator=generator, dtype=torch.float64)
     period = shortest + (pick * (longest + 1 - shortest)).long()  # (B, 1)
-    places = torch.arange(length)
-    return order.gather(1, places % period), places >= period
+    positions = torch.arange(length)
+    return order.gather(1, positions % period), positions >= period
 
 
 def induction_targets(token_ids: Int[Tensor, "B T"]) -> Bool[Tensor, "B T T"]:
-    """Says for each query which keys stand right after an earlier copy of its token.
+    """Return for each query which keys come right after an earlier copy of its token.
 
     Raises:
         TypeError: ids that are not whole numbers.
@@ -87,19 +87,19 @@ def induction_targets(token_ids: Int[Tensor, "B T"]) -> Bool[Tensor, "B T T"]:
     """
     require_compared(token_ids)
     length = token_ids.shape[1]
-    before = token_ids.roll(1, dims=1)  # at each place the token before it
-    found = token_ids[:, :, None] == before[:, None, :]  # (B, T, T)
-    found[:, :, 0] = False  # nothing stands before the first
-    return found & causal_mask(length, device=token_ids.device)
+    previous = token_ids.roll(1, dims=1)  # at each position the token before it
+    matches = token_ids[:, :, None] == previous[:, None, :]  # (B, T, T)
+    matches[:, :, 0] = False  # nothing comes before the first
+    return matches & causal_mask(length, device=token_ids.device)
 
 
 def previous_token_score(weights: Float[Tensor, "B H T T"]) -> Float[Tensor, " H"]:
-    """Gives each head's mean weight on the token before the query.
+    """Return each head's mean weight on the token before the query.
 
     The first query, which has none, does not count.
 
     Raises:
-        TypeError: weights that are no floats.
+        TypeError: weights that are not floats.
         ValueError: weights that are not (B, H, T, T), or of a single token.
     """
     require_head_maps(weights)
@@ -109,23 +109,23 @@ def previous_token_score(weights: Float[Tensor, "B H T T"]) -> Float[Tensor, " H
 def induction_score(
     weights: Float[Tensor, "B H T T"], token_ids: Int[Tensor, "B T"]
 ) -> Float[Tensor, " H"]:
-    """Gives each head's mean weight on what followed earlier copies of the query.
+    """Return each head's mean weight on what followed earlier copies of the query.
 
     Queries whose token is new do not count. A query may have several earlier copies:
     the weights on all of them are summed.
 
     Raises:
-        TypeError: weights that are no floats; ids that are not whole numbers.
+        TypeError: weights that are not floats; ids that are not whole numbers.
         ValueError: weights that are not (B, H, T, T), or not of these texts.
     """
     require_head_maps(weights, token_ids)
-    wanted = induction_targets(token_ids)
-    counts = wanted.any(dim=-1).sum().clamp(min=1)
-    return (weights * wanted[:, None]).sum(dim=(0, 2, 3)) / counts
+    targets = induction_targets(token_ids)
+    counts = targets.any(dim=-1).sum().clamp(min=1)
+    return (weights * targets[:, None]).sum(dim=(0, 2, 3)) / counts
 
 
 class AttentionBlock(TinyBlock):
-    """A ``TinyBlock`` that normalises first, and has no MLP.
+    """A ``TinyBlock`` that normalises first and has no MLP.
 
     Args:
         d_model: width of the stream.
@@ -149,11 +149,11 @@ class AttentionBlock(TinyBlock):
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Adds the output of attention to the stream."""
-        found = self.attention(
+        """Add the output of attention to the stream."""
+        attended = self.attention(
             self.attention_norm(x), mask, causal=causal, angles=angles, cache=cache
         )
-        return x + self.dropout(found)
+        return x + self.dropout(attended)
 
     def attention_weights(
         self,
@@ -163,7 +163,7 @@ class AttentionBlock(TinyBlock):
         causal: bool = False,
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T T"]:
-        """Gives the attention weights of each head, before dropout."""
+        """Return the attention weights of each head, before dropout."""
         return self.attention.attention_weights(
             self.attention_norm(x), mask, causal=causal, angles=angles
         )
@@ -172,14 +172,14 @@ class AttentionBlock(TinyBlock):
 class AttentionOnlyLM(TinyLM):
     """A ``TinyLM`` whose blocks are ``AttentionBlock``, as in Elhage et al. (2021).
 
-    There the blocks have no norms either. Its call is that of a ``LanguageModel``.
+    There the blocks have no norms either. It is called like any ``LanguageModel``.
 
     Args:
         config: the sizes and choices; it must normalise first.
 
     Raises:
-        TypeError: a config of another kind.
-        ValueError: another norm.
+        TypeError: not a ``ModelConfig``.
+        ValueError: a ``norm`` other than ``pre``.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -191,7 +191,7 @@ class AttentionOnlyLM(TinyLM):
             for _ in self.blocks
         ]
         for block, drawn in zip(blocks, self.blocks, strict=True):
-            # Its weights have been drawn.
+            # Keep the weights that have been drawn already.
             block.attention = drawn.attention  # type: ignore[assignment]
         self.blocks = nn.ModuleList(blocks)
 
@@ -200,13 +200,13 @@ class AttentionOnlyLM(TinyLM):
 def head_outputs(
     model: nn.Module, token_ids: Int[Tensor, "B T"]
 ) -> list[Float[Tensor, "B H T D"]]:
-    """Gives what the heads of each layer find in texts, before the output projection.
+    """Return the outputs of each layer's heads, before the output projection.
 
     Raises:
-        TypeError: no model with blocks.
+        TypeError: not a model with blocks.
     """
-    require_head_places(model)
-    found: list[Tensor] = []
+    require_head_indices(model)
+    outputs: list[Tensor] = []
     with ExitStack() as hooks:
         for block in _blocks(model):
             layer = block.attention
@@ -215,31 +215,31 @@ def head_outputs(
                 _: nn.Module, inputs: Any, num_heads: int = layer.num_heads
             ) -> None:
                 if not _ASKING.get():
-                    found.append(split_heads(inputs[0], num_heads))
+                    outputs.append(split_heads(inputs[0], num_heads))
 
             hooks.enter_context(layer.out_proj.register_forward_pre_hook(keep))
         model(token_ids)
-    return found
+    return outputs
 
 
 @contextmanager
 def patch_heads(
     model: nn.Module, values: Mapping[HeadIndex, Tensor | float]
 ) -> Iterator[None]:
-    """Replaces what heads find, in all calls of the model inside the ``with``.
+    """Replace outputs of heads in every call of the model inside the ``with``.
 
     Args:
         model: has ``blocks``, each with an ``attention`` that ends in ``out_proj``.
-        values: for each place what its head shall find, broadcast to (B, T, D): 0 for
-            nothing, a mean, or what it found in another text.
+        values: for each head the output that replaces its own, broadcast to (B, T, D):
+            0 for ablation, a mean, or its output in a different text.
 
     Raises:
-        TypeError: no model with blocks; a place that is not two ints.
-        ValueError: a place that the model does not have.
+        TypeError: not a model with blocks; an index that is not two ints.
+        ValueError: a head that the model does not have.
     """
     require_instance("values", values, Mapping)
-    for place in values:
-        require_head_places(model, **{"a place of values": place})
+    for index in values:
+        require_head_indices(model, **{"a head of values": index})
     with ExitStack() as hooks:
         for (layer, head), value in values.items():
             attention = _blocks(model)[layer].attention
@@ -267,13 +267,13 @@ def patch_path(
     into: Literal["query", "key", "value"],
     value: Tensor | float,
 ) -> Iterator[None]:
-    """Replaces what one head gives to another, on one way only.
+    """Replace what one head sends to another, on one path only.
 
-    The receiver's queries, keys or values are made from a stream in which the sender
-    found ``value``. All else, such as what the sender adds for later layers, is as
-    before: "path patching", Wang et al. (2022), Goldowsky-Dill et al. (2023). Paths
-    from several senders into the same projection of a head are replaced together. To
-    find what would come, parts on the way may be called more often than once.
+    The receiver's queries, keys or values are computed from a stream in which the
+    sender's output is ``value``. Everything else, such as what the sender adds for
+    later layers, stays the same: "path patching", Wang et al. (2022), Goldowsky-Dill et
+    al. (2023). Paths from several senders into the same projection of a head are
+    replaced together. Parts on the path may be called more than once.
 
     Args:
         model: as in ``patch_heads``; the receiver's block normalises first.
@@ -285,16 +285,16 @@ def patch_path(
         value: the output that replaces the sender's, broadcast to (B, T, D).
 
     Raises:
-        TypeError: no model with blocks; a place that is not two ints.
-        ValueError: a place that the model does not have; a sender that is not earlier;
-            another kind of block or attention.
+        TypeError: not a model with blocks; an index that is not two ints.
+        ValueError: a head that the model does not have; a sender that is not earlier;
+            an unsupported kind of block or attention.
     """
     require_head_path(model, sender, receiver, into)
     first, block = _blocks(model)[sender[0]], _blocks(model)[receiver[0]]
     projection = getattr(block.attention, f"{into[0]}_proj")
     receive = _Receiver(block, receiver[1], into)
     for other in projection._forward_hooks.values():
-        if isinstance(other, _Receiver) and other.place == receive.place:
+        if isinstance(other, _Receiver) and other.columns == receive.columns:
             receive.kept = other.kept
     kept: dict[str, Tensor] = {}
 
@@ -323,19 +323,19 @@ class _Receiver:
     Args:
         block: the receiver's.
         head: one of its query heads.
-        into: which projection is meant; a hook of that one calls this object.
+        into: the projection whose forward hook calls this object.
     """
 
     def __init__(self, block: Any, head: int, into: str) -> None:
         count = groups = block.attention.num_heads
         if into != "query":
             groups = getattr(block.attention, "num_kv_heads", count)
-        self.block, self.place = block, (head * groups // count, groups)
-        self.kept: list[dict[str, Tensor]] = []  # of each path: a change, the stream
+        self.block, self.columns = block, (head * groups // count, groups)
+        self.kept: list[dict[str, Tensor]] = []  # for each path: a change, the stream
 
     def forget(self, path: dict[str, Tensor]) -> None:
-        """Leave one path out again."""
-        self.kept[:] = [own for own in self.kept if own is not path]
+        """Remove one path again."""
+        self.kept[:] = [each for each in self.kept if each is not path]
 
     def __call__(self, projection: nn.Module, inputs: Any, output: Tensor) -> Any:
         if _ASKING.get():
@@ -344,21 +344,21 @@ class _Receiver:
         for path in self.kept:
             stream = stream + path["change"]
         new = _ask(projection, _ask(self.block.attention_norm, stream))
-        own = _rows(output, *self.place)
+        columns = _columns(output, *self.columns)
         output = output.clone()
-        output[..., own] = new[..., own]
+        output[..., columns] = new[..., columns]
         return output
 
 
 def load_storyteller(seed: int = 0) -> TinyLM:
-    """Gives the model of chapter 8 after its run: the same model for the same seed.
+    """Return the trained model of chapter 8: the same weights for the same seed.
 
     It was trained on the stories of ``make_stories(9_600, seed=0)``, with the tokens of
-    a ``BPETokenizer`` of the first 2,000. Its weights were kept in float16, and are
-    given in the default type.
+    a ``BPETokenizer`` of the first 2,000. Its weights are stored in float16, and
+    returned in the default type.
 
     Args:
-        seed: 0, as in chapter 8, or 1 or 2: other first weights, all else the same.
+        seed: 0, as in chapter 8, or 1 or 2: different initial weights, all else equal.
 
     Raises:
         TypeError: a seed that is not an int.
@@ -385,21 +385,21 @@ def _blocks(model: nn.Module) -> list[Any]:
     return [*model.blocks]  # type: ignore[misc]
 
 
-def _rows(x: Tensor, head: int, count: int) -> slice:
+def _columns(x: Tensor, head: int, count: int) -> slice:
     """Return the columns of one head, where all heads are side by side."""
     width = x.shape[-1] // count
     return slice(head * width, (head + 1) * width)
 
 
 def _with(context: Tensor, head: int, count: int, value: Tensor | float) -> Tensor:
-    """Return what all heads found, (B, T, H·D), with another value for one of them."""
+    """Return all heads' outputs, (B, T, H·D), with one of them replaced by a value."""
     new = context.clone()
-    new[..., _rows(context, head, count)] = value
+    new[..., _columns(context, head, count)] = value
     return new
 
 
 def _ask(part: nn.Module, x: Tensor) -> Tensor:
-    """Call a part as it is, with all its hooks but those of these instruments."""
+    """Call a part with all its hooks except those of these instruments."""
     token = _ASKING.set(True)
     try:
         return part(x)
@@ -415,27 +415,28 @@ def _change(
     head: tuple[int, int],
     value: Tensor | float,
 ) -> Float[Tensor, "B T M"]:
-    """Return how the stream changes behind a block where one head finds a value.
+    """Return how the stream after a block changes when one head's output is a value.
 
     Args:
         block: the head's.
         out_proj: of its attention.
-        context: what all heads found.
+        context: the outputs of all heads.
         output: of ``out_proj``, for this context.
-        head: its number, and how many there are.
+        head: its index in the layer, and the number of heads.
         value: the output that replaces the head's.
     """
-    weight, own = weight_of(out_proj), _rows(context, *head)
+    weight, columns = weight_of(out_proj), _columns(context, *head)
     hooks = *out_proj._forward_hooks.values(), *out_proj._forward_pre_hooks.values()
     foreign = any(getattr(hook, "__module__", "") != __name__ for hook in hooks)
     if weight is None or foreign or getattr(block, "norm_outputs", False):
         new = _ask(out_proj, _with(context, *head, value))
         return _added(block, new) - _added(block, output)
-    return (value - context[..., own]) @ weight[:, own].T  # a difference, so no bias
+    # A difference, so the bias cancels.
+    return (value - context[..., columns]) @ weight[:, columns].T
 
 
-def _added(block: Any, found: Tensor) -> Tensor:
-    """Return what a block adds to the stream, from the output of its attention."""
+def _added(block: Any, output: Tensor) -> Tensor:
+    """Return what a block adds to the stream, given the output of its attention."""
     if getattr(block, "norm_outputs", False):  # as in Gemma 2 and 3
-        return _ask(block.attention_out_norm, found)
-    return found
+        return _ask(block.attention_out_norm, output)
+    return output

@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves
 from attention_lib._supervisor import run
 from attention_lib.validation import require_above_zero, require_positive
 
-# The start and the end of every program; between them stand the reader's functions.
+# The start and the end of every program; the reader's functions go in between.
 _START = """\
 import json
 import sys
@@ -71,20 +71,20 @@ def program_of(
     num_processes: int = 2,
     using: Sequence[Callable[..., Any]] = (),
 ) -> str:
-    """Writes the program that ``run_processes`` starts, from the functions' own text.
+    """Write the program that ``run_processes`` starts, from the functions' source.
 
     As a file, ``torchrun --nproc-per-node N FILE FOLDER SECONDS`` runs it.
 
     Args:
         functions: run one after the other in every process, each with the process's
-            device: a GPU of its own with NCCL where there are enough, else the CPU with
+            device: its own GPU with NCCL where there are enough, otherwise the CPU with
             gloo. Each imports what it uses, except ``torch`` and ``dist``, which is
             ``torch.distributed``, and returns what JSON can hold, or tensors.
         num_processes: how many copies will run.
         using: other functions that these call.
 
     Raises:
-        TypeError: something that is no function with a text of its own.
+        TypeError: something that is not a function with source code.
         ValueError: no function; fewer than one process.
     """
     require_positive(num_processes=num_processes)
@@ -92,7 +92,7 @@ def program_of(
         if not isinstance(given, Sequence):
             raise TypeError(f"{name} must be a list; got {type(given).__name__}")
     if not functions:
-        raise ValueError("functions must hold one function at least; got none")
+        raise ValueError("functions must hold at least one function; got none")
     texts = [_text_of("using", each) for each in using]
     texts += [_text_of("functions", each) for each in functions]
     names = ", ".join(function.__name__ for function in functions)
@@ -110,9 +110,9 @@ def run_processes(
     """Run functions in several processes by ``torchrun``; return what each returned.
 
     Nothing waits for ever: a process that waits for another longer than half of the
-    time fails, and when one fails torchrun ends the others. When all have ended, at the
-    end of the time, and when this process ends, whatever the functions started is
-    killed, so nothing is left.
+    time fails, and when one fails torchrun ends the others. When all have ended, when
+    the time is over, or when this process ends, everything that the functions started
+    is killed, so nothing is left.
 
     Args:
         functions: as in ``program_of``.
@@ -157,7 +157,7 @@ def run_processes(
 
 
 def _text_of(argument: str, function: Any) -> str:
-    """Gives the text of a function, as it stands in its cell or file."""
+    """Return the source of a function, as in its cell or file."""
     if not inspect.isfunction(function) or not function.__name__.isidentifier():
         raise TypeError(f"{argument} must be functions written by def; got {function}")
     try:
@@ -168,13 +168,13 @@ def _text_of(argument: str, function: Any) -> str:
 
 
 def _first_error(folder: Path) -> str:
-    """Gives the end of the error that came first: others may have come of it."""
+    """Return the end of the first error, which may have caused the others."""
     files = sorted(folder.glob("error-*.txt"), key=lambda path: path.stat().st_mtime)
     return files[0].read_text(encoding="utf-8")[-2000:] if files else ""
 
 
-# What calls of torch.distributed are named inside: the kind, whether the whole is the
-# first or the last tensor, and by how much it must be multiplied to be the whole.
+# The internal names of calls of torch.distributed: the kind, whether the whole tensor
+# comes first or last, and whether it is one of N pieces.
 _CALLS = {
     "allreduce_": ("all-reduce", 0, False),
     "all_reduce": ("all-reduce", 0, False),
@@ -189,7 +189,7 @@ _CALLS = {
 
 
 class CommunicationCounter:
-    """Counts, while it is entered, what a process hands to ``torch.distributed``.
+    """Count what a process hands to ``torch.distributed``, inside a ``with``.
 
     A tensor of S bytes that all N processes hold leaves each process in
     2 · (N - 1) / N · S bytes by an all-reduce, and in (N - 1) / N · S by an all-gather,
@@ -206,13 +206,13 @@ class CommunicationCounter:
         self.sizes: Counter[str] = Counter()
         self._watch: Any = _Watch(self)
 
-    def __enter__(self) -> "SentBytes":
-        """Begins to count."""
+    def __enter__(self) -> "CommunicationCounter":
+        """Start counting."""
         self._watch.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stops counting."""
+        """Stop counting."""
         self._watch.__exit__(*error)
 
     @property
@@ -225,7 +225,7 @@ class CommunicationCounter:
 
 
 class _Watch(TorchDispatchMode):
-    """Sees every call of an operation of PyTorch, and lets it be done."""
+    """Record every call of an operation of PyTorch, and run it unchanged."""
 
     def __init__(self, count: CommunicationCounter) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -238,11 +238,11 @@ class _Watch(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Counts one call, if it is one of ``_CALLS``."""
-        if "c10d" in func.namespace and (found := _CALLS.get(func._opname)):
-            kind, place, is_piece = found
+        """Count a call if it is one of ``_CALLS``."""
+        if "c10d" in func.namespace and (call := _CALLS.get(func._opname)):
+            kind, index, is_piece = call
             tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
             times = dist.get_world_size() if is_piece else 1
             self.count.calls[kind] += 1
-            self.count.sizes[kind] += tensors[place].nbytes * times
+            self.count.sizes[kind] += tensors[index].nbytes * times
         return func(*args, **(kwargs or {}))

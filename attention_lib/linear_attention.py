@@ -27,7 +27,7 @@ def linear_attention(
     form: str = "parallel",
     chunk_len: int = 64,
 ) -> Float[Tensor, "*B T V"]:
-    """Mixes the values by φ(query)·φ(key) instead of exp(query·key), φ(x) = elu(x) + 1.
+    """Mix the values by φ(query)·φ(key) instead of exp(query·key), φ(x) = elu(x) + 1.
 
     Katharopoulos et al. (2020). Without the exponential, the brackets may move:
     (φ(Q) φ(K)ᵀ) V = φ(Q) (φ(K)ᵀ V). Half precision is summed in float32.
@@ -35,8 +35,8 @@ def linear_attention(
     Args:
         query: what each row looks for.
         key: what each entry is found by.
-        value: what each entry gives.
-        form: how it is computed; the results are equal but for rounding.
+        value: the content of each entry.
+        form: how it is computed; the results are equal up to rounding.
         chunk_len: tokens per chunk, for the form "chunked".
 
     Raises:
@@ -64,7 +64,7 @@ def linear_attention(
 
 
 def elu_plus_one(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Makes numbers positive: x + 1 above 0, eˣ below, exact where elu rounds to -1."""
+    """Make numbers positive: x + 1 above 0, eˣ below, exact where elu rounds to -1."""
     return x.clamp(max=0).exp() + x.relu()
 
 
@@ -78,19 +78,19 @@ def gated_delta_rule(
     form: str = "chunked",
     chunk_len: int = 64,
 ) -> Float[Tensor, "*B T V"]:
-    """Writes each value into a state in place of what its key finds there, and reads.
+    """Update a state with the delta rule, token by token, and read it with the queries.
 
     For each token, S ← exp(log_decay) S; S ← S + β k (v - Sᵀk)ᵀ; out = Sᵀq: the gated
     delta rule of Yang et al. (2025). Half precision is computed in float32.
 
     Args:
-        query: what each token reads with; scaled by the caller.
-        key: what each token writes at; of length 1, or the state may grow without end.
-        value: what each token writes.
-        log_decay: at most 0; how much of the state stays, as a logarithm; -inf clears
+        query: reads from the state; scaled by the caller.
+        key: where to write; of length 1, or the state may grow without end.
+        value: what to write.
+        log_decay: at most 0; how much of the state is kept, as a logarithm; -inf clears
             it.
-        beta: from 0 to 1; how much of what the key finds is replaced.
-        form: how it is computed; the results are equal but for rounding.
+        beta: from 0 to 1; how much of the value stored at the key is replaced.
+        form: how it is computed; the results are equal up to rounding.
         chunk_len: tokens per chunk, for the form "chunked".
 
     Raises:
@@ -118,13 +118,13 @@ def delta_step(
     beta: Float[Tensor, "*B 1 1"],
     state: Float[Tensor, "*B D V"],
 ) -> tuple[Float[Tensor, "*B 1 V"], Float[Tensor, "*B D V"]]:
-    """Return what one token finds and the state after it, in float32 at least."""
+    """Return what one token reads and the state after it, in float32 at least."""
     numbers = query, key, value, log_decay, beta, state
     query, key, value, log_decay, beta, state = widened(*numbers)
     with no_autocast(query):
         state = state * log_decay.exp()
-        found = key @ state  # (..., 1, V)
-        state = state + key.mT @ (beta * (value - found))
+        stored = key @ state  # (..., 1, V)
+        state = state + key.mT @ (beta * (value - stored))
         return query @ state, state
 
 
@@ -136,9 +136,9 @@ def delta_chunk(
     beta: Float[Tensor, "*B C 1"],
     state: Float[Tensor, "*B D V"],
 ) -> tuple[Float[Tensor, "*B C V"], Float[Tensor, "*B D V"]]:
-    """Return what C tokens find and the state after them, in float32 at least.
+    """Return what C tokens read and the state after them, in float32 at least.
 
-    What each token writes depends on what those before it wrote: C equations, solved as
+    What each token writes depends on what earlier ones wrote: C equations, solved as
     one triangular system.
     """
     size = log_decay.shape[-2]

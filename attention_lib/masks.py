@@ -1,7 +1,7 @@
-"""Masks: who may look at whom.
+"""Masks: which query may attend to which key.
 
 One convention for the whole book: masks are boolean, True means "may attend", rows are
-queries and columns are keys. A mask says nothing of heads; layers add that axis.
+queries and columns are keys. A mask has no axis for heads; layers add it.
 """
 
 from typing import Literal
@@ -26,15 +26,15 @@ def causal_mask(
     *,
     device: torch.device | str | None = None,
 ) -> Bool[Tensor, "Q K"]:
-    """Lets each query see the keys up to its own place, and none after.
+    """Let each query attend to the keys up to its own position, and to none after it.
 
-    The last query stands at the last key (bottom-right alignment), as in decoding,
-    where the keys of earlier steps are kept. With more queries than keys, the first
-    rows see nothing.
+    The last query is aligned with the last key (bottom-right alignment), as in
+    decoding, where the keys of earlier steps are kept. With more queries than keys, the
+    first rows see nothing.
 
     Args:
         query_len: rows.
-        key_len: columns; as many as rows when left out.
+        key_len: columns; the number of rows when left out.
         device: where the mask is made.
 
     Raises:
@@ -43,9 +43,9 @@ def causal_mask(
     """
     key_len = query_len if key_len is None else key_len
     require_positive(query_len=query_len, key_len=key_len)
-    key_place = torch.arange(key_len, device=device)
-    query_place = torch.arange(key_len - query_len, key_len, device=device)
-    return key_place <= query_place[:, None]  # (K,) against (Q, 1)
+    key_position = torch.arange(key_len, device=device)
+    query_position = torch.arange(key_len - query_len, key_len, device=device)
+    return key_position <= query_position[:, None]  # (K,) against (Q, 1)
 
 
 def sliding_window_mask(
@@ -55,14 +55,14 @@ def sliding_window_mask(
     *,
     device: torch.device | str | None = None,
 ) -> Bool[Tensor, "Q K"]:
-    """Lets each query see its own place and the ``window - 1`` places before it.
+    """Let each query attend to its own position and the ``window - 1`` before it.
 
     Aligned as ``causal_mask``: the local attention of Beltagy et al. (2020), causal.
 
     Args:
         query_len: rows.
-        window: how many keys a query sees at most, itself included.
-        key_len: columns; as many as rows when left out.
+        window: how many keys a query sees at most, its own included.
+        key_len: columns; the number of rows when left out.
         device: where the mask is made.
 
     Raises:
@@ -71,7 +71,7 @@ def sliding_window_mask(
     """
     require_positive(window=window)
     causal = causal_mask(query_len, key_len, device=device)
-    # What was in sight `window` places earlier has left the window.
+    # What was visible `window` positions earlier has left the window.
     return causal & ~causal.tril(causal.shape[1] - causal.shape[0] - window)
 
 
@@ -82,12 +82,12 @@ def window_mask_at(
     *,
     num_sinks: int = 0,
 ) -> Bool[Tensor, "*B Q K"]:
-    """Let each query see keys less than ``window`` positions before it, and the sinks.
+    """Let each query attend to the last ``window`` positions, and to the sinks.
 
     ``sliding_window_mask`` and ``sink_window_mask`` count columns; this mask counts
     positions, so padding between the tokens of a text does not shorten the window. The
-    padding itself is for another mask to hide. Columns are in the order of the text:
-    the last query belongs to the last key, and later columns are hidden.
+    padding must be hidden by another mask. Columns are in the order of the text: the
+    last query belongs to the last key, and later columns are hidden.
 
     Args:
         query_positions: the position of each query in its own text.
@@ -117,36 +117,36 @@ def padding_mask(
     *,
     side: Literal["left", "right"] = "right",
 ) -> Bool[Tensor, "B 1 K"]:
-    """Hides the padding of a batch from every query: its keys, so its columns.
+    """Hide the padding of a batch from every query: its keys, that is, its columns.
 
-    It does not read the lengths' values, so a compiler and a GPU can go on. One above
-    ``max_len`` counts as ``max_len``, and one below 0 as 0.
+    The values of the lengths are not read, so a compiler and a GPU need not wait. A
+    length above ``max_len`` counts as ``max_len``, and one below 0 as 0.
 
     Args:
         lengths: how many real tokens each sequence has, 0 to ``max_len``.
         max_len: the length that all were padded to.
-        side: where the padding stands.
+        side: where the padding is.
 
     Raises:
         TypeError: lengths that are not whole numbers in a tensor.
-        ValueError: lengths with another number of axes; another side.
+        ValueError: lengths that do not have exactly one axis; an unknown side.
     """
     require_lengths(lengths, max_len, side)
-    place = torch.arange(max_len, device=lengths.device)
+    position = torch.arange(max_len, device=lengths.device)
     if side == "left":
-        place = place.flip(0)
-    return (place < lengths[:, None])[:, None, :]  # (B, K) -> (B, 1, K)
+        position = position.flip(0)
+    return (position < lengths[:, None])[:, None, :]  # (B, K) -> (B, 1, K)
 
 
 def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
-    """Lets a query see a key only where every mask does.
+    """Let a query attend to a key only where every mask does.
 
     Args:
         *masks: at least one; shapes that broadcast, such as (Q, K) and (B, 1, K).
 
     Raises:
-        TypeError: a mask that is not a boolean tensor, or on another device.
-        ValueError: no mask at all; shapes that do not broadcast.
+        TypeError: a mask that is not a boolean tensor, or is on a different device.
+        ValueError: no masks; shapes that do not broadcast.
     """
     require_masks(masks)
     combined = masks[0]
@@ -158,13 +158,13 @@ def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
 def with_causal(
     mask: Bool[Tensor, "..."] | None, causal: bool, query: Tensor, key: Tensor
 ) -> Bool[Tensor, "..."] | None:
-    """Gives the mask of a layer's call: the causal one is added where it is asked for.
+    """Return a layer's mask, combined with the causal one if ``causal`` is set.
 
     Args:
-        mask: what the layer got.
-        causal: whether no query may see a key after its own place.
-        query: (..., Q, D), what the mask has rows for.
-        key: (..., K, D), what the mask has columns for.
+        mask: the layer's argument.
+        causal: whether no query may see a key after its own position.
+        query: (..., Q, D): one row of the mask per query.
+        key: (..., K, D): one column of the mask per key.
 
     Raises:
         TypeError: a choice that is not True or False; a mask that is not boolean.

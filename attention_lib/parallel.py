@@ -1,8 +1,8 @@
-"""A long text over several processes: keys and values go round in a ring.
+"""One long text over several processes: keys and values travel round a ring.
 
-Each of N processes keeps its own tokens' queries. In N steps it meets the keys and
-values of all: Liu, Zaharia and Abbeel (2023). Shapes as in ``attention``, with the own
-tokens of a process for Q and K.
+Each of N processes keeps the queries of its own tokens. In N steps it receives the keys
+and values of all: Liu, Zaharia and Abbeel (2023). Shapes as in ``attention``, with a
+process's own tokens for Q and K.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,11 +34,11 @@ Order = Literal["zigzag", "plain"]
 def rank_ranges(
     length: int, rank: int, num_processes: int, order: Order = "zigzag"
 ) -> list[range]:
-    """Says which tokens of a text a process holds, as pieces in their order.
+    """Return the ranges of tokens that a process holds, in order.
 
     ``plain`` cuts the text into N pieces. ``zigzag`` cuts it into 2N, and process r
     gets pieces r and 2N - 1 - r, so that under a causal mask all processes have equally
-    many keys to look at: Grattafiori et al. (2024), section 3.3.2.
+    many keys to attend to: Grattafiori et al. (2024), section 3.3.2.
 
     Args:
         length: of the whole text; N divides it, and 2N if the order is ``zigzag``.
@@ -48,14 +48,14 @@ def rank_ranges(
 
     Raises:
         TypeError: a number that is not an int.
-        ValueError: a length that cannot be cut evenly; a rank that there is not; an
+        ValueError: a length that cannot be cut evenly; a rank that does not exist; an
             unknown order.
     """
     require_positive(length=length, num_processes=num_processes)
     require_not_negative(rank=rank)
     require_choice("order", order, get_args(Order))
     if rank >= num_processes:
-        raise ValueError(f"rank must lie below {num_processes}; got {rank}")
+        raise ValueError(f"rank must be below {num_processes}; got {rank}")
     if num_processes == 1:
         return [range(length)]
     count = num_processes * (2 if order == "zigzag" else 1)
@@ -72,7 +72,7 @@ def rank_ranges(
 def shard_tokens(
     x: Tensor, rank: int, num_processes: int, *, order: Order = "zigzag", dim: int = 1
 ) -> Tensor:
-    """Gives a process its part of a whole text: see ``rank_ranges``.
+    """Return a process's part of a whole text: see ``rank_ranges``.
 
     Args:
         x: with the tokens along ``dim``.
@@ -81,20 +81,20 @@ def shard_tokens(
     require_instance("x", x, Tensor)
     require_dim(x, dim)
     pieces = rank_ranges(x.shape[dim], rank, num_processes, order)
-    return torch.cat([x.narrow(dim, own.start, len(own)) for own in pieces], dim)
+    return torch.cat([x.narrow(dim, part.start, len(part)) for part in pieces], dim)
 
 
 def unshard_tokens(
     parts: Sequence[Tensor], *, order: Order = "zigzag", dim: int = 1
 ) -> Tensor:
-    """Puts the parts of all processes together again: undoes ``shard_tokens``.
+    """Put the parts of all processes together again: undo ``shard_tokens``.
 
     Args:
         parts: of process 0, 1, …; all of one shape.
         order: as in ``shard_tokens``; ``dim``, too.
 
     Raises:
-        ValueError: no part.
+        ValueError: no parts.
     """
     require_instance("parts", parts, Sequence)
     require_positive(**{"the number of parts": len(parts)})
@@ -102,22 +102,22 @@ def unshard_tokens(
         require_instance("each of parts", part, Tensor)
         require_dim(part, dim)
     whole = torch.cat(list(parts), dim)
-    place = torch.arange(whole.shape[dim], device=whole.device)
+    positions = torch.arange(whole.shape[dim], device=whole.device)
     ranks = range(len(parts))
-    taken = [shard_tokens(place, r, len(parts), order=order, dim=0) for r in ranks]
+    taken = [shard_tokens(positions, r, len(parts), order=order, dim=0) for r in ranks]
     return whole.index_select(dim, torch.cat(taken).argsort())
 
 
 def ring_pair_counts(
     length: int, num_processes: int, order: Order = "zigzag", *, causal: bool = True
 ) -> list[list[int]]:
-    """Counts the pairs of query and key that each process computes in each step.
+    """Count the query–key pairs that each process computes in each step.
 
-    In step s, process r looks at the keys of process (r - s) mod N.
+    In step s, process r attends to the keys of process (r - s) mod N.
 
     Args:
         length: and the rest: as in ``rank_ranges``.
-        causal: whether a query looks at earlier keys only.
+        causal: whether a query attends to earlier keys only.
 
     Returns:
         One list per process, with one number per step.
@@ -140,8 +140,8 @@ def ring_pair_counts(
 
 
 def _pairs(query: range, key: range) -> int:
-    """Counts the pairs in which the key does not come after the query."""
-    return sum(min(max(place - key.start + 1, 0), len(key)) for place in query)
+    """Count the pairs in which the key does not come after the query."""
+    return sum(min(max(position - key.start + 1, 0), len(key)) for position in query)
 
 
 def ring_attention(
@@ -154,28 +154,28 @@ def ring_attention(
     scale: float | None = None,
     group: Any = None,
 ) -> Float[Tensor, "*B Q V"]:
-    """Mixes the values of a text that is spread over processes, forward and backward.
+    """Mix the values of a text that is spread over processes, forward and backward.
 
     All processes of the group call it, with tensors of the same shapes. Each gets what
-    ``scaled_dot_product_attention`` would give its queries on the whole text. Keys and
-    values are passed on N - 1 times; in backward again, and their gradients N times.
-    Without a group of processes it is a ring of one.
+    ``scaled_dot_product_attention`` would return for its queries on the whole text.
+    Keys and values are sent N - 1 times; in the backward pass again, and their
+    gradients N times. Without a process group it is a ring of one.
 
     Args:
         query: of this process's tokens: see ``shard_tokens``.
         key: of the same tokens.
         value: of the same tokens.
-        causal: hides the future, in the order of the whole text; keys that lie wholly
+        causal: hides the future, in the order of the whole text; keys that are entirely
             in the future are not computed.
         order: which tokens the processes hold.
         scale: multiplies the scores; 1/√D when left out.
-        group: the processes, as ``torch.distributed.new_group`` gives them; all when
+        group: the processes, as returned by ``torch.distributed.new_group``; all when
             left out.
 
     Raises:
         TypeError: types or devices that differ.
-        ValueError: shapes that do not fit together; with ``causal``, other numbers of
-            queries and keys, or one that the order cannot cut; an unknown order.
+        ValueError: shapes that do not fit together; with ``causal``, different numbers
+            of queries and keys, or one that the order cannot cut; an unknown order.
     """
     require_inputs(query, key, value, None, scale=scale)
     require_value(query, key, value)
@@ -187,18 +187,18 @@ def ring_attention(
             f"query and key must have the same length with causal=True; got "
             f"{query.shape[-2]} and {length}"
         )
-    rank, size = _place(group)
+    rank, size = _rank_and_size(group)
     ring = Ring(group, rank, size, query.shape[-2], length, causal, order,
                  query.shape[-1] ** -0.5 if scale is None else scale)  # fmt: skip
     if causal:
-        rank_ranges(length * size, rank, size, order)  # refuses what cannot be cut
+        rank_ranges(length * size, rank, size, order)  # raises where it cannot be cut
     key, value = (x.expand(*leading, *x.shape[-2:]) for x in (key, value))
     apply: Callable[..., Tensor] = _RingAttention.apply
     return apply(query, key, value, ring)
 
 
 class Ring(NamedTuple):
-    """The place of a process in a ring, and what all of them agree on."""
+    """A process's rank in the ring, and the settings that all processes share."""
 
     group: Any
     rank: int
@@ -210,46 +210,46 @@ class Ring(NamedTuple):
     scale: float
 
     def tiles(self, step: int) -> Iterator[tuple[slice, slice, bool]]:
-        """Gives own rows and held columns that meet, and whether some are future."""
+        """Yield own rows and held columns that meet, and whether some are future."""
         if not self.causal:
             yield slice(0, self.query_len), slice(0, self.key_len), False
             return
         origin = (self.rank - step) % self.size
         length = self.key_len * self.size
-        for rows, query in _places(
+        for rows, query in _located(
             rank_ranges(length, self.rank, self.size, self.order)
         ):
-            for columns, key in _places(
+            for columns, key in _located(
                 rank_ranges(length, origin, self.size, self.order)
             ):
-                if key.start < query.stop:  # else all of it is in the future
-                    # Pieces are as long as each other: they are one, or lie apart.
+                if key.start < query.stop:  # otherwise all of it is in the future
+                    # Pieces have one length: they are the same, or do not overlap.
                     yield rows, columns, key.start == query.start
 
     def send_to_next(self, x: Tensor) -> tuple[Tensor, list[Any]]:
-        """Begins to send a tensor to the next process, and to get its equal."""
-        coming, group = torch.empty_like(x), self.group
+        """Start sending to the next rank and receiving from the previous one."""
+        incoming, group = torch.empty_like(x), self.group
         world: Any = dist.group.WORLD if group is None else group
-        there, back = (
-            dist.get_global_rank(world, (self.rank + way) % self.size)
-            for way in (1, -1)
+        following, previous = (
+            dist.get_global_rank(world, (self.rank + step) % self.size)
+            for step in (1, -1)
         )
         both = [
-            dist.P2POp(dist.isend, x, there, group),
-            dist.P2POp(dist.irecv, coming, back, group),
+            dist.P2POp(dist.isend, x, following, group),
+            dist.P2POp(dist.irecv, incoming, previous, group),
         ]
-        return coming, dist.batch_isend_irecv(both)
+        return incoming, dist.batch_isend_irecv(both)
 
 
-def _places(pieces: Sequence[range]) -> Iterator[tuple[slice, range]]:
-    """Gives each piece with where it lies among the tokens of its process."""
+def _located(pieces: Sequence[range]) -> Iterator[tuple[slice, range]]:
+    """Yield each piece with its slice of the process's tokens."""
     start = 0
     for piece in pieces:
         yield slice(start, start + len(piece)), piece
         start += len(piece)
 
 
-def _place(group: Any) -> tuple[int, int]:
+def _rank_and_size(group: Any) -> tuple[int, int]:
     if not (dist.is_available() and dist.is_initialized()):
         return 0, 1
     return dist.get_rank(group), dist.get_world_size(group)
@@ -261,40 +261,40 @@ def ring_forward(
     value: Float[Tensor, "*B K V"],
     ring: Ring,
 ) -> tuple[Float[Tensor, "*B Q V"], Float[Tensor, "*B Q"]]:
-    """Gives the context and, for each query, log Σ exp(score).
+    """Return the context and, for each query, log Σ exp(score).
 
     Liu, Zaharia and Abbeel (2023), section 3; sums in float32 at least.
     """
     wide = torch.promote_types(query.dtype, torch.float32)
     widths = key.shape[-1], value.shape[-1]
-    held = torch.cat((key, value), dim=-1)  # passed on as one
+    held = torch.cat((key, value), dim=-1)  # sent as one tensor
     online: dict[int, OnlineSoftmax] = {}  # by the first row of a piece
     for step in range(ring.size):
         last = step == ring.size - 1
-        coming, waiting = (held, []) if last else ring.send_to_next(held)
+        incoming, waiting = (held, []) if last else ring.send_to_next(held)
         keys, values = held.to(wide).split(widths, dim=-1)
         for rows, columns, diagonal in ring.tiles(step):
-            own = query[..., rows, :].to(wide)
-            scores = own @ keys[..., columns, :].mT * ring.scale
+            chunk = query[..., rows, :].to(wide)
+            scores = chunk @ keys[..., columns, :].mT * ring.scale
             if diagonal:
-                mask = causal_mask(own.shape[-2], device=own.device)
+                mask = causal_mask(chunk.shape[-2], device=chunk.device)
                 scores = scores.masked_fill(~mask, -torch.inf)
             if rows.start not in online:
                 online[rows.start] = OnlineSoftmax(
-                    (*own.shape[:-1], widths[1]), dtype=wide, device=own.device
+                    (*chunk.shape[:-1], widths[1]), dtype=wide, device=chunk.device
                 )
             online[rows.start].add(scores, values[..., columns, :])
         for each in waiting:
             each.wait()
-        held = coming
-    found = [online[start].result() for start in sorted(online)]
-    context = torch.cat([each for each, _ in found], dim=-2)
-    log_sum = torch.cat([each for _, each in found], dim=-1)
+        held = incoming
+    results = [online[start].result() for start in sorted(online)]
+    context = torch.cat([each for each, _ in results], dim=-2)
+    log_sum = torch.cat([each for _, each in results], dim=-1)
     return context, log_sum
 
 
 class _RingAttention(torch.autograd.Function):
-    """Ties forward and backward together for autograd; sums in float32 at least."""
+    """Connect the two passes for autograd; sums are in float32 at least."""
 
     @staticmethod
     def forward(
@@ -314,11 +314,11 @@ class _RingAttention(torch.autograd.Function):
         query, wide_grad = query.to(wide), grad.to(wide)
         grad_query = torch.zeros_like(query)
         held = torch.cat((key, value), dim=-1)
-        grad_held = torch.zeros_like(held, dtype=wide)  # goes round with its keys
+        grad_held = torch.zeros_like(held, dtype=wide)  # travels with its keys
         with no_autocast(query):
             for step in range(ring.size):
                 last = step == ring.size - 1
-                coming, waiting = (held, []) if last else ring.send_to_next(held)
+                incoming, waiting = (held, []) if last else ring.send_to_next(held)
                 keys, values = held.to(wide).split(widths, dim=-1)
                 for rows, columns, diagonal in ring.tiles(step):
                     parts = flash_backward(
@@ -334,11 +334,11 @@ class _RingAttention(torch.autograd.Function):
                     grad_held[..., columns, :] += torch.cat(parts[1:], dim=-1)
                 for each in waiting:
                     each.wait()
-                if ring.size > 1:  # after the last step they are at home again
+                if ring.size > 1:  # after the last step each is back at its process
                     grad_held, waiting = ring.send_to_next(grad_held)
                     for each in waiting:
                         each.wait()
-                held = coming
+                held = incoming
         grad_key, grad_value = grad_held.split(widths, dim=-1)
         grads = (x.to(grad.dtype) for x in (grad_query, grad_key, grad_value))
         return *grads, None

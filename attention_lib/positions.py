@@ -18,7 +18,7 @@ def sinusoidal_positions(
     offset: int = 0,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "T M"]:
-    """Gives each position a fixed vector of sines and cosines, fast ones first.
+    """Return a fixed vector of sines and cosines for each position, fast ones first.
 
     Vaswani et al. (2017), section 3.5. Columns 2i and 2i + 1 are the sine and the
     cosine of one angle, position / 10,000^(2i / d_model). An odd width ends with a
@@ -78,7 +78,7 @@ class LearnedPositions(nn.Module):
         Args:
             length: how many.
             offset: the first position.
-            positions: the positions, if they are not consecutive.
+            positions: the position of each token, if they are not consecutive.
         """
         require_positive(length=length)
         require_offset(offset)

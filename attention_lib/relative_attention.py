@@ -1,4 +1,4 @@
-"""Attention in which the distance of two tokens adds to their score, as in T5.
+"""Attention in which the distance between two tokens is added to their score, as in T5.
 
 Shapes: B batch, T length, S length of a memory, Q and K query and key length, M
 d_model, H heads, D head_dim. Masks are boolean, True means "may attend".
@@ -26,21 +26,21 @@ from attention_lib.validation import (
 class RelativeAttention(MultiHeadAttention):
     """The attention of T5: scores are not scaled, and distance adds to them.
 
-    Raffel et al. (2020): each head adds a trained number to a score, by
-    how far the key stands from the query. Near distances have a number each, farther
-    ones share one. With a memory, distances mean nothing, and nothing is added.
+    Raffel et al. (2020): each head adds a learned number to a score, depending on how
+    far the key is from the query. Each near distance has its own number; farther ones
+    share them. With a memory, distances mean nothing, and nothing is added.
 
     Args:
         d_model: width of the input.
         num_heads: number of heads.
         num_buckets: how many numbers each head has; 0 for none.
-        max_distance: from here on all distances share one number.
-        both_ways: whether later keys have numbers of their own, half of them all.
+        max_distance: from this distance on, all share one number.
+        both_ways: whether later keys have their own numbers, half of them all.
         head_dim: width of each head; d_model / num_heads when left out.
         dropout: the probability that a weight is dropped while training.
 
     Raises:
-        TypeError: a width that is not an int; an input of another type or device.
+        TypeError: a width that is not an int; an input of a different type or device.
         ValueError: widths that do not fit together; buckets that do not leave a number
             for far distances.
     """
@@ -89,9 +89,9 @@ class RelativeAttention(MultiHeadAttention):
     ) -> Float[Tensor, "B T M"]:
         """Attend in all heads, join their outputs and project them.
 
-        Its arguments are those of ``MultiHeadLayer``, and ``key_positions``: of all
-        keys in their texts, (K,) or (B, K), so that the last T are those of x; their
-        columns when left out.
+        It takes the arguments of ``MultiHeadLayer``, and ``key_positions``: those of
+        all keys in their texts, (K,) or (B, K), of which the last T are those of x; the
+        column numbers when left out.
         """
         query, key, value = self._look(x, memory, angles, cache)  # (B, H, T, D) each
         offset = None if memory is not None else _offsets(query, key, key_positions)
@@ -126,32 +126,32 @@ class RelativeAttention(MultiHeadAttention):
         mask = with_causal(add_head_axis(mask), causal, query, key)
         require_inputs(query, key, mask=mask)
         wide = torch.promote_types(query.dtype, torch.float32)
-        with no_autocast(query):  # scores that are not scaled are soon too large
+        with no_autocast(query):  # scores that are not scaled soon overflow
             scores = query.to(wide) * self.scale @ key.to(wide).mT
         bias = None if offset is None else self._bias(offset, wide)
         scores = scores if bias is None else scores + bias
         if mask is None:
             return scores.softmax(dim=-1).to(query.dtype)
-        # As in ``attention_weights``: an empty row gives zeros.
+        # As in ``attention_weights``: an empty row gets zeros.
         weights = scores.where(mask, torch.finfo(wide).min).softmax(dim=-1)
         return (weights * mask).to(query.dtype)
 
     def _bias(
         self, offset: Num[Tensor, "*B Q K"], dtype: torch.dtype
     ) -> Float[Tensor, "*B H Q K"] | None:
-        """Return what is added to each score, by how far the key is after the query."""
+        """Return what is added to each score, depending on how far the key is ahead."""
         if self.distance_bias is None:
             return None
         return self.distance_bias(self._buckets(offset)).movedim(-1, -3).to(dtype)
 
     def _buckets(self, offset: Num[Tensor, "*B Q K"]) -> Num[Tensor, "*B Q K"]:
-        """Return which number is added for each query and key.
+        """Return the bucket of each query and key.
 
-        Half of the numbers are for the nearest distances, one each. The others are for
-        pieces of growing width up to ``max_distance``.
+        Half of the buckets are for the nearest distances, one each. The others cover
+        ranges of growing width up to ``max_distance``.
         """
         assert self.distance_bias is not None
-        # One that came from another layer may be larger; an adapter says no number.
+        # A loaded embedding may be larger; an adapter has no ``num_embeddings``.
         count = getattr(self.distance_bias, "num_embeddings", self.num_buckets)
         if self.both_ways:
             count //= 2
@@ -171,7 +171,7 @@ def _offsets(
     key: Float[Tensor, "... K D"],
     positions: Num[Tensor, "... K"] | None,
 ) -> Num[Tensor, "... Q K"]:
-    """Return the position of each key minus that of each query, the last of them."""
+    """Return the position of each key minus that of each query, the last Q of them."""
     query_len, key_len = query.shape[-2], key.shape[-2]
     if positions is None:
         positions = torch.arange(key_len, device=key.device)

@@ -1,7 +1,7 @@
 """What makes a run repeat: seeds, the device, the kernels. All of it is set here.
 
 Random numbers come from seeded generators on the CPU and move to the device afterwards,
-because a GPU's generator gives other numbers for the same seed.
+because a GPU's generator draws different numbers for the same seed.
 """
 
 import os
@@ -17,7 +17,7 @@ from attention_lib.validation import require_not_negative
 # Read once, when a process starts, so whoever starts the process sets it: the recorder,
 # the comparison, CI. cuBLAS needs the first to repeat itself; a second thread would
 # change the order in which sums are taken, and so their last digits. A progress bar
-# would stand in the record with its times.
+# would put its times into the record.
 RUN_ENVIRONMENT = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "OMP_NUM_THREADS": "1",
@@ -27,7 +27,7 @@ RUN_ENVIRONMENT = {
 
 
 def seeded(seed: int) -> torch.Generator:
-    """Gives a generator on the CPU that yields the same numbers on every machine.
+    """Return a generator on the CPU that yields the same numbers on every machine.
 
     >>> torch.randn(2, generator=seeded(0)).equal(torch.randn(2, generator=seeded(0)))
     True
@@ -41,28 +41,28 @@ def seeded(seed: int) -> torch.Generator:
 
 
 def choose_device() -> torch.device:
-    """Gives the GPU where there is one, else the CPU; ``ATTENTION_DEVICE`` overrides.
+    """Return the GPU if there is one, else the CPU; ``ATTENTION_DEVICE`` overrides it.
 
     Raises:
         ValueError: ``ATTENTION_DEVICE`` names a device that this machine lacks.
     """
-    found = "cuda" if torch.cuda.is_available() else "cpu"
-    wanted = os.environ.get("ATTENTION_DEVICE") or found
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    wanted = os.environ.get("ATTENTION_DEVICE") or default
     try:
         device = torch.device(wanted)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:
         raise ValueError(
             f"ATTENTION_DEVICE={wanted} cannot be used here: unset it, or set it to "
-            f"`{found}`"
+            f"`{default}`"
         ) from error
     return device
 
 
 def make_deterministic(seed: int = 0) -> torch.device:
-    """Sets everything that makes a chapter's numbers repeat, and gives the device.
+    """Set everything that makes a chapter's numbers repeat, and return the device.
 
-    Seeds torch, asks for kernels that repeat, turns TF32 off (it rounds to ten bits),
+    Seeds torch, requires deterministic kernels, turns TF32 off (it rounds to ten bits),
     and prints few digits. NumPy is seeded where it is used, by ``default_rng(seed)``.
 
     Raises:
@@ -70,8 +70,8 @@ def make_deterministic(seed: int = 0) -> torch.device:
         ValueError: a seed below 0, or of 2⁶³ and more.
     """
     require_not_negative(seed=seed)
-    # A notebook's own kernel may not have been started with it; it is early enough
-    # until the first product on a GPU.
+    # A notebook's kernel may have been started without it; setting it here is early
+    # enough until the first product on a GPU.
     cublas = "CUBLAS_WORKSPACE_CONFIG"
     os.environ.setdefault(cublas, RUN_ENVIRONMENT[cublas])
     torch.manual_seed(seed)
@@ -88,12 +88,12 @@ def make_deterministic(seed: int = 0) -> torch.device:
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Puts a model into evaluation mode; at the end each part is as it was before.
+    """Put a model into evaluation mode; afterwards restore the mode of each part.
 
-    So parts that are frozen in evaluation mode stay so; ``model.train()`` wakes them.
+    So parts that are frozen in evaluation mode stay so; ``model.train()`` changes them.
     """
     modes = [(part, part.training) for part in model.modules()]
-    if any(training for _, training in modes):  # a server asks at every step
+    if any(training for _, training in modes):  # a server calls this at every step
         model.eval()
     try:
         yield

@@ -1,4 +1,4 @@
-"""From scores to words: pick the next token.
+"""From scores to words: sample the next token.
 
 Shapes: B batch, V vocabulary.
 """
@@ -23,22 +23,22 @@ def sample_token(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, " B"]:
-    """Picks the next token of each text.
+    """Sample the next token of each text.
 
     Args:
         logits: the scores of all tokens.
         temperature: divides the scores; 0 takes the token with the highest one.
-        top_k: only so many tokens with the highest scores may be picked, and those
+        top_k: only this many tokens with the highest scores may be drawn, and those
             that tie with the last of them.
-        top_p: only the most probable tokens may be picked, as many as it takes until
+        top_p: only the most probable tokens may be drawn, as many as it takes until
             their probabilities sum to this, and those that tie with the last of them.
-            It looks at the probabilities after ``temperature`` and ``top_k``:
+            It uses the probabilities after ``temperature`` and ``top_k``:
             "nucleus sampling", Holtzman et al. (2020), section 3.1.
         generator: on the CPU, so that every device draws the same.
 
     Raises:
         TypeError: logits that are not floats; a ``top_k`` that is not an int; a
-            temperature or a ``top_p`` that is no number; a generator that is none.
+            temperature or a ``top_p`` that is not a number; not a ``torch.Generator``.
         ValueError: logits that are not (B, V), hold nan or inf, or have a row without
             a finite score; a temperature below 0 or not finite; a ``top_k`` below 1; a
             ``top_p`` that is not above 0, or above 1.
@@ -51,7 +51,7 @@ def sample_token(
     if temperature == 0:
         return greedy
     scores = logits.cpu().double()
-    # Of the highest score nothing is left, so that no temperature makes it infinite.
+    # Subtract the maximum, so that no temperature overflows.
     scores = scores - scores.amax(dim=-1, keepdim=True)
     if top_k is not None:
         lowest = scores.topk(min(top_k, scores.shape[-1])).values[:, -1:]  # (B, 1)
@@ -59,14 +59,14 @@ def sample_token(
     probabilities = (scores / temperature).softmax(dim=-1)  # (B, V)
     if top_p is not None and top_p < 1:
         ordered = probabilities.sort(dim=-1, descending=True).values
-        before = ordered.cumsum(dim=-1) - ordered  # what all better ones have together
+        before = ordered.cumsum(dim=-1) - ordered  # the sum of all better ones
         last = (before < top_p).sum(dim=-1, keepdim=True) - 1  # (B, 1)
         lowest = ordered.gather(-1, last)
         probabilities = probabilities.masked_fill(probabilities < lowest, 0)
     ends = probabilities.cumsum(dim=-1)  # (B, V)
     # Each token owns a part of the line from 0 to 1; its length is the probability.
-    # A random point falls into one part, the same one in every version of PyTorch,
-    # which is not so for torch.multinomial.
+    # A random point falls into one part, the same one in every version of PyTorch.
+    # That does not hold for torch.multinomial.
     points = torch.rand(len(ends), 1, generator=generator, dtype=ends.dtype)
     picked = (ends <= points * ends[:, -1:]).sum(dim=-1)  # how many end before it
     return picked.to(logits.device)

@@ -1,4 +1,4 @@
-"""Attention to a few keys: a window with sinks, and keys that a score has chosen.
+"""Attention to a few keys: a window with sinks, and keys chosen by a score.
 
 Masks are boolean, True means "may attend", rows are queries and columns are keys.
 """
@@ -24,15 +24,15 @@ def sink_window_mask(
     *,
     device: torch.device | str | None = None,
 ) -> Bool[Tensor, "Q K"]:
-    """Lets each query see a sliding window, and the first keys of the text as well.
+    """Let each query attend to a sliding window and to the first keys of the text.
 
     Aligned as ``causal_mask``: Xiao et al. (2024), section 3.2.
 
     Args:
         query_len: rows.
-        window: how many keys a query sees at most, itself included, the sinks apart.
+        window: how many keys a query sees at most, its own included, sinks not counted.
         num_sinks: how many keys at the beginning every later query sees.
-        key_len: columns; as many as rows when left out.
+        key_len: columns; the number of rows when left out.
         device: where the mask is made.
 
     Raises:
@@ -52,14 +52,14 @@ def chunk_mask(
     *,
     device: torch.device | str | None = None,
 ) -> Bool[Tensor, "Q K"]:
-    """Lets each query see the keys of its own chunk, up to its own place.
+    """Let each query attend to the keys of its own chunk, up to its own position.
 
     Aligned as ``causal_mask``; the first chunk begins at the first key.
 
     Args:
         query_len: rows.
         chunk_len: tokens per chunk.
-        key_len: columns; as many as rows when left out.
+        key_len: columns; the number of rows when left out.
         device: where the mask is made.
 
     Raises:
@@ -69,9 +69,10 @@ def chunk_mask(
     require_positive(chunk_len=chunk_len)
     key_len = query_len if key_len is None else key_len
     causal = causal_mask(query_len, key_len, device=device)
-    key_place = torch.arange(key_len, device=device)
-    query_place = torch.arange(key_len - query_len, key_len, device=device)
-    return causal & (key_place // chunk_len == query_place[:, None] // chunk_len)
+    key_position = torch.arange(key_len, device=device)
+    query_position = torch.arange(key_len - query_len, key_len, device=device)
+    same_chunk = key_position // chunk_len == query_position[:, None] // chunk_len
+    return causal & same_chunk
 
 
 def top_k_keys(
@@ -79,23 +80,23 @@ def top_k_keys(
     num_keys: int,
     mask: Bool[Tensor, "..."] | None = None,
 ) -> Bool[Tensor, "*B Q K"]:
-    """Lets each query see the keys of its largest scores, of those that it may see.
+    """Let each query attend to its highest-scoring keys, of those that it may see.
 
     Among equal scores the earlier key is taken, so that the choice does not depend on
     the shape of the call. The choice has no gradient. NaN counts as the largest score:
     such a key is chosen, where it may be seen, so that attention to it shows the NaN.
 
     Args:
-        scores: how much each query would gain from each key, by any cheap measure; a
-            key with -inf is never chosen.
+        scores: how useful each key is to each query, by any cheap measure; a key with
+            -inf is never chosen.
         num_keys: how many keys a query sees at most.
         mask: True where a query may attend to a key; broadcasts to (..., Q, K).
 
     Raises:
-        TypeError: scores that are no floats; a mask that is not boolean; a num_keys
+        TypeError: scores that are not floats; a mask that is not boolean; a num_keys
             that is not an int.
-        ValueError: scores without two axes; a num_keys below 1; a mask that does not
-            fit.
+        ValueError: scores with fewer than two axes; a num_keys below 1; a mask that
+            does not fit.
     """
     require_table(scores)
     require_positive(num_keys=num_keys)

@@ -1,9 +1,9 @@
 """Texts to learn from: stories from a grammar of known entropy, and one real book.
 
 The stories give a loss its floor. Each random choice decides exactly the next word. So
-a text can have come about in one way only, and a word's surprise, -ln of its
-probability given all words before it, is the sum over the choices that it shows.
-Surprise and entropy are in nats.
+a text can arise in one way only, and a word's surprise, -ln of its probability given
+all words before it, is the sum over the choices that it shows. Surprise and entropy
+are in nats.
 """
 
 import math
@@ -36,7 +36,7 @@ CLOSING = {"(": ")", "[": "]"}
 
 @dataclass(frozen=True)
 class Story:
-    """A story, and what each of its words costs at best.
+    """A story, and the lowest possible loss of each of its words.
 
     Attributes:
         words: its words; the last one is a line break.
@@ -53,13 +53,13 @@ class Story:
 
 
 class Teller:
-    """Says the words of one story, and draws what is left to chance.
+    """Say the words of one story, and draw the random choices.
 
     Args:
-        rng: Python's own generator; its ``random()`` is the same on every machine.
+        rng: Python's generator; its ``random()`` is the same on every machine.
 
     Attributes:
-        words: what was said.
+        words: the words so far.
         surprises: of each word.
     """
 
@@ -71,35 +71,35 @@ class Teller:
         self._drawn = 0.0  # the surprise of what was drawn since the last word
 
     def say(self, *words: str) -> None:
-        """Adds words; the first one shows what was drawn before it."""
+        """Add words; the first one reveals what was drawn before it."""
         self.words += words
         self.surprises += [self._drawn] + [0.0] * (len(words) - 1)
         self._drawn = 0.0
 
     def pick(self, words: Sequence[str]) -> str:
-        """Says one of several words, all equally probable, and returns it."""
+        """Say one of several words, all equally probable, and return it."""
         self._drawn += math.log(len(words))
         word = words[int(self.rng.random() * len(words))]
         self.say(word)
         return word
 
-    def choose(self, ways: Mapping[str, float]) -> str:
-        """Draws one of several ways to go on, from their probabilities."""
-        way = self._draw({way: p for way, p in ways.items() if p > 0})
-        self._drawn -= math.log(ways[way])
-        return way
+    def choose(self, options: Mapping[str, float]) -> str:
+        """Draw one of several continuations, from their probabilities."""
+        option = self._draw({option: p for option, p in options.items() if p > 0})
+        self._drawn -= math.log(options[option])
+        return option
 
     def tell(self, part: Callable[..., None], *arguments: Any) -> None:
-        """Tells a part of the story that does not look back at the others."""
+        """Tell a part of the story that does not depend on the others."""
         part(self, *arguments)
 
-    def _draw(self, ways: Mapping[str, float]) -> str:
+    def _draw(self, options: Mapping[str, float]) -> str:
         at = self.rng.random()
-        for way, probability in ways.items():
+        for option, probability in options.items():
             if at < probability:
-                return way
+                return option
             at -= probability
-        return way  # only where rounding made the probabilities sum to less than 1
+        return option  # if rounding made the probabilities sum to less than 1
 
 
 def tell_story(teller: Teller) -> None:
@@ -129,7 +129,7 @@ def tell_meanwhile(teller: Teller, owner: str, friend: str) -> None:
 
 
 def tell_animals(teller: Teller, owner: str, friend: str) -> None:
-    """The verb agrees with the first noun, whatever stands between the two."""
+    """The verb agrees with the first noun, whatever comes between the two."""
     teller.say("the")
     number = teller.choose({"one": 0.5, "many": 0.5})
     teller.pick(NOUNS[number])
@@ -147,7 +147,7 @@ def tell_animals(teller: Teller, owner: str, friend: str) -> None:
 
 
 def tell_song(teller: Teller, owner: str, friend: str) -> None:
-    """Somebody sings a verse that may hold verses."""
+    """Somebody sings a verse that may contain verses."""
     teller.say(teller.choose({owner: 0.5, friend: 0.5}), "sang")
     teller.tell(tell_verse, 2)
     teller.say(".")
@@ -156,17 +156,21 @@ def tell_song(teller: Teller, owner: str, friend: str) -> None:
 def tell_verse(teller: Teller, depth: int) -> None:
     """One or two things in brackets; at most ``depth`` more brackets inside each other.
 
-    A bracket is closed by its own kind, and the one that was opened last comes first.
+    A bracket is closed by its own kind, and the one opened last is closed first.
     """
     opening = teller.choose(dict.fromkeys(CLOSING, 0.5))
     teller.say(opening)
     verse = 0.4 if depth else 0.0
     for chance in (1.0, 0.5):
-        ways = {"la": chance * (1 - verse), "verse": chance * verse, "end": 1 - chance}
-        way = teller.choose(ways)
-        if way == "end":
+        options = {
+            "la": chance * (1 - verse),
+            "verse": chance * verse,
+            "end": 1 - chance,
+        }
+        option = teller.choose(options)
+        if option == "end":
             break
-        if way == "la":
+        if option == "la":
             teller.say("la")
         else:
             teller.tell(tell_verse, depth - 1)
@@ -174,7 +178,7 @@ def tell_verse(teller: Teller, depth: int) -> None:
 
 
 def make_stories(count: int, seed: int) -> list[Story]:
-    """Draws stories, the same ones for the same seed on every machine.
+    """Draw stories, the same ones for the same seed on every machine.
 
     Raises:
         TypeError: a count or a seed that is not an int.
@@ -192,10 +196,10 @@ def make_stories(count: int, seed: int) -> list[Story]:
 
 
 def load_alice() -> str:
-    """Gives *Alice's Adventures in Wonderland* by Lewis Carroll (1865), as one string.
+    """Return *Alice's Adventures in Wonderland* by Lewis Carroll (1865), as one string.
 
-    It is in the public domain; ``texts/README.md`` beside this file says where the file
-    comes from. All its characters are ASCII.
+    It is in the public domain; ``texts/README.md`` next to this file tells where the
+    file comes from. All its characters are ASCII.
     """
     path = Path(__file__).parent / "texts" / "alice.txt"
     return path.read_text(encoding="utf-8")
@@ -205,15 +209,15 @@ def load_alice() -> str:
 def expected_length_and_entropy(
     part: Callable[..., None], *arguments: Any
 ) -> tuple[float, float]:
-    """Gives the exact mean length and entropy of a part, by going every way.
+    """Return the exact mean length and entropy of a part, by following every choice.
 
-    Words that are picked are all alike, so one of them stands for all.
+    Words that are picked have the same effect, so one of them represents all.
 
     Returns:
-        Words a story, and nats a story.
+        Words per story, and nats per story.
     """
     if not callable(part):
-        raise TypeError(f"part must be a function that tells; got {part!r}")
+        raise TypeError(f"part must be a function that tells a part; got {part!r}")
     length = entropy = 0.0
     ahead: list[list[int]] = [[]]
     while ahead:
@@ -226,7 +230,7 @@ def expected_length_and_entropy(
 
 
 class _Explorer(Teller):
-    """Goes one way through the choices, and notes those that it passes by."""
+    """Follow one sequence of choices, and record those that it passes by."""
 
     def __init__(self, script: list[int]) -> None:
         super().__init__(random.Random(0))
@@ -247,12 +251,12 @@ class _Explorer(Teller):
         self.length += length
         self.surprise += entropy
 
-    def _draw(self, ways: Mapping[str, float]) -> str:
+    def _draw(self, options: Mapping[str, float]) -> str:
         step = len(self.taken)
         if step == len(self.script):
-            self.passed_by += [[*self.taken, i] for i in range(1, len(ways))]
+            self.passed_by += [[*self.taken, i] for i in range(1, len(options))]
             self.script = [*self.script, 0]
         self.taken.append(self.script[step])
-        way = list(ways)[self.taken[-1]]
-        self.probability *= ways[way]
-        return way
+        option = list(options)[self.taken[-1]]
+        self.probability *= options[option]
+        return option

@@ -1,6 +1,6 @@
-"""Which kernel ran, and which of several ways is faster: chapter 20.
+"""Which kernel ran, and which of several calls is fastest: chapter 20.
 
-Both answers come from a run on the machine that asks, and hold for that machine.
+Both answers are measured on the machine that asks, and hold for that machine.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from attention_lib.validation import (
     require_calls,
     require_flags,
     require_positive,
-    require_ways,
+    require_timed_calls,
 )
 
 # The operators behind ``F.scaled_dot_product_attention`` and ``nn.MultiheadAttention``,
@@ -37,51 +37,53 @@ KERNELS = {
 
 
 def kernels_of(call: Callable[[], Any]) -> list[str]:
-    """Names the kernels of attention that a call starts, in their order.
+    """Name the attention kernels that a call starts, in order.
 
-    Read from ``torch.profiler``, which notes each operator that runs; the call runs
-    once. Backward's operators are left out.
+    Read from ``torch.profiler``, which records each operator that runs; the call runs
+    once. Operators of the backward pass are left out.
 
     Args:
-        call: what is run, without arguments.
+        call: what to run, without arguments.
 
     Returns:
-        Of ``"flash"``, ``"efficient"``, ``"cudnn"`` (fused: no table of scores is
-        kept), ``"math"`` (step by step), ``"native layer"`` (the path of its own of
+        Any of ``"flash"``, ``"efficient"``, ``"cudnn"`` (fused: no table of scores is
+        kept), ``"math"`` (step by step), ``"native layer"`` (the separate path of
         ``nn.MultiheadAttention``). Empty where attention is written out by hand.
 
     Raises:
-        TypeError: what cannot be called.
+        TypeError: something that cannot be called.
     """
     require_calls(call=call)
-    with _quiet(), profile(activities=[ProfilerActivity.CPU]) as seen:
+    with _quiet(), profile(activities=[ProfilerActivity.CPU]) as profiled:
         call()
-    found = []
-    for event in sorted(seen.events() or [], key=lambda event: event.time_range.start):
+    kernels = []
+    for event in sorted(
+        profiled.events() or [], key=lambda event: event.time_range.start
+    ):
         name = event.name.removeprefix("aten::")
         if name.endswith("_backward"):
             continue
-        found += [short for begin, short in KERNELS.items() if name.startswith(begin)]
-    return found
+        kernels += [short for begin, short in KERNELS.items() if name.startswith(begin)]
+    return kernels
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Times of several ways, measured in turns. The first way is the reference."""
+    """Times of several calls, measured in turns. The first call is the reference."""
 
     seconds: dict[str, list[float]]  # of one call; one number per round
 
     def ratios(self, name: str) -> list[float]:
-        """Gives, round by round, the time of a way over that of the first way."""
-        own, first = self.seconds[name], next(iter(self.seconds.values()))
-        return [a / b for a, b in zip(own, first, strict=True)]
+        """Return, round by round, the time of a call over that of the first."""
+        times, first = self.seconds[name], next(iter(self.seconds.values()))
+        return [a / b for a, b in zip(times, first, strict=True)]
 
     def median(self, name: str) -> float:
-        """Gives the median of the ratios."""
+        """Return the median of the ratios."""
         return statistics.median(self.ratios(name))
 
     def faster(self, name: str) -> int:
-        """Counts the rounds in which a way took less time than the first one."""
+        """Count the rounds in which a call took less time than the first."""
         return sum(ratio < 1 for ratio in self.ratios(name))
 
     def __str__(self) -> str:
@@ -97,62 +99,62 @@ class Comparison:
 
 
 def compare_times(
-    ways: Mapping[str, Callable[[], Any]],
+    calls: Mapping[str, Callable[[], Any]],
     *,
     rounds: int = 9,
-    at_least: float = 0.005,
+    min_seconds: float = 0.005,
     clock: Callable[[], float] = time.perf_counter,
     progress: bool = True,
 ) -> Comparison:
-    """Measures several ways in turns: A B C, A B C, and so on.
+    """Time several calls in turns: A B C, A B C, and so on.
 
-    A busy time of the machine that lasts longer than a round then meets all ways
-    alike; the median over the rounds leaves out a shorter one. Before the rounds each
-    way runs twice: the first call pays for what is made only once.
+    If the machine is busy for longer than a round, that affects all calls the same; the
+    median over the rounds leaves out shorter disturbances. Before the rounds each call
+    runs twice: the first run pays for what is made only once.
 
     Args:
-        ways: calls without arguments, by name; the first one is the reference.
-        rounds: how often each way is measured.
-        at_least: seconds; a way is called again within its turn until they are over,
-            since a clock is no good at very short times.
-        clock: gives the time in seconds.
-        progress: show a bar, where a terminal shows it.
+        calls: without arguments, by name; the first one is the reference.
+        rounds: how often each call is timed.
+        min_seconds: a call is repeated within its turn for at least this long, since a
+            clock is inexact for very short times.
+        clock: returns the time in seconds.
+        progress: show a bar, in a terminal.
 
     Raises:
-        TypeError: a way or a clock that cannot be called; no dict of ways.
-        ValueError: no way; less than one round; no time at all.
+        TypeError: a call or a clock that cannot be called; calls that are not a dict.
+        ValueError: no calls; fewer than one round; a time that is not above 0.
     """
-    require_ways(ways)
+    require_timed_calls(calls)
     require_positive(rounds=rounds)
-    require_above_zero(at_least=at_least)
+    require_above_zero(min_seconds=min_seconds)
     require_calls(clock=clock)
     require_flags(progress=progress)
-    for call in ways.values():
+    for call in calls.values():
         call()
         call()
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
     bar = tqdm(range(rounds), "rounds", leave=False, disable=None if progress else True)
     for _ in bar:
-        for name, call in ways.items():
-            seconds[name].append(_time_of(call, at_least, clock))
+        for name, call in calls.items():
+            seconds[name].append(_time_of(call, min_seconds, clock))
     return Comparison(seconds)
 
 
 def _time_of(
-    call: Callable[[], Any], at_least: float, clock: Callable[[], float]
+    call: Callable[[], Any], min_seconds: float, clock: Callable[[], float]
 ) -> float:
-    """Gives the time of one call: the mean over as many as fill ``at_least``."""
+    """Return the time of one run: the mean over as many as fill ``min_seconds``."""
     _wait()
-    begin, calls, passed = clock(), 0, 0.0
-    while passed < at_least:
+    begin, runs, passed = clock(), 0, 0.0
+    while passed < min_seconds:
         call()
         _wait()
-        calls, passed = calls + 1, clock() - begin
-    return passed / calls
+        runs, passed = runs + 1, clock() - begin
+    return passed / runs
 
 
 def _wait() -> None:
-    """Waits for the accelerator: a call comes back before its work is done."""
+    """Wait for the accelerator: a call returns before its work is done."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     elif torch.backends.mps.is_available():
@@ -161,7 +163,7 @@ def _wait() -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps the profiler's own lines, with their dates, away from standard error."""
+    """Keep the profiler's own output, with its dates, away from standard error."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "wb") as nowhere:

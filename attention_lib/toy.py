@@ -16,18 +16,18 @@ from attention_lib.validation import as_floats, require_inputs, require_scores
 def softmax(
     x: Float[np.ndarray, "..."], axis: int = -1, temperature: float = 1.0
 ) -> Float[np.ndarray, "..."]:
-    """Turns scores into weights: positive, summing to 1 along ``axis``.
+    """Turn scores into weights: positive, summing to 1 along ``axis``.
 
     A low temperature sharpens the weights, a high one flattens them. A score of -inf
     gets the weight 0, and where all scores are -inf, all weights are 0.
 
     Args:
         x: scores of any shape.
-        axis: the axis that the weights share out.
+        axis: the axis along which the weights sum to 1.
         temperature: divides the scores; above 0.
 
     Raises:
-        TypeError: booleans, or no numbers.
+        TypeError: booleans, or anything but numbers.
         ValueError: temperature not above 0 or not finite; no such axis; NaN or +inf.
     """
     x = as_floats("x", x)
@@ -48,14 +48,14 @@ def attention(
     scale: float | None = None,
     mask: Bool[np.ndarray, "..."] | None = None,
 ) -> tuple[Float[np.ndarray, "*B Q V"], Float[np.ndarray, "*B Q K"]]:
-    """Mixes the values, each weighted by how well its key matches the query.
+    """Mix the values, each weighted by how well its key matches the query.
 
     softmax(query keyᵀ · scale) value: equation (1) of Vaswani et al. (2017).
 
     Args:
         query: what each row looks for.
         key: what each entry is found by.
-        value: what each entry gives.
+        value: the content of each entry.
         scale: multiplies the scores; 1/√D when left out.
         mask: True where a query may attend to a key; broadcasts to (..., Q, K).
 

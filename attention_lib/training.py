@@ -36,13 +36,13 @@ def next_token_loss(
     token_ids: Int[Tensor, "B T"],
     lengths: Int[Tensor, " B"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Return a model's mean surprise at the next token: cross-entropy.
+    """Return the mean surprise of a model at the next token: cross-entropy.
 
     The target of a token is the one after it. This shift happens here and nowhere else:
-    ``token_ids`` are those that the model got. Logits in half precision are summed in
-    float32, as PyTorch's autocast does it. The loss can be compiled and vectorised: the
-    values of ids and lengths are checked only where a plain call gets them on the CPU.
-    ``train_step`` and ``evaluate`` check them on every device.
+    ``token_ids`` are those that the model was given. Logits in half precision are
+    summed in float32, as under PyTorch's autocast. The loss can be compiled and
+    vectorised: the values of ids and lengths are checked only where a plain call gets
+    them on the CPU. ``train_step`` and ``evaluate`` check them on every device.
 
     Args:
         logits: the model's scores.
@@ -50,7 +50,7 @@ def next_token_loss(
         lengths: how many tokens of each text are real; all when left out.
 
     Returns:
-        The mean of -ln p(target) over all targets that are no padding, in nats; nan
+        The mean of -ln p(target) over all targets that are not padding, in nats; nan
         where all are padding. Its type is float32, or that of the logits if wider.
 
     Raises:
@@ -64,9 +64,9 @@ def next_token_loss(
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     targets = token_ids.long()
     if lengths is not None:
-        places = torch.arange(token_ids.shape[1], device=token_ids.device)
-        padding = places >= lengths[:, None]  # (B, T)
-        targets = targets.masked_fill(padding, -100)  # what cross_entropy skips
+        positions = torch.arange(token_ids.shape[1], device=token_ids.device)
+        padding = positions >= lengths[:, None]  # (B, T)
+        targets = targets.masked_fill(padding, -100)  # cross_entropy ignores it
     targets = F.pad(targets[:, 1:], (0, 1), value=-100)  # the last has no next one
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
@@ -79,25 +79,26 @@ def train_step(
     *,
     max_grad_norm: float = 1.0,
 ) -> float:
-    """Makes one step down the loss of one batch, and gives the loss before it.
+    """Take one step down the loss of one batch, and return the loss before it.
 
     Args:
-        model: gives logits (B, T, V) for ids and lengths.
-        optimizer: holds the weights that shall learn.
+        model: returns logits (B, T, V) for ids and lengths.
+        optimizer: holds the weights that are trained.
         token_ids: the texts, padded on the right where they are shorter.
         lengths: how many tokens of each text are real; all when left out.
         max_grad_norm: a longer gradient is shortened to this; ``math.inf`` never is.
 
     Raises:
-        TypeError: no model or optimizer; ids or lengths that are not whole numbers.
+        TypeError: not a model or not an optimizer; ids or lengths that are not whole
+            numbers.
         ValueError: ids or lengths outside their range; a norm that is not above 0; no
-            weight that can learn; a loss or a gradient that is not finite. Then the
-            weights and the optimizer are as they were before.
+            weight that can learn; a loss or a gradient that is not finite. The weights
+            and the optimizer then stay as they were.
     """
     require_batch(model, token_ids, lengths)
     require_instance("optimizer", optimizer, torch.optim.Optimizer)
     require_max_grad_norm(max_grad_norm)
-    if not model.training:  # else its frozen parts would wake up
+    if not model.training:  # train() would also switch parts kept in eval mode
         model.train()
     loss = next_token_loss(model(token_ids, lengths), token_ids, lengths)
     if not loss.isfinite():
@@ -120,7 +121,7 @@ def train_step(
 
 
 def warmup_cosine(step: int, *, warmup: int, steps: int) -> float:
-    """Gives the share of the learning rate at a step: up in a line, down in a cosine.
+    """Return the fraction of the learning rate at a step: linear up, cosine down.
 
     >>> [round(warmup_cosine(step, warmup=2, steps=6), 2) for step in range(6)]
     [0.5, 1.0, 1.0, 0.85, 0.5, 0.15]
@@ -146,13 +147,13 @@ class TrainConfig:
         steps: batches in the whole run.
         batch_size: texts in a batch.
         learning_rate: the largest one, after the warm-up.
-        warmup: steps until then; when left out 50, or half of a shorter run.
+        warmup: its number of steps; when left out 50, or half of a shorter run.
         max_grad_norm: a longer gradient is shortened to this.
-        seed: says in which order the texts come.
+        seed: determines the order of the texts.
 
     Raises:
         TypeError: a number of steps or texts or a seed that is not an int; a rate or
-            a norm that is no number.
+            a norm that is not a number.
         ValueError: steps or texts below 1; a warm-up that is not shorter than the run;
             a ``learning_rate`` or a ``max_grad_norm`` that is not above 0.
     """
@@ -172,19 +173,19 @@ class TrainConfig:
 
 
 class Training:
-    """One run that can stop at any step, and go on later as if it never had.
+    """One run that can stop at any step, and continue later as if it never had.
 
-    What a batch holds follows from the step and the seed alone.
+    The content of a batch depends on the step and the seed alone.
 
     Args:
         model: what to train; it is changed.
-        texts: ids, one tensor a text; windows of one long text will do as well.
-        config: how.
+        texts: ids, one tensor per text, or windows of one long text.
+        config: how to train.
 
     Attributes:
         losses: of each step so far.
-        optimizer: AdamW for all weights. Before the first step another one may take
-            its place, with groups for instance. Each step sets the learning rate of
+        optimizer: AdamW for all weights. You may replace it before the first step, for
+            example by one with parameter groups. Each step sets the learning rate of
             all groups.
 
     Raises:
@@ -218,7 +219,7 @@ class Training:
         self._order = -1, torch.empty(0)  # an epoch, and the order of its texts
 
     def run(self, until: int | None = None) -> None:
-        """Makes the steps that are missing, with a progress bar.
+        """Run the steps that are missing, with a progress bar.
 
         Args:
             until: the step to stop before; the end when left out.
@@ -249,18 +250,18 @@ class Training:
             bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
 
     def batch(self, step: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, " B"]]:
-        """Gives the batch of a step, on the model's device.
+        """Return the batch of a step, on the model's device.
 
-        Each epoch takes the texts in a new order; those that fill no batch wait.
+        Each epoch takes the texts in a new order; a last incomplete batch is left out.
         """
         require_not_negative(step=step)
         size = self.config.batch_size
-        epoch, place = divmod(step, len(self.texts) // size)
+        epoch, number = divmod(step, len(self.texts) // size)
         if self._order[0] != epoch:
             generator = seeded(self.config.seed + epoch)
             order = torch.randperm(len(self.texts), generator=generator)
             self._order = epoch, order
-        chosen = self._order[1][place * size :][:size].tolist()
+        chosen = self._order[1][number * size :][:size].tolist()
         token_ids, lengths = pad_texts([self.texts[i] for i in chosen])
         device = _device_of(self.model)
         return token_ids.to(device), lengths.to(device)
@@ -269,7 +270,7 @@ class Training:
 def train(
     model: nn.Module, texts: Sequence[Tensor] | Dataset[Tensor], config: TrainConfig
 ) -> list[float]:
-    """Trains a model from its start to its end, and gives the loss of each step."""
+    """Train a model from start to end, and return the loss of each step."""
     training = Training(model, texts, config)
     training.run()
     return training.losses
@@ -282,17 +283,17 @@ def evaluate(
     *,
     batch_size: int = 64,
 ) -> float:
-    """Gives the mean loss over all targets of all texts, without dropout.
+    """Return the mean loss over all targets of all texts, without dropout.
 
     Raises:
-        TypeError: no model; texts that are not tensors of whole numbers; a batch size
-            that is not an int.
+        TypeError: not a model; texts that are not tensors of whole numbers; a batch
+            size that is not an int.
         ValueError: a batch size below 1; no target in any text; a text that the
             model's context or vocabulary does not hold.
     """
     require_instance("model", model, nn.Module)
     require_positive(batch_size=batch_size)
-    # The others have no target.
+    # Shorter ones have no target.
     texts = [text for text in require_token_texts(texts) if len(text) > 1]
     if not texts:
         raise ValueError("no text has two tokens: there is no next token to predict")
@@ -303,12 +304,12 @@ def evaluate(
         for start in range(0, len(texts), batch_size):
             token_ids, lengths = pad_texts(texts[start : start + batch_size])
             token_ids, lengths = token_ids.to(device), lengths.to(device)
-            count = int((lengths - 1).sum())  # the first token of a text is no target
+            count = int((lengths - 1).sum())  # the first token is not a target
             loss = next_token_loss(model(token_ids, lengths), token_ids, lengths)
             total, targets = total + loss.item() * count, targets + count
     return total / targets
 
 
 def _device_of(model: nn.Module) -> torch.device:
-    """Gives the device of a model's first weight; the CPU where it has none."""
+    """Return the device of a model's first weight; the CPU if it has none."""
     return next(model.parameters(), torch.empty(0)).device

@@ -1,4 +1,4 @@
-"""Writing with a cache: ours, and Hugging Face's GPT-2, of one size and greedy.
+"""Generation with a cache: ours, and Hugging Face's GPT-2, of one size and greedy.
 
 A case is one call for all new tokens, the prompt's first step included, so its time
 divided by their number is the time per token.
@@ -21,13 +21,13 @@ REFERENCE = "Hugging Face GPT-2"
 
 
 def make_ours(mha: str) -> TinyLM:
-    """Our model, in evaluation mode."""
+    """Return our model, in evaluation mode."""
     sizes = VOCAB_SIZE, CONTEXT_LEN, D_MODEL, NUM_HEADS, NUM_LAYERS
     return TinyLM(ModelConfig(*sizes, mha=mha)).eval()
 
 
 def make_theirs() -> GPT2LMHeadModel:
-    """Their model, of our size; no token ends a text."""
+    """Return their model, of our size; no token ends a text."""
     config = GPT2Config(
         vocab_size=VOCAB_SIZE,
         n_positions=CONTEXT_LEN,
@@ -49,7 +49,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 
 
 def make_call(name: str, count: int) -> Callable[[], Any]:
-    """Gives what the clock is held to: ``count`` new tokens after one prompt."""
+    """Return the timed call: ``count`` new tokens after one prompt."""
     torch.manual_seed(0)
     model = MODELS[name]()
     ids = torch.randint(VOCAB_SIZE, (1, PROMPT))

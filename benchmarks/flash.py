@@ -23,7 +23,7 @@ WAYS = (REFERENCE, PLAIN, *TILES)
 
 
 def attention(name: str, hidden: str, length: int) -> Callable[..., Tensor]:
-    """Gives one way to attend, with the mask made beforehand."""
+    """Return a function that attends in this way, with the mask made beforehand."""
     causal = hidden == "causal"
     if name == REFERENCE:
         return partial(F.scaled_dot_product_attention, is_causal=causal)
@@ -34,7 +34,7 @@ def attention(name: str, hidden: str, length: int) -> Callable[..., Tensor]:
 
 
 def make_call(name: str, hidden: str, which: str) -> Callable[[], Any]:
-    """Gives what the clock is held to: forward, or forward and backward."""
+    """Return the timed call: forward, or forward and backward."""
     shape = 1, NUM_HEADS, KEYS, HEAD_DIM
     generator = torch.Generator().manual_seed(0)
     *inputs, upstream = (torch.randn(shape, generator=generator) for _ in range(4))

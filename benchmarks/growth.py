@@ -28,7 +28,7 @@ BYTES = {PLAIN: 20, TABLE: 6}
 
 
 def missing(name: str, keys: int) -> str:
-    """Says why a way is left out at a length; nothing where it fits."""
+    """Return why a function is left out at a length; an empty text if it fits."""
     needed = BYTES.get(name, 0) * keys**2
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed <= free / 2:
@@ -37,7 +37,7 @@ def missing(name: str, keys: int) -> str:
 
 
 def make_call(name: str, keys: int) -> Callable[[], Any]:
-    """Gives what the clock is held to: one call, with the mask made beforehand."""
+    """Return the timed call, with the mask made beforehand."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(3, 1, 1, keys, HEAD_DIM, generator=generator).unbind()
     attend: Callable[..., Tensor]

@@ -1,4 +1,4 @@
-"""Guessing ahead with n-grams, against plain writing: one text at a time, and eight.
+"""Speculative decoding with n-grams, against plain generation: one text, and eight.
 
 Whether it pays depends on how often a text repeats itself. So there are two models, of
 one size and trained for some seconds: one has learnt the stories of chapter 7, which
@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 @cache
 def trained(source: str) -> tuple[TinyLM, torch.Tensor]:
-    """The model, and beginnings (B, T) from the part that it did not see."""
+    """Return the model, and prompts (B, T) from the held-out part."""
     stories = [story.text.strip() for story in make_stories(3000, seed=0)]
     text = load_alice() if source == BOOK else "\n".join(stories)
     cut = len(text) * 9 // 10
@@ -54,7 +54,7 @@ def trained(source: str) -> tuple[TinyLM, torch.Tensor]:
 
 
 def one_at_a_time(model: TinyLM, prompts: torch.Tensor, name: str) -> Written:
-    """Writes the texts one after another."""
+    """Generate the texts one after another."""
     if name == PLAIN:
         rows = [
             generate(model, row[None], max_new_tokens=NEW_TOKENS) for row in prompts
@@ -74,7 +74,7 @@ def one_at_a_time(model: TinyLM, prompts: torch.Tensor, name: str) -> Written:
 
 
 def at_once(model: TinyLM, prompts: torch.Tensor, name: str) -> Written:
-    """Lets a server write all texts at a time; counts all its steps together."""
+    """Let a server generate all texts together; count all its steps together."""
     server = Server(
         model,
         num_pages=TEXTS * -(-(PROMPT + NEW_TOKENS + DRAFT_LEN) // PAGE_LEN),
@@ -92,7 +92,7 @@ def at_once(model: TinyLM, prompts: torch.Tensor, name: str) -> Written:
 
 
 def make_call(source: str, name: str, slots: int) -> Callable[[], Written]:
-    """Gives what the clock is held to: all texts."""
+    """Return the timed call: all texts."""
     model, prompts = trained(source)
     write = one_at_a_time if slots == 1 else at_once
     return lambda: write(model, prompts, name)

@@ -1,6 +1,6 @@
-"""One decode step of latent attention: absorbed, and with its keys made anew.
+"""One decode step of latent attention: absorbed, and with recomputed keys.
 
-A case is one call of an attention layer with one new token, after so many that its
+A case is one call of an attention layer with one new token, after the many that its
 cache holds. The last of them stays the same token, so that every call reads as much.
 """
 
@@ -27,7 +27,7 @@ MODELS = (REFERENCE, "expanded anew", OURS, "all keys kept", *GROUPED)
 
 
 def their_layer() -> tuple[Any, Any]:
-    """Their layer, in evaluation mode, and what turns its positions into angles."""
+    """Return their layer, in evaluation mode, and what turns positions into angles."""
     config = DeepseekV3Config(
         hidden_size=D_MODEL,
         num_attention_heads=NUM_HEADS,
@@ -45,7 +45,7 @@ def their_layer() -> tuple[Any, Any]:
 
 
 def latent_layer(absorb: bool) -> MultiHeadLatentAttention:
-    """Our layer, with the weights of theirs."""
+    """Return our layer, with the weights of theirs."""
     ours = MultiHeadLatentAttention(
         D_MODEL,
         NUM_HEADS,
@@ -61,7 +61,7 @@ def latent_layer(absorb: bool) -> MultiHeadLatentAttention:
 
 
 def expanding(layer: MultiHeadLatentAttention) -> Callable[..., Tensor]:
-    """Keeps latents as the absorbed form does, but makes keys and values of them."""
+    """Keep latents like the absorbed form, but make keys and values of them."""
 
     def call(x: Tensor, *, causal: bool, angles: Tensor, cache: Any) -> Tensor:
         query, key, latent = layer._look(x, None, angles, cache)  # absorbed, (C + R)
@@ -78,7 +78,7 @@ def expanding(layer: MultiHeadLatentAttention) -> Callable[..., Tensor]:
 
 
 def make_call(name: str) -> Callable[[], Any]:
-    """Gives what the clock is held to: one new token after those kept."""
+    """Return the timed call: one new token after the cached ones."""
     tokens = torch.randn(1, KEPT + 1, D_MODEL, generator=torch.Generator())
     past, new = tokens[:, :KEPT], tokens[:, KEPT:]
     if name == REFERENCE:

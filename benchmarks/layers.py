@@ -54,7 +54,7 @@ class Floor(nn.Module):
 
 
 class PlainTorch(nn.Module):
-    """``nn.MultiheadAttention`` as it comes, without our signature around it."""
+    """``nn.MultiheadAttention`` unchanged, without our signature around it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class PlainTorch(nn.Module):
 
 
 class ToldCausal(nn.Module):
-    """Our fast layer, told ``causal=True`` in place of a mask."""
+    """Our fast layer with ``causal=True`` instead of a mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class FaceGPT2(nn.Module):
 
 
 class FaceLlama(nn.Module):
-    """The attention of Hugging Face's Llama; its rotation turns by nothing here."""
+    """The attention of Hugging Face's Llama; its rotation angles are 0 here."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class FaceLlama(nn.Module):
 
 
 class XTransformers(nn.Module):
-    """The attention of x-transformers on PyTorch's kernel, with biases put in."""
+    """The attention of x-transformers on PyTorch's kernel, with biases added."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class XTransformers(nn.Module):
 
 @dataclass(frozen=True)
 class Contender:
-    """How to make a layer, fill it, and say "causal" to it."""
+    """How to make a layer, fill it, and ask it for causal attention."""
 
     make: Callable[[], nn.Module]
     fill: Callable[[Any, MultiHeadAttention], None]
@@ -139,7 +139,7 @@ class Contender:
 
 
 def fill_named(layer: nn.Module, source: MultiHeadAttention) -> None:
-    """Fills a layer whose parameters are named as in the source."""
+    """Fill a layer whose parameters are named as in the source."""
     layer.load_state_dict(source.state_dict())
 
 
@@ -185,7 +185,7 @@ def fill_wrapper(layer: TextbookWrapper, source: MultiHeadAttention) -> None:
 
 
 def packed(source: MultiHeadAttention) -> dict[str, Tensor]:
-    """The projections of queries, keys and values below each other."""
+    """Return the projections of queries, keys and values as one."""
     projections = source.q_proj, source.k_proj, source.v_proj
     return {
         "weight": torch.cat([p.weight.detach() for p in projections]),
@@ -222,7 +222,7 @@ CONTENDERS: dict[str, Contender] = {
 
 
 def make_layers(seed: int = 0) -> dict[str, nn.Module]:
-    """Makes all layers, with the same weights."""
+    """Make all layers, with the same weights."""
     torch.manual_seed(seed)
     source = MultiHeadAttention(D_MODEL, NUM_HEADS, qkv_bias=True)
     layers = {}
@@ -233,7 +233,7 @@ def make_layers(seed: int = 0) -> dict[str, nn.Module]:
 
 
 def make_mask(name: str, mask: str, length: int) -> Tensor | None:
-    """Says "causal", or nothing, in the dialect of a layer."""
+    """Make the arguments for causal attention, or for none, of a layer."""
     dialect = CONTENDERS[name].dialect
     if mask == "none" or dialect == "is_causal":
         return None
@@ -246,7 +246,7 @@ def make_mask(name: str, mask: str, length: int) -> Tensor | None:
 
 
 def measured(mask: str) -> list[str]:
-    """Which layers take part, for a mask."""
+    """Return which layers take part, for a mask."""
     told = FLOOR_CAUSAL, OURS_CAUSAL
     return [name for name in CONTENDERS if mask == "causal" or name not in told]
 
@@ -254,7 +254,7 @@ def measured(mask: str) -> list[str]:
 def make_call(
     layer: nn.Module, mask: Tensor | None, length: int, which: str
 ) -> Callable[[], Any]:
-    """Gives what the clock is held to: one pass over ``TOKENS`` tokens."""
+    """Return the timed call: one pass over ``TOKENS`` tokens."""
     x = torch.randn(TOKENS // length, length, D_MODEL)
     if which == "forward":
         layer.eval()

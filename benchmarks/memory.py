@@ -3,7 +3,7 @@
 ``python -m benchmarks.memory`` prints the rows of the table on the page on speed. It
 runs itself twice, since the C library reads its settings when a process starts. Only
 ratios to the floor are printed, of the fastest of many rounds, and the page faults of
-one pass: one for each 4 KiB page that the operating system hands out anew.
+one pass: one for each 4 KiB page that the operating system hands out again.
 """
 
 import json
@@ -33,7 +33,7 @@ def faults() -> int:
 
 
 def measure() -> dict[str, tuple[float, int]]:
-    """Times all layers in turns, and counts the page faults of one pass of each."""
+    """Time all layers in turns, and count the page faults of one pass of each."""
     torch.set_num_threads(1)
     layers, found = make_layers(), {}
     for which in PASSES:
@@ -58,7 +58,7 @@ def measure() -> dict[str, tuple[float, int]]:
 
 
 def run(settings: dict[str, str]) -> dict[str, tuple[float, int]]:
-    """Measures in a new process with these settings of the C library."""
+    """Measure in a new process with these settings of the C library."""
     command = [sys.executable, "-m", "benchmarks.memory", "measure"]
     environment = os.environ | settings
     done = running.run(command, limit=7200, env=environment, check=True)
@@ -66,7 +66,7 @@ def run(settings: dict[str, str]) -> dict[str, tuple[float, int]]:
 
 
 def rows() -> list[str]:
-    """The rows of the table: the usual allocator → one that keeps memory (faults)."""
+    """Return the table's rows: the usual allocator → one that keeps memory (faults)."""
     usual, kept = run({}), run(KEEP)
     lines = []
     for which in PASSES:

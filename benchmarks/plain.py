@@ -1,6 +1,6 @@
-"""A GPT as people write it who want speed in few lines: nanoGPT's way, in our words.
+"""A GPT written for speed in few lines: nanoGPT's way, in our words.
 
-One fused projection for queries, keys and values, PyTorch's kernel told ``is_causal``,
+One fused projection for queries, keys and values, PyTorch's kernel with ``is_causal``,
 the loss inside the model, targets that come shifted, and no checks. Sizes, biases and
 the untied head are those of our ``TinyLM``.
 """
@@ -15,7 +15,7 @@ IGNORED = -1  # a target that does not count
 
 
 class PlainBlock(nn.Module):
-    """Attention, then two linear layers with a GELU, each added to what came."""
+    """Attention, then two linear layers with a GELU, each with a residual path."""
 
     def __init__(self, d_model: int, num_heads: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class TextbookBlock(PlainBlock):
 
 
 class PlainGPT(nn.Module):
-    """Embeddings, blocks, a last norm, a head; gives the loss of what comes next."""
+    """Embeddings, blocks, a last norm, a head; returns the next-token loss."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Two dozen published attentions: what each keeps and sees, and whether ours is equal.
+"""Two dozen published attentions: what each caches and sees, and whether ours is equal.
 
 ``python -m benchmarks.published`` compares small layers of all of them with ours, keeps
 what it found in ``book/published.json``, and fills the tables of ``book/published.md``.
 Nothing there is typed by hand: sizes are those of the configs of ``transformers``, but
-for those that stand here, with the page that says them.
+for those written here, with the page that states them.
 """
 
 import importlib
@@ -75,14 +75,14 @@ class Model:
     kind: str = "decoder"
 
     def config(self) -> Any:
-        """Makes the config of the published model."""
+        """Make the config of the published model."""
         kind = KINDS[self.layers[0]]
         package = importlib.import_module(f"transformers.models.{kind.file}")
         return getattr(package, kind.config)(**self.sizes)
 
 
 def types(one: str, other: str, every: int, count: int) -> list[str]:
-    """Gives each layer its type: every so-manyth is the other."""
+    """Return the type of each layer: every n-th has the other type."""
     return [one if (i + 1) % every else other for i in range(count)]
 
 
@@ -170,7 +170,7 @@ MODELS = (
 
 
 def per_token(model: Model) -> int:
-    """Counts the numbers that one layer that keeps all tokens keeps of each."""
+    """Count the numbers per token that a layer which keeps all tokens caches."""
     config = model.config()
     if hasattr(config, "kv_lora_rank"):  # a latent and a rotated key; one of an index
         latent = config.kv_lora_rank + config.qk_rope_head_dim
@@ -182,7 +182,7 @@ def per_token(model: Model) -> int:
 
 
 def kept(model: Model, length: int) -> int:
-    """Counts the bytes that a whole model keeps of a text, with numbers of 2 bytes.
+    """Count the bytes of a whole model's cache for a text, with numbers of 2 bytes.
 
     A state is kept in 4 bytes a number, as ``transformers`` does.
     """
@@ -198,7 +198,7 @@ def kept(model: Model, length: int) -> int:
 
 
 def state(config: Any) -> int:
-    """Counts the bytes of a layer whose state does not grow."""
+    """Count the bytes of a layer whose state does not grow."""
     if hasattr(config, "linear_num_value_heads"):  # Qwen3-Next
         keys = config.linear_num_key_heads * config.linear_key_head_dim
         values = config.linear_num_value_heads * config.linear_value_head_dim
@@ -212,7 +212,7 @@ def state(config: Any) -> int:
 
 
 def layer_types(model: Model) -> list[str]:
-    """Gives the type of each layer of a published model."""
+    """Return the type of each layer of a published model."""
     config = model.config()
     found = getattr(config, "layer_types", None)
     if found is None:
@@ -222,7 +222,7 @@ def layer_types(model: Model) -> list[str]:
 
 
 def reach(model: Model) -> str:
-    """Says what a token sees, from the config."""
+    """Describe what a token sees, from the config."""
     config, kinds = model.config(), Counter(layer_types(model))
     if model.layers == ("LongformerSelfAttention",):
         return f"{config.attention_window // 2} to each side, and global tokens"
@@ -245,7 +245,7 @@ def reach(model: Model) -> str:
 
 
 def context(model: Model) -> int | None:
-    """Gives how many tokens the config allows; None where it does not say."""
+    """Return how many tokens the config allows; None if it does not specify it."""
     config = model.config()
     names = "max_position_embeddings", "max_seq_len", "seq_length"
     return next((n for it in names if (n := getattr(config, it, None))), None)
@@ -253,7 +253,7 @@ def context(model: Model) -> int | None:
 
 @torch.no_grad()
 def difference(name: str, sizes: Sizes, number: int, **options: Any) -> float:
-    """Compares a small published layer with ours: the largest difference.
+    """Compare a small published layer with ours: the largest difference.
 
     Where an output is above 1, it is divided by the largest one.
 
@@ -291,7 +291,7 @@ def difference(name: str, sizes: Sizes, number: int, **options: Any) -> float:
 
 
 def differences(model: Model) -> dict[str, float]:
-    """Compares each class of a model's layers in several sizes: the largest ones."""
+    """Compare each class of a model's layers in several sizes: the largest ones."""
     found = {}
     for name in model.layers:
         ways: list[dict[str, Any]] = [{}]
@@ -303,7 +303,7 @@ def differences(model: Model) -> dict[str, float]:
 
 
 def measure(model: Model) -> dict[str, Any]:
-    """Gives all that the tables say of a model."""
+    """Return everything that the tables show of a model."""
     most = context(model)
     decodes = model.kind != "encoder"
     lengths = [n for n in (SHORT, LONG) if most is None or n <= most]
@@ -317,7 +317,7 @@ def measure(model: Model) -> dict[str, Any]:
 
 
 def texts(kept_: dict[str, Any]) -> dict[str, str]:
-    """Makes the tables of the page from what was recorded."""
+    """Make the tables of the page from the recorded results."""
     heads = (
         say("published.heads", short=SHORT, long=LONG),
         "|---|---|---:|---:|---:|---|---:|",
@@ -340,7 +340,7 @@ def texts(kept_: dict[str, Any]) -> dict[str, str]:
 
 
 def line(model: Model, row: dict[str, Any]) -> str:
-    """Makes one line of the table."""
+    """Make one line of the table."""
     stem = CHAPTERS[model.chapter]
     link = f"{{doc}}`{model.chapter} <../chapters/{stem}>`"
     sizes = [
@@ -355,7 +355,7 @@ def line(model: Model, row: dict[str, Any]) -> str:
 
 
 def size(value: Any) -> str:
-    """Writes a number of a config, or counts what stands in a list."""
+    """Write a number of a config, or the length of a list."""
     if isinstance(value, int):
         return f"{value:,}"
     return say("published.and").join(
@@ -372,7 +372,7 @@ def shown(number: float) -> str:
 
 
 def main() -> None:
-    """Compares, keeps what was found, and fills the page."""
+    """Compare, keep the results, and fill the page."""
     rows = {}
     for model in MODELS:
         rows[model.name] = measure(model) | {"differences": differences(model)}

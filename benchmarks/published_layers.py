@@ -21,7 +21,7 @@ TURNS = {"rope_type": "default", "rope_theta": 500.0}
 
 
 class Sizes(NamedTuple):
-    """Heads of queries and of keys, width of a head, width of the model."""
+    """Numbers of query and KV heads, width of a head, width of the model."""
 
     heads: int
     shared: int
@@ -34,7 +34,7 @@ SIZES = Sizes(6, 2, 4, 18), Sizes(4, 4, 8, 12), Sizes(4, 1, 4, 16)
 
 @dataclass
 class Given:
-    """What a model gives its layers with a batch.
+    """What a model passes to its layers with a batch.
 
     Attributes:
         x: (B, T, M).
@@ -57,13 +57,13 @@ class Given:
     chosen: Tensor | None = None
 
     def seen(self, rule: Callable[[int], Tensor]) -> Tensor:
-        """Gives the model's mask, (B, 1, T, K), of what queries see among all keys."""
+        """Return the model's mask, (B, 1, T, K), of what queries see among all keys."""
         key_len = self.real.shape[1]
         return (rule(key_len)[self.start :] & self.real[:, None, :])[:, None]
 
 
 def additive(seen: Tensor) -> Tensor:
-    """Gives a mask as most models do: 0 where a query sees a key."""
+    """Return a mask in most models' form: 0 where a query sees a key."""
     return torch.zeros(seen.shape).masked_fill(~seen, torch.finfo().min)
 
 
@@ -72,7 +72,7 @@ def everything(length: int) -> Tensor:
 
 
 def rule(layer: Any) -> Callable[[int], Tensor]:
-    """Reads from a layer's config what its model lets it see."""
+    """Return what a model lets its layer see, from the layer's config."""
     config, kind = layer.config, ""
     if getattr(config, "layer_types", None):
         kind = config.layer_types[layer.layer_idx]
@@ -90,7 +90,7 @@ def rule(layer: Any) -> Callable[[int], Tensor]:
 
 
 def turning(layer: Any, given: Given, **options: Any) -> Tensor:
-    """Calls a layer that gets turns and a mask."""
+    """Call a layer that takes rotations and a mask."""
     positions = torch.arange(given.start, given.start + given.x.shape[1])
     kind = type(layer).__name__
     kinds = []
@@ -109,7 +109,7 @@ def turning(layer: Any, given: Given, **options: Any) -> Tensor:
 
 
 def indexed(layer: Any, given: Given) -> Tensor:
-    """A GLM layer without index takes what an earlier layer chose, as numbers."""
+    """Call a GLM layer without an index, which takes an earlier layer's choice."""
     options: dict[str, Any] = {}
     if given.chosen is not None:
         most = int(given.chosen.sum(-1).max())
@@ -118,14 +118,14 @@ def indexed(layer: Any, given: Given) -> Tensor:
 
 
 def masked(layer: Any, given: Given) -> Tensor:
-    """Calls a layer that gets a mask only."""
+    """Call a layer that takes a mask only."""
     options = {} if given.cache is None else {"past_key_values": given.cache}
     mask = additive(given.seen(causal_mask))
     return layer(given.x, attention_mask=mask, **options)[0]
 
 
 def looking(layer: Any, given: Given) -> Tensor:
-    """Calls BERT's, BART's and T5's, of one text or with a memory."""
+    """Call BERT's, BART's and T5's, of one text or with a memory."""
     kind = type(layer).__name__
     inner = layer.self if kind == "BertAttention" else layer
     text = given.x if given.memory is None else given.memory
@@ -145,7 +145,7 @@ def looking(layer: Any, given: Given) -> Tensor:
 
 
 def stated(layer: Any, given: Given) -> Tensor:
-    """Calls a layer with a state: its mask has no columns."""
+    """Call a layer with a state: its mask has no columns."""
     real = given.real[:, given.start :]
     return layer(given.x, cache_params=given.cache, attention_mask=real)
 
@@ -155,7 +155,7 @@ def lightning(layer: Any, given: Given) -> Tensor:
 
 
 def sloping(layer: Any, given: Given) -> Tensor:
-    """BLOOM adds what it is given: here nothing. MPT's mask says what is hidden."""
+    """Call BLOOM's, which adds a residual, here 0, or MPT's, whose mask hides."""
     seen, heads = given.seen(causal_mask), layer.config.num_attention_heads
     if type(layer).__name__ == "BloomAttention":
         modelling = importlib.import_module("transformers.models.bloom.modeling_bloom")
@@ -169,7 +169,7 @@ def sloping(layer: Any, given: Given) -> Tensor:
 
 
 def longformer(layer: Any, given: Given) -> Tensor:
-    """Its mask says -1 for padding and +1 for global tokens."""
+    """Call Longformer's: its mask has -1 for padding and +1 for global tokens."""
     chosen = given.global_tokens
     if chosen is None:
         chosen = torch.zeros_like(given.real)
@@ -185,7 +185,7 @@ def longformer(layer: Any, given: Given) -> Tensor:
 
 @dataclass(frozen=True)
 class Kind:
-    """One class of layers: where it stands, its small config, and how it is called."""
+    """One class of layers: its module, its small config, and how to call it."""
 
     file: str
     config: str
@@ -306,13 +306,13 @@ KINDS = {
 
 
 def build(name: str, number: int, sizes: Sizes, **options: Any) -> Any:
-    """Builds a small published layer with random weights.
+    """Build a small published layer with random weights.
 
     Args:
         name: its class, of ``KINDS``.
         number: which layer of the model it is.
         sizes: its heads and widths.
-        options: of its config; ``causal`` and ``memory`` are told to the layer.
+        options: of its config; ``causal`` and ``memory`` are passed to the layer.
     """
     kind = KINDS[name]
     importlib.import_module("transformers").logging.set_verbosity_error()
@@ -346,13 +346,13 @@ def build(name: str, number: int, sizes: Sizes, **options: Any) -> Any:
 
 
 def module(name: str) -> Any:
-    """Imports the file of a published layer."""
+    """Import the file of a published layer."""
     file = KINDS[name].file
     return importlib.import_module(f"transformers.models.{file}.modeling_{file}")
 
 
 def rotation(layer: Any) -> Any:
-    """Gives the rotation of a layer's model; None where it has none."""
+    """Return the rotation of a layer's model; None if it has none."""
     name = type(layer).__name__
     if KINDS[name].call not in (turning, indexed):
         return None

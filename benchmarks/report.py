@@ -1,4 +1,4 @@
-"""From the measured times to what people read: results.json, the plots, the tables.
+"""From the measured times to what readers see: results.json, the plots, the tables.
 
 Run as `python -m benchmarks.report TIMES.json` after a measurement, with several files
 where it was done in parts, or without one to draw and fill the page again from the
@@ -39,7 +39,7 @@ CASE = ("length", "mask", "which", "new_tokens", "kept", "hidden", "keys", "stre
 
 
 def summarise(raw: Row) -> Row:
-    """Turns pytest-benchmark's times into ratios; keeps no name of the machine."""
+    """Turn pytest-benchmark's times into ratios; keep no name of the machine."""
     cpu, each = raw["machine_info"]["cpu"], raw["benchmarks"]
     said = each[0]["extra_info"]
     noted = {key: said[key] for key in ("threads", "timer", "instructions")}
@@ -84,7 +84,7 @@ def summarise(raw: Row) -> Row:
 
 
 def joined(kept: Row, new: Row) -> Row:
-    """Replaces what was measured anew; the rest must be of that machine and versions.
+    """Replace the new measurements; the rest must have the same machine and versions.
 
     Parts of another day than the rest replace the old ones whole, and keep their day.
     """
@@ -105,10 +105,10 @@ def joined(kept: Row, new: Row) -> Row:
 
 
 def merged(kept: list[Row], new: list[Row]) -> list[Row]:
-    """Puts rows measured anew in the place of those of the same case and name.
+    """Put new rows in the place of those with the same case and name.
 
     All are divided by a reference that was measured in turns with them, so ways that
-    were measured alone with it stand beside the others.
+    were measured alone with it can be listed with the others.
     """
     cases: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in kept + new:
@@ -118,7 +118,7 @@ def merged(kept: list[Row], new: list[Row]) -> list[Row]:
 
 
 def waits(cases: list[Row]) -> Row:
-    """Gives each request's first and last time, in those of the reference's last.
+    """Return each request's first and last time, relative to the reference's last.
 
     Each way's are those of its fastest round.
     """
@@ -137,7 +137,7 @@ def waits(cases: list[Row]) -> Row:
 
 
 def ratios(cases: list[Row], keys: tuple[str, ...], reference: str) -> list[Row]:
-    """Divides each fastest time by the reference's; the spread is that of the rounds.
+    """Divide each fastest time by the reference's; the spread is that of the rounds.
 
     Args:
         cases: in the order of measurement, with the fastest time of each round.
@@ -168,7 +168,7 @@ def ratios(cases: list[Row], keys: tuple[str, ...], reference: str) -> list[Row]
 
 
 def table(rows: list[Row]) -> str:
-    """One line a name, one column a length, ratios in the cells."""
+    """Return a table: one line per name, one column per length, ratios in the cells."""
     lengths = list(dict.fromkeys(row["length"] for row in rows))
     heads = [say("speed.tokens"), *(f"{length:,}" for length in lengths)]
     lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * len(lengths)]
@@ -181,7 +181,7 @@ def table(rows: list[Row]) -> str:
 
 
 def grown(rows: list[Row]) -> str:
-    """One line a way: its own time at each length, in that at the first length."""
+    """Return a table: the time at each length relative to that at the first length."""
     return table(
         [
             row | {"length": row["keys"], "ratio": row["milliseconds"] / first}
@@ -194,7 +194,7 @@ def grown(rows: list[Row]) -> str:
 
 
 def choices(results: Row) -> str:
-    """For each case: the fastest way, those beside it, and the slowest.
+    """Return for each case the fastest row, those close to it, and the slowest.
 
     Two ways count as equally fast where the ranges of their single rounds overlap.
     """
@@ -233,7 +233,7 @@ def choices(results: Row) -> str:
 
 
 def of(results: Row, mask: str, which: str) -> list[Row]:
-    """The rows of one table of layers."""
+    """Return the rows of one table of layers."""
     rows = results["layers"]
     return [row for row in rows if (row["mask"], row["which"]) == (mask, which)]
 
@@ -241,7 +241,7 @@ def of(results: Row, mask: str, which: str) -> list[Row]:
 def against(
     results: list[Row], name: str, others: Callable[[str], bool]
 ) -> list[tuple[float, Row]]:
-    """In each comparison: the time of ``name`` over that of the fastest other."""
+    """Return for each comparison the time of ``name`` over the fastest other's."""
     found = []
     key = ("length", "mask", "which")
     for _, group in groupby(results, lambda row: [row.get(k) for k in key]):
@@ -253,7 +253,7 @@ def against(
 
 
 def bounds(results: Row) -> str:
-    """What was promised, and what came."""
+    """Compare the promised bounds with the results."""
     told, its_floor = "our sdpa, causal=True", "floor, is_causal"
     no_layer = {FLOOR, its_floor, OURS, told}
     layers, whole = results["layers"], results["steps"]
@@ -320,7 +320,7 @@ def bounds(results: Row) -> str:
 
 
 def decoded(rows: list[Row]) -> str:
-    """One line a model: the time for one new token, and how far the rounds differ."""
+    """Return one line per model: the time per new token, and its spread."""
     lines = [say("speed.decoded"), "|---|---:|---:|"]
     for row in rows:
         lines.append(
@@ -330,7 +330,7 @@ def decoded(rows: list[Row]) -> str:
 
 
 def by_tiles(rows: list[Row]) -> str:
-    """One line a way to attend, one column for each mask and pass."""
+    """Return one line per function, one column for each mask and pass."""
     cases = dict.fromkeys((row["hidden"], row["which"]) for row in rows)
     says = {"none": say("speed.none"), "causal": say("speed.causal_short")}
     lines = [
@@ -346,7 +346,7 @@ def by_tiles(rows: list[Row]) -> str:
 
 
 def requests(rows: list[Row]) -> str:
-    """One line a way, one column a stream: how many times as many requests per second.
+    """Return one line per server, one column per stream: ratios of throughput.
 
     Beside them, how far the single rounds of all streams differ.
     """
@@ -367,7 +367,7 @@ def requests(rows: list[Row]) -> str:
 
 
 def until_last(results: Row) -> str:
-    """What is left of the difference to their server without its start and its end."""
+    """Return the difference to their server without its start and its end."""
     ends = {name: each["last"][-1] for name, each in results["waits"].items()}
     later = ends[serving.THEIR_BATCH] / ends[serving.OURS]
     names = {"ours": serving.OURS, "theirs": serving.THEIR_BATCH}
@@ -375,7 +375,7 @@ def until_last(results: Row) -> str:
 
 
 def guesses(results: Row) -> str:
-    """One line for each kind of text and number of texts at a time."""
+    """Return one line for each kind of text and number of texts at a time."""
     lines = [
         say("speed.guesses"),
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -391,7 +391,7 @@ def guesses(results: Row) -> str:
 
 
 def spread(results: Row) -> str:
-    """How far single rounds of the training step differ."""
+    """Return how far single rounds of the training step differ."""
     own = [row for row in results["steps"] if row["name"] == steps.OURS]
     medians = ", ".join(f"{row['median']:.3f}" for row in own)
     low, high = min(row["low"] for row in own), max(row["high"] for row in own)
@@ -401,7 +401,7 @@ def spread(results: Row) -> str:
 
 
 def machine(results: Row) -> str:
-    """What it was measured on."""
+    """Describe the machine of the measurements."""
     own, versions = results["machine"], results["versions"]
     named = ", ".join(f"{name} {number}" for name, number in versions.items())
     threads = say(
@@ -414,7 +414,7 @@ def machine(results: Row) -> str:
 
 
 def texts(results: Row) -> dict[str, str]:
-    """Every block of the page that is made from the results."""
+    """Return every block of the page that is made from the results."""
     return {
         "machine": machine(results),
         "bounds": bounds(results),
@@ -437,7 +437,7 @@ def texts(results: Row) -> dict[str, str]:
 
 
 def figures(results: Row) -> dict[str, BookFigure]:
-    """The plots, by the name of their file."""
+    """Return the plots, by the name of their file."""
     drawn = {}
     for which, short in (("forward", "forward"), ("with backward", "backward")):
         rows = of(results, "causal", which)
@@ -511,7 +511,7 @@ def as_rows(results):
 
 
 def main(arguments: list[str]) -> None:
-    """Makes everything; from new times where a file of them is given."""
+    """Make everything, from a file of new times if one is given."""
     if arguments:
         parts = [json.loads(Path(a).read_text(encoding="utf-8")) for a in arguments]
         cases = [case for part in parts for case in part["benchmarks"]]

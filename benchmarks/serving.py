@@ -1,8 +1,8 @@
 """Many requests of unequal length: one by one, in static batches, continuously.
 
-All models have the same weights, so all ways give the same tokens. A case is the whole
-stream; all its requests are there from the start. Each call gives, by the clock that it
-is told, when each request had its first token and its last.
+All models have the same weights, so all generate the same tokens. A case is the whole
+stream; all its requests are there from the start. Each call returns, by the given
+clock, when each request had its first token and its last.
 """
 
 import math
@@ -39,14 +39,14 @@ Clock = Callable[[], float]
 
 
 class Wanted(NamedTuple):
-    """What one request asks for."""
+    """The arguments of one request."""
 
     prompt: list[int]
     count: int
 
 
 class Served(NamedTuple):
-    """What one request got, and when: the new tokens, the first and the last time."""
+    """The result of one request: the new tokens, and the first and the last time."""
 
     tokens: list[int]
     first: float
@@ -57,7 +57,7 @@ Way = Callable[[list[Wanted], Clock], Iterator[Served]]
 
 
 def make_stream(seed: int, count: int = REQUESTS) -> list[Wanted]:
-    """Makes prompts of 8 to 48 tokens; few of the texts after them are long."""
+    """Make prompts of 8 to 48 tokens; few of the generated texts are long."""
     draw = seeded(seed)
     stream = []
     for _ in range(count):
@@ -70,7 +70,7 @@ def make_stream(seed: int, count: int = REQUESTS) -> list[Wanted]:
 
 @cache
 def their_model() -> LlamaForCausalLM:
-    """Their model; its weights are so large that no two tokens are nearly as likely."""
+    """Return their model; its weights are so large that no two tokens nearly tie."""
     config = LlamaConfig(
         vocab_size=VOCAB_SIZE,
         max_position_embeddings=CONTEXT_LEN,
@@ -90,7 +90,7 @@ def their_model() -> LlamaForCausalLM:
 
 @cache
 def our_model() -> Decoder:
-    """Our model, with their weights."""
+    """Return our model, with their weights."""
     with TemporaryDirectory() as folder:
         their_model().save_pretrained(folder)
         return load_pretrained(folder).eval()
@@ -103,7 +103,7 @@ def timed(
     *given: Any,
     **how: Any,
 ) -> tuple[list[list[int]], float, float]:
-    """Gives the texts, and when the model was first and last called for them."""
+    """Return the texts, and when the model was first and last called for them."""
     times: list[float] = []
     hook = model.register_forward_hook(lambda *_: times.append(clock()))
     texts = write(*given, **how).tolist()
@@ -120,7 +120,7 @@ def one_by_one(stream: list[Wanted], clock: Clock) -> Iterator[Served]:
 
 
 def static(stream: list[Wanted], clock: Clock) -> Iterator[Served]:
-    """A batch writes as many tokens as its longest text wants; the rest is dropped."""
+    """Generate in static batches, up to the longest text of each; drop the rest."""
     model = our_model()
     for batch in batches(stream):
         ids, lengths = pad_texts([torch.tensor(prompt) for prompt, _ in batch])
@@ -177,7 +177,7 @@ def their_generate(size: int) -> Way:
 
 
 def their_batch(stream: list[Wanted], clock: Clock) -> Iterator[Served]:
-    """Their server. It says when a text is done, and not when its first token came."""
+    """Run their server, which reports when a text is done, not its first token."""
     model = their_model()
     how = GenerationConfig(do_sample=False, eos_token_id=-1, pad_token_id=0)
     sizes = ContinuousBatchingConfig(
@@ -209,7 +209,7 @@ WAYS: dict[str, Way] = {
 
 
 def serve(name: str, stream: list[Wanted], clock: Clock) -> list[Served]:
-    """What the clock is held to: the whole stream; times count from its beginning."""
+    """Run the timed call: the whole stream; times count from its beginning."""
     start = clock()
     return [
         Served(tokens, first - start, last - start)

@@ -23,7 +23,7 @@ PLAIN, OURS, FACE = "nanoGPT's way", "TinyLM, sdpa", "Hugging Face GPT-2"
 
 
 def make_ours(mha: str, length: int) -> TinyLM:
-    """Our model; its dropout is 0."""
+    """Return our model; its dropout is 0."""
     return TinyLM(
         ModelConfig(
             vocab_size=VOCAB_SIZE,
@@ -37,12 +37,12 @@ def make_ours(mha: str, length: int) -> TinyLM:
 
 
 def make_plain(length: int, block: type[PlainBlock] = PlainBlock) -> PlainGPT:
-    """The plain model, of our size."""
+    """Return the plain model, of our size."""
     return PlainGPT(VOCAB_SIZE, length, D_MODEL, NUM_HEADS, NUM_LAYERS, block)
 
 
 def make_x(length: int) -> TransformerWrapper:
-    """x-transformers' model, of our size; its norms and projections have no biases."""
+    """Return x-transformers' model, of our size, without biases in most parts."""
     return TransformerWrapper(
         num_tokens=VOCAB_SIZE,
         max_seq_len=length,
@@ -57,7 +57,7 @@ def make_x(length: int) -> TransformerWrapper:
 
 
 def make_theirs(length: int, **choices: Any) -> GPT2LMHeadModel:
-    """Their model, of our size; all that is not size is their default."""
+    """Return their model, of our size, with their defaults for everything else."""
     return GPT2LMHeadModel(
         GPT2Config(
             vocab_size=VOCAB_SIZE,
@@ -78,7 +78,7 @@ def make_theirs(length: int, **choices: Any) -> GPT2LMHeadModel:
 
 
 def fill_theirs(theirs: GPT2LMHeadModel, ours: TinyLM) -> None:
-    """Gives their model the weights of ours, of the kind ``sdpa``."""
+    """Load our weights, of the kind ``sdpa``, into their model."""
     body = theirs.transformer
     with torch.no_grad():
         words = ours.token_embedding.weight * D_MODEL**0.5
@@ -102,7 +102,7 @@ def fill_theirs(theirs: GPT2LMHeadModel, ours: TinyLM) -> None:
 
 
 def fill_x(theirs: TransformerWrapper, ours: TinyLM) -> None:
-    """Gives x-transformers' model the weights of ours, whose other biases are 0."""
+    """Load our weights into x-transformers' model; its other biases are 0."""
     width, layers = D_MODEL**0.5, theirs.attn_layers
     norms = [n for b in ours.blocks for n in (b.attention_norm, b.feed_forward_norm)]
     with torch.no_grad():
@@ -124,7 +124,7 @@ def fill_x(theirs: TransformerWrapper, ours: TinyLM) -> None:
 
 
 def fill_plain(plain: PlainGPT, ours: TinyLM) -> None:
-    """Gives the plain model the weights of ours, of the kind ``sdpa``."""
+    """Load our weights, of the kind ``sdpa``, into the plain model."""
     with torch.no_grad():
         plain.words.weight.copy_(ours.token_embedding.weight * D_MODEL**0.5)
         plain.places.weight.copy_(ours.positions.embedding.weight)
@@ -147,7 +147,7 @@ def x_loss(model: TransformerWrapper, ids: Tensor, targets: Tensor) -> Tensor:
 def other_step(
     model: nn.Module, optimizer: torch.optim.Optimizer, loss_of: Callable[[], Tensor]
 ) -> float:
-    """One step as ``train_step`` makes it, with the loss of another model."""
+    """Make one step like ``train_step``, with the loss of a different model."""
     model.train()
     loss = loss_of()
     optimizer.zero_grad()
@@ -175,7 +175,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {
 
 
 def make_call(name: str, length: int) -> Callable[[], float]:
-    """Gives what the clock is held to: one training step on one batch."""
+    """Return the timed call: one training step on one batch."""
     torch.manual_seed(0)
     model: Any = MODELS[name](length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

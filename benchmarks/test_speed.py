@@ -2,7 +2,7 @@
 
 pytest-benchmark times each case. A case is one layer in one round; the rounds follow
 each other (A B C, A B C, …), so that a busy time of the machine that lasts longer
-than a round hits all alike.
+than a round affects all the same.
 """
 
 import math

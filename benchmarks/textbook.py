@@ -1,6 +1,6 @@
-"""Multi-head attention as textbooks write it: clear, and without thought for speed.
+"""Multi-head attention as in textbooks: clear, not fast.
 
-Masks are boolean, True means "may attend". An empty row gives NaN here.
+Masks are boolean, True means "may attend". An empty row becomes NaN here.
 """
 
 import math
@@ -25,7 +25,7 @@ class TextbookHead(nn.Module):
 
 
 class TextbookWrapper(nn.Module):
-    """Heads in a list, one after the other, their results side by side."""
+    """Heads in a list, one after the other, with concatenated outputs."""
 
     def __init__(self, d_model: int, num_heads: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class TextbookWrapper(nn.Module):
 
 
 class TextbookSplit(nn.Module):
-    """Three projections, cut into heads by a view and a transpose."""
+    """Three projections, split into heads by a view and a transpose."""
 
     def __init__(self, d_model: int, num_heads: int) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class TextbookSplit(nn.Module):
 def attend(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: nn.Module
 ) -> Tensor:
-    """Scores, scale, mask, softmax, dropout, mix: one line each."""
+    """Attend: scores, scale, mask, softmax, dropout, mix, in one line each."""
     scores = query @ key.transpose(-2, -1)
     if mask is not None:
         scores.masked_fill_(~mask, -torch.inf)

@@ -66,7 +66,7 @@ def turn(x, angles, layout="half"):
 def rms_norm(module, x):
     if module is None:
         return x
-    weight = numbers(module.weight) + module.plus_one
+    weight = numbers(module.weight) + module.unit_offset
     return x / np.sqrt((x**2).mean(-1, keepdims=True) + module.eps) * weight
 
 

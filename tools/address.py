@@ -1,4 +1,4 @@
-"""Where the repository is, for links that lead to it: each fork's own, set nowhere."""
+"""Where the repository is, for links to it: each fork has its own, without settings."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def repository_address(root: Path) -> str | None:
 
 
 def plain_address(remote: str) -> str | None:
-    """Return what a browser opens for git's address, without tokens, or None."""
+    """Return a git address as a browser opens it, without tokens, or None."""
     short = SHORT.fullmatch(remote) if "://" not in remote else None
     parts = urlsplit(f"ssh://{short['host']}/{short['path']}" if short else remote)
     path = parts.path.strip("/").removesuffix(".git")
@@ -82,6 +82,6 @@ def site_address(address: str | None) -> str | None:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Return what git prints, without the last newline."""
+    """Return git's output, without the last newline."""
     done = run(["git", *arguments], limit=60, check=True, cwd=root)
     return done.stdout.rstrip("\n")

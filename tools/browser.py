@@ -1,4 +1,4 @@
-"""A browser for what needs one: this machine's own, or else Playwright's download."""
+"""A browser for tools that need one: the machine's, or else Playwright's download."""
 
 import shutil
 from pathlib import Path

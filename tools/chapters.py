@@ -26,12 +26,12 @@ def chapter_paths(root: Path = ROOT) -> list[Path]:
 
 
 def notebook_path(chapter: Path) -> Path:
-    """Return where the record of a chapter stands."""
+    """Return the path of a chapter's record."""
     return chapter.parent.parent / "notebooks" / f"{chapter.stem}.ipynb"
 
 
 def site_pages(site: Path) -> list[Path]:
-    """The pages of a built site, without the theme's own fragments of HTML."""
+    """Return the pages of a built site, without the theme's fragments of HTML."""
     pages = sorted(site.rglob("*.html"))
     return [page for page in pages if "_static" not in page.relative_to(site).parts]
 
@@ -69,7 +69,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def files(toc: Any) -> list[str]:
-    """Collect the values of all `file` keys, in the order in which they stand."""
+    """Collect the values of all `file` keys, in order of appearance."""
     if isinstance(toc, list):
         return [name for part in toc for name in files(part)]
     if not isinstance(toc, dict):

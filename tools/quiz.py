@@ -1,4 +1,4 @@
-"""The directive `quiz`: a question, and options of which each explains itself.
+"""The directive `quiz`: a question, and options with an explanation each.
 
     :::{quiz} Which axis does padding hide?
     :name: quiz-padding
@@ -40,7 +40,7 @@ class Option(NamedTuple):
 
 
 class QuizError(ValueError):
-    """A quiz that is not complete; `line` counts from the body's first, from 0."""
+    """An incomplete quiz; `line` counts from the body's first, from 0."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)

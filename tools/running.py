@@ -1,4 +1,4 @@
-"""Commands that end within a limit, and leave nothing of theirs behind.
+"""Commands that end within a limit, and leave no process behind.
 
 The library has them, in a file that is read by its path: to import the package would
 take seconds.

@@ -1,4 +1,4 @@
-"""What is said to readers, from the table `book/words.toml`."""
+"""Texts for readers, from the table `book/words.toml`."""
 
 import tomllib
 from pathlib import Path
@@ -8,6 +8,6 @@ TABLE = tomllib.loads(PATH.read_text(encoding="utf-8"))
 
 
 def say(place: str, /, **parts: object) -> str:
-    """Return the words of a place, as `quiz.answers`, with their parts filled in."""
+    """Return the text of a key, such as `quiz.answers`, with its parts filled in."""
     group, _, name = place.partition(".")
     return str(TABLE[group][name]).format(**parts)

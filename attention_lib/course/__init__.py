@@ -1,1 +1,1 @@
-"""What teaches: exercises, views, the bug museum and questions before an answer."""
+"""The course: exercises, views, the bug museum and questions to answer first."""

@@ -1,7 +1,7 @@
 """Programs as text, and the same programs with pieces replaced.
 
 Solutions of exercises, exhibits of the museum and layers in tests are texts of this
-package, never of somebody else; a mistake is an edit of one.
+package, never foreign code; a mistake is an edit of one.
 """
 
 import math
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-#: What a chapter's first cell imports.
+#: The imports of a chapter's first cell.
 USUAL = {"F": F, "math": math, "nn": nn, "np": np, "torch": torch}
 
 
@@ -20,7 +20,7 @@ def edited(text: str, *pieces: str) -> str:
     """Return a text with pieces replaced: old, new, old, new, …
 
     Raises:
-        ValueError: a piece that the text does not hold.
+        ValueError: a piece that is not in the text.
     """
     for old, new in zip(pieces[::2], pieces[1::2], strict=True):
         if old not in text:
@@ -30,7 +30,7 @@ def edited(text: str, *pieces: str) -> str:
 
 
 def defined(text: str, **names: Any) -> Any:
-    """Return what a text defines last, given what its chapter has imported."""
+    """Return the last object that a text defines, given its chapter's imports."""
     scope = USUAL | names
     exec(compile(text, "<a program>", "exec"), scope)
     return list(scope.values())[-1]

@@ -1,6 +1,6 @@
-"""A question that the reader answers before the code does: a number or a shape.
+"""A question to answer before the code runs: a number or a shape.
 
-The answer is computed in the chapter, so that it cannot differ from what the code says.
+The answer is computed in the chapter, so that it cannot differ from the code's.
 """
 
 import html
@@ -16,7 +16,7 @@ from attention_lib.course.views import Interactive
 
 _Shape = tuple[int, ...]
 _Number = int | float
-_Answer = _Number | _Shape  # as it is kept
+_Answer = _Number | _Shape
 
 
 def predict(
@@ -27,21 +27,21 @@ def predict(
     mistakes: Mapping[Any, str] | None = None,
     within: int | float | str | None = None,
 ) -> Interactive:
-    """Asks for a number or a shape: the reader types it, and learns at once.
+    """Ask for a number or a shape; the reader types it, and gets feedback at once.
 
     Words may hold `code` in backticks and *symbols* in asterisks; all else is text.
 
     Args:
-        question: what the reader is asked.
-        answer: what is right: a number, or a shape as a tuple of ints.
+        question: what to predict.
+        answer: the right answer: a number, or a shape as a tuple of ints.
         because: why it is right, in one or two sentences.
-        mistakes: wrong answers that are usual, and what went wrong in each.
-        within: how far from a number is right still: ``0.01``, or a share, ``"1%"``.
-            Left out, a whole number must be exact, and 1 % is right for any other.
+        mistakes: common wrong answers, and what went wrong in each.
+        within: the tolerance of a number: ``0.01``, or relative, ``"1%"``. By default,
+            a whole number must be exact, and any other has a tolerance of 1 %.
 
     Raises:
         TypeError: an answer or a mistake that is neither number nor shape, or one of
-            each; ``within`` beside a shape.
+            each; ``within`` with a shape.
         ValueError: a number that is not finite; a size or ``within`` below 0; words
             that are missing; a mistake that is right.
     """
@@ -74,7 +74,7 @@ def predict(
 
 
 def _checked(value: object, name: str) -> _Answer:
-    """Gives a number or a shape as Python's own."""
+    """Return a number or a shape in Python's types."""
     if isinstance(value, tuple):  # torch.Size is one
         sizes = [size for size in value if _is_number(size, Integral)]
         if len(sizes) < len(value):
@@ -85,8 +85,10 @@ def _checked(value: object, name: str) -> _Answer:
     if _is_number(value, Integral):
         return int(value)  # type: ignore[call-overload]
     if not _is_number(value, Real):
-        came = type(value).__name__
-        raise TypeError(f"{name} is a {came}: give an int, a float or a tuple of ints")
+        received = type(value).__name__
+        raise TypeError(
+            f"{name} is a {received}: give an int, a float or a tuple of ints"
+        )
     number = float(value)  # type: ignore[arg-type]
     if not math.isfinite(number):
         raise ValueError(f"{name} is {number}: give a finite number")
@@ -98,7 +100,7 @@ def _is_number(value: object, kind: type) -> bool:
 
 
 def _tolerance(right: _Answer, within: _Number | str | None) -> dict[str, _Number]:
-    """Gives how far from right is right: absolute or relative."""
+    """Return the tolerance, absolute or relative."""
     if isinstance(right, tuple):
         if within is not None:
             raise TypeError("within is for numbers: a shape is exact")
@@ -111,8 +113,8 @@ def _tolerance(right: _Answer, within: _Number | str | None) -> dict[str, _Numbe
             raise ValueError(f'within is {within!r}: give a number, or a share as "1%"')
         return {"relative": float(f"{float(share[1]) / 100:.4g}")}
     if not _is_number(within, Real):
-        came = type(within).__name__
-        raise TypeError(f'within is a {came}: give a number, or a share as "1%"')
+        received = type(within).__name__
+        raise TypeError(f'within is a {received}: give a number, or a share as "1%"')
     if not 0 <= within < math.inf:
         raise ValueError(f"within is {within}: give 0 or more")
     return {"absolute": within}
@@ -128,7 +130,7 @@ def _check_words(name: str, words: object) -> None:
 def _check_mistake(
     value: _Answer, right: _Answer, tolerance: dict[str, _Number]
 ) -> None:
-    """Refuses a mistake that the reader would be told is right."""
+    """Refuse a mistake that would be accepted as right."""
     if isinstance(value, tuple) or isinstance(right, tuple):
         if isinstance(value, tuple) and isinstance(right, tuple):
             is_right = value == right
@@ -139,23 +141,23 @@ def _check_mistake(
         near = tolerance.get("absolute", tolerance.get("relative", 0) * abs(right))
         is_right = abs(value - right) <= near
     if is_right:
-        raise ValueError(f"a mistake is {value}, which is right: take it out")
+        raise ValueError(f"a mistake is {value}, which is right: remove it")
 
 
 def _as_html(words: str) -> str:
-    """Gives words as HTML: escaped, with `code` and *symbols*."""
+    """Return words as HTML: escaped, with `code` and *symbols*."""
     parts = re.split(r"`([^`]+)`", words)
     for position, part in enumerate(parts):
         escaped = html.escape(part, quote=False)
         if position % 2:
             parts[position] = f"<code>{escaped}</code>"
-        else:  # an asterisk with a space beside it is a product
+        else:  # an asterisk next to a space is a product
             parts[position] = re.sub(r"\*(\S|\S[^*]*\S)\*", r"<em>\1</em>", escaped)
     return "".join(parts)
 
 
 def _rounded(value: _Answer) -> int | float | list[int]:
-    """Gives what a record holds: 4 decimals, or 4 digits of what is below 1."""
+    """Round for a record: to 4 decimals, or to 4 digits below 1."""
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, int):
@@ -164,7 +166,7 @@ def _rounded(value: _Answer) -> int | float | list[int]:
 
 
 def _shown(value: _Answer) -> str:
-    """Gives the answer as a reader writes it."""
+    """Return the answer as a reader would write it."""
     if isinstance(value, tuple):
         return str(value)
     if isinstance(value, int) or value == 0:
@@ -177,7 +179,7 @@ def _shown(value: _Answer) -> str:
 
 
 def _hint(right: _Answer, tolerance: dict[str, _Number]) -> str:
-    """Says what may be typed, and how exact it must be."""
+    """Return a hint: what to type, and how exact it must be."""
     if isinstance(right, tuple):
         return "A shape: one size for each axis, as in (8, 5)."
     if "relative" in tolerance:

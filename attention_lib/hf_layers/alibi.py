@@ -1,4 +1,4 @@
-"""BLOOM and MPT: ALiBi, a slope per head that makes far keys score less."""
+"""BLOOM and MPT: ALiBi, a slope per head that lowers the scores of far keys."""
 
 import math
 from typing import Any
@@ -31,7 +31,7 @@ class AlibiAttention(RelativeAttention):
     def _bias(
         self, offset: Num[Tensor, "*B Q K"], dtype: torch.dtype
     ) -> Float[Tensor, "*B H Q K"]:
-        # Slope · place of the key would do as well, but for the digits that it costs.
+        # Slope · position of the key would do as well, but costs digits.
         slope = alibi_slopes(self.num_heads).to(offset.device, dtype)[:, None, None]
         return slope * offset[..., None, :, :]
 
@@ -39,8 +39,8 @@ class AlibiAttention(RelativeAttention):
 def alibi_slopes(num_heads: int) -> Float[Tensor, " H"]:
     """Return the slope of each head, in float64: 2^(-8/n), 2^(-16/n) and so on.
 
-    Where the number of heads is no power of two, the slopes for the power below come
-    first, and then every second one of the power above.
+    If the number of heads is not a power of two, the slopes for the power below come
+    first, and then every second one for the power above.
     """
     below = 2 ** math.floor(math.log2(num_heads))
     steps = torch.arange(1, 2 * below + 1, dtype=torch.float64)
@@ -48,10 +48,11 @@ def alibi_slopes(num_heads: int) -> Float[Tensor, " H"]:
     return torch.cat((first, between))[:num_heads]
 
 
-def rebuild_alibi(layer: Any) -> PublishedAttention:
-    """Cuts the fused projection: BLOOM's rows stand head by head, MPT's do not.
+def convert_alibi(layer: Any) -> PublishedAttention:
+    """Split the fused projection: BLOOM's rows are grouped by head, MPT's are not.
 
-    BLOOM's layer adds what its caller gives it besides; ours leaves that to the block.
+    BLOOM's layer also adds a residual that its caller passes; ours leaves that to the
+    block.
     """
     bloom = type(layer).__name__ == "BloomAttention"
     fused = layer.query_key_value if bloom else layer.Wqkv
@@ -59,16 +60,18 @@ def rebuild_alibi(layer: Any) -> PublishedAttention:
     width = layer.hidden_size
     usual = bloom or math.isclose(layer.softmax_scale, (width / heads) ** -0.5)
     if not usual or (not bloom and layer.clip_qkv):
-        raise ValueError("layer clips its queries or has a scale of its own: not known")
+        raise ValueError(
+            "layer clips its queries or has a special scale: not supported"
+        )
     with torch.device("meta"):
         ours = AlibiAttention(width, heads, qkv_bias=bloom)
     out = layer.dense if bloom else layer.out_proj
-    weights = {f"out_proj.{name}": own for name, own in out.named_parameters()}
+    weights = {f"out_proj.{name}": weight for name, weight in out.named_parameters()}
     weights.setdefault("out_proj.bias", out.weight.new_zeros(width))
-    for kind, own in fused.named_parameters():
+    for kind, rows in fused.named_parameters():
         if bloom:  # (H, 3, D, ...) -> (3, H, D, ...)
-            own = own.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2)
-        for name, part in zip("qkv", own.chunk(3), strict=True):
+            rows = rows.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2)
+        for name, part in zip("qkv", rows.chunk(3), strict=True):
             weights[f"{name}_proj.{kind}"] = part
     load_copies(ours, weights)
     return PublishedAttention(ours, placed=True)

@@ -9,7 +9,7 @@ from attention_lib.hf_layers.parts import PublishedAttention, load_copies
 from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.relative_attention import RelativeAttention
 
-# Those that may attend to both sides or to a memory: our names of their parts.
+# Layers that may attend to both sides or to a memory: our names of their parts.
 BOTH_WAYS: dict[str, dict[str, str]] = {
     "BertSelfAttention": {"query": "q_proj", "key": "k_proj", "value": "v_proj"},
     "BertCrossAttention": {"query": "q_proj", "key": "k_proj", "value": "v_proj"},
@@ -32,8 +32,8 @@ BOTH_WAYS: dict[str, dict[str, str]] = {
 }
 
 
-def rebuild_both_ways(layer: Any) -> PublishedAttention:
-    """Rebuilds BERT's, BART's and T5's: of one text, or with a memory."""
+def convert_both_ways(layer: Any) -> PublishedAttention:
+    """Convert BERT's, BART's and T5's layers: within one text, or with a memory."""
     kind = type(layer).__name__
     inner = layer.self if kind == "BertAttention" else layer
     weights = {}
@@ -59,7 +59,7 @@ def rebuild_both_ways(layer: Any) -> PublishedAttention:
             biased = "q_proj.bias" in weights
             ours = MultiHeadAttention(width, heads, qkv_bias=biased)
     query = weights["q_proj.weight"]
-    if kind in ("BertSelfAttention", "BertCrossAttention"):  # its end is elsewhere
+    if kind in ("BertSelfAttention", "BertCrossAttention"):  # the block projects
         weights["out_proj.weight"] = torch.eye(width).to(query)
     if kind != "T5Attention":
         zeros = torch.zeros(width).to(query)

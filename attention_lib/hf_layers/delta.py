@@ -1,4 +1,4 @@
-"""Qwen3-Next's and Kimi Linear's layers with a state that the delta rule writes."""
+"""Qwen3-Next's and Kimi Linear's layers, whose state is updated by the delta rule."""
 
 import copy
 from typing import Any
@@ -17,23 +17,23 @@ CHUNK = 64  # tokens that are read at once
 
 
 class DeltaCache:
-    """What a delta layer keeps of a text, however long it is.
+    """What a delta layer keeps of a text, whatever its length.
 
     Attributes:
         state: (B, H, D, V), or None before the first token.
-        last: what the short convolution still needs of the last tokens.
+        last: the inputs of the last tokens, for the short convolution.
     """
 
     state: Tensor | None = None
     last: Tensor | None = None
 
     def repeat(self, times: int) -> "DeltaCache":
-        """Return a cache that holds every text ``times`` over, as copies."""
+        """Return a cache that holds ``times`` copies of every text."""
         return repeat_texts(self, times)
 
 
 def refuse_padding_within(cache: DeltaCache | None, mask: Tensor) -> None:
-    """Refuse padding after a cached prefix: the state would fade between tokens.
+    """Refuse padding after a cached prefix: the state would decay between tokens.
 
     Only such a call reads the values of its mask; a compiled call never does.
 
@@ -50,19 +50,19 @@ def refuse_padding_within(cache: DeltaCache | None, mask: Tensor) -> None:
 
 
 class DeltaAttention(nn.Module):
-    """What layers with a state share: short convolution, unit keys, a gate at the end.
+    """What layers with a state share: short convolution, unit keys, an output gate.
 
     Args:
         layer: the published one; its convolution is copied.
-        norm: its norm of what the state gave, which has a gate.
+        norm: its gated norm of the state's output.
         out: its output projection.
-        squash: what the gate goes through.
+        squash: the gate's activation.
     """
 
     def __init__(self, layer: Any, norm: Any, out: nn.Linear, squash: Any) -> None:
         super().__init__()
         if layer.activation != "silu":
-            raise ValueError(f"layer has hidden_act {layer.activation}: not known")
+            raise ValueError(f"layer has hidden_act {layer.activation}: not supported")
         self.conv = nn.Parameter(layer.conv1d.weight.detach().clone())
         self.norm = RMSNorm(len(norm.weight), eps=norm.variance_epsilon)
         self.norm.weight = nn.Parameter(norm.weight.detach().clone())
@@ -77,12 +77,12 @@ class DeltaAttention(nn.Module):
         positions: Num[Tensor, "*B T"] | None = None,
         cache: DeltaCache | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Writes each token into the state, and reads from it.
+        """Write each token into the state, and read from it.
 
         Args:
             x: the tokens; with a cache, those that are new.
-            mask: which tokens are real; the others, before a text, are read as zeros.
-            positions: not read: what comes first is all that this layer knows.
+            mask: which tokens are real; padding, before a text, is read as zeros.
+            positions: not used: this layer depends on the order of tokens only.
             cache: a ``DeltaCache``, which this call changes.
         """
         if mask is not None:
@@ -90,21 +90,21 @@ class DeltaAttention(nn.Module):
             x = x * mask[..., None]
         mixed, gate, log_decay, beta = self._project(x)
         mixed = F.silu(self._convolve(mixed, cache))
-        query, key, value = self._cut(mixed)  # (B, H, T, D)
+        query, key, value = self._split(mixed)  # (B, H, T, D)
         query, key = _unit(query) * query.shape[-1] ** -0.5, _unit(key)
         numbers = widened(query, key, value, log_decay, beta)  # (B, H, T, ...) each
-        found = self._mix(numbers, cache).transpose(1, 2).to(x.dtype)  # (B, T, H, V)
-        found = self.norm(found) * self.squash(*widened(gate))
-        return self.out_proj(found.flatten(2).to(x.dtype))
+        context = self._mix(numbers, cache).transpose(1, 2).to(x.dtype)  # (B, T, H, V)
+        context = self.norm(context) * self.squash(*widened(gate))
+        return self.out_proj(context.flatten(2).to(x.dtype))
 
     def new_cache(self, batch_size: int, max_len: int) -> DeltaCache:
-        """Makes an empty cache; its size depends neither on texts nor on lengths."""
+        """Make an empty cache; its size depends neither on texts nor on lengths."""
         return DeltaCache()
 
     def _convolve(
         self, mixed: Float[Tensor, "B T C"], cache: DeltaCache | None
     ) -> Float[Tensor, "B T C"]:
-        """Sums each channel over the last few tokens, with weights of its own."""
+        """Sum each channel over the last few tokens, with its own weights."""
         size = self.conv.shape[-1]
         if cache is None or cache.last is None:
             mixed = F.pad(mixed, (0, 0, size - 1, 0))
@@ -116,15 +116,15 @@ class DeltaAttention(nn.Module):
         return F.conv1d(mixed.mT, self.conv, groups=channels).mT
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Gives queries, keys and values in one, the gate, the decay, and beta."""
+        """Return queries, keys and values together, the gate, the decay, and beta."""
         raise NotImplementedError
 
-    def _cut(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Cuts what was convolved into queries, keys and values of heads."""
+    def _split(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Split the convolution's output into queries, keys and values of heads."""
         raise NotImplementedError
 
     def _mix(self, numbers: list[Tensor], cache: DeltaCache | None) -> Tensor:
-        """Writes and reads by the gated delta rule, from the state of the cache on."""
+        """Write and read by the gated delta rule, starting from the cached state."""
         query, key, value, log_decay, beta = numbers
         if cache is None:
             return gated_delta_rule(query, key, value, log_decay, beta)
@@ -135,8 +135,8 @@ class DeltaAttention(nn.Module):
         out = []
         parts = (it.split(CHUNK, dim=2) for it in columns)
         for q, k, v, fade, b in zip(*parts, strict=True):
-            found, state = delta_chunk(q, k, v, fade, b, state)
-            out.append(found)
+            context, state = delta_chunk(q, k, v, fade, b, state)
+            out.append(context)
         cache.state = state
         return torch.cat(out, dim=2)
 
@@ -144,7 +144,7 @@ class DeltaAttention(nn.Module):
 class GatedDeltaNet(DeltaAttention):
     """Qwen3-Next's other layers: one decay per head and token.
 
-    Rows of its projections stand by head of keys, [query, key, value, gate].
+    Rows of its projections are grouped by KV head: [query, key, value, gate].
     """
 
     def __init__(self, layer: Any) -> None:
@@ -158,7 +158,7 @@ class GatedDeltaNet(DeltaAttention):
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         (keys, values), (key_dim, value_dim) = self.heads, self.widths
-        each = values // keys  # heads of values that share a head of keys
+        each = values // keys  # value heads that share a key head
         widths = [key_dim, key_dim, each * value_dim, each * value_dim]
         parts = self.in_proj(x).unflatten(-1, (keys, -1)).split(widths, dim=-1)
         mixed = torch.cat([part.flatten(2) for part in parts[:3]], dim=-1)
@@ -168,7 +168,7 @@ class GatedDeltaNet(DeltaAttention):
         log_decay = -log_rate.exp() * F.softplus(pace + self.decay_bias)  # (B, T, H)
         return mixed, gate, log_decay.mT, beta.sigmoid().mT
 
-    def _cut(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _split(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (keys, values), (key_dim, value_dim) = self.heads, self.widths
         widths = [keys * key_dim, keys * key_dim, values * value_dim]
         query, key, value = mixed.split(widths, dim=-1)
@@ -181,7 +181,7 @@ class GatedDeltaNet(DeltaAttention):
 
 
 class KimiDeltaAttention(DeltaAttention):
-    """Kimi Linear: each channel of a key has a decay of its own."""
+    """Kimi Linear: each channel of a key has its own decay."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer, layer.o_norm, layer.o_proj, torch.sigmoid)
@@ -206,30 +206,30 @@ class KimiDeltaAttention(DeltaAttention):
         gate = gate.unflatten(-1, (self.num_heads, -1))
         return torch.cat(parts, dim=-1), gate, log_decay.transpose(1, 2), beta
 
-    def _cut(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _split(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         heads = mixed.unflatten(-1, (3, self.num_heads, -1))  # (B, T, 3, H, D)
         query, key, value = heads.transpose(1, 3).unbind(2)
         return query, key, value
 
     def _mix(self, numbers: list[Tensor], cache: DeltaCache | None) -> Tensor:
-        """Lets each channel of the state fade, then writes by the delta rule."""
+        """Let each channel of the state decay, then write by the delta rule."""
         query, key, value, log_decay, beta = numbers
         state = None if cache is None else cache.state
         if state is None:
             state = value.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
         steps = (query, key, value, log_decay[..., None], beta[..., None])
-        kept = beta.new_zeros(*beta.shape[:2], 1, 1)  # the rule itself fades nothing
+        kept = beta.new_zeros(*beta.shape[:2], 1, 1)  # no decay by the rule itself
         out = []
         for q, k, v, fade, b in zip(*(it.split(1, 2) for it in steps), strict=True):
             state = state * fade.squeeze(2).exp()  # (B, H, D, 1): each row its own
-            found, state = delta_step(q, k, v, kept, b, state)
-            out.append(found)
+            context, state = delta_step(q, k, v, kept, b, state)
+            out.append(context)
         if cache is not None:
             cache.state = state
         return torch.cat(out, dim=2)
 
 
 def _unit(x: Tensor) -> Tensor:
-    """Brings each vector to length 1."""
+    """Scale each vector to length 1."""
     (x,) = widened(x)
     return x * (x.square().sum(dim=-1, keepdim=True) + 1e-6).rsqrt()

@@ -1,4 +1,4 @@
-"""Qwen3-Next's layers with softmax: a part of each head turns, and a gate closes."""
+"""Qwen3-Next's softmax layers: partial rotation of each head, and an output gate."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from attention_lib.rope import apply_rope
 
 
 class GatedAttention(GroupedQueryAttention):
-    """Qwen3-Next's softmax attention: a part of each head turns, and a gate closes.
+    """Qwen3-Next's softmax attention: partly rotated heads, and an output gate.
 
-    Its gate says how much of what each head finds goes on, number by number.
+    The gate scales the output of each head, number by number.
     """
 
     gate_proj: nn.Linear
@@ -32,9 +32,9 @@ class GatedAttention(GroupedQueryAttention):
         cache: CacheLike | None = None,
         positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Attends as ``GroupedQueryAttention`` does, and closes the gate.
+        """Attend like ``GroupedQueryAttention``, and apply the gate.
 
-        It has no window, so it does not read ``positions``.
+        It has no window, so ``positions`` are not used.
         """
         query, key, value = self._look(x, memory, angles, cache)
         causal = causal and (cache is None or x.shape[1] > 1)
@@ -63,8 +63,8 @@ class GatedAttention(GroupedQueryAttention):
         return query, key, value
 
 
-def rebuild_gated(layer: Any) -> PublishedAttention:
-    """Splits the rows of its query projection, which stand per head [query, gate]."""
+def convert_gated(layer: Any) -> PublishedAttention:
+    """Split the rows of its query projection, which are [query, gate] for each head."""
     width, head_dim = layer.q_proj.in_features, layer.head_dim
     heads = layer.q_proj.out_features // head_dim // 2
     biased = layer.q_proj.bias is not None
@@ -82,13 +82,13 @@ def rebuild_gated(layer: Any) -> PublishedAttention:
         )
         ours.gate_proj = nn.Linear(width, heads * head_dim, bias=biased)
     weights = {}
-    for name, own in layer.named_parameters():
+    for name, weight in layer.named_parameters():
         if name.startswith("q_proj"):
-            query, gate = own.unflatten(0, (heads, 2, head_dim)).unbind(1)
+            query, gate = weight.unflatten(0, (heads, 2, head_dim)).unbind(1)
             weights[name] = query.flatten(0, 1)
             weights[name.replace("q_proj", "gate_proj")] = gate.flatten(0, 1)
         else:
-            weights[name.replace("o_proj", "out_proj")] = own
+            weights[name.replace("o_proj", "out_proj")] = weight
     load_copies(ours, weights)
     rotation = read_rotation(layer)
     part = rotation["scaling"].pop("partial_rotary_factor", 1.0)

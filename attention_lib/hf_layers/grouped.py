@@ -10,7 +10,7 @@ from attention_lib.hf_layers.parts import PublishedAttention, load_copies, read_
 from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.rope import rope_attention_factor
 
-# What each family has that Llama's attention has not, as options of our layer.
+# How each family differs from Llama's attention, as options of our layer.
 FAMILIES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "LlamaAttention": lambda layer: {},
     "Qwen2Attention": lambda layer: {"window": layer.sliding_window},
@@ -35,13 +35,13 @@ FAMILIES: dict[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def rebuild_grouped(layer: Any) -> PublishedAttention:
-    """Reads a layer with separate projections, and what its family has besides."""
-    turned = getattr(layer, "use_rope", True)
-    rotation: dict[str, Any] = read_rotation(layer) if turned else {}
+def convert_grouped(layer: Any) -> PublishedAttention:
+    """Convert a layer with separate projections, with its family's options."""
+    rotated = getattr(layer, "use_rope", True)
+    rotation: dict[str, Any] = read_rotation(layer) if rotated else {}
     factor = rope_attention_factor(rotation.get("scaling"))
     options = FAMILIES[type(layer).__name__](layer)
-    with torch.device("meta"):  # the weights come in a moment
+    with torch.device("meta"):  # the weights are loaded below
         ours = GroupedQueryAttention(
             layer.q_proj.in_features,
             layer.q_proj.out_features // layer.head_dim,
@@ -59,12 +59,12 @@ def rebuild_grouped(layer: Any) -> PublishedAttention:
     }
     load_copies(ours, weights)
     return PublishedAttention(
-        ours, head_dim=layer.head_dim if turned else None, **rotation
+        ours, head_dim=layer.head_dim if rotated else None, **rotation
     )
 
 
-def rebuild_gpt2(layer: Any) -> PublishedAttention:
-    """Cuts the fused projection, whose ``Conv1D`` holds (in, out), and turns it."""
+def convert_gpt2(layer: Any) -> PublishedAttention:
+    """Split and transpose the fused projection, a ``Conv1D`` that holds (in, out)."""
     width = layer.embed_dim
     with torch.device("meta"):
         ours = MultiHeadAttention(width, layer.num_heads, qkv_bias=True)
@@ -72,10 +72,10 @@ def rebuild_gpt2(layer: Any) -> PublishedAttention:
         "out_proj.weight": layer.c_proj.weight.T,
         "out_proj.bias": layer.c_proj.bias,
     }
-    for kind, own in (("weight", layer.c_attn.weight.T), ("bias", layer.c_attn.bias)):
-        for name, part in zip("qkv", own.split(width), strict=True):
+    for kind, fused in (("weight", layer.c_attn.weight.T), ("bias", layer.c_attn.bias)):
+        for name, part in zip("qkv", fused.split(width), strict=True):
             weights[f"{name}_proj.{kind}"] = part
-    # Our scores are divided by √D; another scale of theirs goes into the queries.
+    # Our scores are divided by √D; a different scale goes into the queries.
     scale = layer.scaling / layer.head_dim**-0.5
     for name in ("q_proj.weight", "q_proj.bias"):
         weights[name] = weights[name] * scale

@@ -1,4 +1,4 @@
-"""Latent attention: DeepSeek-V2 and V3, and Kimi Linear, where nothing turns."""
+"""Latent attention: DeepSeek-V2 and V3, and Kimi Linear, which has no rotation."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ _LATENT_PARTS = {
 }
 
 
-def rebuild_latent(
+def convert_latent(
     layer: Any, kind: type[MultiHeadLatentAttention] = MultiHeadLatentAttention
 ) -> PublishedAttention:
-    """Reads the widths of latent attention; V2 always rotates pairs side by side."""
-    turned = not type(layer).__name__.startswith("Kimi")
-    rotation: dict[str, Any] = read_rotation(layer) if turned else {}
+    """Convert latent attention; V2 always rotates neighbouring pairs."""
+    rotated = not type(layer).__name__.startswith("Kimi")
+    rotation: dict[str, Any] = read_rotation(layer) if rotated else {}
     with torch.device("meta"):
         ours = kind(
             layer.hidden_size,
@@ -52,5 +52,5 @@ def rebuild_latent(
         if part in _LATENT_PARTS:
             weights[f"{_LATENT_PARTS[part]}.{end}"] = weight
     load_copies(ours, weights)
-    head_dim = layer.qk_rope_head_dim if turned else None
+    head_dim = layer.qk_rope_head_dim if rotated else None
     return PublishedAttention(ours, head_dim=head_dim, **rotation)

@@ -14,9 +14,9 @@ from attention_lib.precision import no_autocast, widened
 
 
 class LightningAttention(nn.Module):
-    """Linear attention without feature map and divisor: old tokens fade instead.
+    """Linear attention without feature map and divisor: old tokens decay instead.
 
-    MiniMax (2025), section 2.2. A norm and a gate come behind it.
+    MiniMax (2025), section 2.2. A norm and a gate follow it.
 
     Args:
         layer: its projections, its norm and its decays are copied.
@@ -43,12 +43,12 @@ class LightningAttention(nn.Module):
         positions: Num[Tensor, "*B T"] | None = None,
         cache: DeltaCache | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Reads tokens as the published layer does.
+        """Read tokens like the published layer.
 
         Args:
             x: the tokens; with a cache, those that are new.
-            mask: which tokens are no padding; the others leave nothing behind.
-            positions: not read: only the distance between tokens counts.
+            mask: which tokens are real; the others leave no trace in the state.
+            positions: not used: only the distance between tokens counts.
             cache: a ``DeltaCache``, which this call changes.
         """
         mixed = self.activation(self.qkv_proj(x))
@@ -61,15 +61,15 @@ class LightningAttention(nn.Module):
         out = []
         parts = (it.split(CHUNK, dim=2) for it in (query, key, value))
         for q, k, v in zip(*parts, strict=True):
-            found, state = fading_attention(q, k, v, self.decay, state)
-            out.append(found)
+            context, state = fading_attention(q, k, v, self.decay, state)
+            out.append(context)
         if cache is not None:
             cache.state = state
         mixed = self.norm(merge_heads(torch.cat(out, dim=2)).to(x.dtype))
         return self.out_proj(mixed * self.gate_proj(x).sigmoid())
 
     def new_cache(self, batch_size: int, max_len: int) -> DeltaCache:
-        """Makes an empty cache; its size depends neither on texts nor on lengths."""
+        """Make an empty cache; its size depends neither on texts nor on lengths."""
         return DeltaCache()
 
 
@@ -80,19 +80,19 @@ def fading_attention(
     decay: Float[Tensor, "*#B 1 1"],
     state: Float[Tensor, "*B D V"] | None = None,
 ) -> tuple[Float[Tensor, "*B T V"], Float[Tensor, "*B D V"]]:
-    """Mix values by query · key · exp(-decay · distance); return the state after, too.
+    """Mix values by query · key · exp(-decay · distance); also return the new state.
 
-    All tokens at once, as one chunk: (Q Kᵀ ⊙ fading) V, and what the state still holds.
-    Both in float32 at least.
+    All tokens are one chunk: (Q Kᵀ ⊙ fading) V, plus what the state still holds. Both
+    are in float32 at least.
     """
     query, key, value, decay = widened(query, key, value, decay)
-    place = torch.arange(query.shape[-2], device=query.device).to(query.dtype)[:, None]
-    left = len(place) - 1 - place
+    position = torch.arange(query.shape[-2], device=query.device)[:, None].to(query)
+    left = len(position) - 1 - position
     with no_autocast(query):
-        fading = (-decay * (place - place.mT).tril()).exp().tril()  # (..., T, T)
-        found = (query @ key.mT * fading) @ value
+        fading = (-decay * (position - position.mT).tril()).exp().tril()  # (..., T, T)
+        context = (query @ key.mT * fading) @ value
         new = (key * (-decay * left).exp()).mT @ value
         if state is not None:
-            found = found + (query * (-decay * (place + 1)).exp()) @ state
-            new = new + (-decay * len(place)).exp() * state
-    return found, new
+            context = context + (query * (-decay * (position + 1)).exp()) @ state
+            new = new + (-decay * len(position)).exp() * state
+    return context, new

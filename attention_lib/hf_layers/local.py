@@ -1,4 +1,4 @@
-"""Layers that see a part of the text: Llama 4, ModernBERT, Longformer."""
+"""Layers that attend to a part of the text: Llama 4, ModernBERT, Longformer."""
 
 import copy
 from functools import partial
@@ -20,19 +20,19 @@ from attention_lib.rope import rope_attention_factor
 def both_sides(
     reach: int, query: Num[Tensor, "*#B T"], key: Num[Tensor, "*#B K"]
 ) -> Bool[Tensor, "*#B T K"]:
-    """Let each position see those at most ``reach`` before or after it."""
+    """Let each position attend to those at most ``reach`` before or after it."""
     return (query[..., :, None] - key[..., None, :]).abs() <= reach
 
 
 def chunks(
     size: int, query: Num[Tensor, "*#B T"], key: Num[Tensor, "*#B K"]
 ) -> Bool[Tensor, "*#B T K"]:
-    """Let each position see its own chunk, the part after it as well."""
+    """Let each position attend to its own chunk, also to later positions in it."""
     return query[..., :, None] // size == key[..., None, :] // size
 
 
 class TemperedAttention(GroupedQueryAttention):
-    """Llama 4: a norm behind the rotation, or, where nothing turns, a temperature."""
+    """Llama 4: a norm after the rotation, or, without rotation, a temperature."""
 
     normed: bool = False
     norm_eps: float = 1e-5
@@ -48,17 +48,17 @@ class TemperedAttention(GroupedQueryAttention):
         start = 0 if cache is None else cache.length
         query, key, value = super()._look(x, memory, angles)
         dtype = query.dtype
-        if self.normed:  # each vector gets the mean square 1, and no learned scale
+        if self.normed:  # to a mean square of 1, without a learned scale
             query, key = (
                 it * (it.square().mean(-1, keepdim=True) + self.norm_eps).rsqrt()
                 for it in widened(query, key)
             )
         if self.tuning is not None:
-            # Far in a text, queries grow, so that the softmax stays as sharp.
+            # Late in a text, queries grow, so that the softmax stays as sharp.
             step, strength = self.tuning
             (query,) = widened(query)
-            place = torch.arange(start, start + x.shape[1], device=x.device)
-            grown = strength * ((place + 1).to(query) / step).floor().log1p() + 1
+            position = torch.arange(start, start + x.shape[1], device=x.device)
+            grown = strength * ((position + 1).to(query) / step).floor().log1p() + 1
             query = query * grown[:, None]
         query, key = query.to(dtype), key.to(dtype)
         if cache is not None:
@@ -66,10 +66,10 @@ class TemperedAttention(GroupedQueryAttention):
         return query, key, value
 
 
-def rebuild_llama4(layer: Any) -> PublishedAttention:
-    """Layers that turn see a chunk each; every fourth layer turns nothing, sees all."""
-    config, turned = layer.config, bool(layer.use_rope)
-    rotation: dict[str, Any] = read_rotation(layer) if turned else {}
+def convert_llama4(layer: Any) -> PublishedAttention:
+    """Convert Llama 4's: most layers rotate and see a chunk, each fourth sees all."""
+    config, rotated = layer.config, bool(layer.use_rope)
+    rotation: dict[str, Any] = read_rotation(layer) if rotated else {}
     factor = rope_attention_factor(rotation.get("scaling"))
     with torch.device("meta"):
         ours = TemperedAttention(
@@ -83,7 +83,7 @@ def rebuild_llama4(layer: Any) -> PublishedAttention:
             layout="interleaved",
         )
     ours.normed, ours.norm_eps = hasattr(layer, "qk_norm"), config.rms_norm_eps
-    if layer.attn_temperature_tuning and not turned:
+    if layer.attn_temperature_tuning and not rotated:
         ours.tuning = layer.floor_scale, layer.attn_scale
     named = layer.named_parameters()
     load_copies(
@@ -91,12 +91,12 @@ def rebuild_llama4(layer: Any) -> PublishedAttention:
     )
     chunked = config.layer_types[layer.layer_idx] == "chunked_attention"
     near = partial(chunks, config.attention_chunk_size) if chunked else None
-    head_dim = layer.head_dim if turned else None
+    head_dim = layer.head_dim if rotated else None
     return PublishedAttention(ours, head_dim=head_dim, near=near, **rotation)
 
 
-def rebuild_modernbert(layer: Any) -> PublishedAttention:
-    """Both sides, turned; most layers see a window, and turn faster."""
+def convert_modernbert(layer: Any) -> PublishedAttention:
+    """Convert ModernBERT's: rotated, both sides; most have a window, rotate faster."""
     heads = layer.config.num_attention_heads
     width = layer.Wqkv.in_features
     with torch.device("meta"):
@@ -107,12 +107,14 @@ def rebuild_modernbert(layer: Any) -> PublishedAttention:
             qkv_bias=layer.Wqkv.bias is not None,
             out_bias=layer.Wo.bias is not None,
         )
-    weights = {f"out_proj.{name}": own for name, own in layer.Wo.named_parameters()}
-    for kind, own in layer.Wqkv.named_parameters():
-        for name, part in zip("qkv", own.chunk(3), strict=True):
+    weights = {
+        f"out_proj.{name}": weight for name, weight in layer.Wo.named_parameters()
+    }
+    for kind, fused in layer.Wqkv.named_parameters():
+        for name, part in zip("qkv", fused.chunk(3), strict=True):
             weights[f"{name}_proj.{kind}"] = part
     load_copies(ours, weights)
-    window = layer.sliding_window  # one more than its reach
+    window = layer.sliding_window  # its reach plus one
     return PublishedAttention(
         ours,
         head_dim=layer.head_dim,
@@ -125,8 +127,8 @@ def rebuild_modernbert(layer: Any) -> PublishedAttention:
 class LongformerAttention(nn.Module):
     """A window to both sides, and global tokens: they see all, and all see them.
 
-    Beltagy et al. (2020), section 3.1. What global tokens see, they see by projections
-    of their own.
+    Beltagy et al. (2020), section 3.1. Global tokens attend through separate
+    projections.
 
     Args:
         layer: its projections are copied.
@@ -138,8 +140,8 @@ class LongformerAttention(nn.Module):
         self.reach = layer.one_sided_attn_window_size
         for end in ("", "_global"):
             for name in ("query", "key", "value"):
-                own = copy.deepcopy(getattr(layer, name + end))
-                self.add_module(name + end, own)
+                projection = copy.deepcopy(getattr(layer, name + end))
+                self.add_module(name + end, projection)
 
     def forward(
         self,
@@ -149,14 +151,13 @@ class LongformerAttention(nn.Module):
         positions: Num[Tensor, "*B T"] | None = None,
         global_tokens: Bool[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Attends as the published layer does, up to the output projection.
+        """Attend like the published layer, up to the output projection.
 
         Args:
             x: the tokens.
             mask: hides padding: its columns, so (B, 1, T).
-            positions: of each token, from which the window is counted; 0 to T - 1 when
-                left out.
-            global_tokens: which tokens see all, and are seen by all.
+            positions: of each token, for the window; 0 to T - 1 when left out.
+            global_tokens: which tokens attend to all and are visible to all.
         """
         if positions is None:
             positions = torch.arange(x.shape[1], device=x.device)
@@ -165,11 +166,11 @@ class LongformerAttention(nn.Module):
             seen = seen | global_tokens[:, None, :]
         if mask is not None:
             seen = seen & mask
-        found = self._attend(x, seen, "")
+        context = self._attend(x, seen, "")
         if global_tokens is None:
-            return found
+            return context
         of_all = self._attend(x, mask, "_global")
-        return torch.where(global_tokens[..., None], of_all, found)
+        return torch.where(global_tokens[..., None], of_all, context)
 
     def _attend(self, x: Tensor, mask: Tensor | None, end: str) -> Tensor:
         query, key, value = (

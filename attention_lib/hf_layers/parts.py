@@ -1,4 +1,4 @@
-"""What every rebuilt layer shares: its call, its rotation, copies of the weights."""
+"""What every converted layer shares: its call, its rotation, copies of the weights."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,18 +15,18 @@ from attention_lib.validation import require_token_positions
 
 
 class PublishedAttention(nn.Module):
-    """A published attention layer in this book's parts; ``rebuild`` makes it.
+    """A published attention layer in this book's parts; see ``from_transformers``.
 
     Args:
         attention: holds the weights.
-        head_dim: the width that is turned; None where positions turn nothing.
+        head_dim: the width that is rotated; None without rotation.
         base: of the rotation; see ``rope_angles``.
         scaling: of the rotation; see ``rope_angles``.
-        causal: whether no token sees a later one.
-        near: makes the mask that the layer's model adds, of the positions of queries
-            and of keys, where its layers see a part of the text.
-        placed: whether the attention is given the position of each key.
-        norm: of what comes in plus what was found, where the layer adds them itself.
+        causal: whether no token attends to a later one.
+        near: makes the additional mask of the layer's model from the positions of
+            queries and of keys, if its layers attend to a part of the text.
+        placed: whether the attention gets the position of each key.
+        norm: of the input plus the output, if the layer adds them itself.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class PublishedAttention(nn.Module):
         self.scaling = scaling
         self.causal = causal
         self.near = near
-        # A window counts positions, too: of the new tokens, and the cache keeps them.
+        # A window needs positions, too: of the new tokens, and the cache keeps them.
         self.windowed = getattr(attention, "window", None) is not None
         self.placed = placed
         self.norm = norm
@@ -62,7 +62,7 @@ class PublishedAttention(nn.Module):
         memory: Float[Tensor, "B S M"] | None = None,
         cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Attends as the published layer does with the mask of its model.
+        """Attend like the published layer with its model's mask.
 
         Args:
             x: the tokens; with a cache, those that are new.
@@ -70,14 +70,14 @@ class PublishedAttention(nn.Module):
                 with a memory or a cache, where S counts all tokens so far.
             positions: of each token, in its text; for all texts, or (B, T). Counted
                 from 0 when left out, or from the length of the cache.
-            memory: the source of keys and values, where the layer takes one.
-            cache: of ``new_cache``; keeps what later tokens need of these.
+            memory: the source of keys and values, if the layer takes one.
+            cache: from ``new_cache``; keeps what later tokens need.
         """
         given = positions is not None
         if positions is None:
             start = 0 if cache is None else cache.length
             positions = torch.arange(start, start + x.shape[1], device=x.device)
-        also: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if memory is None and (self.placed or self.near is not None):
             require_token_positions(positions, x)
             known = self._known(positions, cache, len(x))
@@ -85,24 +85,24 @@ class PublishedAttention(nn.Module):
                 seen = self.near(positions, known)
                 mask = seen if mask is None else combine_masks(mask, seen)
             if self.placed:
-                also["key_positions"] = known
+                options["key_positions"] = known
         if self.windowed and given:
-            also["positions"] = positions
+            options["positions"] = positions
         if self.head_dim is not None:
-            also["angles"] = rope_angles(
+            options["angles"] = rope_angles(
                 positions, self.head_dim, base=self.base, scaling=self.scaling
             )
-        found = self.attention(
-            x, mask, causal=self.causal, memory=memory, cache=cache, **also
+        attended = self.attention(
+            x, mask, causal=self.causal, memory=memory, cache=cache, **options
         )
-        return found if self.norm is None else self.norm(x + found)
+        return attended if self.norm is None else self.norm(x + attended)
 
     def _known(
         self, positions: Tensor, cache: CacheLike | None, batch_size: int
     ) -> Num[Tensor, "*B K"]:
         """Return the positions of all keys; a cache keeps those of earlier calls.
 
-        They are never written in place: copies of a cache may share them.
+        They are never changed in place: copies of a cache may share them.
         """
         if cache is None:
             return positions
@@ -119,28 +119,28 @@ class PublishedAttention(nn.Module):
         return known
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Makes an empty cache for so many texts of at most so many tokens."""
+        """Make an empty cache for that many texts of at most ``max_len`` tokens."""
         return self.attention.new_cache(batch_size, max_len)
 
 
 def read_rotation(layer: Any) -> dict[str, Any]:
-    """Reads base and scaling from the layer's config, which may have them by kind."""
+    """Read base and scaling from the layer's config, perhaps one per layer type."""
     config = layer.config
-    found: Mapping[str, Any] = config.rope_parameters
+    parameters: Mapping[str, Any] = config.rope_parameters
     kinds = getattr(config, "layer_types", None) or {}
     kind = kinds[layer.layer_idx] if kinds else ""
-    found = found.get(getattr(layer, "layer_type", kind), found)
-    told = {key: value for key, value in found.items() if key != "type"}
-    if told.get("partial_rotary_factor") == 1:
-        del told["partial_rotary_factor"]
-    if told.get("rope_type") == "dynamic":
+    parameters = parameters.get(getattr(layer, "layer_type", kind), parameters)
+    scaling = {key: value for key, value in parameters.items() if key != "type"}
+    if scaling.get("partial_rotary_factor") == 1:
+        del scaling["partial_rotary_factor"]
+    if scaling.get("rope_type") == "dynamic":
         name = "original_max_position_embeddings"
-        told.setdefault(name, config.max_position_embeddings)
-    return {"base": float(told["rope_theta"]), "scaling": told}
+        scaling.setdefault(name, config.max_position_embeddings)
+    return {"base": float(scaling["rope_theta"]), "scaling": scaling}
 
 
 def load_copies(ours: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Gives our layer, which may be on ``meta``, copies of published weights."""
+    """Load copies of published weights into our layer, which may be on ``meta``."""
     copies = {
         name: weight.detach().clone(memory_format=torch.contiguous_format)
         for name, weight in weights.items()

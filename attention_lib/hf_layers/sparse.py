@@ -1,4 +1,4 @@
-"""DeepSeek-V3.2 and GLM-5: latent attention to the keys that a cheap index chooses."""
+"""DeepSeek-V3.2 and GLM-5: latent attention to the keys chosen by a cheap index."""
 
 import copy
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lib.hf_layers.latent import rebuild_latent
+from attention_lib.hf_layers.latent import convert_latent
 from attention_lib.hf_layers.parts import PublishedAttention
 from attention_lib.kv_cache import CacheLike, LayerCache
 from attention_lib.latent_attention import MultiHeadLatentAttention
@@ -24,7 +24,7 @@ SPARSE: dict[str, Layout] = {  # the pairs that the index rotates
 
 
 class IndexedCache(LayerCache):
-    """A cache of latents that has a key of the index for each token as well.
+    """A cache of latents that also keeps the index's key of each token.
 
     Args:
         like: an empty cache of the latents.
@@ -45,14 +45,14 @@ class IndexedCache(LayerCache):
         self.index_keys = like.keys.new_zeros(batch_size, max_len, width)
 
     def append_index(self, key: Float[Tensor, "B T D"]) -> Float[Tensor, "B K D"]:
-        """Adds the index's keys of new tokens, before ``append`` adds their latents."""
+        """Append the index's keys of new tokens, before their latents are appended."""
         end = self.length + key.shape[1]
         self.index_keys[:, self.length : end] = key
         return self.index_keys[:, :end]
 
 
 class Index(nn.Module):
-    """Scores all keys for each query, by a few small heads: DeepSeek-AI (2025).
+    """Score all keys for each query, with a few small heads: DeepSeek-AI (2025).
 
     Args:
         layer: the published one; its parts are copied.
@@ -77,17 +77,17 @@ class Index(nn.Module):
         angles: Float[Tensor, "*B T P"],
         cache: IndexedCache | None = None,
     ) -> Float[Tensor, "B T K"]:
-        """Gives the score Σ weight · relu(query · key / √D), over the index's heads.
+        """Return the score Σ weight · relu(query · key / √D), over the index's heads.
 
         Args:
-            x: what keys and the heads' weights are made of.
-            latent: of the queries, from which attention makes its own as well.
-            angles: those of attention; they turn the first part of each vector.
+            x: the source of the keys and of the heads' weights.
+            latent: of the queries; attention makes its queries from it as well.
+            angles: those of attention; they rotate the first part of each vector.
             cache: keeps the keys.
         """
-        turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
-        query = self._turn(split_heads(self.q_proj(latent), self.num_heads), turn)
-        key = self._turn(self.k_norm(self.k_proj(x)), angles)  # one for all heads
+        per_head = angles[:, None] if angles.ndim == 3 else angles  # for all heads
+        query = self._rotate(split_heads(self.q_proj(latent), self.num_heads), per_head)
+        key = self._rotate(self.k_norm(self.k_proj(x)), angles)  # one for all heads
         if cache is not None:
             key = cache.append_index(key)
         query, key, weight = widened(query, key, self.weight_proj(x))
@@ -96,14 +96,14 @@ class Index(nn.Module):
         weight = weight * self.num_heads**-0.5  # (B, T, H); hits are (B, H, T, K)
         return (weight.mT[..., None] * hits).sum(dim=1)
 
-    def _turn(self, x: Tensor, angles: Tensor) -> Tensor:
+    def _rotate(self, x: Tensor, angles: Tensor) -> Tensor:
         width = 2 * angles.shape[-1]
-        turned = apply_rope(x[..., :width], angles, layout=self.layout)
-        return torch.cat((turned * self.rope_scale, x[..., width:]), dim=-1)
+        rotated = apply_rope(x[..., :width], angles, layout=self.layout)
+        return torch.cat((rotated * self.rope_scale, x[..., width:]), dim=-1)
 
 
 class IndexedLatentAttention(MultiHeadLatentAttention):
-    """Latent attention in which each query sees its chosen keys only."""
+    """Latent attention in which each query attends to its chosen keys only."""
 
     index: Index
 
@@ -117,7 +117,7 @@ class IndexedLatentAttention(MultiHeadLatentAttention):
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Chooses keys, and attends to them."""
+        """Choose keys, and attend to them."""
         chosen = self.choose(x, mask, causal=causal, angles=angles, cache=cache)
         return super().forward(x, chosen, angles=angles, cache=cache)
 
@@ -131,9 +131,9 @@ class IndexedLatentAttention(MultiHeadLatentAttention):
         angles: Any = None,
         cache: Any = None,
     ) -> Bool[Tensor, "B T K"]:
-        """Says which keys each query sees; later layers of GLM take the same ones.
+        """Return which keys each query attends to; later layers of GLM reuse them.
 
-        A choice has no gradient: the index is trained by a loss of its own.
+        A choice has no gradient: the index is trained with a separate loss.
         """
         down: Any = self.q_proj
         scores = self.index(x, down[1](down[0](x)), angles, cache)
@@ -141,16 +141,16 @@ class IndexedLatentAttention(MultiHeadLatentAttention):
         return top_k_keys(scores, self.index.num_keys, seen)
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Makes an empty cache, of latents and of the index's keys."""
+        """Make an empty cache, of latents and of the index's keys."""
         plain = super().new_cache(batch_size, max_len)
         return IndexedCache(plain, self.index.head_dim)
 
 
-def rebuild_sparse(layer: Any) -> PublishedAttention:
-    """Latent attention and its index; a GLM layer without index is told by a mask."""
+def convert_sparse(layer: Any) -> PublishedAttention:
+    """Convert latent attention and its index; a GLM layer without one needs a mask."""
     if layer.indexer is None:
-        return rebuild_latent(layer)
-    ours = rebuild_latent(layer, IndexedLatentAttention)
+        return convert_latent(layer)
+    ours = convert_latent(layer, IndexedLatentAttention)
     attention: Any = ours.attention
     layout = SPARSE[type(layer).__name__]
     attention.index = Index(layer.indexer, layout, attention.rope_scale)

@@ -1,8 +1,8 @@
 """The book's figures: weights, masks, matrices and cells, curves and bars.
 
-Every function gives a ``BookFigure``, which notebooks show as the last line of a cell.
-In a notebook a figure stands on a light ground; on the site it is a drawing in the
-page's own colours. Arrays may come from NumPy or torch, from any device.
+Every function returns a ``BookFigure``, which notebooks show as the last line of a
+cell. In a notebook a figure has a light background; on the site it is a drawing in the
+page's colours. Arrays may come from NumPy or torch, from any device.
 """
 
 from attention_lib.plotting._figure import BookFigure

@@ -1,8 +1,8 @@
-"""What a figure draws, in words and numbers: stored in the picture, beside its pixels.
+"""The contents of a figure, in words and numbers: stored in its picture.
 
-Another version of matplotlib sets the same figure with other letters, some pixels to
-the side. Its pixels cannot be compared then, but what it draws can: its panels, words,
-lines, bars, maps and colours. Grids, frames and chosen ticks are left out.
+A different version of matplotlib draws the same figure with different letters, some
+pixels to the side. Its pixels cannot be compared then, but its contents can: panels,
+words, lines, bars, maps and colours. Grids, frames and automatic ticks are left out.
 """
 
 import json
@@ -20,27 +20,27 @@ from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator
 
-DIGITS = 3  # behind the first digit of a series' largest number: more than is seen
+DIGITS = 3  # after the first digit of a series' largest number: more than is visible
 
 
 def contents(figure: Figure) -> str:
-    """Gives all that a figure draws as JSON: words, numbers, colours, in fixed order.
+    """Return the contents of a figure as JSON: words, numbers, colours, in fixed order.
 
     Raises:
         TypeError: a kind of drawing that this function cannot describe yet.
-        ValueError: words or dates where it wants numbers.
+        ValueError: words or dates instead of numbers.
     """
     if figure.legends or figure.lines or figure.patches or figure.images:
-        raise TypeError("a figure's own artists are not described yet")
-    # A layout engine moves panels to make room for letters; without one they are ours.
+        raise TypeError("artists of the figure itself are not supported yet")
+    # A layout engine moves panels to make room for letters; without one they stay.
     engine = figure.get_layout_engine()
     placed = engine is None or isinstance(engine, PlaceHolderLayoutEngine)
-    told = {
+    described = {
         "size": _numbers(figure.get_size_inches()),
         "axes": [_describe(ax, placed=placed) for ax in figure.axes],
         "texts": _texts(figure.texts),
     }
-    return json.dumps(told, ensure_ascii=False, indent=0)
+    return json.dumps(described, ensure_ascii=False, indent=0)
 
 
 def _describe(ax: Axes, *, placed: bool) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _describe(ax: Axes, *, placed: bool) -> dict[str, Any]:
 
 
 def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
-    """Describes an axis. Ticks that matplotlib chose are its own affair."""
+    """Describe an axis. Ticks chosen by matplotlib are left out."""
     fixed = isinstance(axis.get_major_locator(), FixedLocator)
     words = [text.get_text() for text in axis.get_ticklabels()] if fixed else "chosen"
     label, log = axis.get_label().get_text(), axis.get_scale() == "log"
@@ -105,14 +105,14 @@ def _texts(texts: Sequence[Text]) -> list[list[str]]:
 
 
 def _numbers(values: Any, *, log: bool = False, like: Any = None) -> str:
-    """Writes numbers with as many decimals as can be seen beside the largest of all."""
+    """Format numbers with the decimals that are visible next to the largest of all."""
     array = np.asarray(values, dtype=float).ravel()
     if log:
         with np.errstate(divide="ignore", invalid="ignore"):  # 0 becomes -inf
             array = np.log10(array)
     sizes = np.abs(array if like is None else like)
     largest = float(np.max(sizes, initial=0, where=np.isfinite(sizes)))
-    # 0.9999999 and 1 are one size.
+    # 0.9999999 and 1 have the same size.
     exponent = math.floor(math.log10(largest * (1 + 1e-6))) if largest else 0
     scale = max(exponent, 0)
     decimals = DIGITS + scale - exponent

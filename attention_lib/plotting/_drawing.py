@@ -1,9 +1,9 @@
-"""A figure as SVG for a web page: in its typeface, its colours by day and by night.
+"""A figure as SVG for a web page: in its typeface, with light and dark colours.
 
-Everything has the place that matplotlib gave it with DejaVu Sans. A page's sans is
-narrower, so its letters are that much larger. Colours that a page may change are names
-of its style sheet, with those of a notebook behind them. There are no dates, versions
-or chance in it: the same figure gives the same text.
+Everything is where matplotlib put it with DejaVu Sans. A page's sans is narrower, so
+its letters are that much larger. Colours that a page may change are variables of its
+style sheet, with a notebook's colours as defaults. It contains no dates,
+versions or random ids: the same figure yields the same text.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-WIDER = 1.18  # a letter of DejaVu Sans beside one of Source Sans 3, on average
+WIDER = 1.18  # width of DejaVu Sans relative to Source Sans 3, on average
 SVG = "{http://www.w3.org/2000/svg}"
 LEFT_OUT = {"metadata", "style"}
 NAMELESS = dict.fromkeys(["Creator", "Date", "Format", "Type"])
@@ -35,14 +35,14 @@ NUMBER = re.compile(r"-?\d+\.\d+(?:e-\d+)?")
 
 
 def drawing(figure: Figure, names: Mapping[str, str]) -> str:
-    """Gives a figure as an SVG element to stand inside a page.
+    """Return a figure as an SVG element for use inside a page.
 
     Args:
-        figure: drawn once, so that all has its place; with words, and no formulas.
-        names: from colours as #rrggbb to names of a style sheet.
+        figure: already drawn, so that everything has its position; without formulas.
+        names: from colours as #rrggbb to names in a style sheet.
 
     Raises:
-        ValueError: a formula, whose letters would keep the places of another typeface.
+        ValueError: a formula, whose letters would keep the layout of DejaVu Sans.
     """
     file = io.StringIO()
     maps = {
@@ -58,16 +58,16 @@ def drawing(figure: Figure, names: Mapping[str, str]) -> str:
         name: _cells(ax, image, height, 72 / figure.dpi)
         for name, (ax, image) in maps.items()
     }
-    # It is matplotlib's own text, and names no other file.
+    # It was written by matplotlib, and refers to no other file.
     root = ElementTree.fromstring(file.getvalue())
     text = "".join(_written(child, cells) for child in root)
-    # What has no colour of its own, matplotlib draws in black.
+    # Matplotlib draws elements without a colour in black.
     text = f'<svg viewBox="0 0 {width:g} {height:g}" fill="#000000">{text}</svg>'
     if "<tspan" in text:
         raise ValueError("words only: a formula's letters do not fit another typeface")
     for colour, name in names.items():
         text = text.replace(colour, f"var({name},{colour})")
-    # Figures of one page must not share the names of their parts.
+    # Figures of one page must not share ids.
     mark = hashlib.sha256(text.encode()).hexdigest()[:6]
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\1f{mark}-", text)
     return (
@@ -79,7 +79,7 @@ def drawing(figure: Figure, names: Mapping[str, str]) -> str:
 def _prepared(
     figure: Figure, maps: Mapping[str, tuple[Axes, AxesImage]]
 ) -> Iterator[None]:
-    """Keeps all in its place, and gives images names by which they are found."""
+    """Keep everything in its position, and name images so that they can be found."""
     engine = figure.get_layout_engine()
     figure.set_layout_engine("none")
     before = [image.get_gid() for _, image in maps.values()]
@@ -94,14 +94,14 @@ def _prepared(
 
 
 def _cells(ax: Axes, image: AxesImage, height: float, point: float) -> str:
-    """Draws an image as cells, those of one colour as one path."""
+    """Return an image as SVG cells, those of one colour as one path."""
     colours = image.to_rgba(np.ma.asarray(image.get_array()))
     rows, cols = colours.shape[:2]
     left, right, bottom, top = image.get_extent()
     corners = ax.transData.transform([(left, top), (right, bottom)])
     (x, y), (end, foot) = corners * point
-    place = f"translate({x:.2f} {height - y:.2f})"
-    place += f"scale({(end - x) / cols:.4f} {(y - foot) / rows:.4f})"
+    transform = f"translate({x:.2f} {height - y:.2f})"
+    transform += f"scale({(end - x) / cols:.4f} {(y - foot) / rows:.4f})"
     paths: dict[str, str] = {}
     for row, line in enumerate(colours):
         looks = [f"{to_hex(c)};fill-opacity:{c[3]:.2f}" for c in line]
@@ -114,19 +114,19 @@ def _cells(ax: Axes, image: AxesImage, height: float, point: float) -> str:
         for look, d in paths.items()
         if not look.endswith(":0.00")
     ]
-    return f'<g transform="{place}">{"".join(drawn)}</g>'
+    return f'<g transform="{transform}">{"".join(drawn)}</g>'
 
 
 def _written(element: ElementTree.Element, cells: Mapping[str, str]) -> str:
-    """Writes an element without what cannot be seen."""
-    tag, found = element.tag.removeprefix(SVG), dict(element.attrib)
+    """Return an element as text, without its invisible parts."""
+    tag, given = element.tag.removeprefix(SVG), dict(element.attrib)
     if tag == "image":
-        return cells[found["id"]]
-    style = found.get("style", "").replace(": ", ":").replace("; ", ";")
+        return cells[given["id"]]
+    style = given.get("style", "").replace(": ", ":").replace("; ", ";")
     if tag in LEFT_OUT or (tag == "path" and style == "fill:none"):
         return ""
     if tag == "g":
-        found.pop("id", None)
+        given.pop("id", None)
     style = re.sub(r";?font-family:[^;]*", "", style)
     style = re.sub(
         r"font-size:([\d.]+)px",
@@ -134,7 +134,7 @@ def _written(element: ElementTree.Element, cells: Mapping[str, str]) -> str:
         style,
     )
     attributes = {"style": style} if style else {}
-    for name, value in found.items():
+    for name, value in given.items():
         short = NUMBER.sub(
             lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), value
         )

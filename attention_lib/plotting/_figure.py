@@ -22,14 +22,14 @@ WIDTH = 5.6  # inches
 SIZE = 11
 DPI = 160
 INK, SOFT, PALE, PAPER = "#1f2430", "#8a91a0", "#e6e8ec", "#ffffff"
-# Blue, vermilion, green, mauve, grey, gold: told apart by every kind of colour vision
-# with the dashes, and each at least 3:1 on white.
+# Blue, vermilion, green, mauve, grey, gold: with the dashes distinguishable with every
+# kind of colour vision, and each at least 3:1 on white.
 COLOURS = ["#0072b2", "#d55e00", "#00875f", "#b35a8c", "#5f6670", "#a87000"]
-# Of maps: a weight, a positive number, a negative one. How opaque says how much.
+# Of maps: a weight, a positive number, a negative one. Opacity shows the size.
 MAP, PLUS, MINUS = "#08519c", "#542788", "#b35806"
-# How opaque a cell may be at most behind its number, so that the number reads.
+# The highest opacity of a cell behind a number, so that the number is legible.
 BEHIND_NUMBERS = 0.55
-# Names in the style sheet of the site, which gives others by night.
+# Names in the style sheet of the site, which has a second set for dark mode.
 NAMES = {INK: "--book-ink", "#000000": "--book-ink", SOFT: "--book-soft"}
 NAMES |= {PALE: "--book-rule", PAPER: "--book-paper", MAP: "--figure-map"}
 NAMES |= {PLUS: "--figure-plus", MINUS: "--figure-minus"}
@@ -63,21 +63,21 @@ class BookFigure(Figure):
     """A figure that draws the same bytes on every run, at the width of the page."""
 
     def draw(self, renderer: Any) -> None:
-        """Draws the figure; smaller letters than a phone can show become larger."""
+        """Draw the figure; enlarge letters that would be too small on a phone."""
         for text in self.findobj(Text):
             text.set_fontsize(max(text.get_fontsize(), SIZE))
         super().draw(renderer)
 
     def png(self) -> bytes:
-        """Draws the figure."""
+        """Return the figure as a PNG."""
         drawn, packed = io.BytesIO(), io.BytesIO()
         with matplotlib.rc_context(STYLE):
             self.savefig(drawn, format="png", dpi=DPI)
-        # A palette of 256 colours makes a figure a quarter of the size, and no other.
+        # A palette of 256 colours makes a file a quarter of the size, nothing else.
         palette = (
             Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
         )
-        # Compared where another matplotlib drew the picture; see _contents.
+        # Compared if a different matplotlib drew the picture; see _contents.
         info = PngInfo()
         letters = f"FreeType {ft2font.__freetype_version__}"
         info.add_text("Drawn by", f"matplotlib {matplotlib.__version__}, {letters}")
@@ -107,15 +107,15 @@ def as_array(array: Any) -> np.ndarray:
 
 
 def shades(*ends: tuple[float, str, float]) -> Colormap:
-    """A colour map through places from 0 to 1, each of a colour and an opacity."""
-    colours = [(place, to_rgba(colour, opacity)) for place, colour, opacity in ends]
+    """Return a colour map through points from 0 to 1 with a colour and an opacity."""
+    colours = [(point, to_rgba(colour, opacity)) for point, colour, opacity in ends]
     return LinearSegmentedColormap.from_list("", colours, N=257)
 
 
 def write_numbers(
     ax: Axes, array: np.ndarray, *, decimals: int, zeros: bool = True, wide: bool = True
 ) -> None:
-    """Writes each cell's number; in narrow cells without the 0 before the point."""
+    """Write each cell's number; in narrow cells without the 0 before the point."""
     if np.array_equal(array, np.round(array)) and zeros:
         decimals = 0
     for (row, col), number in np.ndenumerate(array):

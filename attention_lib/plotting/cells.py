@@ -17,20 +17,20 @@ from attention_lib.plotting._figure import (
     styled,
 )
 
-SHARES = (0.2, 0.45)  # how opaque cells of even and odd heads are: their numbers read
+SHARES = (0.2, 0.45)  # opacities of even and odd heads: numbers stay legible
 
 
 @styled
 def show_cells(lines: Sequence[Mapping[str, Any]], *, head_dim: int) -> BookFigure:
-    """Draws arrays of numbered cells; colour tells the token, and shade the head.
+    """Draw arrays of numbered cells; colour shows the token, and shade the head.
 
     Args:
-        lines: below each other, mappings from names to (rows, columns) arrays, which
-            stand side by side. Cell 25 is token 2, feature 5.
-        head_dim: how many features in turn belong to one head.
+        lines: mappings from names to (rows, columns) arrays, which are drawn side by
+            side, one line per mapping. Cell 25 is token 2, feature 5.
+        head_dim: how many consecutive features belong to one head.
 
     Raises:
-        ValueError: a token for which there is no colour: 1 to 6 have one.
+        ValueError: a token without a colour: 1 to 6 have one.
     """
     arrays = [{name: as_array(cells) for name, cells in line.items()} for line in lines]
     rows = [max(cells.shape[0] for cells in line.values()) for line in arrays]
@@ -60,7 +60,7 @@ def show_cells(lines: Sequence[Mapping[str, Any]], *, head_dim: int) -> BookFigu
 
 
 def _draw(ax: Axes, cells: np.ndarray, head_dim: int) -> None:
-    looks = [[_look(int(number), head_dim) for number in row] for row in cells]
+    looks = [[_colour_index(int(number), head_dim) for number in row] for row in cells]
     pairs = [to_rgba(colour, share) for colour in COLOURS for share in SHARES]
     ax.imshow(
         looks, cmap=ListedColormap(pairs), vmin=0, vmax=len(pairs) - 1, aspect="auto"
@@ -74,8 +74,8 @@ def _draw(ax: Axes, cells: np.ndarray, head_dim: int) -> None:
     ax.spines[:].set_visible(False)
 
 
-def _look(number: int, head_dim: int) -> int:
-    """Gives the colour of a cell, by its place among all colours and opacities."""
+def _colour_index(number: int, head_dim: int) -> int:
+    """Return the index of a cell's colour among all colours and opacities."""
     token, feature = divmod(number, 10)
     if not 1 <= token <= len(COLOURS):
         raise ValueError(f"tokens 1 to {len(COLOURS)} have a colour; got cell {number}")

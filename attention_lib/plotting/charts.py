@@ -29,15 +29,15 @@ def show_curves(
     log_x: bool = False,
     log_y: bool = False,
 ) -> BookFigure:
-    """Draws curves over one x axis, told apart by colour, dash and marker.
+    """Draw curves over one x axis, distinguished by colour, dash and marker.
 
     Args:
         x: (N,).
         curves: from names to (N,) arrays.
         xlabel: the x axis in words, with its unit.
         ylabel: the y axis in words, with its unit.
-        log_x: whether the x axis counts in factors; its ticks are then the x given.
-        log_y: whether the y axis counts in factors.
+        log_x: whether the x axis is logarithmic; its ticks are then the given x.
+        log_y: whether the y axis is logarithmic.
 
     Raises:
         ValueError: more curves than there are colours, or none.
@@ -60,7 +60,7 @@ def show_curves(
         ax.set_xticks(x, [f"{value:g}" for value in x])
     if log_y:
         ax.set_yscale("log")
-        # Words: letters of a formula would keep the places of another typeface.
+        # Words: letters of a formula would keep the layout of a different typeface.
         ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         ax.yaxis.set_minor_formatter(NullFormatter())
     elif min(float(as_array(y).min()) for y in curves.values()) >= 0:
@@ -75,7 +75,7 @@ def show_curves(
 def show_bars(
     bars: Mapping[str, Any], labels: Sequence[Any], *, xlabel: str, ylabel: str
 ) -> BookFigure:
-    """Draws groups of bars side by side, one group a label.
+    """Draw groups of bars side by side, one group per label.
 
     Args:
         bars: from names to (N,) arrays.
@@ -90,15 +90,15 @@ def show_bars(
     figure, ax = _one_axes()
     width = 0.8 / len(bars)
     for index, (name, heights) in enumerate(bars.items()):
-        places = np.arange(len(labels)) - 0.4 + width * (index + 0.5)
+        positions = np.arange(len(labels)) - 0.4 + width * (index + 0.5)
         hatch = [None, "///", "---", "xxx"][index % 4]
         ax.bar(
-            places, as_array(heights), width, label=name, color=COLOURS[index],
+            positions, as_array(heights), width, label=name, color=COLOURS[index],
             hatch=hatch, edgecolor=PAPER,
         )  # fmt: skip
     words = [str(label) for label in labels]
     ax.set_xticks(np.arange(len(words)), words)
-    if max(map(len, words)) * len(words) > 56:  # they would run into each other
+    if max(map(len, words)) * len(words) > 56:  # they would overlap
         ax.tick_params(axis="x", labelrotation=45)
         for word in ax.get_xticklabels():
             word.set(ha="right", rotation_mode="anchor")
@@ -110,7 +110,7 @@ def show_bars(
 def _check_few(series: Mapping[str, Any]) -> None:
     if not 0 < len(series) <= len(COLOURS):
         raise ValueError(
-            f"a figure tells 1 to {len(COLOURS)} series apart; got {len(series)}: "
+            f"a figure can distinguish 1 to {len(COLOURS)} series; got {len(series)}: "
             "draw several figures"
         )
 
@@ -121,7 +121,7 @@ def _one_axes() -> tuple[BookFigure, Axes]:
 
 
 def _legend_above(ax: Axes, names: Sequence[str]) -> None:
-    """Names the series above the axes, where no curve and no bar can stand."""
+    """Put the legend above the axes, where there are no curves or bars."""
     fit = 62 // (max(map(len, names)) + 8)  # the handle is as wide as eight letters
     columns = max(1, min(len(names), fit))
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns)

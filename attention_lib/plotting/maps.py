@@ -33,7 +33,7 @@ def show_weights(
     rows: str = "query",
     columns: str = "key",
 ) -> BookFigure:
-    """Draws attention weights as heatmaps: a row is a query, a column a key.
+    """Draw attention weights as heatmaps: a row is a query, a column a key.
 
     A cell without a number holds 0, or less than a billionth.
 
@@ -43,8 +43,8 @@ def show_weights(
         queries: the words of the rows.
         keys: the words of the columns; the queries when left out.
         title: what a single map shows.
-        rows: what a row stands for.
-        columns: what a column stands for.
+        rows: what a row means.
+        columns: what a column means.
 
     Raises:
         ValueError: NaN among the weights; words that do not match the axes.
@@ -54,7 +54,7 @@ def show_weights(
     keys = queries if keys is None else keys
     figure, axes, cell = _row_of_axes(maps, keys)
     for ax, (name, array) in zip(axes, maps.items(), strict=True):
-        # Narrower cells, and maps of more cells than one reads, have no numbers.
+        # Narrow cells, and maps with too many cells to read, have no numbers.
         numbers = has_numbers(array) and cell > 0.26
         most = BEHIND_NUMBERS if numbers else 1.0
         blue = shades((0.0, MAP, 0.0), (1.0, MAP, most))
@@ -77,15 +77,15 @@ def show_masks(
     rows: str = "query",
     columns: str = "key",
 ) -> BookFigure:
-    """Draws boolean masks: a filled cell is a key that the query may attend to.
+    """Draw boolean masks: a filled cell is a key that the query may attend to.
 
     Args:
         masks: (Q, K), or a mapping from titles to such arrays, drawn side by side.
         queries: the words of the rows.
         keys: the words of the columns; the queries when left out.
         title: what a single mask shows.
-        rows: what a row stands for.
-        columns: what a column stands for.
+        rows: what a row means.
+        columns: what a column means.
 
     Raises:
         TypeError: a mask that is not boolean.
@@ -113,7 +113,9 @@ def _panels(arrays: Any, title: str) -> dict[str, np.ndarray]:
         if array.ndim != 2:
             raise ValueError(f"{name or 'a map'} must be (Q, K); got {array.shape}")
         if np.isnan(array).any():
-            raise ValueError(f"{name or 'the map'} holds NaN: see what made its rows")
+            raise ValueError(
+                f"{name or 'the map'} holds NaN: check how its rows were computed"
+            )
     return panels
 
 
@@ -121,7 +123,7 @@ def _row_of_axes(
     maps: Mapping[str, np.ndarray], keys: Sequence[str]
 ) -> tuple[BookFigure, list[Axes], float]:
     rows, cols = next(iter(maps.values())).shape
-    # Several maps share the page's width, of which the words take an inch.
+    # Several maps share the page's width, minus an inch for the words.
     cell = min((WIDTH - 1.0) / (len(maps) * (cols + 0.3)), 0.55)
     words = 0.15 + 0.075 * _longest(keys) if _are_slanted(keys, cell) else 0.25
     titles = 0.3 if any(maps) else 0.05
@@ -163,7 +165,7 @@ def _words(
     ax.set_yticks(range(len(queries)), queries)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    # White lines between the cells, so that a row can be followed with the eye.
+    # White lines between the cells, so that the eye can follow a row.
     ax.set_xticks(np.arange(len(keys) + 1) - 0.5, minor=True)
     ax.set_yticks(np.arange(len(queries) + 1) - 0.5, minor=True)
     ax.grid(which="minor", color=PAPER, linewidth=1.5)

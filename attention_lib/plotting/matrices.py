@@ -26,12 +26,12 @@ def show_matrices(
     words: Mapping[str, tuple[Sequence[str], Sequence[str]]] | None = None,
     columns: int = 3,
 ) -> BookFigure:
-    """Draws matrices with their numbers, each under its name and shape.
+    """Draw matrices with their numbers, each under its name and shape.
 
     Args:
         matrices: from names to (rows, columns) arrays; a vector counts as one row.
-        words: from names to the words of the rows and of the columns, where wanted.
-        columns: matrices in one line.
+        words: from names to the words of the rows and of the columns; optional.
+        columns: how many matrices are in one line.
     """
     arrays = {name: np.atleast_2d(as_array(array)) for name, array in matrices.items()}
     names = list(arrays)
@@ -40,7 +40,7 @@ def show_matrices(
         (WIDTH - 0.6 * len(line)) / sum(arrays[name].shape[1] for name in line)
         for line in lines
     )
-    cell = min(cell, 0.55)  # inches, the same for all, so that shapes compare by eye
+    cell = min(cell, 0.55)  # inches, the same for all, so that shapes can be compared
     around = 0.75 if words else 0.5  # the name above, and words below
     heights = [
         around + cell * max(arrays[name].shape[0] for name in line) for line in lines
@@ -60,10 +60,10 @@ def _draw_line(
     cell: float,
     words: Mapping[str, tuple[Sequence[str], Sequence[str]]],
 ) -> None:
-    """Draws matrices side by side, ``top`` inches below the figure's upper edge."""
+    """Draw matrices side by side, ``top`` inches below the figure's upper edge."""
     width, height = figure.get_size_inches()
     free = width - cell * sum(array.shape[1] for array in arrays.values())
-    # The words of the rows stand to the left of their matrix.
+    # The words of the rows are to the left of their matrix.
     left = free / len(arrays) / 2 + (0.2 if words else 0)
     for name, array in arrays.items():
         rows, cols = array.shape
@@ -73,7 +73,7 @@ def _draw_line(
         )
         left += cell * cols + free / len(arrays)
         span = float(np.abs(array[np.isfinite(array)]).max(initial=1e-12))
-        # Pale behind numbers, so that they read; strong where colour is all there is.
+        # Pale behind numbers, so that they are legible; strong without numbers.
         most = 0.8 * BEHIND_NUMBERS if has_numbers(array) else 1.0
         below = (0.0, MINUS, most), (0.5, MINUS, 0.0)
         both = shades(*below, (0.5, PLUS, 0.0), (1.0, PLUS, most))

@@ -1,7 +1,7 @@
-"""Published models: their files, their families, and one decoder that runs all.
+"""Published models: their files, their families, and one decoder that runs them all.
 
-A field of a ``config.json`` that is not understood is refused, since it may change the
-result in silence.
+A field of a ``config.json`` that is not understood is refused, since it may silently
+change the result.
 """
 
 from attention_lib.pretrained.configs import (

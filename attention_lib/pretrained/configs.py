@@ -1,4 +1,4 @@
-"""What each family's ``config.json`` says, as the options of our own layers."""
+"""Each family's ``config.json``, converted to the options of our own layers."""
 
 import dataclasses
 import math
@@ -22,15 +22,15 @@ from attention_lib.validation import require_instance
 
 
 def read_config(fields: Mapping[str, Any]) -> DecoderConfig:
-    """Turn a family's ``config.json`` into the options of our own layers.
+    """Convert a family's ``config.json`` to the options of our own layers.
 
     Args:
         fields: the file's content.
 
     Raises:
         TypeError: fields that are not a mapping.
-        ValueError: an unknown family; a field that is missing, of another type than the
-            family's, or not understood. The error names it.
+        ValueError: an unknown family; a field that is missing, of the wrong type, or
+            not understood. The error names it.
     """
     require_instance("fields", fields, Mapping)
     family = fields.get("model_type")
@@ -88,9 +88,9 @@ def _mistral(fields: Fields) -> DecoderConfig:
 
 
 def _fill_heads(fields: Fields) -> None:
-    """Gives keys as many heads as queries, where the file says null."""
+    """Set the number of KV heads to that of query heads, if the file says null."""
     if fields.left.get("num_key_value_heads", 0) is None:
-        fields.left["num_key_value_heads"] = fields.see("num_attention_heads")
+        fields.left["num_key_value_heads"] = fields.peek("num_attention_heads")
 
 
 def _qwen2(fields: Fields) -> DecoderConfig:
@@ -119,7 +119,7 @@ def _gemma2(fields: Fields) -> DecoderConfig:
 def _gemma3(fields: Fields) -> DecoderConfig:
     fields.expect("attn_logit_softcapping", None)  # its attention would ignore it
     every = fields.take("sliding_window_pattern", 6)
-    fields.left.pop("_sliding_window_pattern", None)  # said by layer_types as well
+    fields.left.pop("_sliding_window_pattern", None)  # layer_types says it as well
     return _gemma(fields, every=every, qk_norm="rms_plus_one")
 
 
@@ -138,7 +138,7 @@ def _gemma(fields: Fields, *, every: int, **options: Any) -> DecoderConfig:
         qkv_bias=bias,
         out_bias=bias,
         scale=fields.take("query_pre_attn_scalar") ** -0.5,
-        embedding_scale=fields.see("hidden_size") ** 0.5,
+        embedding_scale=fields.peek("hidden_size") ** 0.5,
         logits_softcap=fields.take("final_logit_softcapping"),
         **options,
     )
@@ -148,7 +148,8 @@ def _gpt_oss(fields: Fields) -> DecoderConfig:
     for name in ("initial_context_length", "experts_per_token"):
         fields.left.pop(name, None)  # the model ignores it
     bias = fields.take("attention_bias")
-    experts, chosen = fields.see("num_local_experts"), fields.see("num_experts_per_tok")
+    experts = fields.peek("num_local_experts")
+    chosen = fields.peek("num_experts_per_tok")
     if chosen > experts:
         wanted = f"at most num_local_experts = {experts}"
         fields.refuse("num_experts_per_tok", chosen, wanted)
@@ -167,10 +168,10 @@ def _gpt_oss(fields: Fields) -> DecoderConfig:
 
 
 def _deepseek_v3(fields: Fields) -> DecoderConfig:
-    heads, count = fields.see("num_attention_heads"), fields.see("num_hidden_layers")
+    heads, count = fields.peek("num_attention_heads"), fields.peek("num_hidden_layers")
     if fields.take("first_k_dense_replace") < count:
         raise ValueError(
-            "config.json asks for layers of experts (first_k_dense_replace is below "
+            "config.json needs layers of experts (first_k_dense_replace is below "
             "num_hidden_layers); load_pretrained knows deepseek_v3 without them"
         )
     for name in ROUTING:
@@ -193,14 +194,14 @@ def _deepseek_v3(fields: Fields) -> DecoderConfig:
     bias = fields.take("attention_bias", False)
     config = read_rotary(fields, windows=None, out_bias=bias, latent=latent)
     scale = (latent.nope_dim + latent.rope_dim) ** -0.5
-    told = config.layers[0].rope_scaling or {}
-    factor, stretch = told.get("factor", 1), told.get("mscale_all_dim") or 0
+    scaling = config.layers[0].rope_scaling or {}
+    factor, stretch = scaling.get("factor", 1), scaling.get("mscale_all_dim") or 0
     if stretch and factor > 1:  # YaRN: the published code squares it as well
         scale *= (0.1 * stretch * math.log(factor) + 1) ** 2
     return dataclasses.replace(config, scale=scale)
 
 
-# What routes tokens to experts, where there are none; what follows from other widths.
+# Fields that route tokens to experts, unused here; widths that follow from others.
 # fmt: off
 ROUTING = [
     "moe_intermediate_size", "n_routed_experts", "n_shared_experts", "n_group",

@@ -183,4 +183,4 @@ def _make_norm(config: DecoderConfig) -> nn.Module:
     if config.norm == "layer":
         return nn.LayerNorm(config.d_model, eps=config.norm_eps)
     plus_one = config.norm == "rms_plus_one"
-    return RMSNorm(config.d_model, eps=config.norm_eps, plus_one=plus_one)
+    return RMSNorm(config.d_model, eps=config.norm_eps, unit_offset=plus_one)

@@ -1,4 +1,4 @@
-"""What a published model takes, said before it is spent: parameters, bytes, seconds."""
+"""Estimate what a published model needs: parameters, bytes, seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from attention_lib.validation import require_above_zero, require_dtype, require_
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """What a model takes.
+    """What a model needs.
 
     Attributes:
         parameters: how many numbers it has; a tied head counts once.
         nbytes: how many bytes they take in memory, and in a file of the same type.
-        seconds: how long reading so many bytes takes, at the speed that was given.
+        seconds: how long reading these bytes takes, at the given speed.
     """
 
     parameters: int
@@ -32,7 +32,7 @@ def estimate_memory(
     dtype: torch.dtype = torch.bfloat16,
     bytes_per_second: float = 1e9,
 ) -> MemoryEstimate:
-    """Says what a model takes, from its ``config.json`` alone: no weight is touched.
+    """Estimate a model's memory from its ``config.json`` alone; no weights are read.
 
     The cache and the intermediate results of a run come on top.
 
@@ -42,8 +42,8 @@ def estimate_memory(
         bytes_per_second: how fast the disk or the network is.
 
     Raises:
-        TypeError: fields that are not a mapping; a dtype of another kind; a speed that
-            is not a number.
+        TypeError: fields that are not a mapping; not a dtype; a speed that is not a
+            number.
         ValueError: an unknown family; a field that is not understood; a dtype that is
             not one of floats; a speed that is not above 0.
     """

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-# What says nothing about the numbers that a model computes in evaluation.
+# Fields that do not affect the numbers that a model computes in evaluation.
 # fmt: off
 HARMLESS = {
     "_attn_implementation_autoset", "_name_or_path", "_num_labels", "architectures",
@@ -36,8 +36,8 @@ def _words(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
-# What each kind of field holds, and which fields are of it. The sizes are bounded so
-# that the product of several is still a number of bytes that PyTorch can count.
+# The kinds of fields, with their values and names. Sizes are bounded so that the
+# product of several is still a number of bytes that PyTorch can count.
 # fmt: off
 KINDS: list[tuple[str, Callable[[Any], bool], str]] = [
     ("a whole number from 1 to 1,000,000", _whole(1, 10**6),
@@ -95,35 +95,35 @@ class Fields:
         )
 
     def take(self, name: str, default: Any = REQUIRED) -> Any:
-        """Return a field; without a default it must be there."""
-        found = self.left.pop(name, default)
-        if found is REQUIRED:
+        """Return and remove a field; without a default it must exist."""
+        value = self.left.pop(name, default)
+        if value is REQUIRED:
             raise ValueError(f"config.json lacks {name}, which {self.family} needs")
-        return found
+        return value
 
-    def see(self, name: str) -> Any:
-        """Return a field that must be there, and leave it for who takes it."""
-        found = self.take(name)
-        self.left[name] = found
-        return found
+    def peek(self, name: str) -> Any:
+        """Return a field that must exist, without removing it."""
+        value = self.take(name)
+        self.left[name] = value
+        return value
 
     def choose(self, name: str, choices: Mapping[Any, Any], default: Any) -> Any:
-        """Return what a field's word stands for; refuse other words."""
-        found = self.take(name, default)
-        if not any(type(found) is type(word) and found == word for word in choices):
+        """Return the choice that a field's word selects; refuse other words."""
+        value = self.take(name, default)
+        if not any(type(value) is type(word) and value == word for word in choices):
             wanted = ", ".join(repr(choice) for choice in choices)
             raise ValueError(
-                f"config.json says {name} = {found!r}; load_pretrained knows {wanted} "
+                f"config.json says {name} = {value!r}; load_pretrained knows {wanted} "
                 f"for {self.family}"
             )
-        return choices[found]
+        return choices[value]
 
     def expect(self, name: str, *wanted: Any) -> None:
-        """Refuse a field whose value would ask for what is not built here."""
+        """Refuse a field whose value needs something that is not built here."""
         self.choose(name, dict.fromkeys(wanted), default=wanted[0])
 
     def end(self) -> None:
-        """Refuse what nobody has taken."""
+        """Refuse fields that have not been taken."""
         for name, value in self.left.items():
             raise ValueError(
                 f"config.json says {name} = {value!r}, which load_pretrained does not "

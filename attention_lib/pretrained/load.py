@@ -1,4 +1,4 @@
-"""Published checkpoints: a folder as Hugging Face writes it, run in our own layers."""
+"""Published checkpoints: load a folder from Hugging Face into our own layers."""
 
 import json
 import math
@@ -21,29 +21,28 @@ from attention_lib.validation import (
     require_path,
 )
 
-# Stored with some old files, and made anew by every model: masks and frequencies.
-MADE_ANEW = ".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"
+# Stored in some old files, and computed by every model: masks and frequencies.
+COMPUTED = ".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"
 TYPES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 
 class Checkpoint:
     """A folder with ``config.json`` and ``*.safetensors``, opened but not loaded.
 
-    Only the headers are read: names, types and shapes. A tensor is read when it is
-    asked for.
+    Only the headers are read: names, types and shapes. A tensor is read on demand.
 
     Args:
         folder: where the files are.
 
     Attributes:
-        fields: what ``config.json`` says.
+        fields: the content of ``config.json``.
         shapes: the shape of each tensor, by its name.
         nbytes: how many bytes all tensors take.
 
     Raises:
         TypeError: a folder that is not a path.
-        ValueError: a folder without these files; a broken file; a name that leads out
-            of the folder; weights stored as a pickle.
+        ValueError: a folder without these files; a broken file; a file name outside
+            the folder; weights stored as a pickle.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -60,11 +59,11 @@ class Checkpoint:
                 raise ValueError(f"{file} lacks {name}, which the index names")
 
     def read(self, name: str) -> Tensor:
-        """Reads one tensor."""
+        """Read one tensor."""
         return self._files[name][1].get_tensor(name)
 
     def _index(self) -> Mapping[str, str]:
-        """Gives the file of each tensor, where they are spread over several files."""
+        """Return the file of each tensor, if they are spread over several files."""
         path = self.folder / "model.safetensors.index.json"
         if not path.exists():
             return {}
@@ -75,13 +74,12 @@ class Checkpoint:
         if (self.folder / whole).exists() and whole not in files.values():
             raise ValueError(
                 f"the folder has {whole}, and other files that {path.name} names: "
-                "remove those that are not of this model"
+                "remove those that do not belong to this model"
             )
         for file in files.values():
             if not isinstance(file, str) or Path(file).name != file:
                 raise ValueError(
-                    f"{path.name} names the file {file!r}, which does not lie in the "
-                    "folder"
+                    f"{path.name} names the file {file!r}, which is not in the folder"
                 )
         return files
 
@@ -93,15 +91,15 @@ class Checkpoint:
             raise ValueError(f"{self.folder.name} has no {file}{hint}")
         try:
             opened: Any = safe_open(path, "pt")
-            for name in opened.keys():  # noqa: SIM118 (it is no dict)
+            for name in opened.keys():  # noqa: SIM118 (not a dict)
                 part = opened.get_slice(name)
                 shape, kind = tuple(part.get_shape()), part.get_dtype()
-                if kind not in TYPES and not name.endswith(MADE_ANEW):
+                if kind not in TYPES and not name.endswith(COMPUTED):
                     raise ValueError(
                         f"{file} stores {name} as {kind}; wanted {', '.join(TYPES)}"
                     )
                 if name in self._files:
-                    raise ValueError(f"{name} stands in two files")
+                    raise ValueError(f"{name} is in two files")
                 self._files[name] = file, opened
                 self.shapes[name] = shape
                 self.nbytes += math.prod(shape) * TYPES.get(kind, 1)
@@ -120,31 +118,31 @@ def load_pretrained(
 ) -> Decoder:
     """Build a published model from our own layers, with the weights of a folder.
 
-    The tests hold it equal to ``transformers``: logits, and greedy texts. Nothing is
-    downloaded and no code of the folder runs.
+    The tests require logits and greedy output equal to those of ``transformers``.
+    Nothing is downloaded and no code of the folder runs.
 
     As in ``transformers``, weights that need no conversion are not copied: they stay
     views of the file, which the system reads when they are used. Another program that
-    writes into the file would change the model, and one that cuts it short would end
-    the process. Replacing the file by a new one is safe. ``copy=True`` is safe always;
+    writes into the file would change the model, and one that truncates it would crash
+    the process. Replacing the file by a new one is safe. ``copy=True`` is always safe;
     it makes loading slower (measured: by 0.15 s for 90 MB) and takes memory for all
     weights at once.
 
     Args:
-        folder: with ``config.json`` and ``*.safetensors``, as Hugging Face writes it.
-        dtype: the type of the weights; as they are stored when left out.
+        folder: with ``config.json`` and ``*.safetensors``, in Hugging Face's format.
+        dtype: the type of the weights; as stored when left out.
         device: where the weights go; the CPU when left out.
-        copy: whether all weights are copied out of the file.
+        copy: whether to copy all weights out of the file.
 
     Returns:
         The model, in evaluation mode.
 
     Raises:
-        TypeError: a folder that is not a path; a dtype or device of another kind.
+        TypeError: a folder that is not a path; not a dtype, or not a device.
         ValueError: an unknown family; a field of ``config.json`` that is missing, of
-            another type, or not understood; a tensor that is missing, left over or of
-            another shape; a broken file; see ``Checkpoint``. A dtype that is not
-            float64, float32, float16 or bfloat16; a device that is not there.
+            the wrong type, or not understood; a tensor that is missing, left over or of
+            the wrong shape; a broken file; see ``Checkpoint``. A dtype that is not
+            float64, float32, float16 or bfloat16; a device that does not exist.
     """
     if dtype is not None:
         require_dtype(dtype)
@@ -161,7 +159,7 @@ def load_pretrained(
     if config.tie_weights and table not in stored and "lm_head.weight" in stored:
         stored[table] = stored.pop("lm_head.weight")  # one table, stored as the head
     tied = config.tie_weights and "lm_head.weight" not in stored
-    if config.tie_weights and not tied:  # a head of its own, and transformers takes it
+    if config.tie_weights and not tied:  # a separate head, which transformers uses
         model.head = torch.nn.Linear(
             config.d_model, config.vocab_size, bias=False, device="meta"
         )
@@ -172,16 +170,18 @@ def load_pretrained(
     }
     _check_names({source for source, _ in sources.values()}, stored)
     shapes = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
-    how = {"device": device, "dtype": dtype, "copy": copy}
+    options = {"device": device, "dtype": dtype, "copy": copy}
     weights = {
-        name: _read_weight(checkpoint, stored[source], change, name, shapes[name], how)
+        name: _read_weight(
+            checkpoint, stored[source], change, name, shapes[name], options
+        )
         for name, (source, change) in tqdm(sources.items(), desc="weights", leave=False)
     }
     kinds = sorted({str(weight.dtype) for weight in weights.values()})
     if len(kinds) > 1:
         raise ValueError(
-            f"the files hold weights of {' and '.join(kinds)}: say dtype=, the type "
-            "that all shall have"
+            f"the files hold weights of {' and '.join(kinds)}: pass dtype=, "
+            "one type for all"
         )
     embedding, head = weights["token_embedding.weight"], weights.get("head.weight")
     # A head that equals the table is tied, as transformers does it.
@@ -200,17 +200,17 @@ def _read_weight(
     change: Callable[[Tensor], Tensor],
     name: str,
     shape: tuple[int, ...],
-    how: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> Tensor:
-    """Read a tensor, and change it into the weight of this name and shape."""
+    """Read a tensor, and convert it to the weight of this name and shape."""
     whole = checkpoint.read(source)
     weight = _changed(whole, change)
     if weight is None or tuple(weight.shape) != shape:
         raise ValueError(
-            f"{source} has shape {tuple(whole.shape)}, which does not give {name} its "
-            f"shape {shape}: config.json is of another model"
+            f"{source} has shape {tuple(whole.shape)}, which does not fit {name}, "
+            f"{shape}: config.json belongs to a different model"
         )
-    return weight.to(**how).contiguous()
+    return weight.to(**options).contiguous()
 
 
 def _changed(whole: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor | None:
@@ -221,37 +221,38 @@ def _changed(whole: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor | None
 
 
 def _full_name(family: str, name: str) -> str:
-    """Adds the prefix that files of a model without its head leave out."""
+    """Add the prefix that files of a model without a head leave out."""
     prefix = "transformer." if family == "gpt2" else "model."
     return name if name.startswith((prefix, "lm_head.")) else prefix + name
 
 
 def _check_names(wanted: set[str], stored: Mapping[str, str]) -> None:
-    """Refuses a file that lacks a tensor, or has one that nobody asks for."""
+    """Refuse a file that lacks a tensor, or has one that the model does not need."""
     missing = sorted(wanted - set(stored))
-    extra = sorted(
-        name for name in set(stored) - wanted if not name.endswith(MADE_ANEW)
-    )
+    extra = sorted(name for name in set(stored) - wanted if not name.endswith(COMPUTED))
     if missing == ["lm_head.weight"]:
         raise ValueError(
             "the files hold no lm_head.weight, and config.json does not tie it to the "
-            "embedding: a model without a head gives no logits"
+            "embedding: a model without a head has no logits"
         )
     for names, what in ((missing, "lack"), (extra, "also hold")):
         if names:
             more = f" and {len(names) - 1} more" if names[1:] else ""
             raise ValueError(
-                f"the files {what} {names[0]}{more}: config.json is of another model"
+                f"the files {what} {names[0]}{more}: config.json belongs to a "
+                "different model"
             )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"the folder {path.parent} has no {path.name}") from None
     except (ValueError, OSError) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path.name} must hold an object; got {type(found).__name__}")
-    return found
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{path.name} must hold an object; got {type(content).__name__}"
+        )
+    return content

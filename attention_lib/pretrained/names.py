@@ -1,4 +1,4 @@
-"""Where our own weights stand in a family's files, and how they lie there."""
+"""The names and the layout of our weights in a family's files."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 def published_names(family: str, name: str) -> tuple[str, Callable[[Tensor], Tensor]]:
-    """Says where one of our weights stands in a family's files.
+    """Return where one of our weights is in a family's files.
 
     Args:
         family: the file's ``model_type``.
         name: of a parameter of our ``Decoder``.
 
     Returns:
-        The published tensor's name, and what makes our weight out of that tensor.
+        The published tensor's name, and a function from that tensor to our weight.
     """
     if family == "gpt2":
         return _gpt2_name(name)
@@ -26,7 +26,7 @@ def published_names(family: str, name: str) -> tuple[str, Callable[[Tensor], Ten
 
 
 def published_tensors(family: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Gives weights the names and the layout of a family's files.
+    """Convert weights to the names and the layout of a family's files.
 
     Args:
         family: the file's ``model_type``.
@@ -35,8 +35,8 @@ def published_tensors(family: str, weights: Mapping[str, Tensor]) -> dict[str, T
     parts: dict[str, list[Tensor]] = {}
     for name, weight in weights.items():
         source, change = published_names(family, name)
-        turned = getattr(change, "keywords", {}).get("turned", change) is torch.t
-        parts.setdefault(source, []).append(weight.t() if turned else weight)
+        transposed = getattr(change, "keywords", {}).get("flip", change) is torch.t
+        parts.setdefault(source, []).append(weight.t() if transposed else weight)
     return {
         source: torch.cat(each, dim=-1).contiguous() for source, each in parts.items()
     }
@@ -85,21 +85,21 @@ _GPT2_NAMES = {
 
 
 def _gpt2_name(name: str) -> tuple[str, Callable[[Tensor], Tensor]]:
-    """GPT-2 keeps (in, out) matrices, and queries, keys and values in one."""
+    """Return GPT-2's name: it has (in, out) matrices, and one for all of q, k and v."""
     matrix = name.endswith(".weight") and (".attention." in name or ".mlp." in name)
-    turned = torch.t if matrix else _same
-    change = turned
+    flip = torch.t if matrix else _same
+    change = flip
     for part, role in enumerate(("q_proj", "k_proj", "v_proj")):
         if role in name:
             name = name.replace(f"attention.{role}", "attn.c_attn")
-            change = partial(_third, part=part, turned=turned)
+            change = partial(_third, part=part, flip=flip)
     for ours, theirs in _GPT2_NAMES.items():
         name = name.replace(ours, theirs)
     return name, change
 
 
-def _third(whole: Tensor, part: int, turned: Callable[[Tensor], Tensor]) -> Tensor:
-    return turned(whole.chunk(3, dim=-1)[part])
+def _third(whole: Tensor, part: int, flip: Callable[[Tensor], Tensor]) -> Tensor:
+    return flip(whole.chunk(3, dim=-1)[part])
 
 
 def _same(tensor: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ TYPES = ("full_attention", "sliding_attention")
 def read_rotary(
     fields: Fields, *, windows: list[int | None] | int | None, **options: Any
 ) -> DecoderConfig:
-    """Read what all families with rotary positions and RMSNorm share."""
+    """Read the fields that all families with rotary positions and RMSNorm share."""
     width, heads = fields.take("hidden_size"), fields.take("num_attention_heads")
     count, types = (
         fields.take("num_hidden_layers"),
@@ -71,7 +71,7 @@ def read_rotary(
 def width_of_heads(
     fields: Fields, name: str, width: int, heads_name: str, heads: int
 ) -> int:
-    """Return the width of one head, where all heads share a width out."""
+    """Return the width of one head, if all heads share a width."""
     if width % heads:
         fields.refuse(heads_name, heads, f"a divisor of {name} = {width}")
     return width // heads
@@ -80,47 +80,47 @@ def width_of_heads(
 def _rotations(
     fields: Fields, head_dim: int
 ) -> dict[str, tuple[float, dict[str, Any] | None]]:
-    """Return the base and the stretching of the angles, for each type of layer.
+    """Return the base and the scaling of the angles, for each type of layer.
 
-    Files before version 5 of transformers say both at their top, later ones in
-    ``rope_parameters``. Where a file does both, what transformers takes counts.
+    Files before version 5 of transformers have both at the top level, later ones in
+    ``rope_parameters``. If a file has both, the choice is that of transformers.
     """
-    found = fields.take("rope_parameters", None)
+    parameters = fields.take("rope_parameters", None)
     by_type = fields.family == "gemma3_text"
     standard = {"gpt_oss": 150_000.0, "gemma3_text": 1e6}.get(fields.family, 10_000.0)
     base = fields.take("rope_theta", standard)
     local = fields.take("rope_local_base_freq", 10_000.0)
     scaling = fields.take("rope_scaling", None)
-    length = fields.see("max_position_embeddings")
-    if fields.family == "gpt_oss" and found is None and scaling is None:
-        found = fields.take("rope_parameters")  # it stretches, and nobody says how
-    nested = found is not None and bool(set(found) & set(TYPES))
-    if found is not None and nested != by_type:
+    length = fields.peek("max_position_embeddings")
+    if fields.family == "gpt_oss" and parameters is None and scaling is None:
+        parameters = fields.take("rope_parameters")  # its default is unknown
+    nested = parameters is not None and bool(set(parameters) & set(TYPES))
+    if parameters is not None and nested != by_type:
         wanted = f"those of {' and '.join(TYPES)}" if by_type else "one for all layers"
         raise ValueError(
-            f"config.json says rope_parameters = {found!r}; load_pretrained knows "
+            f"config.json says rope_parameters = {parameters!r}; load_pretrained knows "
             f"{wanted} for {fields.family}"
         )
     if by_type:
-        found = found or {}
+        parameters = parameters or {}
         for kind in TYPES:
-            if not isinstance(found.get(kind) or {}, Mapping):
-                fields.refuse("rope_parameters", found, f"an object for {kind}")
-        plain = {"rope_type": "default"}  # which the older word, type, does not change
-        told = {kind: dict(found.get(kind) or plain) for kind in TYPES}
-        told["full_attention"] |= scaling or {}
-        if not all(one.get("truncate", True) for one in told.values()):
+            if not isinstance(parameters.get(kind) or {}, Mapping):
+                fields.refuse("rope_parameters", parameters, f"an object for {kind}")
+        plain = {"rope_type": "default"}  # the older word, type, does not change it
+        given = {kind: dict(parameters.get(kind) or plain) for kind in TYPES}
+        given["full_attention"] |= scaling or {}
+        if not all(one.get("truncate", True) for one in given.values()):
             raise ValueError(
                 "config.json says truncate = false, which transformers ignores for "
                 f"{fields.family}: remove it"
             )
         usual = {"full_attention": base, "sliding_attention": local}
     else:
-        told = dict.fromkeys(TYPES, scaling or found or {})
+        given = dict.fromkeys(TYPES, scaling or parameters or {})
         usual = dict.fromkeys(TYPES, base)
     name = "rope_scaling" if scaling else "rope_parameters"
     return {
-        kind: _rotation(fields, name, told[kind], usual[kind], length, head_dim)
+        kind: _rotation(fields, name, given[kind], usual[kind], length, head_dim)
         for kind in TYPES
     }
 
@@ -128,31 +128,32 @@ def _rotations(
 def _rotation(
     fields: Fields,
     name: str,
-    told: Mapping[str, Any],
+    given: Mapping[str, Any],
     usual: Any,
     length: int,
     head_dim: int,
 ) -> tuple[float, dict[str, Any] | None]:
-    """Return base and stretching from one set of ``rope_parameters``."""
-    said = {"rope_type": told.get("type", "default"), **told}
-    said.pop("type", None)
-    theta = said.pop("rope_theta", usual)
+    """Return base and scaling from one set of ``rope_parameters``."""
+    scaling = {"rope_type": given.get("type", "default"), **given}
+    scaling.pop("type", None)
+    theta = scaling.pop("rope_theta", usual)
     if not is_above_zero(theta):
         fields.refuse("rope_theta", theta, "a finite number above 0")
-    if said["rope_type"] == "dynamic":  # transformers reads no other length
-        said["original_max_position_embeddings"] = length
-    elif said["rope_type"] in ("yarn", "llama3"):
-        said.setdefault("original_max_position_embeddings", length)
+    if scaling["rope_type"] == "dynamic":  # transformers uses this length only
+        scaling["original_max_position_embeddings"] = length
+    elif scaling["rope_type"] in ("yarn", "llama3"):
+        scaling.setdefault("original_max_position_embeddings", length)
     try:
-        require_scaling(said, SCALINGS, head_dim=head_dim, base=float(theta))
+        require_scaling(scaling, SCALINGS, head_dim=head_dim, base=float(theta))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"config.json says {name} = {dict(told)!r}: {error}") from None
-    return float(theta), None if said == {"rope_type": "default"} else said
+        words = f"config.json says {name} = {dict(given)!r}: {error}"
+        raise ValueError(words) from None
+    return float(theta), None if scaling == {"rope_type": "default"} else scaling
 
 
 def windows_by_type(fields: Fields, every: int) -> list[int | None]:
     """Return the window of each layer: every layer has one, except each n-th."""
-    window, count = fields.take("sliding_window"), fields.see("num_hidden_layers")
+    window, count = fields.take("sliding_window"), fields.peek("num_hidden_layers")
     types = fields.left.get("layer_types") or [
         "sliding_attention" if (i + 1) % every else "full_attention"
         for i in range(count)
@@ -169,14 +170,14 @@ def windows_by_type(fields: Fields, every: int) -> list[int | None]:
 
 
 def qwen_windows(fields: Fields) -> list[int | None]:
-    """Return each layer's window: with the switch on, all from a certain layer on."""
+    """Return each layer's window: if switched on, from a certain layer on."""
     used = fields.take("use_sliding_window", False)
     first = fields.take("max_window_layers", 28)
-    if fields.left.get("layer_types"):  # where it stands, it decides alone
+    if fields.left.get("layer_types"):  # if present, it decides alone
         if not used:
             fields.left["sliding_window"] = None
         return windows_by_type(fields, every=1)
     window = fields.take("sliding_window", 4096) if used else None
     fields.left.pop("sliding_window", None)
-    count = fields.see("num_hidden_layers")
+    count = fields.peek("num_hidden_layers")
     return [window if i >= first else None for i in range(count)]

@@ -1,4 +1,4 @@
-"""Our own weights, written as Hugging Face publishes them: others can read them."""
+"""Save our weights in Hugging Face's format, so that other programs can read them."""
 
 import json
 from collections.abc import Mapping
@@ -22,23 +22,23 @@ def save_pretrained(
     *,
     shard_bytes: int | None = None,
 ) -> None:
-    """Write a model as a published checkpoint, which ``transformers`` reads as well.
+    """Write a model as a checkpoint that ``transformers`` can read as well.
 
-    A head is left out where it *is* the token embedding, whatever ``fields`` say of it:
+    A head that *is* the token embedding is left out, whatever ``fields`` say about it:
     ``config.json`` gets the ``tie_word_embeddings`` that describes the weights.
 
     Args:
         folder: made if it is missing; files of the same names are replaced.
         model: built from ``read_config(fields)``.
         fields: the content of ``config.json``.
-        shard_bytes: the weights are spread over files of at most so many bytes, unless
-            one tensor is larger; one file when left out.
+        shard_bytes: the largest size of a file, unless one tensor is larger; one file
+            when left out.
 
     Raises:
-        TypeError: a folder that is not a path; another model; fields that are not a
+        TypeError: a folder that is not a path; not a ``Decoder``; fields that are not a
             mapping.
         ValueError: fields that are not understood, or not those of the model; a model
-            whose parts were replaced by others.
+            whose parts were replaced.
     """
     folder = require_path(folder)
     require_instance("model", model, Decoder)
@@ -76,7 +76,7 @@ def save_pretrained(
 
 
 def _check_weights(model: Decoder, weights: Mapping[str, Tensor]) -> None:
-    """Refuse a model that holds other weights than its config describes."""
+    """Refuse a model whose weights differ from those that its config describes."""
     with torch.device("meta"):
         plain = Decoder(model.config).state_dict()
     for name in sorted(plain.keys() | weights.keys()):
@@ -87,12 +87,12 @@ def _check_weights(model: Decoder, weights: Mapping[str, Tensor]) -> None:
         if shapes[0] != shapes[1]:
             raise ValueError(
                 f"model must hold the weights of its config; got {shapes[0]} for "
-                f"{name} in place of {shapes[1]}: merge adapters into the weights first"
+                f"{name} instead of {shapes[1]}: merge adapters into the weights first"
             )
 
 
 def _shards(tensors: Mapping[str, Tensor], most: int | None) -> list[list[str]]:
-    """Share names out, in order, so that no file is too large."""
+    """Distribute names over files, in order, so that no file is too large."""
     shards: list[list[str]] = [[]]
     size = 0
     for name, tensor in tensors.items():

@@ -1,11 +1,11 @@
-"""Refuse bad input early, in words: which argument, what came, what was wanted.
+"""Reject bad input early, and say which argument, what was received, what was expected.
 
-Every check raises a ``TypeError`` for what is of another kind, type or device than
-wanted, and a ``ValueError`` for shapes that do not fit and for numbers out of bounds.
+Every function raises a ``TypeError`` for an argument of the wrong kind, type or device,
+and a ``ValueError`` for shapes that do not fit and for numbers out of bounds.
 
-What layers check on each call reads shapes, types and devices only, never values: it
-is plain Python, stops neither a compiler nor a GPU, and holds on ``meta``. Values are
-checked where data comes in, by ``require_token_values``.
+The checks that layers make on each call read shapes, types and devices only, never
+values: they are plain Python, stop neither a compiler nor a GPU, and work on ``meta``.
+Values are checked where data enters, by ``require_token_values``.
 """
 
 from attention_lib.validation.arrays import (
@@ -30,9 +30,9 @@ from attention_lib.validation.exporting import (
 )
 from attention_lib.validation.interpret import (
     require_compared,
+    require_head_indices,
     require_head_maps,
     require_head_path,
-    require_head_places,
     require_periods,
 )
 from attention_lib.validation.layers import (
@@ -86,8 +86,8 @@ from attention_lib.validation.sizes import (
     require_run,
     require_step_tokens,
     require_tile,
+    require_timed_calls,
     require_warmup,
-    require_ways,
 )
 from attention_lib.validation.texts import (
     require_batch,
@@ -133,9 +133,9 @@ __all__ = [
     "require_groups",
     "require_grown",
     "require_guesses",
+    "require_head_indices",
     "require_head_maps",
     "require_head_path",
-    "require_head_places",
     "require_heads",
     "require_ids",
     "require_inputs",
@@ -183,6 +183,7 @@ __all__ = [
     "require_text",
     "require_texts",
     "require_tile",
+    "require_timed_calls",
     "require_token_ids",
     "require_token_positions",
     "require_token_texts",
@@ -190,7 +191,6 @@ __all__ = [
     "require_tokens",
     "require_value",
     "require_warmup",
-    "require_ways",
     "require_window",
     "require_window_sizes",
 ]

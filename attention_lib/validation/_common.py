@@ -1,4 +1,4 @@
-"""What several checks ask alike: of numbers, of kinds and types, of devices."""
+"""Shared by the checks: numbers, kinds and types, devices."""
 
 from collections.abc import Callable, Sequence
 from numbers import Real
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-INTS = int, torch.SymInt  # the second while a compiler looks at a layer
+INTS = int, torch.SymInt  # the second while a compiler traces a layer
 
 
 def require_int(name: str, number: Any) -> None:
@@ -18,7 +18,7 @@ def require_int(name: str, number: Any) -> None:
 def require_between(name: str, number: Any, least: int, most: int, words: str) -> None:
     require_int(name, number)
     if not least <= number <= most:
-        raise ValueError(f"{name} must lie between {least} and {words}; got {number}")
+        raise ValueError(f"{name} must be between {least} and {words}; got {number}")
 
 
 def require_number(
@@ -40,7 +40,7 @@ def require_kind(name: str, array: Any, kind: type[Any]) -> None:
 
 def require_floats(name: str, array: Any, kind: type[Any] = Tensor) -> None:
     if kind is Tensor and type(array) is Tensor and array.dtype.is_floating_point:
-        return  # as nearly always: asked first, since each layer asks it
+        return  # the usual case, tested first because each layer comes here
     require_kind(name, array, kind)
     if not (
         array.dtype.is_floating_point
@@ -53,15 +53,15 @@ def require_floats(name: str, array: Any, kind: type[Any] = Tensor) -> None:
 
 
 def require_whole(name: str, ids: Any, hint: str = "") -> None:
-    came = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
-    if came not in (torch.int32, torch.int64):
-        raise TypeError(f"{name} must be a tensor of int64; got {came}{hint}")
+    received = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
+    if received not in (torch.int32, torch.int64):
+        raise TypeError(f"{name} must be a tensor of int64; got {received}{hint}")
 
 
 def require_same_type(name: str, array: Any, of: str, like: Any) -> None:
     if array.dtype != like.dtype:
         require_floats(name, array, type(array))
-        # Under autocast, PyTorch itself brings the types together.
+        # Under autocast, PyTorch itself converts the types.
         if not (isinstance(array, Tensor) and _is_autocast(array.device.type)):
             raise TypeError(
                 f"{name} must have the type of {of}, {like.dtype}; got {array.dtype}: "
@@ -96,15 +96,15 @@ def refuse_axes(name: str, array: Any) -> None:
 
 
 def broadcasts(shape: Sequence[int], wanted: Sequence[int], until: int = 0) -> bool:
-    """Says whether a shape can be stretched to the one that is wanted.
+    """Return whether a shape can be expanded to the one that is wanted.
 
     Args:
-        shape: what there is.
-        wanted: what it shall become.
-        until: how many of the last axes do not count, as a negative number.
+        shape: the shape at hand.
+        wanted: the shape to expand it to.
+        until: the index of the first axis that does not count, as a negative number.
     """
     if not until and shape == wanted[-len(shape) :]:
-        return True  # as nearly always
+        return True  # the usual case
     if len(shape) > len(wanted):
         return False
     for axis in range(-len(shape), until):

@@ -32,7 +32,7 @@ def require_inputs(
     scale: Any = None,
     kind: type = Tensor,
 ) -> None:
-    """Checks what attention gets, before anything is computed.
+    """Check the arguments of attention, before anything is computed.
 
     Args:
         query: (..., Q, D).
@@ -46,10 +46,10 @@ def require_inputs(
     shape = query.shape
     if len(shape) < 2 or 0 in shape:
         refuse_axes("query", query)
-    _check_beside("key", key, query, kind)
+    _require_like_query("key", key, query, kind)
     key_shape = key.shape
-    # Axis by axis: whole shapes would tell an export that lengths differ for ever.
-    _check_leading("key", key, query)
+    # Axis by axis: comparing whole shapes would fix the lengths in an export.
+    _require_leading("key", key, query)
     if shape[-1] != key_shape[-1]:
         raise ValueError(
             f"query and key must have the same width; got query {tuple(shape)} "
@@ -66,11 +66,11 @@ def require_inputs(
 
 
 def require_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> None:
-    """Checks that values go with a query and a key that fit together."""
-    _check_beside("value", value, query, kind)
+    """Check that values go with a query and a key that fit together."""
+    _require_like_query("value", value, query, kind)
     if value.shape == key.shape:  # and the key fits the query
         return
-    _check_leading("value", value, query)
+    _require_leading("value", value, query)
     if value.shape[-2] != key.shape[-2]:
         raise ValueError(
             f"key and value must have the same length; got key {tuple(key.shape)} and "
@@ -79,16 +79,16 @@ def require_value(query: Any, key: Any, value: Any, *, kind: type = Tensor) -> N
 
 
 def require_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None:
-    """Checks that a mask is boolean and broadcasts to the scores.
+    """Check that a mask is boolean and broadcasts to the scores.
 
     Args:
-        mask: what came.
+        mask: the argument.
         scores_shape: (..., Q, K), which the mask may not enlarge.
         like: an array whose kind and device the mask must share.
     """
     both = type(mask) is Tensor and type(like) is Tensor
     if not both or mask.dtype is not torch.bool or mask.device != like.device:
-        _check_boolean("mask", mask)
+        _require_boolean("mask", mask)
         require_kind("mask", mask, Tensor if isinstance(like, Tensor) else np.ndarray)
         require_same_device("mask", mask, "the query", like)
     if not broadcasts(mask.shape, scores_shape):
@@ -99,11 +99,11 @@ def require_mask(mask: Any, scores_shape: tuple[int, ...], *, like: Any) -> None
 
 
 def require_masks(masks: Sequence[Any]) -> None:
-    """Checks that there are masks, boolean, on one device, that broadcast together."""
+    """Check that there are masks: boolean, on one device, broadcastable together."""
     if not masks:
         raise ValueError("combine_masks needs at least one mask")
     for mask in masks:
-        _check_boolean("masks", mask)
+        _require_boolean("masks", mask)
         require_kind("each mask", mask, Tensor)
         require_same_device("each mask", mask, "the first", masks[0])
     for one, other in combinations(masks, 2):
@@ -114,7 +114,7 @@ def require_masks(masks: Sequence[Any]) -> None:
 
 
 def require_lengths(lengths: Any, max_len: int, side: str = "right") -> None:
-    """Checks what a padding mask is made from, but not the values of the lengths."""
+    """Check the arguments of a padding mask, but not the values of the lengths."""
     require_positive(max_len=max_len)
     require_whole("lengths", lengths, ": `torch.tensor([3, 5])`")
     if lengths.ndim != 1 or lengths.shape[0] == 0:
@@ -146,19 +146,19 @@ def require_key_positions(query_positions: Any, key_positions: Any) -> None:
 
 
 def require_scores(x: np.ndarray, axis: int, temperature: float) -> None:
-    """Checks what a softmax in NumPy gets, its values too: no NaN, no +inf."""
+    """Check the arguments of a softmax in NumPy, its values too: no NaN, no +inf."""
     require_int("axis", axis)
     require_above_zero(temperature=temperature)
     if not -x.ndim <= axis < x.ndim or x.shape[axis] == 0:
-        raise ValueError(f"x has nothing to share out along axis {axis}: {x.shape}")
+        raise ValueError(f"x has no numbers along axis {axis}: {x.shape}")
     if np.isnan(x).any() or np.isposinf(x).any():
-        raise ValueError("x holds NaN or +inf: look at what made the scores")
+        raise ValueError("x holds NaN or +inf: check how the scores were computed")
 
 
 def as_floats(name: str, array: Any) -> np.ndarray:
-    """Gives an array of floats: whole numbers become float64, floats stay as they are.
+    """Return an array of floats: whole numbers become float64, floats stay as they are.
 
-    Booleans, which NumPy would multiply as in logic, are refused.
+    Booleans are refused, since NumPy would multiply them as in logic.
     """
     array = np.asarray(array)
     if array.dtype.kind in "iu":
@@ -171,25 +171,25 @@ def as_floats(name: str, array: Any) -> np.ndarray:
     return array
 
 
-def _check_boolean(name: str, mask: Any) -> None:
+def _require_boolean(name: str, mask: Any) -> None:
     dtype = getattr(mask, "dtype", None)
     if dtype is not torch.bool and (dtype is None or dtype != np.bool_):
-        came = f"{type(mask).__name__}, no tensor" if dtype is None else dtype
+        received = f"{type(mask).__name__}, not a tensor" if dtype is None else dtype
         raise TypeError(
-            f"{name} must be boolean (True: may attend); got {came}: turn an additive "
-            "mask of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
+            f"{name} must be boolean (True: may attend); got {received}: turn an "
+            "additive mask of 0 and -inf into `mask == 0`, a 0/1 mask into `mask == 1`"
         )
 
 
-def _check_beside(name: str, array: Any, query: Any, kind: type) -> None:
-    """Checks that keys or values are of the kind, type and device of the query."""
+def _require_like_query(name: str, array: Any, query: Any, kind: type) -> None:
+    """Check that keys or values are of the kind, type and device of the query."""
     both = type(array) is kind is Tensor
     if not both or array.dtype != query.dtype or array.device != query.device:
         require_kind(name, array, kind)
         require_same_type(name, array, "the query", query)
 
 
-def _check_leading(name: str, array: Any, query: Any) -> None:
+def _require_leading(name: str, array: Any, query: Any) -> None:
     shape = array.shape
     if len(shape) < 2 or 0 in shape:
         refuse_axes(name, array)
@@ -201,12 +201,12 @@ def _check_leading(name: str, array: Any, query: Any) -> None:
 
 
 def require_sequence(query: Any, key: Any, value: Any, **numbers: Any) -> None:
-    """Checks (..., T, D) twice and (..., T, V), and numbers of shape (..., T)."""
+    """Check (..., T, D) twice and (..., T, V), and numbers of shape (..., T)."""
     require_inputs(query, key, value)
     require_value(query, key, value)
     if query.shape != key.shape or key.shape[:-1] != value.shape[:-1]:
         raise ValueError(
-            "query, key and value must be as long as one another; got "
+            "query, key and value must have the same length; got "
             f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
         )
     for name, number in numbers.items():
@@ -220,7 +220,7 @@ def require_sequence(query: Any, key: Any, value: Any, **numbers: Any) -> None:
 
 
 def require_table(scores: Any) -> None:
-    """Checks a table of scores, (..., Q, K)."""
+    """Check a table of scores, (..., Q, K)."""
     require_floats("scores", scores)
     if scores.ndim < 2 or 0 in scores.shape:
         raise ValueError(f"scores must be (..., Q, K); got {tuple(scores.shape)}")

@@ -1,4 +1,4 @@
-"""What an export gets: which axes are free, which sizes are tried, and what fits."""
+"""The arguments of an export: free axes, the sizes to try, and what fits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,18 +11,18 @@ from attention_lib.validation.sizes import require_instance, require_path
 
 
 def require_new_file(path: Any) -> Path:
-    """Check that a file can be written there: before the work, not after it."""
+    """Check that a file can be written to a path, before the work starts."""
     path = require_path(path)
     if path.is_dir():
         raise ValueError(f"path must be a file; {path} is a folder")
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not above.is_dir():
-        raise ValueError(f"path must lie in a folder; {above} is a file")
+        raise ValueError(f"path must be in a folder; {above} is a file")
     return path
 
 
 def require_names(**names: Any) -> None:
-    """Check that each argument is a list of words, where it was given."""
+    """Check that each argument, if given, is a list of words."""
     for name, words in names.items():
         if words is None:
             continue
@@ -33,24 +33,24 @@ def require_names(**names: Any) -> None:
 
 
 def require_axes(args: Any, axes: Sequence[Any]) -> list[Any]:
-    """Checks the names of free axes, and gives a dict of them for each tensor.
+    """Check the names of free axes, and return a dict of them for each tensor.
 
     Args:
         args: tensors, and lists of them.
         axes: for each, a dict such as ``{0: "batch"}``, a list of such, or None.
     """
-    if any(own for own in axes[len(args) :]):
+    if any(axes[len(args) :]):
         raise ValueError(
             f"dynamic_shapes names axes of {len(axes)} arguments; args holds "
             f"{len(args)}"
         )
     padded = [*axes, *[None] * (len(args) - len(axes))]
-    return [_axes(arg, own) for arg, own in zip(args, padded, strict=False)]
+    return [_axes(arg, names) for arg, names in zip(args, padded, strict=False)]
 
 
-def _axes(arg: Any, own: Any) -> Any:
+def _axes(arg: Any, names: Any) -> Any:
     if isinstance(arg, list | tuple):
-        parts = own if own is not None else [None] * len(arg)
+        parts = names if names is not None else [None] * len(arg)
         if not isinstance(parts, list | tuple) or len(parts) != len(arg):
             raise ValueError(
                 f"dynamic_shapes must hold one entry for each of {len(arg)} tensors of "
@@ -61,11 +61,11 @@ def _axes(arg: Any, own: Any) -> Any:
         raise TypeError(
             f"args must hold tensors, or lists of them; got {type(arg).__name__}"
         )
-    if not isinstance(own or {}, Mapping):
+    if not isinstance(names or {}, Mapping):
         raise TypeError(
-            f"dynamic_shapes must hold dicts, such as {{0: 'batch'}}; got {own!r}"
+            f"dynamic_shapes must hold dicts, such as {{0: 'batch'}}; got {names!r}"
         )
-    for axis, name in (own or {}).items():
+    for axis, name in (names or {}).items():
         require_int("each axis of dynamic_shapes", axis)
         if not 0 <= axis < arg.ndim:
             raise ValueError(
@@ -75,7 +75,7 @@ def _axes(arg: Any, own: Any) -> Any:
             raise TypeError(
                 f"dynamic_shapes must name axis {axis} by a word; got {name!r}"
             )
-    return dict(own or {})
+    return dict(names or {})
 
 
 def require_sizes(
@@ -84,15 +84,15 @@ def require_sizes(
     sizes: Mapping[str, Iterable[int]],
     usual: Iterable[int],
 ) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """Gives the size of each free axis in the example, and those to try for it."""
+    """Return the size of each free axis in the example, and those to try for it."""
     example: dict[str, int] = {}
-    for arg, own in _pairs(args, free):
-        for axis, name in own.items():
+    for arg, names in _pairs(args, free):
+        for axis, name in names.items():
             size = arg.shape[axis]
             if example.setdefault(name, size) != size:
                 raise ValueError(
-                    f"the axis {name!r} has {example[name]} places in one tensor of "
-                    f"args, and {size} in another: give unlike axes unlike names"
+                    f"the axis {name!r} has size {example[name]} in one tensor of "
+                    f"args, and {size} in another: give different axes different names"
                 )
     if extra := sorted(set(sizes) - set(example)):
         raise ValueError(
@@ -114,11 +114,11 @@ def _pairs(args: Any, free: Any) -> list[tuple[Tensor, dict[int, str]]]:
     if isinstance(args, Tensor):
         return [(args, free)]
     parts = zip(args, free, strict=True)
-    return [pair for arg, own in parts for pair in _pairs(arg, own)]
+    return [pair for arg, names in parts for pair in _pairs(arg, names)]
 
 
 def require_static(model: Any, max_len: int) -> None:
-    """Checks that a model can work on a cache of one size."""
+    """Check that a model can work on a cache of fixed size."""
     context_len = model.config.context_len
     if max_len > context_len:
         raise ValueError(
@@ -127,13 +127,13 @@ def require_static(model: Any, max_len: int) -> None:
     attentions = (getattr(block, "attention", None) for block in model.blocks)
     if any(getattr(attention, "window", None) for attention in attentions):
         raise ValueError(
-            "model must have no window: it is counted from the last place of the "
-            "cache, which holds nothing yet; export it with a cache that grows"
+            "model must not have a window: it is counted from the last position of the "
+            "cache, which is still empty; export it with a cache that grows"
         )
 
 
 def require_place(longest: int, room: int) -> None:
-    """Checks that a cache of one size has room for all tokens."""
+    """Check that a cache of fixed size has room for all tokens."""
     if longest > room:
         raise ValueError(
             f"there is room for {room} tokens; got {longest}: export the model with a "

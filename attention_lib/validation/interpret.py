@@ -1,4 +1,4 @@
-"""What is asked of a model whose heads are looked into."""
+"""Arguments of the functions that examine a model's heads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,21 +8,21 @@ from torch import Tensor, nn
 from attention_lib.validation._common import require_floats, require_kind, require_whole
 
 
-def require_head_places(model: Any, **places: Any) -> None:
-    """Checks that each place, (layer, head) from 0, is one of the model's heads."""
+def require_head_indices(model: Any, **indices: Any) -> None:
+    """Check that each index, (layer, head) from 0, is that of a head of the model."""
     blocks = getattr(model, "blocks", None)
     if not isinstance(model, nn.Module) or not isinstance(blocks, nn.ModuleList):
         raise TypeError(
             f"model must be a language model with blocks; got {type(model).__name__}"
         )
-    for name, place in places.items():
+    for name, index in indices.items():
         if (
-            not isinstance(place, Sequence)
-            or len(place) != 2
-            or any(type(number) is not int for number in place)
+            not isinstance(index, Sequence)
+            or len(index) != 2
+            or any(type(number) is not int for number in index)
         ):
-            raise TypeError(f"{name} must be (layer, head), two ints; got {place!r}")
-        layer, head = place
+            raise TypeError(f"{name} must be (layer, head), two ints; got {index!r}")
+        layer, head = index
         if not 0 <= layer < len(blocks):
             raise ValueError(
                 f"{name} must name one of the {len(blocks)} layers, from 0; "
@@ -37,13 +37,13 @@ def require_head_places(model: Any, **places: Any) -> None:
 
 
 def require_head_path(model: Any, sender: Any, receiver: Any, into: Any) -> None:
-    """Checks that a head's output can reach what is named of a later head."""
-    require_head_places(model, sender=sender, receiver=receiver)
+    """Check that one head's output can reach a projection of a later head."""
+    require_head_indices(model, sender=sender, receiver=receiver)
     if into not in ("query", "key", "value"):
         raise ValueError(f'into must be "query", "key" or "value"; got {into!r}')
     if sender[0] >= receiver[0]:
         raise ValueError(
-            f"sender must stand in an earlier layer than receiver; got layers "
+            f"sender must be in an earlier layer than receiver; got layers "
             f"{sender[0]} and {receiver[0]}"
         )
     block = model.blocks[receiver[0]]
@@ -57,7 +57,7 @@ def require_head_path(model: Any, sender: Any, receiver: Any, into: Any) -> None
 
 
 def require_head_maps(weights: Any, token_ids: Any = None) -> None:
-    """Checks maps (B, H, T, T), and the texts (B, T) that they belong to."""
+    """Check maps (B, H, T, T), and the texts (B, T) that they belong to."""
     require_floats("weights", weights)
     if weights.ndim != 4 or weights.shape[-1] != weights.shape[-2]:
         raise ValueError(
@@ -77,7 +77,7 @@ def require_head_maps(weights: Any, token_ids: Any = None) -> None:
 
 
 def require_compared(token_ids: Any) -> None:
-    """Checks that ``token_ids`` is (B, T), of whole numbers."""
+    """Check that ``token_ids`` is (B, T), of whole numbers."""
     require_kind("token_ids", token_ids, Tensor)
     require_whole("token_ids", token_ids)
     if token_ids.ndim != 2:
@@ -87,7 +87,7 @@ def require_compared(token_ids: Any) -> None:
 
 
 def require_periods(periods: Any, length: int, vocab_size: int) -> None:
-    """Checks the shortest and the longest piece that a text repeats."""
+    """Check the lengths of the shortest and the longest piece that a text repeats."""
     if (
         not isinstance(periods, Sequence)
         or len(periods) != 2

@@ -1,4 +1,4 @@
-"""What layers and models get: shapes, types and devices only, never values."""
+"""The arguments of layers and models: shapes, types and devices only, never values."""
 
 import math
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ FLOATS = torch.float64, torch.float32, torch.float16, torch.bfloat16
 
 
 def require_dtype(dtype: Any) -> None:
-    """Check that weights can have this type."""
+    """Check that a dtype is one that weights can have."""
     require_instance("dtype", dtype, torch.dtype)
     if dtype not in FLOATS:
         wanted = ", ".join(map(str, FLOATS))
@@ -33,15 +33,15 @@ def require_dtype(dtype: Any) -> None:
 
 
 def require_device(device: Any) -> None:
-    """Check that a device is there, by making an empty tensor on it."""
+    """Check that a device exists, by making an empty tensor on it."""
     if isinstance(device, bool) or not isinstance(device, str | int | torch.device):
         raise TypeError(f'device must be one such as "cpu"; got {device!r}')
     try:
         torch.empty(0, device=device)
-    except Exception as error:  # each kind of device has its own
+    except Exception as error:  # each kind of device raises its own
         words = str(error).strip().partition("\n")[0]
         raise ValueError(
-            f"device must be one that is there; got {device!r}: {words}"
+            f"device must be one that exists; got {device!r}: {words}"
         ) from None
 
 
@@ -53,12 +53,12 @@ def require_dim(x: Tensor, dim: Any) -> None:
 def require_tokens(x: Any, part: nn.Module, width: int, *, name: str = "x") -> None:
     """Check that ``x`` is (B, T, M), ready for a layer of this width.
 
-    Its type and its device are compared with those of a plain part of PyTorch. Whatever
-    else stands in that part's place, or hooks into it, may take others.
+    Its type and its device are compared with those of a plain part of PyTorch. A part
+    that replaces it, or hooks on it, may accept others.
 
     Args:
-        x: what came.
-        part: the first of the layer's parts that ``x`` goes through.
+        x: the argument.
+        part: the first of the layer's parts that receives ``x``.
         width: M.
         name: of ``x``, for the error.
     """
@@ -83,12 +83,12 @@ def require_tokens(x: Any, part: nn.Module, width: int, *, name: str = "x") -> N
 
 
 def require_source(x: Any, memory: Any, part: nn.Module, width: int) -> Tensor:
-    """Check what a layer gets, and return what its keys and values are made of.
+    """Check the arguments of a layer, and return the source of its keys and values.
 
     Args:
         x: (B, T, M), see ``require_tokens``.
-        memory: (B, S, M), where keys and values come from elsewhere.
-        part: one of the layer's, which ``x`` goes through.
+        memory: (B, S, M), if keys and values come from elsewhere.
+        part: the layer's part that receives ``x``.
         width: M.
     """
     require_tokens(x, part, width)
@@ -104,28 +104,28 @@ def require_source(x: Any, memory: Any, part: nn.Module, width: int) -> Tensor:
 
 
 def require_alone(memory: Any, angles: Any, cache: Any) -> None:
-    """Checks that a layer with a memory is asked for no rotation and no cache."""
+    """Check that a layer with a memory gets neither angles nor a cache."""
     if memory is not None and (angles is not None or cache is not None):
         raise ValueError(
-            "memory goes with neither angles nor a cache: its tokens have no place in "
-            "the text of x"
+            "memory goes with neither angles nor a cache: its tokens have no position "
+            "in the text of x"
         )
 
 
 def require_window(window: int | None, memory: Any) -> None:
-    """Checks that a layer with a window gets no memory, whose places are others."""
+    """Check that a layer with a window gets no memory: its positions are unrelated."""
     if window is not None and memory is not None:
         raise ValueError(
-            "memory does not go with a window: its tokens have no place in the text of "
-            "x; build the layer with window=None"
+            "memory does not go with a window: its tokens have no position in the text "
+            "of x; build the layer with window=None"
         )
 
 
 def require_token_positions(positions: Any, x: Tensor) -> None:
-    """Check that positions are whole numbers, one for each token of x: (T,) or (B, T).
+    """Check that positions are whole numbers, one for each token: (T,) or (B, T).
 
     Args:
-        positions: what came.
+        positions: the argument.
         x: (B, T, ...), the tokens.
     """
     require_whole("positions", positions)
@@ -139,7 +139,7 @@ def require_token_positions(positions: Any, x: Tensor) -> None:
 
 
 def require_rotation(positions: Any, head_dim: int) -> None:
-    """Checks what angles are made from: numbers, and a width of whole pairs."""
+    """Check the arguments of ``rope_angles``: numbers, and a width of whole pairs."""
     require_kind("positions", positions, Tensor)
     if positions.dtype == torch.bool or positions.is_complex():
         raise TypeError(f"positions must hold numbers; got {positions.dtype}")
@@ -147,7 +147,7 @@ def require_rotation(positions: Any, head_dim: int) -> None:
 
 
 def require_angles(x: Any, angles: Any) -> None:
-    """Checks that angles (..., T, D/2) fit to what they turn, (..., T, D)."""
+    """Check that angles (..., T, D/2) fit the vectors to rotate, (..., T, D)."""
     require_floats("x", x)
     require_floats("angles", angles)
     require_same_device("angles", angles, "x", x)
@@ -162,7 +162,7 @@ def require_angles(x: Any, angles: Any) -> None:
 
 
 def require_room(key: Any, value: Any, kept: Tensor, end: int) -> None:
-    """Checks that new keys (B, H, T, D) go into a cache of (B, H, max_len, D)."""
+    """Check that new keys (B, H, T, D) fit into a cache of (B, H, max_len, D)."""
     shape = kept.shape
     if value.shape[:-1] != key.shape[:-1]:  # one value would be written many times
         raise ValueError(
@@ -182,10 +182,10 @@ def require_room(key: Any, value: Any, kept: Tensor, end: int) -> None:
 
 
 def require_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> None:
-    """Checks that a layer of ``transformers`` is one that can be rebuilt.
+    """Check that a layer of ``transformers`` is one that can be converted.
 
     Args:
-        layer: what came.
+        layer: the argument.
         known: names of classes.
         both_ways: those of them that may attend to the future, or to a memory.
     """
@@ -199,22 +199,22 @@ def require_published(layer: Any, known: Iterable[str], both_ways: Any = ()) -> 
     if kind.__name__ not in both_ways and not layer.is_causal:
         raise ValueError(
             f"layer must attend to the past of its own text; this {kind.__name__} "
-            "attends to the future or to a memory, which is not rebuilt"
+            "attends to the future or to a memory, which is not supported"
         )
 
 
 def require_crop(length: Any, kept: int) -> None:
-    """Checks to how many tokens a cache that keeps so many is cut back."""
+    """Check the length that a cache is truncated to."""
     require_between("length", length, 0, kept, f"{kept}, the tokens in the cache")
 
 
 def require_space(
     cache: Any, token_ids: Any, max_new_tokens: int, use_cache: bool
 ) -> None:
-    """Checks that a cache has room for texts and all but the last new token."""
+    """Check that a cache has room for texts and all but the last new token."""
     require_token_ids(token_ids)
     if not use_cache:
-        raise ValueError("a cache came with use_cache=False: leave one of them out")
+        raise ValueError("got a cache with use_cache=False: leave one of them out")
     needed = cache.length + token_ids.shape[1] + max_new_tokens - 1
     if needed > cache.max_len:
         raise ValueError(
@@ -224,18 +224,18 @@ def require_space(
 
 
 def require_layout(x: Any, *axes: str) -> None:
-    """Checks that ``x`` is a tensor with these axes."""
+    """Check that ``x`` is a tensor with these axes."""
     require_kind("x", x, Tensor)
     if x.ndim != len(axes):
         raise ValueError(f"x must be ({', '.join(axes)}); got {tuple(x.shape)}")
 
 
 def require_features(x: Any, *, eps: float = 0.0, **vectors: Any) -> None:
-    """Checks that each named vector has one number for each number of a token.
+    """Check that each named vector has one number for each feature of a token.
 
     Args:
         x: (..., M), a tensor of floats.
-        eps: what is added to the variance, at least 0.
+        eps: added to the variance, at least 0.
         vectors: each (M,), of the type and on the device of ``x``.
     """
     require_floats("x", x)
@@ -257,12 +257,12 @@ def require_token_ids(
     max_len: int | None = None,
     like: Tensor | None = None,
 ) -> None:
-    """Checks that ids are (B, T) and fit the context; reads none of their values.
+    """Check that ids are (B, T) and fit the context; read none of their values.
 
     Args:
-        token_ids: what came.
-        lengths: how many tokens of each text are real, where that was said.
-        max_len: how many tokens a text may have, where that is known.
+        token_ids: the argument.
+        lengths: how many tokens of each text are real, if given.
+        max_len: how many tokens a text may have, if known.
         like: one of the model's weights, whose device the ids must share.
     """
     require_whole("token_ids", token_ids)
@@ -282,15 +282,15 @@ def require_token_ids(
     require_whole("lengths", lengths)
     require_same_device("lengths", lengths, "the token_ids", token_ids)
     if lengths.ndim != 1 or lengths.shape[0] != token_ids.shape[0]:
-        came = lengths.shape[0] if lengths.ndim == 1 else tuple(lengths.shape)
+        received = lengths.shape[0] if lengths.ndim == 1 else tuple(lengths.shape)
         raise ValueError(
-            f"lengths must hold one number per text; got {came} for "
+            f"lengths must hold one number per text; got {received} for "
             f"{token_ids.shape[0]} texts"
         )
 
 
 def require_logits(logits: Any, token_ids: Any, lengths: Any = None) -> None:
-    """Checks that scores belong to these ids, and that some token has a next one."""
+    """Check that scores belong to these ids, and that some token has a next one."""
     require_floats("logits", logits)
     require_token_ids(token_ids, lengths)
     if logits.ndim != 3 or logits.shape[:2] != token_ids.shape:

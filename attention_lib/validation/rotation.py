@@ -1,4 +1,4 @@
-"""Rotary positions: what stretches them, and rows that stand in pairs."""
+"""Rotary positions: their scaling, and rows in pairs."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from attention_lib.validation.sizes import (
     require_positive,
 )
 
-# Least values; what is not here must be above 0.
+# Least values; all others must be above 0.
 _LEAST = {"factor": 1, "mscale": 0, "mscale_all_dim": 0}
 # The first may not be larger than the second.
 _ORDERED = ("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")
@@ -24,13 +24,13 @@ def require_scaling(
     head_dim: int | None = None,
     base: float | None = None,
 ) -> None:
-    """Checks what stretches rotary positions: every key is known, every number fits.
+    """Check a scaling of rotary positions: known keys, numbers that fit.
 
     Args:
-        scaling: what came, as Hugging Face's ``rope_parameters``.
-        known: for each ``rope_type``, what it needs and what it takes besides.
-        head_dim: the width that is turned, where it is known.
-        base: of the speeds, where it is known; ``rope_theta`` must agree with it.
+        scaling: the argument, like Hugging Face's ``rope_parameters``.
+        known: for each ``rope_type`` the keys that it needs, then the optional ones.
+        head_dim: the rotated width, if known.
+        base: of the frequencies, if known; ``rope_theta`` must agree with it.
     """
     if not isinstance(scaling, Mapping):
         raise TypeError(f"scaling must be a mapping; got {type(scaling).__name__}")
@@ -44,7 +44,7 @@ def require_scaling(
     if missing := [key for key in needed if key not in given]:
         raise ValueError(f"scaling for {kind!r} needs {', '.join(missing)}")
     for key, number in given.items():
-        _check_entry(f"{key}, in scaling,", key, number)
+        _require_entry(f"{key}, in scaling,", key, number)
     given.setdefault("beta_fast", 32)
     given.setdefault("beta_slow", 1)
     for low, high in _ORDERED:
@@ -55,7 +55,7 @@ def require_scaling(
             )
     if base is not None and given.get("rope_theta", base) != base:
         raise ValueError(
-            f"scaling says rope_theta {given['rope_theta']}, base is {base}: pass "
+            f"scaling has rope_theta {given['rope_theta']}, base is {base}: pass "
             "base=scaling['rope_theta']"
         )
     if kind == "yarn" and base is not None and base <= 1:
@@ -65,7 +65,7 @@ def require_scaling(
 
 
 def require_rows(weight: Any, num_heads: int) -> None:
-    """Checks that a weight's rows are heads of whole pairs."""
+    """Check that a weight's rows are heads of whole pairs."""
     require_floats("weight", weight)
     require_positive(num_heads=num_heads)
     if weight.ndim == 0 or weight.shape[0] % (2 * num_heads) or 0 in weight.shape:
@@ -75,7 +75,7 @@ def require_rows(weight: Any, num_heads: int) -> None:
         )
 
 
-def _check_entry(name: str, key: str, number: Any) -> None:
+def _require_entry(name: str, key: str, number: Any) -> None:
     if key == "truncate":
         require_flags(**{name: number})
     elif key == "original_max_position_embeddings":

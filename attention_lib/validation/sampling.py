@@ -1,4 +1,4 @@
-"""How the next token is picked, and from which scores."""
+"""How the next token is sampled, and from which scores."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ from attention_lib.validation.sizes import require_positive
 def require_sampling(
     temperature: float, top_k: int | None, top_p: float | None = None
 ) -> None:
-    """Checks how the next token shall be picked."""
+    """Check the options of ``sample_token``."""
     require_number(
         "temperature", temperature, "0 or more, finite", lambda n: 0 <= n < math.inf
     )
@@ -24,7 +24,7 @@ def require_sampling(
 
 
 def require_generator(generator: Any) -> None:
-    """Checks a source of random numbers: a generator on the CPU, or the global one."""
+    """Check a source of random numbers: None, or a generator on the CPU."""
     if generator is None:
         return
     if not isinstance(generator, torch.Generator):
@@ -37,7 +37,7 @@ def require_generator(generator: Any) -> None:
 
 
 def require_next_scores(logits: Any, temperature: float) -> None:
-    """Checks the scores that a token is picked from, but none of their values."""
+    """Check the scores that a token is sampled from, but none of their values."""
     require_floats("logits", logits)
     if logits.ndim != 2 or 0 in logits.shape:
         raise ValueError(
@@ -49,9 +49,9 @@ def require_next_scores(logits: Any, temperature: float) -> None:
 
 
 def require_best_scores(best: Tensor) -> None:
-    """Checks each row's largest score, except on ``meta``: finite, so all can be used.
+    """Check each row's largest score, except on ``meta``: it must be finite.
 
-    It is nan where a row holds nan, and -inf where nothing is finite.
+    It is nan if the row holds nan, and -inf if no score is finite.
     """
     if not best.is_meta and not best.isfinite().all():
-        raise ValueError("logits hold nan or inf: no token can be picked from them")
+        raise ValueError("logits hold nan or inf: no token can be sampled from them")

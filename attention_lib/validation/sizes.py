@@ -13,77 +13,77 @@ from attention_lib.validation._common import (
 
 
 def require_positive(**sizes: int) -> None:
-    """Checks that each named size is a whole number of at least 1."""
+    """Check that each named size is a whole number of at least 1."""
     for name, size in sizes.items():
-        _check_least(name, size, 1)
+        _require_least(name, size, 1)
 
 
 def require_offset(offset: int) -> None:
-    """Checks that a text begins at a place that there is: a whole number from 0 on."""
-    _check_least("offset", offset, 0)
+    """Check that the first position of a text is a whole number of at least 0."""
+    _require_least("offset", offset, 0)
 
 
 def require_not_negative(**numbers: int) -> None:
-    """Checks that each named number is a whole one of at least 0, below 2⁶³."""
+    """Check that each named number is a whole one from 0 to below 2⁶³."""
     for name, number in numbers.items():
         require_between(name, number, 0, 2**63 - 1, "2**63 - 1")
 
 
 def require_above_zero(**numbers: float) -> None:
-    """Checks that each named number is above 0 and finite."""
+    """Check that each named number is above 0 and finite."""
     for name, number in numbers.items():
         require_number(name, number, "above 0 and finite", lambda n: 0 < n < math.inf)
 
 
 def require_dropout(dropout: float) -> None:
-    """Checks that a probability to drop lies from 0 to below 1."""
+    """Check that a dropout probability is at least 0 and below 1."""
     require_number("dropout", dropout, "at least 0 and below 1", lambda p: 0 <= p < 1)
 
 
 def require_flags(**flags: bool) -> None:
-    """Checks that each named choice is True or False, not "no", which Python takes."""
+    """Check that each named choice is True or False: Python would take "no" as true."""
     for name, flag in flags.items():
         if flag is not True and flag is not False:
             raise TypeError(f"{name} must be True or False; got {flag!r}")
 
 
 def require_choice(name: str, choice: Any, choices: Iterable[str]) -> None:
-    """Checks that a choice is one of those that there are."""
+    """Check that a choice is among the available ones."""
     if choice not in tuple(choices):
         raise ValueError(f"{name} must be one of {', '.join(choices)}; got {choice!r}")
 
 
 def require_instance(name: str, thing: Any, kind: type) -> None:
-    """Checks that a thing is of a kind, such as a model of ``nn.Module``."""
+    """Check that an object is of a kind, such as a model of ``nn.Module``."""
     if not isinstance(thing, kind):
-        came = repr(thing) if isinstance(thing, type) else type(thing).__name__
-        raise TypeError(f"{name} must be a {kind.__name__}; got {came}")
+        received = repr(thing) if isinstance(thing, type) else type(thing).__name__
+        raise TypeError(f"{name} must be a {kind.__name__}; got {received}")
 
 
 def require_calls(**calls: Any) -> None:
-    """Checks what is to be called without arguments, by name."""
+    """Check that each named object can be called, for calls without arguments."""
     wanted = "called without arguments, as `lambda: layer(x)` is"
     for name, call in calls.items():
         require_function(name, call, wanted)
 
 
-def require_ways(ways: Any) -> None:
-    """Checks what is to be measured: calls without arguments, by name."""
-    if not isinstance(ways, Mapping):
-        raise TypeError(f"ways must be a dict of calls; got {type(ways).__name__}")
-    if not ways:
-        raise ValueError("ways must hold one call at least; got none")
-    require_calls(**{f"ways[{name!r}]": call for name, call in ways.items()})
+def require_timed_calls(calls: Any) -> None:
+    """Check the calls to be timed: by name, without arguments."""
+    if not isinstance(calls, Mapping):
+        raise TypeError(f"calls must be a dict of calls; got {type(calls).__name__}")
+    if not calls:
+        raise ValueError("calls must hold at least one call; got none")
+    require_calls(**{f"calls[{name!r}]": call for name, call in calls.items()})
 
 
 def require_function(name: str, thing: Any, wanted: str = "a function") -> None:
-    """Checks that a thing can be called."""
+    """Check that an object can be called."""
     if not callable(thing):
         raise TypeError(f"{name} must be {wanted}; got {type(thing).__name__}")
 
 
 def require_path(path: Any) -> Path:
-    """Checks that a path is a text or a ``Path``, and gives it as a ``Path``."""
+    """Check that a path is a str or a ``Path``, and return it as a ``Path``."""
     if not isinstance(path, str | Path):
         raise TypeError(f"path must be a str or a Path; got {type(path).__name__}")
     return Path(path)
@@ -92,41 +92,41 @@ def require_path(path: Any) -> Path:
 def require_heads(
     d_model: int, num_heads: int, head_dim: int | None = None, d_out: int | None = None
 ) -> int:
-    """Checks the widths of a multi-head layer, and gives the width of one head.
+    """Check the widths of a multi-head layer, and return the width of one head.
 
     Args:
-        d_model: the width that heads share out, where ``head_dim`` is left out.
+        d_model: the width that heads share, if ``head_dim`` is left out.
         num_heads: how many heads.
-        head_dim: the width of one head, where it is chosen freely.
-        d_out: the width of the output, where it differs from ``d_model``.
+        head_dim: the width of one head, if it is chosen freely.
+        d_out: the width of the output, if it differs from ``d_model``.
     """
-    _check_least("d_model", d_model, 1)
-    _check_least("num_heads", num_heads, 1)
+    _require_least("d_model", d_model, 1)
+    _require_least("num_heads", num_heads, 1)
     if d_out is not None:
-        _check_least("d_out", d_out, 1)
+        _require_least("d_out", d_out, 1)
     if head_dim is not None:
-        _check_least("head_dim", head_dim, 1)
+        _require_least("head_dim", head_dim, 1)
         return head_dim
     if d_model % num_heads:
         raise ValueError(
             f"num_heads must divide d_model; got {num_heads} heads for a width of "
-            f"{d_model}: choose another number, or say head_dim"
+            f"{d_model}: choose another number, or give head_dim"
         )
     return d_model // num_heads
 
 
 def require_groups(num_heads: int, num_kv_heads: int) -> None:
-    """Checks that heads of keys and values can be shared evenly by query heads."""
+    """Check that KV heads can be shared evenly by query heads."""
     require_positive(num_kv_heads=num_kv_heads)
     if num_heads % num_kv_heads:
         raise ValueError(
             f"num_kv_heads must divide num_heads; got {num_kv_heads} for {num_heads} "
-            "query heads: each head of keys is shared by as many query heads"
+            "query heads: each KV head is shared by equally many query heads"
         )
 
 
 def require_tile(tile: Any) -> tuple[int, int]:
-    """Checks the size of a tile, one number or (rows, columns), and gives both."""
+    """Check the size of a tile, one number or (rows, columns), and return both."""
     if not isinstance(tile, tuple):
         require_positive(tile=tile)
         return tile, tile
@@ -138,7 +138,7 @@ def require_tile(tile: Any) -> tuple[int, int]:
 
 
 def require_power_of_two(**sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Checks the sizes of a kernel's tiles: powers of 2, at least 16."""
+    """Check the sizes of a kernel's tiles: powers of 2, at least 16."""
     for name, each in sizes.items():
         if any(size < 16 or size & (size - 1) for size in each):
             raise ValueError(
@@ -148,7 +148,7 @@ def require_power_of_two(**sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def require_pairs(**widths: int) -> None:
-    """Checks named widths that are turned in pairs: even ones."""
+    """Check named widths that are rotated in pairs: even ones."""
     require_positive(**widths)
     for name, width in widths.items():
         if width % 2:
@@ -156,7 +156,7 @@ def require_pairs(**widths: int) -> None:
 
 
 def require_config(config: Any) -> None:
-    """Checks the sizes that a model is built from."""
+    """Check the sizes that a model is built from."""
     names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
     require_positive(**{name: getattr(config, name) for name in names})
     require_heads(config.d_model, config.num_heads)
@@ -165,13 +165,13 @@ def require_config(config: Any) -> None:
 
 
 def require_llama(config: Any) -> None:
-    """Checks the sizes that a model with grouped queries is built from."""
+    """Check the sizes that a model with grouped queries is built from."""
     names = "vocab_size", "context_len", "d_model", "num_heads", "num_layers"
     require_positive(**{name: getattr(config, name) for name in names})
     require_positive(hidden_dim=config.hidden_dim)
     head_dim = require_heads(config.d_model, config.num_heads, config.head_dim)
     if head_dim % 2:
-        raise ValueError(f"head_dim must be even, to be turned; got {head_dim}")
+        raise ValueError(f"head_dim must be even, to be rotated; got {head_dim}")
     require_groups(config.num_heads, config.num_kv_heads)
     require_above_zero(rope_base=config.rope_base, norm_eps=config.norm_eps)
     require_flags(tie_weights=config.tie_weights, qkv_bias=config.qkv_bias)
@@ -184,7 +184,7 @@ def require_llama(config: Any) -> None:
 
 
 def require_run(config: Any) -> None:
-    """Checks how a model shall be trained."""
+    """Check the settings of a training run."""
     require_positive(steps=config.steps, batch_size=config.batch_size)
     require_warmup(0, config.warmup, config.steps)
     require_above_zero(learning_rate=config.learning_rate)
@@ -193,20 +193,20 @@ def require_run(config: Any) -> None:
 
 
 def require_warmup(step: int, warmup: int, steps: int) -> None:
-    """Checks the numbers of a schedule: the warm-up is shorter than the run."""
+    """Check the numbers of a schedule: the warm-up is shorter than the run."""
     require_positive(steps=steps)
     require_not_negative(step=step)
     require_between("warmup", warmup, 0, steps - 1, f"steps - 1, {steps - 1}")
 
 
 def require_max_grad_norm(max_grad_norm: float) -> None:
-    """Checks the length that a gradient may have: above 0, and it may be infinite."""
+    """Check the longest allowed gradient: above 0, possibly infinite."""
     hint = ": math.inf never shortens a gradient"
     require_number("max_grad_norm", max_grad_norm, "above 0", lambda n: n > 0, hint)
 
 
-def _check_least(name: str, size: Any, least: int) -> None:
-    # What nearly always comes is asked first: layers check on each call.
+def _require_least(name: str, size: Any, least: int) -> None:
+    # The usual case is tested first: layers check on each call.
     if type(size) is int and size >= least:
         return
     require_int(name, size)
@@ -215,7 +215,7 @@ def _check_least(name: str, size: Any, least: int) -> None:
 
 
 def require_step_tokens(step_tokens: int, max_batch: int) -> None:
-    """Checks that a server's step reads one token at least for each request."""
+    """Check that a server's step reads at least one token for each request."""
     require_positive(step_tokens=step_tokens)
     if step_tokens < max_batch:
         raise ValueError(
@@ -225,7 +225,7 @@ def require_step_tokens(step_tokens: int, max_batch: int) -> None:
 
 
 def require_pages(length: int, page_len: int, num_pages: int) -> None:
-    """Checks that a text fits into all the pages of a server."""
+    """Check that a text fits into all the pages of a server."""
     needed = -(-length // page_len)
     if needed > num_pages:
         raise ValueError(
@@ -235,7 +235,7 @@ def require_pages(length: int, page_len: int, num_pages: int) -> None:
 
 
 def require_open(request: Any, known: Iterable[Any]) -> None:
-    """Checks that a request waits or runs on the server that is asked."""
+    """Check that a request is waiting or running on this server."""
     state = getattr(request, "state", None)
     if state is None:
         raise TypeError(f"request must be a Request; got {type(request).__name__}")

@@ -1,6 +1,6 @@
-"""What comes in: texts, rows of ids, and batches for a model, their values too.
+"""Data that enters: texts, rows of ids, and batches for a model, their values too.
 
-Tensors on ``meta`` have no values, so there these are not asked.
+Tensors on ``meta`` have no values, so there only shapes and types are checked.
 """
 
 import operator
@@ -22,9 +22,9 @@ from attention_lib.validation.sizes import require_instance, require_positive
 
 
 def require_text(text: Any) -> None:
-    """Checks that a text is one that every encoding can write.
+    """Check that a text can be written in every encoding.
 
-    Half of a pair of surrogates is no character, so it is refused.
+    Half of a pair of surrogates is not a character, so it is refused.
     """
     if not isinstance(text, str):
         raise TypeError(f"a text must be a str; got {type(text).__name__}")
@@ -32,16 +32,16 @@ def require_text(text: Any) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"the text holds {text[error.start]!r} at {error.start}, which is no "
+            f"the text holds {text[error.start]!r} at {error.start}, which is not a "
             "character: was it read with the right encoding?"
         ) from None
 
 
 def require_texts(texts: Any) -> None:
-    """Checks that there are texts, and something in them to learn from."""
+    """Check that there are texts, and something in them to learn from."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
-        came = "a single one" if isinstance(texts, str) else type(texts).__name__
-        raise TypeError(f"texts must be a list of texts; got {came}: write [text]")
+        received = "a single one" if isinstance(texts, str) else type(texts).__name__
+        raise TypeError(f"texts must be a list of texts; got {received}: write [text]")
     for text in texts:
         require_text(text)
     if not any(texts):
@@ -49,45 +49,45 @@ def require_texts(texts: Any) -> None:
 
 
 def require_token_texts(texts: Any) -> list[Any]:
-    """Checks that there are texts, each one a row of ids, and gives them as a list."""
-    has_places = hasattr(texts, "__len__") and hasattr(texts, "__getitem__")
-    if not has_places or isinstance(texts, str | dict):
+    """Check that there are texts, each one a row of ids, and return them as a list."""
+    is_list = hasattr(texts, "__len__") and hasattr(texts, "__getitem__")
+    if not is_list or isinstance(texts, str | dict):
         raise TypeError(
             "texts must be a list of tensors, one tensor of token ids per text; got "
             f"{type(texts).__name__}"
         )
     if len(texts) == 0:
         raise ValueError("texts is empty: give at least one text")
-    found = [texts[i] for i in range(len(texts))]
-    for number, text in enumerate(found):
+    rows = [texts[i] for i in range(len(texts))]
+    for number, text in enumerate(rows):
         require_whole(f"texts[{number}]", text)
         if text.ndim != 1:
             raise ValueError(
                 f"texts[{number}] must have one axis, its tokens; got "
                 f"{tuple(text.shape)}: texts is a list with one tensor per text"
             )
-        require_same_device(f"texts[{number}]", text, "texts[0]", found[0])
-    return found
+        require_same_device(f"texts[{number}]", text, "texts[0]", rows[0])
+    return rows
 
 
 def require_ids(ids: Any, vocab_size: int, name: str = "ids") -> list[int]:
-    """Checks that a tokenizer knows these ids, and gives them as plain numbers.
+    """Check that a tokenizer knows these ids, and return them as plain numbers.
 
     Args:
         ids: whole numbers in one row.
         vocab_size: how many ids there are.
-        name: what the caller's argument is called.
+        name: the caller's name for the argument.
     """
-    _check_row(name, ids)
+    _require_row(name, ids)
     plain = [int(i) for i in ids]
-    _check_known(name, [i for i in plain if not 0 <= i < vocab_size], vocab_size)
+    _require_known(name, [i for i in plain if not 0 <= i < vocab_size], vocab_size)
     return plain
 
 
 def require_window_sizes(token_ids: Any, length: int, stride: int) -> None:
-    """Checks that a text can be cut into windows of ``length + 1`` tokens."""
+    """Check that a text can be cut into windows of ``length + 1`` tokens."""
     require_positive(length=length, stride=stride)
-    _check_row("token_ids", token_ids)
+    _require_row("token_ids", token_ids)
     if len(token_ids) < length + 1:
         raise ValueError(
             f"the text has {len(token_ids)} tokens, a window of length {length} needs "
@@ -96,19 +96,19 @@ def require_window_sizes(token_ids: Any, length: int, stride: int) -> None:
 
 
 def require_token_values(token_ids: Tensor, vocab_size: int) -> None:
-    """Checks that all ids lie in the vocabulary."""
+    """Check that all ids are in the vocabulary."""
     if token_ids.is_meta or token_ids.numel() == 0:
         return
     ends = [int(end) for end in token_ids.aminmax()]
     wrong = [end for end in ends if not 0 <= end < vocab_size]
-    _check_known("token_ids", wrong, vocab_size)
+    _require_known("token_ids", wrong, vocab_size)
 
 
 def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> None:
-    """Check ids and lengths that a loss gets, where reading them costs nothing.
+    """Check the ids and lengths for a loss, where reading them costs nothing.
 
-    That is on the CPU: a GPU would have to be waited for. Nor can they be read while a
-    graph is traced, or a call vectorised. What stands in the padding is not asked.
+    That is the case on the CPU: on a GPU, reading would mean waiting. Nor can they be
+    read while a graph is traced or a call is vectorised. Padding is not checked.
     """
     if torch.compiler.is_compiling():
         return
@@ -117,7 +117,7 @@ def require_targets(logits: Tensor, token_ids: Tensor, lengths: Any = None) -> N
         return
     length, vocab_size = token_ids.shape[1], logits.shape[-1]
     if lengths is not None:
-        _check_real(lengths, length)
+        _require_real(lengths, length)
         token_ids = token_ids[torch.arange(length) < lengths[:, None]]
     require_token_values(token_ids, vocab_size)
 
@@ -128,38 +128,38 @@ def _is_readable(tensor: Tensor) -> bool:
     return plain and not wrapped(tensor)
 
 
-def _check_real(lengths: Tensor, longest: int) -> None:
+def _require_real(lengths: Tensor, longest: int) -> None:
     if lengths.min() < 0 or lengths.max() > longest:
         raise ValueError(
-            f"lengths must lie between 0 and {longest}, the length of the batch; "
+            f"lengths must be between 0 and {longest}, the length of the batch; "
             f"got {lengths.tolist()}"
         )
 
 
 def require_fits(model: Any, token_ids: Tensor, longest: int) -> None:
-    """Checks ids, and a number of tokens, by what the model's ``config`` says of both.
+    """Check ids, and a number of tokens, against the sizes in the model's ``config``.
 
-    A model without a ``config`` that has ``vocab_size`` and ``context_len`` is not
-    asked; it may still refuse by itself.
+    A model whose ``config`` lacks ``vocab_size`` or ``context_len`` is not checked; it
+    may still refuse them itself.
     """
-    context_len = _said(model, "context_len")
+    context_len = _config_size(model, "context_len")
     if longest > context_len:
         raise ValueError(
             f"token_ids hold {longest} tokens; the context has {context_len}: cut the "
             "text, or build a model with a longer context_len"
         )
-    require_token_values(token_ids, _said(model, "vocab_size"))
+    require_token_values(token_ids, _config_size(model, "vocab_size"))
 
 
 def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
-    """Checks a batch before a model gets it to learn from: some text has two tokens."""
+    """Check a batch for training: some text must have two tokens."""
     require_instance("model", model, nn.Module)
     weight = next(model.parameters(), None)
     require_token_ids(token_ids, lengths, like=weight)
     longest = token_ids.shape[1]
     require_fits(model, token_ids, longest)
     if lengths is not None and not lengths.is_meta:
-        _check_real(lengths, longest)
+        _require_real(lengths, longest)
         longest = int(lengths.max())
     if longest < 2:
         raise ValueError("no text has two tokens: there is no next token to predict")
@@ -168,19 +168,19 @@ def require_batch(model: Any, token_ids: Any, lengths: Any = None) -> None:
 def require_prompt(
     model: Any, token_ids: Any, max_new_tokens: int, lengths: Any = None, start: int = 0
 ) -> None:
-    """Checks the beginnings of texts before a model adds tokens to them.
+    """Check the beginnings of texts before a model adds tokens to them.
 
-    The last new token is not read again, so it needs no place in the context.
+    The last new token is not read again, so it needs no position in the context.
 
     Args:
-        model: may say in its ``config`` what it holds.
-        token_ids: what came.
-        max_new_tokens: how many shall be added.
-        lengths: how many tokens of each text are real, where that was said.
+        model: may state its sizes in its ``config``.
+        token_ids: the argument.
+        max_new_tokens: how many will be added.
+        lengths: how many tokens of each text are real, if given.
         start: how many tokens a cache holds already.
     """
     require_token_ids(token_ids, lengths, like=next(model.parameters(), None))
-    length, context_len = start + token_ids.shape[1], _said(model, "context_len")
+    length, context_len = start + token_ids.shape[1], _config_size(model, "context_len")
     if length + max_new_tokens - 1 > context_len:
         raise ValueError(
             f"max_new_tokens must be at most {max(0, context_len + 1 - length)} after "
@@ -191,8 +191,8 @@ def require_prompt(
         return
     if lengths.min() < 1 or lengths.max() > token_ids.shape[1]:
         raise ValueError(
-            f"lengths must lie between 1 and {token_ids.shape[1]}, the length of the "
-            f"batch; got {lengths.tolist()}: a text begins with some token"
+            f"lengths must be between 1 and {token_ids.shape[1]}, the length of the "
+            f"batch; got {lengths.tolist()}: a text needs a first token"
         )
 
 
@@ -214,12 +214,12 @@ def require_grown(model: Any, length: int) -> None:
 
 
 def require_request(model: Any, prompt: Any, max_new_tokens: int) -> list[int]:
-    """Checks a single text before a server adds tokens to it, and lists its ids."""
-    text = require_ids(prompt, _said(model, "vocab_size"), "prompt")
+    """Check a single text before a server adds tokens to it, and return its ids."""
+    text = require_ids(prompt, _config_size(model, "vocab_size"), "prompt")
     require_positive(max_new_tokens=max_new_tokens)
     if not text:
-        raise ValueError("prompt must hold one token at least; got none")
-    context_len = _said(model, "context_len")
+        raise ValueError("prompt must hold at least one token; got none")
+    context_len = _config_size(model, "context_len")
     if len(text) + max_new_tokens - 1 > context_len:
         raise ValueError(
             f"max_new_tokens must be at most {max(0, context_len + 1 - len(text))} "
@@ -231,14 +231,14 @@ def require_request(model: Any, prompt: Any, max_new_tokens: int) -> list[int]:
 
 
 def require_stop(model: Any, stop: Any, name: str = "stop") -> None:
-    """Checks the token that ends a text, where there is one: a model may say it."""
+    """Check the token that ends a text, if given, against the model's vocabulary."""
     if stop is not None:
-        most = _said(model, "vocab_size") - 1
+        most = _config_size(model, "vocab_size") - 1
         require_between(name, stop, 0, most, f"{most}, the last token")
 
 
 def require_draft(draft: Any) -> None:
-    """Checks that a draft can be asked for guesses."""
+    """Check that a draft can be called for guesses."""
     if not callable(draft):
         raise TypeError(
             "draft must be a model, or a function of the tokens so far and of how many "
@@ -247,33 +247,36 @@ def require_draft(draft: Any) -> None:
 
 
 def require_guesses(model: Any, guesses: Any) -> list[int]:
-    """Checks that the model knows the tokens that a draft gave, and lists them."""
-    return require_ids(guesses, _said(model, "vocab_size"), "the draft's guesses")
+    """Check that the model knows the tokens that a draft guessed, and return them."""
+    return require_ids(
+        guesses, _config_size(model, "vocab_size"), "the draft's guesses"
+    )
 
 
-def _said(model: Any, name: str) -> int:
-    """Gives a size from a model's ``config``; without one, no text is too large."""
+def _config_size(model: Any, name: str) -> int:
+    """Return a size from a model's ``config``; without one, no text is too large."""
     return getattr(getattr(model, "config", None), name, sys.maxsize)
 
 
-def _check_known(name: str, wrong: list[int], vocab_size: int) -> None:
+def _require_known(name: str, wrong: list[int], vocab_size: int) -> None:
     if wrong:
         raise ValueError(
-            f"{name} must lie between 0 and {vocab_size - 1}; got {wrong[0]}: were "
-            "they made by another tokenizer?"
+            f"{name} must be between 0 and {vocab_size - 1}; got {wrong[0]}: were "
+            "they made by a different tokenizer?"
         )
 
 
-def _check_row(name: str, ids: Any) -> None:
+def _require_row(name: str, ids: Any) -> None:
     if isinstance(ids, Tensor):
-        came = f"{ids.dtype} of shape {tuple(ids.shape)}"
+        received = f"{ids.dtype} of shape {tuple(ids.shape)}"
         whole = ids.ndim == 1 and ids.dtype in (torch.int32, torch.int64)
     else:
-        came = type(ids).__name__
+        received = type(ids).__name__
         whole = _holds_whole_numbers(ids)
     if not whole:
         raise TypeError(
-            f"{name} must be whole numbers in one row; got {came}: encode a text first"
+            f"{name} must be whole numbers in one row; got {received}: encode a text "
+            "first"
         )
 
 

@@ -22,8 +22,8 @@ looked_at = pytest.mark.parametrize("bug", MARKED, ids=lambda bug: bug.name)
 
 
 @cache
-def seen(bug, mended=False):
-    return run_checks(bug, mended=mended)
+def seen(bug, fixed=False):
+    return run_checks(bug, fixed=fixed)
 
 
 @looked_at
@@ -81,7 +81,7 @@ def test_faulty_lines_are_those_that_the_mend_replaces():
     assert Bug("", "layer", program, (("b = 2\n", ""),), *rest).lines == (2,)
     missing = Bug("", "layer", program, (("b = 2", "x\nb = 2"),), *rest)
     assert missing.lines == (2,)
-    assert missing.mended == "a = 1\nx\nb = 2\nc = 3\n"
+    assert missing.fixed == "a = 1\nx\nb = 2\nc = 3\n"
 
 
 def test_layers_of_a_bug_have_the_weights_of_one_seed_and_leave_the_others_alone():

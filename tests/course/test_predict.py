@@ -109,7 +109,7 @@ def test_predict_escapes_words(words, html):
         ({"mistakes": {"a": "b"}}, TypeError, "a mistake is a str"),
         ({"mistakes": {24.0: "b"}}, ValueError, "a mistake is 24.0, which is right"),
         ({"answer": (2,), "mistakes": {(2,): "b"}}, ValueError, "a mistake is (2,), w"),
-        (TOO_NEAR, ValueError, "a mistake is 22, which is right: take it out"),
+        (TOO_NEAR, ValueError, "a mistake is 22, which is right: remove it"),
         ({"mistakes": {(24,): "b"}}, TypeError, "a mistake is (24,), but the answer"),
         ({"answer": (24,), "mistakes": {24: "b"}}, TypeError, "a mistake is 24, but"),
         ({"answer": (2, 3), "within": 1}, TypeError, "within is for numbers"),

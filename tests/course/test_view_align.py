@@ -32,7 +32,7 @@ test_explore_alignment_refuses = refusals(
     view_alignment,
     {"weights": MAPS, "written": WRITTEN, "read": READ},
     ({"weights": torch.eye(2)}, TypeError, "weights must map"),
-    ({"weights": {}}, ValueError, "weights must hold one sentence at least; got an"),
+    ({"weights": {}}, ValueError, "weights must hold at least one sentence; got an"),
     ({"written": {"one": WRITTEN["one"]}}, ValueError, "written must have the se"),
     ({"read": {}}, ValueError, "read must have the sentence 'one'; got []"),
     ({"read": WRITTEN | {"one": ["a"]}}, ValueError, "5 queries and 1 keys"),

@@ -37,7 +37,7 @@ test_explore_growth_refuses = refusals(
     view_growth,
     GIVEN,
     ({"words": "abcabc"}, TypeError, "words must be"),
-    ({"weights": {}}, ValueError, "weights must hold one snapshot at least"),
+    ({"weights": {}}, ValueError, "weights must hold at least one snapshot"),
     ({"scores": {10: (0, 0)}}, ValueError, "scores must have the steps"),
     ({"words": WORDS[1:]}, ValueError, "weights[10] must be (2, 5, 5)"),
     ({"wanted": dict.fromkeys("ab", MAPS[10])}, ValueError, "wanted['a'] must be"),

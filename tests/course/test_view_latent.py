@@ -42,7 +42,7 @@ def test_explore_latent_sends_the_lower_triangles_and_says_the_rest_without_a_sc
 test_explore_latent_refuses = refusals(
     view_latent,
     GIVEN,
-    ({"latents": {}}, ValueError, "latents must hold one width at least; got an"),
+    ({"latents": {}}, ValueError, "latents must hold at least one width; got an"),
     ({"latents": [1]}, TypeError, "latents must map widths to values; got list"),
     ({"latents": {0: WEIGHTS}}, ValueError, "latents[0] must be at least 1; got 0"),
     ({"losses": {0: 1.0, 1: 1.0}}, ValueError, "losses must hold width 2; got [0,"),

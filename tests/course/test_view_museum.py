@@ -26,7 +26,7 @@ def test_explore_museum_says_without_a_script_what_each_bug_is():
 
 
 def test_explore_museum_refuses(refused):
-    with refused(ValueError, "bugs must hold one bug at least; got none"):
+    with refused(ValueError, "bugs must hold at least one bug; got none"):
         view_museum([], {})
     with refused(ValueError, f"seen must hold 'targets' of {SOME[0].name!r}"):
         view_museum(SOME, {})

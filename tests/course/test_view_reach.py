@@ -24,7 +24,7 @@ test_explore_reach_refuses = refusals(
     view_reach,
     {"length": 16, "window": 3},
     ({"window": 0}, ValueError, "window must be at least 1; got 0"),
-    ({"num_sinks": -1}, ValueError, "num_sinks must lie between 0"),
+    ({"num_sinks": -1}, ValueError, "num_sinks must be between 0"),
     ({"length": 21}, ValueError, "length must be at most 20; got 21"),
     ({"layers": 9}, ValueError, "layers must be at most 8; got 9"),
     ({"window": 17}, ValueError, "window must be at most 16; got 17"),

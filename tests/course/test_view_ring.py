@@ -21,8 +21,8 @@ def test_explore_ring_says_the_work_without_a_script():
 test_explore_ring_refuses = refusals(
     view_ring,
     SIZES,
-    ({"num_processes": 1}, ValueError, "num_processes must lie between 2 and 8; got 1"),
-    ({"num_processes": 9}, ValueError, "num_processes must lie between 2 and 8; got 9"),
+    ({"num_processes": 1}, ValueError, "num_processes must be between 2 and 8; got 1"),
+    ({"num_processes": 9}, ValueError, "num_processes must be between 2 and 8; got 9"),
     (
         {"length": 15},
         ValueError,

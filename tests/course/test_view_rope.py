@@ -10,7 +10,7 @@ from tests.views import each_way, refusals, showing, slide
 
 QUERY, KEY, WORDS = [1.0, 0.2], [0.5, 0.7], ["it", "cat"]
 SPEEDS = {"fast": 1.0, "slow": 0.1}
-VIEW = view_rope(QUERY, KEY, WORDS, speeds=SPEEDS)
+VIEW = view_rope(QUERY, KEY, WORDS, frequencies=SPEEDS)
 
 
 def score(p, s, speed):
@@ -41,17 +41,25 @@ def test_explore_rope_sends_its_vectors_and_says_its_scores_without_a_script():
 
 test_explore_rope_refuses = refusals(
     view_rope,
-    {"query": QUERY, "key": KEY, "words": WORDS, "speeds": SPEEDS},
+    {"query": QUERY, "key": KEY, "words": WORDS, "frequencies": SPEEDS},
     ({"query": ["a", "b"]}, TypeError, "query must hold numbers; got <U1"),
     ({"key": [1.0]}, ValueError, "key must be two finite numbers, not both 0; got"),
     ({"key": [0.0, 0.0]}, ValueError, "key must be two finite numbers, not both"),
     ({"words": "it"}, TypeError, "words must be a list of words; got 'it'"),
     ({"words": ["it"]}, ValueError, "words must name the query and the key; got ["),
-    ({"speeds": [1.0]}, TypeError, "speeds must map names to numbers; got list"),
-    ({"speeds": {}}, ValueError, "speeds must hold one at least; got an empty"),
-    ({"speeds": {"a": 0}}, ValueError, "speeds['a'] must be above 0 and finite;"),
+    (
+        {"frequencies": [1.0]},
+        TypeError,
+        "frequencies must map names to numbers; got list",
+    ),
+    (
+        {"frequencies": {}},
+        ValueError,
+        "frequencies must hold at least one; got an empty",
+    ),
+    ({"frequencies": {"a": 0}}, ValueError, "frequencies['a'] must be above 0 and"),
     ({"positions": (4, 41)}, ValueError, "positions must be two, up to 40; got"),
-    ({"positions": (4, -1)}, ValueError, "positions[1] must lie between 0"),
+    ({"positions": (4, -1)}, ValueError, "positions[1] must be between 0"),
     ({"longest": 1.5}, TypeError, "longest must be an int; got 1.5"),
 )
 

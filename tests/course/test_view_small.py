@@ -202,7 +202,7 @@ VECTORS = [
 ]
 MASKS = [
     (SCORES, THREE, TypeError, "masks must map names to"),
-    (SCORES, {}, ValueError, "masks must hold one mask at least"),
+    (SCORES, {}, ValueError, "masks must hold at least one mask"),
     (SCORES, {"a": SCORES}, TypeError, "masks['a']: mask must be boolean"),
     (SCORES, {"b": THREE}, ValueError, "masks['b']: mask (3, 3) does not broadcas"),
     (HEADS, {"a": None}, ValueError, "scores must be (query, key); got (2, 3"),
@@ -219,7 +219,7 @@ SPLITS = [
     (NUMBERED, 2.0, TypeError, "num_heads"),
 ]
 CACHES = [
-    ((KEYS,), CACHE | {"prompt": 4}, ValueError, "prompt must leave a word to write; "),
+    ((KEYS,), CACHE | {"prompt": 4}, ValueError, "prompt must leave a word to gene"),
     (("the cat",), CACHE, TypeError, "words must be a list of texts"),
     *(((KEYS,), CACHE | {name: 0}, ValueError, f"{name} must be at least 1; got 0")
       for name in CACHE),

@@ -110,7 +110,7 @@ def test_packed_numbers_keep_their_point_and_their_value(numbers, decimals):
 EYE = torch.eye(3)
 SHORT = torch.ones(2, 3, dtype=torch.bool)
 REFUSED = [
-    ((None, WORDS), {}, TypeError, "explore_weights needs weights or scores; got None"),
+    ((None, WORDS), {}, TypeError, "view_weights needs weights or scores; got None"),
     (("abc", WORDS), {}, TypeError, "weights must be a tensor or array of numbers;"),
     ((EYE.bool(), WORDS), {}, TypeError, "weights must be a tensor or array of num"),
     ((EYE[0], WORDS), {}, ValueError, "weights must be (query, key), (heads, query, k"),
@@ -127,7 +127,7 @@ REFUSED = [
     ((EYE, WORDS), {"scores": EYE[:2]}, ValueError, "weights and scores must have the"),
     ((EYE, WORDS), {"scores": EYE}, ValueError, "softmax(scores) differs from"),
     ((None, WORDS), {"scores": EYE.log()}, ValueError, "scores hold nan or inf: give"),
-    (({}, WORDS), {}, ValueError, "weights must hold one sentence at least"),
+    (({}, WORDS), {}, ValueError, "weights must hold at least one sentence"),
     (({"one": EYE}, {"two": WORDS}), {}, ValueError, "queries must have the sentence"),
     ((EYE, WORDS), {"layer": 1}, ValueError, "layer must be 0 to 0; got 1"),
     ((EYE, WORDS), {"head": -1}, ValueError, "head must be 0 to 0; got -1"),

@@ -72,7 +72,7 @@ class Adapter(nn.Module):
         if isinstance(part, nn.Linear | nn.Embedding):
             part.weight += self.change
         else:
-            one = float(getattr(part, "plus_one", False))
+            one = float(getattr(part, "unit_offset", False))
             part.weight.copy_((part.weight + one) * (1 + self.change) - one)
             if getattr(part, "bias", None) is not None:
                 part.bias *= 1 + self.change

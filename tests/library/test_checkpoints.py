@@ -278,8 +278,8 @@ def test_load_refuses_foreign_safetensors(refused, path, metadata):
     run = at(1)
     save_file({"weight": torch.zeros(3)}, path, metadata)
     came = (metadata or {}).get("format")
-    words = "run.safetensors is no checkpoint that this version reads: its format is "
-    words += f"{came!r}, not {FORMAT!r}"
+    words = "run.safetensors is not a checkpoint that this version reads: its format "
+    words += f"is {came!r}, not {FORMAT!r}"
     if came == FORMAT:
         words = DAMAGED
     assert_refused(refused, run, path, words)
@@ -351,7 +351,7 @@ OTHERS = [
     ({"d_model": 6}, "model.d_model=4", "model.d_model=6"),
     ({"num_heads": 1}, "model.num_heads=2", "model.num_heads=1"),
     ({"mha": "sdpa"}, "model.mha=split", "model.mha=sdpa"),
-    ({"dtype": torch.float64}, "another model", ""),
+    ({"dtype": torch.float64}, "a different model", ""),
 ]  # fmt: skip
 
 

@@ -165,7 +165,7 @@ def test_translator_refuses(refused):
     model, call = translator(), dict(start=1, stop=2, max_new_tokens=9)
     with refused(ValueError, "num_cross_heads must be at least 1; got 0"):
         TranslatorConfig(11, 9, D_MODEL, HEADS, 2, num_cross_heads=0)
-    with refused(ValueError, "start must lie between 0 and 10, the last token; got 11"):
+    with refused(ValueError, "start must be between 0 and 10, the last token; got 11"):
         translate(model, ids(SOURCE), **call | {"start": 11})
     with refused(ValueError, "max_new_tokens must be at most 9 after 1 tokens in a"):
         translate(model, ids(SOURCE), **call | {"max_new_tokens": 10})

@@ -164,7 +164,7 @@ MODULES = {
     x_alone: [
         lambda: al.FeedForward(WIDTH),
         lambda: al.RMSNorm(WIDTH),
-        lambda: al.RMSNorm(WIDTH, plus_one=True),
+        lambda: al.RMSNorm(WIDTH, unit_offset=True),
         lambda: al.SwiGLU(WIDTH, 4),
         lambda: al.PlainMLP(WIDTH, 4, "gelu"),
     ],

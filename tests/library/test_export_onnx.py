@@ -282,7 +282,7 @@ def test_generate_in_onnx_refuses_ids_outside_the_vocabulary(
     ids, growing, static, refused
 ):
     for path in (growing[0], static[0]):
-        with refused(ValueError, "token_ids must lie between 0 and 60"):
+        with refused(ValueError, "token_ids must be between 0 and 60"):
             generate_in_onnx(path, ids, max_new_tokens=3)
 
 
@@ -430,7 +430,7 @@ def test_axes_that_do_not_fit_are_refused(args, axes, words, tmp_path, refused):
 def test_a_room_is_refused_to_a_window_and_to_more_tokens_than_it_holds(
     growing, static, refused
 ):
-    with refused(ValueError, "model must have no window"):
+    with refused(ValueError, "model must not have a window"):
         StaticCacheStep(growing[1], 20)
     with refused(ValueError, "there is room for 20 tokens; got 21"):
         StaticCacheStep(static[1], 20).example(1, 21)

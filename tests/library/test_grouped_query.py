@@ -61,7 +61,7 @@ def by_hand(made, x, mask):
     query, key, value = cut
     for norm, part in ((made.q_norm, query), (made.k_norm, key)):
         if norm is not None:
-            scale = norm.weight + 1 if norm.plus_one else norm.weight
+            scale = norm.weight + 1 if norm.unit_offset else norm.weight
             part *= scale / (part.square().mean(-1, keepdim=True) + 1e-6).sqrt()
     for b, head, t in torch.cartesian_prod(
         torch.arange(BATCH), torch.arange(HEADS), torch.arange(LENGTH)
@@ -282,7 +282,7 @@ def test_repeat_kv_hand_written():
 def test_rms_norm_equals_torch(dtype):
     x = 3 * sequences().to(dtype)
     norm = RMSNorm(D_MODEL, eps=1e-5).to(dtype)
-    plus_one = RMSNorm(D_MODEL, eps=1e-5, plus_one=True).to(dtype)
+    plus_one = RMSNorm(D_MODEL, eps=1e-5, unit_offset=True).to(dtype)
     norm.weight.data.normal_(generator=seeded(0))
     plus_one.weight.data.copy_(norm.weight.data - 1)
     wanted = F.rms_norm(x, (D_MODEL,), norm.weight, eps=1e-5)

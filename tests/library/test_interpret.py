@@ -347,7 +347,7 @@ def test_storytellers_of_other_seeds_have_learned_as_well(seed):
 @pytest.mark.parametrize(
     ("wrong", "error", "words"),
     [
-        ({"sender": (1, 0)}, ValueError, "sender must stand in an earlier layer"),
+        ({"sender": (1, 0)}, ValueError, "sender must be in an earlier layer"),
         ({"sender": (0, 3)}, ValueError, "sender must name one of the 3 heads"),
         ({"receiver": (2, 0)}, ValueError, "receiver must name one of the 2 layers"),
         ({"model": torch.nn.Linear(2, 2)}, TypeError, "model must be"),

@@ -143,7 +143,7 @@ def test_wrong_call_is_refused():
         linear_attention(query, key, value, form="fast")
     with pytest.raises(ValueError, match="chunk_len must be at least 1"):
         linear_attention(query, key, value, chunk_len=0)
-    with pytest.raises(ValueError, match="as long as one another"):
+    with pytest.raises(ValueError, match="must have the same length"):
         require_sequence(query[..., :3, :], key, value)
     with pytest.raises(ValueError, match="log_decay must hold one number per token"):
         require_sequence(query, key, value, log_decay=log_decay[..., None])

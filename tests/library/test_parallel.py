@@ -275,7 +275,7 @@ def test_program_refuses_a_function_whose_text_is_lost():
 
 
 def test_program_refuses_no_function():
-    with pytest.raises(ValueError, match="must hold one function at least; got none"):
+    with pytest.raises(ValueError, match="must hold at least one function; got none"):
         program_of([])
 
 

@@ -104,7 +104,7 @@ def test_map_names_its_axes_and_puts_words_on_both(show):
 @pytest.mark.parametrize(
     ("maps", "queries", "keys", "words"),
     [
-        ({"head": WEIGHTS * np.nan}, ROWS, COLUMNS, "head holds NaN: see what made"),
+        ({"head": WEIGHTS * np.nan}, ROWS, COLUMNS, "head holds NaN: check how its"),
         (WEIGHTS[None], ROWS, COLUMNS, "a map must be (Q, K); got (1, 2, 3)"),
         (WEIGHTS > 0, COLUMNS, COLUMNS, "3 queries and 3 keys do not name the rows"),
         (WEIGHTS > 0, ROWS, ROWS, "2 queries and 2 keys do not name the rows and colu"),
@@ -232,9 +232,9 @@ def test_plotting_changes_no_global_style():
 @pytest.mark.parametrize("count", [0, 7])
 def test_charts_refuse_more_series_than_can_be_told_apart(count):
     series = {str(index): [1.0, 2.0] for index in range(count)}
-    with pytest.raises(ValueError, match=f"1 to 6 series apart; got {count}"):
+    with pytest.raises(ValueError, match=f"1 to 6 series; got {count}"):
         show_curves([1, 2], series, xlabel="x", ylabel="y")
-    with pytest.raises(ValueError, match=f"1 to 6 series apart; got {count}"):
+    with pytest.raises(ValueError, match=f"1 to 6 series; got {count}"):
         show_bars(series, [1, 2], xlabel="x", ylabel="y")
 
 

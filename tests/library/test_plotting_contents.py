@@ -101,7 +101,7 @@ def test_contents_refuse_what_they_cannot_describe():
         contents(figure)
     figure = curve([3, 2, 1])
     figure.legend(["loss"])
-    with pytest.raises(TypeError, match="own artists"):
+    with pytest.raises(TypeError, match="artists of the figure"):
         contents(figure)
 
 

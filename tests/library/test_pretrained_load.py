@@ -419,13 +419,13 @@ def pickled(folder):
 
 BROKEN = {
     cut: "not a whole safetensors file",
-    leads_out: "does not lie in the folder",
+    leads_out: "is not in the folder",
     names_what_is_not_there: "lacks more, which the index names",
-    stores_twice: "stands in two files",
+    stores_twice: "is in two files",
     maps_nothing: "has no weight_map",
     of_other_type: "stores model.norm.weight as I8; wanted",
-    of_two_types: "weights of torch.float16 and torch.float32: say dtype=",
-    headless: "a model without a head gives no logits",
+    of_two_types: "weights of torch.float16 and torch.float32: pass dtype=",
+    headless: "a model without a head has no logits",
     besides_its_shards: "remove those that are not of this model",
     pickled: "a pickle can run any code, so it is not read",
     lambda folder: (folder / "config.json").unlink(): "has no config.json",

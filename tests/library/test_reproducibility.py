@@ -77,19 +77,19 @@ def test_make_repeatable_seeds_with_zero_by_default():
     torch.testing.assert_close(torch.randn(4), wanted, rtol=0, atol=0)
 
 
-def test_make_repeatable_asks_for_kernels_that_repeat():
+def test_make_deterministic_asks_for_kernels_that_repeat():
     torch.use_deterministic_algorithms(False)
     make_deterministic()
     assert torch.are_deterministic_algorithms_enabled()
     assert not torch.is_deterministic_algorithms_warn_only_enabled()
 
 
-def test_make_repeatable_asks_the_compiler_to_repeat_and_does_not_load_it():
+def test_make_deterministic_asks_the_compiler_to_repeat_and_does_not_load_it():
     """Loading it takes a second, in the first cell of each chapter."""
     code = """if True:
         import sys
         from attention_lib.reproducibility import make_deterministic
-        make_repeatable()
+        make_deterministic()
         print("torch._inductor" in sys.modules)
         import torch._inductor.config
         print(torch._inductor.config.deterministic)"""
@@ -98,7 +98,7 @@ def test_make_repeatable_asks_the_compiler_to_repeat_and_does_not_load_it():
     assert run.stdout.split() == ["False", "True"]
 
 
-def test_make_repeatable_asks_cublas_to_repeat_and_keeps_what_was_asked(monkeypatch):
+def test_make_deterministic_asks_cublas_to_repeat_and_keeps_what_was_asked(monkeypatch):
     monkeypatch.delenv(CUBLAS)
     make_deterministic()
     assert os.environ[CUBLAS] == RUN_ENVIRONMENT[CUBLAS]

@@ -285,7 +285,7 @@ ONE_OF = "rope_type, in scaling, must be one of default, linear, dynamic, yarn, 
         ),
         (
             {**SCALED["linear"], "rope_theta": 5e5},
-            "scaling says rope_theta 500000.0, base is 10000.0: pass base=",
+            "scaling has rope_theta 500000.0, base is 10000.0: pass base=",
         ),
     ],
 )

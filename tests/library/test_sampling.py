@@ -129,6 +129,6 @@ def test_pick_token_uses_its_own_generator_only_and_none_if_greedy():
 )
 def test_pick_token_refuses_scores_that_are_not_finite(refused, row, temperature):
     logits = torch.stack([torch.zeros(3), torch.tensor(row)])
-    words = "logits hold nan or inf: no token can be picked from them"
+    words = "logits hold nan or inf: no token can be sampled from them"
     with refused(ValueError, words):
         sample_token(logits, temperature=temperature, generator=seeded(0))

@@ -197,10 +197,10 @@ GIVEN |= {"max_new_tokens": 3}
         ({"draft": 3}, TypeError, "draft must be a model, or a function of the tokens"),
         ({"draft_len": 0}, ValueError, "draft_len must be at least 1; got 0"),
         ({"max_new_tokens": 16}, ValueError, "max_new_tokens must be at most 15 after"),
-        ({"draft": lambda *_: [5]}, ValueError, "the draft's guesses must lie between"),
+        ({"draft": lambda *_: [5]}, ValueError, "the draft's guesses must be between"),
         ({"draft": lambda *_: [0.5]}, TypeError, "the draft's guesses must be whole"),
-        ({"stop": 5}, ValueError, "stop must lie between 0 and 4"),
-        ({"lengths": torch.tensor([0])}, ValueError, "lengths must lie between 1 and"),
+        ({"stop": 5}, ValueError, "stop must be between 0 and 4"),
+        ({"lengths": torch.tensor([0])}, ValueError, "lengths must be between 1 and"),
     ],
 )
 @pytest.mark.usefixtures("shapes_unchecked")

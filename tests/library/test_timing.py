@@ -76,7 +76,7 @@ class Clock:
 def test_compare_takes_turns_and_divides_within_a_round():
     clock = Clock()
     ways = {"slow": clock.way("slow", 4.0), "fast": clock.way("fast", 1.0)}
-    found = compare_times(ways, rounds=5, at_least=0.5, clock=clock, progress=False)
+    found = compare_times(ways, rounds=5, min_seconds=0.5, clock=clock, progress=False)
     assert clock.calls == ["slow", "slow", "fast", "fast"] + ["slow", "fast"] * 5
     assert found.seconds == {"slow": [4, 8, 4, 8, 4], "fast": [1, 2, 1, 2, 1]}
     assert found.ratios("fast") == [0.25] * 5
@@ -90,7 +90,7 @@ def test_compare_takes_turns_and_divides_within_a_round():
 def test_compare_repeats_what_is_short():
     clock = Clock()
     call = clock.way("short", 1.0)
-    found = compare_times({"short": call}, rounds=1, at_least=6.0, clock=clock)
+    found = compare_times({"short": call}, rounds=1, min_seconds=6.0, clock=clock)
     assert len(clock.calls) == 2 + 4  # 1 + 2 + 1 + 2 seconds
     assert found.seconds == {"short": [1.5]}
 

@@ -125,7 +125,7 @@ def test_next_token_loss_is_computed_in_float32_at_least(dtype, tolerance):
 def test_next_token_loss_refuses_ids_outside_the_vocabulary(wrong):
     token_ids = ids()
     token_ids[0, 1] = wrong
-    words = f"token_ids must lie between 0 and {scores().shape[-1] - 1}; got {wrong}"
+    words = f"token_ids must be between 0 and {scores().shape[-1] - 1}; got {wrong}"
     with pytest.raises(ValueError, match=words):
         next_token_loss(scores(), token_ids)
 
@@ -142,7 +142,7 @@ def test_next_token_loss_does_not_ask_what_stands_in_the_padding():
 def test_next_token_loss_refuses_lengths_beyond_the_text(wrong):
     lengths = LENGTHS.clone()
     lengths[0] = wrong
-    with pytest.raises(ValueError, match="lengths must lie between 0 and "):
+    with pytest.raises(ValueError, match="lengths must be between 0 and "):
         next_token_loss(scores(), ids(), lengths)
 
 

@@ -118,12 +118,12 @@ VALUES = [
     ("max_len must be at least 1; got 0", v.require_lengths, ids(0), 0),
     ('side must be "left" or "right"; got \'top\'',
      v.require_lengths, ids(1), 5, "top"),
-    *((f"x has nothing to share out along axis {axis}: (2, 3)",
+    *((f"x has no numbers along axis {axis}: (2, 3)",
        v.require_scores, np.zeros((2, 3)), axis, 1.0) for axis in (-3, 2)),
     *((f"temperature must be above 0 and finite; got {wrong}",
        v.require_scores, np.zeros(3), 0, wrong)
       for wrong in (0.0, -1.0, math.inf, NAN)),
-    *(("x holds NaN or +inf: look at what made the scores",
+    *(("x holds NaN or +inf: check how the scores were computed",
        v.require_scores, np.array([0.0, wrong]), 0, 1.0) for wrong in (NAN, math.inf)),
     *((f"x must be (batch, length, 4); got {shape}: this layer was built for d_model=4",
        v.require_tokens, floats(*shape), *PART)
@@ -138,7 +138,7 @@ VALUES = [
     *((f"token_ids must be (batch, length); got {shape}: write a single text as one "
        "row, `token_ids[None, :]`", v.require_token_ids, whole(*shape))
       for shape in ((3,), (1, 2, 3), (0, 3), (2, 0))),
-    *((f"token_ids must lie between 0 and 6; got {wrong}: were they made by another "
+    *((f"token_ids must be between 0 and 6; got {wrong}: were they made by a different "
        "tokenizer?", v.require_token_values, torch.tensor([row]), 7)
       for row, wrong in [([3, 7], 7), ([-1, 9], -1)]),
     *((f"lengths must hold one number per text; got {came} for 2 texts",
@@ -150,17 +150,17 @@ VALUES = [
     ("no text has two tokens", v.require_logits, floats(2, 1, 7), whole(2, 1)),
     *(("no text has two tokens: there is no next token to predict", v.require_batch,
        torch.nn.Linear(1, 1), whole(2, 3), real) for real in (ids(1, 1), ids(0, 1))),
-    ("lengths must lie between 0 and 3, the length of the batch; got [4, 1]",
+    ("lengths must be between 0 and 3, the length of the batch; got [4, 1]",
      v.require_batch, torch.nn.Linear(1, 1), whole(2, 3), ids(4, 1)),
-    *((f"ids must lie between 0 and 6; got {wrong}: were they made by another",
+    *((f"ids must be between 0 and 6; got {wrong}: were they made by a different",
        v.require_ids, row, 7)
       for row, wrong in [([0, 7], 7), ([-1], -1), ([9, -2], 9)]),
     ("the text has 3 tokens, a window of length 3 needs 4: take a longer text or a "
      "shorter window", v.require_window_sizes, [0, 0, 0], 3, 1),
     ("length must be at least 1; got 0", v.require_window_sizes, [0, 0, 0], 0, 1),
     ("stride must be at least 1; got 0", v.require_window_sizes, [0, 0, 0], 1, 0),
-    *((f"the text holds {text[place]!r} at {place}, which is no character: was it read "
-       "with the right encoding?", v.require_text, text)
+    *((f"the text holds {text[place]!r} at {place}, which is not a character: was it "
+       "read with the right encoding?", v.require_text, text)
       for text, place in [("\ud800", 0), ("ab\udfffc\ud800", 2)]),
     *(("the text is empty: there is nothing to learn from", v.require_texts, texts)
       for texts in ([], ("", ""))),
@@ -168,7 +168,7 @@ VALUES = [
        None) for wrong in (-1e-09, math.inf, NAN)),
     ("top_k must be at least 1; got 0", v.require_sampling, 0.0, 0),
     ("num_heads must divide d_model; got 4 heads for a width of 6: choose another "
-     "number, or say head_dim", v.require_heads, 6, 4),
+     "number, or give head_dim", v.require_heads, 6, 4),
     *((f"{name} must be at least 1; got 0", v.require_heads, *sizes)
       for name, sizes in [("d_model", (0, 3)), ("num_heads", (6, 0)),
                           ("head_dim", (6, 3, 0, 5)), ("d_out", (6, 3, 2, 0))]),
@@ -240,13 +240,13 @@ VALUES += [
     ("dropout must be at least 0 and below 1", P(config, dropout=1)),
     *((f"{name} must be at least 1; got 0", P(training, **{name: 0}))
       for name in ("steps", "batch_size")),
-    *((f"warmup must lie between 0 and steps - 1, 4; got {wrong}",
+    *((f"warmup must be between 0 and steps - 1, 4; got {wrong}",
        P(training, warmup=wrong)) for wrong in (5, -1)),
     *((f"max_grad_norm must be above 0; got {wrong}: math.inf never shortens a gradi",
        P(training, max_grad_norm=wrong)) for wrong in (0, NAN)),
     ("learning_rate must be above 0 and finite; got inf",
      P(training, learning_rate=math.inf)),
-    *((f"seed must lie between 0 and 2**63 - 1; got {wrong}", P(training, seed=wrong))
+    *((f"seed must be between 0 and 2**63 - 1; got {wrong}", P(training, seed=wrong))
       for wrong in (-1, 2**63)),
     ("scale must be finite; got nan", P(v.require_inputs, *BOTH, scale=NAN)),
 ]

@@ -155,7 +155,7 @@ BEGIN = """\
 import torch
 from torch import nn
 from attention_lib import causal_mask, make_deterministic, seeded
-device = make_repeatable()
+device = make_deterministic()
 x = torch.randn(3, 4, generator=seeded(0)).to(device)
 print(device.type == "pretend")"""
 # The first cell says on which device it is; the last, which module is not on it.

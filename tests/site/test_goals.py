@@ -32,7 +32,7 @@ from tests.site.test_small_views import CACHE, MASK, SPLIT, VECTORS
 from tests.site.test_snapshots_view import run
 from tests.views import PHONE, live, opened, showing
 
-ROPE = view_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], speeds={"one": 1.0})
+ROPE = view_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], frequencies={"one": 1.0})
 GROUPS = view_groups(16, head_dim=8, num_layers=2, tokens=100)
 COSTS = view_costs(768, lengths=[64, 1024, 4096])
 AHEAD = torch.tensor([[0.0, 5.0, 5.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])

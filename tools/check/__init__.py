@@ -1,1 +1,1 @@
-"""What was made in; what is wrong with it, or differs from its record, out."""
+"""Built things in; what is wrong with them, or differs from the record, out."""

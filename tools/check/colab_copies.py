@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def snapshot(root: Path, folder: Path) -> str:
-    """Make a repository of the files as they stand, and return its commit."""
+    """Make a repository of the files in their present state, and return its commit."""
     for name in SOURCES:
         if (root / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__")
@@ -61,7 +61,7 @@ def commit_all(folder: Path) -> str:
 
 
 def layer(python: Path, folder: Path, *importable: Path) -> Path:
-    """Return an interpreter that sees what another one has, and installs beside it.
+    """Return an interpreter that sees another one's packages, and installs separately.
 
     What is installed there in the editable way is not seen, but for `importable`.
     """
@@ -77,7 +77,7 @@ def layer(python: Path, folder: Path, *importable: Path) -> Path:
 def check(
     copies: list[Path], python: Path, importable: bool = False
 ) -> tuple[list[str], Cells]:
-    """Run copies that lie in one folder; return what is wrong, and what was found."""
+    """Run the copies in one folder; return what is wrong, and the results."""
     place = copies[0].parent
     for copy in copies:
         notebook = nbformat.read(copy, as_version=4)

@@ -45,7 +45,7 @@ CELL, OUTPUT, STARTUP, ITEM = 600, 60, 300, 900
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what a run on another interpreter, and a table of runs, ask for."""
+    """Add options for running on another interpreter, and for a table of runs."""
     group = parser.getgroup("the book's comparison")
     group.addoption("--kernel-python", metavar="PATH", help="run the kernels with it")
     group.addoption(
@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Have nbval's items compare by our rules, and obey our tags only."""
+    """Make nbval's items compare by our rules, and obey our tags only."""
     if not isinstance(item, IPyNbCell):
         return
     compared = "not-compared" not in rules.tags(item.cell)
@@ -106,7 +106,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say how much was compared, how near it came, and what was left out, and why."""
+    """Report how much was compared, how close it was, and what was left out and why."""
     cells = [
         notes | {"outcome": report.outcome}
         for group in terminalreporter.stats.values()
@@ -149,7 +149,7 @@ def _largest(cells: list[dict[str, Any]], kind: str) -> str:
 
 
 def _kernel_folder(python: str) -> Path:
-    """Describe a kernel that runs another interpreter, and say where that stands."""
+    """Describe a kernel that runs another interpreter, and return its folder."""
     # One folder per interpreter: several runs may go on at once.
     folder = ROOT / "_build/kernels" / hashlib.sha256(python.encode()).hexdigest()[:8]
     command = [python, "-m", "ipykernel", "install", "--name", KERNEL, "--prefix"]
@@ -158,7 +158,7 @@ def _kernel_folder(python: str) -> Path:
 
 
 def place(item: Any) -> str:
-    """Name a cell as the recorder does: chapter, and code cell counted from 1."""
+    """Name a cell like the recorder does: chapter, and code cell counted from 1."""
     return f"{item.path.stem}, code cell {item.cell_num + 1}"
 
 
@@ -183,7 +183,7 @@ def _run(item: Any, notes: dict[str, Any], run: Callable[[], None]) -> None:
 
 
 def _solve(item: Any, run: Callable[[], None]) -> bool:
-    """Run an exercise as its reader does in the end: with the solution folded below."""
+    """Run an exercise as its reader does in the end: with the folded solution."""
     cells = item.parent.nb.cells
     below = cells[cells.index(item.cell) + 1 :]
     texts = takewhile(lambda cell: cell.cell_type == "markdown", below)
@@ -219,7 +219,7 @@ def _compare(
 
 
 def _describe(item: Any, otherwise: Any, excinfo: Any) -> str:
-    """Say where a cell failed, and how; nbval counts cells from 0, so name both."""
+    """Describe where a cell failed, and how; nbval counts cells from 0: name both."""
     error = excinfo.value
     if not isinstance(error, NbCellError):
         return f"{place(item)}: {otherwise(excinfo)}"

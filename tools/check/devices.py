@@ -1,4 +1,4 @@
-"""Run every notebook on another device, real or pretended: a plugin for pytest.
+"""Run every notebook on another device, real or simulated: a plugin for pytest.
 
 `make test-notebooks DEVICE=pretend` and `make test-notebooks DEVICE=cuda` say how. The records are the CPU's.
 """
@@ -20,7 +20,7 @@ LOOK += ".misplaced(get_ipython().user_ns, {!r})"
 
 
 def pytest_configure() -> None:
-    """Refuse to run without a device, or with a GPU that is not there."""
+    """Refuse to run without a device, or with a GPU that does not exist."""
     device = os.environ.get("ATTENTION_DEVICE")
     if device not in ("cuda", "pretend"):
         raise pytest.UsageError("set ATTENTION_DEVICE to `cuda` or `pretend`")
@@ -29,7 +29,7 @@ def pytest_configure() -> None:
 
 
 def pytest_report_header() -> str:
-    """Say on what the chapters run."""
+    """Report on which device the chapters run."""
     return f"device: {describe(os.environ['ATTENTION_DEVICE'])}"
 
 
@@ -59,7 +59,7 @@ def describe(device: str) -> str:
 
 
 def missing() -> str:
-    """Say what keeps torch from using a GPU; nothing if it can."""
+    """Return why torch cannot use a GPU; an empty text if it can."""
     import torch
 
     try:
@@ -71,7 +71,7 @@ def missing() -> str:
 
 
 def _ask(client: Any, question: str) -> Any:
-    """Return what an expression gives in the kernel."""
+    """Return the value of an expression in the kernel."""
     reply = client.execute(
         "", silent=True, user_expressions={"it": question}, reply=True, timeout=200
     )

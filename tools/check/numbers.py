@@ -3,7 +3,7 @@
 Rounding sets the tolerance. Two machines that agree to seven digits may print 0.1235
 and 0.1234, because the value lies between: so a decimal may differ by one unit of the
 last digit that the reference prints. It may never differ by more than one unit of its
-second decimal, because NumPy and Python cut trailing zeros: a printed 0.5 stands for
+second decimal, because NumPy and Python cut trailing zeros: a printed 0.5 means
 0.5000, and 0.6 is another number. Integers are exact, and so are nan and inf.
 """
 
@@ -21,7 +21,7 @@ FEWEST_DECIMALS = 2
 
 
 class Verdict(NamedTuple):
-    """What keeps two texts from agreeing, if anything, and how near they came."""
+    """Why two texts disagree, if they do, and how close they are."""
 
     fault: str = ""
     largest: float = 0.0  # difference, as a fraction of its tolerance
@@ -76,10 +76,10 @@ def _value(number: str) -> Decimal:
 
 
 def _compare_words(wanted: list[str], found: list[str]) -> str:
-    """Say where the text between the numbers differs, or nothing.
+    """Describe where the text between the numbers differs, if it does.
 
     Columns are as wide as their widest number. So where a number changed its width, by
-    a sign or a digit, and only in such an output, spaces beside numbers are padding.
+    a sign or a digit, and only in such an output, spaces next to numbers are padding.
     """
     widths = [list(map(len, parts[1::2])) for parts in (wanted, found)]
     padded = widths[0] != widths[1]

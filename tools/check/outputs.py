@@ -1,4 +1,4 @@
-"""Compare the outputs of one cell with its record, and show where they part."""
+"""Compare the outputs of one cell with its record, and show where they differ."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -18,7 +18,7 @@ COLUMNS = 300
 
 @dataclass
 class Comparison:
-    """What was found in one cell, the largest differences over their tolerances."""
+    """The result for one cell, with the largest differences over their tolerances."""
 
     faults: list[str] = field(default_factory=list)
     numbers: float = 0.0
@@ -34,7 +34,7 @@ def compare_outputs(
     stem: Path,
     other_drawer: bool = False,
 ) -> Comparison:
-    """Compare all outputs of a cell; pictures that differ are stored beside `stem`.
+    """Compare all outputs of a cell; pictures that differ are stored next to `stem`.
 
     `other_drawer`: another version of matplotlib may have drawn them.
     """

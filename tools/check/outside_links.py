@@ -15,7 +15,7 @@ SHUT = ("401", "403", "405", "406", "418", "429", "500", "502", "503", "504")
 
 
 def main() -> int:
-    """Return 1 if a link is surely dead; hosts that keep a program out are no fault."""
+    """Return 1 if a link is certainly dead; hosts that refuse programs do not count."""
     shutil.rmtree(FOLDER, ignore_errors=True)  # links of a page already read stay out
     book = Path(sys.executable).with_name("jupyter-book")
     run([book, *CHECK], limit=LIMIT, stdout=None, stderr=None)

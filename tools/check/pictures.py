@@ -10,12 +10,12 @@ Measured on this book's figures (root of the mean square, of 255, in the worst b
     one digit changed, in type of 6 to 10 points            15 to 67
     a line moved by one pixel: thin and pale, thick          20, 73
 
-The threshold stands between these groups.
+The threshold is between these groups.
 
-A page shows a drawing instead, which stands in the picture's file: it is compared too.
+A page shows a drawing instead, which is in the picture's file: it is compared too.
 
 Another version of matplotlib draws letters differently. There, what the picture draws
-is compared: words, bars and points, which `attention_lib.plotting` stores beside it.
+is compared: words, bars and points, which `attention_lib.plotting` stores with it.
 """
 
 import base64
@@ -49,7 +49,7 @@ def decode(encoded: str) -> Image.Image:
 
 
 def drawn(one: str, two: str) -> Iterator[tuple[str, str, Decimal | None]]:
-    """Yield what two drawings show as pairs of texts, each with its tolerance."""
+    """Yield the contents of two drawings as pairs of texts, each with its tolerance."""
     yield _words(one), _words(two), None
     cells = [_cells(it) for it in (one, two)]
     # What is transparent is not drawn; rounding may make it so.
@@ -64,7 +64,7 @@ def drawn(one: str, two: str) -> Iterator[tuple[str, str, Decimal | None]]:
 
 
 def _words(drawing: str) -> str:
-    """Return a drawing's words and how opaque its parts are, maps left out."""
+    """Return a drawing's words and the opacities of its parts, without maps."""
     found = re.findall(r">([^<]+)<", drawing)
     opacities = re.findall(r"opacity:([\d.]+)", CELLS.sub("", drawing))
     return "\n".join([*found, *(f"opacity {float(it):.2f}" for it in opacities)])
@@ -82,7 +82,7 @@ def _cells(drawing: str) -> dict[str, tuple[str, str]]:
 
 
 def _places(drawing: str) -> str:
-    """Return a drawing's parts without words and names, one a line.
+    """Return a drawing's parts without words and names, one per line.
 
     Of a path stand its ends and its box: points between them that lie on a line come
     and go with rounding.

@@ -1,4 +1,4 @@
-"""Loaded in the kernel of a chapter: find modules that are not on the chosen device.
+"""Loaded in a chapter's kernel: find modules that are not on the chosen device.
 
 Every module that a name of the reader's namespace leads to (itself, or in a list, tuple
 or dictionary) must have all its tensors on that device, registered or not. Excepted are

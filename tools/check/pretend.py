@@ -1,4 +1,4 @@
-"""A pretended GPU: a device of its own name, on which the CPU's kernels compute.
+"""A simulated GPU: a device with its own name, on which the CPU's kernels compute.
 
 `install()` adds the device `pretend` to PyTorch, in this process. Mistakes with devices
 then show on a machine without a GPU as they would on CUDA:
@@ -53,19 +53,19 @@ _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 class _Module(backend_registration._DummyBackendModule):
-    """What PyTorch asks of `torch.pretend`."""
+    """The functions that PyTorch requires of `torch.pretend`."""
 
     def manual_seed_all(self, seed: int) -> None:
         """Seed the device; `torch.manual_seed` calls it."""
         _random.manual_seed(seed + 1)  # as on CUDA: other numbers than the CPU's
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
-        """The types that autocast may choose here; `torch.autocast` asks."""
+        """Return the types that autocast may choose here, for `torch.autocast`."""
         return [torch.float16, torch.bfloat16]
 
 
 def install() -> None:
-    """Add the device to PyTorch, unless it is there."""
+    """Register the device with PyTorch, unless it is registered already."""
     if _libraries:
         return
     backend_registration._setup_privateuseone_for_python_backend(NAME, _Module())
@@ -84,7 +84,7 @@ def install() -> None:
 
 
 def _operations() -> list[OpOverload]:
-    """Find what the CPU has a kernel for; all else is put together from these."""
+    """Find the operations that have a CPU kernel; all others are composed of these."""
     names = set(torch._C._dispatch_get_registrations_for_dispatch_key("CPU"))
     # A GPU's optimisers take whole lists, for which the CPU has loops.
     names |= {n for n in torch._C._dispatch_get_all_op_names() if "::_foreach_" in n}
@@ -98,7 +98,7 @@ def _operations() -> list[OpOverload]:
 
 
 def _is_view(op: OpOverload) -> bool:
-    """Say whether an operation reads no numbers."""
+    """Return whether an operation reads no numbers."""
     aliases = [returned.alias_info for returned in op._schema.returns]
     views = any(alias is not None and not alias.is_write for alias in aliases)
     return views or op._schema.name in {"aten::set_", "aten::resize_"}
@@ -141,7 +141,7 @@ def _kernel(op: OpOverload) -> Callable[..., Any]:
 
 
 def _check(op: OpOverload, written: set[int]) -> Callable[..., None]:
-    """Make a check of an operation's arguments, which refuses in CUDA's words."""
+    """Make a check of an operation's arguments, with CUDA's error messages."""
     name = op._schema.name.removeprefix("aten::")
     always = bool(REFUSED & {name, f"{name}.{op._overloadname}"})
     refused_for = REFUSED_FOR.get(name, lambda *_, **__: always)
@@ -172,7 +172,7 @@ def _check(op: OpOverload, written: set[int]) -> Callable[..., None]:
 
 
 def _drawn(op: OpOverload) -> Callable[..., Any]:
-    """Let an operation draw from the device's numbers, and leave the CPU's alone."""
+    """Make an operation draw from the device's generator, leaving the CPU's alone."""
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         with torch.random.fork_rng(devices=()):
@@ -194,7 +194,7 @@ def _renamed(tensor: Tensor, device: int) -> Tensor:
 
 
 def _down(argument: Any) -> Any:
-    """Return what the CPU's kernel gets for an argument of an operation."""
+    """Return an argument of an operation in the form that the CPU's kernel needs."""
     if isinstance(argument, Tensor):
         return argument if argument.is_cpu else _renamed(argument, ON_CPU)
     if isinstance(argument, list | tuple):
@@ -203,7 +203,7 @@ def _down(argument: Any) -> Any:
 
 
 def _up(result: Any) -> Any:
-    """Return what the device gives for the result of the CPU's kernel."""
+    """Return the result of the CPU's kernel as the device's."""
     return tree_map_only(Tensor, lambda tensor: _renamed(tensor, HERE), result)
 
 

@@ -1,4 +1,4 @@
-"""Keep what was found on other machines in book/reproduces.json, and fill its pages.
+"""Keep results from other machines in book/reproduces.json, and fill its pages.
 
 A blank of a page is between the comments `% results: NAME` and `% end`. What ran on
 other code cells or outputs than those of the present records is not counted.
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def write(rows: dict[str, Row], titles: dict[str, str]) -> None:
-    """Keep new rows beside older ones, and fill the pages.
+    """Add new rows to older ones, and fill the pages.
 
     A row that could not be measured now does not replace one that once was. `titles`
     names all rows, in their order.

@@ -37,11 +37,11 @@ LIMIT = 6 * 3600  # seconds for all notebooks; each cell has a limit of its own
 
 
 class UnfitError(Exception):
-    """This machine cannot make a variation; the text says why, in one line."""
+    """This machine cannot run a variation; the text gives the reason, in one line."""
 
 
 def settings(name: str, folder: Path) -> dict[str, str]:
-    """Return a variation's environment variables; `folder` is for what they name."""
+    """Return a variation's environment variables; `folder` is for their files."""
     entry = {"env": {}} | TABLE[name]
     own = {key: it.format(folder=folder) for key, it in entry["env"].items()}
     if own.get("ATTENTION_DEVICE") == "cuda" and missing():
@@ -63,7 +63,7 @@ def settings(name: str, folder: Path) -> dict[str, str]:
 
 
 def _switched_off(needed: str, *kept: str) -> list[str]:
-    """Return what NumPy must leave, to use no other of the processor's features."""
+    """Return what NumPy must leave out, so that it uses no other processor features."""
     from numpy._core import _multiarray_umath as core  # type: ignore[attr-defined]
 
     has = core.__cpu_features__
@@ -74,7 +74,7 @@ def _switched_off(needed: str, *kept: str) -> list[str]:
 
 
 def environment(name: str, root: Path = ROOT) -> Path:
-    """Return the interpreter of an environment, which is made where it is missing."""
+    """Return an environment's interpreter, and create it if it is missing."""
     home = root / ".environments" / name
     python, ready = home / "bin/python", home / ".ready"
     files = [root / "pyproject.toml", root / "requirements.txt"]
@@ -107,9 +107,9 @@ def _uv(root: Path, *arguments: str) -> None:
 def compare(
     report: Path, *arguments: str, python: Path | None = None, **own: str
 ) -> tuple[int, Cells]:
-    """Run notebooks, and return pytest's status and what was found in each cell.
+    """Run notebooks, and return pytest's status and the result of each cell.
 
-    What pytest says stands beside the report. `own` are environment variables.
+    What pytest prints is stored next to the report. `own` are environment variables.
     """
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
@@ -152,7 +152,7 @@ def measure(name: str, report: Path, only: list[str]) -> dict[str, Any]:
 
 
 def by_chapter(cells: Cells) -> dict[str, dict[str, Any]]:
-    """Sum up the findings of cells: one entry a chapter."""
+    """Sum the results of cells: one entry per chapter."""
     chapters: dict[str, dict[str, Any]] = {}
     for cell in sorted(cells, key=lambda cell: cell["place"]):
         stem = cell["place"].split(",")[0]
@@ -169,7 +169,7 @@ def by_chapter(cells: Cells) -> dict[str, dict[str, Any]]:
 
 
 def run(names: list[str], only: list[str]) -> bool:
-    """Measure, say how it went, keep the rows; return whether all agreed."""
+    """Measure, report the result, keep the rows; return whether all agreed."""
     rows: dict[str, dict[str, Any]] = {}
     agreed = True
     for name in names:

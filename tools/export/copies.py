@@ -1,4 +1,4 @@
-"""Make copies of the notebooks that stand alone: for Colab, and to hand out.
+"""Make copies of the notebooks that work alone: for Colab, and to hand out.
 
 Run as `python -m tools.export.copies [--colab] [--student]`. With `--colab` a first
 cell makes `attention_lib` importable, and links lead to the other copies on Colab. With
@@ -66,7 +66,7 @@ def main(root: Path = ROOT) -> int:
 
 
 def origin(root: Path) -> tuple[str, str]:
-    """Return the repository's address, and the commit that its files are of."""
+    """Return the repository's address, and the commit of its files."""
     address = repository_address(root)
     if address is None:
         known = "add it with `git remote add origin ADDRESS`, or GITHUB_REPOSITORY"
@@ -119,7 +119,7 @@ def write_copies(
 
 
 def stamp(book: NotebookNode, set_up: str) -> None:
-    """Make of a record a copy, with a set-up cell if there is code for one."""
+    """Make a copy from a record, with a set-up cell if there is code for one."""
     book.metadata.pop("attention_book", None)
     if set_up:
         codes = [n for n, it in enumerate(book.cells) if it.cell_type == "code"]
@@ -133,7 +133,7 @@ def stamp(book: NotebookNode, set_up: str) -> None:
 
 @dataclass(frozen=True)
 class Links:
-    """Where the targets of links are."""
+    """The targets of links."""
 
     address: str
     commit: str
@@ -141,7 +141,7 @@ class Links:
     anchors: dict[str, dict[str, str]]
 
     def rewritten(self, text: str, name: str) -> str:
-        """Return the Markdown of a cell of notebook `name`, each link leading on."""
+        """Return the Markdown of a cell of notebook `name`, with working links."""
         return TARGET.sub(
             lambda it: self._lead(it["target"], name) if it["target"] else it[0], text
         )
@@ -173,7 +173,7 @@ class Links:
 
 
 def take_solutions_out(book: NotebookNode, name: str) -> None:
-    """Take the solutions out, and leave exercises as they are before they run."""
+    """Remove the solutions, and leave exercises as they are before they run."""
     exercises = [it for it in book.cells if "exercise" in it.metadata.get("tags", [])]
     for cell in exercises:
         cell.outputs, cell.execution_count = [], None
@@ -198,13 +198,13 @@ def set_up_source(address: str, commit: str, needs: list[str]) -> str:
 
 
 def _said(found: re.Match[str]) -> str:
-    """Return words of that cell: a comment, or a string, with `f` where it must."""
+    """Return text for that cell: a comment, or a string, with `f` if needed."""
     words = str(TABLE["set_up"][found[2]]).replace("\n", "\n# ")
     return found[1].lstrip("" if "{" in words else "f") + words
 
 
 def dependencies(root: Path) -> list[str]:
-    """Return what the library needs, as pyproject.toml says it: `numpy>=2.0`."""
+    """Return the library's requirements, as in pyproject.toml: `numpy>=2.0`."""
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
     return list(tomllib.loads(text)["project"]["dependencies"])
 

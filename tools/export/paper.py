@@ -38,7 +38,7 @@ class Page:
 
     @property
     def contents(self) -> dict[str, str]:
-        """The anchors and titles of the page and, in chapters, of its sections."""
+        """Return the anchors and titles of the page and of a chapter's sections."""
         chapter = self.name.startswith("chapters/")
         found = self.body.select("h2[id], h3[id]", limit=0 if chapter else 1)
         return {str(it["id"]): " ".join(it.get_text().split()) for it in found}
@@ -59,7 +59,7 @@ def read_pages(root: Path) -> list[Page]:
 
 
 def document(root: Path, pages: list[Page], state: str) -> str:
-    """Return the document, to be written into `_build/pdf`."""
+    """Return the document, for `_build/pdf`."""
     here = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     return here.get_template("paper.html").render(
         site=SITE,
@@ -72,13 +72,13 @@ def document(root: Path, pages: list[Page], state: str) -> str:
 
 
 def anchor(name: str, fragment: str = "") -> str:
-    """Return a place's name in the document: each page has its own `exercises`."""
+    """Return an anchor's name in the document: each page has its own `exercises`."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return f"{slug}--{fragment}" if fragment else slug
 
 
 def _page(site: Path, name: str, part: str, known: list[str]) -> Page:
-    """Make of a page for the screen one for paper."""
+    """Convert a page for the screen to one for paper."""
     path = site / f"{name}.html"
     if not path.is_file():
         raise ValueError(f"{path} is not there: run `make book` first")
@@ -117,7 +117,7 @@ def _page(site: Path, name: str, part: str, known: list[str]) -> Page:
 
 
 def _lead_inside(body: Tag, name: str, known: list[str]) -> None:
-    """Have links and pictures of a page lead where they do in the document."""
+    """Make links and pictures of a page lead to the same places in the document."""
     folder = posixpath.dirname(name)
     for image in body.find_all("img"):
         image["src"] = posixpath.normpath(f"{SITE}/{folder}/{image['src']}")
@@ -133,7 +133,7 @@ def _lead_inside(body: Tag, name: str, known: list[str]) -> None:
 
 
 def _moved(body: Tag, name: str) -> Iterator[tuple[str, str, str]]:
-    """Take solutions and answers out, and leave lines that say where they stand."""
+    """Take solutions and answers out, and leave lines that say where they are."""
     questions = 0
     for folded in body.find_all("details"):
         word = folded.summary.get_text().strip() if folded.summary else ""
@@ -155,7 +155,7 @@ def _moved(body: Tag, name: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _pointer(word: str, place: str) -> Tag:
-    """Return a line that leads to a place, with the number of its page, yet unknown."""
+    """Return a line that leads to an anchor, with its page number to be filled in."""
     number = f'<span data-page-of="{place}">000</span>'
     words = say("paper.pointer", what=word, page=number)
     text = f'<p class="pointer"><a href="#{place}">{words}</a></p>'

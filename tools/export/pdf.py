@@ -75,7 +75,7 @@ def make(root: Path, output: Path) -> list[str]:
 
 
 def printed(source: Path) -> tuple[bytes, list[str]]:
-    """Print a document until its page numbers stay, and say what looks wrong."""
+    """Print a document until its page numbers are stable; return what looks wrong."""
     numbers: dict[str, int] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -100,14 +100,14 @@ def printed(source: Path) -> tuple[bytes, list[str]]:
 
 
 def page_numbers(book: pikepdf.Pdf) -> dict[str, int]:
-    """Return the page on which each anchor of a PDF stands, from 1."""
+    """Return the page of each anchor of a PDF, from 1."""
     places = {page.obj.objgen: n for n, page in enumerate(book.pages, 1)}
     named = book.Root.get("/Dests", pikepdf.Dictionary()).items()
     return {name.removeprefix("/"): places[it[0].objgen] for name, it in named}
 
 
 def solutions(root: Path) -> list[str]:
-    """Return the lines of all solutions that no example or record has elsewhere."""
+    """Return the lines of all solutions that are in no example or record."""
     examples = [path.read_text("utf-8") for path in root.glob("book/api/examples.txt")]
     lines, rest = [], squeezed("".join(examples))
     for path in sorted((root / "notebooks").glob("*.ipynb")):
@@ -151,7 +151,7 @@ def faults(path: Path, pages: list[Page], solved: list[str]) -> list[str]:
 
 
 def squeezed(text: str) -> str:
-    """Return words alone: what paper adds between them does not count."""
+    """Return the words alone: paper adds characters between them."""
     return re.sub(r"[^\w.]", "", unicodedata.normalize("NFKC", text))
 
 

@@ -1,6 +1,6 @@
 """The set-up cell of each copy: what follows its title, in a file that is checked.
 
-`tools.export.copies` fills in words and values. It stands alone; learners read it.
+`tools.export.copies` fills in words and values. It is self-contained; learners read it.
 """
 
 from tools.words import say

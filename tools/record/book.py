@@ -1,4 +1,4 @@
-"""Chapters and pages in; their blocks, and what one can refer to, out.
+"""Chapters and pages in; their blocks and labels out.
 
 Read with the site's own parser and classes. What the site refuses by itself, as a label
 given twice or a term that the glossary lacks, is not looked for here.
@@ -37,23 +37,23 @@ SPANS = {"myst_role", "link_open", "image"}
 
 
 class Place(NamedTuple):
-    """A line of a page, which error messages name."""
+    """A line of a page, for error messages."""
 
     path: Path
     line: int
 
     def below(self, lines: int) -> "Place":
-        """Return the place some lines further down."""
+        """Return the position some lines further down."""
         return self._replace(line=self.line + lines)
 
     def error(self, message: str) -> ValueError:
-        """Return an error that starts with the place."""
+        """Return an error that starts with the position."""
         name = f"{self.path.parent.name}/{self.path.name}"
         return ValueError(f"{name}:{self.line}: {message}")
 
 
 class Block(NamedTuple):
-    """A directive, read; `place` is the first line of its body, `label` its name."""
+    """A parsed directive; `place` is the first line of its body, `label` its name."""
 
     name: str
     argument: str
@@ -64,12 +64,12 @@ class Block(NamedTuple):
 
 
 def normal(name: str) -> str:
-    """Return a label as Sphinx compares it."""
+    """Return a label in the form that Sphinx compares."""
     return " ".join(name.lower().split())
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is."""
+    """Return text escaped for Markdown."""
     return re.sub(r"([\\`*\[\]<])", r"\\\1", text)
 
 
@@ -101,7 +101,7 @@ def read_directive(token: Token, place: Place) -> Block:
 
 
 class Label(NamedTuple):
-    """A place that can be referred to; a figure without a name is counted too."""
+    """A target of references; a figure without a name is counted too."""
 
     name: str
     kind: str  # heading, figure, equation or block
@@ -112,7 +112,7 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class Book:
-    """Everything that the text of one chapter may name in another place."""
+    """Everything that the text of one chapter may refer to elsewhere."""
 
     root: Path
     parser: MarkdownIt
@@ -142,7 +142,7 @@ def read_book(root: Path = ROOT) -> Book:
 
 
 def cells_with_places(path: Path) -> Iterator[tuple[NotebookNode, Place]]:
-    """Yield the cells of a chapter, each with the place of its first line."""
+    """Yield the cells of a chapter, each with the position of its first line."""
     notebook = read_chapter(path)
     lines = path.read_text(encoding="utf-8").splitlines()
     for cell, start in zip(notebook.cells, notebook.metadata.source_map, strict=True):
@@ -157,7 +157,7 @@ def figure_options(cell: NotebookNode) -> dict[str, str]:
 
 
 def find_labels(text: str, place: Place, parser: MarkdownIt) -> Iterator[Label]:
-    """Yield the headings, targets, figures and equations of a text, as they stand."""
+    """Yield the headings, targets, figures and equations of a text, in order."""
     targets: list[Label] = []
     tokens = parser.parse(text)
     for position, token in enumerate(tokens):

@@ -38,7 +38,7 @@ def references(keys: set[str], entries: dict[str, Entry]) -> str:
 
 
 def _names(entry: Entry) -> str:
-    """Return `Shaw`, `Press and Wolf` or `van den Oord et al.`, freed of LaTeX."""
+    """Return `Shaw`, `Press and Wolf` or `van den Oord et al.`, without LaTeX."""
     people = entry.persons.get("author", [])
     parts = [person.rich_prelast_names + person.rich_last_names for person in people]
     names = [" ".join(map(str, part)) for part in parts]
@@ -57,5 +57,5 @@ class _Plain(Backend):  # type: ignore[misc]
         return escaped(text)
 
     def format_href(self, url: str, text: str, external: bool = False) -> str:
-        """Return a Markdown link, the short form where it shows its own address."""
+        """Return a Markdown link, in short form if its text is its own address."""
         return f"<{url}>" if text == escaped(url) else f"[{text}]({url})"

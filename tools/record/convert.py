@@ -50,13 +50,13 @@ def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
 
 
 def unfolded(cell: NotebookNode) -> dict[str, Any]:
-    """Return a cell's metadata as its chapter has it."""
+    """Return a cell's metadata as in its chapter."""
     added = FOLDED if HIDDEN & {*cell.metadata.get("tags", [])} else {}
     return {name: it for name, it in cell.metadata.items() if name not in added}
 
 
 def _plain_cells(cell: NotebookNode, place: Place, book: Book) -> list[NotebookNode]:
-    """Return what stands for one cell: none for a comment, two for a figure."""
+    """Return the plain cells for one cell: none for a comment, two for a figure."""
     if cell.cell_type == "markdown":
         cell.source = plain_markdown(cell.source, place, book)
         return [cell] if cell.source else []
@@ -73,7 +73,7 @@ def _plain_cells(cell: NotebookNode, place: Place, book: Book) -> list[NotebookN
 
 
 def _identify(cells: list[NotebookNode]) -> None:
-    """Give each cell an id of its content, so that an edit changes one id only."""
+    """Give each cell an id made from its content: an edit changes one id only."""
     seen: Counter[str] = Counter()
     for cell in cells:
         digest = hashlib.sha256(cell.source.encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Chapters in; each as a notebook, beside its record and what is stale in it, out."""
+"""Chapters in; each as a notebook, with its record and what is stale in it, out."""
 
 import copy
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def examine(root: Path) -> list[Draft]:
 
 
 def strays(root: Path) -> list[str]:
-    """Name every notebook that belongs to no chapter of `_toc.yml`."""
+    """List every notebook that belongs to no chapter of `_toc.yml`."""
     kept = {notebook_path(chapter) for chapter in chapter_paths(root)}
     return [
         f"notebooks/{path.name} has no chapter: list it in _toc.yml, or delete the file"
@@ -62,7 +62,7 @@ def with_outputs(plain: NotebookNode, record: NotebookNode) -> NotebookNode:
 
 
 def store(chapter: Path, notebook: NotebookNode) -> None:
-    """Write a record at once or not at all: an interrupted run leaves the old one."""
+    """Write a record atomically: an interrupted run leaves the old one."""
     path, text = notebook_path(chapter), _serialised(notebook)
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return  # the site reads a page again when its record is newer
@@ -73,7 +73,7 @@ def store(chapter: Path, notebook: NotebookNode) -> None:
 
 
 def read_record(path: Path) -> NotebookNode | None:
-    """Return a record, or None where there is none that can be read."""
+    """Return a record, or None if there is none that can be read."""
     try:
         return nbformat.read(path, as_version=4)
     except (FileNotFoundError, ValueError):  # as after a merge with conflicts

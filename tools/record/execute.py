@@ -1,4 +1,4 @@
-"""A notebook in, its outputs filled by a fresh kernel; what went wrong in it out."""
+"""A notebook in, its outputs filled by a fresh kernel; its faults out."""
 
 import ast
 import asyncio
@@ -49,7 +49,7 @@ def execute(notebook: NotebookNode, chapter: Path) -> list[str]:
 
 
 def without_program(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Return outputs whose HTML no longer holds the program of the views."""
+    """Return outputs whose HTML no longer holds the views' script."""
     for output in outputs:
         text = output.get("data", {}).get("text/html")
         if isinstance(text, str):
@@ -58,7 +58,7 @@ def without_program(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def kernel_environment(root: Path) -> dict[str, str]:
-    """Return the environment of a recording: this tree's library, made to repeat."""
+    """Return the environment of a recording: this tree's library, deterministic."""
     paths = [str(root), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
@@ -79,7 +79,7 @@ def run_environment(root: Path) -> dict[str, str]:
 
 
 def _describe(chapter: Path, number: int, fault: str) -> str:
-    """Say where a fault is, counting code cells from 1, and show the code."""
+    """Describe where a fault is, counting code cells from 1, and show the code."""
     found = cells_with_places(chapter)
     cell, place = [it for it in found if it[0].cell_type == "code"][number - 1]
     said = place.error(f"code cell {number}: {fault}")
@@ -87,7 +87,7 @@ def _describe(chapter: Path, number: int, fault: str) -> str:
 
 
 def _run(client: NotebookClient, root: Path) -> str | None:
-    """Run all cells, and return what stopped them."""
+    """Run all cells, and return the error that stopped them."""
     try:
         # Not client.execute(), which leaves its event loop open.
         asyncio.run(client.async_execute(env=kernel_environment(root)))

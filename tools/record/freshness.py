@@ -18,7 +18,7 @@ from tools.record.reach import LIBRARY, reached_files
 
 
 def fingerprints(notebook: NotebookNode, root: Path) -> dict[str, str]:
-    """Return what the outputs of a notebook depend on, as one short hash a cause."""
+    """Return what the outputs of a notebook depend on, as one short hash per cause."""
     cells = code_cells(notebook)
     files = reached_files([str(cell["source"]) for cell in cells], root)
     # It sets the environment of every recording.
@@ -35,7 +35,7 @@ def fingerprints(notebook: NotebookNode, root: Path) -> dict[str, str]:
 def stale_causes(
     chapter: NotebookNode, record: NotebookNode | None, root: Path
 ) -> list[str]:
-    """Say why the outputs of a record no longer belong to a chapter; [] if they do."""
+    """Return why a record's outputs no longer belong to a chapter; [] if they do."""
     if record is None:
         return ["not recorded yet"]
     words = {"code": "its code cells", "library": LIBRARY, "versions": "its versions"}
@@ -50,7 +50,7 @@ def stale_causes(
 
 
 def seal(record: NotebookNode) -> dict[str, str]:
-    """Return the hash of all that an execution left in a record."""
+    """Return the hash of everything that an execution left in a record."""
     left = [[cell.execution_count, cell.outputs] for cell in code_of(record)]
     return {"outputs": _hash(json.dumps(left, sort_keys=True))}
 
@@ -73,7 +73,7 @@ def code_cells(notebook: NotebookNode) -> list[dict[str, object]]:
 
 
 def pins(requirements: Path) -> list[str]:
-    """Return the lines that pin what the library and a kernel need, in turn too.
+    """Return the pins of all packages that the library and a kernel need.
 
     `uv` writes below each package what asked for it. Where nothing is said, it counts.
     """

@@ -1,4 +1,4 @@
-"""MyST text in, plain Markdown out, which reads well in Jupyter without the site."""
+"""MyST text in, plain Markdown out, which is readable in Jupyter without the site."""
 
 import html
 import re
@@ -37,7 +37,7 @@ def plain_markdown(text: str, place: Place, book: Book) -> str:
 
 
 def _in_place(new: str, lines: list[str], first: int, last: int, place: Place) -> str:
-    """Return a block indented as its lines were, with blank lines around."""
+    """Return a block indented like its lines were, with blank lines around."""
     start = lines[first].lstrip()
     if not start.startswith(tuple("`~:$(%\\")):
         raise place.below(first).error("start this block on a line of its own")
@@ -49,7 +49,7 @@ def _in_place(new: str, lines: list[str], first: int, last: int, place: Place) -
 
 
 def _plain_block(token: Token, place: Place, book: Book) -> str | None:
-    """Return the plain form of a block, or None where it is plain already."""
+    """Return the plain form of a block, or None if it is plain already."""
     if directive_name(token) or token.type == "colon_fence":
         return _directive(read_directive(token, place), place, book)
     if token.type == "myst_target":
@@ -66,7 +66,7 @@ def _plain_block(token: Token, place: Place, book: Book) -> str | None:
 
 
 def _directive(block: Block, place: Place, book: Book) -> str:
-    """Return a directive as plain Markdown, under its name."""
+    """Return a directive as plain Markdown, under its label."""
     name = anchor(block.label)
     if block.name == "figure":
         return name + _figure(block, place, book)
@@ -80,7 +80,7 @@ def _directive(block: Block, place: Place, book: Book) -> str:
 
 
 def _quiz(question: str, block: Block, book: Book) -> str:
-    """Return a quiz; a fault in it names its own line."""
+    """Return a quiz; an error in it names its own line."""
     try:
         options = read_options(block.body)
     except QuizError as fault:
@@ -107,7 +107,7 @@ def _figure(block: Block, place: Place, book: Book) -> str:
 
 
 def anchor(name: str) -> str:
-    """Return what a link to `#name` finds, as a block of its own."""
+    """Return the target of a link to `#name`, as a separate block."""
     return f'<a id="{html.escape(name)}"></a>\n\n' if name else ""
 
 
@@ -120,7 +120,7 @@ def _quoted(title: str, body: str) -> str:
 
 
 def _folded(title: str, body: str) -> str:
-    """Return a dropdown; its body is Markdown because blank lines stand around it."""
+    """Return a dropdown; its body is Markdown because of the blank lines around it."""
     summary = MarkdownIt().renderInline(title)
     return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
 

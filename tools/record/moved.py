@@ -1,4 +1,4 @@
-"""Two records of a chapter in; the numbers that moved, and who still says the old, out.
+"""Two records of a chapter in; numbers that changed, and texts with the old one, out.
 
 No test reads prose: so a new record prints what moved, and the lines of prose, captions
 and alternative texts that say what it was.
@@ -19,7 +19,7 @@ CODE = re.compile(r"(?ms)^```\{code-cell\}[^\n]*\n(?:---\n.*?^---\n)?(.*?)^```")
 
 
 def moved(chapter: Path, old: NotebookNode, new: NotebookNode) -> list[str]:
-    """Return a line for each number that moved, with the lines that say the old one."""
+    """Return a line for each changed number, with the lines that show the old one."""
     text = chapter.read_text(encoding="utf-8")
     prose = CODE.sub(lambda it: it[0].replace(it[1], "\n" * it[1].count("\n")), text)
     words = [(n, it) for n, line in enumerate(prose.split("\n"), 1) for it in _in(line)]
@@ -48,7 +48,7 @@ def _in(text: str) -> list[str]:
 
 
 def _texts(cell: NotebookNode) -> Iterator[str]:
-    """Yield what a cell shows as text: of a picture, the words of its drawing."""
+    """Yield what a cell shows as text; for a picture, the words of its drawing."""
     for output in cell.outputs:
         data = output.get("data", {})
         yield str(output.get("text", data.get("text/plain", "")))
@@ -57,7 +57,7 @@ def _texts(cell: NotebookNode) -> Iterator[str]:
 
 
 def _says(word: str, was: str, now: str) -> bool:
-    """Say whether a number of the prose is the old one, rounded, and not the new."""
+    """Return whether a number of the prose is the old one, rounded, and not the new."""
     decimals = len(word.partition(".")[2])
     old, new = (f"{Decimal(it):.{decimals}f}" for it in (was, now))
     return word == old != new and ("." not in was or decimals > 0)

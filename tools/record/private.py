@@ -1,4 +1,4 @@
-"""A text in; what it tells of the machine and the person behind it out.
+"""A text in; what it reveals of the machine and the person behind it out.
 
 Code and formulas must pass: a matrix product looks like a mail address.
 """
@@ -33,7 +33,7 @@ SHARED = {"admin", "debian", "docker", "jovyan", "localhost", "runner", "ubuntu"
 
 
 def details(text: str) -> list[str]:
-    """Return what a text gives away, each with its kind."""
+    """Return what a text reveals, each with its kind."""
     return [
         f"{kind}: {match[0]!r}"
         for kind, pattern in (PATTERNS | own_names()).items()
@@ -43,7 +43,7 @@ def details(text: str) -> list[str]:
 
 @cache
 def own_names() -> dict[str, re.Pattern[str]]:
-    """Return what would give this machine and its user away, as a pattern."""
+    """Return a pattern of names that would reveal this machine or its user."""
     user = os.environ.get("USER", "")
     names = {user, Path.home().name, socket.gethostname()} - SHARED
     paths = {str(ROOT), str(Path.home()), tempfile.gettempdir()}

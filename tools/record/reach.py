@@ -1,6 +1,7 @@
 """Code in, the files of `attention_lib` that it reaches through its imports out.
 
-Read from the syntax alone. Where that cannot tell, it says too much, not too little.
+Read from the syntax alone. If that is not conclusive, it returns too much rather than
+too little.
 """
 
 import ast
@@ -12,7 +13,7 @@ LIBRARY = "attention_lib"
 
 
 def reached_files(sources: Iterable[str], root: Path) -> set[Path]:
-    """Return the files that a notebook's cells reach, and that these reach in turn."""
+    """Return the files that a notebook's cells import, directly or indirectly."""
     found: set[Path] = set()
     todo = _imported(tuple(sources), root)
     while todo:
@@ -24,7 +25,7 @@ def reached_files(sources: Iterable[str], root: Path) -> set[Path]:
 
 @cache
 def _imported(sources: tuple[str, ...], root: Path) -> set[Path]:
-    """Return the files that code names in its own imports; many chapters reach one."""
+    """Return the files that code imports itself; cached, as many chapters share it."""
     try:
         nodes = [node for text in sources for node in _nodes(text)]
     except SyntaxError:  # a magic or a shell line: anything may be behind it
@@ -44,7 +45,7 @@ def _imported(sources: tuple[str, ...], root: Path) -> set[Path]:
 
 @cache
 def _nodes(source: str) -> tuple[ast.AST, ...]:
-    """Return a code's imports, read once: many chapters reach one file."""
+    """Return a code's imports; cached, since many chapters share a file."""
     kinds = (ast.Import, ast.ImportFrom)
     return tuple(n for n in ast.walk(ast.parse(source)) if isinstance(n, kinds))
 

@@ -21,7 +21,7 @@ ROLES = ("ref", "eq", "numref", "term", "doc", "cite:p", "cite:t")
 
 
 def plain_spans(text: str, parsed: list[Token], place: Place, book: Book) -> str:
-    """Return a text with its roles and links in plain Markdown, all else as it is.
+    """Return a text with its roles and links in plain Markdown, all else unchanged.
 
     `parsed` is the text as the site reads it, which says what must be found.
     """
@@ -99,7 +99,7 @@ def _link(target: str, place: Place, book: Book) -> tuple[str, str]:
 
 
 def _path_link(path: Path, place: Place) -> str:
-    """Return a file's address: of a chapter its notebook, else the file itself."""
+    """Return a file's address: for a chapter its notebook, else the file itself."""
     if path.parent == place.path.parent and path.suffix == ".md":
         return f"{path.stem}.ipynb"
     return Path(relpath(path, place.path.parent.parent / "notebooks")).as_posix()

@@ -1,4 +1,4 @@
-"""A cell with its outputs in; what no record may hold of that out."""
+"""A cell with its outputs in; what no record may hold out."""
 
 import base64
 import binascii
@@ -38,12 +38,12 @@ def tags(cell: NotebookNode) -> list[str]:
 
 
 def reason(cell: NotebookNode) -> str:
-    """Return why a cell is compared in its own way."""
+    """Return why a cell has its own way of comparison."""
     return str(cell.metadata.get("reason") or "").strip()
 
 
 def skipped(cell: NotebookNode) -> bool:
-    """Say whether a cell is executed neither here nor for the site."""
+    """Return whether a cell is executed neither here nor for the site."""
     return set(tags(cell)) >= SKIP
 
 
@@ -54,7 +54,7 @@ def tolerance(cell: NotebookNode) -> Decimal | None:
 
 
 def first_line(cell: NotebookNode) -> str:
-    """Return the line by which a reader finds the cell."""
+    """Return the line that identifies the cell for a reader."""
     return next((line for line in cell.source.splitlines() if line.strip()), "empty")
 
 
@@ -92,7 +92,7 @@ def _tag_faults(found: set[str], has_reason: bool) -> list[str]:
 
 
 def _output_faults(output: NotebookNode) -> list[str]:
-    """Return what one stored output must not hold."""
+    """Return what is forbidden in one stored output."""
     if output.output_type == "error":
         return [f"an error: {output.ename}: {output.evalue}"]
     if output.get("name") == "stderr":

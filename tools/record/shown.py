@@ -1,4 +1,4 @@
-"""Chapters in; what they show of the library filled with what it is now, out.
+"""Chapters in; their copies of library code, brought up to date, out.
 
 A cell that shows library code begins with a line like
 `# attention_lib.masks: causal_mask`. A folded solution is the one that the check of its
@@ -92,7 +92,7 @@ def solution_texts(module: Path) -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """Fill all chapters, or with `--check` only say which cells differ."""
+    """Fill all chapters, or with `--check` only report which cells differ."""
     parser = argparse.ArgumentParser("tools.record.shown", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing")
     check = parser.parse_args(arguments).check

@@ -58,7 +58,7 @@ def _record(draft: Draft) -> list[str]:
 
 
 def _run(options: argparse.Namespace, root: Path) -> list[str]:
-    """Do what was asked for, and return what is wrong."""
+    """Do what was requested, and return what is wrong."""
     by_stem = {draft.chapter.stem: draft for draft in examine(root)}
     stems = [Path(name).stem for name in options.chapter] or list(by_stem)
     if unknown := [stem for stem in stems if stem not in by_stem]:

@@ -1,7 +1,7 @@
-"""Mend what others' HTML does not tell a screen reader: a part of the extension.
+"""Fix third-party HTML for screen readers: a part of the extension.
 
 Each entry names the rule of axe that it satisfies, if any, and who wrote the HTML. All
-leave a page that was mended before as it is. A mend that no page needs any more fails
+leave a page that was fixed before as it is. A fix that no page needs any more fails
 the build, as does a page that is not what the theme's templates were replaced for.
 """
 
@@ -49,14 +49,14 @@ def setup(app: Any) -> None:
 
 
 def mended(page: str) -> str:
-    """Return a page's HTML with all mends."""
+    """Return a page's HTML with all fixes."""
     for pattern, replacement, _ in MENDS:
         page = pattern.sub(replacement, page)
     return page
 
 
 def _lines(signature: str) -> str:
-    """Return a signature whose lines are no list of definitions."""
+    """Return a signature whose lines are not a list of definitions."""
     for name, kind in (("dl", "sig-lines"), ("dd", "sig-line")):
         signature = signature.replace(f"<{name}>", f'<span class="{kind}">')
         signature = signature.replace(f"</{name}>", "</span>")
@@ -64,7 +64,7 @@ def _lines(signature: str) -> str:
 
 
 def mend_site(site: Path) -> None:
-    """Mend all pages of a built site.
+    """Fix all pages of a built site.
 
     Raises:
         ExtensionError: the theme or Sphinx writes other HTML than this was made for.

@@ -39,7 +39,7 @@ def setup(app: Any) -> None:
 
 
 def _configure(app: Any, config: Any) -> None:
-    """Find where the code stands, and pack the names that others document.
+    """Find the folder of the code, and pack the names that others document.
 
     A list's first line is its project's address; what follows is an inventory, which
     intersphinx reads only when packed. Nothing is fetched.
@@ -73,7 +73,7 @@ def source(root: Path, base: str, module: str, fullname: str) -> str | None:
 
 
 def _add_table(app: Any, page: str, text: list[str]) -> None:
-    """Write every module into the index, with what it holds and its chapter."""
+    """Write every module into the index, with its contents and its chapter."""
     root, rows = Path(app.srcdir), []
     for name, file in documented(root).items() if page == INDEX else ():
         app.env.note_dependency(str(file))
@@ -97,7 +97,7 @@ def documented(root: Path) -> dict[str, Path]:
 
 
 def taught(root: Path, module: str) -> str:
-    """Say which chapter is the first to show a module, or else to use it."""
+    """Return which chapter is the first to show a module, or else to use it."""
     for words, pattern in (("library.shown", SHOWN), ("library.used", USED)):
         for stem, names in modules(root, pattern).items():
             if module in names:
@@ -115,13 +115,13 @@ def modules(root: Path, pattern: re.Pattern[str]) -> dict[str, list[str]]:
 
 @cache
 def examples(root: Path) -> dict[str, str]:
-    """Return the example of each name: what stands below it in a file for all."""
+    """Return the example of each name: the lines below it in one file for all."""
     found = re.split(r"^# ([\w.]+)\n", (root / EXAMPLES).read_text("utf-8"), flags=re.M)
     return dict(zip(found[1::2], found[2::2], strict=True))
 
 
 def _as_code(app: Any, domain: str, kind: str, content: nodes.Element) -> None:
-    """Show types as they are written: Sphinx would take a shape for a name."""
+    """Show types as they are written: Sphinx would treat a shape as a name."""
     for field in content.findall(nodes.field):
         if re.match("type |rtype", field[0].astext()):
             text = re.sub(r"~?\b(?:\w+\.)+(?=\w)", "", field[1].astext())
@@ -130,7 +130,7 @@ def _as_code(app: Any, domain: str, kind: str, content: nodes.Element) -> None:
 
 
 def _finish(app: Any, what: str, name: str, target: Any, _: Any, lines: Any) -> None:
-    """Add an example, a module's chapter; of a value, leave out its type's text."""
+    """Finish an entry: add an example and a chapter, leave out a value's type."""
     app.env.note_dependency(str(Path(app.srcdir) / EXAMPLES))
     found, key = examples(Path(app.srcdir)), name.partition(".")[2]
     if example := found.get(key, found.get(key.rpartition(".")[2])):
@@ -142,7 +142,7 @@ def _finish(app: Any, what: str, name: str, target: Any, _: Any, lines: Any) -> 
 
 
 def _mend(app: Any, what: str, name: str, target: Any, *_: Any) -> Any:
-    """Leave out another project's constructor."""
+    """Remove another project's constructor."""
     origin = getattr(getattr(target, "__init__", None), "__module__", "")
     if what == "class" and not origin.startswith(PACKAGE):
         return "", ""

@@ -66,7 +66,7 @@ def made_from(root: Path) -> Iterator[Path]:
 
 
 def digest(root: Path, within: str = "") -> str:
-    """Return one hash of what the site is made from in a folder, its address too."""
+    """Return one hash of everything that the site is made from, its address too."""
     found = hashlib.sha256(str(repository_address(root)).encode())
     inside = root / within
     for path in filter(lambda it: it.is_relative_to(inside), made_from(root)):
@@ -76,7 +76,7 @@ def digest(root: Path, within: str = "") -> str:
 
 
 def is_current(root: Path) -> bool:
-    """Say whether the last build was without warnings, and from the same files."""
+    """Return whether the last build had no warnings and the same files."""
     if not ((root / INDEX).is_file() and (root / STAMP).is_file()):
         return False
     return (root / STAMP).read_text(encoding="utf-8") == digest(root)

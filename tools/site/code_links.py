@@ -1,4 +1,4 @@
-"""Links from names in code to what documents them: a part of the Sphinx extension.
+"""Links from names in code to their documentation: a part of the Sphinx extension.
 
 In sentences, at a chapter's top, and under cells that show library code.
 """
@@ -37,7 +37,7 @@ def setup(app: Any) -> None:
 
 
 def _link(app: Any, doctree: nodes.document, page: str) -> None:
-    """Link names: each once a section, and not from its own entry."""
+    """Link names: each once per section, and not from its own entry."""
     if app.builder.format != "html":
         return
     folder, _, stem = page.rpartition("/")
@@ -83,7 +83,7 @@ def _addresses(app: Any, page: str) -> dict[str, str]:
 
 
 def _add_lines(doctree: nodes.document, shown: list[str]) -> None:
-    """Say under a chapter's time, and under its cells, which library code they show."""
+    """Add to a chapter's head, and to its cells, the library code that they show."""
     for place in list(doctree.findall(nodes.TextElement)):
         header = HEADER.match(place.astext())
         if header and "cell_input" in place.parent.get("classes", ()):

@@ -41,7 +41,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _fill_cache(app: Any) -> None:
-    """Put every record into the cache that MyST-NB looks into."""
+    """Put every record into the cache that MyST-NB reads."""
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
     from nbformat import NotebookNode
@@ -67,7 +67,7 @@ def _fill_cache(app: Any) -> None:
 
 
 def _depend_on_record(app: Any, docname: str, source: list[str]) -> None:
-    """Have a page built again when a record changes of which it shows something."""
+    """Rebuild a page when a record that it shows changes."""
     shown = r"^(?::doc: \.\./)?chapters/([\w-]+)"
     for stem in re.findall(shown, f"{docname}\n{source[0]}", re.MULTILINE):
         app.env.note_dependency(str(Path(app.srcdir, f"notebooks/{stem}.ipynb")))

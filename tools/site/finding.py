@@ -1,8 +1,8 @@
-"""What the search looks through: a part of the extension.
+"""The data of the search: a part of the extension.
 
-A place is a section, an entry of the glossary or a name of the library, as the finished
-pages have it. `finding.js` packs them, into scripts, since a page opened as a file may
-load nothing else, and finds them in the reader's browser.
+A search result is a section, an entry of the glossary or a name of the library, as the
+finished pages have it. `finding.js` packs them, into scripts, since a page opened as a
+file may load nothing else, and finds them in the reader's browser.
 """
 
 import shutil
@@ -26,7 +26,7 @@ def setup(app: Any) -> None:
 
 
 def places(page: Path) -> list[list[str]]:
-    """Return the anchor, heading, code and text of each place of a page."""
+    """Return the anchor, heading, code and text of each section of a page."""
     article: Any = html.parse(page).find(".//article")
     for noise in article.xpath(NOISE):
         noise.drop_tree()
@@ -50,7 +50,7 @@ def places(page: Path) -> list[list[str]]:
 
 
 def _write(app: Any) -> None:
-    """Have the places packed, and write the scripts."""
+    """Pack the sections, and write the scripts."""
     from py_mini_racer import MiniRacer
 
     site = Path(app.outdir)

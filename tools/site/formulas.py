@@ -1,8 +1,8 @@
-"""Formulas, typeset by KaTeX when the site is built: HTML for eyes, MathML for ears.
+"""Formulas, typeset by KaTeX at build time: HTML for eyes, MathML for ears.
 
-`katex`, beside this file, is KaTeX's package on npm, its style sheet with woff2 fonts
+`katex`, next to this file, is KaTeX's package on npm, its style sheet with woff2 fonts
 only. Its script runs here, in V8 (mini-racer), never in a page. A formula that it
-cannot read is a warning with its place, so it fails the build.
+cannot read is a warning with its line, so it fails the build.
 """
 
 import atexit
@@ -64,7 +64,7 @@ def setup(app: Any) -> None:
 
 
 def _html(translator: Any, node: nodes.Element, tex: str, display: bool) -> str:
-    """Return a formula's HTML; complain with its place where there is none."""
+    """Return a formula's HTML; report a formula that cannot be typeset."""
     from sphinx.util import logging
 
     html, error = typeset(tex, display)

@@ -43,7 +43,7 @@ def _find_address(app: Any, config: Any) -> None:
 
 
 def _link_pdf(name: str, raw: str, text: str, line: int, inliner: Any, *_: Any) -> Any:
-    """Turn {pdf}`words` into a link to the PDF, where there is one to link."""
+    """Turn {pdf}`words` into a link to the PDF, if there is one to link."""
     site = inliner.document.settings.env.config.book_site
     if not site:
         return [nodes.Text(text)], []
@@ -51,7 +51,7 @@ def _link_pdf(name: str, raw: str, text: str, line: int, inliner: Any, *_: Any) 
 
 
 def _say(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
-    """Give the templates `book_head`: what they write into the page's head."""
+    """Pass `book_head` to the templates: the content of the page's head."""
     known = page in app.env.titles
     title = app.env.titles[page].astext() if known else WORDS.get(page, "")
     site = app.config.book_site or ""
@@ -85,7 +85,7 @@ def _plain(paragraph: nodes.paragraph) -> str:
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
-    """Return the sentences that fit, or as many words as do, then an ellipsis."""
+    """Return the sentences that fit, or as many words as fit, then an ellipsis."""
     if len(text) <= longest:
         return text
     end = text.rfind(". ", 0, longest)
@@ -95,7 +95,7 @@ def shorten(text: str, longest: int = LONGEST) -> str:
 
 
 def _write_sitemap(app: Any) -> None:
-    """Write a map of the site where its address is known."""
+    """Write a map of the site if its address is known."""
     path, site = Path(app.outdir, "sitemap.xml"), app.config.book_site
     path.unlink(missing_ok=True)
     if site:

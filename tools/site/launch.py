@@ -37,7 +37,7 @@ def _configure(app: Any, config: Any) -> None:
 
 
 def _compare_templates(app: Any) -> None:
-    """Refuse a template that no longer stands in for one of the theme's."""
+    """Refuse a template that no longer replaces one of the theme's."""
     if app.builder.format != "html":
         return
     folders = [Path(folder) for folder in app.builder.theme.get_theme_dirs()]
@@ -48,7 +48,7 @@ def _compare_templates(app: Any) -> None:
 
 
 def _add_tools(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
-    """Give the templates `book_tools`, where a page's links lead, and their words."""
+    """Pass `book_tools` to the templates: a page's links, and their words."""
     tools: dict[str, str] = {}
     if record := _record(app, page):
         tools["notebook"] = context["pathto"](f"{NOTEBOOKS}/{record.name}", 1)
@@ -62,14 +62,14 @@ def _add_tools(app: Any, page: str, template: str, context: Any, tree: Any) -> N
 
 
 def _record(app: Any, pagename: str) -> Path | None:
-    """Return a chapter's notebook, or None for another page."""
+    """Return a chapter's notebook, or None for other pages."""
     folder, _, stem = pagename.rpartition("/")
     path = Path(app.srcdir) / NOTEBOOKS / f"{stem}.ipynb"
     return path if folder == "chapters" and path.is_file() else None
 
 
 def _copy_notebooks(app: Any) -> None:
-    """Put the chapters' records beside the pages, for "Download notebook"."""
+    """Copy the chapters' records to the pages, for "Download notebook"."""
     folder = Path(app.outdir) / NOTEBOOKS
     shutil.rmtree(folder, ignore_errors=True)  # a chapter may have gone
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""What makes a page answer its reader: quizzes, predictions, folds, and progress."""
+"""Interactive parts of a page: quizzes, predictions, folds, and progress."""
 
 import re
 from typing import Any
@@ -38,14 +38,14 @@ def _leave_part(translator: Any, node: QuizPart) -> None:
 
 
 def _show_before_code(app: Any, doctree: nodes.document, docname: str) -> None:
-    """Put folded code below what it shows: a figure, a view, a prediction."""
+    """Move folded code below its output: a figure, a view, a prediction."""
     for cell in list(doctree.findall(nodes.container)):
         if "tag_hide-input" in cell["classes"] and len(cell.children) > 1:
             cell.children.append(cell.children.pop(0))
 
 
 def _name_folds(app: Any, doctree: nodes.document) -> None:
-    """Have each folded part of a cell say what it holds: by its title, or its kind."""
+    """Name each folded part of a cell: by its title, or its kind."""
     cells = [it for it in doctree.findall(nodes.container) if it.get("prompt_show")]
     for cell in cells:
         code, given = cell.children[0].astext(), str(cell["prompt_show"])

@@ -1,4 +1,4 @@
-"""Figures as drawings inside the page: its typeface, its colours by day and by night.
+"""Figures as drawings inside the page: its typeface, with light and dark colours.
 
 A record's picture carries the drawing that `attention_lib.plotting` made of it; a
 diagram's file is one. Other pictures stay as they are, and say their size.

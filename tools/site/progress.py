@@ -1,4 +1,4 @@
-"""How far a build is, in a few lines, while Sphinx's own go into a file."""
+"""How far a build is, in a few lines, while Sphinx's output goes into a file."""
 
 import sys
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def setup(app: Any) -> None:
 
 
 def counted(done: str, total: int) -> Iterator[None]:
-    """Print how many of the pages are done, whenever one more part of them is."""
+    """Print how many pages are done, for every further part of them."""
     for number in range(1, total + 1):
         if number * LINES // total > (number - 1) * LINES // total:
             show(f"  {number} of {total} pages {done}")
@@ -40,5 +40,5 @@ def counted(done: str, total: int) -> Iterator[None]:
 
 
 def show(line: str) -> None:
-    """Print a line at once, past the file that takes what Sphinx prints."""
+    """Print a line at once, past the file that takes Sphinx's output."""
     print(line, file=sys.__stdout__, flush=True)

@@ -1,7 +1,7 @@
-"""Keep a formula and the punctuation at its sides on one line.
+"""Keep a formula and the punctuation next to it on one line.
 
 A browser may break the line at either side of a formula, even before a comma. So both
-stand in one element in which lines break nowhere but between the formula's boxes.
+are in one element in which lines break nowhere but between the formula's boxes.
 """
 
 import re
@@ -16,13 +16,13 @@ CLOSING = re.compile(r"^[.,;:!?…)\]”’–—-]+")
 
 
 class JoinPunctuation(SphinxPostTransform):
-    """Put each formula that has punctuation beside it into one element with it."""
+    """Wrap each formula and its punctuation in one element."""
 
     default_priority = 900  # after what makes formulas of other things
     formats = ("html",)
 
     def run(self, **_: Any) -> None:
-        """Join them in one page."""
+        """Wrap them in one page."""
         for formula in list(self.document.findall(nodes.math)):
             parent, place = formula.parent, formula.parent.index(formula)
             before = _sign(parent, place - 1, OPENING)
@@ -33,7 +33,7 @@ class JoinPunctuation(SphinxPostTransform):
 
 
 def _sign(parent: nodes.Element, place: int, sign: re.Pattern[str]) -> str:
-    """Take the punctuation from a text beside a formula, and return it, or ""."""
+    """Take the punctuation from a text next to a formula, and return it, or ""."""
     if not 0 <= place < len(parent) or not isinstance(parent[place], nodes.Text):
         return ""
     text = str(parent[place])

@@ -1,7 +1,7 @@
-"""The scripts of a page, each only where it has something to do.
+"""The scripts of a page, each only where it is used.
 
 Each kind of view in `attention_lib` has a program, which needs `runtime.js`. `terms.js`
-shows a term's meaning beside its link, by the glossary's entries in `definitions.js`.
+shows a term's meaning next to its link, by the glossary's entries in `definitions.js`.
 All run once the page's text is seen (`webpack-macros.html`). The sheets that programs
 would add stand in the page, which a browser would else style and lay out once more.
 """
@@ -36,7 +36,7 @@ def setup(app: Any) -> None:
 
 
 def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
-    """Have a page load what it has a use for."""
+    """Make a page load the scripts that it uses."""
     body = str(context.get("body", ""))
     kinds = [kind for kind in KINDS if f'data-kind="{kind}"' in body]
     names = [f"{name}.js" for name in (RUNTIME, *kinds) if kinds]
@@ -64,7 +64,7 @@ def styles(views: Path, kind: str) -> dict[str, str]:
 
 
 def _write(app: Any) -> None:
-    """Put the programs, and what each term means, beside what all pages load."""
+    """Write the programs, and the definitions of terms, to the site's static files."""
     static, glossary = Path(app.outdir) / "_static", Path(app.outdir) / GLOSSARY
     for kind in (RUNTIME, *KINDS):
         shutil.copy(Path(app.srcdir) / VIEWS / f"{kind}.js", static)
@@ -78,7 +78,7 @@ def _write(app: Any) -> None:
 
 
 def meanings(glossary: str) -> dict[str, str]:
-    """Return the HTML of each definition, by the name of its place on the page."""
+    """Return the HTML of each definition, by its anchor on the page."""
     terms = BeautifulSoup(glossary, "html.parser").select("dl.glossary > dt[id]")
     entries = ((term, term.find_next_sibling("dd")) for term in terms)
     return {str(t["id"]): entry.decode_contents() for t, entry in entries if entry}

@@ -31,7 +31,7 @@ IGNORED = IgnoreFilter([], [r"__pycache__", r"\.ipynb_checkpoints"])
 
 
 async def rebuild() -> None:
-    """Record and build in a process of its own: this one would keep old modules."""
+    """Record and build in a separate process: this one would keep old modules."""
     builder = await asyncio.create_subprocess_exec(
         *supervised([sys.executable, "-m", "tools.site"], LIMIT),
         cwd=ROOT,
@@ -45,14 +45,14 @@ async def rebuild() -> None:
 
 
 class Watcher(RebuildServer):  # type: ignore[misc]
-    """Rebuilds without the pool of processes that would outlive a killed server."""
+    """Rebuild without the pool of processes that would outlive a killed server."""
 
     def __init__(self, address: str) -> None:
         super().__init__([ROOT / name for name in WATCHED], IGNORED, lambda _: None)
         self.address = address
 
     async def watch(self) -> None:
-        """Say where the book is once changes are seen, then rebuild on each."""
+        """Print where the book is once changes are watched, then rebuild on each."""
         said = False
         async for changes in watchfiles.awatch(
             *self.paths,

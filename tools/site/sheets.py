@@ -1,4 +1,4 @@
-"""One light style sheet: without the rules that no page can need, with fonts inside.
+"""One light style sheet: without unused rules, with fonts inside.
 
 A phone far away waits longest for the number of files, so all sheets are joined. A font
 inside lets nothing jump, and needs no leave in a page opened as a file. So these faces
@@ -65,7 +65,7 @@ def setup(app: Any) -> None:
 
 
 def _write_sheet(app: Any) -> None:
-    """Join all sheets, in the order in which a page would ask for them."""
+    """Join all sheets, in the order in which a page would load them."""
     static, formulas = Path(app.outdir) / "_static", HERE / "katex"
     left_out = shutil.ignore_patterns("*.js")
     shutil.copytree(formulas, static / "katex", ignore=left_out, dirs_exist_ok=True)
@@ -88,7 +88,7 @@ def _write_sheet(app: Any) -> None:
 
 
 def _shown(site: Path) -> tuple[set[str], set[str]]:
-    """Return the names that rules may ask for, and the characters of all pages."""
+    """Return the names that rules may select, and the characters of all pages."""
     names, characters = set[str](), {*map(chr, range(32, 127)), "\xa0"}
     for page in site_pages(site):
         text = page.read_text(encoding="utf-8")
@@ -103,7 +103,7 @@ def _shown(site: Path) -> tuple[set[str], set[str]]:
 
 
 def purged(css: str, names: set[str]) -> str:
-    """Return a style sheet without what needs a class or an id outside of `names`."""
+    """Return a style sheet without rules for classes or ids outside of `names`."""
 
     def can_match(selector: str) -> bool:
         found = CLASS_OR_ID.findall(IN_BRACKETS.sub("", selector))
@@ -118,7 +118,7 @@ def purged(css: str, names: set[str]) -> str:
 
 
 def with_silent_icons(css: str) -> str:
-    """Return the theme's sheet with icons of which a screen reader says nothing."""
+    """Return the theme's sheet with icons that screen readers skip."""
     # The empty text after the slash is what is said.
     css, count = ICON.subn(r'content:"\\\1";content:"\\\1"/""', css)
     if not count:
@@ -140,7 +140,7 @@ def embedded(
 
 
 def _cut_once(font: Path, characters: set[str]) -> bytes:
-    """Return a font with these characters only, from the last build where it can be."""
+    """Return a font with these characters only, from the last build if possible."""
     asked = font.read_bytes() + "".join(sorted(characters)).encode()
     path = KEPT / f"{font.stem}-{hashlib.sha256(asked).hexdigest()[:16]}.woff2"
     if not path.is_file():

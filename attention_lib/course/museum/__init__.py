@@ -1,7 +1,7 @@
-"""The bug museum: faults that people made, what each looks like, and what sees it.
+"""The bug museum: real bugs, their symptoms, and the checks that detect them.
 
-``BUGS`` holds the exhibits. Each is a program of some ten lines that runs as it stands
-and mended; ``run_checks`` runs all checks of its kind on either.
+``BUGS`` holds the exhibits. Each is a program of some ten lines that runs both as it is
+and fixed; ``run_checks`` runs all checks of its kind on either.
 """
 
 from attention_lib.course.museum.bug import Bug

@@ -1,7 +1,7 @@
-"""What a bug of the museum is: a program of some ten lines, and how to mend it.
+"""A bug of the museum: a program of some ten lines, and its fix.
 
 The program is text, so that what a page shows is what runs. ``wrong`` runs it as it
-stands, ``right`` with its mended lines.
+is, ``right`` with its fixed lines.
 """
 
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ from attention_lib.course.museum.building_blocks import PARTS
 
 @dataclass(frozen=True)
 class Bug:
-    """A fault that somebody made, small enough to be read.
+    """A real bug, reduced to a program small enough to read.
 
     Attributes:
         name: in a few words, what is wrong.
-        kind: of what it makes: which checks can look at it.
+        kind: what the program makes, which decides the checks that apply.
         program: the faulty program; it runs with the names of ``PARTS``, and defines
             last what it makes.
-        mend: pairs of a line of the program and the one that belongs there.
-        symptom: how a person meets it.
-        checks: which checks see it.
-        source: where it was made: ``owner/repository#number`` of a public thread, or a
+        fix: pairs of a wrong piece of the program and the right one.
+        symptom: what a user notices.
+        checks: which checks detect it.
+        source: where it happened: ``owner/repository#number`` of a public thread, or a
             letter of an article on the page on sources.
         tags: of ``TAGS``.
         why: what the faulty line does, in a sentence.
@@ -38,7 +38,7 @@ class Bug:
     name: str
     kind: str
     program: str
-    mend: tuple[tuple[str, str], ...]
+    fix: tuple[tuple[str, str], ...]
     symptom: str
     checks: tuple[str, ...]
     source: str
@@ -46,26 +46,26 @@ class Bug:
     why: str
 
     @property
-    def mended(self) -> str:
+    def fixed(self) -> str:
         """The program with its faulty lines replaced."""
-        return edited(self.program, *chain.from_iterable(self.mend))
+        return edited(self.program, *chain.from_iterable(self.fix))
 
     @property
     def lines(self) -> tuple[int, ...]:
         """The numbers of the faulty lines; the first line of the program is 1.
 
-        Where a line is missing, it is the number of the line that it belongs before.
+        If a line is missing, it is the number of the line that should follow it.
         """
-        found: list[int] = []
-        before, after = self.program.splitlines(), self.mended.splitlines()
+        numbers: list[int] = []
+        before, after = self.program.splitlines(), self.fixed.splitlines()
         for kind, first, last, _, _ in SequenceMatcher(
             None, before, after, autojunk=False
         ).get_opcodes():
-            if kind == "insert":  # a line is missing: it belongs before this one
+            if kind == "insert":  # a line is missing before this one
                 last = first + 1
             if kind != "equal":
-                found += range(first + 1, last + 1)
-        return tuple(found)
+                numbers += range(first + 1, last + 1)
+        return tuple(numbers)
 
     @property
     def link(self) -> str | None:
@@ -75,16 +75,16 @@ class Bug:
         return f"https://github.com/{self.source.replace('#', '/issues/')}"
 
     def wrong(self) -> Any:
-        """Gives what the faulty program makes: a layer, or a function."""
+        """Return what the faulty program defines: a layer, or a function."""
         return _made(self.program)
 
     def right(self) -> Any:
-        """Gives what the mended program makes."""
-        return _made(self.mended)
+        """Return what the fixed program defines."""
+        return _made(self.fixed)
 
 
 def _made(program: str) -> Any:
-    """Return what a program makes; a layer has the weights of one seed."""
+    """Return what a program makes; a layer gets the weights of one seed."""
     made = defined(program, **PARTS)
     if not isinstance(made, type):
         return made
@@ -95,7 +95,7 @@ def _made(program: str) -> Any:
 
 @contextmanager
 def single_precision() -> Iterator[None]:
-    """Makes float32 the default for a while: the same weights, whatever it was."""
+    """Make float32 the default in a ``with``, so that weights are always the same."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     try:

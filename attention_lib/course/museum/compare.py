@@ -1,4 +1,4 @@
-"""What the museum's checks measure with: how far two tensors are apart."""
+"""Shared by the museum's checks: the difference of two tensors."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ Found = tuple[bool, str]  # whether all is well, and the numbers
 
 
 def apart(first: Tensor, second: Tensor) -> float:
-    """The largest difference; infinite where one is nan."""
+    """Return the largest difference; infinite if the shapes differ or one is nan."""
     if first.shape != second.shape:
         return torch.inf
     gap = (first.double() - second.double()).abs().amax().item()
@@ -17,11 +17,11 @@ def apart(first: Tensor, second: Tensor) -> float:
 
 
 def same(first: Tensor, second: Tensor, what: str, within: float = 1e-9) -> Found:
-    """Says whether two tensors agree, and by how much they differ."""
+    """Return whether two tensors agree, and their difference in words."""
     gap = apart(first, second)
     return gap <= within, f"{what}: {gap:.2g}"
 
 
 def drawn(batch: int, length: int, width: int, seed: int = 0) -> Tensor:
-    """Gives (B, T, M) in float64, the same for each seed."""
+    """Return (B, T, M) in float64, the same for each seed."""
     return torch.randn(batch, length, width, generator=seeded(seed), dtype=torch.double)

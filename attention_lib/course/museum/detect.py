@@ -1,9 +1,9 @@
-"""What sees a bug: the checks of each kind of program, and what they find.
+"""Detection: which checks catch each bug, and what they report.
 
-Layers go through ``attention_lib.examine.examine``. What it cannot know, such as which
-numbers a layer should give, how a loss picks its targets or what a step does to the
-weights, is compared with the library, or worked out by hand: in the modules
-``sight_of_layers``, ``sight_of_learning`` and ``sight_of_writing``.
+Layers go through ``attention_lib.examine.examine``. What it cannot know, such as the
+right output of a layer, the targets of a loss or the effect of a training step, is
+compared with the library or worked out by hand: in the modules ``detect_layers``,
+``detect_training`` and ``detect_generation``.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,12 +21,11 @@ from attention_lib.validation import require_flags
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check found.
+    """The result of one check.
 
     Attributes:
         check: its name.
-        holds: True where all is well, False where it fails, None where the check does
-            not apply.
+        holds: True if it passes, False if it fails, None if it does not apply.
         seen: the numbers.
     """
 
@@ -36,50 +35,51 @@ class CheckResult:
 
 
 def run_checks(
-    bug: Bug, *, mended: bool = False, checks: Iterable[str] | None = None
+    bug: Bug, *, fixed: bool = False, checks: Iterable[str] | None = None
 ) -> dict[str, CheckResult]:
-    """Runs the checks of a bug's kind on its program.
+    """Run the checks of a bug's kind on its program.
 
     Args:
         bug: one of ``BUGS``.
-        mended: whether the right program is looked at, instead of the wrong one.
+        fixed: whether to check the fixed program instead of the faulty one.
         checks: names of those to run; all when left out.
 
     Raises:
-        TypeError: no bug; checks that are no names; a choice that is not True or False.
+        TypeError: not a ``Bug``; checks that are not names; a ``fixed`` that is not a
+            bool.
         ValueError: a check that programs of this kind do not have.
     """
     if not isinstance(bug, Bug):
         raise TypeError(f"bug must be a Bug, of BUGS; got {type(bug).__name__}")
-    require_flags(mended=mended)
+    require_flags(fixed=fixed)
     if not (checks is None or isinstance(checks, Iterable)):
         raise TypeError(f"checks must be names; got {type(checks).__name__}")
     own, theirs = OWN_CHECKS[bug.kind], EXAMINED.get(bug.kind, ())
     chosen = [*theirs, *own] if checks is None else list(checks)
     if unknown := [name for name in chosen if name not in (*theirs, *own)]:
         raise ValueError(f"checks must be among {[*theirs, *own]}; got {unknown[0]!r}")
-    make = bug.right if mended else bug.wrong
+    make = bug.right if fixed else bug.wrong
     with single_precision():
-        found = {name: _run(name, own[name], make) for name in chosen if name in own}
+        results = {name: _run(name, own[name], make) for name in chosen if name in own}
         if examined := [name for name in chosen if name not in own]:
             layer = make()
             report = examine(
                 layer, d_model=width_of(layer), checks=examined, progress=False
             )
-            found |= {one.check: _sight(one) for one in report}
-    return {name: found[name] for name in chosen}
+            results |= {one.check: _result(one) for one in report}
+    return {name: results[name] for name in chosen}
 
 
-def _sight(one: Finding) -> CheckResult:
+def _result(one: Finding) -> CheckResult:
     holds = {"holds": True, "fails": False}.get(one.verdict)
     return CheckResult(one.check, holds, one.seen)
 
 
 def _run(name: str, check: Callable[[Any], Found | None], make: Any) -> CheckResult:
-    """Runs one check on a fresh copy; an error is a fault as well."""
+    """Run one check on a fresh copy; an error counts as a failure."""
     try:
         found = check(make())
-    except Exception as error:  # a program that stops is seen
+    except Exception as error:  # a crash is detected as well
         return CheckResult(
             name, False, f"{type(error).__name__}: {error}".split("\n")[0]
         )

@@ -1,4 +1,4 @@
-"""What sees bugs of writing: the same text written twice, in full, and alone."""
+"""Detect bugs in generation: a text generated twice, without cache, and alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -14,7 +14,7 @@ from attention_lib.tiny_lm import ModelConfig, TinyLM
 
 @cache
 def _writer() -> TinyLM:
-    """A model whose next token is never a near tie."""
+    """Return a model whose next token is never a near tie."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = TinyLM(ModelConfig(20, 64, 16, 2, 2, dropout=0.3)).double()
@@ -52,7 +52,7 @@ def _written_in_full(write: Any) -> Found:
 
 
 def _alone(write: Any) -> Found:
-    """Writes a short text beside a longer one, and alone."""
+    """Generate from a short text in a batch with a longer one, and alone."""
     model = _writer().eval()
     both = torch.tensor([[3, 1, 4, 1, 5], [0, 0, 0, 2, 7]])
     real = torch.tensor([[True] * 5, [False] * 3 + [True] * 2])
@@ -65,16 +65,16 @@ _LOGITS = torch.tensor([0.5, 0.3, 0.15, 0.05]).double().log()
 
 def _chances(wanted: Sequence[float], *options: Any) -> Callable[[Any], Found]:
     def check(chances: Any) -> Found:
-        came = chances(_LOGITS, *options)
-        right = apart(came, torch.tensor(wanted)) < 1e-6
-        shown = ", ".join(f"{each:.2f}" for each in came.tolist())
+        result = chances(_LOGITS, *options)
+        right = apart(result, torch.tensor(wanted)) < 1e-6
+        shown = ", ".join(f"{each:.2f}" for each in result.tolist())
         return right, f"chances {shown}"
 
     return check
 
 
 def _shared_pages(names: Any) -> Found:
-    """Names the pages of texts: equal exactly where all before is equal."""
+    """Compare the hashes of pages: equal exactly if all tokens so far are equal."""
     first, second = names([1, 2, 3, 4, 5, 6], 2), names([1, 2, 9, 9, 5, 6], 2)
     same = [one == other for one, other in zip(first, second, strict=True)]
     return same == [
@@ -84,7 +84,7 @@ def _shared_pages(names: Any) -> Found:
     ], f"pages that share a name: {same.count(True)} of 3"
 
 
-#: The checks of writing, by the kind of program.
+#: The checks of generation, by the kind of program.
 WRITING_CHECKS: Mapping[str, Mapping[str, Callable[[Any], Found | None]]] = {
     "write": {"written twice": _written_twice, "written in full": _written_in_full},
     "ragged": {"alone": _alone},

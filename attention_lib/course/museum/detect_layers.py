@@ -1,7 +1,7 @@
-"""What sees bugs of layers and of positions: a comparison with numbers that are right.
+"""Detect bugs in layers and in positions, by comparison with correct numbers.
 
 A layer is compared with an independent one that has the same weights, positions with
-the library's or with what a paper says.
+the library's or with those of a paper.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.rope import rope_angles
 
-# Layers: which numbers come out, against an independent layer with the same weights.
+# Layers: their output, compared with an independent layer with the same weights.
 
 
 def _against(
@@ -26,14 +26,14 @@ def _against(
     causal: bool = True,
     **options: Any,
 ) -> Found | None:
-    """Compares two layers on some lengths, after copying the weights."""
+    """Compare two layers on some lengths, after copying the weights."""
     layer, other = layer.double(), other.double()
-    own = layer.state_dict()
+    weights = layer.state_dict()
     wanted = {name: part.shape for name, part in other.state_dict().items()}
-    if wanted != {name: part.shape for name, part in own.items()}:
+    if wanted != {name: part.shape for name, part in weights.items()}:
         return None
-    other.load_state_dict(own)
-    width = own["q_proj.weight"].shape[1]
+    other.load_state_dict(weights)
+    width = weights["q_proj.weight"].shape[1]
     gaps = []
     for length in lengths:
         x = drawn(2, length, width)
@@ -57,25 +57,25 @@ def _window(layer: Any) -> Found | None:
 
 
 def _far(layer: Any) -> Found:
-    """Turns one token at positions far out: neighbours must differ as near ones do."""
+    """Compare neighbours' scores near and far: rotation must separate them equally."""
     layer = layer.double()
     query = drawn(1, 1, 4).expand(1, 1, 2, 4)
     offsets = []
     for start in (0, 1001):
-        turned, key = layer.turn(query, query, start)
-        offsets.append((turned[..., 1, :] * key[..., 0, :]).sum())
+        rotated, key = layer.encode_positions(query, query, start)
+        offsets.append((rotated[..., 1, :] * key[..., 0, :]).sum())
     return same(
         offsets[0], offsets[1], "neighbours' score, near and far, differs by", 1e-3
     )
 
 
 def width_of(layer: Any) -> int:
-    """Gives the width of the model that a layer is made for."""
+    """Return the width of a layer's input."""
     return getattr(layer, "out_proj", nn.Linear(1, 12)).out_features
 
 
 def _inner_width(layer: Any) -> Found:
-    """Looks at the queries: all heads together are as wide as the model."""
+    """Check the query projection: all heads together are as wide as the model."""
     shape = tuple(layer.q_proj.weight.shape)
     return shape == (width_of(layer),) * 2, f"weights of queries: {shape}"
 
@@ -83,24 +83,24 @@ def _inner_width(layer: Any) -> Found:
 # Positions.
 
 
-def _sees_order(places: Any) -> Found:
-    """Adds positions to tokens that are all alike: the rows must differ."""
+def _sees_order(encode: Any) -> Found:
+    """Add positions to equal tokens: the rows must differ."""
     x = drawn(1, 1, 6).expand(3, 5, 6).clone()
-    out = places(x)
+    out = encode(x)
     gap = min(apart(out[0, i], out[0, j]) for i in range(5) for j in range(i))
     return gap > 1e-6, f"equal tokens, two positions: they differ by {gap:.2g}"
 
 
-def _same_for_all(places: Any) -> Found:
+def _same_for_all(encode: Any) -> Found:
     x = drawn(1, 5, 6).expand(3, 5, 6).clone()
-    out = places(x)
+    out = encode(x)
     return same(out[0], out[2], "the same text in two rows differs by")
 
 
-def _refuses(places: Any) -> Found:
-    """Gives a text that may be too long: an error is fine, equal positions are not."""
+def _refuses(encode: Any) -> Found:
+    """Try a text that may be too long: an error is fine, equal positions are not."""
     try:
-        out = places(torch.zeros(1, 40, 6, dtype=torch.double))
+        out = encode(torch.zeros(1, 40, 6, dtype=torch.double))
     except (ValueError, IndexError) as error:
         return True, f"{type(error).__name__}"
     gap = apart(out[0, 38], out[0, 39])
@@ -114,8 +114,8 @@ def _table(table: Any) -> Found:
     return max(gaps) < 1e-5, f"off by up to {max(gaps):.2g}"
 
 
-#: Press et al. (2022): a geometric sequence for 4 and 8 heads; what the published code
-#: of BLOOM and MPT takes for 6: those of 4, then every second one of 8.
+#: Press et al. (2022): a geometric sequence for 4 and 8 heads; the published code
+#: of BLOOM and MPT uses for 6: those of 4, then every second one of 8.
 SLOPES = {
     4: [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8],
     8: [2.0**-n for n in range(1, 9)],
@@ -129,7 +129,7 @@ def _slopes(slopes: Any, counts: Iterable[int] = (4, 8)) -> Found:
 
 
 def _fresh_start(start: Any) -> Found:
-    """Makes two layers: they must not begin alike."""
+    """Make two layers: they must not start with the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         first, second = start()

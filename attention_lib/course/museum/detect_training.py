@@ -1,4 +1,4 @@
-"""What sees bugs of losses and of training: numbers that are worked out another way."""
+"""Detect bugs in losses and in training, by numbers worked out independently."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -16,23 +16,23 @@ _LENGTHS = torch.tensor([6, 4])
 
 
 def _texts() -> Tensor:
-    """Two texts that end with token 0, which pads the second one as well."""
+    """Return two texts that end with token 0, which also pads the second one."""
     return torch.tensor([[3, 1, 4, 1, 5, 0], [2, 6, 5, 0, 0, 0]])
 
 
 def _targets(loss: Any) -> Found:
-    """Gives random scores: the loss must be the library's."""
+    """Compare the loss of random scores with the library's."""
     logits = drawn(2, 6, 7)
     wanted = next_token_loss(logits, _texts(), _LENGTHS).item()
-    came = loss(logits, _texts(), _LENGTHS).item()
+    result = loss(logits, _texts(), _LENGTHS).item()
     sure = 20.0 * F.one_hot(F.pad(_texts()[:, 1:], (0, 1)), 7).double()
     left = loss(sure, _texts(), _LENGTHS).item()
-    right = abs(came - wanted) < 1e-6 and left < 1e-3
-    return right, f"{came:.2f} instead of {wanted:.2f}; perfect scores: {left:.2f}"
+    right = abs(result - wanted) < 1e-6 and left < 1e-3
+    return right, f"{result:.2f} instead of {wanted:.2f}; perfect scores: {left:.2f}"
 
 
 def _padding(loss: Any) -> Found:
-    """Changes what stands at the padding: the loss must not."""
+    """Change the padding: the loss must not change."""
     logits, texts = drawn(2, 6, 7), _texts()
     other, longer = logits.clone(), texts.clone()
     other[1, 4:] += 9 * drawn(1, 2, 7, seed=1)[0]
@@ -56,7 +56,7 @@ def _squares(model: nn.Module, batch: Tensor) -> Tensor:
 
 
 def _by_hand(batches: Iterable[Tensor], largest: float) -> Tensor:
-    """Goes down the mean square with clipped gradients, without any optimizer."""
+    """Return the weights after clipped gradient descent, without an optimizer."""
     weight = torch.tensor([[0.5, -0.5, 1.0]], dtype=torch.double)
     for batch in batches:
         slope = 2 * (batch @ weight.T * batch).mean(dim=0, keepdim=True)
@@ -69,21 +69,21 @@ def _steps(train: Any, size: float, what: str) -> Found:
     model, optimizer = _model()
     train(model, optimizer, _squares, batches)
     gap = min(apart(model.weight, _by_hand(batches, most)) for most in (1.0, torch.inf))
-    if what == "clip":  # no step may be longer than the rate, times a gradient of 1
+    if what == "clip":  # no step is longer than the rate times a gradient of 1
         moved = (model.weight - _model()[0].weight).norm().item()
         return moved <= 0.3 + 1e-6, f"three steps of at most 0.1 move it by {moved:.2g}"
     return gap < 1e-6, f"weights after three steps are off by {gap:.2g}"
 
 
 def _pieces(train: Any) -> Found:
-    """Trains on pieces of one batch: one step, as if it were whole."""
+    """Train on pieces of one batch: it must equal one step on the whole batch."""
     whole = drawn(8, 1, 3)[:, 0]
     model, optimizer = _model()
     pieces = [(part, part[:, :1]) for part in whole.split([2, 6])]
     train(model, optimizer, _sum_of_squares, pieces)
-    other, own = _model()
+    other, plain = _model()
     (_sum_of_squares(other, whole, whole[:, :1]) / len(whole)).backward()
-    own.step()
+    plain.step()
     return same(model.weight, other.weight, "one step, in pieces and whole, differs by")
 
 

@@ -1,4 +1,4 @@
-"""Bugs in writing: what is picked, what is kept, where a text begins."""
+"""Bugs in generation: sampling, caches, padding and pages."""
 
 from attention_lib.course.museum.bug import Bug
 
@@ -28,7 +28,7 @@ def write(model, token_ids, count):
         ("written twice",),
         "casper-hansen/AutoAWQ#178",
         ("same text twice, other answer", "other text with the cache"),
-        "Its memory may be used again. But nobody has told it to forget the old text.",
+        "Its memory may be reused. But the old text was not cleared.",
     ),
     Bug(
         "dropout while writing",
@@ -46,7 +46,7 @@ def write(model, token_ids, count):
         ("written twice", "written in full"),
         "jadore801120/attention-is-all-you-need-pytorch#53",
         ("same text twice, other answer",),
-        "A model is in training mode until it is told otherwise.",
+        "A model is in training mode until `eval()` is called.",
     ),
     Bug(
         "the prompt is read again",
@@ -66,7 +66,7 @@ def write(model, token_ids, count):
         ("written in full",),
         "skyzh/tiny-llm#46",
         ("other text with the cache",),
-        "What the cache holds already is given to the model once more.",
+        "Tokens that are already in the cache are passed to the model once more.",
     ),
     Bug(
         "left padding counts as positions",
@@ -91,7 +91,7 @@ def write(model, token_ids, real, count):  # real: (B, T), padding on the left
         ("alone",),
         "ndif-team/nnsight#673",
         ("answer depends on the batch",),
-        "The first word of a padded text stands at position 3 instead of 0.",
+        "The first word of a padded text is at position 3 instead of 0.",
     ),
     Bug(
         "the attention mask is forgotten",
@@ -111,7 +111,7 @@ def write(model, token_ids, real, count):  # real: (B, T), padding on the left
         ("alone",),
         "huggingface/transformers#7745",
         ("answer depends on the batch",),
-        "Every word looks at the padding before it.",
+        "Every word attends to the padding before it.",
     ),
     Bug(
         "the token at the bound is dropped",
@@ -172,7 +172,7 @@ def chances(logits, temperature, top_k, top_p):
         ("temperature",),
         "RL-Align/RL-Kernel#81",
         ("good loss, poor text",),
-        "Two places divide by the temperature: it acts as its square.",
+        "The temperature divides twice: it acts as its square.",
     ),
     Bug(
         "a page without its past",
@@ -186,10 +186,10 @@ def names(tokens, page_len):
     return found
 """,
         (("hash(page)", "hash((found[-1] if found else None, page))"),),
-        "Rarely, an answer belongs to another person's question.",
+        "Rarely, an answer belongs to a different person's question.",
         ("shared pages",),
         "vllm-project/aibrix#2329",
         ("same text twice, other answer", "answer depends on the batch"),
-        "Keys and values depend on all that stands before, so a page's name must, too.",
+        "Keys and values depend on all earlier tokens, so a page's name must, too.",
     ),
 )

@@ -94,7 +94,7 @@ class Layer(Heads):
         ("formula",),
         "E",
         ("right shapes, wrong numbers", "loss stays too high"),
-        "Heads were taken for an ensemble; they stand side by side and are mixed.",
+        "Heads were treated as an ensemble; they are placed side by side and mixed.",
     ),
     Bug(
         "split first, then projected",
@@ -160,7 +160,8 @@ class Layer(Heads):
                 "for _ in range(num_heads))",
             ),
         ),
-        "The loss stops early. After loading a checkpoint the model is another one.",
+        "The loss stops falling early. After loading a checkpoint the model is "
+        "different.",
         ("gradients", "half precision"),
         "pytorch/pytorch#666",
         ("some weights never change", "loss stays too high"),
@@ -189,12 +190,12 @@ class Layer(Heads):
                 "return tuple(whole.permute(3, 0, 2, 1, 4))",
             ),
         ),
-        "A published model writes fluent nonsense. No shape is wrong.",
+        "A published model generates fluent nonsense. No shape is wrong.",
         ("formula",),
         "lablup/mlxcel#928",
         ("good loss, poor text", "right shapes, wrong numbers"),
-        "The rows stand head by head, (q, k, v) each, and were cut as if all queries "
-        "came first.",
+        "The rows are grouped by head, (q, k, v) each, and were split as if all "
+        "queries came first.",
     ),
     Bug(
         "shared keys in turn, not in groups",
@@ -205,7 +206,7 @@ class Layer(GroupedHeads):
         return x.repeat(1, 2, 1, 1)
 """,
         (("x.repeat(1, 2, 1, 1)", "x.repeat_interleave(2, dim=1)"),),
-        "A model trained this way is fine. A published one writes nonsense.",
+        "A model trained this way is fine. A published one generates nonsense.",
         ("formula",),
         "onnx/onnx#7274",
         ("good loss, poor text", "right shapes, wrong numbers"),
@@ -271,7 +272,7 @@ class Layer(Heads):
         ("cache",),
         "A",
         ("fails at another length",),
-        "Keys have a length of their own, as soon as others than the queries' count.",
+        "Keys have a different length as soon as they are not those of the queries.",
     ),
     Bug(
         "batch and time exchanged",
@@ -292,7 +293,7 @@ class Layer(nn.Module):
         ("batch", "future"),
         "om-ai-lab/OmDet#19",
         ("answer depends on the batch", "loss stays too high"),
-        "`nn.MultiheadAttention` takes (T, B, M) unless it is told otherwise, so it "
-        "attends across the batch.",
+        "`nn.MultiheadAttention` takes (T, B, M) by default, so it attends across the "
+        "batch.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Bugs in who may look at whom."""
+"""Bugs in masks: which query may attend to which key."""
 
 from attention_lib.course.museum.bug import Bug
 
@@ -15,7 +15,7 @@ class Layer(Heads):
         return seen if mask is None else seen & add_head_axis(mask)
 """,
         (("seen.triu()", "seen.tril(key.shape[-2] - query.shape[-2])"),),
-        "Training goes well from the first step. The text that the model writes is "
+        "Training goes well from the first step. The text that the model generates is "
         "nonsense.",
         ("future", "cache"),
         "C",
@@ -40,7 +40,8 @@ class Layer(Heads):
         ("future", "padding"),
         "rasbt/LLMs-from-scratch#1061",
         ("loss falls too fast", "answer depends on the batch"),
-        "One library's mask says who may look, the other's who may not.",
+        "One library's mask marks keys that may be seen, the other's keys that may "
+        "not.",
     ),
     Bug(
         "mask after the softmax",
@@ -103,8 +104,7 @@ class Layer(Heads):
         ("padding",),
         "keras-team/keras-io#1046",
         ("answer depends on the batch",),
-        "Queries that are padding are switched off; keys that are padding are still "
-        "looked at.",
+        "Padding is switched off as queries; as keys it still gets attention.",
     ),
     Bug(
         "an empty row gives nan",
@@ -138,7 +138,7 @@ class Layer(Heads):
             ("-1e9", "torch.finfo(scores.dtype).min"),
             ("scores.softmax(dim=-1)", "scores.softmax(dim=-1) * mask"),
         ),
-        "Nothing is nan. But tokens without anything to look at carry the average of "
+        "Nothing is nan. But tokens with nothing to attend to carry the average of "
         "the padding into the next layer.",
         ("empty rows",),
         "NVIDIA/apex#1390",
@@ -162,12 +162,12 @@ class Layer(Heads):
                 "pass  # the line below adds it to the mask",
             ),
         ),
-        "With a causal model nobody notices while padding stands on the right. On the "
+        "With a causal model nobody notices while padding is on the right. On the "
         "left it changes the answers.",
         ("padding",),
         "D",
         ("answer depends on the batch",),
-        "The causal mask takes the place of the mask that came: both should hold.",
+        "The causal mask replaces the given mask: both should hold.",
     ),
     Bug(
         "soft cap after the mask",
@@ -227,8 +227,7 @@ class Layer(Heads):
         ("cache",),
         "pytorch/pytorch#144858",
         ("other text with the cache",),
-        "A query that stands at the end of many keys is treated as if it stood at the "
-        "first.",
+        "A query at the end of many keys is treated as if it were at the first.",
     ),
     Bug(
         "window of one too many",
@@ -268,12 +267,12 @@ class Layer(Heads):
                 "mask.repeat_interleave(heads, dim=0)",
             ),
         ),
-        "Each text alone is right. In a batch, some heads look at the padding of "
-        "another text's length.",
+        "Each text alone is right. In a batch, some heads use the padding mask of a "
+        "different text.",
         ("padding",),
         "lsdefine/attention-is-all-you-need-keras#36",
         ("answer depends on the batch",),
-        "Heads of one text stand side by side; the masks were laid out text by text.",
+        "Heads of one text are side by side; the masks were laid out text by text.",
     ),
     Bug(
         "the sum begins at the own position",

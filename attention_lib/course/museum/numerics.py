@@ -1,4 +1,4 @@
-"""Bugs in numbers: what overflows, what is rounded, what is changed in place."""
+"""Bugs in numerics: overflow, rounding, changes in place."""
 
 from attention_lib.course.museum.bug import Bug
 
@@ -15,12 +15,12 @@ class Layer(Heads):
         )
 """,
         (("dropout_p=0.1", "dropout_p=0.1 if self.training else 0.0"),),
-        "In evaluation mode, the same input gives another output at each call.",
+        "In evaluation mode, the same input has a different output at each call.",
         ("deterministic",),
         "huggingface/pytorch-image-models#1978",
         ("same text twice, other answer",),
-        "The function cannot know whether the layer trains: it drops whenever it is "
-        "told a probability.",
+        "The function cannot know whether the layer trains: it drops whenever it gets "
+        "a probability.",
     ),
     Bug(
         "the input is normalised in place",
@@ -38,7 +38,7 @@ class Layer(Heads):
         ("deterministic",),
         "GeeeekExplorer/nano-vllm#170",
         ("same text twice, other answer", "loss stays too high"),
-        "The underscore at the end: the tensor that came is overwritten.",
+        "The underscore at the end: the input tensor is overwritten.",
     ),
     Bug(
         "softmax without the largest score",
@@ -95,7 +95,7 @@ class Layer(Heads):
         return super().forward(x, mask, causal=causal, cache=cache)
 """,
         (("x.shape[1:]", "x.shape[2:]"),),
-        "A causal model is too good, and another one as soon as the text is longer.",
+        "A causal model is too good, and changes as soon as the text is longer.",
         ("future", "padding", "cache"),
         "patrick-kidger/equinox#471",
         ("loss falls too fast", "fails at another length", "other text with the cache"),
@@ -118,7 +118,8 @@ class Layer(Heads):
                 "dim=-1,",
             ),
         ),
-        "A text gets another answer in another batch. Alone it gets almost nothing.",
+        "A text gets a different answer in a different batch. Alone it gets almost "
+        "nothing.",
         ("batch",),
         "Kyubyong/transformer#40",
         ("answer depends on the batch",),

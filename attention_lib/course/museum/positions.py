@@ -1,4 +1,4 @@
-"""Bugs in positions and in what a cache says of them."""
+"""Bugs in positions, with and without a cache."""
 
 from attention_lib.course.museum.bug import Bug
 
@@ -8,7 +8,7 @@ PLACE_BUGS = (
         "rotary",
         """\
 class Layer(RotaryHeads):
-    def turn(self, query, key, start):
+    def encode_positions(self, query, key, start):
         positions = torch.arange(query.shape[-2])
         angles = self.angles(positions, query)
         return self.rotate(query, angles), self.rotate(key, angles)
@@ -25,10 +25,10 @@ class Layer(RotaryHeads):
         "rotary",
         """\
 class Layer(RotaryHeads):
-    def turn(self, query, key, start):
+    def encode_positions(self, query, key, start):
         if start > 0:
             start = start + query.shape[-2]
-        return super().turn(query, key, start)
+        return super().encode_positions(query, key, start)
 """,
         (("start + query.shape[-2]", "start"),),
         "With a cache, the text differs after some words.",
@@ -46,12 +46,13 @@ class Layer(RotaryHeads):
         return apply_rope(x, angles, layout="interleaved")
 """,
         (('layout="interleaved"', 'layout="half"'),),
-        "A converted checkpoint writes gibberish. A model trained anew is fine.",
+        "A converted checkpoint generates gibberish. A model trained from scratch is "
+        "fine.",
         ("rotary",),
         "jzhang38/TinyLlama#24",
         ("good loss, poor text", "right shapes, wrong numbers"),
-        "Two conventions say which coordinates turn together. The weights know only "
-        "one.",
+        "Two conventions define which coordinates rotate together. The weights know "
+        "only one.",
     ),
     Bug(
         "angles in bfloat16",
@@ -63,7 +64,8 @@ class Layer(RotaryHeads):
         return rope_angles(positions, like.shape[-1])
 """,
         (("positions.to(torch.bfloat16)", "positions.to(torch.float64)"),),
-        "Fine for short texts. Far into a long one, neighbours cannot be told apart.",
+        "Fine for short texts. Far into a long one, neighbours cannot be "
+        "distinguished.",
         ("far positions",),
         "EleutherAI/gpt-neox#1003",
         ("half precision only", "fails at another length"),
@@ -82,7 +84,7 @@ class Places(nn.Module):
             ("x.shape[0], x", "x.shape[1], x"),
             ("table[:, None]", "table[None]"),
         ),
-        "Order does not matter to the model. The place of a text in its batch does.",
+        "Order does not matter to the model. The position of a text in its batch does.",
         ("sees the order", "same for all texts"),
         "songyangco/GETNext#2",
         ("answer depends on the batch", "loss stays too high"),
@@ -115,7 +117,7 @@ class Places(nn.Module):
         return x + table[position]
 """,
         (("torch.arange(x.shape[1]).clamp(max=7)", "torch.arange(x.shape[1])"),),
-        "Long texts become repetitive, and nothing says why.",
+        "Long texts become repetitive, without any error.",
         ("refuses what is too long",),
         "D",
         ("fails at another length",),
@@ -149,7 +151,7 @@ def slopes(num_heads):
     return 2.0 ** (-8 * head / num_heads)
 """,
         (("torch.arange(num_heads)", "torch.arange(1, num_heads + 1)"),),
-        "A published model writes stiff text: its heads look too near.",
+        "A published model generates stiff text: its heads attend too near.",
         ("slopes",),
         "paiml/aprender#2143",
         ("good loss, poor text", "right shapes, wrong numbers"),
@@ -168,7 +170,8 @@ def slopes(num_heads):
     return torch.cat([own, more])[:num_heads]
 """,
         (("if True:", "if near == num_heads:"),),
-        "Right with 8 or 16 heads. A published model with 12 heads writes poorly.",
+        "Right with 8 or 16 heads. A published model with 12 heads generates poor "
+        "text.",
         ("slopes",),
         "ml-explore/mlx#343",
         ("good loss, poor text", "right shapes, wrong numbers"),

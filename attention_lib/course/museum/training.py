@@ -125,8 +125,8 @@ def train(model, optimizer, loss_sum, pieces):
             ("/ len(targets)", "/ sum(len(own) for _, own in pieces)"),
             ("(loss / len(pieces)).backward()", "loss.backward()"),
         ),
-        "With small batches whose gradients are added up, the loss is another one than "
-        "with one large batch.",
+        "With small batches whose gradients are added up, the loss differs from that "
+        "of one large batch.",
         ("pieces",),
         "huggingface/transformers#24725",
         ("loss stays too high", "answer depends on the batch"),
@@ -236,8 +236,8 @@ def measure(model, loss_of, batches):
     return total / sum(len(batch) for batch in batches)
 """,
         (("    with torch.no_grad():", "    model.eval()\n    with torch.no_grad():"),),
-        "The same model has another loss at each evaluation, and a worse one than it "
-        "could.",
+        "The same model has a different loss at each evaluation, and a worse one than "
+        "it could.",
         ("measured twice",),
         "udacity/deep-learning-v2-pytorch#3",
         ("same text twice, other answer", "loss stays too high"),

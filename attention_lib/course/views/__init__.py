@@ -1,7 +1,7 @@
-"""Views of attention that the reader can touch: the same in the site and in notebooks.
+"""Interactive views of attention: the same on the site and in notebooks.
 
-Numbers come from Python; the page only shows them, or computes them again where the
-reader changes something. Every view has a static part that needs no script.
+Numbers come from Python; the page only shows them, or recomputes them when the reader
+changes something. Every view has a static part that needs no script.
 """
 
 from attention_lib.course.views._interactive import Interactive

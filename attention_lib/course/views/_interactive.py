@@ -1,4 +1,4 @@
-"""A view: HTML that a script brings to life, and that says the same without one."""
+"""A view: HTML that a script makes interactive, and that is complete without one."""
 
 import html
 import json
@@ -8,16 +8,16 @@ from typing import Any
 
 
 class Interactive:
-    """An output that the reader can touch, in the site and in every notebook.
+    """An interactive output, on the site and in every notebook.
 
-    Where scripts are off, or stripped as from a notebook that is not trusted, the
-    reader sees the static part.
+    If scripts are off, or stripped as from an untrusted notebook, the reader sees the
+    static part.
 
     Args:
         kind: which view it is: its program is `KIND.js`.
-        data: what the view needs; whatever JSON can hold.
-        static: HTML that shows the same without a script: headings, tables, text.
-        text: one line, for where there is no HTML.
+        data: the view's data, in JSON's types.
+        static: HTML with the same content, without a script: headings, tables, text.
+        text: one line, for output without HTML.
     """
 
     def __init__(self, kind: str, data: dict[str, Any], static: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Numbers on their way to the page: short, and such that two records compare."""
+"""Numbers for the page: short, and comparable between records."""
 
 import html
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ import numpy as np
 
 from attention_lib.course.views._strings import TABLE
 
-LIMIT = 16  # rows and columns of a table that has to be read without a script
+LIMIT = 16  # rows and columns of a table that is read without a script
 
 
 def pack(numbers: np.ndarray, decimals: int) -> str:
-    """Writes numbers behind each other, in rows' order: ``.5 1. -.25``.
+    """Write numbers one after another, row by row: ``.5 1. -.25``.
 
-    Each keeps its decimal point, so that a comparison of records takes it for rounded.
+    Each keeps its decimal point, so that a comparison of records treats it as rounded.
     """
     rounded = np.round(np.ravel(numbers).astype(float), decimals) + 0.0  # no -0.0
     return " ".join(_short(f"{number:.{decimals}f}") for number in rounded)
@@ -28,7 +28,7 @@ def _short(number: str) -> str:
 def static_table(
     weights: np.ndarray, queries: Sequence[str], keys: Sequence[str], caption: str
 ) -> str:
-    """Gives weights (Q, K) as an HTML table without a script, its cells tinted.
+    """Return weights (Q, K) as an HTML table without a script, its cells tinted.
 
     Only the first 16 rows and columns are shown; the caption says so.
     """
@@ -56,6 +56,6 @@ def static_table(
 
 
 def _cell(weight: float, top: float) -> str:
-    # Half of the colour at most: dark and light words stay readable on it.
+    # Half of the colour at most: dark and light words stay legible on it.
     colour = f"rgba(0, 114, 178, {0.5 * weight / top:.2f})"
     return f'<td style="background-color: {colour}">{weight:.2f}</td>'

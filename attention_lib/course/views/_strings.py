@@ -1,7 +1,7 @@
-"""What the views say without a script: a second language is a second table.
+"""The texts of views without a script: a second language is a second table.
 
-A table for each view. What stands in braces is filled in by ``str.format``: keep each
-name, put it where the language wants it. What views say once a script runs stands in
+A table for each view. Names in braces are filled in by ``str.format``: keep each name,
+put it where the language needs it. Texts shown once a script runs are in
 ``explorer_source/src/strings.js``. ``line`` is what a console shows.
 """
 
@@ -120,7 +120,7 @@ LATENT: dict[str, Any] = {
     "line": "<a trained head with latents of {widths} numbers>",
 }
 
-# The answers for a row that may look at nothing; chapter 3 computes all of them.
+# The answers for a row that may attend to nothing; chapter 3 computes all of them.
 MASK: dict[str, Any] = {
     "answers": {
         "zeros": "this book",
@@ -164,7 +164,7 @@ PAGES: dict[str, Any] = {
 }
 
 PIPE: dict[str, Any] = {
-    # For each step what it is called beside its letters.
+    # For each step its name next to its letters.
     "does": {
         "x": "the words",
         "q": "queries",
@@ -232,10 +232,10 @@ ROPE: dict[str, Any] = {
     ),
     "head": ["positions", "offset"],
     "positions": "{query} at {first}, {key} at {second}",
-    "line": "<a query and a key that turn: {query} and {key}; {speeds}>",
+    "line": "<a query and a key that turn: {query} and {key}; {frequencies}>",
 }
 
-# What is said of a word: the page has the same in `strings.js`.
+# Descriptions of words: the page has the same in `strings.js`.
 SENTENCE: dict[str, Any] = {
     "looks": "To go on after {word}, this head takes {shares}.",
     "share": "{weight} from {word}",

@@ -1,4 +1,4 @@
-"""Tables that say without a script what a view shows."""
+"""Tables that show a view's content without a script."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 def plain_table(
     caption: str, head: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]
 ) -> str:
-    """Gives an HTML table whose first row and first column are headings.
+    """Return an HTML table whose first row and first column are headings.
 
     Args:
         caption: one sentence or two.

@@ -14,7 +14,7 @@ def view_alignment(
     written: Mapping[str, Sequence[str]],
     read: Mapping[str, Sequence[str]],
 ) -> Interactive:
-    """Lets the reader say, before each word is written, which word it will look at.
+    """Let the reader predict, before each word is generated, which word it attends to.
 
     Args:
         weights: from a sentence's name to its weights of cross-attention, (T, S).
@@ -25,28 +25,28 @@ def view_alignment(
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: weights that hold no numbers, or are no mapping; words that are no
-            list.
-        ValueError: no sentence, or one without words; a map of another shape; words
+        TypeError: weights that do not hold numbers, or are not a mapping; words that
+            are not a list.
+        ValueError: no sentences, or one without words; a map of the wrong shape; words
             that do not name its rows and columns.
     """
     if not isinstance(weights, Mapping):
-        came = type(weights).__name__
-        raise TypeError(f"weights must map sentences to maps; got {came}")
+        received = type(weights).__name__
+        raise TypeError(f"weights must map sentences to maps; got {received}")
     if not weights:
         raise ValueError(
-            "weights must hold one sentence at least; got an empty mapping"
+            "weights must hold at least one sentence; got an empty mapping"
         )
-    found = {}
-    for name, own in weights.items():
+    checked = {}
+    for name, each in weights.items():
         for given, words in (("written", written), ("read", read)):
             if name not in words:
                 raise ValueError(
                     f"{given} must have the sentence {name!r}; got {[*words]}"
                 )
-        found[name] = read_maps(own, written[name], read[name], None, None)
-        if found[name].weights.shape[:2] != (1, 1):
-            shape = found[name].weights.shape
+        checked[name] = read_maps(each, written[name], read[name], None, None)
+        if checked[name].weights.shape[:2] != (1, 1):
+            shape = checked[name].weights.shape
             raise ValueError(f"a map must be (written, read); got {shape}")
     sentences = [
         {
@@ -55,10 +55,10 @@ def view_alignment(
             "read": maps.keys,
             "weights": pack(maps.weights, 3),
         }
-        for name, maps in found.items()
+        for name, maps in checked.items()
     ]
-    first = next(iter(found.values()))
+    first = next(iter(checked.values()))
     weights_of_first = first.weights[0, 0]
     table = static_table(weights_of_first, first.queries, first.keys, ALIGN["caption"])
-    line = ALIGN["line"].format(count=len(found))
+    line = ALIGN["line"].format(count=len(sentences))
     return Interactive("align", {"sentences": sentences}, table, line)

@@ -1,4 +1,4 @@
-"""A cache that fills, step by step, with what each step saves: `view_cache`."""
+"""A cache that fills, step by step, and what each step saves: `view_cache`."""
 
 from collections.abc import Sequence
 
@@ -20,17 +20,17 @@ def view_cache(
     vocab_size: int,
     bytes_per_number: int,
 ) -> Interactive:
-    """Shows which keys and values each step makes and which it finds in the cache.
+    """Show which keys and values each step computes and which it reads from the cache.
 
-    The reader goes step by step, from the prompt to the last word, and can take the
-    cache away. The sizes are those of a ``TinyLM``; operations are counted as 24 M² per
+    The reader goes step by step, from the prompt to the last word, and can switch the
+    cache off. The sizes are those of a ``TinyLM``; operations are counted as 24 M² per
     token and layer, 4 M per token, key and layer, and 2 M V per token.
 
     Args:
-        words: the text, as it stands at the end.
-        prompt: how many of the words are there at first.
+        words: the whole text.
+        prompt: how many of the words are the prompt.
         num_layers: blocks on top of each other.
-        num_heads: heads of each block; all keep keys and values.
+        num_heads: heads of each block; all have their own keys and values.
         head_dim: width of each head.
         vocab_size: how many tokens the head scores.
         bytes_per_number: how many bytes a number takes in the cache.
@@ -39,7 +39,7 @@ def view_cache(
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: words that are no list of texts; a size that is not an int.
+        TypeError: words that are not a list of texts; a size that is not an int.
         ValueError: a size below 1; no word after the prompt.
     """
     if isinstance(words, str) or not all(isinstance(word, str) for word in words):
@@ -49,7 +49,7 @@ def view_cache(
     require_positive(bytes_per_number=bytes_per_number)
     if prompt >= len(words):
         raise ValueError(
-            f"prompt must leave a word to write; got {prompt} of {len(words)} words"
+            f"prompt must leave a word to generate; got {prompt} of {len(words)} words"
         )
     width = num_heads * head_dim
 
@@ -73,7 +73,7 @@ def view_cache(
 
 
 def _static(steps: Sequence[Row], words: Sequence[str]) -> str:
-    """Gives all steps as one table."""
+    """Return all steps as one table."""
     rows = [
         (
             CACHE["word"].format(word=words[row["length"]]),

@@ -13,13 +13,13 @@ WIDTHS = [64, 128, 256, 512, 768, 1024, 2048, 4096, 8192, 16384]
 def view_costs(
     d_model: int = 768, *, lengths: Sequence[int] = (64, 512, 1536, 4096)
 ) -> Interactive:
-    """Lets the reader choose length and width, and shows where the FLOPs are.
+    """Let the reader choose length and width, and show where the FLOPs are.
 
     The parts are the matrix products of one layer for one text: the projections grow
     in proportion to the length, scores and mix with its square.
 
     Args:
-        d_model: the width at first.
+        d_model: the initial width.
         lengths: the lengths to choose from, in their order.
 
     Returns:
@@ -27,7 +27,7 @@ def view_costs(
 
     Raises:
         TypeError: a number that is not an int.
-        ValueError: a number below 1; no length, or the same one twice.
+        ValueError: a number below 1; no lengths, or the same one twice.
     """
     require_positive(d_model=d_model, lengths=len(lengths))
     for length in lengths:

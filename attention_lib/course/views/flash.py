@@ -19,7 +19,7 @@ def view_flash(
     head_dim: int,
     number_bytes: int = 2,
 ) -> Interactive:
-    """Lets the reader step through the tiles of a table of scores.
+    """Let the reader step through the tiles of a table of scores.
 
     Args:
         scores: (Q, K), scaled.
@@ -32,7 +32,7 @@ def view_flash(
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: a size that is not an int; no tensors.
+        TypeError: a size that is not an int; arguments that are not tensors.
         ValueError: shapes that do not fit together; a size below 1.
     """
     require_positive(head_dim=head_dim, number_bytes=number_bytes)

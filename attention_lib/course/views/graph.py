@@ -1,4 +1,4 @@
-"""What a recorded graph holds, and at which lengths it fails: `view_graph`."""
+"""The contents of a recorded graph, and the lengths at which it fails: `view_graph`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ WINDOW, LONG = 4, 16
 
 
 class _Recorder(TorchFunctionMode):
-    """Writes down each operation that gives a tensor."""
+    """Record each operation that returns a tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,8 +52,8 @@ def _window(x: Tensor) -> Tensor:
     scores = torch.matmul(x, torch.transpose(x, 0, 1))
     if x.shape[0] > LONG:
         ones = torch.ones_like(x[:, 0], dtype=torch.int64)
-        places = torch.cumsum(ones, 0)
-        near = torch.lt(torch.abs(torch.sub(places[:, None], places)), WINDOW)
+        positions = torch.cumsum(ones, 0)
+        near = torch.lt(torch.abs(torch.sub(positions[:, None], positions)), WINDOW)
         scores = torch.where(near, scores, -1e9)
     return _mix(scores, x)
 
@@ -66,22 +66,22 @@ PROGRAMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def view_graph(program: str = "window", *, recorded_at: int = 7) -> Interactive:
-    """Lets the reader record three functions at some length, and run the graph at any.
+    """Let the reader record three functions at some length, and run the graph at any.
 
     Args:
-        program: the function that is chosen at first: ``plain``, ``causal`` (its mask
+        program: the function chosen at first: ``plain``, ``causal`` (its mask
             is made from the length), or ``window`` (long texts get a window).
-        recorded_at: the length of the example at first: 1, 3, 7 or 20.
+        recorded_at: the initial length of the example: 1, 3, 7 or 20.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        ValueError: another program or length.
+        ValueError: an unknown program or length.
     """
     require_choice("program", program, PROGRAMS)
     require_choice("recorded_at", str(recorded_at), [str(at) for at in RECORDED_AT])
-    found: list[dict[str, Any]] = [
+    programs: list[dict[str, Any]] = [
         {
             "name": name,
             "words": _called(name),
@@ -94,12 +94,12 @@ def view_graph(program: str = "window", *, recorded_at: int = 7) -> Interactive:
             GRAPH["graph"].format(program=one["words"], at=at),
             [_in_words(graph["outcomes"])],
         )
-        for one in found
+        for one in programs
         for at, graph in zip(RECORDED_AT, one["graphs"], strict=True)
     ]
     static = plain_table(GRAPH["caption"].format(longest=LONGEST), GRAPH["head"], lines)
     data = {"program": program, "at": RECORDED_AT.index(recorded_at)}
-    data |= {"lengths": RECORDED_AT, "longest": LONGEST, "programs": found}
+    data |= {"lengths": RECORDED_AT, "longest": LONGEST, "programs": programs}
     return Interactive(
         "graph", data, static, GRAPH["line"].format(program=_called(program))
     )
@@ -115,7 +115,7 @@ def _text(length: int) -> Tensor:
 
 
 def _graph(function: Callable[[Tensor], Tensor], recorded_at: int) -> dict[str, Any]:
-    """Gives the operations, with their shapes, and what comes at each length."""
+    """Return the operations with their shapes, and the outcome at each length."""
     first = _text(recorded_at)
     with torch.device("cpu"), _Recorder() as recorder:
         function(first)
@@ -131,12 +131,12 @@ def _graph(function: Callable[[Tensor], Tensor], recorded_at: int) -> dict[str, 
     for length in range(1, LONGEST + 1):
         x = _text(length)
         try:
-            came = _replayed(first, recorder.calls, x)
+            result = _replayed(first, recorder.calls, x)
         except RuntimeError:
             outcomes += "!"
             continue
         right = function(x)
-        same = came.shape == right.shape and torch.allclose(came, right)
+        same = result.shape == right.shape and torch.allclose(result, right)
         outcomes += "=" if same else "x"
     return {"steps": steps, "outcomes": outcomes}
 
@@ -151,10 +151,10 @@ def _replayed(first: Tensor, calls: list[Any], x: Tensor) -> Tensor:
 
 
 def _in_words(outcomes: str) -> str:
-    """Says how often each thing comes, such as ``the same at 16 lengths``."""
-    said = [
+    """Describe how often each outcome occurs: ``the same at 16 lengths``."""
+    counts = [
         GRAPH["counted"].format(outcome=outcome, count=outcomes.count(sign))
         for sign, outcome in GRAPH["outcomes"].items()
         if sign in outcomes
     ]
-    return GRAPH["counts"].join(said)
+    return GRAPH["counts"].join(counts)

@@ -1,4 +1,4 @@
-"""Query heads that share keys and values, and what a cache then holds."""
+"""Query heads that share KV heads, and the size of the cache: `view_groups`."""
 
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._strings import GROUPS
@@ -16,10 +16,10 @@ def view_groups(
     tokens: int,
     number_bytes: int = 2,
 ) -> Interactive:
-    """Lets the reader choose the number of heads of keys, from all heads to one.
+    """Let the reader choose the number of KV heads, from all heads to one.
 
-    It shows which query heads share one head of keys and values, and the bytes that a
-    cache then takes: per token, and for a whole text.
+    It shows which query heads share a KV head, and the bytes of the cache: per token,
+    and for a whole text.
 
     Args:
         num_heads: query heads, 2 to 32.
@@ -78,7 +78,7 @@ def _name(shared: int, num_heads: int) -> str:
 
 
 def _words(count: int) -> str:
-    """Writes a number of bytes: ``128 KiB``, ``4 GiB``."""
+    """Write a number of bytes: ``128 KiB``, ``4 GiB``."""
     size, (*units, largest) = float(count), GROUPS["units"]
     for unit in units:
         if size < 1024:

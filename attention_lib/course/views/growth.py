@@ -1,4 +1,4 @@
-"""Two heads that grow while a model trains: `view_growth`."""
+"""Two heads that form while a model trains: `view_growth`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def view_growth(
     scores: Mapping[int, Sequence[float]],
     measured: Mapping[int, float],
 ) -> Interactive:
-    """Shows maps, scores and the loss at each snapshot of a run.
+    """Show maps, scores and the loss at each snapshot of a run.
 
     A slider moves through the snapshots. Each head's map has a frame around the keys
     that its score counts.
@@ -37,13 +37,13 @@ def view_growth(
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: words that are no list of words.
-        ValueError: no snapshot; weights or wanted keys of another shape; snapshots
+        TypeError: words that are not a list of words.
+        ValueError: no snapshots; weights or wanted keys of the wrong shape; snapshots
             that differ.
     """
     words, steps = read_words("words", words), list(weights)
     if not steps:
-        raise ValueError("weights must hold one snapshot at least; got none")
+        raise ValueError("weights must hold at least one snapshot; got none")
     for name, of in (("scores", scores), ("measured", measured)):
         if list(of) != steps:
             raise ValueError(f"{name} must have the steps {steps}; got {list(of)}")
@@ -70,7 +70,7 @@ def view_growth(
         "wanted": [
             "".join("01"[int(mark)] for mark in each[below]) for each in marks.values()
         ],
-        # Of each map the part at and below the diagonal, row after row.
+        # Of each map the part on and below the diagonal, row by row.
         "weights": [
             [pack(each[below], 2) for each in maps] for maps in arrays.values()
         ],

@@ -1,4 +1,4 @@
-"""What a call is made of, and which kernel then runs, to try: `view_kernels`."""
+"""Properties of a call, and which kernel they select, to try: `view_kernels`."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -14,19 +14,19 @@ MOST = 8
 def view_kernels(
     switches: Sequence[str], kernel_of: Callable[[frozenset[str]], str]
 ) -> Interactive:
-    """Lets the reader switch properties of a call on and off, and names its kernel.
+    """Let the reader switch properties of a call on and off, and name its kernel.
 
     All combinations are run once, when the view is made.
 
     Args:
-        switches: what a call may have, 2 to 8 names.
-        kernel_of: runs the call that has what is named, and gives its kernel.
+        switches: properties that a call may have, 2 to 8 names.
+        kernel_of: runs the call with the named properties, and returns its kernel.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: names that are no texts; a ``kernel_of`` that cannot be called.
+        TypeError: names that are not texts; a ``kernel_of`` that cannot be called.
         ValueError: too few or too many names, or one twice.
     """
     names = list(switches)
@@ -35,20 +35,20 @@ def view_kernels(
     if not 2 <= len(set(names)) == len(names) <= MOST:
         raise ValueError(f"switches must be 2 to {MOST} different names; got {names}")
     require_function("kernel_of", kernel_of)
-    found = {}
+    kernels = {}
     for on in product([False, True], repeat=len(names)):
         chosen = [name for name, set_on in zip(names, on, strict=True) if set_on]
-        found["".join("01"[set_on] for set_on in on)] = kernel_of(frozenset(chosen))
+        kernels["".join("01"[set_on] for set_on in on)] = kernel_of(frozenset(chosen))
     one = ["".join("01"[i == j] for j in range(len(names))) for i in range(len(names))]
-    rows = [(KERNELS["none"], [found["0" * len(names)]])]
-    rows += [(name, [found[key]]) for name, key in zip(names, one, strict=True)]
+    rows = [(KERNELS["none"], [kernels["0" * len(names)]])]
+    rows += [(name, [kernels[key]]) for name, key in zip(names, one, strict=True)]
     static = plain_table(KERNELS["caption"], KERNELS["head"], rows)
-    kinds = list(dict.fromkeys(found.values()))
+    kinds = list(dict.fromkeys(kernels.values()))
     data = {
         "switches": names,
         "kinds": kinds,
         # One digit for each combination, in the order of the binary numbers.
-        "found": "".join(str(kinds.index(kernel)) for kernel in found.values()),
+        "found": "".join(str(kinds.index(kernel)) for kernel in kernels.values()),
     }
     line = KERNELS["line"].format(count=2 ** len(names))
     return Interactive("kernels", data, static, line)

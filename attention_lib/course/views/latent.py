@@ -1,4 +1,4 @@
-"""What narrower and narrower latents leave of a trained head: `view_latent`."""
+"""What remains of a trained head with narrower latents: `view_latent`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,13 +22,13 @@ def view_latent(
     all_numbers: int,
     number_bytes: int = 2,
 ) -> Interactive:
-    """Lets the reader choose the latent's width, and see what is left of a head's map.
+    """Let the reader choose the latent's width, and see what remains of a head's map.
 
     Args:
         weights: (T, T), the causal map of the head, with all its keys.
-        latents: from a latent's width to the map with the keys that it gives.
+        latents: from a latent's width to the map with its keys.
         words: of the text.
-        losses: of the whole model, by width; width 0 stands for the model as it was.
+        losses: of the whole model, by width; width 0 means the original model.
         all_numbers: how many numbers per token a cache keeps without latents.
         number_bytes: bytes of one number.
 
@@ -36,18 +36,18 @@ def view_latent(
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: maps that hold no numbers; words that are no list; latents or losses
-            that are no mapping; a size that is not an int.
-        ValueError: a map of another shape; words that do not name its rows; no width,
-            one below 1, or one without a loss.
+        TypeError: maps that do not hold numbers; words that are not a list; latents or
+            losses that are not a mapping; a size that is not an int.
+        ValueError: a map of the wrong shape; words that do not name its rows; no
+            widths, one below 1, or one without a loss.
     """
     require_positive(all_numbers=all_numbers, number_bytes=number_bytes)
     for name, mapping in (("latents", latents), ("losses", losses)):
         if not isinstance(mapping, Mapping):
-            came = type(mapping).__name__
-            raise TypeError(f"{name} must map widths to values; got {came}")
+            received = type(mapping).__name__
+            raise TypeError(f"{name} must map widths to values; got {received}")
     if not latents:
-        raise ValueError("latents must hold one width at least; got an empty mapping")
+        raise ValueError("latents must hold at least one width; got an empty mapping")
     require_positive(**{f"latents[{width}]": width for width in latents})
     if missing := [width for width in (0, *latents) if width not in losses]:
         raise ValueError(f"losses must hold width {missing[0]}; got {[*losses]}")
@@ -80,7 +80,7 @@ def view_latent(
 
 
 def _map(weights: Any, words: Sequence[str]) -> np.ndarray:
-    own = read_maps(weights, words, None, None, None).weights
-    if own.shape[:2] != (1, 1):
-        raise ValueError(f"a map must be (query, key); got {own.shape}")
-    return np.asarray(own[0, 0])
+    plain = read_maps(weights, words, None, None, None).weights
+    if plain.shape[:2] != (1, 1):
+        raise ValueError(f"a map must be (query, key); got {plain.shape}")
+    return np.asarray(plain[0, 0])

@@ -1,4 +1,4 @@
-"""A mask that the reader clicks together, and the weights it leaves: `view_mask`."""
+"""A mask that the reader edits by clicks, and the resulting weights: `view_mask`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,32 +20,32 @@ def view_mask(
     *,
     masks: Mapping[str, Any],
 ) -> Interactive:
-    """Shows a mask whose cells the reader clicks, and the weights that it leaves.
+    """Show a mask whose cells the reader clicks, and the resulting weights.
 
-    Where a row may look at nothing, the page shows the four answers that are in use.
+    If a row may attend to nothing, the page shows the four answers that are in use.
 
     Args:
-        scores: (Q, K), scaled, before any mask: what softmax gets.
+        scores: (Q, K), scaled, before any mask: the input of softmax.
         queries: the words of the rows.
         keys: the words of the columns; the queries when left out.
         masks: masks to start from, by name; boolean, True where a query may attend,
-            each broadcasts to (Q, K). The first is shown at first.
+            each broadcasts to (Q, K). The first is shown initially.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: scores that hold no numbers; words that are no list; masks that are
-            no mapping, or one that is not boolean.
-        ValueError: scores of other axes, or with nan or inf; words that do not name
-            rows and columns; no mask; a mask that does not broadcast to (Q, K).
+        TypeError: scores that do not hold numbers; words that are not a list; masks
+            that are not a mapping, or one that is not boolean.
+        ValueError: scores with the wrong axes, or with nan or inf; words that do not
+            name rows and columns; no masks; a mask that does not broadcast to (Q, K).
     """
     if not isinstance(masks, Mapping):
         raise TypeError(
             f"masks must map names to boolean masks; got {type(masks).__name__}"
         )
     if not masks:
-        raise ValueError("masks must hold one mask at least; got an empty mapping")
+        raise ValueError("masks must hold at least one mask; got an empty mapping")
     plain = read_maps(None, queries, keys, scores, None)
     if plain.weights.shape[:2] != (1, 1):
         raise ValueError(f"scores must be (query, key); got {tuple(scores.shape)}")
@@ -66,7 +66,7 @@ def view_mask(
 
 
 def _masked(name: str, mask: Any, plain: Maps) -> Maps:
-    """Gives the maps under one mask, whose errors say which it was."""
+    """Return the maps under one mask; an error names the mask."""
     try:
         return read_maps(None, plain.queries, plain.keys, _scores(plain), mask)
     except (TypeError, ValueError) as error:
@@ -74,7 +74,7 @@ def _masked(name: str, mask: Any, plain: Maps) -> Maps:
 
 
 def _scores(maps: Maps) -> np.ndarray:
-    assert maps.scores is not None  # that is how all of them are made here
+    assert maps.scores is not None  # all are made from scores here
     return maps.scores[0, 0]
 
 
@@ -89,7 +89,7 @@ def _signs(maps: Maps) -> str:
 
 
 def _static(maps: dict[str, Maps]) -> str:
-    """Gives the weights under each mask, then what becomes of the first empty row."""
+    """Return the weights under each mask, then the results for the first empty row."""
     tables = [
         static_table(
             of.weights[0, 0],
@@ -106,13 +106,13 @@ def _static(maps: dict[str, Maps]) -> str:
             caption = MASK["empty"].format(
                 name=name, row=row, word=of.queries[row], note=MASK["note"]
             )
-            found = empty_row(_scores(of)[row])
+            answers = empty_row(_scores(of)[row])
             lines = [
                 (
                     MASK["answers"][kind],
                     [f"{weight:.2f}" for weight in weights.tolist()],
                 )
-                for kind, weights in found.items()
+                for kind, weights in answers.items()
             ]
             tables.append(plain_table(caption, [MASK["hidden"], *of.keys], lines))
             break
@@ -120,7 +120,7 @@ def _static(maps: dict[str, Maps]) -> str:
 
 
 def empty_row(scores: np.ndarray) -> dict[str, np.ndarray]:
-    """Gives each answer for a row (K,) that may look at nothing."""
+    """Return each answer for a row (K,) that may attend to nothing."""
     row = torch.tensor(scores, dtype=torch.float64)
     softmax_of = {
         "inf": torch.full_like(row, float("-inf")),

@@ -1,4 +1,4 @@
-"""A room of bugs to walk through, by their symptoms: `view_museum`."""
+"""The bugs of the museum, by their symptoms: `view_museum`."""
 
 from collections.abc import Mapping, Sequence
 from difflib import ndiff
@@ -13,7 +13,7 @@ from attention_lib.course.views._tables import plain_table
 def view_museum(
     bugs: Sequence[Bug], seen: Mapping[str, Mapping[str, CheckResult]]
 ) -> Interactive:
-    """Lets the reader choose a symptom, look at a program, and find its faulty line.
+    """Let the reader choose a symptom, look at a program, and find its faulty line.
 
     Args:
         bugs: the exhibits, in order; ``attention_lib.course.museum.BUGS`` holds all.
@@ -23,8 +23,8 @@ def view_museum(
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: something that is no ``Bug``.
-        ValueError: no bug; a bug whose checks were not run.
+        TypeError: something that is not a ``Bug``.
+        ValueError: no bugs; a bug whose checks were not run.
     """
     for bug in bugs:
         if not isinstance(bug, Bug):
@@ -32,7 +32,7 @@ def view_museum(
         if missing := set(bug.checks) - set(seen.get(bug.name, ())):
             raise ValueError(f"seen must hold {min(missing)!r} of {bug.name!r}")
     if not bugs:
-        raise ValueError("bugs must hold one bug at least; got none")
+        raise ValueError("bugs must hold at least one bug; got none")
     exhibits = [_exhibit(bug, seen[bug.name]) for bug in bugs]
     tags = list(dict.fromkeys(tag for bug in bugs for tag in bug.tags))
     rows = [
@@ -46,9 +46,9 @@ def view_museum(
     return Interactive("museum", {"bugs": exhibits, "tags": tags}, static, line)
 
 
-def _exhibit(bug: Bug, found: Mapping[str, CheckResult]) -> dict[str, Any]:
-    """Gives what the view shows of a bug; no number that dropout draws."""
-    changes = ndiff(bug.program.splitlines(), bug.mended.splitlines())
+def _exhibit(bug: Bug, results: Mapping[str, CheckResult]) -> dict[str, Any]:
+    """Return the view's data of a bug, without numbers that depend on dropout."""
+    changes = ndiff(bug.program.splitlines(), bug.fixed.splitlines())
     draws = "dropout" in bug.program
     return {
         "name": bug.name,
@@ -57,7 +57,7 @@ def _exhibit(bug: Bug, found: Mapping[str, CheckResult]) -> dict[str, Any]:
         "symptom": bug.symptom,
         "why": bug.why,
         "tags": list(bug.tags),
-        "checks": [[name, "" if draws else found[name].seen] for name in bug.checks],
+        "checks": [[name, "" if draws else results[name].seen] for name in bug.checks],
         "source": _source(bug),
         "link": bug.link,
     }

@@ -1,4 +1,4 @@
-"""Pages over time, as a server hands them out: `view_pages`."""
+"""Pages over time, as a server allocates them: `view_pages`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ def view_pages(
     page_len: int,
     names: Sequence[str] | None = None,
 ) -> Interactive:
-    """Lets the reader go through the steps of a server, and see who owns which page.
+    """Let the reader go through the steps of a server, and see who owns which page.
 
-    A step is what was written down after one ``Server.step``, as plain Python values.
-    It holds one entry for each request that was submitted by then, in that order::
+    A step is the state after one ``Server.step``, in plain Python values. It has one
+    entry for each request that was submitted by then, in that order::
 
         {
             "tables": [[0, 1], [0, 4], []],  # the block table of each request
@@ -36,7 +36,7 @@ def view_pages(
             "kept": [2],  # may be left out: free pages that can still be shared
         }
 
-    A page belongs to every request whose table names it, so page 0 is shared here.
+    A page belongs to every request whose table contains it: page 0 is shared here.
 
     Args:
         steps: in order. The states are ``waiting``, ``prefill``, ``decoding``,
@@ -49,31 +49,32 @@ def view_pages(
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: steps that are no list of dicts; a size that is not an int.
-        ValueError: no step; tables, states and fed of different lengths; fewer requests
-            than a step before; an unknown state; a page that there is not, or that a
-            table names twice, or that is kept and in a table; not one name per request.
+        TypeError: steps that are not a list of dicts; a size that is not an int.
+        ValueError: no steps; tables, states and fed of different lengths; fewer
+            requests than in a step before; an unknown state; a page that does not
+            exist, or that is in a table twice, or that is kept and in a table; not one
+            name per request.
     """
     require_positive(num_pages=num_pages, page_len=page_len)
     if isinstance(steps, str | Mapping) or not isinstance(steps, Sequence):
         raise TypeError(f"steps must be a list of dicts; got {type(steps).__name__}")
     if not steps:
-        raise ValueError("steps must hold one step at least; got none")
+        raise ValueError("steps must hold at least one step; got none")
     plain, before = [], 0
     for number, step in enumerate(steps):
-        own = _step(f"steps[{number}]", step, num_pages)
-        if len(own["states"]) < before:
+        checked = _step(f"steps[{number}]", step, num_pages)
+        if len(checked["states"]) < before:
             raise ValueError(
                 f"steps[{number}] must hold the {before} requests of the step before; "
-                f"got {len(own['states'])}"
+                f"got {len(checked['states'])}"
             )
-        before = len(own["states"])
-        plain.append(own)
+        before = len(checked["states"])
+        plain.append(checked)
     names = _letters(before) if names is None else list(names)
     if len(names) != before or not all(isinstance(name, str) for name in names):
         raise ValueError(f"names must be {before} texts, one per request; got {names}")
     data = {"steps": plain, "pages": num_pages, "pageLen": page_len, "names": names}
-    rows = [(name, _history(plain, own)) for own, name in enumerate(names)]
+    rows = [(name, _history(plain, request)) for request, name in enumerate(names)]
     most = max(len({p for t in step["tables"] for p in t}) for step in plain)
     shared = sum(bool(_shared(step)) for step in plain)
     caption = PAGES["caption"].format(
@@ -85,7 +86,7 @@ def view_pages(
 
 
 def _step(where: str, step: Any, num_pages: int) -> dict[str, Any]:
-    """Checks one step, and gives it in lists."""
+    """Check one step, and return it in lists."""
     if not isinstance(step, Mapping):
         raise TypeError(f"{where} must be a dict; got {type(step).__name__}")
     if missing := {"tables", "states", "fed"} - set(step):
@@ -106,12 +107,12 @@ def _step(where: str, step: Any, num_pages: int) -> dict[str, Any]:
             require_not_negative(**{f"a page of {where}": page})
         if pages and max(pages) >= num_pages:
             raise ValueError(
-                f"a page of {where} must lie below {num_pages}; got {max(pages)}"
+                f"a page of {where} must be below {num_pages}; got {max(pages)}"
             )
         if len(set(pages)) < len(pages):
-            raise ValueError(f"{where} names a page twice in one table: {pages}")
+            raise ValueError(f"{where} has a page twice in one table: {pages}")
     if both := owned & set(kept):
-        raise ValueError(f"{where} keeps page {min(both)}, which a table names")
+        raise ValueError(f"{where} keeps page {min(both)}, which is in a table")
     return {"tables": tables, "states": states, "fed": fed, "kept": sorted(kept)}
 
 
@@ -122,19 +123,19 @@ def _letters(count: int) -> list[str]:
 
 
 def _shared(step: Mapping[str, Any]) -> list[int]:
-    """Gives the pages that more than one table names."""
+    """Return the pages that are in more than one table."""
     counts = Counter(page for table in step["tables"] for page in table)
     return [page for page, count in counts.items() if count > 1]
 
 
-def _history(steps: Sequence[Mapping[str, Any]], own: int) -> list[str]:
-    """Says of one request when it was read, how much, and what it took."""
-    there = [step for step in steps if len(step["states"]) > own]
+def _history(steps: Sequence[Mapping[str, Any]], request: int) -> list[str]:
+    """Describe when a request was read, how many tokens, and its pages."""
+    there = [step for step in steps if len(step["states"]) > request]
     before = len(steps) - len(there)  # the steps before it was submitted
-    states = [step["states"][own] for step in there]
-    fed = [step["fed"][own] for step in there]
+    states = [step["states"][request] for step in there]
+    fed = [step["fed"][request] for step in there]
     read = [number for number, count in enumerate(fed, before + 1) if count]
-    pages = max(len(step["tables"][own]) for step in there)
+    pages = max(len(step["tables"][request]) for step in there)
     dropped = [state == "preempted" for state in states]
     times = sum(now > was for was, now in pairwise([False, *dropped]))
     ends = [f"{read[0]}", f"{read[-1]}"] if read else 2 * [PAGES["never"]]

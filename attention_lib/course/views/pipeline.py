@@ -1,4 +1,4 @@
-"""All of attention as one picture that the reader can touch: `view_pipeline`."""
+"""All of attention as one interactive picture: `view_pipeline`."""
 
 import html
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Stage(NamedTuple):
     href: str
 
     def data(self) -> dict[str, str]:
-        """Gives it with its words."""
+        """Return the stage with its texts."""
         where = PIPE["where"].format(number=int(self.href[:2]))
         first = {"id": self.id, "name": self.name, "does": PIPE["does"][self.id]}
         return first | self._asdict() | {"where": where}
@@ -135,7 +135,7 @@ BLOCK_STAGES = (
 
 
 class Goal(NamedTuple):
-    """What the reader is to reach: ``query`` gives ``key`` at least so much weight."""
+    """A goal for the reader: the least weight of ``key`` for ``query``."""
 
     text: str
     query: str
@@ -155,31 +155,31 @@ def view_pipeline(
     cache: bool = False,
     goal: Goal | tuple[str, str, str, float] | None = None,
 ) -> Interactive:
-    """Shows how a sentence becomes queries, keys, values, scores, weights and a mix.
+    """Show how a sentence becomes queries, keys, values, scores, weights and a mix.
 
     Mouse, finger or arrow keys choose a word, whose row is lit in every matrix, and a
     cell, whose two vectors appear with their products. Scale, temperature, mask, head
-    and sentence can be changed; the page computes everything anew.
+    and sentence can be changed; the page recomputes everything.
 
     Args:
-        model: what ``train_sentence_model`` gives.
+        model: from ``train_sentence_model``.
         sentence: words that the model knows, with spaces between them.
-        query: the word that is lit at first, counted from 0.
+        query: the word that is lit initially, counted from 0.
         masks: which masks the reader may choose, of ``none``, ``causal``, ``window``
-            (of three), ``padding`` and ``causal + padding``; the first is on at first.
+            (of three), ``padding`` and ``causal + padding``; the first is on initially.
         heads: how many heads the reader may choose from, 1 or 2.
-        flips: whether a click on a cell of the mask turns it over.
+        flips: whether a click on a cell of the mask flips it.
         block: whether the block around the heads is shown as well.
         cache: whether the sentence is read word by word, with a cache.
-        goal: a question, the word that looks, the word it is to look at, and the least
-            weight with which the question is answered.
+        goal: a question, the query word, the word it should attend to, and the least
+            weight that answers the question.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: no such model.
-        ValueError: unknown words, masks or heads; a query that is not there.
+        TypeError: not a ``SentenceModel``.
+        ValueError: unknown words, masks or heads; a query that does not exist.
     """
     if not isinstance(model, SentenceModel):
         raise TypeError(f"model must be a SentenceModel; got {type(model).__name__}")
@@ -213,7 +213,7 @@ def view_pipeline(
 
 
 def mask_of(name: str, words: Sequence[str]) -> Tensor:
-    """Gives a mask of ``MASKS`` for a sentence, (T, T)."""
+    """Return a mask of ``MASKS`` for a sentence, (T, T)."""
     length = len(words)
     seen = padding_mask(torch.tensor([length]), length)[0]  # all of them
     seen = seen & torch.tensor([word != "pad" for word in words])
@@ -235,44 +235,44 @@ def steps_of(
     scaled: bool = True,
     temperature: float = 1.0,
 ) -> dict[str, Tensor]:
-    """Gives the matrices of one head and of the block, by the letters of the page."""
-    own = model.attention
+    """Return the matrices of one head and of the block, by the letters of the page."""
+    layer = model.attention
     stream = model.stream(ids)
     x = model.block.attention_norm(stream)
     query, key, value = (
         split_heads(project(x), HEADS)[0]
-        for project in (own.q_proj, own.k_proj, own.v_proj)
+        for project in (layer.q_proj, layer.k_proj, layer.v_proj)
     )
     scale = (query.shape[-1] ** -0.5 if scaled else 1.0) / temperature
     weights = attention_weights(query, key, mask, scale=scale)
     mixes = weights @ value
     joined = mixes.transpose(0, 1).flatten(1)
-    added = own.out_proj(joined)
+    added = layer.out_proj(joined)
     after = stream[0] + added
     made = model.block.feed_forward(model.block.feed_forward_norm(after)[None])[0]
     scores = query @ key.mT
-    found = {"q": query, "k": key, "v": value, "s": scores, "d": scores * scale}
-    found |= {"w": weights, "o": mixes}
-    steps = {name: tensor[head] for name, tensor in found.items()}
+    maps = {"q": query, "k": key, "v": value, "s": scores, "d": scores * scale}
+    maps |= {"w": weights, "o": mixes}
+    steps = {name: tensor[head] for name, tensor in maps.items()}
     steps["m"] = steps["d"].masked_fill(~mask, float("-inf"))
     steps |= {"r": stream[0], "x": x[0], "c": joined, "p": added}
     return steps | {"a": after, "f": made, "y": after + made}
 
 
 def _numbers(model: SentenceModel, block: bool) -> dict[str, Any]:
-    """Gives all numbers of the model, to their two decimals."""
-    own, made = model.attention, model.block.feed_forward
+    """Return all numbers of the model, to their two decimals."""
+    layer, mlp = model.attention, model.block.feed_forward
     tensors = {
         "table": model.embedding.weight,
         "places": model.positions.weight,
-        "query": own.q_proj.weight,
-        "key": own.k_proj.weight,
-        "value": own.v_proj.weight,
+        "query": layer.q_proj.weight,
+        "key": layer.k_proj.weight,
+        "value": layer.v_proj.weight,
     }
     if block:
-        tensors |= {"out": own.out_proj.weight, "out_bias": own.out_proj.bias}
-        tensors |= {"up": made.up_proj.weight, "up_bias": made.up_proj.bias}
-        tensors |= {"down": made.down_proj.weight, "down_bias": made.down_proj.bias}
+        tensors |= {"out": layer.out_proj.weight, "out_bias": layer.out_proj.bias}
+        tensors |= {"up": mlp.up_proj.weight, "up_bias": mlp.up_proj.bias}
+        tensors |= {"down": mlp.down_proj.weight, "down_bias": mlp.down_proj.bias}
     width = model.embedding.weight.shape[1]
     return {
         "words": list(WORDS),
@@ -293,7 +293,7 @@ def _static(
     query: int,
     heads: int,
 ) -> str:
-    """Gives each head's weights, and the row of the first lit word step by step."""
+    """Return each head's weights, and the row of the first lit word step by step."""
     tables = []
     for head in range(heads):
         steps = steps_of(model, ids, mask, head=head)

@@ -14,13 +14,13 @@ MOST_LAYERS = 8
 def view_reach(
     length: int, *, window: int, num_sinks: int = 0, layers: int = 1
 ) -> Interactive:
-    """Lets the reader choose window, sinks and layers, and shows what reaches what.
+    """Let the reader choose window, sinks and layers, and show what reaches what.
 
     Args:
         length: tokens of the text, at most 20.
-        window: how many keys a query sees at first, itself included.
-        num_sinks: how many keys at the beginning it sees as well, at first.
-        layers: how many layers stand on each other at first, at most 8.
+        window: the initial number of keys that a query sees, its own included.
+        num_sinks: the initial number of first keys that it sees as well.
+        layers: the initial number of layers, at most 8.
 
     Returns:
         What a cell shows when it is the cell's last line.
@@ -37,11 +37,11 @@ def view_reach(
         if number > most[name]:
             raise ValueError(f"{name} must be at most {most[name]}; got {number}")
     mask = sink_window_mask(length, window, num_sinks).double()
-    found, lines = torch.eye(length, dtype=torch.float64), []
+    reached, lines = torch.eye(length, dtype=torch.float64), []
     for layer in range(1, MOST_LAYERS + 1):
-        found = (mask @ found > 0).double()
+        reached = (mask @ reached > 0).double()
         words = REACH["layer" if layer == 1 else "layers"].format(count=layer)
-        count = int(found[-1].sum())
+        count = int(reached[-1].sum())
         lines.append((words, [REACH["reached"].format(count=count, length=length)]))
     sinks = REACH["sink" if num_sinks == 1 else "sinks"].format(count=num_sinks)
     caption = REACH["caption"].format(window=window, sinks=sinks)

@@ -1,4 +1,4 @@
-"""Keys and values that go round a ring of processes, step by step: `view_ring`."""
+"""Keys and values that travel round a ring of processes, step by step: `view_ring`."""
 
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._strings import RING
@@ -12,7 +12,7 @@ MOST_PROCESSES = 8
 def view_ring(
     *, num_processes: int, length: int, width: int, number_bytes: int = 2
 ) -> Interactive:
-    """Lets the reader step through a ring, in both orders, with the future or without.
+    """Let the reader step through a ring, in both orders, with the future or without.
 
     Args:
         num_processes: from 2 to 8.
@@ -32,8 +32,7 @@ def view_ring(
     require_positive(width=width, number_bytes=number_bytes)
     if not 2 <= num_processes <= MOST_PROCESSES:
         raise ValueError(
-            f"num_processes must lie between 2 and {MOST_PROCESSES}; got "
-            f"{num_processes}"
+            f"num_processes must be between 2 and {MOST_PROCESSES}; got {num_processes}"
         )
     plain = ring_pair_counts(length, num_processes, "plain")
     zigzag = ring_pair_counts(length, num_processes)

@@ -1,4 +1,4 @@
-"""A query and a key that turn with their positions: `view_rope`."""
+"""A query and a key that are rotated by their positions: `view_rope`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,90 +19,93 @@ def view_rope(
     key: Any,
     words: Sequence[str],
     *,
-    speeds: Mapping[str, float],
+    frequencies: Mapping[str, float],
     positions: tuple[int, int] = (4, 1),
     longest: int = 40,
 ) -> Interactive:
-    """Shows one pair of a query and of a key, turned by their positions.
+    """Show one pair of a query and of a key, rotated by their positions.
 
-    The reader moves both positions, alone or together, and chooses the pair's speed.
-    The score stays while the offset stays.
+    The reader moves both positions, alone or together, and chooses the pair's
+    frequency. The score stays the same while the offset does.
 
     Args:
-        query: (2,), one pair of coordinates before it is turned.
+        query: (2,), one pair of coordinates before rotation.
         key: (2,), likewise.
-        words: what the two are called.
-        speeds: from names to radians per position. The first is shown at first.
-        positions: of the query and of the key, at first.
-        longest: the last position that there is.
+        words: the names of the two.
+        frequencies: from names to radians per position. The first is shown initially.
+        positions: the initial positions of the query and of the key.
+        longest: the last position.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: query or key that hold no numbers; words that are no list of words;
-            speeds that are no mapping; positions that are not ints.
-        ValueError: other than two numbers; other than two words; no speed, or one that
-            is not above 0; a position below 0 or beyond the longest.
+        TypeError: query or key that do not hold numbers; words that are not a list;
+            frequencies that are not a mapping; positions that are not ints.
+        ValueError: not two numbers; not two words; no frequencies, or one that is not
+            above 0; a position below 0 or beyond the longest.
     """
     pairs = [_pair(name, array) for name, array in (("query", query), ("key", key))]
     names = read_words("words", words)
     if len(names) != 2:
         raise ValueError(f"words must name the query and the key; got {names}")
-    if not isinstance(speeds, Mapping):
+    if not isinstance(frequencies, Mapping):
         raise TypeError(
-            f"speeds must map names to numbers; got {type(speeds).__name__}"
+            f"frequencies must map names to numbers; got {type(frequencies).__name__}"
         )
-    if not speeds:
-        raise ValueError("speeds must hold one at least; got an empty mapping")
-    require_above_zero(**{f"speeds[{name!r}]": speed for name, speed in speeds.items()})
+    if not frequencies:
+        raise ValueError("frequencies must hold at least one; got an empty mapping")
+    require_above_zero(
+        **{f"frequencies[{name!r}]": each for name, each in frequencies.items()}
+    )
     require_not_negative(longest=longest)
     require_not_negative(
-        **{f"positions[{i}]": place for i, place in enumerate(positions)}
+        **{f"positions[{i}]": position for i, position in enumerate(positions)}
     )
     if len(positions) != 2 or max(positions) > longest:
         raise ValueError(f"positions must be two, up to {longest}; got {positions}")
     data = {
         "pairs": [pack(pair, 4) for pair in pairs],
         "words": names,
-        "speeds": [[name, float(speed)] for name, speed in speeds.items()],
+        "speeds": [[name, float(each)] for name, each in frequencies.items()],
         "positions": list(positions),
         "longest": longest,
     }
-    line = ROPE["line"].format(query=names[0], key=names[1], speeds=", ".join(speeds))
-    return Interactive("rope", data, _static(pairs, names, speeds, positions), line)
+    chosen = ", ".join(frequencies)
+    line = ROPE["line"].format(query=names[0], key=names[1], frequencies=chosen)
+    return Interactive(
+        "rope", data, _static(pairs, names, frequencies, positions), line
+    )
 
 
-def turned_score(
-    query: np.ndarray, key: np.ndarray, speed: float, positions: Sequence[int]
+def rotated_score(
+    query: np.ndarray, key: np.ndarray, frequency: float, positions: Sequence[int]
 ) -> float:
-    """Gives the score of two pairs, (2,) each, turned by speed times position."""
-    turned = [
+    """Return the score of two pairs, (2,) each, rotated by frequency · position."""
+    rotated = [
         pair @ np.array([[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]])
-        for pair, a in zip((query, key), speed * np.array(positions), strict=True)
+        for pair, a in zip((query, key), frequency * np.array(positions), strict=True)
     ]
-    return float(turned[0] @ turned[1])
+    return float(rotated[0] @ rotated[1])
 
 
 def _static(
     pairs: list[np.ndarray],
     words: list[str],
-    speeds: Mapping[str, float],
+    frequencies: Mapping[str, float],
     positions: tuple[int, int],
 ) -> str:
-    """Gives the score at first, after both moved on, and after one did."""
-    p, s = positions
+    """Return the initial score, then with both positions moved, then with one moved."""
+    (query, key), (p, s) = pairs, positions
     lines = []
     for at in [(p, s), (p + 10, s + 10), (p + 1, s)]:
-        scores = [
-            turned_score(pairs[0], pairs[1], speed, at) for speed in speeds.values()
-        ]
+        scores = [rotated_score(query, key, each, at) for each in frequencies.values()]
         cells = [f"{at[0] - at[1]}", *(f"{score:.3f}" for score in scores)]
         where = ROPE["positions"].format(
             query=words[0], first=at[0], key=words[1], second=at[1]
         )
         lines.append((where, cells))
-    return plain_table(ROPE["caption"], [*ROPE["head"], *speeds], lines)
+    return plain_table(ROPE["caption"], [*ROPE["head"], *frequencies], lines)
 
 
 def _pair(name: str, array: Any) -> np.ndarray:

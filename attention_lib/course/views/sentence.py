@@ -1,4 +1,4 @@
-"""A sentence whose words show where they look: `view_sentence`."""
+"""A sentence whose words show what they attend to: `view_sentence`."""
 
 import html
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from attention_lib.course.views._maps import read_maps
 from attention_lib.course.views._packing import pack
 from attention_lib.course.views._strings import SENTENCE
 from attention_lib.course.views._tables import plain_table
-from attention_lib.course.views.weights import _check_place
+from attention_lib.course.views.weights import _require_index
 
-SHOWN, SAID = 0.005, 0.05  # a smaller weight is no line; is not said
-# The still's layout, in an em: see sentence.css. Widths of letters are about those of a
-# serif face; each word stands in the middle of its place.
+SHOWN, SAID = 0.005, 0.05  # smaller weights get no line; are not mentioned
+# The layout of the static text, in em: see sentence.css. Widths of letters are about
+# those of a serif face; each word is centred in its slot.
 WIDE, NARROW = 26, 17  # longest line on a screen, on a phone
 THIN, BROAD, GAP = 0.33, 0.55, 0.22
 ROW, TOP, BOTTOM = 2.85, 0.72, 2.7
@@ -29,31 +29,31 @@ def view_sentence(
     *,
     query: int = 0,
 ) -> Interactive:
-    """Shows a text; a word that is pointed at draws lines to what it looks at.
+    """Show a text; a word under the pointer draws lines to the words it attends to.
 
-    Width and darkness of a line are its weight. The page computes the weights from the
-    scores, so the reader changes the temperature, and takes the mask away.
+    Width and darkness of a line show its weight. The page computes the weights from the
+    scores, so the reader can change the temperature and remove the mask.
 
     Args:
-        scores: (T, T), scaled, before the mask: what softmax gets.
+        scores: (T, T), scaled, before the mask: the input of softmax.
         words: the T words of the text.
         mask: boolean, True where a query may attend; broadcasts to (T, T).
-        query: which word is chosen at first, 0 to T − 1.
+        query: the word that is chosen initially, 0 to T − 1.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: scores that hold no numbers; words that are no list; a mask that is
-            not boolean; a query that is not an int.
+        TypeError: scores that do not hold numbers; words that are not a list; a mask
+            that is not boolean; a query that is not an int.
         ValueError: shapes or words that do not fit together; nan or inf among the
-            scores; a query that is not there.
+            scores; a query that does not exist.
     """
     maps = read_maps(None, words, None, scores, mask)
     if maps.weights.shape[:2] != (1, 1) or maps.scores is None:
         raise ValueError(f"scores must be (query, key); got {tuple(scores.shape)}")
-    _check_place("query", query, len(maps.queries))
-    # Softmax sees differences only: the largest score of a row becomes 0.
+    _require_index("query", query, len(maps.queries))
+    # Softmax depends on differences only: the largest score of a row becomes 0.
     given = maps.scores[0, 0]
     given = given - given.max(axis=-1, keepdims=True)
     data: dict[str, Any] = {"words": maps.queries, "query": query}
@@ -73,18 +73,18 @@ def view_sentence(
 
 
 def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
-    """Gives the text, with the chosen word's weights under the words.
+    """Return the text, with the chosen word's weights under the words.
 
-    Where no script runs, each word stands where `--x` and `--row` put it, in an em, so
-    that the lines of the weights meet it; `--x2` and `--row2` are those of a phone.
+    Without a script, each word is where `--x` and `--row` put it, in em, so that the
+    lines of the weights meet it; `--x2` and `--row2` are those of a phone.
     """
-    layouts = _places(words, WIDE, by_sentence=True), _places(words, NARROW)
+    layouts = _layout(words, WIDE, by_sentence=True), _layout(words, NARROW)
     parts = []
-    for place, (word, weight) in enumerate(zip(words, weights.tolist(), strict=True)):
+    for index, (word, weight) in enumerate(zip(words, weights.tolist(), strict=True)):
         kind = " sentence-key" if weight >= SHOWN else ""
-        kind += " sentence-query" if place == query else ""
+        kind += " sentence-query" if index == query else ""
         number = f"{weight:.2f}".removeprefix("0") if weight >= SHOWN else ""
-        (x, row), (x2, row2) = (places[place] for places in layouts)
+        (x, row), (x2, row2) = (slots[index] for slots in layouts)
         parts.append(
             f'<span class="sentence-word{kind}" style="--w: {weight:.2f}; '
             f'--x: {x:.1f}; --row: {row}; --x2: {x2:.1f}; --row2: {row2}">'
@@ -97,40 +97,38 @@ def _line(weights: np.ndarray, words: Sequence[str], query: int) -> str:
         _curves(weights, wide, query, WIDE, "wide"),
         _curves(weights, narrow, query, NARROW, "narrow"),
     ]
-    rows = [places[-1][1] + 1 for places in layouts]
+    rows = [slots[-1][1] + 1 for slots in layouts]
     style = f"--rows: {rows[0]}; --rows2: {rows[1]}"
     inside = " ".join(filter(None, [*drawn, *parts]))
     return f'<p class="sentence-words" style="{style}">{inside}</p>'
 
 
-def _places(
+def _layout(
     words: Sequence[str], widest: int, *, by_sentence: bool = False
 ) -> list[tuple[float, int]]:
-    """Gives each word's middle and its row, in lines of at most `widest` em."""
-    places, x, row = [], 0.0, 0
-    for place, word in enumerate(words):
+    """Return each word's centre and its row, in lines of at most `widest` em."""
+    slots, x, row = [], 0.0, 0
+    for index, word in enumerate(words):
         width = 0.3 + sum(THIN if letter in "fijlrt.,'" else BROAD for letter in word)
-        ended = by_sentence and place > 0 and words[place - 1] == "."
+        ended = by_sentence and index > 0 and words[index - 1] == "."
         if x > 0 and (ended or x + width > widest):
             x, row = 0.0, row + 1
-        places.append((x + width / 2, row))
+        slots.append((x + width / 2, row))
         x += width + GAP
-    return places
+    return slots
 
 
 def _curves(
     weights: np.ndarray,
-    places: Sequence[tuple[float, int]],
+    slots: Sequence[tuple[float, int]],
     query: int,
     widest: int,
     name: str,
 ) -> str:
-    """Gives the lines from the chosen word, as sentence.jsx draws them, in an em."""
-    from_x, from_row = places[query]
+    """Return the lines from the chosen word, as sentence.jsx draws them, in em."""
+    from_x, from_row = slots[query]
     paths = []
-    for key, (weight, (x, row)) in enumerate(
-        zip(weights.tolist(), places, strict=True)
-    ):
+    for key, (weight, (x, row)) in enumerate(zip(weights.tolist(), slots, strict=True)):
         if key == query or weight < SHOWN:
             continue
         top, bottom = (at * ROW + edge for at, edge in ((from_row, TOP), (row, BOTTOM)))
@@ -148,24 +146,24 @@ def _curves(
             f'style="stroke-width: {1 + 7 * weight:.1f}px; '
             f'opacity: {0.12 + 0.88 * weight:.2f}"/>'
         )
-    box = f"0 0 {widest} {(places[-1][1] + 1) * ROW:.2f}"
+    box = f"0 0 {widest} {(slots[-1][1] + 1) * ROW:.2f}"
     kind = f"sentence-lines sentence-{name}"
     lines = "".join(paths)
     return f'<svg class="{kind}" viewBox="{box}" aria-hidden="true">{lines}</svg>'
 
 
 def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
-    """Gives one sentence or two: what the chosen word looks at, and what comes next."""
+    """Say in a sentence or two what the chosen word attends to, and what comes next."""
 
     names = [SENTENCE["signs"].get(word, word) for word in words]
 
-    def bold(place: int) -> str:
-        return f"<b>{html.escape(names[place])}</b>"
+    def bold(index: int) -> str:
+        return f"<b>{html.escape(names[index])}</b>"
 
     first, *others = np.argsort(-weights, kind="stable")[:MOST].tolist()
     best = [first, *(key for key in others if weights[key] >= SAID)]
     named = [names[key] for key in best]
-    ways = [
+    kinds = [
         "share"
         if named.count(word) == 1
         else "another"
@@ -174,18 +172,18 @@ def _say(weights: np.ndarray, words: Sequence[str], query: int) -> str:
         for nth, word in enumerate(named)
     ]
     *shares, last = [
-        SENTENCE[way].format(weight=f"{weights[key]:.2f}", word=bold(key))
-        for key, way in zip(best, ways, strict=True)
+        SENTENCE[kind].format(weight=f"{weights[key]:.2f}", word=bold(key))
+        for key, kind in zip(best, kinds, strict=True)
     ]
-    said = SENTENCE["between"].join(shares) + SENTENCE["last"] * bool(shares) + last
-    text = SENTENCE["looks"].format(word=bold(query), shares=said)
+    mentions = SENTENCE["between"].join(shares) + SENTENCE["last"] * bool(shares) + last
+    text = SENTENCE["looks"].format(word=bold(query), shares=mentions)
     if query + 1 == len(words):
         return str(text)
     return f"{text} {SENTENCE['next'].format(word=bold(query + 1))}"
 
 
 def _table(weights: np.ndarray, words: Sequence[str]) -> str:
-    """Gives the largest weights of each query, folded."""
+    """Return the largest weights of each query, folded."""
     rows = []
     for word, row in zip(words, weights, strict=True):
         best = np.argsort(-row, kind="stable")[:MOST]

@@ -1,8 +1,8 @@
-"""A small block that learned to find words in short sentences: what the pipeline shows.
+"""A small block trained to find words in short sentences: the pipeline's model.
 
 It is trained in the cell that needs it, in two seconds, the same in every chapter. Head
-1 has to name the word that each word belongs to, head 2 the word before; nothing says
-where they have to look. Half of the steps hide the future.
+1 has to name the word that each word belongs to, head 2 the word before; the loss does
+not say where to attend. Half of the steps hide the future.
 """
 
 import itertools
@@ -21,73 +21,73 @@ NOUNS = ("cat", "dog", "child", "robot")
 VERBS = ("slept", "fell", "ran", "stopped")
 STATES = ("tired", "hungry", "ill", "cold")
 WORDS = ("the", *NOUNS, *VERBS, "because", "it", "was", *STATES, "pad")
-# Each kind of sentence, and for each of its words the place of the one it belongs to.
+# Each kind of sentence, and for each of its words the position of the related one.
 KINDS = (
     ("the {0} {1} because it was {2}", (1, 1, 1, 6, 1, 6, 1)),
     ("because it was {2} the {0} {1}", (3, 5, 3, 5, 5, 5, 5)),
     ("the {0} was {2} because it {1}", (1, 1, 3, 1, 6, 1, 1)),
 )
-PLACES, WIDTH, HEADS = 8, 8, 2
+MAX_WORDS, WIDTH, HEADS = 8, 8, 2
 STEPS, BATCH = 300, 32
-SMALL = 0.002  # how much the square of a score costs: so the weights stay soft
+SMALL = 0.002  # penalty on squared scores, which keeps the weights soft
 
 
 class SentenceModel(nn.Module):
     """Embedding, positions and one pre-norm block of two heads, in float64.
 
-    Its norms have no trained scale, and all its numbers have two decimals: what a page
-    shows of them is all there is.
+    Its norms have no learned scale, and all its numbers have two decimals, so a page
+    can show them exactly.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(len(WORDS), WIDTH)
-        self.positions = nn.Embedding(PLACES, WIDTH)
+        self.positions = nn.Embedding(MAX_WORDS, WIDTH)
         self.block = TinyBlock(WIDTH, HEADS, norm="pre")
         self.double()
 
     @property
     def attention(self) -> MultiHeadAttention:
-        """The two heads."""
+        """Return the layer of the two heads."""
         layer = self.block.attention
         assert isinstance(layer, MultiHeadAttention)
         return layer
 
     def stream(self, token_ids: Tensor) -> Tensor:
-        """Gives word plus place, (B, T, M)."""
+        """Return word plus position embeddings, (B, T, M)."""
         return self.embedding(token_ids) + self.positions.weight[: token_ids.shape[1]]
 
     def encode(self, sentence: str) -> Tensor:
-        """Gives the ids of a sentence's words, (1, T).
+        """Return the ids of a sentence's words, (1, T).
 
         Raises:
-            ValueError: an unknown word; no word, or more than there are places.
+            ValueError: an unknown word; no words, or too many.
         """
         words = sentence.split()
         if unknown := [word for word in words if word not in WORDS]:
             raise ValueError(f"sentence has unknown words: {', '.join(unknown)}")
-        if not 0 < len(words) <= PLACES:
+        if not 0 < len(words) <= MAX_WORDS:
             raise ValueError(
-                f"sentence must have 1 to {PLACES} words; got {len(words)}"
+                f"sentence must have 1 to {MAX_WORDS} words; got {len(words)}"
             )
         device = self.embedding.weight.device
         return torch.tensor([[WORDS.index(word) for word in words]], device=device)
 
     def forward(self, token_ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Gives the stream after the block."""
+        """Return the stream after the block."""
         return self.block(self.stream(token_ids), mask)
 
 
 def train_sentence_model(seed: int = 2) -> SentenceModel:
-    """Trains both heads and the block, and rounds every number to two decimals."""
+    """Train both heads and the block, and round every number to two decimals."""
     usual = torch.get_default_dtype()
     try:
-        # A chapter may have set another type; the layers would draw other numbers.
+        # With a different type set by a chapter, the layers would draw other numbers.
         torch.set_default_dtype(torch.float32)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = SentenceModel()
-            # Each head names its word from its own mix, and the block names both.
+            # Each head predicts its word from its output, and the block predicts both.
             widths = (WIDTH // HEADS, WIDTH // HEADS, WIDTH, WIDTH)
             read = nn.ModuleList(nn.Linear(width, len(WORDS)) for width in widths)
     finally:
@@ -118,7 +118,7 @@ def train_sentence_model(seed: int = 2) -> SentenceModel:
 
 
 def _sentences() -> tuple[Tensor, Tensor]:
-    """Gives all sentences (S, 7), and where each word's own word stands (S, 7)."""
+    """Return all sentences (S, 7), and the positions of each word's target (S, 7)."""
     texts, aims = [], []
     for (kind, aim), words in itertools.product(
         KINDS, itertools.product(NOUNS, VERBS, STATES)
@@ -136,11 +136,11 @@ def _loss(
     mixed: Tensor,
     hide: Tensor | None,
 ) -> Tensor:
-    """Gives the loss of naming; words in any order teach head 2, sentences head 1."""
+    """Return the loss: sentences train head 1, words in any order head 2."""
     before = (torch.arange(texts.shape[1]) - 1).clamp(min=0)
     seen = torch.ones_like(aims, dtype=torch.bool)
     if hide is not None:
-        seen = aims <= torch.arange(texts.shape[1])  # its word is not hidden
+        seen = aims <= torch.arange(texts.shape[1])  # the target is visible
     loss = torch.zeros((), dtype=torch.float64)
     for head, ids, wanted, counts in [
         (0, texts, texts.gather(1, aims), seen),
@@ -159,7 +159,7 @@ def _loss(
         mix = scaled_dot_product_attention(query, key, value, hide)  # (B, H, T, D)
         after = model.block(stream, hide)
         named = [read[head](mix[:, head]), read[2 + head](after)]
-        own = wanted[counts]
-        loss = loss + sum(F.cross_entropy(name[counts], own) for name in named)
+        targets = wanted[counts]
+        loss = loss + sum(F.cross_entropy(name[counts], targets) for name in named)
         loss = loss + SMALL * (query @ key.mT).square().mean()
     return loss

@@ -13,22 +13,22 @@ from attention_lib.plotting._figure import COLOURS, as_array
 
 
 def view_split(x: Any, num_heads: int) -> Interactive:
-    """Shows numbered cells from (1, T, H·D) through view and transpose to (1, H, T, D).
+    """Show numbered cells from (1, T, H·D) through view and transpose to (1, H, T, D).
 
     The reader goes step by step, follows one number through all steps, sees what the
     separate heads of a wrapper hold, and can leave the transpose out.
 
     Args:
         x: (T, H·D), whole numbers that all differ, for 2 to 6 tokens.
-        num_heads: how many heads the width holds; 2 at least.
+        num_heads: how many heads the width holds; at least 2.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
         TypeError: numbers that are not whole; a number of heads that is not an int.
-        ValueError: another shape; a number that occurs twice; a width that the heads do
-            not divide; one head.
+        ValueError: the wrong shape; a number that occurs twice; a width that the heads
+            do not divide; one head.
     """
     cells = _read_cells(x)
     batch = torch.from_numpy(cells)[None]  # (1, T, H·D)
@@ -43,7 +43,7 @@ def view_split(x: Any, num_heads: int) -> Interactive:
         "split": right,
         "mistake": batch.view(right.shape),  # the right shape, but no transpose
     }
-    # Each head of a wrapper makes its own columns.
+    # Each head of a wrapper computes its own columns.
     heads = torch.stack(batch[0].chunk(num_heads, dim=-1))  # (H, T, D)
     data = {name: array[0].tolist() for name, array in steps.items()}
     shape = tuple(right.shape)
@@ -54,7 +54,7 @@ def view_split(x: Any, num_heads: int) -> Interactive:
 
 
 def _static(steps: dict[str, torch.Tensor], heads: torch.Tensor) -> str:
-    """Gives each step as a table."""
+    """Return each step as a table."""
     caption = {
         name: SPLIT[name].format(shape=tuple(step.shape))
         for name, step in steps.items()
@@ -72,7 +72,7 @@ def _static(steps: dict[str, torch.Tensor], heads: torch.Tensor) -> str:
 
 
 def _table(caption: str, blocks: torch.Tensor, name: str) -> str:
-    """Writes blocks (A, B, N) below each other; tokens count from 1, heads from 0."""
+    """Return blocks (A, B, N) as a table; tokens count from 1, heads from 0."""
     rows = [
         (
             SPLIT[name].format(block=a, row=b, block_from_1=a + 1, row_from_1=b + 1),

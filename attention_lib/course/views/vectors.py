@@ -22,7 +22,7 @@ def view_vectors(
     query: int = 0,
     axes: tuple[str, str] = ("x", "y"),
 ) -> Interactive:
-    """Shows tokens of two numbers as arrows; scores, weights and mix follow the hand.
+    """Show tokens of two numbers as arrows to drag; scores, weights and mix follow.
 
     The same rows are queries, keys and values, as in ``attention(x, x, x)``. The reader
     moves each arrow by mouse, finger or arrow keys, and chooses the query, the
@@ -31,17 +31,17 @@ def view_vectors(
     Args:
         x: (T, 2), one row per token, for 2 to 6 tokens.
         words: T words, all different.
-        query: which token asks at first, 0 to T − 1.
-        axes: what the two numbers are called.
+        query: the initial query, 0 to T − 1.
+        axes: the names of the two numbers.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: x that holds no numbers; words or axes that are no list of words; a
+        TypeError: x that does not hold numbers; words or axes that are not a list; a
             query that is not an int.
-        ValueError: another shape; nan or inf; words that do not name the tokens; a
-            query that is none of them; other than two axes.
+        ValueError: the wrong shape; nan or inf; words that do not name the tokens; a
+            query that does not exist; not two axes.
     """
     points = _read_points(x)
     names = read_words("words", words)
@@ -68,7 +68,7 @@ def view_vectors(
 
 
 def _static(points: np.ndarray, words: list[str], query: int, axes: list[str]) -> str:
-    """Gives one query's way from scores to mix, as a table."""
+    """Return one query's scores, weights and mix, as a table."""
     context, weights = attention(points[query : query + 1], points, points)
     scores = points @ points[query]
     columns = zip(scores, scores / math.sqrt(2), weights[0], strict=True)

@@ -1,7 +1,7 @@
-"""Attention weights under the reader's hand: `view_weights`.
+"""Attention weights, row by row: `view_weights`.
 
-What it shows is one piece of HTML with its program inside: no server, no widget,
-nothing from another host. It works in the book's pages, in JupyterLab, VS Code and
+The view is one piece of HTML with its script inside: no server, no widget, nothing
+from a different host. It works in the book's pages, in JupyterLab, VS Code and
 Colab, and follows their light and dark colours. A front end that runs no scripts, such
 as GitHub or a notebook that is not trusted, shows a table of the first head instead.
 """
@@ -26,35 +26,36 @@ def view_weights(
     head: int = 0,
     query: int = 0,
 ) -> Interactive:
-    """Shows attention weights as maps that the reader walks through, row by row.
+    """Show attention weights as maps that the reader walks through, row by row.
 
     Mouse, finger or arrow keys choose a query; its row is shown in numbers, to three
-    decimals. Where there are several, the reader chooses sentence, layer and head. With
+    decimals. If there are several, the reader chooses sentence, layer and head. With
     ``scores``, the page computes the weights, and temperature and mask can be changed.
 
     Args:
         weights: (Q, K), (H, Q, K) or (L, H, Q, K), or a list of L arrays (H, Q, K), on
-            any device; or a mapping from sentences' names to such. None where
+            any device; or a mapping from sentences' names to such. None if
             ``scores`` are given.
         queries: the words of the rows, or a mapping from names to them.
         keys: the words of the columns, likewise; the queries when left out.
-        scores: what softmax gets, scaled, before the mask; of the shapes of
-            ``weights``. None for maps whose softmax the page leaves alone.
+        scores: the input of softmax, scaled, before the mask; of the shapes of
+            ``weights``. None if the page should not recompute the softmax.
         mask: boolean, True where a query may attend; broadcasts to (L, H, Q, K). One
-            for all sentences, or a mapping. What it hides is marked.
-        layer: which layer is chosen at first, 0 to L − 1 in the first sentence.
-        head: which of its heads, 0 to H − 1.
-        query: which row, 0 to Q − 1.
+            for all sentences, or a mapping. Hidden cells are marked.
+        layer: the initial layer, 0 to L − 1 in the first sentence.
+        head: the initial head, 0 to H − 1.
+        query: the initial row, 0 to Q − 1.
 
     Returns:
         What a cell shows when it is the cell's last line.
 
     Raises:
-        TypeError: weights or scores that are no numbers, or neither; words that are no
-            list; a mask that is not boolean; a layer, head or query that is no int.
+        TypeError: weights or scores that are not numbers, or neither; words that are
+            not a list; a mask that is not boolean; a layer, head or query that is not
+            an int.
         ValueError: shapes or words that do not fit together; numbers below 0 among the
-            weights; nan or inf; scores that do not give the weights; a sentence that is
-            missing in a mapping; a layer, head or query that is not there.
+            weights; nan or inf; scores that do not yield the weights; a sentence that
+            is missing in a mapping; a layer, head or query that does not exist.
     """
     given = {"weights": weights, "queries": queries, "keys": keys}
     given |= {"scores": scores, "mask": mask}
@@ -62,14 +63,14 @@ def view_weights(
     names = list(main) if isinstance(main, Mapping) else [""]
     if not names:
         raise ValueError(
-            "weights must hold one sentence at least; got an empty mapping"
+            "weights must hold at least one sentence; got an empty mapping"
         )
     sentences = {name: read_maps(**_of(name, given)) for name in names}
     first = sentences[names[0]]
     layers, heads, rows, _ = first.weights.shape
-    _check_place("layer", layer, layers)
-    _check_place("head", head, heads)
-    _check_place("query", query, rows)
+    _require_index("layer", layer, layers)
+    _require_index("head", head, heads)
+    _require_index("query", query, rows)
     data: dict[str, Any] = {
         "sentences": [maps.data(str(name)) for name, maps in sentences.items()]
     }
@@ -82,7 +83,7 @@ def view_weights(
 
 
 def _of(name: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Gives one sentence's part of each argument; what is no mapping serves all."""
+    """Return one sentence's part of each argument; plain values apply to all."""
     part = {}
     for argument, value in given.items():
         if isinstance(value, Mapping):
@@ -95,11 +96,11 @@ def _of(name: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _check_place(name: str, place: object, count: int) -> None:
-    if not isinstance(place, int) or isinstance(place, bool):
-        raise TypeError(f"{name} must be an int; got {type(place).__name__}")
-    if not 0 <= place < count:
-        raise ValueError(f"{name} must be 0 to {count - 1}; got {place}")
+def _require_index(name: str, index: object, count: int) -> None:
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise TypeError(f"{name} must be an int; got {type(index).__name__}")
+    if not 0 <= index < count:
+        raise ValueError(f"{name} must be 0 to {count - 1}; got {index}")
 
 
 def _caption(names: list[Any], maps: Maps, layer: int, head: int) -> str:
