@@ -253,7 +253,7 @@ def export_model(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Export the model of a folder, and return the command's exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m attention_lib.export.onnx",
+        prog="python -m attention_lib.export",
         description="Export a published model with its cache, and check the file.",
         epilog="Exit status: 0 if the file was written, 1 if it was not, 2 if the "
         "command line is not understood.",
@@ -437,7 +437,3 @@ def _check_tokens(path: Path, model: LanguageModel, room: int | None) -> None:
     in_onnx = generate_in_onnx(path, start, **options)
     if not in_onnx.equal(generate(model, start, **options)):
         raise ValueError("the file writes another greedy text than the model")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -112,7 +112,7 @@ def frozen_rope_frequencies() -> Iterator[Callable[[], Any]]:
     """
     found: dict[tuple[Any, ...], Tensor] = {}
     module: Any = rope
-    computed = module.pair_speeds
+    computed = module.rope_frequencies
 
     def keep(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
         speeds = computed(positions, head_dim, base, scaling)
@@ -128,14 +128,14 @@ def frozen_rope_frequencies() -> Iterator[Callable[[], Any]]:
 
     @contextmanager
     def giving() -> Iterator[None]:
-        module.pair_speeds = give
+        module.rope_frequencies = give
         yield
 
-    module.pair_speeds = keep
+    module.rope_frequencies = keep
     try:
         yield giving
     finally:
-        module.pair_speeds = computed
+        module.rope_frequencies = computed
 
 
 def write_onnx(

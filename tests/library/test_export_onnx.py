@@ -197,7 +197,7 @@ def test_command_line_refuses_in_words(tmp_path, capsys):
     command = [
         sys.executable,
         "-m",
-        "attention_lib.export.onnx",
+        "attention_lib.export",
         tmp_path,
         tmp_path / "x",
     ]
@@ -246,7 +246,7 @@ def test_command_line_ends_in_words(changes, more, status, words, tmp_path, caps
 def test_path_that_cannot_be_written_is_refused_before_the_export(
     path, tmp_path, monkeypatch, refused
 ):
-    monkeypatch.setattr("attention_lib.export.write_onnx", None)  # never reached
+    monkeypatch.setattr("attention_lib.export.onnx.write_onnx", None)  # never reached
     (tmp_path / "model.v1").mkdir()
     (tmp_path / "file").write_bytes(b"")
     with refused(ValueError, "path must"):
