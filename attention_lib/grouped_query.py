@@ -188,7 +188,7 @@ class GroupedQueryAttention(MultiHeadLayer):
             value,
             add_head_axis(mask),
             causal,
-            alone=cache is None,
+            square=False,  # a window needs a mask in any case
             places=places,
             padding=padding,
         )
@@ -302,13 +302,13 @@ class GroupedQueryAttention(MultiHeadLayer):
         mask: Tensor | None,
         causal: bool,
         *,
-        alone: bool,
+        square: bool,
         places: Tensor | None = None,
         padding: int | None = 0,
     ) -> Tensor:
         """Return the output of each head, (B, H, T, D).
 
-        ``alone``: neither memory nor cache, so that K = T. ``places``: the positions of
+        ``square``: see ``MultiHeadLayer``. ``places``: the positions of
         the keys, where they are not their columns; ``padding``: see ``WindowCache``.
         """
         require_flags(causal=causal)
@@ -325,12 +325,12 @@ class GroupedQueryAttention(MultiHeadLayer):
             places = None if places is None else places[..., -reach:]
         by_hand = self.softcap is not None or self.sinks is not None
         plain = mask is None and self.window is None and not by_hand
-        told = causal and alone and plain
-        if not told:
+        is_causal = causal and square and plain
+        if not is_causal:
             mask = self._visible(query, key, mask, causal, places)
         dropout = self.dropout if self.training else 0.0
         if not by_hand:
-            return self._fast(query, key, value, mask, told, dropout)
+            return self._fast(query, key, value, mask, is_causal, dropout)
         weights = F.dropout(self._weights(query, key, mask), dropout)
         return weights @ repeat_kv(value, self.num_heads // self.num_kv_heads)
 
@@ -340,7 +340,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,
-        told: bool,
+        is_causal: bool,
         dropout: float,
     ) -> Tensor:
         """Attends with PyTorch's kernel, which reads each shared head where it lies."""
@@ -357,7 +357,7 @@ class GroupedQueryAttention(MultiHeadLayer):
             key,
             value,
             attn_mask=mask,
-            is_causal=told,
+            is_causal=is_causal,
             dropout_p=dropout,
             scale=self.scale,
             enable_gqa=groups > 1 and not rows,

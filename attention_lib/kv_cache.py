@@ -36,6 +36,15 @@ class CacheLike(Protocol):
     def max_len(self) -> int:
         """How many tokens there is room for."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the next call of ``append`` surely returns the new tokens alone.
+
+        A layer then attends as without a cache, which takes less time. False is always
+        right, and is the answer of a cache of an exported model: the exporter would
+        keep True, which holds for a single length.
+        """
+
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append new keys and values (B, H, T, ...), and return all of each text."""
 
@@ -76,6 +85,11 @@ class LayerCache:
         self.values = torch.zeros(*room, value_dim, device=device, dtype=dtype)
         self.max_len = max_len
         self.length = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no token was read."""
+        return not self.length
 
     def append(
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]

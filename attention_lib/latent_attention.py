@@ -213,7 +213,7 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         mask: Tensor | None,
         causal: bool,
         *,
-        alone: bool,
+        square: bool,
     ) -> Tensor:
         weights = self._weights(query, key, mask, causal)  # (B, H, T, K)
         weights = F.dropout(weights, self.dropout if self.training else 0.0)

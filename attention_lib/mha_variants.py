@@ -64,11 +64,11 @@ class FusedMultiHeadAttention(MultiHeadLayer):
         mask: Tensor | None,
         causal: bool,
         *,
-        alone: bool,
+        square: bool,
     ) -> Tensor:
         require_flags(causal=causal)
-        told = causal and mask is None and alone
-        if not told:
+        is_causal = causal and mask is None and square
+        if not is_causal:
             mask = with_causal(mask, causal, query, key)
         if mask is not None:
             require_mask(mask, (*query.shape[:-1], key.shape[-2]), like=query)
@@ -79,7 +79,7 @@ class FusedMultiHeadAttention(MultiHeadLayer):
             key,
             value,
             attn_mask=mask,
-            is_causal=told,
+            is_causal=is_causal,
             dropout_p=self.dropout if self.training else 0.0,
         )
 

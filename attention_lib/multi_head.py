@@ -156,12 +156,12 @@ class MultiHeadLayer(nn.Module):
             cache: of ``new_cache``, keeps the keys and values of all calls; x holds
                 the tokens that are new, and K is the number of all so far.
         """
+        square = memory is None and (cache is None or cache.is_empty)
         query, key, value = self._look(x, memory, angles, cache)  # (B, H, T, D) each
         if cache is not None and x.shape[1] == 1:
             causal = False  # a single new token comes last: nothing stands after it
-        alone = memory is None and cache is None
         context = self._attend(
-            query, key, value, add_head_axis(mask), causal, alone=alone
+            query, key, value, add_head_axis(mask), causal, square=square
         )
         return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
 
@@ -227,11 +227,12 @@ class MultiHeadLayer(nn.Module):
         mask: Tensor | None,
         causal: bool,
         *,
-        alone: bool,
+        square: bool,
     ) -> Tensor:
         """Gives the output of each head, (B, H, T, D).
 
-        ``alone``: neither memory nor cache, so that K = T.
+        ``square``: the keys are those of the queries' own tokens, so that K = T. The
+        shapes do not decide it: an export would then hold for one length.
         """
         return scaled_dot_product_attention(
             query,

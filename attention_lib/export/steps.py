@@ -161,6 +161,8 @@ class StaticCacheStep(nn.Module):
 class _Growing:
     """A layer's cache that joins new keys and values to those that came in."""
 
+    is_empty = False  # of the file, which serves any number of tokens read before
+
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         self.keys, self.values = keys, values
         self.length, self.max_len = keys.shape[-2], sys.maxsize
@@ -173,6 +175,8 @@ class _Growing:
 
 class _Static:
     """A layer's cache that writes new keys and values to places of a tensor."""
+
+    is_empty = False  # the keys of all slots are returned
 
     def __init__(self, keys: Tensor, values: Tensor, places: Tensor) -> None:
         self.keys, self.values, self.places = keys, values, places

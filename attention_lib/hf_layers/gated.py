@@ -36,10 +36,11 @@ class GatedAttention(GroupedQueryAttention):
 
         It has no window, so it does not read ``positions``.
         """
+        square = memory is None and (cache is None or cache.is_empty)
         query, key, value = self._look(x, memory, angles, cache)
         causal = causal and (cache is None or x.shape[1] > 1)
         found = self._attend(
-            query, key, value, add_head_axis(mask), causal, alone=cache is None
+            query, key, value, add_head_axis(mask), causal, square=square
         )
         return self.out_proj(merge_heads(found) * self.gate_proj(x).sigmoid())
 

@@ -101,11 +101,12 @@ class PagedLayer:
 
     def __init__(self, row: LayerCache) -> None:
         self.keys, self.values = row.keys[0], row.values[0]  # (H, places, D or V)
-        self.max_len, self.length = row.max_len, 0
+        self.max_len, self.length, self.is_empty = row.max_len, 0, False
 
     def turn_to(self, written: Int[Tensor, "B T"], seen: Int[Tensor, " BK"]) -> None:
         """Says which places the next call writes, and which it reads."""
         self.written, self.seen = written, seen
+        self.is_empty = written.numel() == seen.numel()  # no older keys are read
 
     def append(
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]

@@ -181,7 +181,7 @@ def cut_by_hand(model, sender, receiver, into, value):
         query, key = own.q_norm(query), own.k_norm(key)
     if angles is not None:
         query, key = apply_rope(query, angles), apply_rope(key, angles)
-    found = own._attend(query, key, value_, None, True, alone=True)
+    found = own._attend(query, key, value_, None, True, square=True)
     found = own.out_proj(merge_heads(found))
     if hasattr(second, "attention_out_norm"):
         found = second.attention_out_norm(found)
