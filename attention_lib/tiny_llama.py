@@ -210,7 +210,7 @@ class TinyLlama(LanguageModel):
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
 
-    def _begin(
+    def _embed(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
         config = self.config
@@ -220,5 +220,5 @@ class TinyLlama(LanguageModel):
             base=config.rope_base,
             scaling=config.rope_scaling,
         )
-        also = {"causal": True, "angles": angles, "positions": positions}
-        return self.token_embedding(token_ids), also
+        block_kwargs = {"causal": True, "angles": angles, "positions": positions}
+        return self.token_embedding(token_ids), block_kwargs

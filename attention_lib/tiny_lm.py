@@ -3,6 +3,7 @@
 Shapes: B batch, T length, M d_model, V vocabulary.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -73,8 +74,8 @@ class ModelConfig:
 class LanguageModel(nn.Module):
     """What every language model here shares: its call.
 
-    Each model makes its parts, and says how the stream of its blocks begins
-    (``_begin``). No position sees a later one, so padding on the right needs no mask:
+    Each model makes its parts, and defines how the residual stream begins
+    (``_embed``). No position sees a later one, so padding on the right needs no mask:
     it stands after the real tokens, and what a model says there is not used.
 
     Raises:
@@ -114,10 +115,10 @@ class LanguageModel(nn.Module):
                 from the start, or on from the cache, when left out.
             cache: of ``new_cache``; takes the new tokens in.
         """
-        states = self.stream(
-            token_ids, lengths, mask=mask, positions=positions, cache=cache
-        )
-        return self._score(states[-1])
+        x, block_kwargs = self._start(token_ids, lengths, positions, cache)
+        for state in self._run_blocks(x, mask, cache, block_kwargs):
+            x = state  # (B, T, M); earlier ones are freed
+        return self._logits(x)
 
     def stream(
         self,
@@ -128,18 +129,19 @@ class LanguageModel(nn.Module):
         positions: Int[Tensor, "*B T"] | None = None,
         cache: KVCache | None = None,
     ) -> list[Float[Tensor, "B T M"]]:
-        """Gives the residual stream before the first block, and after each."""
-        states, _ = self._read(token_ids, lengths, mask, positions, cache)
-        return states
+        """Return the residual stream before the first block, and after each."""
+        x, block_kwargs = self._start(token_ids, lengths, positions, cache)
+        return list(self._run_blocks(x, mask, cache, block_kwargs))
 
     def attention_weights(
         self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
     ) -> list[Float[Tensor, "B H T T"]]:
-        """Gives the weights of every head, block by block, before dropout."""
-        states, also = self._read(token_ids, lengths)
+        """Return the weights of every head, block by block, before dropout."""
+        x, block_kwargs = self._start(token_ids, lengths)
+        states = self._run_blocks(x, None, None, block_kwargs)
         return [
-            block.attention_weights(state, **also)  # type: ignore[operator]
-            for block, state in zip(self.blocks, states[:-1], strict=True)
+            block.attention_weights(state, **block_kwargs)  # type: ignore[operator]
+            for block, state in zip(self.blocks, states, strict=False)
         ]
 
     def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
@@ -154,15 +156,14 @@ class LanguageModel(nn.Module):
             [block.new_cache(batch_size, max_len) for block in self.blocks]  # type: ignore[operator]
         )
 
-    def _read(
+    def _start(
         self,
         token_ids: Tensor,
         lengths: Tensor | None,
-        mask: Tensor | None = None,
         positions: Tensor | None = None,
         cache: KVCache | None = None,
-    ) -> tuple[list[Tensor], dict[str, Any]]:
-        """Gives the stream before the first block and after each, and ``_begin``'s."""
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Check the input; return what ``_embed`` makes of it."""
         start = 0 if cache is None else cache.length
         longest, like = self.config.context_len - start, weight_of(self.token_embedding)
         require_token_ids(token_ids, lengths, max_len=longest, like=like)
@@ -172,26 +173,35 @@ class LanguageModel(nn.Module):
             last = (start + lengths - 1).clamp(min=0)[:, None]  # padding adds no length
             positions = self._positions(token_ids, start, None).minimum(last)
         try:
-            x, also = self._begin(token_ids, start, positions)
+            return self._embed(token_ids, start, positions)
         except IndexError as error:  # on the CPU, of a table's look-up
             raise ValueError(
                 f"token_ids must lie between 0 and {self.config.vocab_size - 1}, "
                 f"positions between 0 and {self.config.context_len - 1}"
             ) from error
-        states = [x]  # (B, T, M)
-        caches = [None] * len(self.blocks) if cache is None else cache.layers
-        for block, own in zip(self.blocks, caches, strict=True):
-            states.append(block(states[-1], mask=mask, cache=own, **also))
-        return states, also
 
-    def _begin(
+    def _embed(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Gives the stream before the first block, and what every block is told."""
+        """Return the stream before the first block, and what all blocks are passed."""
         raise NotImplementedError
 
-    def _score(self, x: Tensor) -> Tensor:
-        """Gives the scores of all tokens, from the stream after the last block."""
+    def _run_blocks(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        cache: KVCache | None,
+        block_kwargs: dict[str, Any],
+    ) -> Iterator[Tensor]:
+        """Yield the stream before the first block, and after each, (B, T, M)."""
+        yield x
+        caches = [None] * len(self.blocks) if cache is None else cache.layers
+        for block, layer_cache in zip(self.blocks, caches, strict=True):
+            x = block(x, mask=mask, cache=layer_cache, **block_kwargs)
+            yield x
+
+    def _logits(self, x: Tensor) -> Tensor:
+        """Score all tokens, given the stream after the last block."""
         return self.head(self.last_norm(x))
 
     def _positions(
@@ -293,7 +303,7 @@ class TinyLM(LanguageModel):
             return None, rope_angles(positions, config.d_model // config.num_heads)
         return F.embedding(positions, self.sinusoids), None  # type: ignore[arg-type]
 
-    def _begin(
+    def _embed(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
         # Times √M, so that words and positions are alike in size: Vaswani et al., 3.4.

@@ -44,7 +44,7 @@ class Decoder(LanguageModel):
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
 
-    def _begin(
+    def _embed(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
         config, given = self.config, positions
@@ -66,8 +66,8 @@ class Decoder(LanguageModel):
             for base, scaling in self.config.rotations
         ]
 
-    def _score(self, x: Tensor) -> Tensor:
-        logits, cap = super()._score(x), self.config.logits_softcap
+    def _logits(self, x: Tensor) -> Tensor:
+        logits, cap = super()._logits(x), self.config.logits_softcap
         return logits if cap is None else cap * torch.tanh(logits / cap)
 
 
