@@ -6,6 +6,7 @@ kept of them is in ``caches``; how a single new token is read, in ``decode_step`
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from tqdm import tqdm
 from attention_lib.decode_step import make_decode_step
 from attention_lib.kv_cache import KVCache, WindowCache
 from attention_lib.masks import padding_mask
+from attention_lib.modules import takes
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import sample_token
 from attention_lib.validation import (
@@ -171,7 +173,7 @@ def _read_anew(
     """Reads all of each text, and gives the scores (B, V) after its last token."""
     texts = _joined(token_ids, torch.stack(new, dim=1), real) if new else token_ids
     if real is None:
-        return model(texts)[:, -1]
+        return _last_logits(model, texts)
     lengths = real.sum(dim=1) + len(new)  # (B,)
     # Padding on the right: no real token sees it, but a rotation may grow with it.
     also = () if getattr(model, "grows_beyond", None) is None else (lengths,)
@@ -190,7 +192,7 @@ def _read_on(
     """Reads what is not in the cache yet, and gives the scores (B, V) after it."""
     if real is None:
         unread = new[-1][:, None] if new else token_ids
-        return model(unread, cache=cache)[:, -1]
+        return _last_logits(model, unread, cache=cache)
     # Padding on the left: all texts end in one column, where the next token goes.
     left = real.flip(1)  # (B, T)
     if new:
@@ -199,5 +201,12 @@ def _read_on(
         unread = token_ids.gather(1, real.long().argsort(dim=1, stable=True))
     seen = F.pad(left, (start, len(new)), value=True)  # (B, K)
     places = (seen.cumsum(dim=1) - 1).clamp(min=0)[:, -unread.shape[1] :]
-    logits = model(unread, mask=seen[:, None], positions=places, cache=cache)
-    return logits[:, -1]
+    options = {"mask": seen[:, None], "positions": places, "cache": cache}
+    return _last_logits(model, unread, **options)
+
+
+def _last_logits(model: nn.Module, token_ids: Tensor, **options: Any) -> Tensor:
+    """Return the scores (B, V) after the last tokens; others are made only if needed."""
+    if takes(model, "last_only"):
+        options["last_only"] = True
+    return model(token_ids, **options)[:, -1]

@@ -21,6 +21,7 @@ from attention_lib.rope import rope_angles
 from attention_lib.validation import (
     require_choice,
     require_config,
+    require_flags,
     require_instance,
     require_token_ids,
     require_token_positions,
@@ -101,8 +102,9 @@ class LanguageModel(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         positions: Int[Tensor, "*B T"] | None = None,
         cache: KVCache | None = None,
-    ) -> Float[Tensor, "B T V"]:
-        """Scores the next token at every position; no position sees a later one.
+        last_only: bool = False,
+    ) -> Float[Tensor, "B T V"] | Float[Tensor, "B 1 V"]:
+        """Score the next token at every position; no position sees a later one.
 
         Args:
             token_ids: texts, padded on the right where they are shorter. With a cache,
@@ -114,11 +116,14 @@ class LanguageModel(nn.Module):
             positions: the place of each token in its own text, (T,) or (B, T); counted
                 from the start, or on from the cache, when left out.
             cache: of ``new_cache``; takes the new tokens in.
+            last_only: whether only the last position is scored, which spares the head
+                most of its work where the vocabulary is large.
         """
+        require_flags(last_only=last_only)
         x, block_kwargs = self._start(token_ids, lengths, positions, cache)
         for state in self._run_blocks(x, mask, cache, block_kwargs):
             x = state  # (B, T, M); earlier ones are freed
-        return self._logits(x)
+        return self._logits(x[:, -1:] if last_only else x)
 
     def stream(
         self,

@@ -150,8 +150,14 @@ def _read(
     """
     fed = [plan[own] for own in group]
     call = cache.reading([own.pages for own in group], [own.read for own in group], fed)
-    logits = model(**call).flatten(0, 1)  # text after text
-    best, counts = sample_token(logits).tolist(), [len(new) for new in fed]
+    counts = [len(new) for new in fed]
+    # Only guesses need scores before the last token. Texts that are not equally long
+    # stand in one row, where each ends elsewhere.
+    guessed = any(len(plan[own]) > own.unread for own in group)
+    last_only = not guessed and min(counts) == max(counts)
+    counts = [1] * len(group) if last_only else counts
+    logits = model(**call, last_only=last_only).flatten(0, 1)  # text after text
+    best = sample_token(logits).tolist()
     for own, scores in zip(group, logits.split(counts), strict=True):
         yield own, scores, best[: len(scores)]
         best = best[len(scores) :]
@@ -385,10 +391,11 @@ class Server:
         start, known = request.read, min(request.unread, len(fed))
         request.read += known
         while not request.unread:  # always a new one after the last that was read
-            at = request.read - start - 1
-            token = request.pick(scores[at : at + 1], best[at])
+            count = request.read - start
+            last = count - len(fed) - 1  # counted from the end
+            token = request.pick(scores[last][None], best[last])
             request.text.append(token)
-            if not request.finished and fed[at + 1 : at + 2] == [token]:
+            if not request.finished and fed[count : count + 1] == [token]:
                 request.read += 1
         self.counts["guessed"] += len(fed) - known
         self.counts["accepted"] += request.read - start - known

@@ -337,16 +337,21 @@ def test_a_long_prompt_is_read_in_pieces_and_stops_nobody():
 
 
 def test_prompts_of_any_length_stand_in_one_row_as_long_as_a_text_can_be():
-    ours, sizes = server(num_pages=30, max_batch=5), []
+    ours, read, scored = server(num_pages=30, max_batch=5), [], []
     prompts = [[i] * length for i, length in enumerate([1, 14, 20, 12, 9])]
-    note = MODEL.register_forward_hook(lambda _, ids, out: sizes.append(out.shape[:2]))
+    notes = [
+        part.register_forward_hook(lambda _, x, out, to=to: to.append(out.shape[:2]))
+        for part, to in ((MODEL.token_embedding, read), (MODEL.head, scored))
+    ]
     requests = [submit(ours, prompt, 3) for prompt in prompts[:4]]
     ours.step()
     requests.append(submit(ours, prompts[4], 3))
     ours.step()
-    note.remove()
+    for note in notes:
+        note.remove()
     # The context holds 40 tokens. Then each that writes has a row of its own.
-    assert sizes == [(1, 12), (1, 1 + 14 + 20), (4, 1), (1, 9)]
+    assert read == [(1, 12), (1, 1 + 14 + 20), (4, 1), (1, 9)]
+    assert scored == [(1, 1), (1, 1 + 14 + 20), (4, 1), (1, 1)]
     ours.run()
     assert [one.tokens for one in requests] == [alone(MODEL, p, 3) for p in prompts]
 

@@ -171,6 +171,16 @@ def test_model_stream_leads_to_the_scores(norm):
     assert_same(model.head(model.last_norm(states[-1])), model(ids(), LENGTHS))
 
 
+def test_model_scores_the_last_position_alone_where_only_that_is_asked_for(refused):
+    model, scored = made(), []
+    wanted = model(ids())[:, -1:]
+    model.head.register_forward_hook(lambda _, inputs, out: scored.append(out.shape))
+    assert_close(model(ids(), last_only=True), wanted)
+    assert scored == [(BATCH, 1, VOCAB_SIZE)]
+    with refused(TypeError, "last_only must be True or False; got 1"):
+        model(ids(), last_only=1)
+
+
 @torch.no_grad()
 def test_model_keeps_one_state_while_its_blocks_run():
     model, states, alive = made(num_layers=4), [], []
