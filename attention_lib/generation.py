@@ -206,7 +206,7 @@ def _read_on(
 
 
 def _last_logits(model: nn.Module, token_ids: Tensor, **options: Any) -> Tensor:
-    """Return the scores (B, V) after the last tokens; others are made only if needed."""
+    """Return the scores (B, V) after the last tokens, made alone where possible."""
     if takes(model, "last_only"):
         options["last_only"] = True
     return model(token_ids, **options)[:, -1]

@@ -30,15 +30,12 @@ from attention_lib.multi_head import (
 )
 from attention_lib.norms import QKNorm, RMSNorm
 from attention_lib.precision import no_autocast
-from attention_lib.rope import Layout, apply_rope
+from attention_lib.rope import Layout
 from attention_lib.validation import (
     require_above_zero,
-    require_alone,
     require_choice,
-    require_dropout,
     require_flags,
     require_groups,
-    require_heads,
     require_layout,
     require_mask,
     require_positive,
@@ -118,11 +115,16 @@ class GroupedQueryAttention(MultiHeadLayer):
         layout: Layout = "half",
         dropout: float = 0.0,
     ) -> None:
-        nn.Module.__init__(self)  # it shares the call of a MultiHeadLayer, not its form
-        head_dim = require_heads(d_model, num_heads, head_dim, d_out)
+        super().__init__(
+            d_model,
+            num_heads,
+            head_dim=head_dim,
+            d_out=d_out,
+            qkv_bias=qkv_bias,
+            dropout=dropout,
+        )
         require_groups(num_heads, num_kv_heads)
-        require_flags(qkv_bias=qkv_bias, out_bias=out_bias, sinks=sinks)
-        require_dropout(dropout)
+        require_flags(out_bias=out_bias, sinks=sinks)
         require_above_zero(norm_eps=norm_eps)
         if scale is not None:
             require_above_zero(scale=scale)
@@ -133,12 +135,9 @@ class GroupedQueryAttention(MultiHeadLayer):
             require_above_zero(softcap=softcap)
         if window is not None:
             require_positive(window=window)
-        self.d_model = d_model
-        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
-        self.head_dim = head_dim
+        self.num_kv_heads, head_dim = num_kv_heads, self.head_dim
         self.scale = head_dim**-0.5 if scale is None else scale
         self.softcap, self.window, self.layout = softcap, window, layout
-        self.dropout = dropout
         width, shared = num_heads * head_dim, num_kv_heads * head_dim
         self.q_proj = nn.Linear(d_model, width, bias=qkv_bias)
         self.k_proj = nn.Linear(d_model, shared, bias=qkv_bias)
@@ -180,7 +179,7 @@ class GroupedQueryAttention(MultiHeadLayer):
             return super().forward(
                 x, mask, causal=causal, memory=memory, angles=angles, cache=cache
             )
-        query, key, value = self._look(x, memory, angles, cache)
+        query, key, value = self._queries_keys_values(x, memory, angles, cache)
         places, padding = self._places(x, positions, cache)
         context = self._attend(
             query,
@@ -205,7 +204,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Return the attention weights of each query head, before dropout."""
-        query, key, _ = self._look(x, memory, angles)
+        query, key, _ = self._queries_keys_values(x, memory, angles)
         places, _ = self._places(x, positions, None)
         mask = self._visible(query, key, add_head_axis(mask), causal, places)
         return self._weights(query, key, mask)
@@ -239,23 +238,6 @@ class GroupedQueryAttention(MultiHeadLayer):
         if self.q_norm is not None and self.k_norm is not None:
             query, key = self.q_norm(query), self.k_norm(key)
         return query, key, value  # (B, H, T, D), and twice (B, G, K, D)
-
-    def _look(
-        self,
-        x: Tensor,
-        memory: Tensor | None,
-        angles: Tensor | None = None,
-        cache: CacheLike | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        require_alone(memory, angles, cache)
-        query, key, value = self._project(x, memory)
-        if angles is not None:
-            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
-            query = apply_rope(query, turn, layout=self.layout)
-            key = apply_rope(key, turn, layout=self.layout)
-        if cache is not None:
-            key, value = cache.append(key, value)
-        return query, key, value
 
     def _places(
         self, x: Tensor, positions: Tensor | None, cache: CacheLike | None

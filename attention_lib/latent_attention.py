@@ -23,12 +23,11 @@ from attention_lib.masks import with_causal
 from attention_lib.modules import is_unmodified, placement
 from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
 from attention_lib.norms import RMSNorm
-from attention_lib.rope import Layout, apply_rope
+from attention_lib.rope import Layout
 from attention_lib.validation import (
     require_above_zero,
     require_alone,
     require_choice,
-    require_dropout,
     require_flags,
     require_pairs,
     require_positive,
@@ -87,22 +86,21 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         norm_eps: float = 1e-6,
         dropout: float = 0.0,
     ) -> None:
-        nn.Module.__init__(self)  # it shares the call of a MultiHeadLayer, not its form
         require_positive(d_model=d_model, num_heads=num_heads, nope_dim=nope_dim)
         require_positive(kv_latent_dim=kv_latent_dim, value_dim=value_dim)
         require_pairs(rope_dim=rope_dim)
+        key_dim = nope_dim + rope_dim
+        super().__init__(d_model, num_heads, head_dim=key_dim, dropout=dropout)
         require_flags(absorb=absorb, bias=bias)
         require_above_zero(rope_scale=rope_scale, norm_eps=norm_eps)
         if scale is not None:
             require_above_zero(scale=scale)
         require_choice("layout", layout, get_args(Layout))
-        require_dropout(dropout)
-        self.d_model, self.num_heads = d_model, num_heads
         self.absorb, self.layout = absorb, layout
         self.widths, self.latent_dim = (nope_dim, rope_dim, value_dim), kv_latent_dim
-        self.scale = (nope_dim + rope_dim) ** -0.5 if scale is None else scale
-        self.rope_scale, self.dropout = rope_scale, dropout
-        width = num_heads * (nope_dim + rope_dim)
+        self.scale = key_dim**-0.5 if scale is None else scale
+        self.rope_scale = rope_scale
+        width = num_heads * key_dim
         self.q_proj: nn.Module
         if q_latent_dim is None:
             self.q_proj = nn.Linear(d_model, width, bias=False)
@@ -130,7 +128,7 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Gives the attention weights of each head, before dropout."""
-        query, key, _ = self._look(x, memory, angles)
+        query, key, _ = self._queries_keys_values(x, memory, angles)
         return self._weights(query, key, add_head_axis(mask), causal)
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
@@ -149,40 +147,39 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         heads = dict.fromkeys((last, "kv_up_proj.weight"), self.num_heads)
         return {name: part.chunk(heads.get(name, 1)) for name, part in own.items()}
 
-    def _look(
+    def _queries_keys_values(
         self,
         x: Tensor,
         memory: Tensor | None,
         angles: Tensor | None = None,
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gives queries, keys and values: made, or the latents in their place."""
+        """Return queries, keys and values: made, or the latents in their place."""
         require_alone(memory, angles, cache)
         source = require_source(x, memory, self.kv_down_proj, self.d_model)
         nope, rope, _ = self.widths
-        query, turned = split_heads(self.q_proj(x), self.num_heads).split(
+        query, rotated = split_heads(self.q_proj(x), self.num_heads).split(
             [nope, rope], dim=-1
         )
         down = self.kv_down_proj(source)[:, None]  # (B, 1, K, C + R): one for all heads
         latent, shared = down.split([self.latent_dim, rope], dim=-1)
         latent = self.kv_norm(latent)
         if angles is not None:
-            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
-            turned = apply_rope(turned, turn, layout=self.layout) * self.rope_scale
-            shared = apply_rope(shared, turn, layout=self.layout) * self.rope_scale
+            rotated = self._rotate(rotated, angles) * self.rope_scale
+            shared = self._rotate(shared, angles) * self.rope_scale
         if self.absorb and cache is not None:
             latent, shared = cache.append(latent, shared)
         if self._absorbs():
             up_key, _ = self._up()
             query = query @ up_key  # (B, H, T, N) @ (H, N, C): the key's up-projection
             key, value = torch.cat((latent, shared), dim=-1), latent
-            return torch.cat((query, turned), dim=-1), key, value
+            return torch.cat((query, rotated), dim=-1), key, value
         made, value = self._made(latent)
         shared = shared.expand(-1, self.num_heads, -1, -1)
         key = torch.cat((made, shared), dim=-1)  # (B, H, K, N + R)
         if cache is not None and not self.absorb:
             key, value = cache.append(key, value)
-        return torch.cat((query, turned), dim=-1), key, value
+        return torch.cat((query, rotated), dim=-1), key, value
 
     def _absorbs(self) -> bool:
         """Return whether the up-projections are multiplied into queries and outputs."""

@@ -19,7 +19,7 @@ from attention_lib.attention import (
 from attention_lib.kv_cache import CacheLike, LayerCache
 from attention_lib.masks import with_causal
 from attention_lib.modules import is_unmodified, placement
-from attention_lib.rope import apply_rope
+from attention_lib.rope import Layout, apply_rope
 from attention_lib.validation import (
     require_alone,
     require_dropout,
@@ -115,6 +115,7 @@ class MultiHeadLayer(nn.Module):
     """
 
     out_proj: nn.Linear
+    layout: Layout = "half"  # of the pairs that are rotated
 
     def __init__(
         self,
@@ -157,7 +158,7 @@ class MultiHeadLayer(nn.Module):
                 the tokens that are new, and K is the number of all so far.
         """
         square = memory is None and (cache is None or cache.is_empty)
-        query, key, value = self._look(x, memory, angles, cache)  # (B, H, T, D) each
+        query, key, value = self._queries_keys_values(x, memory, angles, cache)
         if cache is not None and x.shape[1] == 1:
             causal = False  # a single new token comes last: nothing stands after it
         context = self._attend(
@@ -175,7 +176,7 @@ class MultiHeadLayer(nn.Module):
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Gives the attention weights of each head, before dropout."""
-        query, key, _ = self._look(x, memory, angles)
+        query, key, _ = self._queries_keys_values(x, memory, angles)
         mask = with_causal(add_head_axis(mask), causal, query, key)
         return attention_weights(query, key, mask)
 
@@ -193,8 +194,7 @@ class MultiHeadLayer(nn.Module):
         raise NotImplementedError
 
     def _build(self, d_model: int, head_dim: int, d_out: int, qkv_bias: bool) -> None:
-        """Makes the parameters."""
-        raise NotImplementedError
+        """Make the parameters, unless a layer with further options does it itself."""
 
     def _project(
         self, x: Tensor, memory: Tensor | None
@@ -202,19 +202,23 @@ class MultiHeadLayer(nn.Module):
         """Gives queries (B, H, T, D), and keys and values (B, H, K, D)."""
         raise NotImplementedError
 
-    def _look(
+    def _rotate(self, x: Tensor, angles: Tensor) -> Tensor:
+        """Rotate all heads of queries or keys; angles are (T, P) or (B, T, P)."""
+        angles = angles[:, None] if angles.ndim == 3 else angles
+        return apply_rope(x, angles, layout=self.layout)
+
+    def _queries_keys_values(
         self,
         x: Tensor,
         memory: Tensor | None,
         angles: Tensor | None = None,
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gives queries, turned, and the keys and values that they may look at."""
+        """Return queries of x, and keys and values of all tokens to attend to."""
         require_alone(memory, angles, cache)
         query, key, value = self._project(x, memory)
         if angles is not None:
-            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
-            query, key = apply_rope(query, turn), apply_rope(key, turn)
+            query, key = self._rotate(query, angles), self._rotate(key, angles)
         if cache is not None:
             key, value = cache.append(key, value)
         return query, key, value
