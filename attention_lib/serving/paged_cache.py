@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attention_lib.kv_cache import KVCache, LayerCache
+from attention_lib.kv_cache import KVCache
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import require_positive
 
@@ -91,39 +91,47 @@ def page_hash(before: bytes, token_ids: Sequence[int]) -> bytes:
 
 
 class PagedLayer:
-    """The pages of one layer: ``append`` writes into them, and gathers from them.
+    """The cache of one layer for one call: its pages, and which slots the call uses.
 
-    Its texts come and go, so it has neither ``crop`` nor ``repeat``.
+    A slot is the room of one token in the pages.
 
     Args:
-        row: an ordinary cache of the layer, for one text as long as all pages.
+        keys: of all pages.
+        values: of all pages.
+        new_slots: where the new tokens go.
+        slots: those of all tokens of each text, the new ones last.
     """
 
-    def __init__(self, row: LayerCache) -> None:
-        self.keys, self.values = row.keys[0], row.values[0]  # (H, places, D or V)
-        self.max_len, self.length, self.is_empty = row.max_len, 0, False
+    length = 0  # the call has positions, so nothing is counted on from here
 
-    def turn_to(self, written: Int[Tensor, "B T"], seen: Int[Tensor, " BK"]) -> None:
-        """Says which places the next call writes, and which it reads."""
-        self.written, self.seen = written, seen
-        self.is_empty = written.numel() == seen.numel()  # no older keys are read
+    def __init__(
+        self,
+        keys: Float[Tensor, "H slots D"],
+        values: Float[Tensor, "H slots V"],
+        new_slots: Int[Tensor, "B T"],
+        slots: Int[Tensor, "B K"],
+    ) -> None:
+        self.keys, self.values = keys, values
+        self.new_slots, self.slots = new_slots, slots
+        self.max_len = keys.shape[1]
+        self.is_empty = new_slots.shape == slots.shape
 
     def append(
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
-        """Writes the new tokens to their pages, and gives all of each text."""
-        for rows, new in ((self.keys, key), (self.values, value)):
+        """Write the new tokens to their slots, and return all of each text."""
+        for pages, new in ((self.keys, key), (self.values, value)):
             # Under autocast, new keys and values may have another type.
-            rows[:, self.written] = new.transpose(0, 1).to(rows.dtype)
+            pages[:, self.new_slots] = new.transpose(0, 1).to(pages.dtype)
         keys, values = (
-            rows.index_select(1, self.seen).unflatten(1, (len(key), -1))
-            for rows in (self.keys, self.values)
+            pages.index_select(1, self.slots.flatten()).unflatten(1, self.slots.shape)
+            for pages in (self.keys, self.values)
         )  # (H, B, K, D)
         return keys.transpose(0, 1), values.transpose(0, 1)
 
 
-class PagedCache(KVCache):
-    """The pages of all layers, which a model takes as its cache.
+class PagedCache:
+    """The pages of all layers; ``prepare`` makes a cache of them for one call.
 
     Args:
         model: its layers say how wide keys and values are.
@@ -134,21 +142,16 @@ class PagedCache(KVCache):
     def __init__(self, model: LanguageModel, num_pages: int, page_len: int) -> None:
         require_positive(num_pages=num_pages, page_len=page_len)
         self.page_len = page_len
-        rows: Any = model.new_cache(1, num_pages * page_len).layers
-        super().__init__([PagedLayer(row) for row in rows])
+        rows: Any = model.new_cache(1, num_pages * page_len).layers  # one long text
+        self.pages = [(row.keys[0], row.values[0]) for row in rows]  # (H, slots, D)
 
-    def ids(self, rows: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
-        """Puts tokens where the pages are."""
-        device = self.layers[0].keys.device  # type: ignore[attr-defined]
-        return torch.tensor(rows, dtype=torch.int64, device=device)
-
-    def reading(
+    def prepare(
         self,
         tables: Sequence[Sequence[int]],
         starts: Sequence[int],
         fed: Sequence[Sequence[int]],
     ) -> dict[str, Any]:
-        """Gives the arguments of a call of the model that reads more of some texts.
+        """Return the arguments of a call of the model that reads more of some texts.
 
         Where as many tokens come for each text, each is a row, and ends in the last
         column, as the causal mask of a layer has it: where texts differ in length, the
@@ -174,29 +177,27 @@ class PagedCache(KVCache):
         real = positions >= 0
         inside = positions.clamp(min=0)
         page = torch.tensor(table, device="cpu").gather(1, inside // page_len)
-        places = page * page_len + inside % page_len  # (B, K)
+        slots = page * page_len + inside % page_len  # (B, K)
         mask = None if min(lengths) == longest else real[:, None]  # (B, 1, K)
         if not in_rows:
             text = torch.arange(len(fed), device="cpu")[:, None].expand_as(real)[real]
             mask = (text[-sum(counts) :, None] == text)[None]  # (1, T, K)
-            places, positions = places[real][None], positions[real][None]
+            slots, positions = slots[real][None], positions[real][None]
             fed = [[token for new in fed for token in new]]
-        token_ids = self.ids(fed)  # (B, T), or (1, T)
-        device, count = token_ids.device, token_ids.shape[1]
-        places = places.to(device)
-        for layer in self.layers:
-            layer.turn_to(places[:, -count:], places.flatten())  # type: ignore[attr-defined]
+        device, count = self.pages[0][0].device, len(fed[0])
+        slots = slots.to(device)
+        layers = [PagedLayer(*own, slots[:, -count:], slots) for own in self.pages]
         return {
-            "token_ids": token_ids,
+            "token_ids": torch.tensor(fed, device=device),  # (B, T), or (1, T)
             "positions": positions[:, -count:].to(device),
             "mask": None if mask is None else mask.to(device),
-            "cache": self,
+            "cache": KVCache(layers),
         }
 
     def copy_page(self, source: int, target: int) -> None:
-        """Gives a page the content of another, in all layers."""
+        """Copy the content of one page to another, in all layers."""
         length = self.page_len
-        for layer in self.layers:
-            for rows in (layer.keys, layer.values):  # type: ignore[attr-defined]
+        for both in self.pages:
+            for rows in both:  # keys, then values
                 own = rows[:, source * length : (source + 1) * length]
                 rows[:, target * length : (target + 1) * length] = own

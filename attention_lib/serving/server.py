@@ -115,7 +115,7 @@ def _share_calls(plan: dict[Request, list[int]], longest: int) -> list[list[Requ
     """Says which requests share a call of the model.
 
     Those that read as many tokens do, each in a row of its own. Beginnings of any
-    length stand end to end in a single row; see ``PagedCache.reading``.
+    length stand end to end in a single row; see ``PagedCache.prepare``.
 
     Args:
         plan: the tokens that each request reads.
@@ -149,7 +149,7 @@ def _read(
         plan: the tokens that each of them reads.
     """
     fed = [plan[own] for own in group]
-    call = cache.reading([own.pages for own in group], [own.read for own in group], fed)
+    call = cache.prepare([own.pages for own in group], [own.read for own in group], fed)
     counts = [len(new) for new in fed]
     # Only guesses need scores before the last token. Texts that are not equally long
     # stand in one row, where each ends elsewhere.

@@ -190,7 +190,7 @@ def test_cache_that_cannot_be_copied_or_cut_is_refused(refused):
     one = model.new_cache(1, 2).layers[0]
     tensors = one.keys, one.values
     for cache, kind in (
-        (PagedCache(model, 3, 2), "PagedLayer"),
+        (PagedCache(model, 3, 2).prepare([[0]], [0], [[1]])["cache"], "PagedLayer"),
         (KVCache([Listed()]), "Listed"),
         (KVCache([_Growing(*tensors)]), "_Growing"),
         (KVCache([_Static(*tensors, torch.arange(1))]), "_Static"),
