@@ -454,7 +454,7 @@ def translate(
     texts = torch.full_like(source[:, :1], start)
     require_prompt(model, texts, max_new_tokens)
     ended = torch.zeros_like(texts[:, 0], dtype=torch.bool)
-    with evaluation_mode(model), torch.no_grad():
+    with evaluation_mode(model), torch.inference_mode():
         memory, mask = model.encode(source, source_lengths)
         cache = model.new_cache(len(source), max_new_tokens) if use_cache else None
         kept = (
@@ -470,4 +470,4 @@ def translate(
             )
             if not ended.is_meta and ended.all():
                 break
-    return texts[:, 1:]
+    return texts[:, 1:].clone()  # outside inference mode: a model may learn from it

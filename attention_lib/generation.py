@@ -114,8 +114,8 @@ def generate(
                 new.append(picked)
                 if stop is not None and not ended.is_meta and ended.all():
                     break
+    # Made outside inference mode, so that a model may learn from it.
     added = torch.stack(new, dim=1)
-    # Made anew, out of inference mode: a model may learn from it.
     added = F.pad(added, (0, max_new_tokens - len(new)), value=stop or 0)
     return _joined(token_ids, added, real)
 

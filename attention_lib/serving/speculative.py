@@ -144,7 +144,7 @@ def speculative_generate(
                 if stop in new:
                     text += [stop] * (full - len(text))
             texts.append(text + row[end:])
-    # Made anew, out of inference mode: a model may learn from it.
+    # Made outside inference mode, so that a model may learn from it.
     return token_ids.new_tensor(texts, dtype=torch.int64)
 
 
