@@ -4,8 +4,8 @@ A page has room for the keys and values of P tokens, in every layer. A text owns
 in any order; its **block table** lists them, first page first. After PagedAttention:
 Kwon et al. (2023), section 4.
 
-Shapes: B texts that are read together, T new tokens of each, K the tokens of the
-longest, H heads, D head_dim, V value width.
+Shapes: B texts that are read together, T new tokens of each, K tokens of the longest
+text, H heads, D head_dim, V value width.
 """
 
 from collections import OrderedDict
@@ -24,10 +24,10 @@ from attention_lib.validation import require_positive
 
 
 class PagePool:
-    """Who uses which page, and what full pages hold. It has no keys and no values.
+    """The users of each page, and the hashes of full pages. It holds no keys.
 
-    A page that nobody uses is free, but it keeps its name, by which it can be found and
-    used again, until it is taken for something else.
+    A page without users is free, but keeps its hash, by which it can be found and used
+    again, until it is allocated for other tokens.
 
     Args:
         num_pages: how many pages there are.
@@ -36,58 +36,58 @@ class PagePool:
     def __init__(self, num_pages: int) -> None:
         require_positive(num_pages=num_pages)
         self.users = [0] * num_pages  # how many texts use each page
-        # Taken in order; a dict would walk over all slots emptied at its front.
+        # Allocated in order; a dict would walk over all entries emptied at its front.
         self.free = OrderedDict.fromkeys(range(num_pages))
-        self.found: dict[bytes, int] = {}  # full pages, by name
-        self.names: dict[int, bytes] = {}
+        self.by_hash: dict[bytes, int] = {}  # full pages
+        self.hashes: dict[int, bytes] = {}
 
-    def lookup(self, names: Sequence[bytes]) -> list[int]:
-        """Gives the pages with these names, up to the first name that is not known."""
-        known = takewhile(lambda name: name in self.found, names)
-        return [self.found[name] for name in known]
+    def lookup(self, hashes: Sequence[bytes]) -> list[int]:
+        """Return the pages with these hashes, up to the first that is unknown."""
+        known = takewhile(lambda each: each in self.by_hash, hashes)
+        return [self.by_hash[each] for each in known]
 
-    def take(self) -> int:
-        """Gives the page that has been free for longest; its content is forgotten."""
+    def allocate(self) -> int:
+        """Acquire the page that has been free for longest; its content is forgotten."""
         page, _ = self.free.popitem(last=False)
-        self.found.pop(self.names.pop(page, b""), None)
-        return self.share(page)
+        self.by_hash.pop(self.hashes.pop(page, b""), None)
+        return self.acquire(page)
 
-    def share(self, page: int) -> int:
-        """Counts one user more, and gives the page."""
+    def acquire(self, page: int) -> int:
+        """Add a user to a page, and return the page."""
         self.free.pop(page, None)
         self.users[page] += 1
         return page
 
-    def give_back(self, page: int) -> None:
-        """Counts one user less; without users, the page is free."""
+    def release(self, page: int) -> None:
+        """Remove a user from a page; without users, the page is free."""
         self.users[page] -= 1
         if not self.users[page]:
             self.free[page] = None
 
-    def give_back_all(self, pages: list[int], keep: int = 0) -> None:
-        """Gives back all pages of a text but the first ones, those of its end first."""
+    def release_from_end(self, pages: list[int], keep: int = 0) -> None:
+        """Release the pages of a text, the last one first, but keep the first few."""
         while len(pages) > keep:
-            self.give_back(pages.pop())
+            self.release(pages.pop())
 
-    def name(self, page: int, name: bytes) -> None:
-        """Makes a full page known, unless another one holds the same."""
-        if name not in self.found:
-            self.found[name], self.names[page] = page, name
+    def register(self, page: int, page_hash: bytes) -> None:
+        """Make a full page known by its hash, unless another page holds the same."""
+        if page_hash not in self.by_hash:
+            self.by_hash[page_hash], self.hashes[page] = page, page_hash
 
 
 def pages_for(length: int, page_len: int) -> int:
-    """Counts the pages that so many tokens need."""
+    """Return how many pages a text of this length needs."""
     return -(-length // page_len)
 
 
-def page_hash(before: bytes, token_ids: Sequence[int]) -> bytes:
-    """Names a full page by its tokens and all that stand before them.
+def page_hash(previous: bytes, token_ids: Sequence[int]) -> bytes:
+    """Return the hash of a full page: of its tokens, and of all tokens before them.
 
     Args:
-        before: the name of the page before it; empty for the first.
+        previous: the hash of the page before it; empty for the first.
         token_ids: the tokens of the page.
     """
-    return sha256(before + repr(list(token_ids)).encode()).digest()
+    return sha256(previous + repr(list(token_ids)).encode()).digest()
 
 
 class PagedLayer:
@@ -134,7 +134,7 @@ class PagedCache:
     """The pages of all layers; ``prepare`` makes a cache of them for one call.
 
     Args:
-        model: its layers say how wide keys and values are.
+        model: whose layers determine the width of keys and values.
         num_pages: how many pages there are.
         page_len: tokens per page.
     """
@@ -149,29 +149,29 @@ class PagedCache:
         self,
         tables: Sequence[Sequence[int]],
         starts: Sequence[int],
-        fed: Sequence[Sequence[int]],
+        new_tokens: Sequence[Sequence[int]],
     ) -> dict[str, Any]:
         """Return the arguments of a call of the model that reads more of some texts.
 
-        Where as many tokens come for each text, each is a row, and ends in the last
-        column, as the causal mask of a layer has it: where texts differ in length, the
-        padding stands on the left, and a mask hides it. Otherwise all stand end to end
-        in a single row, and a mask hides the other texts. There, only the first text
-        may have been read in part: so the new tokens are the last columns.
+        If all texts have equally many new tokens, each text is a row and ends in the
+        last column, as causal masks need it: shorter texts are padded on the left, and
+        a mask hides the padding. Otherwise all texts are joined into one row, and a
+        mask hides each text from the others. Only the first of them may have been read
+        in part, so that the new tokens are the last columns.
 
         Args:
             tables: the block table of each text, with pages for the new tokens.
-            starts: how many tokens of each text have been read before.
-            fed: the tokens that come now.
+            starts: how many tokens of each text were read before.
+            new_tokens: the tokens of each text to read now.
         """
         page_len = self.page_len
-        counts = [len(new) for new in fed]
+        counts = [len(new) for new in new_tokens]
         in_rows = min(counts) == max(counts)
         lengths = [start + count for start, count in zip(starts, counts, strict=True)]
         longest = max(lengths)
         widest = pages_for(longest, page_len)
         table = [[*pages[:widest], *[0] * (widest - len(pages))] for pages in tables]
-        # A few whole numbers: made on the CPU, and moved at once.
+        # A few integers: computed on the CPU, and moved together.
         shift = torch.tensor(lengths, device="cpu")[:, None] - longest  # (B, 1)
         positions = torch.arange(longest, device="cpu") + shift  # (B, K), padding < 0
         real = positions >= 0
@@ -180,15 +180,16 @@ class PagedCache:
         slots = page * page_len + inside % page_len  # (B, K)
         mask = None if min(lengths) == longest else real[:, None]  # (B, 1, K)
         if not in_rows:
-            text = torch.arange(len(fed), device="cpu")[:, None].expand_as(real)[real]
+            rows = torch.arange(len(counts), device="cpu")[:, None]  # (B, 1)
+            text = rows.expand_as(real)[real]  # of each token, (K,)
             mask = (text[-sum(counts) :, None] == text)[None]  # (1, T, K)
             slots, positions = slots[real][None], positions[real][None]
-            fed = [[token for new in fed for token in new]]
-        device, count = self.pages[0][0].device, len(fed[0])
+            new_tokens = [[token for new in new_tokens for token in new]]
+        device, count = self.pages[0][0].device, len(new_tokens[0])
         slots = slots.to(device)
         layers = [PagedLayer(*own, slots[:, -count:], slots) for own in self.pages]
         return {
-            "token_ids": torch.tensor(fed, device=device),  # (B, T), or (1, T)
+            "token_ids": torch.tensor(new_tokens, device=device),  # (B, T), or (1, T)
             "positions": positions[:, -count:].to(device),
             "mask": None if mask is None else mask.to(device),
             "cache": KVCache(layers),

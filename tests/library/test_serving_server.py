@@ -145,12 +145,12 @@ def test_server_stays_short_enough_to_read():
 
 def test_pool_keeps_what_free_pages_hold_until_they_are_taken():
     pool, first = PagePool(2), page_hash(b"", [1, 2])
-    pool.name(pool.take(), first)
-    pool.give_back(0)
+    pool.register(pool.allocate(), first)
+    pool.release(0)
     assert pool.lookup([first, b"other"]) == [0]
-    assert [pool.take(), pool.share(0)] == [1, 0]  # free for longer: page 1
-    pool.give_back(0)
-    assert (pool.take(), pool.lookup([first])) == (0, [])
+    assert [pool.allocate(), pool.acquire(0)] == [1, 0]  # free for longer: page 1
+    pool.release(0)
+    assert (pool.allocate(), pool.lookup([first])) == (0, [])
     assert page_hash(first, [1, 2]) != first != page_hash(b"", [12])
 
 
@@ -162,7 +162,7 @@ def test_taking_a_page_takes_as_long_however_many_are_gone():
         for pool in pools:
             start = time.perf_counter()
             for _ in range(pages):
-                pool.take()
+                pool.allocate()
             times.append(time.perf_counter() - start)
         return min(times)
 
