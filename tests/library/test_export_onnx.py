@@ -176,7 +176,7 @@ def test_file_holds_no_line_of_a_program_and_no_path_of_this_machine(growing, st
 
 def test_export_model_says_what_to_call_the_file_with(static):
     path, _, exported = static
-    assert exported.inputs["place"] == (1,)
+    assert exported.inputs["cache_position"] == (1,)
     assert exported.inputs["value_1"] == ("batch", 4, 620, 6)
     assert exported.outputs["logits"] == ("batch", "time", 61)
     assert exported.worst == max(exported.errors.values()) <= BOUND
@@ -333,7 +333,7 @@ def test_a_file_that_writes_another_text_is_refused(growing, refused):
     path, model = growing
     other = TinyLM(ModelConfig(61, 640, 24, 4, 2))
     _check_tokens(path, model, 9)
-    with refused(ValueError, "the file writes another greedy text than the model"):
+    with refused(ValueError, "the greedy text of the file differs from the model's"):
         _check_tokens(path, drawn(other), 9)
 
 
