@@ -29,7 +29,7 @@ def attention_weights(
     *,
     scale: float | None = None,
 ) -> Float[Tensor, "*B Q K"]:
-    """Says how much each query takes from each key: softmax(query keyᵀ · scale).
+    """Return the weight of each key for each query: softmax(query keyᵀ · scale).
 
     Half precision is computed in float32, as PyTorch's own kernel does, under autocast
     too.
@@ -43,8 +43,8 @@ def attention_weights(
     Returns:
         Rows that sum to 1 over what the mask allows, and are zeros where it allows
         nothing. NaN in a query spoils its own row only; NaN in a key spoils every row
-        that may see it. A score that overflows to -inf takes nothing, but a row that
-        may see all keys is NaN if all its scores are -inf.
+        that may see it. A score that overflows to -inf gets the weight 0, but a row
+        that may see all keys is NaN if all its scores are -inf.
 
     Raises:
         TypeError: a mask that is not boolean; types or devices that differ.
@@ -74,7 +74,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "*B Q V"]:
-    """Mixes the values by the attention weights: Vaswani et al. (2017), equation (1).
+    """Mix the values by the attention weights: Vaswani et al. (2017), equation (1).
 
     Args:
         query: what each row looks for.
@@ -99,9 +99,9 @@ def scaled_dot_product_attention(
 
 
 class SelfAttention(nn.Module):
-    """One trainable head: every position asks every position of the same sequence.
+    """One trainable head: every position attends to its own sequence.
 
-    With a memory, it asks the positions of another sequence instead.
+    With a memory, it attends to a different sequence instead.
 
     Args:
         d_model: width of the input.
@@ -141,13 +141,13 @@ class SelfAttention(nn.Module):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Gives each position its mix of all values that it may see.
+        """Return, for each position, its mix of the values that it may see.
 
         Args:
-            x: what looks, and what is looked at unless there is a memory.
+            x: the source of queries, and without a memory also of keys and values.
             mask: True where a query may attend to a key; broadcasts to (B, T, T).
             causal: hides the future as well; see ``causal_mask``.
-            memory: where keys and values come from; S takes the place of T then.
+            memory: the source of keys and values; S then replaces T.
         """
         source = require_source(x, memory, self.q_proj, self.d_model)
         query, key = self.q_proj(x), self.k_proj(source)
@@ -167,7 +167,7 @@ class SelfAttention(nn.Module):
         causal: bool = False,
         memory: Float[Tensor, "B S M"] | None = None,
     ) -> Float[Tensor, "B T K"]:
-        """Gives the weights that ``forward`` uses, before dropout."""
+        """Return the weights that ``forward`` uses, before dropout."""
         source = require_source(x, memory, self.q_proj, self.d_model)
         query, key = self.q_proj(x), self.k_proj(source)
         return attention_weights(query, key, with_causal(mask, causal, query, key))

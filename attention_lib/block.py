@@ -31,7 +31,7 @@ def layer_norm(
     *,
     eps: float = 1e-5,
 ) -> Float[Tensor, "... M"]:
-    """Brings each token to mean 0 and variance 1, then scales and shifts it.
+    """Bring each token to mean 0 and variance 1, then scale and shift it.
 
     Ba, Kiros and Hinton (2016). It computes what ``nn.LayerNorm`` computes; a
     half-precision input is computed in float32.
@@ -80,7 +80,7 @@ class FeedForward(nn.Module):
         self.down_proj = nn.Linear(hidden_dim, d_model)
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-        """Computes each output token from the input token at the same position."""
+        """Compute each output token from the input token at the same position."""
         require_tokens(x, self.up_proj, self.d_model)
         return self.down_proj(F.gelu(self.up_proj(x)))
 
@@ -133,23 +133,23 @@ class TinyBlock(nn.Module):
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Adds the output of attention to the stream, then that of the MLP.
+        """Add the output of attention to the stream, then that of the MLP.
 
         Args:
             x: the residual stream.
             mask: True where a query may attend to a key; broadcasts to (B, T, T).
             causal: hides the future as well; see ``causal_mask``.
-            angles: turn queries and keys; see ``rope_angles``.
+            angles: rotate queries and keys; see ``rope_angles``.
             cache: of ``new_cache``, holds the tokens before x.
         """
         require_tokens(x, self.attention_norm, self.d_model)
-        also: dict[str, Any] = {"causal": causal, "angles": angles, "cache": cache}
+        call: dict[str, Any] = {"causal": causal, "angles": angles, "cache": cache}
         if self.norm == "post":
-            found = self.attention(x, mask, **also)
-            x = self.attention_norm(x + self.dropout(found))
+            context = self.attention(x, mask, **call)
+            x = self.attention_norm(x + self.dropout(context))
             return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
-        found = self.attention(self.attention_norm(x), mask, **also)
-        x = x + self.dropout(found)
+        context = self.attention(self.attention_norm(x), mask, **call)
+        x = x + self.dropout(context)
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
     def attention_weights(
@@ -160,7 +160,7 @@ class TinyBlock(nn.Module):
         causal: bool = False,
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T T"]:
-        """Gives the attention weights of each head, before dropout."""
+        """Return the attention weights of each head, before dropout."""
         require_tokens(x, self.attention_norm, self.d_model)
         seen = x if self.norm == "post" else self.attention_norm(x)
         return self.attention.attention_weights(
@@ -168,5 +168,5 @@ class TinyBlock(nn.Module):
         )
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Makes an empty cache for so many texts of at most so many tokens."""
+        """Make an empty cache for texts of at most ``max_len`` tokens."""
         return self.attention.new_cache(batch_size, max_len)

@@ -1,7 +1,7 @@
-"""One text is read and another is written: ``translate``, and the parts it stands on.
+"""Cross-attention: a small encoder–decoder model, its block, and ``translate``.
 
-Shapes: B batch, S length of the source, N tokens that are written. The decoder's block
-is in ``cross_block``, the model in ``translator``.
+Shapes: B batch, S length of the source, T of the target, N new tokens, M d_model, H
+heads, V vocabulary.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class TranslatorConfig:
         num_heads: heads of each block's self-attention.
         num_layers: blocks of the decoder.
         num_encoder_layers: blocks of the encoder; ``num_layers`` when left out. With 0
-            the memory is the source's words and their positions.
+            the memory is the embedded source itself.
         num_cross_heads: heads of cross-attention; ``num_heads`` when left out.
         dropout: the probability of a drop, in every block and after the embeddings.
 
@@ -89,7 +89,7 @@ class TranslatorConfig:
 
 
 class TinyTranslator(nn.Module):
-    """An encoder that reads the source, and a decoder that writes the target.
+    """An encoder that reads the source, and a decoder that generates the target.
 
     Vaswani et al. (2017), figure 1, with norms before the layers; both halves share
     the embedding and end with a norm.
@@ -98,7 +98,7 @@ class TinyTranslator(nn.Module):
         config: the sizes.
 
     Raises:
-        TypeError: a config of another kind; ids that are not whole numbers.
+        TypeError: a config of a different kind; ids that are not whole numbers.
         ValueError: a text longer than the context; lengths that are not one per text.
             The ids themselves are checked by ``translate``.
     """
@@ -139,12 +139,12 @@ class TinyTranslator(nn.Module):
         target: Int[Tensor, "B T"],
         source_lengths: Int[Tensor, " B"] | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Scores the next token at every position of the target.
+        """Score the next token at every position of the target.
 
         Args:
-            source: texts to be read, padded on the right where they are shorter.
-            target: what is written so far, from its start token on; padding on the
-                right is seen by no real token.
+            source: texts to read; shorter ones are padded on the right.
+            target: the tokens so far, from the start token on; no real token sees
+                padding on the right.
             source_lengths: how many tokens of each source are real; all when left out.
         """
         memory, mask = self.encode(source, source_lengths)
@@ -153,7 +153,7 @@ class TinyTranslator(nn.Module):
     def encode(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None
     ) -> tuple[Float[Tensor, "B S M"], Bool[Tensor, "B 1 S"] | None]:
-        """Reads a source: gives the memory, and the mask of its real tokens."""
+        """Read a source; return the memory, and the mask of its real tokens."""
         x = self._embed(source, lengths)
         mask = None if lengths is None else padding_mask(lengths, source.shape[1])
         for block in self.encoder:
@@ -168,13 +168,13 @@ class TinyTranslator(nn.Module):
         *,
         cache: KVCache | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Scores the next token, given what each block of the decoder may look at.
+        """Score the next token, given a memory for each block of the decoder.
 
         Args:
-            target: what is written so far; with a cache, what is new.
-            memories: one per block: the memory itself, or what was kept of it.
+            target: the tokens so far; with a cache, the new ones.
+            memories: one per block: the memory itself, or its cached keys and values.
             memory_mask: of the memory's real tokens.
-            cache: of ``new_cache``; takes the new tokens in.
+            cache: of ``new_cache``; the new tokens are added to it.
         """
         if len(memories) != len(self.decoder):
             raise ValueError(
@@ -183,15 +183,15 @@ class TinyTranslator(nn.Module):
             )
         x = self._embed(target, None, 0 if cache is None else cache.length)
         caches = [None] * len(self.decoder) if cache is None else cache.layers
-        for block, memory, own in zip(self.decoder, memories, caches, strict=True):
-            x = block(x, memory, memory_mask, cache=own)
+        for block, memory, kept in zip(self.decoder, memories, caches, strict=True):
+            x = block(x, memory, memory_mask, cache=kept)
         return self.head(self.decoder_norm(x))
 
     def cache_memory(self, memory: Float[Tensor, "B S M"]) -> list[LayerCache | Tensor]:
-        """Make the memory's keys and values for every block of the decoder, once.
+        """Compute the memory's keys and values for every block of the decoder, once.
 
         A block whose cross-attention has hooks or was replaced gets the memory itself,
-        so that it is called.
+        so that the layer is called.
         """
         layers = [block.cross_attention for block in self.decoder]
         return [
@@ -207,16 +207,16 @@ class TinyTranslator(nn.Module):
         target: Int[Tensor, "B T"],
         source_lengths: Int[Tensor, " B"] | None = None,
     ) -> list[Float[Tensor, "B H T S"]]:
-        """Gives the weights of cross-attention, block by block, before dropout."""
+        """Return the weights of cross-attention, block by block, before dropout."""
         memory, mask = self.encode(source, source_lengths)
-        x, found = self._embed(target), []
+        x, maps = self._embed(target), []
         for block in self.decoder:
-            found.append(block.cross_weights(x, memory, mask))  # type: ignore[operator]
+            maps.append(block.cross_weights(x, memory, mask))  # type: ignore[operator]
             x = block(x, memory, mask)
-        return found
+        return maps
 
     def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
-        """Makes an empty cache for targets of at most ``max_len`` tokens."""
+        """Make an empty cache for targets of at most ``max_len`` tokens."""
         max_len = self.config.context_len if max_len is None else max_len
         return KVCache(
             [block.new_cache(batch_size, max_len) for block in self.decoder]  # type: ignore[operator]
@@ -225,11 +225,11 @@ class TinyTranslator(nn.Module):
     def _embed(
         self, token_ids: Tensor, lengths: Tensor | None = None, start: int = 0
     ) -> Tensor:
-        longest, width = self.config.context_len - start, self.config.d_model
+        max_len, width = self.config.context_len - start, self.config.d_model
         like = weight_of(self.token_embedding)
-        require_token_ids(token_ids, lengths, max_len=longest, like=like)
-        places = self.positions[start : start + token_ids.shape[1]]  # type: ignore[index]
-        return self.dropout(self.token_embedding(token_ids) * width**0.5 + places)
+        require_token_ids(token_ids, lengths, max_len=max_len, like=like)
+        vectors = self.positions[start : start + token_ids.shape[1]]  # type: ignore[index]
+        return self.dropout(self.token_embedding(token_ids) * width**0.5 + vectors)
 
 
 CrossNormPlacement = Literal["pre", "post"]
@@ -238,16 +238,16 @@ CrossNormPlacement = Literal["pre", "post"]
 def cache_memory(
     layer: MultiHeadAttention, memory: Float[Tensor, "B S M"]
 ) -> LayerCache:
-    """Makes the keys and values of a memory, once for all queries to come.
+    """Compute the keys and values of a memory, once for all later queries.
 
     Args:
         layer: will attend to the memory.
         memory: the encoder's output.
 
     Raises:
-        TypeError: another kind of layer; a memory of another type or device.
-        ValueError: a layer with hooks, or of a class of its own; a memory of another
-            width, or with an empty axis.
+        TypeError: a different kind of layer; a memory of another type or device.
+        ValueError: a layer with hooks, or of a subclass; a memory of another width, or
+            with an empty axis.
     """
     _check_kept_by(layer)
     require_tokens(memory, layer.k_proj, layer.d_model, name="memory")
@@ -265,19 +265,19 @@ def attend_cached(
     kept: LayerCache,
     mask: Bool[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "B T M"]:
-    """Gives ``layer(x, mask, memory=memory)`` for a memory that ``cache_memory`` kept.
+    """Return ``layer(x, mask, memory=memory)`` for the result of ``cache_memory``.
 
     Args:
-        layer: the one that kept it.
+        layer: the one that it was made with.
         x: the source of the queries.
         kept: keys and values of the memory.
         mask: True where a query may attend to a token of the memory; broadcasts to
             (B, T, S).
 
     Raises:
-        TypeError: another kind of layer or cache; an x of another type or device.
-        ValueError: a layer with hooks, or of a class of its own; an x of another
-            width, or of another number of texts.
+        TypeError: a different kind of layer or cache; an x of another type or device.
+        ValueError: a layer with hooks, or of a subclass; an x of another width, or of
+            another number of texts.
     """
     _check_kept_by(layer)
     require_instance("kept", kept, LayerCache)
@@ -296,7 +296,7 @@ def attend_cached(
 
 
 def _check_kept_by(layer: Any) -> None:
-    """Check that a call of the layer does nothing that kept keys would skip."""
+    """Check that a call of the layer does nothing that cached keys would skip."""
     require_instance("layer", layer, MultiHeadAttention)
     if not is_unmodified(layer, MultiHeadAttention):
         raise ValueError(
@@ -315,7 +315,7 @@ class CrossBlock(nn.Module):
         num_heads: heads of self-attention.
         num_cross_heads: heads of cross-attention; ``num_heads`` when left out.
         norm: ``pre`` normalises the input of each layer; ``post`` normalises the stream
-            after each addition. The memory is taken as it comes.
+            after each addition. The memory is not normalised.
         qkv_bias: whether queries, keys and values get a bias.
         dropout: the probability that an attention weight, or a number that a layer
             adds to the stream, is dropped while training.
@@ -343,8 +343,8 @@ class CrossBlock(nn.Module):
         require_positive(num_cross_heads=heads)
         self.d_model = d_model
         self.attention, self.cross_attention = (
-            MultiHeadAttention(d_model, own, qkv_bias=qkv_bias, dropout=dropout)
-            for own in (num_heads, heads)
+            MultiHeadAttention(d_model, count, qkv_bias=qkv_bias, dropout=dropout)
+            for count in (num_heads, heads)
         )
         self.feed_forward = FeedForward(d_model)
         self.attention_norm = nn.LayerNorm(d_model)
@@ -362,11 +362,11 @@ class CrossBlock(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Adds what three layers find to the stream; no token sees a later one.
+        """Add the outputs of three layers to the stream; no token sees a later one.
 
         Args:
             x: the residual stream.
-            memory: the encoder's output, or what ``cache_memory`` kept of it.
+            memory: the encoder's output, or its ``cache_memory``.
             memory_mask: True where a query may attend to a token of the memory;
                 broadcasts to (B, T, S).
             mask: hides more than the future in x; broadcasts to (B, T, T).
@@ -376,17 +376,17 @@ class CrossBlock(nn.Module):
         if not isinstance(memory, LayerCache):
             require_instance("memory", memory, Tensor)  # None would mean x itself
 
-        def look_back(x: Tensor) -> Tensor:
+        def attend_back(x: Tensor) -> Tensor:
             return self.attention(x, mask, causal=True, cache=cache)
 
-        def look_across(x: Tensor) -> Tensor:
+        def attend_across(x: Tensor) -> Tensor:
             if isinstance(memory, LayerCache):
                 return attend_cached(self.cross_attention, x, memory, memory_mask)
             return self.cross_attention(x, memory_mask, memory=memory)
 
         for layer, norm in (
-            (look_back, self.attention_norm),
-            (look_across, self.cross_norm),
+            (attend_back, self.attention_norm),
+            (attend_across, self.cross_norm),
             (self.feed_forward, self.feed_forward_norm),
         ):
             if self.norm == "post":
@@ -401,16 +401,16 @@ class CrossBlock(nn.Module):
         memory: Float[Tensor, "B S M"],
         memory_mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H T S"]:
-        """Gives the weights of each head of cross-attention, before dropout."""
+        """Return the weights of each head of cross-attention, before dropout."""
         require_instance("memory", memory, Tensor)
         require_source(x, memory, self.attention_norm, self.d_model)
-        seen = x if self.norm == "post" else self.attention_norm(x)
-        x = x + self.attention(seen, causal=True)
-        seen = self.attention_norm(x) if self.norm == "post" else self.cross_norm(x)
-        return self.cross_attention.attention_weights(seen, memory_mask, memory=memory)
+        query = x if self.norm == "post" else self.attention_norm(x)
+        x = x + self.attention(query, causal=True)
+        query = self.attention_norm(x) if self.norm == "post" else self.cross_norm(x)
+        return self.cross_attention.attention_weights(query, memory_mask, memory=memory)
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Makes an empty cache for so many texts of at most so many tokens."""
+        """Make an empty cache for texts of at most ``max_len`` tokens."""
         return self.attention.new_cache(batch_size, max_len)
 
 
@@ -424,23 +424,23 @@ def translate(
     max_new_tokens: int,
     use_cache: bool = True,
 ) -> Int[Tensor, "B N"]:
-    """Writes the likeliest next token, again and again, until every text has ended.
+    """Generate the most likely next token again and again, until every text has ended.
 
     Args:
-        model: reads and writes.
-        source: texts to be read, padded on the right where they are shorter.
+        model: reads the source and generates the target.
+        source: texts to read; shorter ones are padded on the right.
         source_lengths: how many tokens of each source are real; all when left out.
-        start: the token before the first one that is written.
-        stop: the token that ends a target, and fills it up behind its end.
-        max_new_tokens: how many are written at most.
-        use_cache: False makes all keys and values anew for every token: the same, but
-            slower.
+        start: the token before the first one that is generated.
+        stop: the token that ends a target, and fills it up after its end.
+        max_new_tokens: how many tokens to generate at most.
+        use_cache: False recomputes all keys and values for every token: the same
+            result, but slower.
 
     Returns:
-        What was written, without the start; N is at most ``max_new_tokens``.
+        The new tokens, without the start; N is at most ``max_new_tokens``.
 
     Raises:
-        TypeError: another kind of model; ids or lengths that are not whole numbers.
+        TypeError: a different kind of model; ids or lengths that are not whole numbers.
         ValueError: ids outside the vocabulary; lengths below 1 or above S; more new
             tokens than the context holds.
     """
@@ -454,7 +454,7 @@ def translate(
     texts = torch.full_like(source[:, :1], start)
     require_prompt(model, texts, max_new_tokens)
     ended = torch.zeros_like(texts[:, 0], dtype=torch.bool)
-    with evaluation_mode(model), torch.no_grad():
+    with evaluation_mode(model), torch.inference_mode():
         memory, mask = model.encode(source, source_lengths)
         cache = model.new_cache(len(source), max_new_tokens) if use_cache else None
         kept = (
@@ -470,4 +470,4 @@ def translate(
             )
             if not ended.is_meta and ended.all():
                 break
-    return texts[:, 1:]
+    return texts[:, 1:].clone()  # outside inference mode: a model may learn from it

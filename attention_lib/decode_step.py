@@ -1,9 +1,9 @@
-"""One new token per text, read in less time: the calls of a ``TinyLM``, taken apart.
+"""A fast path for one new token per text: the calls of a ``TinyLM``, inlined.
 
-Where a single token is read there is little to compute, and what Python does for each
-call counts. So a step fetches the weights once, leaves out checks of shapes that it
-makes itself, and calls PyTorch's functions. It gives the numbers of the model's call.
-What is not known here, or has hooks, runs as it is called.
+For a single token there is little to compute, and the time that Python takes for each
+call matters. So a step looks up the weights once, skips checks of shapes that it makes
+itself, and calls PyTorch's functions. The results are those of the model's call. A part
+that has hooks, was replaced or is of an unknown class is called as usual.
 
 Shapes: B batch, H heads, M d_model, D head_dim, V vocabulary.
 """
@@ -23,36 +23,35 @@ from attention_lib.validation import require_token_ids
 
 PartStep = Callable[[Tensor, Tensor | None], Tensor]  # of x (B, 1, M) and its angles
 
-# Hooks on the calls of all modules, which a step would leave out.
-_EVERYWHERE = (
+# Hooks on the calls of all modules, which a step would skip.
+_GLOBAL_HOOKS = (
     nn.modules.module._global_forward_hooks,
     nn.modules.module._global_forward_pre_hooks,
 )
 
 
 def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Tensor]:
-    """Makes a function that reads one new token (B, 1) of each text.
+    """Return a function that reads one new token (B, 1) of each text.
 
-    It gives the scores (B, V) after it, equal to those of a call with the cache. It
-    holds on to the weights: make it anew when they, or the hooks of a part, have
-    changed.
+    It returns the scores (B, V) after the token, equal to those of a call with the
+    cache. It holds on to the weights: make a new one when they, or hooks, have changed.
 
     Args:
         model: takes a cache.
-        cache: of the model's ``new_cache``; takes each token in.
+        cache: of the model's ``new_cache``; each token is added to it.
     """
-    # A compiler would compile anew as the cache grows: it serves the first call only.
+    # A compiled model would be compiled again as the cache grows.
     if not is_hooked(model):
         model = getattr(model, "_orig_mod", model)
     if (
-        any(_EVERYWHERE)
+        any(_GLOBAL_HOOKS)
         or not is_unmodified(model, TinyLM)
         or not can_inline(model.dropout, nn.Dropout)
     ):
         return lambda token_ids: model(token_ids, cache=cache)[:, -1]
     steps = [
-        _block_step(block, own)
-        for block, own in zip(model.blocks, cache.layers, strict=True)
+        _block_step(block, layer_cache)
+        for block, layer_cache in zip(model.blocks, cache.layers, strict=True)
     ]
     norm, head, config = inlined(model.last_norm), inlined(model.head), model.config
     embed, like = model.token_embedding, weight_of(model.token_embedding)
@@ -61,17 +60,17 @@ def make_decode_step(model: nn.Module, cache: KVCache) -> Callable[[Tensor], Ten
         start = cache.length
         require_token_ids(token_ids, max_len=config.context_len - start, like=like)
         x = embed(token_ids) * config.d_model**0.5  # (B, 1, M)
-        vectors, angles = model.places(token_ids, start)
+        vectors, angles = model.position_terms(token_ids, start)
         x = x if vectors is None else x + vectors
-        for each in steps:
-            x = each(x, angles)
+        for block_step in steps:
+            x = block_step(x, angles)
         return head(norm(x))[:, -1]
 
     return step
 
 
 def _block_step(block: nn.Module, cache: CacheLike) -> PartStep:
-    """Inline a pre-norm block, unless a part that this skips does more."""
+    """Inline a pre-norm block, or call it if a part that is skipped does more."""
     if (
         not is_unmodified(block, TinyBlock)
         or block.norm != "pre"
@@ -92,12 +91,12 @@ def _block_step(block: nn.Module, cache: CacheLike) -> PartStep:
 
 
 def _attention_step(layer: nn.Module, cache: CacheLike) -> PartStep:
-    """Takes the kind ``sdpa`` apart; the others are called."""
+    """Inline attention of the kind ``sdpa``; call the others."""
     kind = FusedMultiHeadAttention
     if not is_unmodified(layer, kind) or not can_inline(layer, kind, nn.Linear):
         return lambda x, angles: layer(x, causal=True, angles=angles, cache=cache)
     heads = layer.num_heads
-    project, join = inlined(layer.qkv_proj), inlined(layer.out_proj)
+    project, project_out = inlined(layer.qkv_proj), inlined(layer.out_proj)
 
     def step(x: Tensor, angles: Tensor | None) -> Tensor:
         packed = project(x).view(len(x), 1, 3 * heads, -1).transpose(1, 2)
@@ -105,22 +104,22 @@ def _attention_step(layer: nn.Module, cache: CacheLike) -> PartStep:
         if angles is not None:
             query, key = apply_rope(query, angles), apply_rope(key, angles)
         context = F.scaled_dot_product_attention(query, *cache.append(key, value))
-        return join(context.transpose(1, 2).flatten(start_dim=2))
+        return project_out(context.transpose(1, 2).flatten(start_dim=2))
 
     return step
 
 
 def can_inline(part: nn.Module, *kinds: type[nn.Module]) -> bool:
-    """Return whether a step may leave out the call of a part, and of all in it.
+    """Return whether a step may inline or skip a part, and all modules in it.
 
-    It may where each module is of one of these classes, does nothing else than its
-    class says, and drops nothing.
+    It may if each of them is of one of these classes, does only what its class does,
+    and is in evaluation mode.
 
     Args:
-        part: what a step inlines or skips.
-        kinds: the classes that the step knows.
+        part: the part to inline or to skip.
+        kinds: the classes that the step inlines.
     """
     return all(
-        type(own) in kinds and is_unmodified(own, type(own)) and not own.training
-        for own in part.modules()
+        type(it) in kinds and is_unmodified(it, type(it)) and not it.training
+        for it in part.modules()
     )

@@ -1,11 +1,12 @@
-"""Generation with a cache: nothing that was read is read again.
+"""Generation with a cache: no token is read twice.
 
-Shapes: B batch, T tokens of a beginning, K all tokens so far, V vocabulary. What is
-kept of them is in ``caches``; how a single new token is read, in ``decode_step``.
+Shapes: B batch, T tokens of a prompt, K all tokens so far, V vocabulary. Caches are in
+``kv_cache``; the fast path for a single new token is in ``decode_step``.
 """
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from tqdm import tqdm
 from attention_lib.decode_step import make_decode_step
 from attention_lib.kv_cache import KVCache, WindowCache
 from attention_lib.masks import padding_mask
+from attention_lib.modules import takes
 from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import sample_token
 from attention_lib.validation import (
@@ -42,36 +44,36 @@ def generate(
     cache: KVCache | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "B T+{max_new_tokens}"]:
-    """Adds tokens to each text, one by one; with a cache, each token is read once.
+    """Add tokens to each text, one by one; with a cache, each token is read once.
 
     Args:
-        model: gives logits (B, T, V) for ids; its context must hold the result, all but
-            the last token. One without ``new_cache`` is never given a cache.
-        token_ids: the beginnings, padded on the right where they are shorter.
+        model: returns logits (B, T, V) for ids; its context must hold the result except
+            the last token. One without ``new_cache`` is called without a cache.
+        token_ids: the prompts; shorter ones are padded on the right.
         max_new_tokens: how many to add.
         lengths: how many tokens of each text are real; all when left out. Then the
             model must be causal, and with a cache take a mask and positions.
         temperature: see ``sample_token``.
         top_k: see ``sample_token``.
         top_p: see ``sample_token``.
-        stop: the token that ends a text; it fills the rest of a text that met it.
-        use_cache: False reads each text anew for every token: the same, but slower.
-        cache: of ``model.new_cache``, holds what stands before ``token_ids``, and takes
-            in all that is read. After texts of unequal length it is cut back to what it
-            held before, since padding lies among them.
-        generator: see ``sample_token``. Each token takes one number per text, in the
-            order of the texts; so what a text draws depends on those before it.
+        stop: the token that ends a text; it also fills the rest of that text.
+        use_cache: False reads the whole text again for each token: the same result,
+            but slower.
+        cache: of ``model.new_cache``, holds the tokens before ``token_ids``; all that
+            is read is added. After texts of unequal length it is cropped to its former
+            length, since there is padding between their tokens.
+        generator: see ``sample_token``. Each token draws one number per text, in the
+            order of the texts, so a text's draws depend on the texts before it.
 
     Returns:
-        The texts (B, T + n); each has its tokens, then the new ones, then the padding
-        that it came with.
+        The texts (B, T + n): the tokens of each, then the new ones, then its padding.
 
     Raises:
-        TypeError: no model; ids, lengths or a stop that are not whole numbers; another
-            cache; see ``sample_token``.
-        ValueError: a result that the context or the cache does not hold, before the
+        TypeError: not a model; ids, lengths or a stop that are not whole numbers; not a
+            ``KVCache``; see ``sample_token``.
+        ValueError: a result that is too long for the context or the cache, before the
             first token is added; an id outside the vocabulary; lengths below 1 or
-            above T; a cache beside ``use_cache=False``; see ``sample_token``.
+            above T; a cache together with ``use_cache=False``; see ``sample_token``.
     """
     require_instance("model", model, nn.Module)
     require_positive(max_new_tokens=max_new_tokens)
@@ -82,23 +84,24 @@ def generate(
     start = 0 if cache is None else cache.length
     require_prompt(model, token_ids, max_new_tokens, lengths, start)
     require_stop(model, stop)
-    real = _real(token_ids, lengths)
-    own = cache
+    real, given = _real_tokens(token_ids, lengths), cache is not None
     with evaluation_mode(model), torch.inference_mode():
         if cache is None and use_cache and hasattr(model, "new_cache"):
-            longest = token_ids.shape[1] + max_new_tokens - 1  # the last is never read
-            own = model.new_cache(len(token_ids), longest)  # type: ignore[operator]
-        step = None if own is None or real is not None else make_decode_step(model, own)
+            max_len = token_ids.shape[1] + max_new_tokens - 1  # the last is never read
+            cache = model.new_cache(len(token_ids), max_len)  # type: ignore[operator]
+        step = None
+        if cache is not None and real is None:
+            step = make_decode_step(model, cache)
         new: list[Tensor] = []
         ended = torch.zeros_like(token_ids[:, 0], dtype=torch.bool)
-        with _padding_in(own, real, given=cache is not None):
+        with _padding_in(cache, real, given=given):
             for _ in _count(max_new_tokens):
                 if step is not None and new:
                     logits = step(new[-1][:, None])
-                elif own is None:
-                    logits = _read_anew(model, token_ids, new, real)
+                elif cache is None:
+                    logits = _read_all(model, token_ids, new, real)
                 else:
-                    logits = _read_on(model, token_ids, new, real, own, start)
+                    logits = _read_new(model, token_ids, new, real, cache, start)
                 picked = sample_token(
                     logits,
                     temperature=temperature,
@@ -112,32 +115,32 @@ def generate(
                 new.append(picked)
                 if stop is not None and not ended.is_meta and ended.all():
                     break
+    # Made outside inference mode, so that a model may learn from it.
     added = torch.stack(new, dim=1)
-    # Made anew, out of inference mode: a model may learn from it.
     added = F.pad(added, (0, max_new_tokens - len(new)), value=stop or 0)
     return _joined(token_ids, added, real)
 
 
 def _count(steps: int) -> Iterable[int]:
-    """Counts the tokens, with a progress bar where they are many."""
+    """Return a range over the tokens, with a progress bar if there are many."""
     if steps < 200:
         return range(steps)
     return tqdm(range(steps), desc="generating", unit="token", leave=False)
 
 
-def _real(token_ids: Tensor, lengths: Tensor | None) -> Tensor | None:
-    """Says which tokens are real, (B, T); None where all are."""
-    longest = token_ids.shape[1]
-    if lengths is None or not (lengths.is_meta or (lengths < longest).any()):
+def _real_tokens(token_ids: Tensor, lengths: Tensor | None) -> Tensor | None:
+    """Return which tokens are real, (B, T); None if all are."""
+    length = token_ids.shape[1]
+    if lengths is None or not (lengths.is_meta or (lengths < length).any()):
         return None
-    return padding_mask(lengths, longest)[:, 0]
+    return padding_mask(lengths, length)[:, 0]
 
 
 @contextmanager
 def _padding_in(
     cache: KVCache | None, real: Tensor | None, *, given: bool
 ) -> Iterator[None]:
-    """Let a cache take in padding; crop a given one to its former length at the end."""
+    """Prepare a cache for padding; crop a given one to its former length at the end."""
     if cache is None or real is None:
         yield
         return
@@ -156,7 +159,7 @@ def _padding_in(
 
 
 def _joined(token_ids: Tensor, added: Tensor, real: Tensor | None) -> Tensor:
-    """Puts the new tokens of each text behind its real ones."""
+    """Insert the new tokens of each text after its real ones."""
     joined = torch.cat([token_ids, added], dim=1)
     if real is None:
         return joined
@@ -165,21 +168,21 @@ def _joined(token_ids: Tensor, added: Tensor, real: Tensor | None) -> Tensor:
     return joined.gather(1, kind.argsort(dim=1, stable=True))
 
 
-def _read_anew(
+def _read_all(
     model: nn.Module, token_ids: Tensor, new: list[Tensor], real: Tensor | None
 ) -> Tensor:
-    """Reads all of each text, and gives the scores (B, V) after its last token."""
+    """Read the whole of each text; return the scores (B, V) after its last token."""
     texts = _joined(token_ids, torch.stack(new, dim=1), real) if new else token_ids
     if real is None:
-        return model(texts)[:, -1]
+        return _last_logits(model, texts)
     lengths = real.sum(dim=1) + len(new)  # (B,)
     # Padding on the right: no real token sees it, but a rotation may grow with it.
-    also = () if getattr(model, "grows_beyond", None) is None else (lengths,)
-    logits = model(texts, *also)
+    grows = getattr(model, "grows_beyond", None) is not None
+    logits = model(texts, lengths) if grows else model(texts)
     return logits[torch.arange(len(texts), device=texts.device), lengths - 1]
 
 
-def _read_on(
+def _read_new(
     model: nn.Module,
     token_ids: Tensor,
     new: list[Tensor],
@@ -187,17 +190,24 @@ def _read_on(
     cache: KVCache,
     start: int,
 ) -> Tensor:
-    """Reads what is not in the cache yet, and gives the scores (B, V) after it."""
+    """Read the tokens that are not cached yet; return the scores (B, V) after them."""
     if real is None:
         unread = new[-1][:, None] if new else token_ids
-        return model(unread, cache=cache)[:, -1]
-    # Padding on the left: all texts end in one column, where the next token goes.
+        return _last_logits(model, unread, cache=cache)
+    # Padding on the left: all texts end in the same column, before the next token.
     left = real.flip(1)  # (B, T)
     if new:
         unread = new[-1][:, None]
     else:
         unread = token_ids.gather(1, real.long().argsort(dim=1, stable=True))
     seen = F.pad(left, (start, len(new)), value=True)  # (B, K)
-    places = (seen.cumsum(dim=1) - 1).clamp(min=0)[:, -unread.shape[1] :]
-    logits = model(unread, mask=seen[:, None], positions=places, cache=cache)
-    return logits[:, -1]
+    positions = (seen.cumsum(dim=1) - 1).clamp(min=0)[:, -unread.shape[1] :]
+    options = {"mask": seen[:, None], "positions": positions, "cache": cache}
+    return _last_logits(model, unread, **options)
+
+
+def _last_logits(model: nn.Module, token_ids: Tensor, **options: Any) -> Tensor:
+    """Return the scores (B, V) after the last tokens, made alone where possible."""
+    if takes(model, "last_only"):
+        options["last_only"] = True
+    return model(token_ids, **options)[:, -1]

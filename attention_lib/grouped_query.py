@@ -1,4 +1,4 @@
-"""Grouped queries: several query heads read the keys and values of one shared head.
+"""Grouped queries: several query heads share one head of keys and values.
 
 Shapes: B batch, T length, K number of keys, M d_model, H query heads, G heads of keys
 and values, D head_dim. Query heads i · H/G to (i + 1) · H/G - 1 share head i. Masks are
@@ -30,15 +30,12 @@ from attention_lib.multi_head import (
 )
 from attention_lib.norms import QKNorm, RMSNorm
 from attention_lib.precision import no_autocast
-from attention_lib.rope import Layout, apply_rope
+from attention_lib.rope import Layout
 from attention_lib.validation import (
     require_above_zero,
-    require_alone,
     require_choice,
-    require_dropout,
     require_flags,
     require_groups,
-    require_heads,
     require_layout,
     require_mask,
     require_positive,
@@ -49,15 +46,15 @@ from attention_lib.validation import (
 
 
 def repeat_kv(x: Float[Tensor, "B G T D"], groups: int) -> Float[Tensor, "B H T D"]:
-    """Repeats each head of keys or values for the query heads that share it.
+    """Repeat each head of keys or values for the query heads that share it.
 
     Args:
         x: heads of keys or values.
         groups: how many query heads share one of them, H / G.
 
     Raises:
-        TypeError: no tensor; a number of groups that is not an int.
-        ValueError: another number of axes; a number of groups below 1.
+        TypeError: not a tensor; a number of groups that is not an int.
+        ValueError: a wrong number of axes; a number of groups below 1.
     """
     require_layout(x, "batch", "heads", "length", "head_dim")
     require_positive(groups=groups)
@@ -79,17 +76,17 @@ class GroupedQueryAttention(MultiHeadLayer):
         d_out: width of the output; d_model when left out.
         qkv_bias: whether queries, keys and values get a bias, as in Qwen 2.
         out_bias: whether the output gets one.
-        qk_norm: normalises each query and key before they are turned: ``rms`` as in
+        qk_norm: normalises each query and key before the rotation: ``rms`` as in
             Qwen 3, ``rms_plus_one`` as in Gemma 3. See ``RMSNorm``.
         norm_eps: the ``eps`` of these norms.
         scale: multiplies the scores; 1/√D when left out.
-        softcap: bends each score s to softcap · tanh(s / softcap), so that none is
-            larger, before the mask, as in Gemma 2.
+        softcap: bounds each score s, before the mask, by softcap · tanh(s / softcap),
+            as in Gemma 2.
         window: how many keys a query sees at most, its own and those before it, as in
-            Mistral 7B. Later ones are hidden then in any case. It counts positions,
-            which are columns unless the call says otherwise.
-        sinks: whether each head has a learned score that takes part in the softmax and
-            brings no value, as in gpt-oss: rows then sum to less than 1.
+            Mistral 7B; later ones are then hidden in any case. It counts positions,
+            which are columns unless the call specifies others.
+        sinks: whether each head has a learned score that takes part in the softmax but
+            has no value, as in gpt-oss: rows then sum to less than 1.
         layout: the pairs of a rotation; see ``apply_rope``.
         dropout: the probability that a weight is dropped while training.
 
@@ -118,11 +115,16 @@ class GroupedQueryAttention(MultiHeadLayer):
         layout: Layout = "half",
         dropout: float = 0.0,
     ) -> None:
-        nn.Module.__init__(self)  # it shares the call of a MultiHeadLayer, not its form
-        head_dim = require_heads(d_model, num_heads, head_dim, d_out)
+        super().__init__(
+            d_model,
+            num_heads,
+            head_dim=head_dim,
+            d_out=d_out,
+            qkv_bias=qkv_bias,
+            dropout=dropout,
+        )
         require_groups(num_heads, num_kv_heads)
-        require_flags(qkv_bias=qkv_bias, out_bias=out_bias, sinks=sinks)
-        require_dropout(dropout)
+        require_flags(out_bias=out_bias, sinks=sinks)
         require_above_zero(norm_eps=norm_eps)
         if scale is not None:
             require_above_zero(scale=scale)
@@ -133,12 +135,9 @@ class GroupedQueryAttention(MultiHeadLayer):
             require_above_zero(softcap=softcap)
         if window is not None:
             require_positive(window=window)
-        self.d_model = d_model
-        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
-        self.head_dim = head_dim
+        self.num_kv_heads, head_dim = num_kv_heads, self.head_dim
         self.scale = head_dim**-0.5 if scale is None else scale
         self.softcap, self.window, self.layout = softcap, window, layout
-        self.dropout = dropout
         width, shared = num_heads * head_dim, num_kv_heads * head_dim
         self.q_proj = nn.Linear(d_model, width, bias=qkv_bias)
         self.k_proj = nn.Linear(d_model, shared, bias=qkv_bias)
@@ -180,16 +179,16 @@ class GroupedQueryAttention(MultiHeadLayer):
             return super().forward(
                 x, mask, causal=causal, memory=memory, angles=angles, cache=cache
             )
-        query, key, value = self._look(x, memory, angles, cache)
-        places, padding = self._places(x, positions, cache)
+        query, key, value = self._queries_keys_values(x, memory, angles, cache)
+        key_positions, padding = self._key_positions(x, positions, cache)
         context = self._attend(
             query,
             key,
             value,
             add_head_axis(mask),
             causal,
-            alone=cache is None,
-            places=places,
+            square=False,  # a window needs a mask in any case
+            key_positions=key_positions,
             padding=padding,
         )
         return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
@@ -205,9 +204,9 @@ class GroupedQueryAttention(MultiHeadLayer):
         positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Return the attention weights of each query head, before dropout."""
-        query, key, _ = self._look(x, memory, angles)
-        places, _ = self._places(x, positions, None)
-        mask = self._visible(query, key, add_head_axis(mask), causal, places)
+        query, key, _ = self._queries_keys_values(x, memory, angles)
+        key_positions, _ = self._key_positions(x, positions, None)
+        mask = self._full_mask(query, key, add_head_axis(mask), causal, key_positions)
         return self._weights(query, key, mask)
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
@@ -220,7 +219,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         return kind(*sizes, **placement(self))
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives views of all parameters, cut into the heads that they belong to."""
+        """Return views of all parameters, split into their heads."""
         heads = {"q_proj": self.num_heads, "sinks": self.num_heads}
         heads |= dict.fromkeys(("k_proj", "v_proj"), self.num_kv_heads)
         return {
@@ -240,27 +239,10 @@ class GroupedQueryAttention(MultiHeadLayer):
             query, key = self.q_norm(query), self.k_norm(key)
         return query, key, value  # (B, H, T, D), and twice (B, G, K, D)
 
-    def _look(
-        self,
-        x: Tensor,
-        memory: Tensor | None,
-        angles: Tensor | None = None,
-        cache: CacheLike | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        require_alone(memory, angles, cache)
-        query, key, value = self._project(x, memory)
-        if angles is not None:
-            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
-            query = apply_rope(query, turn, layout=self.layout)
-            key = apply_rope(key, turn, layout=self.layout)
-        if cache is not None:
-            key, value = cache.append(key, value)
-        return query, key, value
-
-    def _places(
+    def _key_positions(
         self, x: Tensor, positions: Tensor | None, cache: CacheLike | None
     ) -> tuple[Tensor | None, int | None]:
-        """Return the positions of all keys, and the padding that a window looks past.
+        """Return the positions of all keys, and the padding that a window spans.
 
         The positions are None where columns serve as well, as for pages, whose padding
         is on the left. For the padding see ``WindowCache``.
@@ -271,26 +253,27 @@ class GroupedQueryAttention(MultiHeadLayer):
             return positions, 0
         if not isinstance(cache, WindowCache):
             return None, 0
-        places = cache.place(positions, x.shape[1])
-        return places, 0 if places is None else cache.padding
+        key_positions = cache.add_positions(positions, x.shape[1])
+        return key_positions, 0 if key_positions is None else cache.padding
 
-    def _visible(
+    def _full_mask(
         self,
         query: Tensor,
         key: Tensor,
         mask: Tensor | None,
         causal: bool,
-        places: Tensor | None = None,
+        key_positions: Tensor | None = None,
     ) -> Tensor | None:
-        """Return the mask, with the window or the causal one where they hold."""
+        """Return the mask joined with the window, or with the causal mask."""
         if self.window is None:
             return with_causal(mask, causal, query, key)
         length, device = query.shape[-2], query.device
-        if places is None:
+        if key_positions is None:
             sizes = length, self.window, key.shape[-2]
             near = sliding_window_mask(*sizes, device=device)
         else:
-            near = window_mask_at(places[..., -length:], places, self.window)
+            newest = key_positions[..., -length:]
+            near = window_mask_at(newest, key_positions, self.window)
             near = near if near.ndim == 2 else near[:, None]  # for all heads
         return near if mask is None else combine_masks(mask, near)
 
@@ -302,14 +285,14 @@ class GroupedQueryAttention(MultiHeadLayer):
         mask: Tensor | None,
         causal: bool,
         *,
-        alone: bool,
-        places: Tensor | None = None,
+        square: bool,
+        key_positions: Tensor | None = None,
         padding: int | None = 0,
     ) -> Tensor:
         """Return the output of each head, (B, H, T, D).
 
-        ``alone``: neither memory nor cache, so that K = T. ``places``: the positions of
-        the keys, where they are not their columns; ``padding``: see ``WindowCache``.
+        ``square``: see ``MultiHeadLayer``. ``key_positions``: of the keys, where they
+        are not their columns. ``padding``: see ``WindowCache``.
         """
         require_flags(causal=causal)
         length, key_len = query.shape[-2], key.shape[-2]
@@ -322,28 +305,29 @@ class GroupedQueryAttention(MultiHeadLayer):
             key, value = key[:, :, -reach:], value[:, :, -reach:]
             if mask is not None and mask.ndim and mask.shape[-1] > 1:
                 mask = mask[..., -reach:]
-            places = None if places is None else places[..., -reach:]
+            if key_positions is not None:
+                key_positions = key_positions[..., -reach:]
         by_hand = self.softcap is not None or self.sinks is not None
         plain = mask is None and self.window is None and not by_hand
-        told = causal and alone and plain
-        if not told:
-            mask = self._visible(query, key, mask, causal, places)
+        is_causal = causal and square and plain
+        if not is_causal:
+            mask = self._full_mask(query, key, mask, causal, key_positions)
         dropout = self.dropout if self.training else 0.0
         if not by_hand:
-            return self._fast(query, key, value, mask, told, dropout)
+            return self._sdpa(query, key, value, mask, is_causal, dropout)
         weights = F.dropout(self._weights(query, key, mask), dropout)
         return weights @ repeat_kv(value, self.num_heads // self.num_kv_heads)
 
-    def _fast(
+    def _sdpa(
         self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,
-        told: bool,
+        is_causal: bool,
         dropout: float,
     ) -> Tensor:
-        """Attends with PyTorch's kernel, which reads each shared head where it lies."""
+        """Attend with PyTorch's kernel, which copies no shared head."""
         shape, groups = query.shape, self.num_heads // self.num_kv_heads
         if mask is not None and mask.ndim < 2:
             mask = mask.view(1, -1)  # the kernel wants both axes, (Q, K)
@@ -357,7 +341,7 @@ class GroupedQueryAttention(MultiHeadLayer):
             key,
             value,
             attn_mask=mask,
-            is_causal=told,
+            is_causal=is_causal,
             dropout_p=dropout,
             scale=self.scale,
             enable_gqa=groups > 1 and not rows,
@@ -365,7 +349,7 @@ class GroupedQueryAttention(MultiHeadLayer):
         return context.reshape(shape)
 
     def _weights(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
-        """Gives the weights (B, H, Q, K), each step written out."""
+        """Return the weights (B, H, Q, K), computed step by step."""
         key = repeat_kv(key, self.num_heads // self.num_kv_heads)
         if self.softcap is None and self.sinks is None:
             return attention_weights(query, key, mask, scale=self.scale)

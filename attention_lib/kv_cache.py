@@ -1,4 +1,4 @@
-"""What was read is kept: the keys and values of a layer, and of all layers of a model.
+"""Key–value caches: of one layer, and of all layers of a model.
 
 Shapes: B batch, H heads, T new tokens, K all tokens so far, D head_dim, V value width.
 """
@@ -23,7 +23,7 @@ Cache = TypeVar("Cache")
 
 @runtime_checkable
 class CacheLike(Protocol):
-    """What a layer needs from a cache: ``append``, and the number of tokens read.
+    """What layers and models need of a cache.
 
     A cache may also have ``crop``, ``repeat`` and ``nbytes``, as ``LayerCache`` does.
     """
@@ -34,27 +34,35 @@ class CacheLike(Protocol):
 
     @property
     def max_len(self) -> int:
-        """How many tokens there is room for."""
+        """How many tokens the cache has room for."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether ``append`` will return the new keys and values only.
+
+        A layer then attends as without a cache, which is faster. False is always safe:
+        caches of exported models answer it, since a file serves all lengths.
+        """
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append new keys and values (B, H, T, ...), and return all of each text."""
 
 
 class LayerCache:
-    """The keys and values of one layer, in memory that is set aside once.
+    """The keys and values of one layer, in memory that is allocated once.
 
     Args:
         batch_size: how many texts.
         num_heads: heads of the keys and values.
-        max_len: how many tokens there is room for.
+        max_len: how many tokens it has room for.
         head_dim: width of a key.
         value_dim: width of a value; ``head_dim`` when left out.
-        device: where the memory lies.
+        device: of the memory.
         dtype: the type of keys and values.
 
     Raises:
         TypeError: a size that is not an int.
-        ValueError: a size below 1; more tokens than there is room for.
+        ValueError: a size below 1; more tokens than it has room for.
     """
 
     def __init__(
@@ -71,16 +79,21 @@ class LayerCache:
         value_dim = head_dim if value_dim is None else value_dim
         require_positive(batch_size=batch_size, num_heads=num_heads, max_len=max_len)
         require_positive(head_dim=head_dim, value_dim=value_dim)
-        room = batch_size, num_heads, max_len
-        self.keys = torch.zeros(*room, head_dim, device=device, dtype=dtype)
-        self.values = torch.zeros(*room, value_dim, device=device, dtype=dtype)
+        sizes = batch_size, num_heads, max_len
+        self.keys = torch.zeros(*sizes, head_dim, device=device, dtype=dtype)
+        self.values = torch.zeros(*sizes, value_dim, device=device, dtype=dtype)
         self.max_len = max_len
         self.length = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no token was read."""
+        return not self.length
 
     def append(
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
-        """Adds new tokens behind the old ones, and gives all: views, not copies."""
+        """Add new tokens after the old ones, and return views of all."""
         start, end = self.length, self.length + key.shape[-2]
         require_room(key, value, self.keys, end)
         self.keys[:, :, start:end] = key
@@ -89,7 +102,7 @@ class LayerCache:
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def crop(self, length: int) -> None:
-        """Forgets all but the first tokens; their room is free again."""
+        """Forget all but the first ``length`` tokens."""
         require_crop(length, self.length)
         self.length = length
 
@@ -99,8 +112,8 @@ class LayerCache:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that are set aside."""
-        return sum(own.nbytes for own in vars(self).values() if isinstance(own, Tensor))
+        """The bytes that are allocated."""
+        return sum(it.nbytes for it in vars(self).values() if isinstance(it, Tensor))
 
 
 def repeat_texts(cache: Cache, times: int) -> Cache:
@@ -109,14 +122,14 @@ def repeat_texts(cache: Cache, times: int) -> Cache:
     Every tensor that the cache holds has the texts as its first axis.
     """
     require_positive(times=times)
-    twin = copy.copy(cache)
-    for name, own in vars(cache).items():
-        if isinstance(own, Tensor):
-            new = own.repeat(times, *[1] * (own.ndim - 1))
+    repeated = copy.copy(cache)
+    for name, value in vars(cache).items():
+        if isinstance(value, Tensor):
+            new = value.repeat(times, *[1] * (value.ndim - 1))
         else:
-            new = copy.deepcopy(own)
-        setattr(twin, name, new)
-    return twin
+            new = copy.deepcopy(value)
+        setattr(repeated, name, new)
+    return repeated
 
 
 class WindowCache(LayerCache):
@@ -126,26 +139,26 @@ class WindowCache(LayerCache):
     call specifies others: with padding between tokens, columns are farther apart.
 
     Attributes:
-        padding: the most columns of padding between two tokens of a text, which tells
-            a window how far back to look; None if unknown. ``generate`` sets it, since
-            it reads the lengths; a layer reads no tensor's values.
+        padding: the most columns of padding between two tokens of a text, by which a
+            window spans more columns; None if unknown. ``generate`` sets it, since it
+            knows the lengths; a layer reads no tensor's values.
     """
 
     padding: int | None = None
     positions: Tensor | None = None  # (B, max_len), once they differ from columns
-    counted = 0  # the position of so many first keys is their column
+    counted = 0  # the number of first keys whose position is their column
 
-    def place(
+    def add_positions(
         self, positions: Int[Tensor, "*B T"] | None, count: int
     ) -> Int[Tensor, "B K"] | None:
-        """Keep the positions of the last ``count`` keys, and return those of all keys.
+        """Store the positions of the last ``count`` keys; return those of all keys.
 
         Args:
             positions: of the new keys; counted on from the cache when left out.
             count: how many keys are new.
 
         Returns:
-            The positions; None if every key is as far from the others as its column.
+            The positions; None while they equal the columns up to a shift.
         """
         start, end = self.length - count, self.length
         if self.positions is None:
@@ -162,7 +175,7 @@ class WindowCache(LayerCache):
         return self.positions[:, :end]
 
     def crop(self, length: int) -> None:
-        """Forget all but the first tokens; their room is free again."""
+        """Forget all but the first ``length`` tokens."""
         super().crop(length)
         if self.positions is None or length <= self.counted:
             self.positions = self.padding = None
@@ -176,7 +189,7 @@ class KVCache:
 
     Raises:
         TypeError: a layer without what ``CacheLike`` names.
-        ValueError: no layer.
+        ValueError: an empty list of layers.
     """
 
     def __init__(self, layers: Sequence[CacheLike]) -> None:
@@ -192,11 +205,11 @@ class KVCache:
 
     @property
     def max_len(self) -> int:
-        """How many tokens there is room for."""
+        """How many tokens the cache has room for."""
         return self.layers[0].max_len
 
     def crop(self, length: int) -> None:
-        """Forgets all but the first ``length`` tokens of every text.
+        """Forget all but the first ``length`` tokens of every text.
 
         Raises:
             TypeError: a length that is not an int; layers that cannot be cropped.
@@ -206,9 +219,9 @@ class KVCache:
             crop(length)
 
     def repeat(self, times: int) -> "KVCache":
-        """Gives a cache with all texts ``times`` over, as ``Tensor.repeat`` does.
+        """Return a cache that holds every text ``times`` over, as ``Tensor.repeat``.
 
-        So a beginning is read once and serves many texts; this cache stays as it is.
+        A shared prefix is then read once for many texts. This cache stays as it is.
 
         Raises:
             TypeError: a number that is not an int; layers that cannot be repeated.
@@ -218,7 +231,7 @@ class KVCache:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that are set aside for all layers."""
+        """The bytes that are allocated for all layers."""
         return sum(self._all("nbytes"))
 
     def _all(self, name: str) -> list[Any]:
@@ -230,7 +243,7 @@ class KVCache:
 
 
 class WeightsWatch:
-    """Notices when a model's weights have changed, so that its caches are stale.
+    """Notice when a model's weights have changed, so that its caches are stale.
 
     PyTorch counts the changes of each tensor, so no weight is read. It does not count
     writes to ``tensor.data`` or those of a fused optimizer: a thorough check therefore
@@ -250,9 +263,9 @@ class WeightsWatch:
         before = self.seen
         if thorough:
             parts = [(p._parameters, p._buffers) for p in self.model.modules()]
-            self.slots = [(own, name) for both in parts for own in both for name in own]
-        found = [own.get(name) for own, name in self.slots]
-        held = [tensor for tensor in found if tensor is not None]
+            self.slots = [(it, name) for both in parts for it in both for name in it]
+        tensors = [part.get(name) for part, name in self.slots]
+        held = [tensor for tensor in tensors if tensor is not None]
         marks = [(id(t), t.dtype, 0 if t.is_inference() else t._version) for t in held]
         if thorough:  # it takes more time
             devices, samples = [t.device for t in held], _samples(held)

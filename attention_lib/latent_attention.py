@@ -1,12 +1,12 @@
-"""Latent attention: keys and values grow out of one small vector per token.
+"""Latent attention: keys and values are made from one small vector per token.
 
 Shapes: B batch, H heads, T length, K number of keys, M d_model, C width of the latent,
 N width of a key without position, R width of its rotated part, V width of a value, P
 pairs of the rotated part. Masks are boolean, True means "may attend".
 
-The weights have the layout of DeepSeek's checkpoints: the rows of a projection stand
-head after head, and in each head first what is not rotated, then what is, or first the
-key's rows, then the value's.
+The weights have the layout of DeepSeek's checkpoints: the rows of a projection are
+ordered by head; in each head, the rotated part follows the rest, and the value's rows
+follow the key's.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,11 @@ from attention_lib.masks import with_causal
 from attention_lib.modules import is_unmodified, placement
 from attention_lib.multi_head import MultiHeadLayer, add_head_axis, split_heads
 from attention_lib.norms import RMSNorm
-from attention_lib.rope import Layout, apply_rope
+from attention_lib.rope import Layout
 from attention_lib.validation import (
     require_above_zero,
     require_alone,
     require_choice,
-    require_dropout,
     require_flags,
     require_pairs,
     require_positive,
@@ -40,8 +39,8 @@ class MultiHeadLatentAttention(MultiHeadLayer):
     """Multi-head attention whose keys and values are made from a shared latent.
 
     DeepSeek-AI (2024), DeepSeek-V2, section 2.1: equations (9) to (19). A token's
-    latent (C numbers) and one rotated key (R numbers) for all heads say everything that
-    later queries need of it.
+    latent (C numbers) and one rotated key (R numbers) for all heads are all that later
+    queries need of it.
 
     Args:
         d_model: width of the input.
@@ -53,11 +52,11 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         value_dim: width of a value, V.
         absorb: whether the up-projections are multiplied into queries and outputs, so
             that attention reads the latents themselves and a cache holds C + R numbers
-            per token; else keys and values are made and kept, H · (N + R + V) numbers.
-            The outputs are equal. Where ``kv_up_proj`` has hooks or was replaced, its
-            weights do not tell what it does: it is then called on all latents.
+            per token; else keys and values are cached, H · (N + R + V) numbers.
+            The outputs are equal. If ``kv_up_proj`` has hooks or was replaced, it is
+            called on all latents instead, as its weights are not all that it does.
         scale: multiplies the scores; 1/√(N + R) when left out.
-        rope_scale: multiplies what is rotated; see ``rope_attention_factor``.
+        rope_scale: multiplies the rotated parts; see ``rope_attention_factor``.
         bias: whether the projections from and to the stream have a bias.
         layout: the pairs of the rotation; see ``apply_rope``.
         norm_eps: added to the mean square of a latent.
@@ -87,22 +86,21 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         norm_eps: float = 1e-6,
         dropout: float = 0.0,
     ) -> None:
-        nn.Module.__init__(self)  # it shares the call of a MultiHeadLayer, not its form
         require_positive(d_model=d_model, num_heads=num_heads, nope_dim=nope_dim)
         require_positive(kv_latent_dim=kv_latent_dim, value_dim=value_dim)
         require_pairs(rope_dim=rope_dim)
+        key_dim = nope_dim + rope_dim
+        super().__init__(d_model, num_heads, head_dim=key_dim, dropout=dropout)
         require_flags(absorb=absorb, bias=bias)
         require_above_zero(rope_scale=rope_scale, norm_eps=norm_eps)
         if scale is not None:
             require_above_zero(scale=scale)
         require_choice("layout", layout, get_args(Layout))
-        require_dropout(dropout)
-        self.d_model, self.num_heads = d_model, num_heads
         self.absorb, self.layout = absorb, layout
         self.widths, self.latent_dim = (nope_dim, rope_dim, value_dim), kv_latent_dim
-        self.scale = (nope_dim + rope_dim) ** -0.5 if scale is None else scale
-        self.rope_scale, self.dropout = rope_scale, dropout
-        width = num_heads * (nope_dim + rope_dim)
+        self.scale = key_dim**-0.5 if scale is None else scale
+        self.rope_scale = rope_scale
+        width = num_heads * key_dim
         self.q_proj: nn.Module
         if q_latent_dim is None:
             self.q_proj = nn.Linear(d_model, width, bias=False)
@@ -129,12 +127,12 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
-        """Gives the attention weights of each head, before dropout."""
-        query, key, _ = self._look(x, memory, angles)
+        """Return the attention weights of each head, before dropout."""
+        query, key, _ = self._queries_keys_values(x, memory, angles)
         return self._weights(query, key, add_head_axis(mask), causal)
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Makes an empty cache; with ``absorb`` it holds latents and rotated keys."""
+        """Make an empty cache; with ``absorb`` it holds latents and rotated keys."""
         nope, rope, value = self.widths
         heads, key_dim, value_dim = self.num_heads, nope + rope, value
         if self.absorb:
@@ -143,46 +141,45 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         return LayerCache(*sizes, value_dim=value_dim, **placement(self))
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives views of all parameters; the up-projections are cut into heads."""
-        own = dict(self.named_parameters())
-        last = "q_proj.2.weight" if "q_proj.2.weight" in own else "q_proj.weight"
+        """Return views of all parameters; the up-projections are split into heads."""
+        parts = dict(self.named_parameters())
+        last = "q_proj.2.weight" if "q_proj.2.weight" in parts else "q_proj.weight"
         heads = dict.fromkeys((last, "kv_up_proj.weight"), self.num_heads)
-        return {name: part.chunk(heads.get(name, 1)) for name, part in own.items()}
+        return {name: part.chunk(heads.get(name, 1)) for name, part in parts.items()}
 
-    def _look(
+    def _queries_keys_values(
         self,
         x: Tensor,
         memory: Tensor | None,
         angles: Tensor | None = None,
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gives queries, keys and values: made, or the latents in their place."""
+        """Return queries, keys and values, or latents instead of keys and values."""
         require_alone(memory, angles, cache)
         source = require_source(x, memory, self.kv_down_proj, self.d_model)
         nope, rope, _ = self.widths
-        query, turned = split_heads(self.q_proj(x), self.num_heads).split(
+        query, rotated = split_heads(self.q_proj(x), self.num_heads).split(
             [nope, rope], dim=-1
         )
         down = self.kv_down_proj(source)[:, None]  # (B, 1, K, C + R): one for all heads
         latent, shared = down.split([self.latent_dim, rope], dim=-1)
         latent = self.kv_norm(latent)
         if angles is not None:
-            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
-            turned = apply_rope(turned, turn, layout=self.layout) * self.rope_scale
-            shared = apply_rope(shared, turn, layout=self.layout) * self.rope_scale
+            rotated = self._rotate(rotated, angles) * self.rope_scale
+            shared = self._rotate(shared, angles) * self.rope_scale
         if self.absorb and cache is not None:
             latent, shared = cache.append(latent, shared)
         if self._absorbs():
             up_key, _ = self._up()
             query = query @ up_key  # (B, H, T, N) @ (H, N, C): the key's up-projection
             key, value = torch.cat((latent, shared), dim=-1), latent
-            return torch.cat((query, turned), dim=-1), key, value
-        made, value = self._made(latent)
+            return torch.cat((query, rotated), dim=-1), key, value
+        key, value = self._keys_values(latent)
         shared = shared.expand(-1, self.num_heads, -1, -1)
-        key = torch.cat((made, shared), dim=-1)  # (B, H, K, N + R)
+        key = torch.cat((key, shared), dim=-1)  # (B, H, K, N + R)
         if cache is not None and not self.absorb:
             key, value = cache.append(key, value)
-        return torch.cat((query, turned), dim=-1), key, value
+        return torch.cat((query, rotated), dim=-1), key, value
 
     def _absorbs(self) -> bool:
         """Return whether the up-projections are multiplied into queries and outputs."""
@@ -190,20 +187,20 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         return self.absorb and is_unmodified(up, nn.Linear) and up.bias is None
 
     def _up(self) -> tuple[Float[Tensor, "H N C"], Float[Tensor, "H V C"]]:
-        """Gives each head's up-projections: of keys, and of values."""
+        """Return the up-projections of each head's keys and values."""
         nope, _, value = self.widths
         weight = self.kv_up_proj.weight.unflatten(0, (self.num_heads, nope + value))
         up_key, up_value = weight.split([nope, value], dim=1)
         return up_key, up_value
 
-    def _made(
+    def _keys_values(
         self, latent: Float[Tensor, "B 1 K C"]
     ) -> tuple[Float[Tensor, "B H K N"], Float[Tensor, "B H K V"]]:
         """Return keys and values made from latents by a call of ``kv_up_proj``."""
         nope, _, value = self.widths
-        made = split_heads(self.kv_up_proj(latent[:, 0]), self.num_heads)
-        key, made_value = made.split([nope, value], dim=-1)
-        return key, made_value
+        both = split_heads(self.kv_up_proj(latent[:, 0]), self.num_heads)
+        keys, values = both.split([nope, value], dim=-1)
+        return keys, values
 
     def _attend(
         self,
@@ -213,7 +210,7 @@ class MultiHeadLatentAttention(MultiHeadLayer):
         mask: Tensor | None,
         causal: bool,
         *,
-        alone: bool,
+        square: bool,
     ) -> Tensor:
         weights = self._weights(query, key, mask, causal)  # (B, H, T, K)
         weights = F.dropout(weights, self.dropout if self.training else 0.0)

@@ -1,7 +1,7 @@
-"""One multi-head layer, four kinds: one signature, one meaning of masks, equal outputs.
+"""One multi-head layer, four kinds: same signature, same masks, equal outputs.
 
 ``wrapper`` and ``split`` are written to be read; ``sdpa`` and ``torch`` call PyTorch's
-own kernels. Shapes, masks and empty rows are those of ``multi_head``.
+kernels. Shapes, masks and empty rows are those of ``multi_head``.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ from attention_lib.validation import (
 class FusedMultiHeadAttention(MultiHeadLayer):
     """One projection for queries, keys and values together, then PyTorch's kernel.
 
-    Its options and its call are those of ``MultiHeadLayer``. ``causal=True`` alone is
-    told to the kernel, which then skips the future instead of reading a mask.
+    Its options and its call are those of ``MultiHeadLayer``. Where
+    ``causal=True`` is the only mask, the kernel is told so, and skips the future.
     """
 
     def _build(self, d_model: int, head_dim: int, d_out: int, qkv_bias: bool) -> None:
@@ -64,11 +64,11 @@ class FusedMultiHeadAttention(MultiHeadLayer):
         mask: Tensor | None,
         causal: bool,
         *,
-        alone: bool,
+        square: bool,
     ) -> Tensor:
         require_flags(causal=causal)
-        told = causal and mask is None and alone
-        if not told:
+        is_causal = causal and mask is None and square
+        if not is_causal:
             mask = with_causal(mask, causal, query, key)
         if mask is not None:
             require_mask(mask, (*query.shape[:-1], key.shape[-2]), like=query)
@@ -79,26 +79,26 @@ class FusedMultiHeadAttention(MultiHeadLayer):
             key,
             value,
             attn_mask=mask,
-            is_causal=told,
+            is_causal=is_causal,
             dropout_p=self.dropout if self.training else 0.0,
         )
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives views of all parameters, as ``MultiHeadAttention`` does."""
+        """Return views of all parameters, as ``MultiHeadAttention`` does."""
         return _unpacked(self, "qkv_proj.", self.num_heads)
 
 
 class TorchMultiHeadAttention(MultiHeadLayer):
     """``nn.MultiheadAttention`` behind this book's signature and meaning of masks.
 
-    Its heads share out ``d_model``, and its output is as wide as its input, so other
-    widths are refused. Its options and its call are those of ``MultiHeadLayer``.
+    Its heads divide ``d_model`` among them, and its output is as wide as its input.
+    Its options and its call are those of ``MultiHeadLayer``.
 
-    Queries, keys and values are no modules of their own there: ``attention.out_proj``
-    may be replaced or hooked into, and ``attention`` as a whole. PyTorch's module reads
-    the weights of its ``out_proj`` and never calls it, so where that is not plain,
-    this layer attends as ``MultiHeadAttention`` does. What hooks into ``attention``, or
-    stands in its place, knows no angles, no cache and no weights to show.
+    PyTorch's module has no modules for queries, keys and values: only ``attention`` as
+    a whole and ``attention.out_proj`` can be replaced or get hooks. It reads the
+    weights of ``out_proj`` and never calls it, so if that is not a plain one, this
+    layer attends as ``MultiHeadAttention`` does. An ``attention`` that was replaced or
+    has hooks takes neither angles nor a cache, and shows no weights.
 
     Raises:
         ValueError: angles, a cache or ``attention_weights`` where ``attention`` has
@@ -128,10 +128,10 @@ class TorchMultiHeadAttention(MultiHeadLayer):
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Attends in all heads at once, then mixes what they found.
+        """Attend in all heads at once, then mix their outputs.
 
-        PyTorch's module knows neither angles nor a cache: with these it attends as
-        ``MultiHeadAttention`` does.
+        PyTorch's module takes neither angles nor a cache: with these, this layer
+        attends as ``MultiHeadAttention`` does.
         """
         out = getattr(self.attention, "out_proj", None)  # a wrapper may have none
         called = out and not is_unmodified(out, NonDynamicallyQuantizableLinear)
@@ -146,8 +146,8 @@ class TorchMultiHeadAttention(MultiHeadLayer):
             full = (x.shape[0], self.num_heads, x.shape[1], source.shape[1])
             require_mask(mask, full, like=x)
             mask = ~mask.expand(full).flatten(end_dim=1)
-        # Where all three are one tensor, evaluation takes a path of its own, on which
-        # an empty row gives nan: so a mask comes with a second view of x.
+        # Where all three are one tensor, evaluation takes a fast path that returns nan
+        # for an empty row. With a mask, a second view of x avoids it.
         if mask is not None and memory is None:
             source = x.view_as(x)
         context, _ = self.attention(
@@ -158,8 +158,8 @@ class TorchMultiHeadAttention(MultiHeadLayer):
     def _project(
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        own = self.attention
-        if not is_unmodified(own, nn.MultiheadAttention):
+        packed = self.attention
+        if not is_unmodified(packed, nn.MultiheadAttention):
             raise ValueError(
                 "attention has hooks or was replaced, so it must be called as a whole: "
                 "use it without angles, a cache, attention_weights and a replaced "
@@ -167,11 +167,11 @@ class TorchMultiHeadAttention(MultiHeadLayer):
             )
         require_source(x, memory, self.out_proj, self.d_model)
         return _project_packed(
-            x, memory, own.in_proj_weight, own.in_proj_bias, self.num_heads
+            x, memory, packed.in_proj_weight, packed.in_proj_bias, self.num_heads
         )
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives views of all parameters, as ``MultiHeadAttention`` does."""
+        """Return views of all parameters, as ``MultiHeadAttention`` does."""
         return _unpacked(self.attention, "in_proj_", self.num_heads)
 
     @property
@@ -189,19 +189,19 @@ MHA_VARIANTS: dict[str, type[MultiHeadLayer]] = {
 
 
 def make_mha(kind: str, d_model: int, num_heads: int, **options: Any) -> MultiHeadLayer:
-    """Makes a multi-head layer of the kind that is named.
+    """Make a multi-head layer of the given kind.
 
     Args:
-        kind: ``wrapper`` or ``split``, to be read; ``sdpa``, the fast one; ``torch``,
-            which is ``nn.MultiheadAttention``.
+        kind: ``wrapper`` or ``split``, written to be read; ``sdpa``, the fast one;
+            ``torch``, which is ``nn.MultiheadAttention``.
         d_model: width of the input.
-        num_heads: heads side by side.
+        num_heads: number of heads.
         options: those of ``MultiHeadLayer``.
 
     Raises:
-        TypeError: a width that is not an int; an option that no kind has.
-        ValueError: an unknown kind; widths that do not fit together, or that the kind
-            cannot have; a dropout below 0, or of 1 and more.
+        TypeError: a width that is not an int; an unknown option.
+        ValueError: an unknown kind; widths that do not fit together, or not this kind;
+            a dropout below 0, or of 1 and more.
     """
     require_choice("kind", kind, MHA_VARIANTS)
     return MHA_VARIANTS[kind](d_model, num_heads, **options)
@@ -214,7 +214,7 @@ def _project_packed(
     bias: Tensor | None,
     num_heads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gives the queries, keys and values of all heads, from one packed projection."""
+    """Return the queries, keys and values of all heads, from one packed projection."""
     if memory is None:
         # Cut along the width first: backward joins three gradients without a copy.
         query, key, value = F.linear(x, weight, bias).chunk(3, dim=-1)  # (B, T, H·D)
@@ -234,9 +234,9 @@ def _project_packed(
 def _unpacked(
     layer: nn.Module, packed: str, num_heads: int
 ) -> dict[str, Sequence[Tensor]]:
-    """Cuts a projection that packs queries, keys and values into those of the heads.
+    """Split a packed projection into those of queries, keys and values of each head.
 
-    What an adapter has beside its weight and bias belongs to no head.
+    Further parameters, such as those of an adapter, belong to no head.
     """
     parts: dict[str, Sequence[Tensor]] = {}
     for name, own in layer.named_parameters():

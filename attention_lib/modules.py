@@ -4,6 +4,7 @@ A layer calls its parts, so that an adapter, a hook or a different module in the
 of a part acts and learns. Only the weights of a plain part may be used directly.
 """
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeGuard, TypeVar
@@ -44,6 +45,14 @@ def is_hooked(module: nn.Module) -> bool:
         or own["_backward_hooks"]
         or own["_backward_pre_hooks"]
     )
+
+
+def takes(module: nn.Module, name: str) -> bool:
+    """Return whether the call of a module has a parameter of this name.
+
+    A wrapper around a module, such as a compiled one, names none.
+    """
+    return name in inspect.signature(module.forward).parameters
 
 
 def weight_of(part: nn.Module) -> Tensor | None:

@@ -19,7 +19,7 @@ from attention_lib.attention import (
 from attention_lib.kv_cache import CacheLike, LayerCache
 from attention_lib.masks import with_causal
 from attention_lib.modules import is_unmodified, placement
-from attention_lib.rope import apply_rope
+from attention_lib.rope import Layout, apply_rope
 from attention_lib.validation import (
     require_alone,
     require_dropout,
@@ -33,15 +33,15 @@ from attention_lib.validation import (
 
 
 def split_heads(x: Float[Tensor, "B T HD"], num_heads: int) -> Float[Tensor, "B H T D"]:
-    """Cuts the width into heads and moves the heads in front of the tokens.
+    """Split the width into heads, and move the heads in front of the tokens.
 
     Args:
         x: the heads side by side, head 0 first.
         num_heads: how many heads the width holds.
 
     Raises:
-        TypeError: no tensor; a number of heads that is not an int.
-        ValueError: another number of axes; a width that the heads do not divide.
+        TypeError: not a tensor; a number of heads that is not an int.
+        ValueError: a wrong number of axes; a width that the heads do not divide.
     """
     require_layout(x, "batch", "length", "width")
     head_dim = require_heads(x.shape[-1], num_heads)
@@ -51,18 +51,18 @@ def split_heads(x: Float[Tensor, "B T HD"], num_heads: int) -> Float[Tensor, "B 
 
 
 def merge_heads(x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T HD"]:
-    """Puts the heads side by side again: undoes ``split_heads``.
+    """Put the heads side by side again: undoes ``split_heads``.
 
     Raises:
-        TypeError: no tensor.
-        ValueError: another number of axes.
+        TypeError: not a tensor.
+        ValueError: a wrong number of axes.
     """
     require_layout(x, "batch", "heads", "length", "head_dim")
     return x.transpose(1, 2).flatten(start_dim=2)  # (B, T, H, D) -> (B, T, H·D)
 
 
 def add_head_axis(mask: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
-    """Makes a mask without heads broadcast to (B, H, Q, K); leaves others alone.
+    """Add an axis for the heads to a mask of three axes; return others as they are.
 
     (B, Q, K) becomes (B, 1, Q, K). Fewer axes broadcast as they are, and a mask of four
     axes already has an axis for the heads.
@@ -73,7 +73,7 @@ def add_head_axis(mask: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | Non
 def split_mask(
     mask: Bool[Tensor, "..."] | None, x: Float[Tensor, "B T M"], num_heads: int
 ) -> list[Bool[Tensor, "..."] | None]:
-    """Gives each head its mask: the same one, unless (B, H, Q, K) has one for each.
+    """Return a mask for each head: the same one, unless (B, H, Q, K) has several.
 
     Args:
         mask: the mask of the layer's call.
@@ -95,7 +95,7 @@ def split_mask(
 
 
 class MultiHeadLayer(nn.Module):
-    """What every kind of multi-head attention shares: its options and its call.
+    """The options and the call that all kinds of multi-head attention share.
 
     Each kind defines its parameters (``_build``), how it makes queries, keys and values
     (``_project``), and how it attends with them (``_attend``).
@@ -115,6 +115,7 @@ class MultiHeadLayer(nn.Module):
     """
 
     out_proj: nn.Linear
+    layout: Layout = "half"  # of the pairs that are rotated
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class MultiHeadLayer(nn.Module):
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T O"]:
-        """Attends in all heads, joins their outputs and projects them.
+        """Attend in all heads, join their outputs and project them.
 
         Args:
             x: the source of the queries, and without a memory also of keys and values.
@@ -152,16 +153,16 @@ class MultiHeadLayer(nn.Module):
                 same for all heads, or is (B, H, T, T).
             causal: hides the future as well; see ``causal_mask``.
             memory: the source of keys and values; then K = S.
-            angles: turn queries and keys; P = D/2. See ``rope_angles``.
+            angles: rotate queries and keys; P = D/2. See ``rope_angles``.
             cache: of ``new_cache``, keeps the keys and values of all calls; x holds
                 the tokens that are new, and K is the number of all so far.
         """
-        query, key, value = self._look(x, memory, angles, cache)  # (B, H, T, D) each
+        square = memory is None and (cache is None or cache.is_empty)
+        query, key, value = self._queries_keys_values(x, memory, angles, cache)
         if cache is not None and x.shape[1] == 1:
-            causal = False  # a single new token comes last: nothing stands after it
-        alone = memory is None and cache is None
+            causal = False  # a single new token is the last: nothing comes after it
         context = self._attend(
-            query, key, value, add_head_axis(mask), causal, alone=alone
+            query, key, value, add_head_axis(mask), causal, square=square
         )
         return self.out_proj(merge_heads(context))  # (B, T, H·D) -> (B, T, O)
 
@@ -174,47 +175,50 @@ class MultiHeadLayer(nn.Module):
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
-        """Gives the attention weights of each head, before dropout."""
-        query, key, _ = self._look(x, memory, angles)
+        """Return the attention weights of each head, before dropout."""
+        query, key, _ = self._queries_keys_values(x, memory, angles)
         mask = with_causal(add_head_axis(mask), causal, query, key)
         return attention_weights(query, key, mask)
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Makes an empty cache for so many texts of at most so many tokens."""
+        """Make an empty cache for texts of at most ``max_len`` tokens."""
         sizes = batch_size, self.num_heads, max_len, self.head_dim
         return LayerCache(*sizes, **placement(self))
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives views of all parameters, cut into heads where they belong to one.
+        """Return views of all parameters, cut into heads where they belong to one.
 
-        The weight of a projection is given as H pieces of (D, M), its bias as H of
-        (D,). The output projection belongs to all heads: one piece each.
+        The weight of a projection is H pieces of (D, M), its bias H of (D,). The
+        output projection belongs to all heads: one piece each.
         """
         raise NotImplementedError
 
     def _build(self, d_model: int, head_dim: int, d_out: int, qkv_bias: bool) -> None:
-        """Makes the parameters."""
-        raise NotImplementedError
+        """Make the parameters, unless a layer with further options does it itself."""
 
     def _project(
         self, x: Tensor, memory: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gives queries (B, H, T, D), and keys and values (B, H, K, D)."""
+        """Return queries (B, H, T, D), and keys and values (B, H, K, D)."""
         raise NotImplementedError
 
-    def _look(
+    def _rotate(self, x: Tensor, angles: Tensor) -> Tensor:
+        """Rotate all heads of queries or keys; angles are (T, P) or (B, T, P)."""
+        angles = angles[:, None] if angles.ndim == 3 else angles
+        return apply_rope(x, angles, layout=self.layout)
+
+    def _queries_keys_values(
         self,
         x: Tensor,
         memory: Tensor | None,
         angles: Tensor | None = None,
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gives queries, turned, and the keys and values that they may look at."""
+        """Return queries of x, and keys and values of all tokens to attend to."""
         require_alone(memory, angles, cache)
         query, key, value = self._project(x, memory)
         if angles is not None:
-            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
-            query, key = apply_rope(query, turn), apply_rope(key, turn)
+            query, key = self._rotate(query, angles), self._rotate(key, angles)
         if cache is not None:
             key, value = cache.append(key, value)
         return query, key, value
@@ -227,11 +231,12 @@ class MultiHeadLayer(nn.Module):
         mask: Tensor | None,
         causal: bool,
         *,
-        alone: bool,
+        square: bool,
     ) -> Tensor:
-        """Gives the output of each head, (B, H, T, D).
+        """Return the output of each head, (B, H, T, D).
 
-        ``alone``: neither memory nor cache, so that K = T.
+        ``square``: the keys are those of the queries' own tokens, so that K = T. The
+        shapes do not decide it: an export would then hold for one length.
         """
         return scaled_dot_product_attention(
             query,
@@ -265,7 +270,7 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         angles: Float[Tensor, "*B T P"] | None = None,
         cache: CacheLike | None = None,
     ) -> Float[Tensor, "B T O"]:
-        """Attends in each head separately, joins the outputs and projects them.
+        """Attend in each head separately, join the outputs and project them.
 
         With angles or a cache, it does so for all heads at once.
         """
@@ -274,11 +279,11 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
                 x, mask, causal=causal, memory=memory, angles=angles, cache=cache
             )
         masks = split_mask(mask, x, self.num_heads)
-        found = [
-            head(x, own, causal=causal, memory=memory)
-            for head, own in zip(self.heads, masks, strict=True)
+        contexts = [
+            head(x, head_mask, causal=causal, memory=memory)
+            for head, head_mask in zip(self.heads, masks, strict=True)
         ]
-        return self.out_proj(torch.cat(found, dim=-1))  # (B, T, H·D) -> (B, T, O)
+        return self.out_proj(torch.cat(contexts, dim=-1))  # (B, T, H·D) -> (B, T, O)
 
     def attention_weights(
         self,
@@ -289,7 +294,7 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         memory: Float[Tensor, "B S M"] | None = None,
         angles: Float[Tensor, "*B T P"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
-        """Gives the attention weights of each head, before dropout."""
+        """Return the attention weights of each head, before dropout."""
         if angles is not None:
             return super().attention_weights(
                 x, mask, causal=causal, memory=memory, angles=angles
@@ -321,9 +326,9 @@ class MultiHeadAttentionWrapper(MultiHeadLayer):
         return query, key, value
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives the parameters themselves: each belongs to one head already."""
-        own = self.out_proj.named_parameters(prefix="out_proj")
-        parts: dict[str, Sequence[Tensor]] = {name: [whole] for name, whole in own}
+        """Return the parameters themselves: each belongs to one head already."""
+        shared = self.out_proj.named_parameters(prefix="out_proj")
+        parts: dict[str, Sequence[Tensor]] = {name: [whole] for name, whole in shared}
         for name, _ in self.heads[0].named_parameters():  # such as q_proj.weight
             parts[name] = [head.get_parameter(name) for head in self.heads]
         return parts
@@ -354,7 +359,7 @@ class MultiHeadAttention(MultiHeadLayer):
         )
 
     def weights_by_head(self) -> dict[str, Sequence[Tensor]]:
-        """Gives views of all parameters: head 0 is the first D rows, and so on."""
+        """Return views of all parameters: head 0 is the first D rows, and so on."""
         return {
             name: [own] if name.startswith("out_proj") else own.chunk(self.num_heads)
             for name, own in self.named_parameters()
@@ -362,16 +367,16 @@ class MultiHeadAttention(MultiHeadLayer):
 
 
 def copy_weights(source: MultiHeadLayer, target: MultiHeadLayer) -> None:
-    """Gives ``target`` the weights of ``source``; their kinds may differ.
+    """Copy the weights of ``source`` to ``target``; their kinds may differ.
 
     Raises:
-        TypeError: no multi-head layer.
-        ValueError: layers built for other widths, heads or biases.
+        TypeError: not a multi-head layer.
+        ValueError: layers of different widths, heads or biases.
     """
     for name, layer in (("source", source), ("target", target)):
         if not hasattr(layer, "weights_by_head"):
-            came = type(layer).__name__
-            raise TypeError(f"{name} must be a multi-head layer; got {came}")
+            kind = type(layer).__name__
+            raise TypeError(f"{name} must be a multi-head layer; got {kind}")
     given, wanted = source.weights_by_head(), target.weights_by_head()
     built = [
         {name: f"{len(parts)} of {tuple(parts[0].shape)}" for name, parts in of.items()}

@@ -37,6 +37,8 @@ class RelativeAttention(MultiHeadAttention):
         max_distance: from this distance on, all share one number.
         both_ways: whether later keys have their own numbers, half of them all.
         head_dim: width of each head; d_model / num_heads when left out.
+        qkv_bias: whether queries, keys and values get a bias.
+        out_bias: whether the output gets one.
         dropout: the probability that a weight is dropped while training.
 
     Raises:
@@ -56,11 +58,16 @@ class RelativeAttention(MultiHeadAttention):
         max_distance: int = 128,
         both_ways: bool = True,
         head_dim: int | None = None,
+        qkv_bias: bool = False,
+        out_bias: bool = False,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__(d_model, num_heads, head_dim=head_dim, dropout=dropout)
-        self.out_proj = nn.Linear(self.out_proj.in_features, d_model, bias=False)
-        require_flags(both_ways=both_ways)
+        super().__init__(
+            d_model, num_heads, head_dim=head_dim, qkv_bias=qkv_bias, dropout=dropout
+        )
+        width = num_heads * self.head_dim
+        self.out_proj = nn.Linear(width, d_model, bias=out_bias)
+        require_flags(both_ways=both_ways, out_bias=out_bias)
         require_not_negative(num_buckets=num_buckets)
         require_positive(max_distance=max_distance)
         least = 4 if both_ways else 2
@@ -93,7 +100,7 @@ class RelativeAttention(MultiHeadAttention):
         all keys in their texts, (K,) or (B, K), of which the last T are those of x; the
         column numbers when left out.
         """
-        query, key, value = self._look(x, memory, angles, cache)  # (B, H, T, D) each
+        query, key, value = self._queries_keys_values(x, memory, angles, cache)
         offset = None if memory is not None else _offsets(query, key, key_positions)
         weights = self._weights(query, key, mask, causal, offset)
         weights = F.dropout(weights, self.dropout, self.training)
@@ -110,7 +117,7 @@ class RelativeAttention(MultiHeadAttention):
         key_positions: Num[Tensor, "*B K"] | None = None,
     ) -> Float[Tensor, "B H T K"]:
         """Return the attention weights of each head, before dropout."""
-        query, key, _ = self._look(x, memory, angles)
+        query, key, _ = self._queries_keys_values(x, memory, angles)
         offset = None if memory is not None else _offsets(query, key, key_positions)
         return self._weights(query, key, mask, causal, offset)
 

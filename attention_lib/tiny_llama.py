@@ -1,7 +1,7 @@
 """A whole small Llama: RMSNorm, SwiGLU, rotary positions and grouped queries.
 
-Shapes: B batch, T length, M d_model, V vocabulary. It is called as a ``TinyLM`` is, and
-``generate`` works with it.
+Shapes: B batch, T length, M d_model, V vocabulary. Its call is that of a ``TinyLM``, so
+``generate`` runs it as well.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ class SwiGLU(nn.Module):
         self.activation = activation
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-        """Computes each output token from the input token at the same position."""
+        """Compute each output token from the input token at the same position."""
         require_tokens(x, self.up_proj, self.d_model)
         gate = ACTIVATIONS[self.activation](self.gate_proj(x))
         return self.down_proj(gate * self.up_proj(x))
@@ -72,7 +72,7 @@ class LlamaConfig:
 
     Attributes:
         vocab_size: how many different tokens there are.
-        context_len: how many tokens it can look at: the longest text.
+        context_len: the length of the longest text that it can read.
         d_model: width of the residual stream.
         num_heads: query heads of each block.
         num_kv_heads: heads of keys and values of each block.
@@ -149,7 +149,7 @@ class LlamaBlock(nn.Module):
         cache: CacheLike | None = None,
         positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B T M"]:
-        """Adds the output of attention to the stream, then that of the network.
+        """Add the output of attention to the stream, then that of the network.
 
         Its arguments are those of ``TinyBlock``, and the positions of the tokens, which
         a window counts; see ``GroupedQueryAttention``.
@@ -174,18 +174,18 @@ class LlamaBlock(nn.Module):
         positions: Int[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "B H T T"]:
         """Return the attention weights of each query head."""
-        seen = self.attention_norm(x)
+        normed = self.attention_norm(x)
         return self.attention.attention_weights(
-            seen, mask, causal=causal, angles=angles, positions=positions
+            normed, mask, causal=causal, angles=angles, positions=positions
         )
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Makes an empty cache for so many texts of at most so many tokens."""
+        """Make an empty cache for texts of at most ``max_len`` tokens."""
         return self.attention.new_cache(batch_size, max_len)
 
 
 class TinyLlama(LanguageModel):
-    """Gives, for each token of a text, a score for every token that may come next.
+    """A small Llama: it scores, after each token of a text, all possible next tokens.
 
     The model of Touvron et al. (2023), section 2.2, with the grouped queries of Llama 2
     and 3, and nothing else: no bias, no dropout, no learned positions. Its call is that
@@ -193,7 +193,6 @@ class TinyLlama(LanguageModel):
 
     Args:
         config: the sizes and choices.
-
     """
 
     def __init__(self, config: LlamaConfig) -> None:
@@ -206,19 +205,19 @@ class TinyLlama(LanguageModel):
         self.last_norm = RMSNorm(config.d_model, eps=config.norm_eps)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.grows_beyond = grows_beyond([config.rope_scaling])
-        self._draw_weights(embedding_std=None if config.tie_weights else 1.0)
+        self._init_weights(embedding_std=None if config.tie_weights else 1.0)
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
 
-    def _begin(
+    def _embed(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
         config = self.config
         angles = rope_angles(
-            self._positions(token_ids, start, positions),
+            self._default_positions(token_ids, start, positions),
             config.head_dim or config.d_model // config.num_heads,
             base=config.rope_base,
             scaling=config.rope_scaling,
         )
-        also = {"causal": True, "angles": angles, "positions": positions}
-        return self.token_embedding(token_ids), also
+        block_kwargs = {"causal": True, "angles": angles, "positions": positions}
+        return self.token_embedding(token_ids), block_kwargs

@@ -1,8 +1,9 @@
-"""A tiny language model: embeddings, blocks, a last norm, and a head over the words.
+"""A tiny language model: embeddings, blocks, a last norm, and an output head.
 
 Shapes: B batch, T length, M d_model, V vocabulary.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -20,6 +21,7 @@ from attention_lib.rope import rope_angles
 from attention_lib.validation import (
     require_choice,
     require_config,
+    require_flags,
     require_instance,
     require_token_ids,
     require_token_positions,
@@ -34,7 +36,7 @@ class ModelConfig:
 
     Attributes:
         vocab_size: how many different tokens there are.
-        context_len: how many tokens it can look at: the longest text.
+        context_len: the length of the longest text that it can read.
         d_model: width of the residual stream.
         num_heads: heads of each block.
         num_layers: blocks on top of each other.
@@ -43,8 +45,8 @@ class ModelConfig:
         norm: where the blocks normalise: ``pre``, ``post`` or ``none``.
         mha: the kind of attention, as ``make_mha`` names it.
         positions: ``learned`` or ``sinusoidal`` vectors, added to the tokens;
-            ``rotary``, which turns queries and keys; or ``none``, so that the causal
-            mask alone tells earlier from later.
+            ``rotary``, which rotates queries and keys; or ``none``, so that only the
+            causal mask distinguishes earlier from later.
 
     Raises:
         TypeError: a size that is not an int; a choice that is not True or False.
@@ -71,21 +73,21 @@ class ModelConfig:
 
 
 class LanguageModel(nn.Module):
-    """What every language model here shares: its call.
+    """The call that all language models of this book share.
 
-    Each model makes its parts, and says how the stream of its blocks begins
-    (``_begin``). No position sees a later one, so padding on the right needs no mask:
-    it stands after the real tokens, and what a model says there is not used.
+    Each model makes its parts, and defines how the residual stream begins
+    (``_embed``). No position sees a later one, so padding on the right needs no mask:
+    it comes after the real tokens, and scores at padding are not used.
 
     Raises:
-        TypeError: ids or positions that are not whole numbers; another device.
+        TypeError: ids or positions that are not whole numbers; a different device.
         ValueError: a text longer than the context; lengths that are not one per text;
             positions that are not one per token; on the CPU, ids outside the
             vocabulary and positions outside a table of positions. Elsewhere the ids
             are checked where texts come in: ``require_token_values``.
     """
 
-    config: Any  # its own: at least context_len, d_model and num_layers
+    config: Any  # of the model: at least context_len, d_model and num_layers
     token_embedding: nn.Embedding
     blocks: nn.ModuleList
     last_norm: nn.Module
@@ -100,8 +102,9 @@ class LanguageModel(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         positions: Int[Tensor, "*B T"] | None = None,
         cache: KVCache | None = None,
-    ) -> Float[Tensor, "B T V"]:
-        """Scores the next token at every position; no position sees a later one.
+        last_only: bool = False,
+    ) -> Float[Tensor, "B T V"] | Float[Tensor, "B 1 V"]:
+        """Score the next token at every position; no position sees a later one.
 
         Args:
             token_ids: texts, padded on the right where they are shorter. With a cache,
@@ -110,14 +113,17 @@ class LanguageModel(nn.Module):
                 same with and without it.
             mask: hides more than the future, such as padding on the left; broadcasts to
                 (B, T, K).
-            positions: the place of each token in its own text, (T,) or (B, T); counted
-                from the start, or on from the cache, when left out.
-            cache: of ``new_cache``; takes the new tokens in.
+            positions: of each token in its own text, (T,) or (B, T); counted from the
+                start, or on from the cache, when left out.
+            cache: of ``new_cache``; the new tokens are added to it.
+            last_only: whether only the last position is scored, which spares the head
+                most of its work where the vocabulary is large.
         """
-        states = self.stream(
-            token_ids, lengths, mask=mask, positions=positions, cache=cache
-        )
-        return self._score(states[-1])
+        require_flags(last_only=last_only)
+        x, block_kwargs = self._start(token_ids, lengths, positions, cache)
+        for state in self._run_blocks(x, mask, cache, block_kwargs):
+            x = state  # (B, T, M); earlier ones are freed
+        return self._logits(x[:, -1:] if last_only else x)
 
     def stream(
         self,
@@ -128,22 +134,23 @@ class LanguageModel(nn.Module):
         positions: Int[Tensor, "*B T"] | None = None,
         cache: KVCache | None = None,
     ) -> list[Float[Tensor, "B T M"]]:
-        """Gives the residual stream before the first block, and after each."""
-        states, _ = self._read(token_ids, lengths, mask, positions, cache)
-        return states
+        """Return the residual stream before the first block, and after each."""
+        x, block_kwargs = self._start(token_ids, lengths, positions, cache)
+        return list(self._run_blocks(x, mask, cache, block_kwargs))
 
     def attention_weights(
         self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
     ) -> list[Float[Tensor, "B H T T"]]:
-        """Gives the weights of every head, block by block, before dropout."""
-        states, also = self._read(token_ids, lengths)
+        """Return the weights of every head, block by block, before dropout."""
+        x, block_kwargs = self._start(token_ids, lengths)
+        states = self._run_blocks(x, None, None, block_kwargs)
         return [
-            block.attention_weights(state, **also)  # type: ignore[operator]
-            for block, state in zip(self.blocks, states[:-1], strict=True)
+            block.attention_weights(state, **block_kwargs)  # type: ignore[operator]
+            for block, state in zip(self.blocks, states, strict=False)
         ]
 
     def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
-        """Makes an empty cache, for texts of at most ``max_len`` tokens.
+        """Make an empty cache for texts of at most ``max_len`` tokens.
 
         Args:
             batch_size: how many texts.
@@ -154,86 +161,94 @@ class LanguageModel(nn.Module):
             [block.new_cache(batch_size, max_len) for block in self.blocks]  # type: ignore[operator]
         )
 
-    def _read(
+    def _start(
         self,
         token_ids: Tensor,
         lengths: Tensor | None,
-        mask: Tensor | None = None,
         positions: Tensor | None = None,
         cache: KVCache | None = None,
-    ) -> tuple[list[Tensor], dict[str, Any]]:
-        """Gives the stream before the first block and after each, and ``_begin``'s."""
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Check the input; return what ``_embed`` makes of it."""
         start = 0 if cache is None else cache.length
-        longest, like = self.config.context_len - start, weight_of(self.token_embedding)
-        require_token_ids(token_ids, lengths, max_len=longest, like=like)
+        max_len, like = self.config.context_len - start, weight_of(self.token_embedding)
+        require_token_ids(token_ids, lengths, max_len=max_len, like=like)
         if positions is not None:
             require_token_positions(positions, token_ids)
         if self.grows_beyond and lengths is not None and positions is None:
             last = (start + lengths - 1).clamp(min=0)[:, None]  # padding adds no length
-            positions = self._positions(token_ids, start, None).minimum(last)
+            positions = self._default_positions(token_ids, start, None).minimum(last)
         try:
-            x, also = self._begin(token_ids, start, positions)
+            return self._embed(token_ids, start, positions)
         except IndexError as error:  # on the CPU, of a table's look-up
             raise ValueError(
                 f"token_ids must be between 0 and {self.config.vocab_size - 1}, "
                 f"positions between 0 and {self.config.context_len - 1}"
             ) from error
-        states = [x]  # (B, T, M)
-        caches = [None] * len(self.blocks) if cache is None else cache.layers
-        for block, own in zip(self.blocks, caches, strict=True):
-            states.append(block(states[-1], mask=mask, cache=own, **also))
-        return states, also
 
-    def _begin(
+    def _embed(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Gives the stream before the first block, and what every block is told."""
+        """Return the stream before the first block, and what all blocks are passed."""
         raise NotImplementedError
 
-    def _score(self, x: Tensor) -> Tensor:
-        """Gives the scores of all tokens, from the stream after the last block."""
+    def _run_blocks(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        cache: KVCache | None,
+        block_kwargs: dict[str, Any],
+    ) -> Iterator[Tensor]:
+        """Yield the stream before the first block, and after each, (B, T, M)."""
+        yield x
+        caches = [None] * len(self.blocks) if cache is None else cache.layers
+        for block, layer_cache in zip(self.blocks, caches, strict=True):
+            x = block(x, mask=mask, cache=layer_cache, **block_kwargs)
+            yield x
+
+    def _logits(self, x: Tensor) -> Tensor:
+        """Score all tokens, given the stream after the last block."""
         return self.head(self.last_norm(x))
 
-    def _positions(
+    def _default_positions(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> Tensor:
-        """Counts the new tokens on from the cache, unless their places are given."""
+        """Return positions counted on from the cache, unless others are given."""
         if positions is not None:
             return positions
         return torch.arange(start, start + token_ids.shape[1], device=token_ids.device)
 
-    def _draw_weights(self, embedding_std: float | None = None) -> None:
-        """Draws the first weights, so that the stream keeps its size."""
+    def _init_weights(self, embedding_std: float | None = None) -> None:
+        """Draw the initial weights, so that the stream keeps its size."""
         config = self.config
         for name, weight in self.named_parameters():
-            if weight.ndim < 2:  # biases and norms keep their start
+            if weight.ndim < 2:  # biases and norms keep their initial values
                 continue
-            std = config.d_model**-0.5  # keeps the size of what is multiplied
+            std = config.d_model**-0.5  # keeps the size of the input
             if name.endswith(("out_proj.weight", "down_proj.weight")):
                 # Two layers a block add to the stream: together they add about 1.
                 std *= (2 * config.num_layers) ** -0.5
             if name == "head.weight":
-                std *= 0.1  # all words about as likely: a first loss near ln V
+                std *= 0.1  # all tokens about equally likely: a first loss near ln V
             if name == "token_embedding.weight" and embedding_std is not None:
                 std = embedding_std
             nn.init.normal_(weight, std=std)
 
 
 class TinyLM(LanguageModel):
-    """Gives, for each token of a text, a score for every token that may come next.
+    """A small GPT: it scores, after each token of a text, all possible next tokens.
 
     After GPT-2 (Radford et al., 2019, section 2.3): learned positions, pre-norm blocks,
-    a last norm, and smaller first weights where a layer adds to the stream. Six things
-    differ from GPT-2: positions start as sinusoids, embeddings are multiplied by √M,
-    the head starts ten times smaller, queries, keys and values have no bias, GELU is
-    exact, and the blocks' first weights are drawn in another way. Its call is that of
-    a ``LanguageModel``.
+    a last norm, and smaller initial weights where a layer adds to the stream. Six
+    things differ from GPT-2: positions start as sinusoids, embeddings are multiplied by
+    √M, the head starts ten times smaller, queries, keys and values have no bias, GELU
+    is exact, and the blocks' initial weights are drawn differently. Its call is that
+    of a ``LanguageModel``.
 
     Args:
         config: the sizes and choices.
 
     Raises:
-        TypeError: a config of another kind.
+        TypeError: a config of a different kind.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -257,12 +272,12 @@ class TinyLM(LanguageModel):
             )
             for _ in range(config.num_layers)
         )
-        # A post-norm block ends with a norm of its own.
+        # A post-norm block ends with a norm already.
         last = nn.LayerNorm if config.norm == "pre" else nn.Identity
         self.last_norm = last(config.d_model)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        self._draw_weights()
-        # A position starts as its sinusoids: neighbours are alike before any training.
+        self._init_weights()
+        # A position starts as its sinusoids: neighbours are similar before training.
         if config.positions == "learned":
             table = sinusoidal_positions(config.context_len, config.d_model)
             with torch.no_grad():
@@ -270,34 +285,34 @@ class TinyLM(LanguageModel):
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
 
-    def places(
+    def position_terms(
         self,
         token_ids: Int[Tensor, "B T"],
         start: int = 0,
         positions: Int[Tensor, "*B T"] | None = None,
     ) -> tuple[Float[Tensor, "*B T M"] | None, Float[Tensor, "*B T P"] | None]:
-        """Gives what tells the places: vectors to add, or angles to turn by.
+        """Return vectors to add to the tokens, or angles to rotate queries and keys by.
 
         Args:
             token_ids: the new tokens.
-            start: how many stand before them.
-            positions: the place of each; counted on from ``start`` when left out.
+            start: how many tokens come before them.
+            positions: of the tokens; counted on from ``start`` when left out.
         """
         kind, config = self.config.positions, self.config
         if kind == "none":
             return None, None
         if kind == "learned":
             return self.positions(token_ids.shape[1], start, positions), None
-        positions = self._positions(token_ids, start, positions)
+        positions = self._default_positions(token_ids, start, positions)
         if kind == "rotary":
             return None, rope_angles(positions, config.d_model // config.num_heads)
         return F.embedding(positions, self.sinusoids), None  # type: ignore[arg-type]
 
-    def _begin(
+    def _embed(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
-        # Times √M, so that words and positions are alike in size: Vaswani et al., 3.4.
+        # Times √M, so that words and positions have similar sizes: Vaswani et al., 3.4.
         x = self.token_embedding(token_ids) * self.config.d_model**0.5  # (B, T, M)
-        vectors, angles = self.places(token_ids, start, positions)
+        vectors, angles = self.position_terms(token_ids, start, positions)
         x = self.dropout(x if vectors is None else x + vectors)
         return x, {"causal": True, "angles": angles}

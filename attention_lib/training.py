@@ -276,7 +276,7 @@ def train(
     return training.losses
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def evaluate(
     model: nn.Module,
     texts: Sequence[Tensor] | Dataset[Tensor],

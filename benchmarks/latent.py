@@ -64,7 +64,8 @@ def expanding(layer: MultiHeadLatentAttention) -> Callable[..., Tensor]:
     """Keep latents like the absorbed form, but make keys and values of them."""
 
     def call(x: Tensor, *, causal: bool, angles: Tensor, cache: Any) -> Tensor:
-        query, key, latent = layer._look(x, None, angles, cache)  # absorbed, (C + R)
+        absorbed = layer._queries_keys_values(x, None, angles, cache)
+        query, key, latent = absorbed  # of C + R, C + R and C numbers
         plain = layer.q_proj(x).unflatten(-1, (NUM_HEADS, -1)).transpose(1, 2)
         query = torch.cat((plain[..., :NOPE], query[..., LATENT:]), dim=-1)
         up_key, up_value = layer._up()

@@ -82,7 +82,7 @@ class Exported:
         return sum(file.stat().st_size for file in files)
 
     def __str__(self) -> str:
-        """Says what to call the file with."""
+        """The inputs and outputs of the file, line by line."""
         lines = [f"{self.path.name}: {self.nbytes:,} bytes"]
         width = max(map(len, [*self.inputs, *self.outputs]))
         for word, shapes in (("in", self.inputs), ("out", self.outputs)):
@@ -118,12 +118,12 @@ def export_checked(
 
     Args:
         model: returns a tensor, or several.
-        args: what it is called with: tensors, or lists of them.
+        args: the arguments of its call: tensors, or lists of them.
         path: the file; an older one is replaced, a folder is refused.
         dynamic_shapes: names the axes that are free, such as
             ``{"x": {0: "batch", 1: "time"}}``; none when left out.
-        sizes: what to try for an axis, by its name; ``SIZES`` where it is not named.
-        make_args: gives arguments for sizes, as in ``make_args(batch=2, time=5)``. When
+        sizes: what to try for an axis, by its name; ``SIZES`` for the others.
+        make_args: returns arguments for sizes, as in ``make_args(batch=2, time=5)``. If
             left out, they are drawn: floats normally, others from those of ``args``.
         input_names: one per tensor of ``args``.
         output_names: one per output.
@@ -131,11 +131,11 @@ def export_checked(
             output if that is above 1. Rounding adds up from layer to layer, so a deep
             model needs more.
         opset: the version of ONNX's operations. From 23 on a row that may see nothing
-            gives zeros, as in PyTorch.
+            is zeros, as in PyTorch.
 
     Raises:
         ModuleNotFoundError: a package is not installed.
-        TypeError: a model that is none; axes that are no names; sizes that are no ints.
+        TypeError: not a model; axes that are not names; sizes that are not ints.
         ValueError: a file that differs, or does not run, at some sizes; sizes of an
             axis that is not free; sizes that the model itself refuses.
     """
@@ -152,19 +152,19 @@ def export_checked(
     free = require_axes(args, _in_order(model, dynamic_shapes))
     example, tried = require_sizes(args, free, sizes or {}, SIZES)
     require_packages(PACKAGES)
-    own, args = copy.deepcopy(model).cpu().eval(), _on_cpu(args)
+    plain, args = copy.deepcopy(model).cpu().eval(), _on_cpu(args)
     make = make_args or (lambda **wanted: _resized(args, free, wanted))
-    # What the file is run with, and what the model says to it: model first, so that a
-    # size that it refuses is known before the export.
+    # The arguments of each run, and the model's results: the model runs first, so that
+    # sizes that it refuses are known before the export.
     calls = {}
-    with torch.no_grad(), frozen_rope_frequencies() as kept:
+    with torch.no_grad(), frozen_rope_frequencies() as replaying:
         for wanted in _plan(example, tried):
             call = args if wanted == example else _on_cpu(make(**wanted))
-            calls[_words(wanted)] = call, _wanted(own, call, wanted)
-        with tempfile.TemporaryDirectory() as folder, kept():
+            calls[_words(wanted)] = call, _wanted(plain, call, wanted)
+        with tempfile.TemporaryDirectory() as folder, replaying():
             draft = Path(folder, path.name)
             write_onnx(
-                own,
+                plain,
                 args,
                 draft,
                 dynamic_shapes=dynamic_shapes,
@@ -195,16 +195,16 @@ def export_model(
     Args:
         model: a ``TinyLM``, or what ``load_pretrained`` returns, in float32.
         path: the file.
-        max_len: the room of a cache that keeps its size (``StaticCacheStep``). Left
-            out, the cache grows (``DynamicCacheStep``).
-        sizes: what to try for ``batch``, for ``time`` (the new tokens) and, where the
-            cache grows, for ``past``. What the context holds of 1 to 600 when left out.
+        max_len: the length of a cache that keeps its size (``StaticCacheStep``). If
+            left out, the cache grows (``DynamicCacheStep``).
+        sizes: what to try for ``batch``, for ``time`` (the new tokens) and, if the
+            cache grows, for ``past``. Up to 600, as the context allows, when left out.
         tolerance: how far a number may be off, relative to the largest number of its
             output if that is above 1; 2e-6 for each layer when left out.
         options: the other options of ``export_checked``.
 
     Raises:
-        TypeError: another model.
+        TypeError: a different kind of model.
         ValueError: a model that is not in float32, or has a context of fewer than 6
             tokens; see ``export_checked``.
     """
@@ -236,7 +236,7 @@ def export_model(
         tried["time"] = *time, max_len
     return export_checked(
         step,
-        # A layer with a window leaves out older keys, by an `if` on the length. Few old
+        # A layer with a window drops older keys, by an `if` on the length. Few old
         # tokens take the branch that keeps all, which is right at any length.
         step.example(2, 3, 2) if max_len is None else step.example(2, 3),
         path,
@@ -253,7 +253,7 @@ def export_model(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Export the model of a folder, and return the command's exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m attention_lib.export.onnx",
+        prog="python -m attention_lib.export",
         description="Export a published model with its cache, and check the file.",
         epilog="Exit status: 0 if the file was written, 1 if it was not, 2 if the "
         "command line is not understood.",
@@ -289,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _in_order(model: nn.Module, axes: Axes | None) -> list[Any]:
-    """Gives the axes of each argument, in the order of the model's call."""
+    """Return the axes of each argument, in the order of the model's call."""
     if axes is None:
         return []
     if isinstance(axes, list | tuple):
@@ -305,7 +305,7 @@ def _in_order(model: nn.Module, axes: Axes | None) -> list[Any]:
 
 
 def _resized(args: Any, free: Any, wanted: Mapping[str, int]) -> Any:
-    """Draws arguments of other sizes; what has no free axis stays as it is."""
+    """Draw arguments of other sizes; what has no free axis stays as it is."""
     if not isinstance(args, Tensor):
         return type(args)(
             _resized(arg, own, wanted) for arg, own in zip(args, free, strict=True)
@@ -325,7 +325,7 @@ def _resized(args: Any, free: Any, wanted: Mapping[str, int]) -> Any:
 def _plan(
     example: Mapping[str, int], tried: Mapping[str, Sequence[int]]
 ) -> Iterator[dict[str, int]]:
-    """Gives all sizes to run at: the example's, one axis moved, then all of them."""
+    """Return all sizes to run at: the example's, one axis moved, then all of them."""
     yield dict(example)
     for name, sizes in tried.items():
         for size in sizes:
@@ -339,7 +339,7 @@ def _words(sizes: Mapping[str, int]) -> str:
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    """Gives the tensors of arguments or of an output, in order."""
+    """Return the tensors of arguments or of an output, in order."""
     if isinstance(tree, Tensor):
         return [tree]
     parts = tree.values() if isinstance(tree, Mapping) else tree
@@ -430,14 +430,10 @@ def _error(found: Sequence[Any], wanted: Sequence[Tensor]) -> float:
 
 
 def _check_tokens(path: Path, model: LanguageModel, room: int | None) -> None:
-    """Checks that greedy texts of the file are those of the model."""
+    """Check that greedy texts of the file are those of the model."""
     longest = min(model.config.context_len, room or 32, 32)
     start = torch.arange(min(4, longest - 1))[None] % model.config.vocab_size
     options = {"max_new_tokens": longest - start.shape[1]}
     in_onnx = generate_in_onnx(path, start, **options)
     if not in_onnx.equal(generate(model, start, **options)):
-        raise ValueError("the file writes another greedy text than the model")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        raise ValueError("the greedy text of the file differs from the model's")

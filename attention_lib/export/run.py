@@ -31,7 +31,7 @@ LARGE = 1_500_000_000  # bytes; a single file holds less than 2³¹
 
 
 def require_packages(packages: Iterable[str]) -> None:
-    """Says which packages to install, where some are missing."""
+    """Raise an error that lists what to install, if a package is missing."""
     if missing := [name for name in packages if find_spec(name) is None]:
         raise ModuleNotFoundError(
             f"{missing[0]} is not installed: pip install {' '.join(PACKAGES)}"
@@ -41,20 +41,20 @@ def require_packages(packages: Iterable[str]) -> None:
 def generate_in_onnx(
     path: str | Path, token_ids: Int[Tensor, "B T"], *, max_new_tokens: int
 ) -> Int[Tensor, "B T+{max_new_tokens}"]:
-    """Add the likeliest tokens to each text, with a file of ``export_model``.
+    """Add the most likely tokens to each text, with a file of ``export_model``.
 
-    Neither the model nor PyTorch's operations are used: onnxruntime computes.
+    onnxruntime computes, without the model and without PyTorch's operations.
 
     Args:
         path: the file.
-        token_ids: the beginnings.
+        token_ids: the prompts.
         max_new_tokens: how many to add.
 
     Raises:
         ModuleNotFoundError: onnxruntime is not installed.
-        TypeError: a path of another kind; ids that are not whole numbers.
-        ValueError: a number below 1; ids outside the vocabulary; more tokens than there
-            is room for; a file that cannot be opened or is not one of
+        TypeError: not a path; ids that are not whole numbers.
+        ValueError: a number below 1; ids outside the vocabulary; more tokens than the
+            cache has room for; a file that cannot be opened or is not one of
             ``export_model``.
     """
     path = require_path(path)
@@ -64,7 +64,7 @@ def generate_in_onnx(
     session = open_onnx(path)
     inputs = session.get_inputs()
     names = [given.name for given in inputs]
-    static = names[1:2] == ["place"]
+    static = names[1:2] == ["cache_position"]
     first = 2 if static else 1
     if names[0] != "token_ids" or names[first : first + 1] != ["key_0"]:
         raise ValueError(
@@ -77,15 +77,15 @@ def generate_in_onnx(
     shapes = [[*given.shape] for given in inputs[first:]]
     if static:
         require_place(token_ids.shape[1] + max_new_tokens - 1, shapes[0][2])
-    # A free axis is a name: of the tokens so far, of which there are none.
+    # A free axis has a name: it is that of the tokens so far, and there are none yet.
     fixed = [[n if isinstance(n, int) else 0 for n in shape[1:]] for shape in shapes]
     kept = [torch.zeros(len(token_ids), *shape).numpy() for shape in fixed]
-    text, unread, place = token_ids, token_ids, 0
+    text, unread, position = token_ids, token_ids, 0
     for _ in range(max_new_tokens):
-        places = [torch.tensor([place]).numpy()] if static else []
-        given = [unread.numpy(), *places, *kept]
+        positions = [torch.tensor([position]).numpy()] if static else []
+        given = [unread.numpy(), *positions, *kept]
         scores, *kept = _run(session, dict(zip(names, given, strict=True)))
-        place += unread.shape[1]
+        position += unread.shape[1]
         unread = torch.from_numpy(scores[:, -1].argmax(axis=-1)[:, None])
         text = torch.cat((text, unread), dim=1)
     return text
@@ -93,63 +93,66 @@ def generate_in_onnx(
 
 def _run(session: Any, given: Mapping[str, Any]) -> list[Any]:
     try:
-        found: list[Any] = session.run(None, given)
+        outputs: list[Any] = session.run(None, given)
     except Exception as error:
         words = str(error).strip().partition("\n")[0]
         raise ValueError(
             f"the file does not run with these token_ids: {words}. Does its model have "
             "room for so many tokens?"
         ) from None
-    return found
+    return outputs
 
 
 @contextmanager
 def frozen_rope_frequencies() -> Iterator[Callable[[], Any]]:
-    """Keeps the speeds of rotated pairs, so that a file holds them as numbers.
+    """Record the frequencies of rotations, so that a file holds them as constants.
 
-    Else a file computes them by itself, and rounds some of them otherwise. At position
+    Otherwise the file computes them, and rounds some of them differently. At position
     600, an angle would be 600 roundings off.
+
+    Yields:
+        A context in which the recorded frequencies are used.
     """
-    found: dict[tuple[Any, ...], Tensor] = {}
+    recorded: dict[tuple[Any, ...], Tensor] = {}
     module: Any = rope
-    computed = module.rope_frequencies
+    compute = module.rope_frequencies
 
-    def keep(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
-        speeds = computed(positions, head_dim, base, scaling)
-        if scaling.get("rope_type") != "dynamic":  # its speeds depend on the length
+    def record(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
+        frequencies = compute(positions, head_dim, base, scaling)
+        if scaling.get("rope_type") != "dynamic":  # they depend on the length
             key = positions.dtype, head_dim, base, repr(sorted(scaling.items()))
-            found[key] = speeds
-        return speeds
+            recorded[key] = frequencies
+        return frequencies
 
-    def give(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
+    def replay(positions: Tensor, head_dim: int, base: float, scaling: Any) -> Tensor:
         key = positions.dtype, head_dim, base, repr(sorted(scaling.items()))
-        known = found.get(key)
-        return computed(positions, head_dim, base, scaling) if known is None else known
+        known = recorded.get(key)
+        return compute(positions, head_dim, base, scaling) if known is None else known
 
     @contextmanager
-    def giving() -> Iterator[None]:
-        module.rope_frequencies = give
+    def replaying() -> Iterator[None]:
+        module.rope_frequencies = replay
         yield
 
-    module.rope_frequencies = keep
+    module.rope_frequencies = record
     try:
-        yield giving
+        yield replaying
     finally:
-        module.rope_frequencies = computed
+        module.rope_frequencies = compute
 
 
 def write_onnx(
     model: nn.Module, args: tuple[Any, ...], path: Path, **options: Any
 ) -> None:
-    """Exports without a check; what the exporter has to say goes into an error.
+    """Export without a check; messages of the exporter become part of an error.
 
     The exporter notes at each operation which lines of your program asked for it, with
     the paths of your machine. The file does not keep these notes.
 
     Args:
         model: on the CPU.
-        args: what it is called with.
-        path: the file. Weights of more than 1.5 GB go into another one beside it.
+        args: the arguments of its call.
+        path: the file. Weights of more than 1.5 GB go into a second file next to it.
         options: of ``torch.onnx.export``.
 
     Raises:
@@ -181,17 +184,17 @@ def write_onnx(
 
 
 def _gist(error: Exception) -> str:
-    """Gives the one line of an exporter's long error that says what went wrong."""
+    """Return the line of an exporter's long error that states the cause."""
     *_, summary = str(error).partition("## Exception summary")
     lines = (summary or str(error)).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
 
 
 def open_onnx(path: Path) -> Any:
-    """Opens a file for running, on the CPU.
+    """Open a file for running, on the CPU.
 
     Raises:
-        ValueError: there is no file, or it is no graph.
+        ValueError: a file that does not exist, or does not hold a graph.
     """
     import onnxruntime
 

@@ -1,12 +1,12 @@
-"""A model's call with everything in its arguments: what an exported file can hold.
+"""A model's call with its cache as arguments and results, so that it can be exported.
 
-A cache is an object that changes while a model reads. A file of operations knows no
-objects: keys and values come in as tensors, and go out as tensors. Either they grow by
-the tokens that were read (``DynamicCacheStep``), or they have room for all from the
-start, and a tensor says where the new ones go (``StaticCacheStep``).
+A cache is an object that changes while a model reads, and an exported graph has no
+objects: keys and values are tensors that come in and go out. Either they grow by the
+tokens that were read (``DynamicCacheStep``), or they have the full size from the start,
+and a tensor specifies where the new ones go (``StaticCacheStep``).
 
-Shapes: B batch, T new tokens, S tokens read before, L room, K = S + T, V vocabulary;
-keys and values of a layer are (B, H, S, D) or (B, H, L, D).
+Shapes: B batch, T new tokens, S tokens read before, L slots of a static cache, K = S +
+T, V vocabulary; keys and values of a layer are (B, H, S, D) or (B, H, L, D).
 """
 
 import sys
@@ -32,10 +32,10 @@ class DynamicCacheStep(nn.Module):
     """A language model whose cache comes in and goes out as tensors that grow.
 
     Args:
-        model: a ``TinyLM``, or what ``load_pretrained`` gives.
+        model: a ``TinyLM``, or a result of ``load_pretrained``.
 
     Raises:
-        TypeError: another model.
+        TypeError: a different kind of model.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -48,12 +48,12 @@ class DynamicCacheStep(nn.Module):
     def forward(
         self, token_ids: Int[Tensor, "B T"], past: list[Float[Tensor, "B _ _ _"]]
     ) -> list[Tensor]:
-        """Gives the scores (B, T, V), then the keys and values of all K tokens.
+        """Return the scores (B, T, V), then the keys and values of all K tokens.
 
         Args:
-            token_ids: the tokens that come next.
+            token_ids: the new tokens.
             past: keys and values of the first layer, of the second one, and so on; with
-                S = 0 where nothing was read yet.
+                S = 0 if nothing was read yet.
         """
         layers = [
             _Growing(key, value)
@@ -65,10 +65,10 @@ class DynamicCacheStep(nn.Module):
     def example(
         self, batch: int, time: int, past: int
     ) -> tuple[Tensor, list[Float[Tensor, "B _ _ _"]]]:
-        """Gives arguments of these sizes: tokens, and keys and values drawn at random.
+        """Return arguments of these sizes: tokens, and random keys and values.
 
         Raises:
-            TypeError: a size that is no int.
+            TypeError: a size that is not an int.
             ValueError: a batch or a time below 1; a past below 0.
         """
         require_positive(batch=batch, time=time)
@@ -77,24 +77,24 @@ class DynamicCacheStep(nn.Module):
 
     @property
     def axes(self) -> list[Any]:
-        """The free axes of each argument, by their names."""
+        """The names of the free axes of each argument."""
         return [{0: "batch", 1: "time"}, [{0: "batch", 2: "past"}] * self.tensors]
 
 
 class StaticCacheStep(nn.Module):
     """A language model whose cache has room for ``max_len`` tokens from the start.
 
-    All shapes but that of the new tokens stay the same from call to call, as many
-    accelerators need it. Places that hold nothing yet are hidden.
+    All shapes except that of the new tokens stay the same from call to call, as many
+    accelerators need it. Empty slots are hidden.
 
     Args:
-        model: a ``TinyLM``, or what ``load_pretrained`` gives, without a window.
-        max_len: the room.
+        model: a ``TinyLM``, or a result of ``load_pretrained``, without a window.
+        max_len: the number of slots.
 
     Raises:
-        TypeError: another model; a room that is no int.
-        ValueError: a room below 1, or above the model's context; a model with a window,
-            which is counted from the last place.
+        TypeError: a different kind of model; a ``max_len`` that is not an int.
+        ValueError: a ``max_len`` below 1, or above the model's context; a model with a
+            window, which would be counted from the last slot.
     """
 
     def __init__(self, model: LanguageModel, max_len: int) -> None:
@@ -103,63 +103,66 @@ class StaticCacheStep(nn.Module):
         require_positive(max_len=max_len)
         require_static(model, max_len)
         self.model, self.max_len, self.tensors = model, max_len, len(kept)
-        self.inputs = ["token_ids", "place", *kept]
+        self.inputs = ["token_ids", "cache_position", *kept]
         self.outputs = ["logits", *(f"new_{name}" for name in kept)]
 
     def forward(
         self,
         token_ids: Int[Tensor, "B T"],
-        place: Int[Tensor, "1"],
-        room: list[Float[Tensor, "B _ _ _"]],
+        cache_position: Int[Tensor, "1"],
+        cache: list[Float[Tensor, "B _ _ _"]],
     ) -> list[Tensor]:
-        """Gives the scores (B, T, V), then keys and values with the new ones put in.
+        """Return the scores (B, T, V), then keys and values that include the new ones.
 
         Args:
-            token_ids: the tokens that come next.
-            place: where the first of them goes: how many were read before. Whoever
-                calls sees to it that place + T is at most ``max_len``.
-            room: keys and values of all layers, (B, H, L, D) each.
+            token_ids: the new tokens.
+            cache_position: the slot of the first of them: how many were read before.
+                The caller ensures that ``cache_position`` + T is at most ``max_len``.
+            cache: keys and values of all layers, (B, H, L, D) each.
         """
-        places = place + torch.arange(token_ids.shape[1], device=place.device)  # (T,)
+        device = cache_position.device
+        slots = cache_position + torch.arange(token_ids.shape[1], device=device)  # (T,)
         layers = [
-            _Static(key, value, places)
-            for key, value in zip(room[::2], room[1::2], strict=True)
+            _Static(key, value, slots)
+            for key, value in zip(cache[::2], cache[1::2], strict=True)
         ]
-        seen = torch.arange(self.max_len, device=place.device) <= places[:, None]
+        seen = torch.arange(self.max_len, device=device) <= slots[:, None]
         scores = self.model(
-            token_ids, mask=seen, positions=places, cache=KVCache(layers)
+            token_ids, mask=seen, positions=slots, cache=KVCache(layers)
         )
         return [scores, *_tensors(layers)]
 
     def example(
-        self, batch: int, time: int, place: int | None = None
+        self, batch: int, time: int, cache_position: int | None = None
     ) -> tuple[Tensor, Tensor, list[Float[Tensor, "B _ _ _"]]]:
-        """Gives arguments of these sizes: tokens, a place, and drawn keys and values.
+        """Return arguments of these sizes: tokens, a slot, random keys and values.
 
-        Left out, the place is one that leaves room for the tokens: another one for
-        another batch, and for three texts and more the last one.
+        By default the slot leaves room for the tokens and depends on the batch size; it
+        is the last such slot for three texts and more.
 
         Raises:
-            TypeError: a size that is no int.
-            ValueError: a batch or a time below 1; more tokens than there is room for.
+            TypeError: a size that is not an int.
+            ValueError: a batch or a time below 1; more tokens than slots.
         """
         require_positive(batch=batch, time=time)
         require_place(time, self.max_len)
-        if place is None:
-            place = (self.max_len - time) * min(batch, 3) // 3
-        require_not_negative(place=place)
-        require_place(place + time, self.max_len)
-        room = _drawn(self.model, batch, self.max_len)
-        return _ids(self.model, batch, time), torch.tensor([place]), room
+        if cache_position is None:
+            cache_position = (self.max_len - time) * min(batch, 3) // 3
+        require_not_negative(cache_position=cache_position)
+        require_place(cache_position + time, self.max_len)
+        cache = _drawn(self.model, batch, self.max_len)
+        return _ids(self.model, batch, time), torch.tensor([cache_position]), cache
 
     @property
     def axes(self) -> list[Any]:
-        """The free axes of each argument, by their names."""
+        """The names of the free axes of each argument."""
         return [{0: "batch", 1: "time"}, None, [{0: "batch"}] * self.tensors]
 
 
 class _Growing:
-    """A layer's cache that joins new keys and values to those that came in."""
+    """A layer's cache that appends new keys and values to given ones."""
+
+    is_empty = False  # the exported graph must not depend on it
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         self.keys, self.values = keys, values
@@ -172,16 +175,18 @@ class _Growing:
 
 
 class _Static:
-    """A layer's cache that writes new keys and values to places of a tensor."""
+    """A layer's cache that writes new keys and values to slots of given ones."""
 
-    def __init__(self, keys: Tensor, values: Tensor, places: Tensor) -> None:
-        self.keys, self.values, self.places = keys, values, places
-        self.length = 0  # positions are told; this one is for the check of the context
+    is_empty = False  # the keys of all slots are returned
+    length = 0  # unknown to Python; the call has positions, so it is not used
+
+    def __init__(self, keys: Tensor, values: Tensor, slots: Tensor) -> None:
+        self.keys, self.values, self.slots = keys, values, slots
         self.max_len = keys.shape[-2]
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        self.keys = self.keys.index_copy(-2, self.places, key)
-        self.values = self.values.index_copy(-2, self.places, value)
+        self.keys = self.keys.index_copy(-2, self.slots, key)
+        self.values = self.values.index_copy(-2, self.slots, value)
         return self.keys, self.values
 
 
@@ -190,7 +195,7 @@ def _tensors(layers: Sequence[Any]) -> list[Tensor]:
 
 
 def _names(model: LanguageModel) -> list[str]:
-    """Names keys and values: ``key_0``, ``value_0``, ``key_1`` and so on."""
+    """Return names of keys and values: ``key_0``, ``value_0``, ``key_1`` and so on."""
     require_instance("model", model, LanguageModel)
     layers = range(len(model.blocks))
     return [f"{kind}_{n}" for n in layers for kind in ("key", "value")]
@@ -205,7 +210,7 @@ def _ids(model: LanguageModel, batch: int, time: int) -> Int[Tensor, "B T"]:
 def _drawn(
     model: LanguageModel, batch: int, length: int
 ) -> list[Float[Tensor, "B _ _ _"]]:
-    """Draws keys and values of a length, of the shapes that the model's cache has."""
+    """Draw keys and values of a length, in the shapes of the model's cache."""
     generator = torch.Generator().manual_seed(1)
     empty = _tensors(model.new_cache(batch, 1).layers)
     shapes = [(*kept.shape[:2], length, kept.shape[-1]) for kept in empty]

@@ -8,7 +8,6 @@ from jaxtyping import Float, Num
 from torch import Tensor
 
 from attention_lib.hf_layers.parts import PublishedAttention, load_copies
-from attention_lib.multi_head import MultiHeadAttention
 from attention_lib.relative_attention import RelativeAttention
 
 ALIBI = "BloomAttention", "MptAttention"
@@ -24,8 +23,9 @@ class AlibiAttention(RelativeAttention):
     """
 
     def __init__(self, d_model: int, num_heads: int, *, qkv_bias: bool = False) -> None:
-        # It shares the call of a RelativeAttention, not its table of distances.
-        MultiHeadAttention.__init__(self, d_model, num_heads, qkv_bias=qkv_bias)
+        super().__init__(
+            d_model, num_heads, num_buckets=0, qkv_bias=qkv_bias, out_bias=True
+        )
         self.scale = (d_model // num_heads) ** -0.5
 
     def _bias(

@@ -10,7 +10,6 @@ from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.hf_layers.parts import PublishedAttention, load_copies, read_rotation
 from attention_lib.kv_cache import CacheLike
 from attention_lib.multi_head import add_head_axis, merge_heads
-from attention_lib.rope import apply_rope
 
 
 class GatedAttention(GroupedQueryAttention):
@@ -36,31 +35,18 @@ class GatedAttention(GroupedQueryAttention):
 
         It has no window, so ``positions`` are not used.
         """
-        query, key, value = self._look(x, memory, angles, cache)
+        square = memory is None and (cache is None or cache.is_empty)
+        query, key, value = self._queries_keys_values(x, memory, angles, cache)
         causal = causal and (cache is None or x.shape[1] > 1)
         found = self._attend(
-            query, key, value, add_head_axis(mask), causal, alone=cache is None
+            query, key, value, add_head_axis(mask), causal, square=square
         )
         return self.out_proj(merge_heads(found) * self.gate_proj(x).sigmoid())
 
-    def _look(
-        self,
-        x: Tensor,
-        memory: Tensor | None,
-        angles: Tensor | None = None,
-        cache: CacheLike | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        query, key, value = self._project(x, memory)
-        if angles is not None:
-            turned = 2 * angles.shape[-1]  # the rest of each head has no position
-            turn = angles[:, None] if angles.ndim == 3 else angles  # for all heads
-            query, key = (
-                torch.cat((apply_rope(it[..., :turned], turn), it[..., turned:]), -1)
-                for it in (query, key)
-            )
-        if cache is not None:
-            key, value = cache.append(key, value)
-        return query, key, value
+    def _rotate(self, x: Tensor, angles: Tensor) -> Tensor:
+        """Rotate a part of each head; the rest has no position."""
+        width = 2 * angles.shape[-1]
+        return torch.cat((super()._rotate(x[..., :width], angles), x[..., width:]), -1)
 
 
 def convert_gated(layer: Any) -> PublishedAttention:

@@ -38,7 +38,7 @@ class TemperedAttention(GroupedQueryAttention):
     norm_eps: float = 1e-5
     tuning: tuple[float, float] | None = None
 
-    def _look(
+    def _queries_keys_values(
         self,
         x: Tensor,
         memory: Tensor | None,
@@ -46,7 +46,7 @@ class TemperedAttention(GroupedQueryAttention):
         cache: CacheLike | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         start = 0 if cache is None else cache.length
-        query, key, value = super()._look(x, memory, angles)
+        query, key, value = super()._queries_keys_values(x, memory, angles)
         dtype = query.dtype
         if self.normed:  # to a mean square of 1, without a learned scale
             query, key = (

@@ -23,7 +23,7 @@ from attention_lib.tiny_lm import LanguageModel
 
 
 class Decoder(LanguageModel):
-    """Gives, for each token of a text, a score for every token that may come next.
+    """A published model: it scores all possible next tokens after each token.
 
     Its call is that of a ``LanguageModel``, so ``generate`` runs it as well.
 
@@ -37,18 +37,20 @@ class Decoder(LanguageModel):
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
         if config.learned_positions:
             self.position_embedding = nn.Embedding(config.context_len, config.d_model)
-        self.blocks = nn.ModuleList(DecoderBlock(config, own) for own in config.layers)
+        self.blocks = nn.ModuleList(
+            DecoderBlock(config, layer) for layer in config.layers
+        )
         self.last_norm = _make_norm(config)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.grows_beyond = grows_beyond(scaling for _, scaling in config.rotations)
         if config.tie_weights:
             self.head.weight = self.token_embedding.weight
 
-    def _begin(
+    def _embed(
         self, token_ids: Tensor, start: int, positions: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
         config, given = self.config, positions
-        positions = self._positions(token_ids, start, positions)
+        positions = self._default_positions(token_ids, start, positions)
         x = self.token_embedding(token_ids)  # (B, T, M)
         if config.embedding_scale != 1:  # rounded to the type of x, as in training
             x = x * torch.tensor(config.embedding_scale, dtype=x.dtype)
@@ -57,7 +59,7 @@ class Decoder(LanguageModel):
         return x, {"angles": self._angles(positions), "positions": given}
 
     def _angles(self, positions: Tensor) -> list[Tensor | None]:
-        """Makes the angles of each kind of layer once, not again in every layer."""
+        """Compute the angles of each kind of layer once, not again in every layer."""
         width = self.config.head_dim
         return [
             None
@@ -66,8 +68,8 @@ class Decoder(LanguageModel):
             for base, scaling in self.config.rotations
         ]
 
-    def _score(self, x: Tensor) -> Tensor:
-        logits, cap = super()._score(x), self.config.logits_softcap
+    def _logits(self, x: Tensor) -> Tensor:
+        logits, cap = super()._logits(x), self.config.logits_softcap
         return logits if cap is None else cap * torch.tanh(logits / cap)
 
 
@@ -76,13 +78,14 @@ class DecoderBlock(nn.Module):
 
     Args:
         config: of the model.
-        own: of this layer.
+        layer: the options of this layer.
     """
 
-    def __init__(self, config: DecoderConfig, own: LayerConfig) -> None:
+    def __init__(self, config: DecoderConfig, layer: LayerConfig) -> None:
         super().__init__()
-        self.own, self.rotation = own, config.rotations.index(own.rotation)
-        self.attention = _make_attention(config, own)
+        self.config = layer
+        self.rotation = config.rotations.index(layer.rotation)
+        self.attention = _make_attention(config, layer)
         self.mlp = make_mlp(config)
         self.attention_norm = _make_norm(config)
         self.mlp_norm = _make_norm(config)
@@ -106,11 +109,11 @@ class DecoderBlock(nn.Module):
             x: the residual stream.
             angles: of ``rope_angles``, for each of ``config.rotations``.
             mask: hides more than the future.
-            cache: of ``new_cache``; takes the new tokens in.
+            cache: of ``new_cache``; the new tokens are added to it.
             positions: of the tokens, which a window counts; counted on from the cache
                 when left out.
         """
-        found = self.attention(
+        out = self.attention(
             self.attention_norm(x),
             mask,
             causal=True,
@@ -118,9 +121,9 @@ class DecoderBlock(nn.Module):
             cache=cache,
             **self._window(positions),
         )
-        x = x + (self.attention_out_norm(found) if self.norm_outputs else found)
-        found = self.mlp(self.mlp_norm(x))
-        return x + (self.mlp_out_norm(found) if self.norm_outputs else found)
+        x = x + (self.attention_out_norm(out) if self.norm_outputs else out)
+        out = self.mlp(self.mlp_norm(x))
+        return x + (self.mlp_out_norm(out) if self.norm_outputs else out)
 
     def attention_weights(
         self,
@@ -137,20 +140,20 @@ class DecoderBlock(nn.Module):
         )
 
     def new_cache(self, batch_size: int, max_len: int) -> LayerCache:
-        """Makes an empty cache for so many texts of at most so many tokens."""
+        """Make an empty cache for texts of at most ``max_len`` tokens."""
         return self.attention.new_cache(batch_size, max_len)
 
     def _window(self, positions: Tensor | None) -> dict[str, Any]:
         """Return the arguments that only a layer with a window takes."""
-        return {} if self.own.window is None else {"positions": positions}
+        return {} if self.config.window is None else {"positions": positions}
 
 
 def _make_attention(
-    config: DecoderConfig, own: LayerConfig
+    config: DecoderConfig, layer: LayerConfig
 ) -> GroupedQueryAttention | MultiHeadLatentAttention:
     scale, stretch = config.scale, 1.0
-    if own.rope_scaling is not None:
-        stretch = rope_attention_factor(own.rope_scaling)
+    if layer.rope_scaling is not None:
+        stretch = rope_attention_factor(layer.rope_scaling)
     if config.latent is not None:
         return MultiHeadLatentAttention(
             config.d_model,
@@ -161,7 +164,7 @@ def _make_attention(
             rope_scale=stretch,
             bias=config.out_bias,
         )
-    if stretch != 1:  # queries and keys alike: their product
+    if stretch != 1:  # of queries and of keys, so squared
         scale = (config.head_dim**-0.5 if scale is None else scale) * stretch**2
     return GroupedQueryAttention(
         config.d_model,
@@ -174,7 +177,7 @@ def _make_attention(
         norm_eps=config.norm_eps,
         scale=scale,
         softcap=config.softcap,
-        window=own.window,
+        window=layer.window,
         sinks=config.sinks,
     )
 

@@ -23,8 +23,8 @@ class LayerConfig:
     """What may differ from layer to layer.
 
     Attributes:
-        window: how many tokens a query sees, itself included; all when left out.
-        rope_base: how slowly the slowest pair turns; no rotation when None.
+        window: how many tokens a query sees, including its own; all when left out.
+        rope_base: of the frequencies, see ``rope_angles``; None for no rotation.
         rope_scaling: how the angles are stretched; see ``rope_angles``.
     """
 
@@ -34,7 +34,7 @@ class LayerConfig:
 
     @property
     def rotation(self) -> Rotation:
-        """Its base and its scaling, which say how it rotates."""
+        """The base and the scaling of its rotation."""
         return self.rope_base, self.rope_scaling
 
 
@@ -91,7 +91,7 @@ class DecoderConfig:
         experts_per_token: how many of them each token goes through.
         expert_limit: bounds what enters an expert's gate.
         expert_alpha: how steep an expert's gate is.
-        latent: the widths of latent attention, where keys and values grow out of
+        latent: the widths of latent attention, whose keys and values are made from
             latents; ``head_dim`` is then that of the rotated part.
 
     Raises:
@@ -147,8 +147,8 @@ class DecoderConfig:
     @property
     def rotations(self) -> list[Rotation]:
         """The different ways in which its layers rotate; mostly one or two."""
-        found: list[Rotation] = []
+        rotations: list[Rotation] = []
         for layer in self.layers:
-            if layer.rotation not in found:
-                found.append(layer.rotation)
-        return found
+            if layer.rotation not in rotations:
+                rotations.append(layer.rotation)
+        return rotations

@@ -14,7 +14,7 @@ from attention_lib.tiny_llama import SwiGLU
 
 
 def make_mlp(config: DecoderConfig) -> nn.Module:
-    """Makes the MLP of one layer."""
+    """Make the MLP of one layer."""
     width, hidden = config.d_model, config.hidden_dim
     if config.mlp == "experts":
         return Experts(config)
@@ -39,7 +39,7 @@ class PlainMLP(nn.Module):
         self.approximate = "tanh" if activation == "gelu_tanh" else "none"
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-        """Computes each output token from the input token at the same position."""
+        """Compute each output token from the input token at the same position."""
         return self.down_proj(F.gelu(self.up_proj(x), approximate=self.approximate))
 
 
@@ -67,13 +67,13 @@ class Experts(nn.Module):
         self.limit, self.alpha = config.expert_limit, config.expert_alpha
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-        """Sends each token through its experts, and mixes what they give."""
-        scores, names = self.router(x).topk(self.chosen, dim=-1)  # (B, T, chosen)
+        """Send each token through its experts, and mix their outputs."""
+        scores, indices = self.router(x).topk(self.chosen, dim=-1)  # (B, T, chosen)
         (scores,) = widened(scores)
         shares = scores.softmax(dim=-1)
         mixed = shares.new_zeros(x.shape)
         for expert in range(len(self.experts_down)):
-            hit = names == expert  # (B, T, chosen)
+            hit = indices == expert  # (B, T, chosen)
             tokens = hit.any(dim=-1)  # (B, T)
             share = (shares * hit).sum(dim=-1)[tokens]  # (tokens,)
             mixed[tokens] += share[:, None] * self._through(x[tokens], expert)

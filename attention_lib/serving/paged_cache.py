@@ -4,8 +4,8 @@ A page has room for the keys and values of P tokens, in every layer. A text owns
 in any order; its **block table** lists them, first page first. After PagedAttention:
 Kwon et al. (2023), section 4.
 
-Shapes: B texts that are read together, T new tokens of each, K the tokens of the
-longest, H heads, D head_dim, V value width.
+Shapes: B texts that are read together, T new tokens of each, K tokens of the longest
+text, H heads, D head_dim, V value width.
 """
 
 from collections import OrderedDict
@@ -18,16 +18,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attention_lib.kv_cache import KVCache, LayerCache
+from attention_lib.kv_cache import KVCache
 from attention_lib.tiny_lm import LanguageModel
 from attention_lib.validation import require_positive
 
 
 class PagePool:
-    """Who uses which page, and what full pages hold. It has no keys and no values.
+    """The users of each page, and the hashes of full pages. It holds no keys.
 
-    A page that nobody uses is free, but it keeps its name, by which it can be found and
-    used again, until it is taken for something else.
+    A page without users is free, but keeps its hash, by which it can be found and used
+    again, until it is allocated for other tokens.
 
     Args:
         num_pages: how many pages there are.
@@ -36,96 +36,105 @@ class PagePool:
     def __init__(self, num_pages: int) -> None:
         require_positive(num_pages=num_pages)
         self.users = [0] * num_pages  # how many texts use each page
-        # Taken in order; a dict would walk over all slots emptied at its front.
+        # Allocated in order; a dict would walk over all entries emptied at its front.
         self.free = OrderedDict.fromkeys(range(num_pages))
-        self.found: dict[bytes, int] = {}  # full pages, by name
-        self.names: dict[int, bytes] = {}
+        self.by_hash: dict[bytes, int] = {}  # full pages
+        self.hashes: dict[int, bytes] = {}
 
-    def lookup(self, names: Sequence[bytes]) -> list[int]:
-        """Gives the pages with these names, up to the first name that is not known."""
-        known = takewhile(lambda name: name in self.found, names)
-        return [self.found[name] for name in known]
+    def lookup(self, hashes: Sequence[bytes]) -> list[int]:
+        """Return the pages with these hashes, up to the first that is unknown."""
+        known = takewhile(lambda each: each in self.by_hash, hashes)
+        return [self.by_hash[each] for each in known]
 
-    def take(self) -> int:
-        """Gives the page that has been free for longest; its content is forgotten."""
+    def allocate(self) -> int:
+        """Acquire the page that has been free for longest; its content is forgotten."""
         page, _ = self.free.popitem(last=False)
-        self.found.pop(self.names.pop(page, b""), None)
-        return self.share(page)
+        self.by_hash.pop(self.hashes.pop(page, b""), None)
+        return self.acquire(page)
 
-    def share(self, page: int) -> int:
-        """Counts one user more, and gives the page."""
+    def acquire(self, page: int) -> int:
+        """Add a user to a page, and return the page."""
         self.free.pop(page, None)
         self.users[page] += 1
         return page
 
-    def give_back(self, page: int) -> None:
-        """Counts one user less; without users, the page is free."""
+    def release(self, page: int) -> None:
+        """Remove a user from a page; without users, the page is free."""
         self.users[page] -= 1
         if not self.users[page]:
             self.free[page] = None
 
-    def give_back_all(self, pages: list[int], keep: int = 0) -> None:
-        """Gives back all pages of a text but the first ones, those of its end first."""
+    def release_from_end(self, pages: list[int], keep: int = 0) -> None:
+        """Release the pages of a text, the last one first, but keep the first few."""
         while len(pages) > keep:
-            self.give_back(pages.pop())
+            self.release(pages.pop())
 
-    def name(self, page: int, name: bytes) -> None:
-        """Makes a full page known, unless another one holds the same."""
-        if name not in self.found:
-            self.found[name], self.names[page] = page, name
+    def register(self, page: int, page_hash: bytes) -> None:
+        """Make a full page known by its hash, unless another page holds the same."""
+        if page_hash not in self.by_hash:
+            self.by_hash[page_hash], self.hashes[page] = page, page_hash
 
 
 def pages_for(length: int, page_len: int) -> int:
-    """Counts the pages that so many tokens need."""
+    """Return how many pages a text of this length needs."""
     return -(-length // page_len)
 
 
-def page_hash(before: bytes, token_ids: Sequence[int]) -> bytes:
-    """Names a full page by its tokens and all that stand before them.
+def page_hash(previous: bytes, token_ids: Sequence[int]) -> bytes:
+    """Return the hash of a full page: of its tokens, and of all tokens before them.
 
     Args:
-        before: the name of the page before it; empty for the first.
+        previous: the hash of the page before it; empty for the first.
         token_ids: the tokens of the page.
     """
-    return sha256(before + repr(list(token_ids)).encode()).digest()
+    return sha256(previous + repr(list(token_ids)).encode()).digest()
 
 
 class PagedLayer:
-    """The pages of one layer: ``append`` writes into them, and gathers from them.
+    """The cache of one layer for one call: its pages, and which slots the call uses.
 
-    Its texts come and go, so it has neither ``crop`` nor ``repeat``.
+    A slot is the room of one token in the pages.
 
     Args:
-        row: an ordinary cache of the layer, for one text as long as all pages.
+        keys: of all pages.
+        values: of all pages.
+        new_slots: where the new tokens go.
+        slots: those of all tokens of each text, the new ones last.
     """
 
-    def __init__(self, row: LayerCache) -> None:
-        self.keys, self.values = row.keys[0], row.values[0]  # (H, places, D or V)
-        self.max_len, self.length = row.max_len, 0
+    length = 0  # the call has positions, so nothing is counted on from here
 
-    def turn_to(self, written: Int[Tensor, "B T"], seen: Int[Tensor, " BK"]) -> None:
-        """Says which places the next call writes, and which it reads."""
-        self.written, self.seen = written, seen
+    def __init__(
+        self,
+        keys: Float[Tensor, "H slots D"],
+        values: Float[Tensor, "H slots V"],
+        new_slots: Int[Tensor, "B T"],
+        slots: Int[Tensor, "B K"],
+    ) -> None:
+        self.keys, self.values = keys, values
+        self.new_slots, self.slots = new_slots, slots
+        self.max_len = keys.shape[1]
+        self.is_empty = new_slots.shape == slots.shape
 
     def append(
         self, key: Float[Tensor, "B H T D"], value: Float[Tensor, "B H T V"]
     ) -> tuple[Float[Tensor, "B H K D"], Float[Tensor, "B H K V"]]:
-        """Writes the new tokens to their pages, and gives all of each text."""
-        for rows, new in ((self.keys, key), (self.values, value)):
+        """Write the new tokens to their slots, and return all of each text."""
+        for pages, new in ((self.keys, key), (self.values, value)):
             # Under autocast, new keys and values may have another type.
-            rows[:, self.written] = new.transpose(0, 1).to(rows.dtype)
+            pages[:, self.new_slots] = new.transpose(0, 1).to(pages.dtype)
         keys, values = (
-            rows.index_select(1, self.seen).unflatten(1, (len(key), -1))
-            for rows in (self.keys, self.values)
+            pages.index_select(1, self.slots.flatten()).unflatten(1, self.slots.shape)
+            for pages in (self.keys, self.values)
         )  # (H, B, K, D)
         return keys.transpose(0, 1), values.transpose(0, 1)
 
 
-class PagedCache(KVCache):
-    """The pages of all layers, which a model takes as its cache.
+class PagedCache:
+    """The pages of all layers; ``prepare`` makes a cache of them for one call.
 
     Args:
-        model: its layers say how wide keys and values are.
+        model: whose layers determine the width of keys and values.
         num_pages: how many pages there are.
         page_len: tokens per page.
     """
@@ -133,69 +142,63 @@ class PagedCache(KVCache):
     def __init__(self, model: LanguageModel, num_pages: int, page_len: int) -> None:
         require_positive(num_pages=num_pages, page_len=page_len)
         self.page_len = page_len
-        rows: Any = model.new_cache(1, num_pages * page_len).layers
-        super().__init__([PagedLayer(row) for row in rows])
+        rows: Any = model.new_cache(1, num_pages * page_len).layers  # one long text
+        self.pages = [(row.keys[0], row.values[0]) for row in rows]  # (H, slots, D)
 
-    def ids(self, rows: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
-        """Puts tokens where the pages are."""
-        device = self.layers[0].keys.device  # type: ignore[attr-defined]
-        return torch.tensor(rows, dtype=torch.int64, device=device)
-
-    def reading(
+    def prepare(
         self,
         tables: Sequence[Sequence[int]],
         starts: Sequence[int],
-        fed: Sequence[Sequence[int]],
+        new_tokens: Sequence[Sequence[int]],
     ) -> dict[str, Any]:
-        """Gives the arguments of a call of the model that reads more of some texts.
+        """Return the arguments of a call of the model that reads more of some texts.
 
-        Where as many tokens come for each text, each is a row, and ends in the last
-        column, as the causal mask of a layer has it: where texts differ in length, the
-        padding stands on the left, and a mask hides it. Otherwise all stand end to end
-        in a single row, and a mask hides the other texts. There, only the first text
-        may have been read in part: so the new tokens are the last columns.
+        If all texts have equally many new tokens, each text is a row and ends in the
+        last column, as causal masks need it: shorter texts are padded on the left, and
+        a mask hides the padding. Otherwise all texts are joined into one row, and a
+        mask hides each text from the others. Only the first of them may have been read
+        in part, so that the new tokens are the last columns.
 
         Args:
             tables: the block table of each text, with pages for the new tokens.
-            starts: how many tokens of each text have been read before.
-            fed: the tokens that come now.
+            starts: how many tokens of each text were read before.
+            new_tokens: the tokens of each text to read now.
         """
         page_len = self.page_len
-        counts = [len(new) for new in fed]
+        counts = [len(new) for new in new_tokens]
         in_rows = min(counts) == max(counts)
         lengths = [start + count for start, count in zip(starts, counts, strict=True)]
         longest = max(lengths)
         widest = pages_for(longest, page_len)
         table = [[*pages[:widest], *[0] * (widest - len(pages))] for pages in tables]
-        # A few whole numbers: made on the CPU, and moved at once.
+        # A few integers: computed on the CPU, and moved together.
         shift = torch.tensor(lengths, device="cpu")[:, None] - longest  # (B, 1)
         positions = torch.arange(longest, device="cpu") + shift  # (B, K), padding < 0
         real = positions >= 0
         inside = positions.clamp(min=0)
         page = torch.tensor(table, device="cpu").gather(1, inside // page_len)
-        places = page * page_len + inside % page_len  # (B, K)
+        slots = page * page_len + inside % page_len  # (B, K)
         mask = None if min(lengths) == longest else real[:, None]  # (B, 1, K)
         if not in_rows:
-            text = torch.arange(len(fed), device="cpu")[:, None].expand_as(real)[real]
+            rows = torch.arange(len(counts), device="cpu")[:, None]  # (B, 1)
+            text = rows.expand_as(real)[real]  # of each token, (K,)
             mask = (text[-sum(counts) :, None] == text)[None]  # (1, T, K)
-            places, positions = places[real][None], positions[real][None]
-            fed = [[token for new in fed for token in new]]
-        token_ids = self.ids(fed)  # (B, T), or (1, T)
-        device, count = token_ids.device, token_ids.shape[1]
-        places = places.to(device)
-        for layer in self.layers:
-            layer.turn_to(places[:, -count:], places.flatten())  # type: ignore[attr-defined]
+            slots, positions = slots[real][None], positions[real][None]
+            new_tokens = [[token for new in new_tokens for token in new]]
+        device, count = self.pages[0][0].device, len(new_tokens[0])
+        slots = slots.to(device)
+        layers = [PagedLayer(*own, slots[:, -count:], slots) for own in self.pages]
         return {
-            "token_ids": token_ids,
+            "token_ids": torch.tensor(new_tokens, device=device),  # (B, T), or (1, T)
             "positions": positions[:, -count:].to(device),
             "mask": None if mask is None else mask.to(device),
-            "cache": self,
+            "cache": KVCache(layers),
         }
 
     def copy_page(self, source: int, target: int) -> None:
-        """Gives a page the content of another, in all layers."""
+        """Copy the content of one page to another, in all layers."""
         length = self.page_len
-        for layer in self.layers:
-            for rows in (layer.keys, layer.values):  # type: ignore[attr-defined]
+        for both in self.pages:
+            for rows in both:  # keys, then values
                 own = rows[:, source * length : (source + 1) * length]
                 rows[:, target * length : (target + 1) * length] = own

@@ -1,8 +1,8 @@
 """A server: requests come and go, and each gets the tokens that it would get alone.
 
-In each step the model reads some tokens of every request that runs: one, where a text
-is being written; a piece, where a prompt is being read. So requests join and leave at
-any step (Yu et al., 2022), and a long prompt stops nobody else.
+In each step the model reads some tokens of every running request: one if its text is
+being generated, a piece if its prompt is being read. So requests join and leave at any
+step (Yu et al., 2022), and a long prompt does not hold up the others.
 """
 
 from collections import Counter, deque
@@ -36,18 +36,18 @@ from attention_lib.validation import (
 
 @dataclass(eq=False)
 class Request:
-    """A text that a server writes; made by ``Server.submit``.
+    """A text that a server generates; made by ``Server.submit``.
 
     Attributes:
         text: the prompt, then the new tokens.
-        prompt_len: how many of them are the prompt.
-        max_new_tokens: how many to add.
+        prompt_len: the length of the prompt.
+        max_new_tokens: how many tokens to add.
         stop: the token that ends the text.
-        sampling: how tokens are picked; see ``sample_token``.
+        sampling: how tokens are drawn; see ``sample_token``.
+        page_len: tokens per page.
         pages: its block table.
-        read: how many tokens of the text lie in the pages.
+        read: how many tokens of the text are in the pages.
         state: ``waiting``, ``running``, ``preempted``, ``done`` or ``cancelled``.
-        names: of the pages that the text fills, as far as they were asked for.
     """
 
     text: list[int]
@@ -55,10 +55,11 @@ class Request:
     max_new_tokens: int
     stop: int | None
     sampling: dict[str, Any]
+    page_len: int
     pages: list[int] = field(default_factory=list)
     read: int = 0
     state: str = "waiting"
-    names: list[bytes] = field(default_factory=list)
+    _hashes: list[bytes] = field(default_factory=list)
 
     @property
     def tokens(self) -> list[int]:
@@ -72,7 +73,7 @@ class Request:
 
     @property
     def unread(self) -> int:
-        """How many tokens of the text the model has not read; 1 while it writes."""
+        """How many tokens of the text the model has not read; 1 while it generates."""
         return len(self.text) - self.read
 
     @property
@@ -92,46 +93,52 @@ class Request:
             return best
         return int(sample_token(scores, **self.sampling))
 
-    def twin(self, generator: Generator | None) -> "Request":
-        """Makes a request with the same text that waits, and draws on its own."""
-        sampling = self.sampling | {"generator": generator}
-        parts = [*self.text], self.prompt_len, self.max_new_tokens, self.stop, sampling
-        return Request(*parts)
+    def copy_for_fork(self, generator: Generator | None) -> "Request":
+        """Return a waiting request with the same text and a generator of its own."""
+        return Request(
+            [*self.text],
+            self.prompt_len,
+            self.max_new_tokens,
+            self.stop,
+            self.sampling | {"generator": generator},
+            self.page_len,
+        )
 
-    def full_pages(self, page_len: int) -> list[bytes]:
-        """Names all pages that the text fills."""
-        while len(self.names) < len(self.text) // page_len:
-            start = len(self.names) * page_len
-            before = self.names[-1] if self.names else b""
-            self.names.append(page_hash(before, self.text[start : start + page_len]))
-        return self.names
+    def page_hashes(self) -> list[bytes]:
+        """Return the hashes of all pages that the text fills."""
+        while len(self._hashes) < len(self.text) // self.page_len:
+            start = len(self._hashes) * self.page_len
+            previous = self._hashes[-1] if self._hashes else b""
+            page = self.text[start : start + self.page_len]
+            self._hashes.append(page_hash(previous, page))
+        return self._hashes
 
-    def coming(self, page_len: int) -> list[bytes]:
-        """Names the full pages that are not read yet."""
-        return self.full_pages(page_len)[self.read // page_len :]
+    def unread_page_hashes(self) -> list[bytes]:
+        """Return the hashes of the full pages that are not read yet."""
+        return self.page_hashes()[self.read // self.page_len :]
 
 
-def _share_calls(plan: dict[Request, list[int]], longest: int) -> list[list[Request]]:
-    """Says which requests share a call of the model.
+def _share_calls(plan: dict[Request, list[int]], row_len: int) -> list[list[Request]]:
+    """Return groups of requests that share a call of the model.
 
-    Those that read as many tokens do, each in a row of its own. Beginnings of any
-    length stand end to end in a single row; see ``PagedCache.reading``.
+    Requests that read equally many tokens share one, a row each. Prompts of any length
+    are joined into one row; see ``PagedCache.prepare``.
 
     Args:
         plan: the tokens that each request reads.
-        longest: how many tokens a row may have.
+        row_len: how many tokens a row may have.
     """
-    alike: dict[int, list[Request]] = {}
-    end_to_end: list[Request] = []
-    for own, fed in plan.items():
+    by_count: dict[int, list[Request]] = {}
+    joined: list[Request] = []
+    for request, new_tokens in plan.items():
         # The first one in the row may be the rest of a prompt.
-        may_join = not own.read or (own.unread > 1 and not end_to_end)
-        if may_join and len(fed) <= longest:
-            end_to_end.append(own)
-            longest -= len(fed)
+        may_join = not request.read or (request.unread > 1 and not joined)
+        if may_join and len(new_tokens) <= row_len:
+            joined.append(request)
+            row_len -= len(new_tokens)
         else:
-            alike.setdefault(len(fed), []).append(own)
-    return [group for group in (*alike.values(), end_to_end) if group]
+            by_count.setdefault(len(new_tokens), []).append(request)
+    return [group for group in (*by_count.values(), joined) if group]
 
 
 def _read(
@@ -148,42 +155,46 @@ def _read(
         group: the requests.
         plan: the tokens that each of them reads.
     """
-    fed = [plan[own] for own in group]
-    call = cache.reading([own.pages for own in group], [own.read for own in group], fed)
-    logits = model(**call).flatten(0, 1)  # text after text
-    best, counts = sample_token(logits).tolist(), [len(new) for new in fed]
-    for own, scores in zip(group, logits.split(counts), strict=True):
-        yield own, scores, best[: len(scores)]
+    tables, starts = zip(*((each.pages, each.read) for each in group), strict=True)
+    call = cache.prepare(tables, starts, [plan[each] for each in group])
+    counts = [len(plan[each]) for each in group]
+    # Scores before the last token are needed to confirm drafts only. Joined texts end
+    # in different columns.
+    drafted = any(len(plan[each]) > each.unread for each in group)
+    last_only = not drafted and min(counts) == max(counts)
+    counts = [1] * len(group) if last_only else counts
+    logits = model(**call, last_only=last_only).flatten(0, 1)  # text after text
+    best = sample_token(logits).tolist()
+    for request, scores in zip(group, logits.split(counts), strict=True):
+        yield request, scores, best[: len(scores)]
         best = best[len(scores) :]
 
 
 class Server:
-    """Writes many texts at a time, with one memory of pages for all of them.
+    """Generate many texts at a time, with one pool of pages for all of them.
 
-    Requests are served in the order in which they came. When no page is free, the one
-    that came last gives its pages back, waits, and is read anew. Full pages are shared
-    by all texts that begin with the same tokens. When the weights change, all texts are
-    read again from their start and keep their tokens. Call ``forget_pages`` after a
-    change that is not noticed: a new hook, a few elements written to ``weight.data``,
-    a module that is exchanged while texts are being written.
+    Requests are served in order of arrival. When no page is free, the latest request
+    releases its pages, waits, and is read again. Texts that begin with the same tokens
+    share their full pages. When the weights change, all texts are read again and keep
+    their tokens. Call ``forget_pages`` after a change that is not noticed: a new hook,
+    a few elements written to ``weight.data``, a module replaced during generation.
 
     Args:
-        model: a ``TinyLM``, a ``TinyLlama``, or what ``load_pretrained`` gives.
+        model: a ``TinyLM``, a ``TinyLlama``, or a result of ``load_pretrained``.
         num_pages: how many pages there are.
         page_len: tokens per page.
         max_batch: how many requests run at a time.
-        step_tokens: how many tokens a step reads at most: one for each request that
-            writes, and what is left for prompts and guesses. 64 more than
-            ``max_batch`` when it is left out.
-        draft: guesses the next tokens: ``ngram_draft``, say, or a smaller model.
-        draft_len: how many tokens it guesses at most.
+        step_tokens: how many tokens a step reads at most: one for each text that is
+            generated, the rest of prompts and drafts; ``max_batch`` + 64 by default.
+        draft: proposes the next tokens: ``ngram_draft``, or a smaller model.
+        draft_len: how many tokens it proposes at most.
 
     Attributes:
-        counts: how many ``steps``; tokens ``read``; requests ``preempted``; pages
-            ``shared`` and ``copied``; tokens ``guessed`` and ``accepted``.
+        counts: of ``steps``; of tokens ``read``; of requests ``preempted``; of pages
+            ``shared`` and ``copied``; of tokens ``guessed`` and ``accepted``.
 
     Raises:
-        TypeError: another kind of model; a size that is not an int; no draft.
+        TypeError: a different kind of model; a size that is not an int; not a draft.
         ValueError: a size below 1; fewer ``step_tokens`` than ``max_batch``.
     """
 
@@ -210,12 +221,12 @@ class Server:
         self.pool, self.watch = PagePool(num_pages), WeightsWatch(model)
         self.cache = PagedCache(model, num_pages, page_len)
         self.waiting: deque[Request] = deque()
-        self.running: list[Request] = []  # the one that came first is the first
+        self.running: list[Request] = []  # in order of arrival
         self.counts: Counter[str] = Counter()
 
     @property
     def free_pages(self) -> int:
-        """How many pages no request uses."""
+        """How many pages have no user."""
         return len(self.pool.free)
 
     def submit(
@@ -229,22 +240,21 @@ class Server:
         stop: int | None = None,
         generator: Generator | None = None,
     ) -> Request:
-        """Puts a request into the queue.
+        """Put a request into the queue.
 
         Args:
             prompt: token ids in one row.
-            max_new_tokens: how many to add.
+            max_new_tokens: how many tokens to add.
             temperature: see ``sample_token``.
             top_k: see ``sample_token``.
             top_p: see ``sample_token``.
             stop: the token that ends the text.
-            generator: the request's own, so that it draws as it would alone.
+            generator: of this request only, so that it draws as it would alone.
 
         Raises:
             TypeError: ids that are not whole numbers in one row; see ``sample_token``.
-            ValueError: no token; an id outside the vocabulary; a text that the context
-                or all pages together do not hold, or that outgrows the trained length
-                of a ``dynamic`` rotation; see ``sample_token``.
+            ValueError: an empty prompt; an unknown id; a text too long for the context,
+                all pages or a ``dynamic`` rotation; see ``sample_token``.
         """
         text = require_request(self.model, prompt, max_new_tokens)
         require_stop(self.model, stop)
@@ -254,15 +264,16 @@ class Server:
         require_pages(longest, self.page_len, len(self.pool.users))
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         sampling["generator"] = generator  # type: ignore[assignment]
-        request = Request(text, len(text), max_new_tokens, stop, sampling)
+        options = max_new_tokens, stop, sampling, self.page_len
+        request = Request(text, len(text), *options)
         self.waiting.append(request)
         return request
 
     def fork(self, request: Request, *, generator: Generator | None = None) -> Request:
-        """Makes a second request that goes on from where the first one is.
+        """Return a second request that continues from where the first one is.
 
-        Where there is a place it runs at once, and uses the pages of the first one.
-        Whoever writes into a page that both use gets a copy of it (copy on write).
+        If there is room in the batch it runs at once, and shares the pages of the first
+        one. Before either writes into a shared page, it gets a copy (copy on write).
 
         Args:
             request: one that is not done.
@@ -270,36 +281,36 @@ class Server:
         """
         require_open(request, [*self.waiting, *self.running])
         require_generator(generator)
-        twin = request.twin(generator)
+        fork = request.copy_for_fork(generator)
         if request in self.running and len(self.running) < self.max_batch:
-            twin.pages = [self.pool.share(page) for page in request.pages]
-            twin.read, twin.state = request.read, "running"
-            self.running.append(twin)
+            fork.pages = [self.pool.acquire(page) for page in request.pages]
+            fork.read, fork.state = request.read, "running"
+            self.running.append(fork)
         else:
-            self.waiting.append(twin)
-        return twin
+            self.waiting.append(fork)
+        return fork
 
     def cancel(self, request: Request) -> None:
-        """Ends a request: it keeps its tokens, and its pages are free at once."""
+        """End a request: it keeps its tokens, and its pages are free at once."""
         if not (isinstance(request, Request) and request.done):
             require_open(request, [*self.waiting, *self.running])
-            self._drop(request, "cancelled")
+            self._release(request, "cancelled")
 
     def forget_pages(self) -> None:
         """Forget all pages, as a step does when the weights have changed."""
         for request in reversed(self.running):
-            self._drop(request, "preempted")
+            self._release(request, "preempted")
         self.pool = PagePool(len(self.pool.users))
         del self.cache  # it may be large: so never two of them
         self.cache = PagedCache(self.model, len(self.pool.users), self.page_len)
 
     def run(self) -> None:
-        """Steps until all requests are done."""
+        """Call ``step`` until all requests are done."""
         while self.waiting or self.running:
             self.step()
 
     def step(self) -> dict[Request, int]:
-        """Lets the model read once for all that run, and adds the tokens that it gives.
+        """Read once for all running requests, and append the tokens that follow.
 
         Returns:
             How many tokens were read for each request.
@@ -309,101 +320,102 @@ class Server:
         plan = self._plan()
         with evaluation_mode(self.model), torch.inference_mode():
             for group in _share_calls(plan, self.model.config.context_len):
-                for own, scores, best in _read(self.model, self.cache, group, plan):
-                    self._accept(own, plan[own], scores, best)
-        read = {request: len(fed) for request, fed in plan.items()}
+                for request, scores, best in _read(self.model, self.cache, group, plan):
+                    self._append_tokens(request, plan[request], scores, best)
+        read = {request: len(new_tokens) for request, new_tokens in plan.items()}
         self.counts.update(steps=int(bool(read)), read=sum(read.values()))
         return read
 
     def _plan(self) -> dict[Request, list[int]]:
-        """Says which tokens are read for whom, and finds pages for them."""
+        """Return the tokens that each request reads next, and allocate their pages."""
         plan: dict[Request, list[int]] = {}
-        left, queue = self.step_tokens, deque(self.running)
-        while queue or (left and self._admit(queue)):
+        budget, queue = self.step_tokens, deque(self.running)
+        while queue or (budget and self._admit(queue)):
             request = queue.popleft()
-            fed = request.text[request.read :][: left - len(queue)]
-            if request.unread == 1:  # one token is left for each place
-                fed += self._guesses(request, left - self.max_batch + len(plan))
-            if request in self.running and self._make_room(request, len(fed)):
-                plan[request], left = fed, left - len(fed)
-        return {own: fed for own, fed in plan.items() if own in self.running}
+            new_tokens = request.text[request.read :][: budget - len(queue)]
+            if request.unread == 1:  # the rest of a batch may need one token each
+                new_tokens += self._draft_tokens(request, budget + len(plan))
+            if request in self.running and self._make_room(request, len(new_tokens)):
+                plan[request], budget = new_tokens, budget - len(new_tokens)
+        return {key: tokens for key, tokens in plan.items() if key in self.running}
 
     def _admit(self, queue: deque[Request]) -> bool:
-        """Lets the first that waits run, if there are a place and pages for it."""
+        """Let the first waiting request run, if the batch and the pages have room."""
         if not self.waiting or len(self.running) == self.max_batch:
             return False
         request = self.waiting[0]
-        # At least one token is read: its scores are needed.
-        most = (len(request.text) - 1) // self.page_len
-        names = request.full_pages(self.page_len)[:most]
-        pages = self.pool.lookup(names)
-        coming = (name for own in self.running for name in own.coming(self.page_len))
-        if len(pages) < most and names[len(pages)] in coming:
-            return False  # another one is about to read it: share it then
+        # At least one token is read, as its scores are needed.
+        limit = (len(request.text) - 1) // self.page_len
+        hashes = request.page_hashes()[:limit]
+        pages = self.pool.lookup(hashes)
+        coming = (each for own in self.running for each in own.unread_page_hashes())
+        if len(pages) < limit and hashes[len(pages)] in coming:
+            return False  # another request is about to read it: share it then
         idle = sum(page in self.pool.free for page in pages)
         more = pages_for(len(request.text), self.page_len) - len(pages)
         if more > self.free_pages - idle:
             return False
-        request.pages = [self.pool.share(page) for page in pages]
+        request.pages = [self.pool.acquire(page) for page in pages]
         request.read, request.state = len(pages) * self.page_len, "running"
         self.running.append(self.waiting.popleft())
         queue.append(request)
         self.counts["shared"] += len(pages)
         return True
 
-    def _guesses(self, request: Request, spare: int) -> list[int]:
-        """Guesses the next tokens, as far as pages are free when it asks."""
+    def _draft_tokens(self, request: Request, budget: int) -> list[int]:
+        """Return guesses of the next tokens, as many as there is room for."""
         room = (len(request.pages) + self.free_pages) * self.page_len - request.read
-        count = min(self.draft_len, spare, request.left - 1, room - 1)
+        count = min(self.draft_len, budget - self.max_batch, request.left - 1, room - 1)
         if self.draft is None or count < 1:
             return []
         return require_guesses(self.model, self.draft([*request.text], count))[:count]
 
     def _make_room(self, request: Request, count: int) -> bool:
-        """Finds pages for new tokens; says whether the request still runs then."""
+        """Allocate pages for new tokens; return whether the request still runs."""
         more = pages_for(request.read + count, self.page_len) - len(request.pages)
         written = range(request.read // self.page_len, len(request.pages))
         while True:
             shared = [at for at in written if self.pool.users[request.pages[at]] > 1]
             if more + len(shared) <= self.free_pages:
                 break
-            self._drop(self.running[-1], "preempted")
+            self._release(self.running[-1], "preempted")
             if request.state == "preempted":
                 return False
         for at in shared:  # copy on write
-            source, request.pages[at] = request.pages[at], self.pool.take()
+            source, request.pages[at] = request.pages[at], self.pool.allocate()
             self.cache.copy_page(source, request.pages[at])
-            self.pool.give_back(source)
+            self.pool.release(source)
         self.counts["copied"] += len(shared)
-        request.pages += [self.pool.take() for _ in range(more)]
+        request.pages += [self.pool.allocate() for _ in range(more)]
         return True
 
-    def _accept(
-        self, request: Request, fed: list[int], scores: Tensor, best: list[int]
+    def _append_tokens(
+        self, request: Request, new_tokens: list[int], scores: Tensor, best: list[int]
     ) -> None:
-        """Adds what comes after the text; goes on as long as it had been guessed."""
-        start, known = request.read, min(request.unread, len(fed))
+        """Append the next token, and further ones as long as they were guessed."""
+        start, known = request.read, min(request.unread, len(new_tokens))
         request.read += known
-        while not request.unread:  # always a new one after the last that was read
-            at = request.read - start - 1
-            token = request.pick(scores[at : at + 1], best[at])
+        while not request.unread:
+            count = request.read - start
+            last = count - len(new_tokens) - 1  # of the tokens read, from the end
+            token = request.pick(scores[last][None], best[last])
             request.text.append(token)
-            if not request.finished and fed[at + 1 : at + 2] == [token]:
+            if not request.finished and new_tokens[count : count + 1] == [token]:
                 request.read += 1
-        self.counts["guessed"] += len(fed) - known
+        self.counts["guessed"] += len(new_tokens) - known
         self.counts["accepted"] += request.read - start - known
         for at in range(start // self.page_len, request.read // self.page_len):
-            self.pool.name(request.pages[at], request.full_pages(self.page_len)[at])
+            self.pool.register(request.pages[at], request.page_hashes()[at])
         needed = pages_for(request.read, self.page_len)
-        self.pool.give_back_all(request.pages, keep=needed)  # those of wrong guesses
+        self.pool.release_from_end(request.pages, keep=needed)  # of wrong guesses
         if request.finished:
-            self._drop(request, "done")
+            self._release(request, "done")
 
-    def _drop(self, request: Request, state: str) -> None:
-        """Takes a request out, and gives its pages back, those of its end first."""
+    def _release(self, request: Request, state: str) -> None:
+        """Take a request out of its queue, and release its pages."""
         queue = self.running if request in self.running else self.waiting
         queue.remove(request)
-        self.pool.give_back_all(request.pages)
+        self.pool.release_from_end(request.pages)
         request.read, request.state = 0, state
         if state == "preempted":
             self.waiting.appendleft(request)

@@ -45,29 +45,29 @@ class DraftStats(NamedTuple):
 
 
 def ngram_draft(
-    tokens: Sequence[int], count: int, *, longest: int = 3, shortest: int = 2
+    tokens: Sequence[int], count: int, *, max_ngram: int = 3, min_ngram: int = 2
 ) -> list[int]:
-    """Guesses that the text goes on as it did where its last tokens stood before.
+    """Guess that the text continues as it did after an earlier copy of its ending.
 
-    Of the endings with ``longest`` to ``shortest`` tokens, the longest that occurred
-    before counts, and of its places the last. Saxena (2023) calls it prompt lookup.
+    The longest ending of ``min_ngram`` to ``max_ngram`` tokens that occurred before is
+    used, at its last occurrence. Saxena (2023) calls it prompt lookup.
 
     Args:
         tokens: the text so far.
-        count: how many to guess; what followed is repeated where it is too short.
-        longest: tokens of the longest ending that is looked for.
-        shortest: tokens of the shortest.
+        count: how many to guess; what followed is repeated if it is too short.
+        max_ngram: tokens of the longest ending to look for.
+        min_ngram: tokens of the shortest.
 
     Returns:
-        ``count`` tokens, or none where no ending occurred before.
+        ``count`` tokens, or none if no ending occurred before.
 
     Raises:
         TypeError: a size that is not an int.
         ValueError: a size below 1.
     """
-    require_positive(count=count, longest=longest, shortest=shortest)
+    require_positive(count=count, max_ngram=max_ngram, min_ngram=min_ngram)
     tokens = list(tokens)
-    for size in range(min(longest, len(tokens) - 1), shortest - 1, -1):
+    for size in range(min(max_ngram, len(tokens) - 1), min_ngram - 1, -1):
         ending, last = tokens[-size:], tokens[-1]
         for end in range(len(tokens) - 2, size - 2, -1):
             if tokens[end] == last and tokens[end - size + 1 : end + 1] == ending:
@@ -87,10 +87,10 @@ def speculative_generate(
     stop: int | None = None,
     on_pass: Callable[[DraftStats], object] | None = None,
 ) -> Int[Tensor, "B T+{max_new_tokens}"]:
-    """Adds tokens to each text as ``generate`` does at temperature 0, in fewer passes.
+    """Add tokens to each text as ``generate`` does at temperature 0, in fewer passes.
 
-    One pass over several tokens rounds otherwise than a pass over one, so where the two
-    highest scores differ by no more than rounding, another token can come first.
+    A pass over several tokens rounds differently from a pass over one. So if the two
+    highest scores differ by rounding only, the other token can win.
 
     Args:
         model: as in ``generate``; its cache is cut back after a wrong guess.
@@ -102,12 +102,12 @@ def speculative_generate(
         max_new_tokens: how many to add.
         draft_len: how many tokens to guess for one pass, at most.
         lengths: how many tokens of each text are real; all when left out.
-        stop: the token that ends a text; it fills the rest of a text that met it.
+        stop: the token that ends a text; it also fills the rest of that text.
         on_pass: called after each pass of the model with its ``DraftStats``, such as
             ``passes.append``.
 
     Returns:
-        The texts (B, T + n), as ``generate`` gives them.
+        The texts (B, T + n), as ``generate`` returns them.
 
     Raises:
         TypeError: no model; ids, lengths, a size, a stop or guesses that are not whole
@@ -129,12 +129,12 @@ def speculative_generate(
     with evaluation_mode(model), torch.inference_mode():
         for row, end in zip(rows, ends, strict=True):
             text, full = row[:end], end + max_new_tokens
-            reader = _Reader(model, full - 1, token_ids)  # the last is never read
+            cached = _CachedModel(model, full - 1, token_ids)  # the last is never read
             while len(text) < full:
-                most = min(draft_len, full - len(text) - 1)
-                guesses = guess(list(text), most) if most else []
-                guesses = require_guesses(model, guesses)[:most]
-                new, passed = _confirmed(reader, text, guesses)
+                limit = min(draft_len, full - len(text) - 1)
+                guesses = guess(list(text), limit) if limit else []
+                guesses = require_guesses(model, guesses)[:limit]
+                new, passed = _verify(cached, text, guesses)
                 if stop in new:
                     new = new[: new.index(stop) + 1]
                     passed = DraftStats(passed.guessed, min(passed.accepted, len(new)))
@@ -144,57 +144,57 @@ def speculative_generate(
                 if stop in new:
                     text += [stop] * (full - len(text))
             texts.append(text + row[end:])
-    # Made anew, out of inference mode: a model may learn from it.
+    # Made outside inference mode, so that a model may learn from it.
     return token_ids.new_tensor(texts, dtype=torch.int64)
 
 
 def model_draft(model: nn.Module) -> Draft:
-    """Makes a draft of a model: it guesses that model's own most probable tokens.
+    """Return a draft that guesses a model's most probable tokens.
 
-    The draft keeps a cache, and cuts it back to what a new call shares with the last.
-    It begins a new one when the weights have changed. Where the model's context is
+    The draft keeps a cache, and crops it to what a new call shares with the last one.
+    It makes a new cache when the weights have changed. When the model's context is
     full, it guesses nothing.
 
     Args:
-        model: gives logits (B, T, V) for ids, as in ``generate``.
+        model: returns logits (B, T, V) for ids, as in ``generate``.
 
     Raises:
-        TypeError: no model.
+        TypeError: not a model.
     """
     require_instance("model", model, nn.Module)
-    reader: _Reader | None = None
+    cached: _CachedModel | None = None
     watch = WeightsWatch(model)
     config = getattr(model, "config", None)
     context_len = getattr(config, "context_len", sys.maxsize)
 
     def guess(tokens: list[int], count: int) -> list[int]:
-        nonlocal reader
-        if watch.changed() or reader is None:
+        nonlocal cached
+        if watch.changed() or cached is None:
             weight = next(model.parameters(), torch.empty(0))
             like = torch.empty(0, dtype=torch.int64, device=weight.device)
-            reader = _Reader(model, None, like)
+            cached = _CachedModel(model, None, like)
         text = list(tokens)
         with evaluation_mode(model), torch.inference_mode():
             for _ in range(min(count, context_len - len(tokens) + 1)):
-                text += reader.best(text, 1)
+                text += cached.best(text, 1)
         return text[len(tokens) :]
 
     return guess
 
 
-def _confirmed(
-    reader: "_Reader", text: list[int], guesses: list[int]
+def _verify(
+    model: "_CachedModel", text: list[int], guesses: list[int]
 ) -> tuple[list[int], DraftStats]:
-    """Gives the tokens that one pass adds: right guesses, and one of the model's."""
-    best = reader.best(text + guesses, len(guesses) + 1)
+    """Return the tokens that one pass adds: right guesses, and one of the model's."""
+    best = model.best(text + guesses, len(guesses) + 1)
     right = 0
     while right < len(guesses) and guesses[right] == best[right]:
         right += 1
     return best[: right + 1], DraftStats(len(guesses), right)
 
 
-class _Reader:
-    """A model with its cache, and the tokens of one text that stand in it."""
+class _CachedModel:
+    """A model with its cache, and the tokens of the text that the cache holds."""
 
     def __init__(self, model: nn.Module, max_len: int | None, like: Tensor) -> None:
         self.model, self.like, self.read = model, like, list[int]()
@@ -204,7 +204,7 @@ class _Reader:
             self.step = make_decode_step(model, self.cache)
 
     def best(self, tokens: list[int], last: int) -> list[int]:
-        """Gives the most probable token after each of the ``last`` tokens."""
+        """Return the most probable token after each of the ``last`` tokens."""
         if self.cache is None:
             scores = self.model(self.like.new_tensor([tokens]))
             return sample_token(scores[0, -last:]).tolist()
@@ -221,7 +221,7 @@ class _Reader:
 
 
 def _shared(one: list[int], other: list[int]) -> int:
-    """Counts the tokens that two texts have in common at their beginning."""
+    """Return the length of the longest common prefix of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
-    differs = (place for place, (a, b) in pairs if a != b)
+    differs = (index for index, (a, b) in pairs if a != b)
     return next(differs, min(len(one), len(other)))

@@ -149,6 +149,12 @@ def test_translate_writes_the_same_with_and_without_its_caches(layers):
         assert_same(row[:end], scores[:end])
 
 
+def test_translate_writes_what_a_model_may_learn_from():
+    model = translator()
+    found = translate(model, ids(SOURCE), start=1, stop=2, max_new_tokens=3)
+    model(ids(SOURCE), found).sum().backward()
+
+
 def test_translate_stops_where_every_text_has_ended():
     model = translator()
     with torch.no_grad():

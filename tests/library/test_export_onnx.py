@@ -176,7 +176,7 @@ def test_file_holds_no_line_of_a_program_and_no_path_of_this_machine(growing, st
 
 def test_export_model_says_what_to_call_the_file_with(static):
     path, _, exported = static
-    assert exported.inputs["place"] == (1,)
+    assert exported.inputs["cache_position"] == (1,)
     assert exported.inputs["value_1"] == ("batch", 4, 620, 6)
     assert exported.outputs["logits"] == ("batch", "time", 61)
     assert exported.worst == max(exported.errors.values()) <= BOUND
@@ -197,7 +197,7 @@ def test_command_line_refuses_in_words(tmp_path, capsys):
     command = [
         sys.executable,
         "-m",
-        "attention_lib.export.onnx",
+        "attention_lib.export",
         tmp_path,
         tmp_path / "x",
     ]
@@ -246,7 +246,7 @@ def test_command_line_ends_in_words(changes, more, status, words, tmp_path, caps
 def test_path_that_cannot_be_written_is_refused_before_the_export(
     path, tmp_path, monkeypatch, refused
 ):
-    monkeypatch.setattr("attention_lib.export.write_onnx", None)  # never reached
+    monkeypatch.setattr("attention_lib.export.onnx.write_onnx", None)  # never reached
     (tmp_path / "model.v1").mkdir()
     (tmp_path / "file").write_bytes(b"")
     with refused(ValueError, "path must"):
@@ -333,7 +333,7 @@ def test_a_file_that_writes_another_text_is_refused(growing, refused):
     path, model = growing
     other = TinyLM(ModelConfig(61, 640, 24, 4, 2))
     _check_tokens(path, model, 9)
-    with refused(ValueError, "the file writes another greedy text than the model"):
+    with refused(ValueError, "the greedy text of the file differs from the model's"):
         _check_tokens(path, drawn(other), 9)
 
 

@@ -165,6 +165,22 @@ def test_generate_reads_each_token_once():
     assert [ids[0].shape[1] for ids in read] == [5, 1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("options", "scored"),
+    [
+        ({}, [1, 1]),
+        ({"use_cache": False}, [1, 1]),
+        ({"lengths": LENGTHS}, [1, 1]),
+        ({"lengths": LENGTHS, "use_cache": False}, [5, 6]),  # they end in many columns
+    ],
+)
+def test_generate_scores_only_what_it_reads_of(options, scored):
+    model, found = tiny(), []
+    model.head.register_forward_hook(lambda _, inputs, out: found.append(out.shape[1]))
+    generate(model, beginnings(), max_new_tokens=2, **options)
+    assert found == scored
+
+
 @pytest.mark.parametrize("lengths", [None, torch.tensor([3, 5, 1])])
 def test_generate_goes_on_after_a_cache(lengths):
     model, beginning, rest = tiny(), beginnings(3, 3), beginnings(3, 5)

@@ -156,8 +156,8 @@ def grouped(name):
 def cut_by_hand(model, sender, receiver, into, value):
     """The second block, step by step, with one head's rows from elsewhere."""
     first, second = model.blocks
-    states, also = model._read(IDS, None)
-    angles = also["angles"]
+    states, (_, block_kwargs) = model.stream(IDS), model._start(IDS, None)
+    angles = block_kwargs["angles"]
     angles = angles[0] if isinstance(angles, list) else angles
     context = interpret.head_outputs(model, IDS)[0].clone()  # (B, H, T, D)
     added = [first.attention.out_proj(merge_heads(context))]
@@ -181,7 +181,7 @@ def cut_by_hand(model, sender, receiver, into, value):
         query, key = own.q_norm(query), own.k_norm(key)
     if angles is not None:
         query, key = apply_rope(query, angles), apply_rope(key, angles)
-    found = own._attend(query, key, value_, None, True, alone=True)
+    found = own._attend(query, key, value_, None, True, square=True)
     found = own.out_proj(merge_heads(found))
     if hasattr(second, "attention_out_norm"):
         found = second.attention_out_norm(found)
@@ -191,7 +191,7 @@ def cut_by_hand(model, sender, receiver, into, value):
         x = x + (second.mlp_out_norm(found) if second.norm_outputs else found)
     else:
         x = x + second.feed_forward(second.feed_forward_norm(x))
-    return model._score(x)
+    return model._logits(x)
 
 
 @pytest.mark.parametrize("name", GROUPED)

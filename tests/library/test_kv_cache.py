@@ -5,6 +5,7 @@ A table of every kind of cache, and of what makes and reads it.
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
@@ -119,6 +120,7 @@ class Listed:
     """A cache of one's own: it offers what ``CacheLike`` names, and no more."""
 
     max_len = 99
+    is_empty = False  # the answer that is always right
 
     def __init__(self):
         self.parts = []
@@ -151,12 +153,44 @@ def test_cache_of_ones_own_serves_every_layer_and_model():
         assert_close(torch.cat(pieces, dim=1), wanted)
 
 
+@pytest.mark.parametrize("name", ["TinyLM, sdpa, rotary", "TinyLlama"])
+@torch.no_grad()
+def test_only_the_first_reading_of_an_empty_cache_does_without_a_mask(
+    name, monkeypatch
+):
+    model, kernel, calls = drawn(SUBJECTS[name][0]), F.scaled_dot_product_attention, []
+
+    def noted(*tensors, attn_mask, is_causal, **options):
+        calls.append((attn_mask is None, is_causal))
+        return kernel(*tensors, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", noted)
+    wanted = model(words())
+    for make, firsts in (
+        (lambda: model.new_cache(BATCH, LENGTH), [(True, True), (False, False)]),
+        (lambda: KVCache([Listed() for _ in model.blocks]), [(False, False)] * 2),
+    ):
+        cache = make()
+        assert [layer.is_empty for layer in cache.layers] == [firsts[0][0]] * 2
+        calls.clear()
+        first, second = (
+            model(ids, cache=cache) for ids in words().tensor_split([3], dim=1)
+        )
+        assert calls == [firsts[0]] * 2 + [firsts[1]] * 2
+        assert_close(torch.cat([first, second], dim=1), wanted)
+        if hasattr(cache.layers[0], "crop"):
+            cache.crop(0)
+            calls.clear()
+            assert_close(model(words(), cache=cache), wanted)
+            assert calls == [(True, True)] * 2
+
+
 def test_cache_that_cannot_be_copied_or_cut_is_refused(refused):
     model = TinyLM(ModelConfig(VOCAB, LENGTH, 12, 3, 2))
     one = model.new_cache(1, 2).layers[0]
     tensors = one.keys, one.values
     for cache, kind in (
-        (PagedCache(model, 3, 2), "PagedLayer"),
+        (PagedCache(model, 3, 2).prepare([[0]], [0], [[1]])["cache"], "PagedLayer"),
         (KVCache([Listed()]), "Listed"),
         (KVCache([_Growing(*tensors)]), "_Growing"),
         (KVCache([_Static(*tensors, torch.arange(1))]), "_Static"),

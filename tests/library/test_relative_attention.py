@@ -31,7 +31,7 @@ def test_buckets_by_hand():
 
 def test_weights_are_the_softmax_of_unscaled_scores_and_distances():
     layer, x = made(both_ways=False), tokens(3)
-    query, key, _ = layer._look(x, None)
+    query, key, _ = layer._queries_keys_values(x, None)
     added = layer.distance_bias.weight.T[:, [[0, 0, 0], [1, 0, 0], [2, 1, 0]]]
     scores = (query @ key.mT + added).masked_fill(~causal_mask(3), -torch.inf)
     assert_close(layer.attention_weights(x, causal=True), scores.softmax(-1))
@@ -39,7 +39,7 @@ def test_weights_are_the_softmax_of_unscaled_scores_and_distances():
 
 def test_distance_depends_on_the_offset_only_and_a_memory_has_none():
     layer, x, memory = made(), tokens(5), tokens(4, seed=8)
-    query, key, _ = layer._look(x, memory)
+    query, key, _ = layer._queries_keys_values(x, memory)
     wanted = (query @ key.mT).softmax(-1)
     assert_close(layer.attention_weights(x, memory=memory), wanted)
     ahead = torch.cat([tokens(3, seed=7), x], dim=1)

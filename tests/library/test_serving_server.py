@@ -133,7 +133,9 @@ def test_pages_in_any_order_give_the_scores_of_a_plain_cache():
     pages, found = [4, 0, 5], []
     for start, count in [(0, 4), (4, 1), (5, 4)]:
         fed = text[:, start : start + count].tolist()
-        found.append(model(**cache.reading([pages], [start], fed)))
+        call = cache.prepare([pages], [start], fed)
+        cache.prepare([[1]], [0], [[0, 0]])  # for another text: this call stays
+        found.append(model(**call))
     assert_close(torch.cat(found, dim=1), model(text))
 
 
@@ -143,12 +145,12 @@ def test_server_stays_short_enough_to_read():
 
 def test_pool_keeps_what_free_pages_hold_until_they_are_taken():
     pool, first = PagePool(2), page_hash(b"", [1, 2])
-    pool.name(pool.take(), first)
-    pool.give_back(0)
+    pool.register(pool.allocate(), first)
+    pool.release(0)
     assert pool.lookup([first, b"other"]) == [0]
-    assert [pool.take(), pool.share(0)] == [1, 0]  # free for longer: page 1
-    pool.give_back(0)
-    assert (pool.take(), pool.lookup([first])) == (0, [])
+    assert [pool.allocate(), pool.acquire(0)] == [1, 0]  # free for longer: page 1
+    pool.release(0)
+    assert (pool.allocate(), pool.lookup([first])) == (0, [])
     assert page_hash(first, [1, 2]) != first != page_hash(b"", [12])
 
 
@@ -160,7 +162,7 @@ def test_taking_a_page_takes_as_long_however_many_are_gone():
         for pool in pools:
             start = time.perf_counter()
             for _ in range(pages):
-                pool.take()
+                pool.allocate()
             times.append(time.perf_counter() - start)
         return min(times)
 
@@ -337,16 +339,21 @@ def test_a_long_prompt_is_read_in_pieces_and_stops_nobody():
 
 
 def test_prompts_of_any_length_stand_in_one_row_as_long_as_a_text_can_be():
-    ours, sizes = server(num_pages=30, max_batch=5), []
+    ours, read, scored = server(num_pages=30, max_batch=5), [], []
     prompts = [[i] * length for i, length in enumerate([1, 14, 20, 12, 9])]
-    note = MODEL.register_forward_hook(lambda _, ids, out: sizes.append(out.shape[:2]))
+    notes = [
+        part.register_forward_hook(lambda _, x, out, to=to: to.append(out.shape[:2]))
+        for part, to in ((MODEL.token_embedding, read), (MODEL.head, scored))
+    ]
     requests = [submit(ours, prompt, 3) for prompt in prompts[:4]]
     ours.step()
     requests.append(submit(ours, prompts[4], 3))
     ours.step()
-    note.remove()
+    for note in notes:
+        note.remove()
     # The context holds 40 tokens. Then each that writes has a row of its own.
-    assert sizes == [(1, 12), (1, 1 + 14 + 20), (4, 1), (1, 9)]
+    assert read == [(1, 12), (1, 1 + 14 + 20), (4, 1), (1, 9)]
+    assert scored == [(1, 1), (1, 1 + 14 + 20), (4, 1), (1, 1)]
     ours.run()
     assert [one.tokens for one in requests] == [alone(MODEL, p, 3) for p in prompts]
 

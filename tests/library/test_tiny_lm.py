@@ -4,6 +4,7 @@ That it computes what GPT-2 does with the same weights is in test_book_benchmark
 """
 
 import math
+import weakref
 
 import pytest
 import torch
@@ -168,6 +169,30 @@ def test_model_stream_leads_to_the_scores(norm):
     assert len(states) == LAYERS + 1
     assert {state.shape for state in states} == {(BATCH, LENGTH, D_MODEL)}
     assert_same(model.head(model.last_norm(states[-1])), model(ids(), LENGTHS))
+
+
+def test_model_scores_the_last_position_alone_where_only_that_is_asked_for(refused):
+    model, scored = made(), []
+    wanted = model(ids())[:, -1:]
+    model.head.register_forward_hook(lambda _, inputs, out: scored.append(out.shape))
+    assert_close(model(ids(), last_only=True), wanted)
+    assert scored == [(BATCH, 1, VOCAB_SIZE)]
+    with refused(TypeError, "last_only must be True or False; got 1"):
+        model(ids(), last_only=1)
+
+
+@torch.no_grad()
+def test_model_keeps_one_state_while_its_blocks_run():
+    model, states, alive = made(num_layers=4), [], []
+    for block in model.blocks:
+        block.register_forward_pre_hook(
+            lambda _, inputs: alive.append(sum(it() is not None for it in states))
+        )
+        block.register_forward_hook(
+            lambda _, inputs, output: states.append(weakref.ref(output))
+        )
+    model(ids())
+    assert alive == [0, 1, 1, 1]
 
 
 @each_norm
