@@ -173,7 +173,7 @@ def test_every_message_is_tested(spoken, file):
         *(of_mistake(*case) for case in cases("MISTAKES", file=file)),
         *(of_right(*case) for case in cases("RIGHT", file=file)),
         *(of_silent(*case) for case in SILENT if case[0] == file),
-        *(check("softmax", 3), NOT_YET),
+        *(check("softmax", 3), NOT_YET, judge(str, (1,), "2")),
     ]
     said = " ".join(verdict.message for verdict in verdicts)
     modules = FIRST if file == "ch01" else [file]

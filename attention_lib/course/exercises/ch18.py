@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 from attention_lib.course.exercises.ch03 import Suspects, judge_finder
-from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Stop,
-    Verdict,
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
     make_object,
-    run,
+    slip,
 )
+from attention_lib.course.exercises.verdict import NOT_YET, Stop, Verdict, run
 from attention_lib.reproducibility import seeded
 
 # The FLOPs of one layer: 64 wide, 4 heads, 10 tokens.

@@ -5,8 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
-from attention_lib.course.exercises.verdict import make_object
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
+    make_object,
+    slip,
+)
 from attention_lib.reproducibility import seeded
 
 # What each faulty line of exercise 19.1 is asked about.

@@ -130,9 +130,7 @@ def _timed(
     try:
         given = {name: [round(float(it), 4) for it in came[name]] for name in names}
     except (TypeError, ValueError):
-        raise Stop(
-            "For each name a list of numbers is wanted, one per round."
-        ) from None
+        raise Stop("Each name needs a list of numbers, one per round.") from None
     return f"The ratios are {given}"
 
 

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
-from attention_lib.course.exercises.verdict import (
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
     make_object,
-    run,
+    slip,
 )
+from attention_lib.course.exercises.verdict import run
 
 Rule = Callable[..., Tensor]
 
@@ -272,7 +274,6 @@ def _last(by: float) -> Rule:
     return lambda x: _sum(x) + by * (torch.arange(len(x)) == len(x) - 1)[:, None]
 
 
-FAILED = "            wrong.append(length)\n            continue"
 MOST = "max(1.0, wanted.abs().max().item())"
 GAP = "(came - wanted).abs().max()"
 check_size_finder = Exercise(
@@ -311,7 +312,7 @@ def my_wrong_sizes(model, file, make, lengths):
     ],
     slips=[
         slip("A file that raises an error is wrong, too.",
-             FAILED, "            continue"),
+             "wrong.append(length)\n            continue", "continue"),
         slip("Another shape is wrong, also where it broadcasts.",
              "came.shape == wanted.shape", "True"),
         slip("Larger outputs may differ by more: times the largest number.",

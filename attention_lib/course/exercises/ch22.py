@@ -5,12 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Stop,
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
     make_object,
+    slip,
 )
+from attention_lib.course.exercises.verdict import NOT_YET, Stop
 from attention_lib.flash_attention import OnlineSoftmax
 from attention_lib.reproducibility import seeded
 

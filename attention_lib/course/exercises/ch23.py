@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.exercise import Exercise, slip
-from attention_lib.course.exercises.verdict import make_object
+from attention_lib.course.exercises.exercise import Exercise, make_object, slip
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 

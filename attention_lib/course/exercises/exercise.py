@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from attention_lib.course.edits import defined, edited
 from attention_lib.course.exercises.verdict import (
     NOT_YET,
+    Stop,
     Verdict,
     after,
     judge,
@@ -92,15 +93,32 @@ class Exercise:
         mistakes = self._results(lambda slipped: self.use(slipped, *given))
         own = partial(self.use, answer) if callable(answer) else answer
         wrong = judge(own, given, self.use(self.made(), *given), mistakes)
-        if wrong is None and (words := self.fault(answer, *given)):
-            return Verdict(False, words)
-        return wrong
+        if wrong is None:
+            words = run(self.fault, answer, *given)
+            wrong = Verdict(False, words) if isinstance(words, str) else words
+        return wrong if wrong and wrong.message else None
 
     def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
         """Yield what each slip gives; one that fails on a case cannot be met there."""
         for slipped, message in self._slipped:
             with suppress(Exception):
                 yield use(slipped), message
+
+
+def make_object(answer: Any, *options: Any, methods: Sequence[str]) -> Any:
+    """Return an object of the reader's class.
+
+    Raises:
+        Stop: nothing comes yet, or an object that lacks one of the methods.
+    """
+    made = answer(*options)
+    if made is None or made is ...:
+        raise Stop(NOT_YET)
+    for name in methods:
+        if not callable(getattr(made, name, None)):
+            came = type(made).__name__
+            raise Stop(f"Your function returns a {came}: it has no method {name}.")
+    return made
 
 
 @dataclass(frozen=True, kw_only=True)

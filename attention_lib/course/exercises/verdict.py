@@ -6,7 +6,7 @@ Where the two differ, it looks for the usual mistake that gives the same there.
 
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,22 +124,6 @@ def make_layer(answer: object, *options: Any) -> nn.Module | Verdict:
         return made
     came = type(made).__name__
     return Verdict(False, f"Your function returns a {came}: a layer is wanted.")
-
-
-def make_object(answer: Any, *options: Any, methods: Sequence[str]) -> Any:
-    """Return an object of the reader's class.
-
-    Raises:
-        Stop: nothing comes yet, or an object that lacks one of the methods.
-    """
-    made = answer(*options)
-    if made is None or made is ...:
-        raise Stop(NOT_YET)
-    for name in methods:
-        if not callable(getattr(made, name, None)):
-            came = type(made).__name__
-            raise Stop(f"Your function returns a {came}: it has no method {name}.")
-    return made
 
 
 def judge_number(

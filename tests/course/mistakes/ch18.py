@@ -62,7 +62,6 @@ RIGHT = {
                  "found.tril()).all())"),
     ],
 }  # fmt: skip
-
 MISTAKES = {
     "flops": [(12, "Count the four projections first")],
     "mixing_finder": [
