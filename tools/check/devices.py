@@ -1,6 +1,7 @@
 """Run every notebook on another device, real or simulated: a plugin for pytest.
 
-`make test-notebooks DEVICE=pretend` and `make test-notebooks DEVICE=cuda` say how. The records are the CPU's.
+`make test-notebooks` says how, with DEVICE=pretend or DEVICE=cuda. The records are the
+CPU's.
 """
 
 import ast
@@ -25,7 +26,7 @@ def pytest_configure() -> None:
     if device not in ("cuda", "pretend"):
         raise pytest.UsageError("set ATTENTION_DEVICE to `cuda` or `pretend`")
     if device == "cuda" and (fault := missing()):
-        raise pytest.UsageError(f"{fault}; `make test-notebooks DEVICE=pretend` simulates a GPU")
+        raise pytest.UsageError(f"{fault}; DEVICE=pretend simulates a GPU")
 
 
 def pytest_report_header() -> str:
