@@ -189,23 +189,26 @@ def shapes_unchecked():
         yield
 
 
+def _is_code(target):
+    """Whether what is assigned here is a piece of a program: ``CALL``, ``OWN, UP``."""
+    names = [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return all(name.isupper() and not name.startswith("_") for name in names)
+
+
 def _spoken(*modules):
     texts = []
     for module in modules:
         path = ROOT / f"attention_lib/course/exercises/{module}.py"
         nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-        # A docstring is the value of an expression that stands alone; a solution, the
-        # pieces of a slip, and texts with a name of their own are code.
+        # A docstring is the value of an expression that stands alone; a solution and
+        # texts in ``CAPITALS`` are code; slips are answers of their own.
         alone = [node.value for node in nodes if isinstance(node, ast.Expr)]
         for node in nodes:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "slip":
-                alone += [it for part in node.args[1:] for it in ast.walk(part)]
+                alone += ast.walk(node)
             elif isinstance(node, ast.keyword) and node.arg == "solution":
                 alone.append(node.value)
-            elif (
-                isinstance(node, ast.Assign)
-                and getattr(node.targets[0], "id", "").isupper()
-            ):
+            elif isinstance(node, ast.Assign) and _is_code(node.targets[0]):
                 alone += ast.walk(node.value)
         words = [node for node in nodes if isinstance(node, ast.Constant)]
         found = [node.value for node in words if node not in alone]

@@ -79,7 +79,8 @@ def absorbed_matrices(w_q, w_uk, num_heads):
     ),
     slips=[
         slip(
-            "Each matrix is turned round: a token comes from the left, a latent from the right.",
+            "Each matrix is turned round: tokens come from the left, latents from the "
+            "right.",
             PRODUCT,
             "up @ own.mT",
         ),
@@ -163,7 +164,8 @@ def low_rank(weight, width):
             "The singular values are missing between the two sides.", " * s[:width]", ""
         ),
         slip(
-            "The roots of the singular values: both sides together must hold the whole value.",
+            "The roots of the singular values: both sides together must hold the "
+            "whole value.",
             "s[:width]",
             "s[:width].sqrt()",
         ),
@@ -171,12 +173,12 @@ def low_rank(weight, width):
         slip("One direction too many.", ":width]", ":width + 1]"),
         slip("One direction too few.", ":width]", ":width - 1]"),
         slip(
-            "The first columns of the matrix itself are kept: find the best directions.",
+            "The first columns of the matrix are kept: find the best directions.",
             MADE,
             "weight * (torch.arange(weight.shape[1]) < width)",
         ),
         slip(
-            "The first rows of the matrix itself are kept: find the best directions.",
+            "The first rows of the matrix are kept: find the best directions.",
             MADE,
             "weight * (torch.arange(len(weight)) < width)[:, None]",
         ),
@@ -244,17 +246,19 @@ check_latent_attention = LayerExercise(
         ),
         slip("The scores are not scaled.", CALL, SCALED.format("1.0")),
         slip(
-            "The scale forgets the rotated part: a key has head_dim + rope_dim numbers.",
+            "The scale forgets the rotated part: a key is head_dim + rope_dim wide.",
             CALL,
             SCALED.format("self.parts[0] ** -0.5"),
         ),
         slip(
-            "The scale takes the width of the latent: it is that of a key, head_dim + rope_dim.",
+            "The scale takes the width of the latent: it is that of a key, head_dim + "
+            "rope_dim.",
             CALL,
             SCALED.format("self.kv_up_proj.in_features ** -0.5"),
         ),
         slip(
-            "The scale takes the width of the latent: it is that of a key, head_dim + rope_dim.",
+            "The scale takes the width of the latent: it is that of a key, head_dim + "
+            "rope_dim.",
             CALL,
             SCALED.format("self.kv_down_proj.out_features ** -0.5"),
         ),
@@ -273,24 +277,30 @@ check_latent_attention = LayerExercise(
             "half",
         ),
         slip(
-            "Keys and values have changed places in the up-projection: the key's rows come first in each head.",
+            "Keys and values have changed places in the up-projection: the key's rows "
+            "come first in each head.",
             CHUNK,
             "value, key = grown.chunk(2, dim=-1)",
         ),
         slip(
-            "The parts of a query have changed places: first what is not turned, then what is.",
+            "The parts of a query have changed places: first what is not turned, then "
+            "what is.",
             "query, turned = query.split(self.parts, dim=-1)",
             "turned, query = query.split(self.parts[::-1], dim=-1)",
         ),
         slip(
-            "The parts of kv_down_proj have changed places: first the latent, then the key that is turned.",
-            "latent, shared = self.kv_down_proj(x).split([latent_dim, rope_dim], dim=-1)",
-            "shared, latent = self.kv_down_proj(x).split([rope_dim, latent_dim], dim=-1)",
+            "The parts of kv_down_proj have changed places: first the latent, then the "
+            "key that is turned.",
+            "latent, shared",
+            "shared, latent",
+            "[latent_dim, rope_dim]",
+            "[rope_dim, latent_dim]",
         ),
         slip(
             "The rows of the up-projection stand head after head, not all keys first.",
             CHUNK,
-            "key, value = (split_heads(part, self.num_heads) for part in self.kv_up_proj(latent).chunk(2, dim=-1))",
+            "both = self.kv_up_proj(latent).chunk(2, dim=-1); "
+            "key, value = (split_heads(part, self.num_heads) for part in both)",
         ),
         slip(
             "The scores miss the rotated part.",
@@ -298,7 +308,8 @@ check_latent_attention = LayerExercise(
             "0 * shared.expand(-1",
         ),
         slip(
-            "The way back mixes tokens and heads: which axes change places before the heads stand side by side?",
+            "The way back mixes tokens and heads: which axes change places before the "
+            "heads stand side by side?",
             "merge_heads(context)",
             "context.reshape(*x.shape[:2], -1)",
         ),
