@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from attention_lib.course import exercises
-from attention_lib.course.exercises.exercise import Exercise
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise
 from attention_lib.course.exercises.verdict import NOT_YET, Verdict, judge, run
 from tests.answers import broken, silent_at
 from tests.pipeline.test_exercises import FOUND, SOLUTIONS, TEXTS
@@ -54,13 +54,12 @@ BY_NAME = {
     if name.startswith("check_")
 }
 CHECKS = [*BY_NAME]
-EXERCISES = {name: it for name, it in BY_NAME.items() if isinstance(it, Exercise)}
 for module in FILES.values():
-    for name in set(module.RIGHT) & set(EXERCISES):
-        made = EXERCISES[name].made
-        slips = [(made(*slip.pieces), slip.message) for slip in EXERCISES[name].slips]
-        module.MISTAKES[name] = [*slips, *module.MISTAKES.get(name, [])]
-        module.RIGHT[name] = [made(), *module.RIGHT[name]]
+    for name in module.RIGHT:
+        exercise = BY_NAME[name]
+        if isinstance(exercise, Exercise | NumberExercise):
+            module.MISTAKES[name] = exercise.mistakes + module.MISTAKES.get(name, [])
+            module.RIGHT[name] = [exercise.made(), *module.RIGHT[name]]
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
 # Each function that leaks or sees order, and where a finder may say nothing of it.
 FINDERS = [

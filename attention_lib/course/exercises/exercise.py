@@ -5,9 +5,9 @@ make, and the sentence that helps them. A check compares an answer with the solu
 each case; where they differ, it reports the first slip that gives the same result.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from attention_lib.course.exercises.verdict import (
     Verdict,
     after,
     judge,
+    judge_number,
     make_layer,
     run,
 )
@@ -41,6 +42,14 @@ def slip(message: str, *pieces: str) -> Slip:
     return Slip(message, pieces)
 
 
+def _call(answer: Any, *given: Any) -> Any:
+    return answer(*given)
+
+
+def _nothing(answer: Any) -> None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exercise:
     """A function that the reader writes; calling the exercise judges an answer.
@@ -54,6 +63,9 @@ class Exercise:
         slips: usual mistakes, the most helpful first.
         praise: what to say of a right answer: why it is right.
         names: what the chapter imports and the solution uses.
+        use: calls a function, or uses an object, on the inputs; what it returns is
+            compared. A verdict says at once what is wrong.
+        lastly: what else is asked of an answer that is right in all cases.
     """
 
     solution: str
@@ -62,6 +74,8 @@ class Exercise:
     slips: Sequence[Slip]
     praise: str
     names: Mapping[str, Any] = field(default_factory=dict)
+    use: Callable[..., Any] = _call
+    lastly: Callable[[Any], Verdict | None] = _nothing
 
     def __call__(self, answer: object) -> Verdict:
         """Judge an answer; never raise."""
@@ -71,30 +85,91 @@ class Exercise:
                 return (
                     wrong if wrong is NOT_YET and not so_far else after(so_far, wrong)
                 )
-        return Verdict(True, self.praise)
+        wrong = run(self.lastly, answer)  # what finds nothing gives nothing back
+        return Verdict(True, self.praise) if wrong is NOT_YET else wrong
 
     def made(self, *pieces: str) -> Any:
         """Return what the solution defines, with pieces of its text replaced."""
         return defined(edited(self.solution, *pieces), **self.names)
 
     @cached_property
-    def _slipped(self) -> list[tuple[Any, str]]:
+    def mistakes(self) -> list[tuple[Any, str]]:
+        """What the slips define, and what to say of each."""
         return [(self.made(*one.pieces), one.message) for one in self.slips]
 
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         given = self.inputs(*numbers)
-        mistakes = self._results(lambda slipped: slipped(*given))
-        return judge(answer, given, self.made()(*given), mistakes)
 
-    def _results(self, use: Callable[[Any], Any]) -> list[tuple[Any, str]]:
-        """Return what each slip gives; one that fails on a case cannot be met there."""
-        found = []
-        for slipped, message in self._slipped:
+        def result(function: Any) -> Any:
+            return self.use(function, *given)
+
+        asked = partial(self.use, answer) if callable(answer) else answer
+        return judge(asked, given, result(self.made()), self._results(result))
+
+    def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
+        """Yield what each slip gives; one that fails on a case cannot be met there."""
+        for slipped, message in self.mistakes:
             try:
-                found.append((use(slipped), message))
+                result = use(slipped)
             except Exception:
                 continue
-        return found
+            if not isinstance(result, Verdict):
+                yield result, message
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectExercise(Exercise):
+    """A class that the reader writes, of objects that are used in some steps.
+
+    A case's first number is a tuple: what an object is made with.
+
+    Attributes:
+        methods: what its objects must have.
+    """
+
+    methods: tuple[str, ...]
+
+    def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
+        made = run(answer, *numbers[0])
+        if isinstance(made, Verdict):
+            return made
+        if not all(hasattr(made, name) for name in self.methods):
+            came, wanted = type(made).__name__, " and ".join(self.methods)
+            words = f"Your function returns a {came}: a class with {wanted} is wanted."
+            return Verdict(False, words)
+        given = self.inputs(*numbers)
+
+        def result(kind: Any) -> Any:
+            return self.use(kind(*numbers[0]), *given)
+
+        asked = partial(self.use, made)
+        return judge(asked, given, result(self.made()), self._results(result))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberExercise:
+    """A number that the reader finds.
+
+    Attributes:
+        solution, praise, names: as for an ``Exercise``.
+        mistakes: other numbers that may come, and what to say then.
+        otherwise: what to say of any other number.
+    """
+
+    solution: str
+    mistakes: Sequence[tuple[int | float, str]]
+    praise: str
+    otherwise: str
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, answer: object) -> Verdict:
+        """Judge an answer; never raise."""
+        right = self.made()
+        return judge_number(answer, right, self.praise, self.mistakes, self.otherwise)
+
+    def made(self) -> Any:
+        """Return the number that the solution defines."""
+        return defined(self.solution, **self.names)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,10 @@ Where the two differ, it looks for the usual mistake that gives the same there.
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def judge(
     answer: object,
     inputs: tuple[Any, ...],
     right: Any,
-    mistakes: Mistakes = (),
+    mistakes: Iterable[tuple[Any, str]] = (),
     *,
     so_far: str = "",
 ) -> Verdict | None:
@@ -59,7 +60,7 @@ def judge(
         answer: what the reader wrote.
         inputs: what it is called with.
         right: the result wanted, as the kind of array wanted.
-        mistakes: what else may come, and what to say then.
+        mistakes: what else may come, and what to say then; read after a mismatch.
         so_far: what earlier runs have shown, said before what is wrong now.
     """
     given = deepcopy(inputs)
@@ -149,8 +150,11 @@ def positive_number(answer: object) -> float | Verdict:
 
 def _failed(error: Exception) -> Verdict:
     """Says where the reader's code failed: its own line, not one of a library."""
-    # The first level is `run`; there is no second where the call itself failed.
-    level = error.__traceback__ and error.__traceback__.tb_next
+    # The first levels are `run` and what a check does between it and the reader's code;
+    # there is no level of the reader's where the call itself failed.
+    level = error.__traceback__
+    while level and not _is_own(Path(level.tb_frame.f_code.co_filename)):
+        level = level.tb_next
     where = ""
     if level:
         if any(value is ... for value in level.tb_frame.f_locals.values()):
@@ -161,7 +165,13 @@ def _failed(error: Exception) -> Verdict:
     return Verdict(False, f"Your code raised {type(error).__name__}{where}{words}")
 
 
-def _compare(came: Any, right: Any, mistakes: Mistakes) -> Verdict | None:
+def _is_own(file: Path) -> bool:
+    return file.parent != Path(__file__).parent and "site-packages" not in file.parts
+
+
+def _compare(
+    came: Any, right: Any, mistakes: Iterable[tuple[Any, str]]
+) -> Verdict | None:
     """Gives None where the result is right, else the verdict of what fits."""
     if message := _other_kind(came, right):
         return Verdict(False, message)
