@@ -178,26 +178,29 @@ class LayerExercise(Exercise):
 
     Attributes:
         surplus: what to say of a parameter that the solution does not have.
+        sizes: how many of a case's numbers make the layer; None for all of them.
     """
 
     surplus: str = "The solution has no such parameter."
+    sizes: int | None = None
 
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         with torch.random.fork_rng(devices=[]):  # a reader's numbers stay as they were
             return self._judge_layer(answer, numbers)
 
     def _judge_layer(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
-        layer = make_layer(answer, *numbers)
+        sizes = numbers[: self.sizes]
+        layer = make_layer(answer, *sizes)
         if isinstance(layer, Verdict):
             return layer
         given = self.inputs(*numbers)
-        wanted = self.made()(*numbers)
+        wanted = self.made()(*sizes)
         if wrong := self._other_parameters(layer, wanted, given):
             return wrong
         state = _drawn(wanted)
 
         def result(kind: Any) -> Tensor:
-            return _with_weights(kind(*numbers), state)(*given).detach()
+            return _with_weights(kind(*sizes), state)(*given).detach()
 
         _with_weights(layer, state)
         mistakes = self._results(result)
