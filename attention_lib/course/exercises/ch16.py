@@ -51,9 +51,6 @@ def _positions(answer: Any, length: int, window: int, sinks: int) -> Any:
         words = "Some position is in the list twice."
     elif came and not 0 <= min(came) <= max(came) < length:
         words = f"Positions go from 0 to {length - 1} here."
-    elif not came:
-        words = f"After {length} tokens, a window of {window} and {sinks} sinks, some "
-        words += "positions are needed; yours are none."
     elif came != sorted(came):
         words = "The list is not sorted."
     else:
@@ -74,17 +71,18 @@ def kept(length, window, num_sinks):
 """,
     cases=[
         ((9, 3, 2), ""),
-        ((5, 3, 3), "Right where sinks and window are apart. Where they overlap, as in "
-         "kept(5, 3, 3):"),
-        ((2, 4, 3), "Right for a long text. For a short one, as in kept(2, 4, 3):"),
-        ((6, 2, 0), "Right with sinks. Without any, as in kept(6, 2, 0):"),
-        ((12, 1, 4), "Right for windows of several keys. For a window of 1, as in "
-         "kept(12, 1, 4):"),
-        ((3, 1, 5), "Right for a long text. For one that is shorter than the sinks, as "
-         "in kept(3, 1, 5):"),
+        ((5, 3, 3), "Right where sinks and window are apart. Where they overlap:"),
+        ((2, 4, 3), "Right for a long text. For a short one:"),
+        ((6, 2, 0), "Right with sinks. Without any:"),
+        ((12, 1, 4), "Right for windows of several keys. For a window of 1:"),
+        ((3, 1, 5), "Right for a long text. For one that is shorter than the sinks:"),
     ],
     inputs=lambda *numbers: numbers,
     use=_positions,
+    otherwise=lambda came, right, length, window, sinks: (
+        f"After {length} tokens, a window of {window} and {sinks} sinks: {len(right)} "
+        f"positions are needed; yours are {came.tolist()}."
+    ),
     slips=[
         slip("The first tokens are missing.", KEPT, LAST),
         slip("The window is missing.", KEPT, FIRST),

@@ -66,6 +66,8 @@ class Exercise:
         use: calls a function, or uses an object, on the inputs; what it returns is
             compared. A verdict says at once what is wrong.
         lastly: what else is asked of an answer that is right in all cases.
+        otherwise: what to say of a result that no slip gives, from it, the right one
+            and the inputs; None: what differs first.
     """
 
     solution: str
@@ -76,6 +78,7 @@ class Exercise:
     names: Mapping[str, Any] = field(default_factory=dict)
     use: Callable[..., Any] = _call
     lastly: Callable[[Any], Verdict | None] = _nothing
+    otherwise: Callable[..., str] | None = None
 
     def __call__(self, answer: object) -> Verdict:
         """Judge an answer; never raise."""
@@ -104,7 +107,17 @@ class Exercise:
             return self.use(function, *given)
 
         asked = partial(self.use, answer) if callable(answer) else answer
-        return judge(asked, given, result(self.made()), self._results(result))
+        return self._compare(asked, given, result)
+
+    def _compare(
+        self, asked: object, given: tuple[Any, ...], result: Callable[[Any], Any]
+    ) -> Verdict | None:
+        """Compare what is asked with what the solution and the slips give."""
+        right = result(self.made())
+        words = self.otherwise
+        otherwise = words and (lambda came: words(came, right, *given))
+        mistakes = self._results(result)
+        return judge(asked, given, right, mistakes, otherwise=otherwise)
 
     def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
         """Yield what each slip gives; one that fails on a case cannot be met there."""
@@ -142,8 +155,7 @@ class ObjectExercise(Exercise):
         def result(kind: Any) -> Any:
             return self.use(kind(*numbers[0]), *given)
 
-        asked = partial(self.use, made)
-        return judge(asked, given, result(self.made()), self._results(result))
+        return self._compare(partial(self.use, made), given, result)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,8 +215,7 @@ class LayerExercise(Exercise):
             return _with_weights(kind(*sizes), state)(*given).detach()
 
         _with_weights(layer, state)
-        mistakes = self._results(result)
-        return judge(_detached(layer), given, result(self.made()), mistakes)
+        return self._compare(_detached(layer), given, result)
 
     def _other_parameters(
         self, layer: nn.Module, wanted: nn.Module, given: tuple[Any, ...]

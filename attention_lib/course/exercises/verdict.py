@@ -6,7 +6,7 @@ Where the two differ, it looks for the usual mistake that gives the same there.
 
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,7 @@ def judge(
     mistakes: Iterable[tuple[Any, str]] = (),
     *,
     so_far: str = "",
+    otherwise: Callable[[Any], str] | None = None,
 ) -> Verdict | None:
     """Runs the reader's function on copies of the inputs; None where all is right.
 
@@ -62,10 +63,14 @@ def judge(
         right: the result wanted, as the kind of array wanted.
         mistakes: what else may come, and what to say then; read after a mismatch.
         so_far: what earlier runs have shown, said before what is wrong now.
+        otherwise: what to say of any other result; None: what differs first.
     """
     given = deepcopy(inputs)
     came = run(answer, *given)
-    wrong = came if isinstance(came, Verdict) else _compare(came, right, mistakes)
+    if isinstance(came, Verdict):
+        wrong: Verdict | None = came
+    else:
+        wrong = _compare(came, right, mistakes, otherwise)
     if wrong is None and not all(map(_unchanged, given, inputs)):
         wrong = Verdict(
             False,
@@ -170,7 +175,10 @@ def _is_own(file: Path) -> bool:
 
 
 def _compare(
-    came: Any, right: Any, mistakes: Iterable[tuple[Any, str]]
+    came: Any,
+    right: Any,
+    mistakes: Iterable[tuple[Any, str]],
+    otherwise: Callable[[Any], str] | None,
 ) -> Verdict | None:
     """Gives None where the result is right, else the verdict of what fits."""
     if message := _other_kind(came, right):
@@ -178,7 +186,9 @@ def _compare(
     if _same(came, right):
         return None
     fits = (message for mistaken, message in mistakes if _same(came, mistaken))
-    return Verdict(False, next(fits, None) or _difference(came, right))
+    if words := next(fits, None):
+        return Verdict(False, words)
+    return Verdict(False, otherwise(came) if otherwise else _difference(came, right))
 
 
 def _other_kind(came: Any, right: Any) -> str:
