@@ -11,14 +11,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Mistakes,
-    Verdict,
-    judge,
-    run,
-)
-from attention_lib.pretrained import estimate_memory
+from attention_lib.course.exercises.exercise import Exercise, slip
+from attention_lib.course.exercises.verdict import NOT_YET, Verdict, run
 from attention_lib.reproducibility import seeded
 
 
@@ -47,26 +41,28 @@ def check_checkpoint_reader(answer: object) -> Verdict:
     return Verdict(True, "Names, types, shapes and numbers are those of the file.")
 
 
-def check_gpt2_projections(answer: object) -> Verdict:
-    """Checks ``projections(weight)``: c_attn's (M, 3M) as (3, M, M), each (out, in)."""
-    size = 4
-    whole = torch.randn(size, 3 * size, generator=seeded(0))
-    right = torch.stack([part.T for part in whole.chunk(3, dim=1)])
-    torn = "The numbers of a row are torn apart: the parts lie along the second axis."
-    mistakes: Mistakes = [
-        (right.mT, "The three parts are right, but they stand as (in, out): PyTorch "
-         "keeps (out, in)."),
-        (whole.T.unflatten(0, (size, 3)).transpose(0, 1),
-         "Queries, keys and values stand side by side, not in turns."),
-        (right[[1, 0, 2]], "Queries come first."),
-        (right[[2, 1, 0]], "The order is the reverse."),
-        (right[[0, 2, 1]], "Keys come before values."),
-        (whole.reshape(3, size, size), torn),
-        (whole.reshape(3, size, size).mT, torn),
-    ]  # fmt: skip
-    return judge(answer, (whole,), right, mistakes) or Verdict(
-        True, "Three matrices, each (out, in)."
-    )
+STACKED = "torch.stack([part.T for part in weight.chunk(3, dim=1)])"
+TORN = "The numbers of a row are torn apart: the parts are along the second axis."
+check_gpt2_projections = Exercise(
+    solution="""
+def my_projections(weight):
+    return torch.stack([part.T for part in weight.chunk(3, dim=1)])
+""",
+    cases=[((4,), "")],
+    inputs=lambda size: (torch.randn(size, 3 * size, generator=seeded(0)),),
+    slips=[
+        slip("The three parts are right, but they are (in, out): PyTorch keeps (out, "
+             "in).", "part.T", "part"),
+        slip("Queries, keys and values are side by side, not interleaved.",
+             "weight.chunk(3, dim=1)", "(weight[:, start::3] for start in range(3))"),
+        slip("Queries come first.", STACKED, f"{STACKED}[[1, 0, 2]]"),
+        slip("The order is the reverse.", STACKED, f"{STACKED}.flip(0)"),
+        slip("Keys come before values.", STACKED, f"{STACKED}[[0, 2, 1]]"),
+        slip(TORN, STACKED, "weight.reshape(3, len(weight), -1)"),
+        slip(TORN, STACKED, "weight.reshape(3, len(weight), -1).mT"),
+    ],
+    praise="Three matrices, each (out, in).",
+)  # fmt: skip
 
 
 def check_weight_fault(answer: object) -> Verdict:
@@ -129,65 +125,63 @@ def check_weight_fault(answer: object) -> Verdict:
                    "offset: the rotation, a mask, a penalty for distance.")  # fmt: skip
 
 
-def check_llama_parameters(answer: object) -> Verdict:
-    """Checks ``parameters(fields)``, a count for any ``config.json`` of Llama."""
-    fields = {
-        **{"vocab_size": 11, "hidden_size": 16, "intermediate_size": 20},
-        **{"num_hidden_layers": 3, "num_attention_heads": 4},
-        **{"num_key_value_heads": 2, "tie_word_embeddings": False},
-    }
-    cases: list[tuple[dict[str, Any], str]] = [
-        (fields | {"num_key_value_heads": 4}, ""),
-        (fields, "Right with as many key heads as query heads. With half as many:"),
-        (fields | {"tie_word_embeddings": True}, "Right so far. With a tied head:"),
-    ]
-    for case, so_far in cases:
-        came = run(answer, dict(case))
-        if came is NOT_YET and not so_far:
-            return NOT_YET
-        message = _wrong_count(came, case)
-        if message:
-            return Verdict(False, f"{so_far} {message}".strip())
-    return Verdict(True, "Embeddings, layers, norms and head are all counted.")
-
-
-def _count(fields: Mapping[str, Any]) -> int:
-    rest = {"model_type": "llama", "max_position_embeddings": 8, "rms_norm_eps": 1e-5}
-    return estimate_memory({**rest, **fields}).parameters
-
-
-def _wrong_count(came: Any, fields: Mapping[str, Any]) -> str:
-    if isinstance(came, Verdict):
-        return "your code gives nothing back." if came is NOT_YET else came.message
+def _counted(answer: Any, key_heads: int, tied: bool) -> Any:
+    """Count the parameters of a small model; return the count as a tensor."""
+    came = answer(
+        {
+            **{"vocab_size": 11, "hidden_size": 16, "intermediate_size": 20},
+            **{"num_hidden_layers": 3, "num_attention_heads": 4},
+            **{"num_key_value_heads": key_heads, "tie_word_embeddings": tied},
+        }
+    )
+    if came is None or came is ...:
+        return None
     if isinstance(came, Tensor | np.generic) and came.ndim == 0:
         came = came.item()
-    if isinstance(came, bool) or not isinstance(came, int | float):
-        return (
-            f"Your function returns a {type(came).__name__}; the count is one number."
-        )
-    right = _count(fields)
-    if came == right:
-        return ""
+    if isinstance(came, int | float) and not isinstance(came, bool):
+        return torch.tensor([float(came)])
+    kind = type(came).__name__
+    return Verdict(False, f"Your function returns a {kind}; the count is one number.")
+
+
+NORMS, LAST = "mlp + 2 * width", " + width)"
+TABLES = '1 if fields["tie_word_embeddings"] else 2'
+check_llama_parameters = Exercise(
+    solution="""
+def my_parameters(fields):
     width, layers = fields["hidden_size"], fields["num_hidden_layers"]
     share = fields["num_key_value_heads"] / fields["num_attention_heads"]
-    head = fields["vocab_size"] * width
-    tied = fields["tie_word_embeddings"]
-    missing = {
-        head: "A tied head is the embedding itself: count it once." if tied else "",
-        -head: "" if tied else "The head has weights of its own here.",
-        -layers * width * fields["intermediate_size"]: "The MLP has three matrices: "
-        "gate, up and down.",
-        -width: "After the last layer stands one more norm.",
-        -2 * layers * width: "Each layer has two norms.",
-        -layers * width: "Each layer has two norms, not one.",
-        -(2 * layers + 1) * width: "The norms have weights, too.",
-        round(2 * layers * width * width * (1 - share)): "Keys and values have fewer "
-        "heads than queries.",
-        -layers * width * width: "Attention has four matrices: queries, keys, values "
-        "and output.",
-    }
-    words = missing.get(int(came) - right, "")
-    return words or f"It has {right} parameters; your count is {came}."
+    attention = 2 * width**2 + 2 * width**2 * share
+    mlp = 3 * width * fields["intermediate_size"]
+    tables = 1 if fields["tie_word_embeddings"] else 2
+    words = tables * fields["vocab_size"] * width
+    return int(words + layers * (attention + mlp + 2 * width) + width)
+""",
+    cases=[
+        ((4, False), ""),
+        ((2, False), "Right with as many key heads as query heads. With half as many:"),
+        ((2, True), "Right so far. With a tied head:"),
+    ],
+    inputs=lambda *numbers: numbers,
+    use=_counted,
+    otherwise=lambda came, right, *numbers: (
+        f"It has {right.item():g} parameters; your count is {came.item():g}."
+    ),
+    slips=[
+        slip("A tied head is the embedding itself: count it once.", TABLES, "2"),
+        slip("The head has weights of its own here.", TABLES, "1"),
+        slip("The MLP has three matrices: gate, up and down.",
+             "3 * width", "2 * width"),
+        slip("After the last layer comes one more norm.", LAST, ")"),
+        slip("Each layer has two norms.", NORMS, "mlp"),
+        slip("Each layer has two norms, not one.", NORMS, "mlp + width"),
+        slip("The norms have weights, too.", NORMS, "mlp", LAST, ")"),
+        slip("Keys and values have fewer heads than queries.", " * share", ""),
+        slip("Attention has four matrices: queries, keys, values and output.",
+             "= 2 * width**2", "= width**2"),
+    ],
+    praise="Embeddings, layers, norms and head are all counted.",
+)  # fmt: skip
 
 
 def _reverse_header(path: Path) -> None:
