@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +11,109 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from attention_lib.course.exercises.exercise import Exercise, slip
-from attention_lib.course.exercises.verdict import NOT_YET, Verdict, run
+from attention_lib.course.exercises.verdict import Verdict, run
 from attention_lib.reproducibility import seeded
 
+STORED = "a.weight", "b.bias", "c.weight"
 
-def check_checkpoint_reader(answer: object) -> Verdict:
-    """Checks a class with ``names`` and ``read(name)``, made from a path."""
-    drawn = seeded(0)
-    tensors = {
-        "a.weight": torch.randn(3, 4, generator=drawn, dtype=torch.float32),
-        "b.bias": torch.randn(5, generator=drawn, dtype=torch.float32),
-        "c.weight": torch.randn(2, 3, generator=drawn).bfloat16(),
-    }
+
+def _read(answer: Any, which: int) -> Any:
+    """Let an answer read a small file, and return one of its tensors."""
+    drawn, name = seeded(0), STORED[which]
+    a, b, c = (torch.randn(*n, generator=drawn) for n in [(3, 4), (5,), (2, 3)])
+    tensors = dict(zip(STORED, [a.float(), b.float(), c.bfloat16()], strict=True))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         save_file(tensors, path, {"format": "pt"})
         _reverse_header(path)
-        made = run(answer, path)
-        if isinstance(made, Verdict):
-            return made
+        made = answer(path)
+        if made is None or made is ...:
+            return None
         if hasattr(made, "read") and getattr(made, "names", ...) in (..., None):
-            return NOT_YET
-        message = _wrong_names(made, sorted(tensors))
-        for name in ("b.bias", "a.weight", "c.weight"):
-            message = message or _wrong_tensor(made, path, name, tensors)
-    if message:
-        return Verdict(False, message)
-    return Verdict(True, "Names, types, shapes and numbers are those of the file.")
+            return None
+        if message := _wrong_names(made, [*STORED]):
+            return Verdict(False, message)
+        came, right = made.read(name), tensors[name]
+    if came is None or came is ...:
+        message = "`read` gives nothing back."
+    elif not isinstance(came, Tensor):
+        message = "`read` must give a tensor."
+    elif came.dtype != right.dtype:
+        kind = str(came.dtype).removeprefix("torch.")
+        message = f"{name} is stored as another type than {kind}."
+    elif came.shape != right.shape:
+        wanted, found = tuple(right.shape), tuple(came.shape)
+        message = f"{name} has the shape {wanted}; yours is {found}."
+    else:
+        return came
+    return Verdict(False, message)
+
+
+def _reverse_header(path: Path) -> None:
+    """Names the tensors of a file in another order than that in which they lie."""
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    text = json.dumps(dict([*header.items()][::-1]), separators=(",", ":"))
+    path.write_bytes(raw[:8] + text.encode().ljust(length) + raw[8 + length :])
+
+
+def _wrong_names(made: object, names: list[str]) -> str:
+    if not hasattr(made, "names") or not hasattr(made, "read"):
+        kind = type(made).__name__
+        return f"Your function returns a {kind}; it must have `names` and `read`."
+    try:
+        found = sorted(made.names)
+    except TypeError:
+        return "`names` must be a list of names."
+    if not list(made.names):
+        return "`names` is empty the second time: make it a list."
+    if "__metadata__" in found:
+        return "`__metadata__` is no tensor: leave it out of `names`."
+    if found != names:
+        return f"`names` must hold {', '.join(names)}; it has {found}."
+    return ""
+
+
+REST, OFFSETS = "raw[end:]", 'start, end = entry["data_offsets"]'
+check_checkpoint_reader = Exercise(
+    solution="""
+class MyCheckpoint:
+    def __init__(self, path):
+        raw = path.read_bytes()
+        end = 8 + int.from_bytes(raw[:8], "little")
+        self.header = json.loads(raw[8:end])
+        self.header.pop("__metadata__", None)
+        self.numbers = raw[end:]
+        self.names = list(self.header)
+
+    def read(self, name):
+        entry = self.header[name]
+        start, end = entry["data_offsets"]
+        dtype = {"F32": torch.float32, "BF16": torch.bfloat16}[entry["dtype"]]
+        flat = torch.frombuffer(bytearray(self.numbers[start:end]), dtype=dtype)
+        return flat.view(entry["shape"])
+""",
+    names={"json": json},
+    cases=[((1,), ""), ((0,), ""), ((2,), "")],
+    inputs=lambda which: (which,),
+    use=_read,
+    otherwise=lambda came, right, which: (
+        f"The numbers of {STORED[which]} are not those of the file."
+    ),
+    slips=[
+        slip("Offsets count from the end of the header, not from the file's start.",
+             REST, "raw"),
+        slip("The eight bytes before the header count, too.", REST, "raw[end - 8 :]"),
+        slip("The header itself comes before the numbers.", REST, "raw[8:]"),
+        slip("The offsets say where a tensor is; the order of the header does not.",
+             OFFSETS, 'pairs = [each["data_offsets"] for each in self.header.values()]'
+             "\n        sizes = [last - first for first, last in pairs]"
+             "\n        start = sum(sizes[: self.names.index(name)])"
+             "\n        end = start + sizes[self.names.index(name)]"),
+    ],
+    praise="Names, types, shapes and numbers are those of the file.",
+)  # fmt: skip
 
 
 STACKED = "torch.stack([part.T for part in weight.chunk(3, dim=1)])"
@@ -182,69 +257,3 @@ def my_parameters(fields):
     ],
     praise="Embeddings, layers, norms and head are all counted.",
 )  # fmt: skip
-
-
-def _reverse_header(path: Path) -> None:
-    """Names the tensors of a file in another order than that in which they lie."""
-    raw = path.read_bytes()
-    length = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + length])
-    text = json.dumps(dict([*header.items()][::-1]), separators=(",", ":"))
-    path.write_bytes(raw[:8] + text.encode().ljust(length) + raw[8 + length :])
-
-
-def _wrong_names(made: object, names: list[str]) -> str:
-    if not hasattr(made, "names") or not hasattr(made, "read"):
-        kind = type(made).__name__
-        return f"Your function returns a {kind}; it must have `names` and `read`."
-    try:
-        found = sorted(made.names)
-    except TypeError:
-        return "`names` must be a list of names."
-    if not list(made.names):
-        return "`names` is empty the second time: make it a list."
-    if "__metadata__" in found:
-        return "`__metadata__` is no tensor: leave it out of `names`."
-    if found != names:
-        return f"`names` must hold {', '.join(names)}; it has {found}."
-    return ""
-
-
-def _wrong_tensor(
-    made: Any, path: Path, name: str, tensors: Mapping[str, Tensor]
-) -> str:
-    right = tensors[name]
-    came = run(made.read, name)
-    if isinstance(came, Verdict):
-        return "`read` gives nothing back." if came is NOT_YET else came.message
-    if not isinstance(came, Tensor):
-        return "`read` must give a tensor."
-    if came.dtype != right.dtype:
-        return f"{name} is stored as another type than {came.dtype}.".replace(
-            "torch.", ""
-        )
-    if came.shape != right.shape:
-        wanted, found = tuple(right.shape), tuple(came.shape)
-        return f"{name} has the shape {wanted}; yours is {found}."
-    if came.equal(right):
-        return ""
-    raw = path.read_bytes()
-    length = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + length])
-    start, end = header[name]["data_offsets"]
-    offsets = [it["data_offsets"] for it in header.values() if "dtype" in it]
-    before = offsets[: offsets.index([start, end])]
-    in_order = sum(last - first for first, last in before) - start
-    places = [
-        (0, "Offsets count from the end of the header, not from the file's start."),
-        (length, "The eight bytes before the header count, too."),
-        (8, "The header itself comes before the numbers."),
-        (8 + length + in_order, "The offsets say where a tensor lies; the order of the "
-         "header does not."),
-    ]  # fmt: skip
-    for shift, words in places:
-        part = bytearray(raw[start + shift : end + shift])
-        other = torch.frombuffer(part, dtype=right.dtype).view(right.shape)
-        if came.nan_to_num().equal(other.nan_to_num()):
-            return words
-    return f"The numbers of {name} are not those of the file."
