@@ -261,7 +261,7 @@ class _Pieces(list[Tensor]):
         self.model, self.sizes = model, (batch_size, max_len)
 
     def add(self, token_ids: Tensor) -> Tensor:
-        """Gives all tokens read, these among them."""
+        """Return all tokens read, these among them."""
         texts, room = self.sizes
         if len(token_ids) != texts:
             raise ValueError(f"the cache holds {texts} texts; got {len(token_ids)}")

@@ -163,7 +163,7 @@ def load(weight, num_heads):
 
 
 def check_offset_finder(answer: object) -> Verdict:
-    """Checks ``offset_only(scores, x)`` on tables of scores of equal words."""
+    """Check ``offset_only(scores, x)`` on tables of scores of equal words."""
     word = torch.randn(1, 8, generator=seeded(1), dtype=torch.float64)
     return judge_finder(
         answer,
@@ -198,13 +198,13 @@ def _keys_only(x: Tensor) -> Tensor:
 
 
 def _half_by_half(x: Tensor) -> Tensor:
-    """Turns queries in one layout and keys in the other."""
+    """Rotate queries in one layout and keys in the other."""
     angles = rope_angles(torch.arange(len(x)).double(), x.shape[-1])
     return apply_rope(x, angles) @ apply_rope(x, angles, layout="interleaved").T
 
 
 def _changed(row: int, column: int) -> Scores:
-    """Gives scores of offsets, of which one cell differs."""
+    """Return scores of offsets, of which one cell differs."""
 
     def scores(x: Tensor) -> Tensor:
         table = -_steps(x).abs()
@@ -215,7 +215,7 @@ def _changed(row: int, column: int) -> Scores:
 
 
 def _mean_kept(x: Tensor) -> Tensor:
-    """Gives scores of offsets, of which two cells differ, and no diagonal's mean."""
+    """Return scores of offsets, of which two cells differ, and no diagonal's mean."""
     table = -_steps(x).abs()
     table[2, 2], table[3, 3] = 1, -1
     return table

@@ -50,7 +50,7 @@ def _read(answer: Any, which: int) -> Any:
 
 
 def _reverse_header(path: Path) -> None:
-    """Names the tensors of a file in another order than that in which they lie."""
+    """Name the tensors of a file in a different order from that of their numbers."""
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
@@ -141,7 +141,7 @@ def my_projections(weight):
 
 
 def check_weight_fault(answer: object) -> Verdict:
-    """Checks ``suspect(ours, theirs)`` on scores (H, T, T): what to look at."""
+    """Check ``suspect(ours, theirs)`` on scores (H, T, T): what to look at."""
     theirs = 3 * torch.randn(2, 5, 5, generator=seeded(1))
     noise = 1e-6 * torch.randn(2, 5, 5, generator=seeded(2))
     change = torch.randn(2, 5, 5, generator=seeded(3))

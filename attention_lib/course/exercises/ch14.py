@@ -193,7 +193,7 @@ def _translated(answer: Any, source: Tensor, limit: int) -> Any:
 
 @cache
 def _random_translator() -> TinyTranslator:
-    """Gives a model whose texts depend on the source and on what is written."""
+    """Return a model whose texts depend on the source and on what is written."""
     with torch.random.fork_rng(devices=[]):
         model = TinyTranslator(TranslatorConfig(9, 8, 12, 3, 1)).float().eval()
     rng = seeded(0)

@@ -127,7 +127,7 @@ def _growth(answer: Any) -> Verdict | None:
 
 
 def _numbers_in(kept: Any) -> int:
-    """Counts the numbers in all tensors, also in lists and dictionaries of them."""
+    """Count the numbers in all tensors, also in lists and dictionaries of them."""
     if isinstance(kept, Tensor):
         return kept.numel()
     parts = [*kept.values()] if isinstance(kept, dict) else kept
