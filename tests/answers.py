@@ -7,7 +7,7 @@ from attention_lib.course.edits import defined, edited
 
 
 def solution(text, **names):
-    """Return ``made(old, new, …)``: what the text defines, with these pieces replaced."""
+    """Return ``made(old, new, …)``: what the text defines, pieces of it replaced."""
     return lambda *pieces: defined(edited(text, *pieces), **names)
 
 

@@ -1,28 +1,30 @@
 """Checks of chapter 10: slow pairs, a rotation, rows reordered, offsets found."""
 
-import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attention_lib.course.exercises.ch03 import Suspects, judge_finder
-from attention_lib.course.exercises.verdict import (
-    Mistakes,
-    Verdict,
-    after,
-    judge,
-    judge_number,
-    run,
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
+    ObjectExercise,
+    slip,
 )
+from attention_lib.course.exercises.verdict import Verdict, after, run
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
-from attention_lib.rope import apply_rope, convert_layout, rope_angles
+from attention_lib.rope import apply_rope, rope_angles
 
-
-def check_slow_pairs(answer: object) -> Verdict:
-    """Checks the pairs of Llama 3 that make no full turn in 8,192 positions."""
-    mistakes = [
+check_slow_pairs = NumberExercise(
+    solution="""
+speeds = rope_angles(torch.ones(1), 128, base=500_000.0)[0]
+my_pairs = int((2 * math.pi / speeds > 8192).sum())
+""",
+    names={"rope_angles": rope_angles},
+    mistakes=[
         (35, "Those are the pairs that do make a full turn."),
         (28, "One too few: pairs are counted from 0, and pair 35 is slow already."),
         (30, "One too many: pair 34 just makes its turn."),
@@ -30,71 +32,138 @@ def check_slow_pairs(answer: object) -> Verdict:
         (64, "That is every pair. The fast ones turn more than a thousand times."),
         (14, "That belongs to base 10,000. What is the base here?"),
         (20, "A full turn is 2π radians, not one."),
-    ]
-    return judge_number(
-        answer,
-        29,
-        "29 pairs: pair 35, the first of them, needs 8,219 positions for a turn.",
-        mistakes,
-        "Not that many: compare 2π divided by each speed with 8,192.",
-    )
+    ],
+    praise="29 pairs: pair 35, the first of them, needs 8,219 positions for a turn.",
+    otherwise="Not that many: compare 2π divided by each speed with 8,192.",
+)  # fmt: skip
 
 
-def check_rotary(answer: object) -> Verdict:
-    """Checks a class ``Rotary(head_dim, base)``, called with x and positions."""
-    x = torch.randn(2, 3, 5, 8, generator=seeded(0), dtype=torch.float64)
-    first = torch.arange(5)
-    mixed = torch.tensor([40, 3, 7, 3, 0])
+def _rounding(answer: Any) -> Verdict | None:
+    """Say whether the type changes, or angles of high positions are rounded."""
     far = torch.tensor([50_000, 50_003])
-    trials = [
-        ("", (x, first), {}),
-        ("Right for positions 0 to 4. For positions 40, 3, 7, 3, 0:", (x, mixed), {}),
-        ("Right for base 10,000. For base 100:", (x, mixed), {"base": 100.0}),
-        ("Right near 0. For positions 50,000 and 50,003:", (x[..., :2, :], far), {}),
-        ("Right for (2, 3, 5, 8). For (5, 6):", (x[0, 0, :, :6], first), {}),
-    ]
-    for so_far, (vectors, positions), options in trials:
-        made = run(answer, vectors.shape[-1], *options.values())
-        if isinstance(made, Verdict):
-            return made
-        if not callable(made):
-            return _no_object(made)
-        right = _turned(vectors, positions, **options)
-        mistakes = _wrong_turns(vectors, positions, **options)
-        inputs = vectors, positions
-        if wrong := judge(made, inputs, right, mistakes, so_far=so_far):
-            return wrong
     for dtype in (torch.float32, torch.bfloat16):
-        name, short = str(dtype).removeprefix("torch."), x[..., :2, :].to(dtype)
-        came = run(run(answer, 8), short, far)
-        if isinstance(came, Tensor) and came.dtype != dtype:
-            return Verdict(
-                False, f"Right, but {name} became a result of type {came.dtype}."
-            )
+        name = str(dtype).removeprefix("torch.")
+        x = torch.randn(2, 3, 2, 8, generator=seeded(0), dtype=torch.float64).to(dtype)
+        came = run(answer(8), x, far)
         if isinstance(came, Verdict):
             return after(f"Right in float64. In {name}:", came)
-        if not torch.allclose(came.double(), _turned(short.double(), far), atol=0.1):
-            return Verdict(False, f"Right in float64. In {name}, the angles of "
-                           "position 50,000 were rounded too much: round only their "
-                           "cosines and sines.")  # fmt: skip
-    return Verdict(True, "Equal to the library's, for any positions, base and width.")
+        if came.dtype != dtype:
+            words = f"Right, but {name} became a result of type {came.dtype}."
+            return Verdict(False, words)
+        if not torch.allclose(came.double(), _turned(x.double(), far), atol=0.1):
+            return Verdict(
+                False,
+                f"Right in float64. In {name}, the angles of position 50,000 were "
+                "rounded too much: round only their cosines and sines.",
+            )
+    return None
 
 
-def check_pair_layout(answer: object) -> Verdict:
-    """Checks ``load(weight, num_heads)``: from interleaved rows to halves."""
-    weight = torch.arange(24.0)[:, None] + torch.tensor([0.0, 0.5, 0.75])
-    for heads, so_far in [(2, ""), (3, "Right for 2 heads. For 3 heads:")]:
-        right = convert_layout(weight, heads, layout="half")
-        wrong = judge(
-            answer, (weight, heads), right, _wrong_rows(weight, heads), so_far=so_far
-        )
-        if wrong:
-            return wrong
-    return Verdict(True, "Each pair's first coordinates come first, in every head.")
+def _turned(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
+    return apply_rope(x, rope_angles(positions.double(), x.shape[-1], base=base))
+
+
+BOTH = "first * cos - second * sin, second * cos + first * sin"
+SWAPPED = "second * cos + first * sin, first * cos - second * sin"
+CHUNK, PAIRS = "x.chunk(2, dim=-1)", "x[..., 0::2], x[..., 1::2]"
+CAT = f"torch.cat([{BOTH}], -1)"
+STACK = f"torch.stack([{BOTH}], -1).flatten(-2)"
+PLACES, SPEEDS = "positions[:, None]", "* self.speeds"
+check_rotary = ObjectExercise(
+    solution="""
+class Rotary:
+    def __init__(self, head_dim, base=10_000.0):
+        even = torch.arange(0, head_dim, 2, dtype=torch.float64)
+        self.speeds = base ** (-even / head_dim)
+
+    def __call__(self, x, positions):
+        angles = positions[:, None] * self.speeds
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+""",
+    methods=("__call__",),
+    cases=[
+        (((8,), (2, 3, 5, 8), [0, 1, 2, 3, 4]), ""),
+        (((8,), (2, 3, 5, 8), [40, 3, 7, 3, 0]), "Right for positions 0 to 4. For "
+         "positions 40, 3, 7, 3, 0:"),
+        (((8, 100.0), (2, 3, 5, 8), [40, 3, 7, 3, 0]), "Right for base 10,000. "
+         "For base 100:"),
+        (((8,), (2, 3, 2, 8), [50_000, 50_003]), "Right near 0. For positions 50,000 "
+         "and 50,003:"),
+        (((6,), (5, 6), [0, 1, 2, 3, 4]), "Right for (2, 3, 5, 8). For (5, 6):"),
+    ],
+    inputs=lambda sizes, shape, positions: (
+        torch.randn(shape, generator=seeded(0), dtype=torch.float64),
+        torch.tensor(positions),
+    ),
+    lastly=_rounding,
+    slips=[
+        slip("The pairs are 2i and 2i + 1 here: the layout wanted is half.",
+             CHUNK, PAIRS, CAT, STACK),
+        slip("Each pair turns the wrong way: look at the signs.",
+             "- second", "+ second", "+ first", "- first"),
+        slip("Pairs turn too fast: the exponent is 2i / head_dim.",
+             "0, head_dim, 2", "head_dim // 2"),
+        slip("Later pairs turn faster: they must turn more slowly.", "-even", "even"),
+        slip("The positions given are ignored: it counts from 0.",
+             PLACES, "torch.arange(len(positions))[:, None]"),
+        slip("The base given is ignored.", "base **", "10_000.0 **"),
+        slip("The positions were sorted: keep their order.",
+             PLACES, "positions.sort().values[:, None]"),
+        slip("One sine lacks its minus sign: lengths change.", "- second", "+ second"),
+        slip("The two halves have changed places.", BOTH, SWAPPED),
+        slip("Right pairs, but the results are interleaved: put the halves side by "
+             "side.", CAT, STACK),
+        slip("The pairs are 2i and 2i + 1 here, stored as halves: other pairs than "
+             "wanted.", CHUNK, PAIRS),
+        slip("Only the cosines are there: where are the sines?",
+             BOTH, "first * cos, second * cos"),
+        slip("Nothing is rotated: x comes back as it was.", CAT, "x"),
+        slip("The angles are too coarse: compute them in float64.",
+             SPEEDS, f"{SPEEDS}.float()"),
+        slip("The angles are too coarse: compute them in float64.",
+             "torch.float64", "torch.float32"),
+        slip("A speed is in radians per position, not in turns.",
+             SPEEDS, f"{SPEEDS} * 2 * math.pi"),
+    ],
+    praise="Equal to the library's, for any positions, base and width.",
+)  # fmt: skip
+
+SHAPE, SWAP = "num_heads, rows // num_heads // 2, 2", "by_head.transpose(1, 2)"
+check_pair_layout = Exercise(
+    solution="""
+def load(weight, num_heads):
+    rows, width = weight.shape
+    by_head = weight.reshape(num_heads, rows // num_heads // 2, 2, width)
+    return by_head.transpose(1, 2).reshape(rows, width)
+""",
+    cases=[((2,), ""), ((3,), "Right for 2 heads. For 3 heads:")],
+    inputs=lambda heads: (
+        torch.arange(24.0)[:, None] + torch.tensor([0.0, 0.5, 0.75]),
+        heads,
+    ),
+    slips=[
+        slip("That is the way back: rows in halves become interleaved.",
+             SHAPE, "num_heads, 2, rows // num_heads // 2"),
+        slip("Nothing is reordered: the rows are as they were.", SWAP, "by_head"),
+        slip("The rows are reordered across heads: do it within each head.",
+             SHAPE, "1, rows // 2, 2"),
+        slip("The heads are ignored, and it is the way back.",
+             SHAPE, "1, 2, rows // 2"),
+        slip("The two of each pair changed places; they are still side by side.",
+             SWAP, "by_head.flip(2)"),
+        slip("Halves, but the second coordinates come first.", SWAP, f"{SWAP}.flip(1)"),
+        slip("Heads and pairs changed places.", SWAP, "by_head.transpose(0, 1)"),
+        slip("The rows of each head are only reversed.",
+             SWAP, "weight.reshape(num_heads, -1, width).flip(1)"),
+    ],
+    praise="Each pair's first coordinates come first, in every head.",
+)  # fmt: skip
 
 
 def check_offset_finder(answer: object) -> Verdict:
-    """Checks ``offset_only(scores, x)`` on tables of scores of equal words."""
+    """Check ``offset_only(scores, x)`` on tables of scores of equal words."""
     word = torch.randn(1, 8, generator=seeded(1), dtype=torch.float64)
     return judge_finder(
         answer,
@@ -104,79 +173,6 @@ def check_offset_finder(answer: object) -> Verdict:
         claims=("depends on more than the offset", "depends on the offset only"),
         changed="Your code changes x itself: leave it as it is.",
     )
-
-
-def _no_object(made: object) -> Verdict:
-    kind = type(made).__name__
-    return Verdict(
-        False, f"Your function returns a {kind}; it must be what can be called."
-    )
-
-
-def _turned(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
-    return apply_rope(x, rope_angles(positions.double(), x.shape[-1], base=base))
-
-
-def _wrong_turns(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Mistakes:
-    """What the usual mistakes give: other angles, pairs, signs, positions."""
-    width = x.shape[-1]
-    right = rope_angles(positions.double(), width, base=base)
-    pair = torch.arange(width // 2).double()
-    place = positions.double()[:, None]
-    in_order = torch.arange(len(positions)).double()
-    first, second = x.chunk(2, dim=-1)
-    cos, sin = right.cos(), right.sin()
-    short = rope_angles(positions, width, base=base).double()
-    interleaved = apply_rope(x, right, layout="interleaved")
-    parts = first * cos - second * sin, second * cos + first * sin
-    apart = x[..., 0::2], x[..., 1::2]
-    mixed = apart[0] * cos - apart[1] * sin, apart[1] * cos + apart[0] * sin
-    return [
-        (interleaved, "The pairs are 2i and 2i + 1 here: the layout wanted is half."),
-        (apply_rope(x, -right), "Each pair turns the wrong way: look at the signs."),
-        (apply_rope(x, place / base ** (pair / width)), "Pairs turn too fast: the "
-         "exponent is 2i / head_dim."),
-        (apply_rope(x, place * base ** (2 * pair / width)), "Later pairs turn faster: "
-         "they must turn more slowly."),
-        (apply_rope(x, rope_angles(in_order, width, base=base)), "The positions given "
-         "are ignored: it counts from 0."),
-        (_turned(x, positions), "The base given is ignored."),
-        (apply_rope(x, rope_angles(positions.double().sort().values, width, base=base)),
-         "The positions were sorted: keep their order."),
-        (torch.cat([first * cos + second * sin, second * cos + first * sin], -1),
-         "One sine lacks its minus sign: lengths change."),
-        (torch.cat(parts[::-1], -1), "The two halves have changed places."),
-        (torch.stack(parts, -1).flatten(-2), "Right pairs, but the results stand "
-         "interleaved: put the halves side by side."),
-        (torch.cat(mixed, -1), "The pairs are 2i and 2i + 1 here, stored as halves: "
-         "other pairs than wanted."),
-        (x * cos.repeat(1, 2), "Only the cosines are there: where are the sines?"),
-        (x, "Nothing is turned: x comes back as it was."),
-        (apply_rope(x, short), "The angles are too coarse: compute them in float64."),
-        (apply_rope(x, right * 2 * math.pi), "A speed is in radians per position, not "
-         "in turns."),
-    ]  # fmt: skip
-
-
-def _wrong_rows(weight: Tensor, heads: int) -> Mistakes:
-    """What the usual mistakes give: the inverse, no heads, whole rows swapped."""
-    by_head = weight.unflatten(0, (heads, -1))
-    pairs = weight.unflatten(0, (heads, -1, 2))
-    alone = convert_layout(weight, 1, layout="half")
-    return [
-        (convert_layout(weight, heads, layout="interleaved"), "That is the way back: "
-         "rows that stand in halves become interleaved."),
-        (weight, "Nothing is reordered: the rows are as they were."),
-        (alone, "The rows are reordered across heads: do it within each head."),
-        (convert_layout(weight, 1, layout="interleaved"), "The heads are ignored, and "
-         "it is the way back."),
-        (pairs.flip(2).flatten(0, 2), "The two of each pair changed places; they still "
-         "stand side by side."),
-        (pairs.flip(2).transpose(1, 2).flatten(0, 2), "Halves, but the second "
-         "coordinates stand first."),
-        (pairs.transpose(0, 1).flatten(0, 2), "Heads and pairs changed places."),
-        (by_head.flip(1).flatten(0, 1), "The rows of each head are only reversed."),
-    ]  # fmt: skip
 
 
 Scores = Callable[[Tensor], Tensor]
@@ -202,13 +198,13 @@ def _keys_only(x: Tensor) -> Tensor:
 
 
 def _half_by_half(x: Tensor) -> Tensor:
-    """Turns queries in one layout and keys in the other."""
+    """Rotate queries in one layout and keys in the other."""
     angles = rope_angles(torch.arange(len(x)).double(), x.shape[-1])
     return apply_rope(x, angles) @ apply_rope(x, angles, layout="interleaved").T
 
 
 def _changed(row: int, column: int) -> Scores:
-    """Gives scores of offsets, of which one cell differs."""
+    """Return scores of offsets, of which one cell differs."""
 
     def scores(x: Tensor) -> Tensor:
         table = -_steps(x).abs()
@@ -219,7 +215,7 @@ def _changed(row: int, column: int) -> Scores:
 
 
 def _mean_kept(x: Tensor) -> Tensor:
-    """Gives scores of offsets, of which two cells differ, and no diagonal's mean."""
+    """Return scores of offsets, of which two cells differ, and no diagonal's mean."""
     table = -_steps(x).abs()
     table[2, 2], table[3, 3] = 1, -1
     return table

@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,66 +10,138 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Mistakes,
-    Verdict,
-    judge,
-    run,
-)
-from attention_lib.pretrained import estimate_memory
+from attention_lib.course.exercises.exercise import Exercise, slip
+from attention_lib.course.exercises.verdict import Verdict, run
 from attention_lib.reproducibility import seeded
 
+STORED = "a.weight", "b.bias", "c.weight"
 
-def check_checkpoint_reader(answer: object) -> Verdict:
-    """Checks a class with ``names`` and ``read(name)``, made from a path."""
-    drawn = seeded(0)
-    tensors = {
-        "a.weight": torch.randn(3, 4, generator=drawn, dtype=torch.float32),
-        "b.bias": torch.randn(5, generator=drawn, dtype=torch.float32),
-        "c.weight": torch.randn(2, 3, generator=drawn).bfloat16(),
-    }
+
+def _read(answer: Any, which: int) -> Any:
+    """Let an answer read a small file, and return one of its tensors."""
+    drawn, name = seeded(0), STORED[which]
+    a, b, c = (torch.randn(*n, generator=drawn) for n in [(3, 4), (5,), (2, 3)])
+    tensors = dict(zip(STORED, [a.float(), b.float(), c.bfloat16()], strict=True))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         save_file(tensors, path, {"format": "pt"})
         _reverse_header(path)
-        made = run(answer, path)
-        if isinstance(made, Verdict):
-            return made
+        made = answer(path)
+        if made is None or made is ...:
+            return None
         if hasattr(made, "read") and getattr(made, "names", ...) in (..., None):
-            return NOT_YET
-        message = _wrong_names(made, sorted(tensors))
-        for name in ("b.bias", "a.weight", "c.weight"):
-            message = message or _wrong_tensor(made, path, name, tensors)
-    if message:
-        return Verdict(False, message)
-    return Verdict(True, "Names, types, shapes and numbers are those of the file.")
+            return None
+        if message := _wrong_names(made, [*STORED]):
+            return Verdict(False, message)
+        came, right = made.read(name), tensors[name]
+    if came is None or came is ...:
+        message = "`read` gives nothing back."
+    elif not isinstance(came, Tensor):
+        message = "`read` must give a tensor."
+    elif came.dtype != right.dtype:
+        kind = str(came.dtype).removeprefix("torch.")
+        message = f"{name} is stored as another type than {kind}."
+    elif came.shape != right.shape:
+        wanted, found = tuple(right.shape), tuple(came.shape)
+        message = f"{name} has the shape {wanted}; yours is {found}."
+    else:
+        return came
+    return Verdict(False, message)
 
 
-def check_gpt2_projections(answer: object) -> Verdict:
-    """Checks ``projections(weight)``: c_attn's (M, 3M) as (3, M, M), each (out, in)."""
-    size = 4
-    whole = torch.randn(size, 3 * size, generator=seeded(0))
-    right = torch.stack([part.T for part in whole.chunk(3, dim=1)])
-    torn = "The numbers of a row are torn apart: the parts lie along the second axis."
-    mistakes: Mistakes = [
-        (right.mT, "The three parts are right, but they stand as (in, out): PyTorch "
-         "keeps (out, in)."),
-        (whole.T.unflatten(0, (size, 3)).transpose(0, 1),
-         "Queries, keys and values stand side by side, not in turns."),
-        (right[[1, 0, 2]], "Queries come first."),
-        (right[[2, 1, 0]], "The order is the reverse."),
-        (right[[0, 2, 1]], "Keys come before values."),
-        (whole.reshape(3, size, size), torn),
-        (whole.reshape(3, size, size).mT, torn),
-    ]  # fmt: skip
-    return judge(answer, (whole,), right, mistakes) or Verdict(
-        True, "Three matrices, each (out, in)."
-    )
+def _reverse_header(path: Path) -> None:
+    """Name the tensors of a file in a different order from that of their numbers."""
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    text = json.dumps(dict([*header.items()][::-1]), separators=(",", ":"))
+    path.write_bytes(raw[:8] + text.encode().ljust(length) + raw[8 + length :])
+
+
+def _wrong_names(made: object, names: list[str]) -> str:
+    if not hasattr(made, "names") or not hasattr(made, "read"):
+        kind = type(made).__name__
+        return f"Your function returns a {kind}; it must have `names` and `read`."
+    try:
+        found = sorted(made.names)
+    except TypeError:
+        return "`names` must be a list of names."
+    if not list(made.names):
+        return "`names` is empty the second time: make it a list."
+    if "__metadata__" in found:
+        return "`__metadata__` is no tensor: leave it out of `names`."
+    if found != names:
+        return f"`names` must hold {', '.join(names)}; it has {found}."
+    return ""
+
+
+REST, OFFSETS = "raw[end:]", 'start, end = entry["data_offsets"]'
+check_checkpoint_reader = Exercise(
+    solution="""
+class MyCheckpoint:
+    def __init__(self, path):
+        raw = path.read_bytes()
+        end = 8 + int.from_bytes(raw[:8], "little")
+        self.header = json.loads(raw[8:end])
+        self.header.pop("__metadata__", None)
+        self.numbers = raw[end:]
+        self.names = list(self.header)
+
+    def read(self, name):
+        entry = self.header[name]
+        start, end = entry["data_offsets"]
+        dtype = {"F32": torch.float32, "BF16": torch.bfloat16}[entry["dtype"]]
+        flat = torch.frombuffer(bytearray(self.numbers[start:end]), dtype=dtype)
+        return flat.view(entry["shape"])
+""",
+    names={"json": json},
+    cases=[((1,), ""), ((0,), ""), ((2,), "")],
+    inputs=lambda which: (which,),
+    use=_read,
+    otherwise=lambda came, right, which: (
+        f"The numbers of {STORED[which]} are not those of the file."
+    ),
+    slips=[
+        slip("Offsets count from the end of the header, not from the file's start.",
+             REST, "raw"),
+        slip("The eight bytes before the header count, too.", REST, "raw[end - 8 :]"),
+        slip("The header itself comes before the numbers.", REST, "raw[8:]"),
+        slip("The offsets say where a tensor is; the order of the header does not.",
+             OFFSETS, 'pairs = [each["data_offsets"] for each in self.header.values()]'
+             "\n        sizes = [last - first for first, last in pairs]"
+             "\n        start = sum(sizes[: self.names.index(name)])"
+             "\n        end = start + sizes[self.names.index(name)]"),
+    ],
+    praise="Names, types, shapes and numbers are those of the file.",
+)  # fmt: skip
+
+
+STACKED = "torch.stack([part.T for part in weight.chunk(3, dim=1)])"
+TORN = "The numbers of a row are torn apart: the parts are along the second axis."
+check_gpt2_projections = Exercise(
+    solution="""
+def my_projections(weight):
+    return torch.stack([part.T for part in weight.chunk(3, dim=1)])
+""",
+    cases=[((4,), "")],
+    inputs=lambda size: (torch.randn(size, 3 * size, generator=seeded(0)),),
+    slips=[
+        slip("The three parts are right, but they are (in, out): PyTorch keeps (out, "
+             "in).", "part.T", "part"),
+        slip("Queries, keys and values are side by side, not interleaved.",
+             "weight.chunk(3, dim=1)", "(weight[:, start::3] for start in range(3))"),
+        slip("Queries come first.", STACKED, f"{STACKED}[[1, 0, 2]]"),
+        slip("The order is the reverse.", STACKED, f"{STACKED}.flip(0)"),
+        slip("Keys come before values.", STACKED, f"{STACKED}[[0, 2, 1]]"),
+        slip(TORN, STACKED, "weight.reshape(3, len(weight), -1)"),
+        slip(TORN, STACKED, "weight.reshape(3, len(weight), -1).mT"),
+    ],
+    praise="Three matrices, each (out, in).",
+)  # fmt: skip
 
 
 def check_weight_fault(answer: object) -> Verdict:
-    """Checks ``suspect(ours, theirs)`` on scores (H, T, T): what to look at."""
+    """Check ``suspect(ours, theirs)`` on scores (H, T, T): what to look at."""
     theirs = 3 * torch.randn(2, 5, 5, generator=seeded(1))
     noise = 1e-6 * torch.randn(2, 5, 5, generator=seeded(2))
     change = torch.randn(2, 5, 5, generator=seeded(3))
@@ -129,128 +200,60 @@ def check_weight_fault(answer: object) -> Verdict:
                    "offset: the rotation, a mask, a penalty for distance.")  # fmt: skip
 
 
-def check_llama_parameters(answer: object) -> Verdict:
-    """Checks ``parameters(fields)``, a count for any ``config.json`` of Llama."""
-    fields = {
-        **{"vocab_size": 11, "hidden_size": 16, "intermediate_size": 20},
-        **{"num_hidden_layers": 3, "num_attention_heads": 4},
-        **{"num_key_value_heads": 2, "tie_word_embeddings": False},
-    }
-    cases: list[tuple[dict[str, Any], str]] = [
-        (fields | {"num_key_value_heads": 4}, ""),
-        (fields, "Right with as many key heads as query heads. With half as many:"),
-        (fields | {"tie_word_embeddings": True}, "Right so far. With a tied head:"),
-    ]
-    for case, so_far in cases:
-        came = run(answer, dict(case))
-        if came is NOT_YET and not so_far:
-            return NOT_YET
-        message = _wrong_count(came, case)
-        if message:
-            return Verdict(False, f"{so_far} {message}".strip())
-    return Verdict(True, "Embeddings, layers, norms and head are all counted.")
-
-
-def _count(fields: Mapping[str, Any]) -> int:
-    rest = {"model_type": "llama", "max_position_embeddings": 8, "rms_norm_eps": 1e-5}
-    return estimate_memory({**rest, **fields}).parameters
-
-
-def _wrong_count(came: Any, fields: Mapping[str, Any]) -> str:
-    if isinstance(came, Verdict):
-        return "your code gives nothing back." if came is NOT_YET else came.message
+def _counted(answer: Any, key_heads: int, tied: bool) -> Any:
+    """Count the parameters of a small model; return the count as a tensor."""
+    came = answer(
+        {
+            **{"vocab_size": 11, "hidden_size": 16, "intermediate_size": 20},
+            **{"num_hidden_layers": 3, "num_attention_heads": 4},
+            **{"num_key_value_heads": key_heads, "tie_word_embeddings": tied},
+        }
+    )
+    if came is None or came is ...:
+        return None
     if isinstance(came, Tensor | np.generic) and came.ndim == 0:
         came = came.item()
-    if isinstance(came, bool) or not isinstance(came, int | float):
-        return (
-            f"Your function returns a {type(came).__name__}; the count is one number."
-        )
-    right = _count(fields)
-    if came == right:
-        return ""
+    if isinstance(came, int | float) and not isinstance(came, bool):
+        return torch.tensor([float(came)])
+    kind = type(came).__name__
+    return Verdict(False, f"Your function returns a {kind}; the count is one number.")
+
+
+NORMS, LAST = "mlp + 2 * width", " + width)"
+TABLES = '1 if fields["tie_word_embeddings"] else 2'
+check_llama_parameters = Exercise(
+    solution="""
+def my_parameters(fields):
     width, layers = fields["hidden_size"], fields["num_hidden_layers"]
     share = fields["num_key_value_heads"] / fields["num_attention_heads"]
-    head = fields["vocab_size"] * width
-    tied = fields["tie_word_embeddings"]
-    missing = {
-        head: "A tied head is the embedding itself: count it once." if tied else "",
-        -head: "" if tied else "The head has weights of its own here.",
-        -layers * width * fields["intermediate_size"]: "The MLP has three matrices: "
-        "gate, up and down.",
-        -width: "After the last layer stands one more norm.",
-        -2 * layers * width: "Each layer has two norms.",
-        -layers * width: "Each layer has two norms, not one.",
-        -(2 * layers + 1) * width: "The norms have weights, too.",
-        round(2 * layers * width * width * (1 - share)): "Keys and values have fewer "
-        "heads than queries.",
-        -layers * width * width: "Attention has four matrices: queries, keys, values "
-        "and output.",
-    }
-    words = missing.get(int(came) - right, "")
-    return words or f"It has {right} parameters; your count is {came}."
-
-
-def _reverse_header(path: Path) -> None:
-    """Names the tensors of a file in another order than that in which they lie."""
-    raw = path.read_bytes()
-    length = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + length])
-    text = json.dumps(dict([*header.items()][::-1]), separators=(",", ":"))
-    path.write_bytes(raw[:8] + text.encode().ljust(length) + raw[8 + length :])
-
-
-def _wrong_names(made: object, names: list[str]) -> str:
-    if not hasattr(made, "names") or not hasattr(made, "read"):
-        kind = type(made).__name__
-        return f"Your function returns a {kind}; it must have `names` and `read`."
-    try:
-        found = sorted(made.names)
-    except TypeError:
-        return "`names` must be a list of names."
-    if not list(made.names):
-        return "`names` is empty the second time: make it a list."
-    if "__metadata__" in found:
-        return "`__metadata__` is no tensor: leave it out of `names`."
-    if found != names:
-        return f"`names` must hold {', '.join(names)}; it has {found}."
-    return ""
-
-
-def _wrong_tensor(
-    made: Any, path: Path, name: str, tensors: Mapping[str, Tensor]
-) -> str:
-    right = tensors[name]
-    came = run(made.read, name)
-    if isinstance(came, Verdict):
-        return "`read` gives nothing back." if came is NOT_YET else came.message
-    if not isinstance(came, Tensor):
-        return "`read` must give a tensor."
-    if came.dtype != right.dtype:
-        return f"{name} is stored as another type than {came.dtype}.".replace(
-            "torch.", ""
-        )
-    if came.shape != right.shape:
-        wanted, found = tuple(right.shape), tuple(came.shape)
-        return f"{name} has the shape {wanted}; yours is {found}."
-    if came.equal(right):
-        return ""
-    raw = path.read_bytes()
-    length = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + length])
-    start, end = header[name]["data_offsets"]
-    offsets = [it["data_offsets"] for it in header.values() if "dtype" in it]
-    before = offsets[: offsets.index([start, end])]
-    in_order = sum(last - first for first, last in before) - start
-    places = [
-        (0, "Offsets count from the end of the header, not from the file's start."),
-        (length, "The eight bytes before the header count, too."),
-        (8, "The header itself comes before the numbers."),
-        (8 + length + in_order, "The offsets say where a tensor lies; the order of the "
-         "header does not."),
-    ]  # fmt: skip
-    for shift, words in places:
-        part = bytearray(raw[start + shift : end + shift])
-        other = torch.frombuffer(part, dtype=right.dtype).view(right.shape)
-        if came.nan_to_num().equal(other.nan_to_num()):
-            return words
-    return f"The numbers of {name} are not those of the file."
+    attention = 2 * width**2 + 2 * width**2 * share
+    mlp = 3 * width * fields["intermediate_size"]
+    tables = 1 if fields["tie_word_embeddings"] else 2
+    words = tables * fields["vocab_size"] * width
+    return int(words + layers * (attention + mlp + 2 * width) + width)
+""",
+    cases=[
+        ((4, False), ""),
+        ((2, False), "Right with as many key heads as query heads. With half as many:"),
+        ((2, True), "Right so far. With a tied head:"),
+    ],
+    inputs=lambda *numbers: numbers,
+    use=_counted,
+    otherwise=lambda came, right, *numbers: (
+        f"It has {right.item():g} parameters; your count is {came.item():g}."
+    ),
+    slips=[
+        slip("A tied head is the embedding itself: count it once.", TABLES, "2"),
+        slip("The head has weights of its own here.", TABLES, "1"),
+        slip("The MLP has three matrices: gate, up and down.",
+             "3 * width", "2 * width"),
+        slip("After the last layer comes one more norm.", LAST, ")"),
+        slip("Each layer has two norms.", NORMS, "mlp"),
+        slip("Each layer has two norms, not one.", NORMS, "mlp + width"),
+        slip("The norms have weights, too.", NORMS, "mlp", LAST, ")"),
+        slip("Keys and values have fewer heads than queries.", " * share", ""),
+        slip("Attention has four matrices: queries, keys, values and output.",
+             "= 2 * width**2", "= width**2"),
+    ],
+    praise="Embeddings, layers, norms and head are all counted.",
+)  # fmt: skip

@@ -3,49 +3,46 @@
 import torch
 
 from attention_lib.attention import scaled_dot_product_attention
-from attention_lib.course.exercises.exercise import Exercise, LayerExercise, slip
-from attention_lib.course.exercises.verdict import Verdict, judge_number
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    LayerExercise,
+    NumberExercise,
+    slip,
+)
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import apply_rope, rope_angles
 
-
-def check_latent_bytes(answer: object) -> Verdict:
-    """Checks the bytes of a cache of latents: 24 layers, 4,096 tokens."""
-    layers, heads, head, rope, latent, queries, tokens = 24, 16, 64, 32, 192, 384, 4096
-    one = layers * tokens * 2  # the bytes of one number per token and layer
-    right = one * (latent + rope)
-    mistakes = [
-        (one * latent, "The rotated key is kept as well: it is no part of the latent."),
-        (one * (latent + heads * rope), "All heads share one rotated key."),
-        (one * heads * (latent + rope), "All heads share the latent and the rotated "
-         "key."),
-        (one * heads * (2 * head + rope), "Those are the keys and values of all heads: "
-         "they are made of the latent and not kept."),
-        (one * heads * 2 * head, "Those are the keys and values of all heads: they are "
-         "made of the latent and not kept."),
-        (one * (latent + rope + queries), "The latent of the queries is not kept: old "
-         "queries are never needed."),
-        (2 * right, "Twice that many. Keys and values come from the same latent, which "
-         "is kept once; and a number takes 2 bytes, not 4."),
-        (one * (2 * latent + rope), "Keys and values come from the same latent, which "
-         "is kept once; the latent of the queries is not kept."),
-        (right // 2, "Each number takes 2 bytes."),
-        (right / 2**10, "Right in KiB: the question is for bytes."),
-        (right / 2**20, "Right in MiB: the question is for bytes."),
-        (right // layers, "That is one layer: there are 24."),
-        (right // tokens, "That is one token: there are 4,096."),
-        (one * rope, "That is the rotated key alone: where is the latent?"),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "192 + 32 numbers per token and layer, whatever the number of heads.",
-        mistakes,
-        "Not that many: first the numbers of one token in one layer.",
-    )
-
+NUMBER = 24 * 4096 * 2  # the bytes of one number per token and layer
+check_latent_bytes = NumberExercise(
+    solution="""
+my_bytes = 24 * 4096 * (192 + 32) * 2  # layers, tokens, latent and turned key, bytes
+""",
+    mistakes=[
+        (NUMBER * 192, "The rotated key is kept as well: it is no part of the latent."),
+        (NUMBER * (192 + 16 * 32), "All heads share one rotated key."),
+        (NUMBER * 16 * 224, "All heads share the latent and the rotated key."),
+        (NUMBER * 16 * 160, "Those are the keys and values of all heads: they are made "
+         "of the latent and not kept."),
+        (NUMBER * 16 * 128, "Those are the keys and values of all heads: they are made "
+         "of the latent and not kept."),
+        (NUMBER * (224 + 384), "The latent of the queries is not kept: old queries are "
+         "never needed."),
+        (NUMBER * 2 * 224, "Twice that many. Keys and values come from the same "
+         "latent, which is kept once; and a number takes 2 bytes, not 4."),
+        (NUMBER * (2 * 192 + 32), "Keys and values come from the same latent, which is "
+         "kept once; the latent of the queries is not kept."),
+        (NUMBER * 112, "Each number takes 2 bytes."),
+        (NUMBER * 224 / 2**10, "Right in KiB: the question is for bytes."),
+        (NUMBER * 224 / 2**20, "Right in MiB: the question is for bytes."),
+        (4096 * 2 * 224, "That is one layer: there are 24."),
+        (24 * 2 * 224, "That is one token: there are 4,096."),
+        (NUMBER * 32, "That is the rotated key alone: where is the latent?"),
+    ],
+    praise="192 + 32 numbers per token and layer, whatever the number of heads.",
+    otherwise="Not that many: first the numbers of one token in one layer.",
+)  # fmt: skip
 
 OWN = "w_q.view(len(w_q), num_heads, -1).transpose(0, 1)"
 UP = "w_uk.view(len(w_uk), num_heads, -1).transpose(0, 1)"
@@ -78,57 +75,30 @@ def absorbed_matrices(w_q, w_uk, num_heads):
         heads,
     ),
     slips=[
-        slip(
-            "Each matrix is turned round: a token comes from the left, a latent from the right.",
-            PRODUCT,
-            "up @ own.mT",
-        ),
-        slip(
-            "The heads are added up: each has a matrix of its own.",
-            PRODUCT,
-            "w_q @ w_uk.T",
-        ),
-        slip(
-            "Every head gets the sum over all heads.",
-            PRODUCT,
-            "(w_q @ w_uk.T).expand(num_heads, -1, -1)",
-        ),
-        slip(
-            "The axis of the heads comes first.",
-            PRODUCT,
-            "(own @ up.mT).transpose(0, 1)",
-        ),
-        slip(
-            "The columns of a head stand side by side: head 0 comes first.",
-            OWN,
-            FAR,
-            UP,
-            FAR_UP,
-        ),
+        slip("Each matrix is turned round: tokens come from the left, latents from the "
+             "right.", PRODUCT, "up @ own.mT"),
+        slip("The heads are added up: each has a matrix of its own.",
+             PRODUCT, "w_q @ w_uk.T"),
+        slip("Every head gets the sum over all heads.",
+             PRODUCT, "(w_q @ w_uk.T).expand(num_heads, -1, -1)"),
+        slip("The axis of the heads comes first.",
+             PRODUCT, "(own @ up.mT).transpose(0, 1)"),
+        slip("The columns of a head stand side by side: head 0 comes first.",
+             OWN, FAR, UP, FAR_UP),
         slip("The columns of w_q belong to other heads: head 0 comes first.", OWN, FAR),
-        slip(
-            "The columns of w_uk belong to other heads: head 0 comes first.", UP, FAR_UP
-        ),
+        slip("The columns of w_uk belong to other heads: head 0 comes first.",
+             UP, FAR_UP),
         slip("w_q is cut along its rows: the heads are in its columns.", OWN, CUT),
         slip("w_uk is cut along its rows: the heads are in its columns.", UP, CUT_UP),
-        slip(
-            "Both are cut along their rows: the heads are in their columns.",
-            OWN,
-            CUT,
-            UP,
-            CUT_UP,
-        ),
-        slip(
-            "The scores are not scaled here.",
-            PRODUCT,
-            "own @ up.mT / own.shape[-1] ** 0.5",
-        ),
-        slip(
-            "The heads get each other's up-projections.", PRODUCT, "own @ up.flip(0).mT"
-        ),
+        slip("Both are cut along their rows: the heads are in their columns.",
+             OWN, CUT, UP, CUT_UP),
+        slip("The scores are not scaled here.",
+             PRODUCT, "own @ up.mT / own.shape[-1] ** 0.5"),
+        slip("The heads get each other's up-projections.",
+             PRODUCT, "own @ up.flip(0).mT"),
     ],
     praise="One matrix per head, from a token to what latents are for.",
-)
+)  # fmt: skip
 MADE = "(u[:, :width] * s[:width]) @ vh[:width]"
 check_low_rank = Exercise(
     solution="""
@@ -147,47 +117,28 @@ def low_rank(weight, width):
     ),
     slips=[
         slip("Nothing is left out: keep so many directions only.", MADE, "weight"),
-        slip(
-            "That is what is to be left out: keep the largest singular values.",
-            ":width]",
-            "width:]",
-            "[:, width:]",
-            "[:, width:]",
-        ),
-        slip(
-            "The smallest singular values are kept: they come last.",
-            ":width]",
-            "-width:]",
-        ),
-        slip(
-            "The singular values are missing between the two sides.", " * s[:width]", ""
-        ),
-        slip(
-            "The roots of the singular values: both sides together must hold the whole value.",
-            "s[:width]",
-            "s[:width].sqrt()",
-        ),
+        slip("That is what is to be left out: keep the largest singular values.",
+             ":width]", "width:]", "[:, width:]", "[:, width:]"),
+        slip("The smallest singular values are kept: they come last.",
+             ":width]", "-width:]"),
+        slip("The singular values are missing between the two sides.",
+             " * s[:width]", ""),
+        slip("The roots of the singular values: both sides together must hold the "
+             "whole value.", "s[:width]", "s[:width].sqrt()"),
         slip("The singular values enter twice.", "s[:width]", "s[:width] ** 2"),
         slip("One direction too many.", ":width]", ":width + 1]"),
         slip("One direction too few.", ":width]", ":width - 1]"),
-        slip(
-            "The first columns of the matrix itself are kept: find the best directions.",
-            MADE,
-            "weight * (torch.arange(weight.shape[1]) < width)",
-        ),
-        slip(
-            "The first rows of the matrix itself are kept: find the best directions.",
-            MADE,
-            "weight * (torch.arange(len(weight)) < width)[:, None]",
-        ),
-        slip(
-            "That is the way down alone: multiply by the way up.", " @ vh[:width]", ""
-        ),
+        slip("The first columns of the matrix are kept: find the best directions.",
+             MADE, "weight * (torch.arange(weight.shape[1]) < width)"),
+        slip("The first rows of the matrix are kept: find the best directions.",
+             MADE, "weight * (torch.arange(len(weight)) < width)[:, None]"),
+        slip("That is the way down alone: multiply by the way up.",
+             " @ vh[:width]", ""),
         slip("That is the way up alone: the way down comes first.", MADE, "vh[:width]"),
         slip("The matrix is turned round.", MADE, f"({MADE}).T"),
     ],
     praise="No other matrix through so few numbers is closer.",
-)
+)  # fmt: skip
 SOLUTION = """
 class MyLatentAttention(nn.Module):
     def __init__(self, d_model, num_heads, latent_dim, head_dim, rope_dim):
@@ -232,76 +183,43 @@ check_latent_attention = LayerExercise(
         rope_angles(torch.arange(5), rope),
     ),
     slips=[
-        slip(
-            "A token sees the future: where is the mask?",
-            CALL,
-            "scaled_dot_product_attention(query, key, value)",
-        ),
-        slip(
-            "A token sees the future, not the past: is the triangle flipped?",
-            "causal_mask(x.shape[1], device=x.device)",
-            "causal_mask(x.shape[1], device=x.device).T",
-        ),
+        slip("A token sees the future: where is the mask?",
+             CALL, "scaled_dot_product_attention(query, key, value)"),
+        slip("A token sees the future, not the past: is the triangle flipped?",
+             "causal_mask(x.shape[1], device=x.device)",
+             "causal_mask(x.shape[1], device=x.device).T"),
         slip("The scores are not scaled.", CALL, SCALED.format("1.0")),
-        slip(
-            "The scale forgets the rotated part: a key has head_dim + rope_dim numbers.",
-            CALL,
-            SCALED.format("self.parts[0] ** -0.5"),
-        ),
-        slip(
-            "The scale takes the width of the latent: it is that of a key, head_dim + rope_dim.",
-            CALL,
-            SCALED.format("self.kv_up_proj.in_features ** -0.5"),
-        ),
-        slip(
-            "The scale takes the width of the latent: it is that of a key, head_dim + rope_dim.",
-            CALL,
-            SCALED.format("self.kv_down_proj.out_features ** -0.5"),
-        ),
+        slip("The scale forgets the rotated part: a key is head_dim + rope_dim wide.",
+             CALL, SCALED.format("self.parts[0] ** -0.5")),
+        slip("The scale takes the width of the latent: it is that of a key, head_dim + "
+             "rope_dim.", CALL, SCALED.format("self.kv_up_proj.in_features ** -0.5")),
+        slip("The scale takes the width of the latent: it is that of a key, head_dim + "
+             "rope_dim.",
+             CALL, SCALED.format("self.kv_down_proj.out_features ** -0.5")),
         slip("The queries' rotated part is not turned.", TURN_Q, ""),
         slip("The shared key is not turned.", TURN_K, "shared[:, None]"),
-        slip(
-            "Nothing is turned: where do the angles go?",
-            TURN_K,
-            "shared[:, None]",
-            TURN_Q,
-            "",
-        ),
-        slip(
-            'The pairs are i and i + R/2: take layout="interleaved".',
-            "interleaved",
-            "half",
-        ),
-        slip(
-            "Keys and values have changed places in the up-projection: the key's rows come first in each head.",
-            CHUNK,
-            "value, key = grown.chunk(2, dim=-1)",
-        ),
-        slip(
-            "The parts of a query have changed places: first what is not turned, then what is.",
-            "query, turned = query.split(self.parts, dim=-1)",
-            "turned, query = query.split(self.parts[::-1], dim=-1)",
-        ),
-        slip(
-            "The parts of kv_down_proj have changed places: first the latent, then the key that is turned.",
-            "latent, shared = self.kv_down_proj(x).split([latent_dim, rope_dim], dim=-1)",
-            "shared, latent = self.kv_down_proj(x).split([rope_dim, latent_dim], dim=-1)",
-        ),
-        slip(
-            "The rows of the up-projection stand head after head, not all keys first.",
-            CHUNK,
-            "key, value = (split_heads(part, self.num_heads) for part in self.kv_up_proj(latent).chunk(2, dim=-1))",
-        ),
-        slip(
-            "The scores miss the rotated part.",
-            "shared.expand(-1",
-            "0 * shared.expand(-1",
-        ),
-        slip(
-            "The way back mixes tokens and heads: which axes change places before the heads stand side by side?",
-            "merge_heads(context)",
-            "context.reshape(*x.shape[:2], -1)",
-        ),
+        slip("Nothing is turned: where do the angles go?",
+             TURN_K, "shared[:, None]", TURN_Q, ""),
+        slip('The pairs are i and i + R/2: take layout="interleaved".',
+             "interleaved", "half"),
+        slip("Keys and values have changed places in the up-projection: the key's rows "
+             "come first in each head.", CHUNK, "value, key = grown.chunk(2, dim=-1)"),
+        slip("The parts of a query have changed places: first what is not turned, then "
+             "what is.",
+             "query, turned = query.split(self.parts, dim=-1)",
+             "turned, query = query.split(self.parts[::-1], dim=-1)"),
+        slip("The parts of kv_down_proj have changed places: first the latent, then "
+             "the key that is turned.", "latent, shared", "shared, latent",
+             "[latent_dim, rope_dim]", "[rope_dim, latent_dim]"),
+        slip("The rows of the up-projection stand head after head, not all keys first.",
+             CHUNK,
+             "both = self.kv_up_proj(latent).chunk(2, dim=-1); key, value = "
+             "(split_heads(part, self.num_heads) for part in both)"),
+        slip("The scores miss the rotated part.",
+             "shared.expand(-1", "0 * shared.expand(-1"),
+        slip("The way back mixes tokens and heads: which axes change places before the "
+             "heads stand side by side?",
+             "merge_heads(context)", "context.reshape(*x.shape[:2], -1)"),
     ],
     praise="Latent attention: what DeepSeek-V3 does, without its norms.",
     names=dict(
@@ -311,4 +229,4 @@ check_latent_attention = LayerExercise(
         split_heads=split_heads,
         scaled_dot_product_attention=scaled_dot_product_attention,
     ),
-)
+)  # fmt: skip

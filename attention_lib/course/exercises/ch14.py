@@ -1,290 +1,199 @@
 """Checks of chapter 14: caches, cross-attention, a text in two parts, writing."""
 
-import math
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Verdict,
-    after,
-    judge,
-    judge_number,
-    make_layer,
-    run,
+from attention_lib.attention import scaled_dot_product_attention
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    LayerExercise,
+    NumberExercise,
+    slip,
 )
+from attention_lib.course.exercises.verdict import Verdict
 from attention_lib.cross_attention import TinyTranslator, TranslatorConfig
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
 
-_NAMES = "q_proj", "k_proj", "v_proj", "out_proj"
+ONE = 12 * 2 * 8 * 64  # keys and values of one word, in all blocks
+check_both_caches = NumberExercise(
+    solution="""
+my_numbers = 12 * (100 + 40) * 2 * 8 * 64  # blocks, words, keys and values, heads, D
+""",
+    mistakes=[
+        (ONE * 100, "That is the memory alone: the words written have keys too."),
+        (ONE * 40, "Those are the words written alone: the memory's keys and values "
+         "are kept too."),
+        (ONE * 4000, "Keys and values are kept, not the weights: the two lengths are "
+         "added."),
+        (ONE * 70, "Keys and values are both kept."),
+        (ONE * 140 // 12, "That is one block: there are 12."),
+        (ONE * 140 // 8, "That is one head: there are 8."),
+        (ONE * 140 // 64, "Each key has 64 numbers."),
+        (ONE * 40 + 2 * 512 * 100, "Every block makes keys and values of the memory "
+         "with weights of its own."),
+        (ONE * 40 + 12 * 512 * 100, "The memory's values are kept as well as its "
+         "keys."),
+        (ONE * 40 + 512 * 100, "The memory itself need not be kept: each block keeps "
+         "its keys and values."),
+        (ONE * 280, "Queries are not kept, and bytes are not asked for."),
+    ],
+    praise="100 + 40 words, in 12 blocks, with 2 times 512 numbers each.",
+    otherwise="Not that many: first count the numbers of one word in one block.",
+)  # fmt: skip
 
+READ = "(torch.arange(length) < source_len)"
+MASK = f"causal_mask(length) | {READ}"
+check_one_text_mask = Exercise(
+    solution="""
+def one_text_mask(source_len, target_len):
+    length = source_len + target_len
+    return causal_mask(length) | (torch.arange(length) < source_len)
+""",
+    names={"causal_mask": causal_mask},
+    cases=[
+        ((3, 5), ""),
+        ((2, 1), "Right for 3 words read and 5 written. For 2 and 1:"),
+    ],
+    inputs=lambda *lengths: lengths,
+    slips=[
+        slip("The words of the source may look ahead within the source.",
+             MASK, "causal_mask(length)"),
+        slip("A word that is written must not see later ones: the model would copy "
+             "what it shall find.", MASK, "torch.ones(length, length).bool()"),
+        slip("It is inverted: True must mean that it may attend.", MASK, f"~({MASK})"),
+        slip("Rows are queries, columns are keys.", MASK, f"({MASK}).mT"),
+        slip("The source sees the target: no word of it is written yet when the source "
+             "is read.", MASK, f"{MASK} | {READ}[:, None]"),
+        slip("The target sees nothing of the source.",
+             MASK, f"({MASK}) & ({READ} == {READ}[:, None])"),
+        slip("A word of the target sees no word of the target, not even itself.",
+             MASK, f"{READ}.expand(length, -1)"),
+        slip("A word of the target may see itself.",
+             "mask(length)", "mask(length).tril(-1)"),
+        slip("The source comes first: its columns are those that all may see.",
+             "source_len, target_len", "target_len, source_len"),
+        slip("One word too many is open to all: the first of the target.", "<", "<="),
+        slip("One word too few is open to all: the last of the source.",
+             "< source_len", "< source_len - 1"),
+        slip("The words of the source are queries as well: they have rows, too.",
+             MASK, f"({MASK})[source_len:]"),
+        slip("The words of the source are keys as well: they have columns, too.",
+             MASK, f"({MASK})[:, source_len:]"),
+    ],
+    praise="All see the source, and of the target what is written.",
+)  # fmt: skip
 
-def check_both_caches(answer: object) -> Verdict:
-    """Checks the numbers in two caches: 12 blocks, 100 words read, 40 written."""
-    blocks, heads, head, source, target = 12, 8, 64, 100, 40
-    one = blocks * 2 * heads * head  # keys and values of one word
-    right = one * (source + target)
-    mistakes = [
-        (one * source, "That is the memory alone: the words written have keys too."),
-        (one * target, "Those are the words written alone: the memory's keys and "
-         "values are kept too."),
-        (one * source * target, "Keys and values are kept, not the weights: the two "
-         "lengths are added."),
-        (right // 2, "Keys and values are both kept."),
-        (right // blocks, "That is one block: there are 12."),
-        (right // heads, "That is one head: there are 8."),
-        (right // head, "Each key has 64 numbers."),
-        (one * target + 2 * heads * head * source, "Every block makes keys and values "
-         "of the memory with weights of its own."),
-        (one * target + blocks * heads * head * source, "The memory's values are kept "
-         "as well as its keys."),
-        (one * target + heads * head * source, "The memory itself need not be kept: "
-         "each block keeps its keys and values."),
-        (2 * right, "Queries are not kept, and bytes are not asked for."),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "100 + 40 words, in 12 blocks, with 2 times 512 numbers each.",
-        mistakes,
-        "Not that many: first count the numbers of one word in one block.",
-    )
+GIVEN = "query, key, value, mask"
+CALL, MERGED = f"scaled_dot_product_attention({GIVEN})", "merge_heads(context)"
+SCORES = "(query @ key.mT * query.shape[-1] ** -0.5)"
+HIDDEN = (
+    f"{SCORES}.masked_fill(torch.tensor(False) if mask is None else ~mask, -math.inf)"
+)
+STEPS = f"{HIDDEN}.softmax(dim=-1) @ value"
+check_cross_attention = LayerExercise(
+    solution="""
+class MyCrossAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.q_proj = nn.Linear(d_model, d_model, bias=False)
+        self.k_proj = nn.Linear(d_model, d_model, bias=False)
+        self.v_proj = nn.Linear(d_model, d_model, bias=False)
+        self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
-
-def check_one_text_mask(answer: object) -> Verdict:
-    """Checks ``mask(source_len, target_len)`` of a decoder that reads and writes."""
-    for source, target, so_far in [
-        (3, 5, ""),
-        (2, 1, "Right for 3 words read and 5 written. For 2 and 1:"),
-    ]:
-        right = _one_text_mask(source, target)
-        place = torch.arange(source + target)
-        read = place < source  # (S + T,)
-        causal = causal_mask(source + target)
-        mistakes = [
-            (causal, "The words of the source may look ahead within the source."),
-            (torch.ones_like(right), "A word that is written must not see later "
-             "ones: the model would copy what it shall find."),
-            (~right, "It is the wrong way round: True must mean that it may attend."),
-            (right.mT, "Rows are queries, columns are keys."),
-            (right | read[:, None], "The source sees the target: no word of it is "
-             "written yet when the source is read."),
-            (right & (read | ~read[:, None]) & (read == read[:, None]), "The target "
-             "sees nothing of the source."),
-            (right & read, "A word of the target sees no word of the target, not even "
-             "itself."),
-            (right & (read | (place != place[:, None])), "A word of the target may "
-             "see itself."),
-            (_one_text_mask(target, source), "The source comes first: its columns are "
-             "those that all may see."),
-            (causal | (place <= source), "One word too many is open to all: the first "
-             "of the target."),
-            (causal | (place < source - 1), "One word too few is open to all: the "
-             "last of the source."),
-            (right[source:], "The words of the source are queries as well: they have "
-             "rows, too."),
-            (right[:, source:], "The words of the source are keys as well: they have "
-             "columns, too."),
-        ]  # fmt: skip
-        if wrong := judge(answer, (source, target), right, mistakes, so_far=so_far):
-            return wrong
-    return Verdict(True, "All see the source, and of the target what is written.")
-
-
-def _one_text_mask(source: int, target: int) -> Tensor:
-    length = source + target
-    return causal_mask(length) | (torch.arange(length) < source)
-
-
-def check_cross_attention(answer: object) -> Verdict:
-    """Checks a class of cross-attention, built by the reader."""
-    for sizes, so_far in [
-        ((6, 3), ""),
-        ((5, 1), "Right for three heads. For a single one:"),
-    ]:
-        layer = make_layer(answer, *sizes)
-        if isinstance(layer, Verdict):
-            return layer if layer is NOT_YET or not so_far else after(so_far, layer)
-        wrong = _parameters(layer, *sizes) or _results(layer, *sizes)
-        if wrong is not None:
-            return wrong if wrong is NOT_YET or not so_far else after(so_far, wrong)
-    return Verdict(True, "Cross-attention: one text looks at another.")
-
-
-def _parameters(layer: nn.Module, d_model: int, heads: int) -> Verdict | None:
-    """Says which parameter is missing, too many, or of a wrong shape."""
-    wanted = {f"{name}.weight": (d_model, d_model) for name in _NAMES}
-    found = {name: tuple(own.shape) for name, own in layer.named_parameters()}
-    given = torch.zeros(2, 4, d_model), torch.zeros(2, 3, d_model)
-    if not found and run(layer.forward, *given) is NOT_YET:
-        return NOT_YET
-    for name in [*wanted, *found]:
-        if name not in found:
-            return Verdict(False, f"The layer has no parameter {name}: is it an "
-                           "attribute of self?")  # fmt: skip
-        if name not in wanted:
-            return Verdict(False, f"Too many parameters: {name}. Four weights without "
-                           "a bias are all.")  # fmt: skip
-        if found[name] != wanted[name]:
-            return Verdict(False, f"{name} is {found[name]}; it must be "
-                           f"{wanted[name]} here.")  # fmt: skip
-    return None
-
-
-def _results(layer: nn.Module, d_model: int, heads: int) -> Verdict | None:
-    """Compares the output with the right one, and with those that mistakes give."""
-    own, rng = dict(layer.eval().named_parameters()), seeded(0)
-    with torch.no_grad():
-        for name in sorted(own):
-            own[name].copy_(torch.randn(own[name].shape, generator=rng) / 2)
-    weights = [own[f"{name}.weight"].detach().T for name in _NAMES]
-    for lengths, masked in [((4, 3), False), ((4, 4), False), ((2, 5), True)]:
-        x, memory = (torch.randn(2, n, d_model, generator=rng) for n in lengths)
-        seen = torch.ones(2, 1, lengths[1], dtype=torch.bool)
-        seen[0, :, 2:] = not masked
-        plain: Any = (x, memory, heads, *weights)
-        right = _cross(*plain, mask=seen)
-        mistakes: list[tuple[Tensor, str]] = [
-            (_cross(x, x, heads, *weights), "Keys and values come from x: the memory "
-             "is never looked at."),
-            (_cross(memory, memory, heads, *weights), "The queries come from the "
-             "memory: they are made from x."),
-            (_cross(memory, x, heads, *weights), "x and the memory have changed "
-             "places."),
-            (_cross(*plain, mask=seen, scale=1.0), "The scores are not scaled."),
-            (_cross(*plain, mask=seen, scale=d_model**-0.5), "The scale takes the "
-             "width of all heads: it is that of one."),
-            (_cross(*plain, mask=seen, swapped=True), "Keys and values have changed "
-             "places."),
-            (_cross(*plain, mask=seen, over=-2), "The softmax runs over the queries: "
-             "each row must sum to 1 over the memory."),
-            (_cross(*plain, mask=seen, back=True), "The way back mixes tokens and "
-             "heads: which axes change places before the heads stand side by side?"),
-            (_cross(*plain, mask=seen, out=False), "The output projection is missing."),
-            (_cross(x, memory, 1, *weights, mask=seen), "There is a single head: "
-             "split queries, keys and values first."),
-            (right + x, "x is added to the output: that is the block's part."),
-        ]  # fmt: skip
-        if masked:
-            mistakes += [
-                (_cross(*plain), "The mask is not used: padding is seen."),
-                (_cross(*plain, mask=seen, late=True), "The mask comes after the "
-                 "softmax: the weights no longer sum to 1."),
-                (_cross(*plain, mask=seen, hidden=0.0), "A hidden score of 0 still "
-                 "gets a weight."),
-                (_cross(*plain, mask=~seen), "The mask is the wrong way round: True "
-                 "means may attend."),
-            ]  # fmt: skip
-        if lengths[0] == lengths[1]:
-            past = torch.ones(lengths, dtype=torch.bool).tril()
-            hidden = _cross(*plain, mask=past)
-            words = "A causal mask hides part of the memory: all of it was read before."
-            mistakes.append((hidden, words))
-        given = (x, memory, seen) if masked else (x, memory)
-        if wrong := judge(layer.forward, given, right, mistakes):
-            return wrong
-    return None
-
-
-def _cross(
-    x: Tensor,
-    memory: Tensor,
-    heads: int,
-    w_q: Tensor,
-    w_k: Tensor,
-    w_v: Tensor,
-    w_o: Tensor,
-    *,
-    mask: Tensor | None = None,
-    scale: float | None = None,
-    swapped: bool = False,
-    over: int = -1,
-    back: bool = False,
-    out: bool = True,
-    late: bool = False,
-    hidden: float = -math.inf,
-) -> Tensor:
-    """Cross-attention in which one step or more may be another."""
-    query, key, value = (
-        split_heads(of @ w, heads) for of, w in ((x, w_q), (memory, w_k), (memory, w_v))
-    )
-    key, value = (value, key) if swapped else (key, value)
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = query @ key.mT * scale
-    seen = torch.tensor(True) if mask is None else mask
-    seen = seen[:, None] if seen.ndim == 3 else seen
-    shown = scores if late else scores.masked_fill(~seen, hidden)
-    found = shown.softmax(dim=over).nan_to_num()  # an empty row: zeros
-    context = (found * seen if late else found) @ value
-    joined = context.reshape(x.shape) if back else merge_heads(context)
-    return joined @ w_o if out else joined
-
-
-def check_translation(answer: object) -> Verdict:
-    """Checks ``write(model, source, start, stop, max_new_tokens)`` of one sentence."""
-    model = _random_translator()
-    start, stop = 1, _STOP
-    for source, limit, so_far in [
-        ([3, 4, 5, 6], 7, ""),
-        ([8, 3, 7], 2, "Right where the stop token comes in time. Where the number of "
-         "tokens ends it:"),
-    ]:  # fmt: skip
-        came = run(answer, model, torch.tensor([source]), start, stop, limit)
-        if isinstance(came, Tensor) and came.ndim == 2 and len(came) == 1:
-            came = came[0]
-        came = _ids(came)
-        if not isinstance(came, Tensor):
-            kind = type(came).__name__
-            wrong = came if isinstance(came, Verdict) else Verdict(
-                False, f"Your function returns a {kind}: a list of token ids is "
-                "wanted.")  # fmt: skip
-            return after(so_far, wrong)
-        given: Any = (model, source, start, stop, limit)
-        right = _write(*given)
-        mistakes = [
-            ([start, *right], "The start token is not part of what is written."),
-            (right[:-1], "The last token is missing: what is written ends with the "
-             "stop token, or after so many tokens as are allowed."),
-            (_write(model, source, start, -1, limit), "Writing goes on after the "
-             "stop token."),
-            (_write(model, source, start, -1, limit + 1), "More tokens than "
-             "are allowed."),
-            (_write(*given, place=0), "The next token is read off the wrong place of "
-             "the target: which row of the logits stands for the next one?"),
-            (_write(*given, whole=False), "The decoder gets the newest token alone: "
-             "without a cache it needs all that is written so far."),
-            (_write(*given, seen=False), "What is written does not depend on the "
-             "source: is the memory passed on?"),
-            (_write(*given, begin=source), "The decoder begins with the start token, "
-             "not with the source."),
-        ]  # fmt: skip
-        tensors = [(torch.tensor(ids), words) for ids, words in mistakes]
-        own: Tensor = came
-        wrong_ids = judge(lambda own=own: own, (), torch.tensor(right), tensors)
-        if wrong_ids:
-            return after(so_far, wrong_ids)
-    return Verdict(True, "Read once, then written token by token.")
-
-
-def _ids(came: Any) -> Any:
-    """Gives token ids as a tensor; what holds no numbers stays what it is."""
-    if isinstance(came, str | Verdict):
-        return came
-    try:
-        return torch.tensor([int(token) for token in came])
-    except (TypeError, ValueError, RuntimeError):
-        return came
-
+    def forward(self, x, memory, mask=None):
+        query = split_heads(self.q_proj(x), self.num_heads)
+        key = split_heads(self.k_proj(memory), self.num_heads)
+        value = split_heads(self.v_proj(memory), self.num_heads)
+        mask = None if mask is None else mask[:, None]
+        context = scaled_dot_product_attention(query, key, value, mask)
+        return self.out_proj(merge_heads(context))
+""",
+    names={
+        "causal_mask": causal_mask,
+        "merge_heads": merge_heads,
+        "split_heads": split_heads,
+        "scaled_dot_product_attention": scaled_dot_product_attention,
+    },
+    surplus="Four weights without a bias are all.",
+    sizes=2,
+    cases=[
+        ((6, 3, 4, 3, False), ""),
+        ((6, 3, 4, 4, False), ""),
+        ((6, 3, 2, 5, True), "Right without a mask. With one:"),
+        ((5, 1, 4, 3, False), "Right for three heads. For a single one:"),
+        ((5, 1, 4, 4, False), "Right for three heads. For a single one:"),
+        ((5, 1, 2, 5, True), "Right for three heads. For a single one:"),
+    ],
+    inputs=lambda d_model, heads, queries, keys, masked: (
+        torch.randn(2, queries, d_model, generator=seeded(0)),
+        torch.randn(2, keys, d_model, generator=seeded(1)),
+        *([torch.tensor([2, keys])[:, None, None] > torch.arange(keys)] * masked),
+    ),
+    slips=[
+        slip("Keys and values come from x: the memory is never used.",
+             "self.k_proj(memory)", "self.k_proj(x)",
+             "self.v_proj(memory)", "self.v_proj(x)"),
+        slip("The queries come from the memory: they are made from x.",
+             "self.q_proj(x)", "self.q_proj(memory)"),
+        slip("x and the memory have changed places.", "x, memory,", "memory, x,"),
+        slip("The scores are not scaled.", GIVEN, f"{GIVEN}, scale=1.0"),
+        slip("The scale takes the width of all heads: it is that of one.",
+             GIVEN, f"{GIVEN}, scale=x.shape[-1] ** -0.5"),
+        slip("Keys and values have changed places.",
+             "query, key, value", "query, value, key"),
+        slip("The softmax runs over the queries: each row must sum to 1 over the "
+             "memory.", CALL, STEPS, "dim=-1", "dim=-2"),
+        slip("The way back mixes tokens and heads: which axes change places before the "
+             "heads are joined?", MERGED, "context.reshape(x.shape)"),
+        slip("The output projection is missing.", f"self.out_proj({MERGED})", MERGED),
+        slip("There is a single head: split queries, keys and values first.",
+             "self.num_heads = num_heads", "self.num_heads = 1"),
+        slip("x is added to the output: that is the block's part.",
+             "return ", "return x + "),
+        slip("The mask is not used: padding is seen.", GIVEN, "query, key, value"),
+        slip("The mask comes after the softmax: the weights no longer sum to 1.",
+             CALL,
+             f"({SCORES}.softmax(dim=-1) * (1 if mask is None else mask)) @ value"),
+        slip("A hidden score of 0 still gets a weight.", CALL, STEPS,
+             "-math.inf", "0.0"),
+        slip("The mask is inverted: True means may attend.",
+             "mask[:, None]", "~mask[:, None]"),
+        slip("A causal mask hides part of the memory: all of it was read before.",
+             GIVEN,
+             "query, key, value, causal_mask(x.shape[1]) if x.shape[1] == "
+             "memory.shape[1] else mask"),
+    ],
+    praise="Cross-attention: one text looks at another.",
+)  # fmt: skip
 
 _STOP = 7  # the fourth token that the model writes for the first source
 
 
+def _translated(answer: Any, source: Tensor, limit: int) -> Any:
+    """Let an answer write; return token ids as a tensor, whatever holds them."""
+    came = answer(deepcopy(_random_translator()), source, 1, _STOP, limit)
+    if came is None or came is ...:
+        return None
+    if isinstance(came, Tensor) and came.ndim == 2 and len(came) == 1:
+        came = came[0]
+    try:
+        return torch.tensor([int(token) for token in came])
+    except (TypeError, ValueError, RuntimeError):
+        kind = type(came).__name__
+        words = f"Your function returns a {kind}: a list of token ids is wanted."
+        return Verdict(False, words)
+
+
+@cache
 def _random_translator() -> TinyTranslator:
-    """Gives a model whose texts depend on the source and on what is written."""
+    """Return a model whose texts depend on the source and on what is written."""
     with torch.random.fork_rng(devices=[]):
         model = TinyTranslator(TranslatorConfig(9, 8, 12, 3, 1)).float().eval()
     rng = seeded(0)
@@ -296,25 +205,44 @@ def _random_translator() -> TinyTranslator:
     return model
 
 
-@torch.no_grad()
-def _write(
-    model: TinyTranslator,
-    source: list[int],
-    start: int,
-    stop: int,
-    limit: int,
-    *,
-    place: int = -1,
-    whole: bool = True,
-    seen: bool = True,
-    begin: list[int] | None = None,
-) -> list[int]:
-    """Writes greedily; one step or more may be another."""
-    memory, _ = model.encode(torch.tensor([source]))
-    memory = memory if seen else torch.zeros_like(memory)
-    ids, found = list(begin or [start]), list[int]()
-    while len(found) < min(limit, 8 - len(begin or [])) and found[-1:] != [stop]:
-        target = torch.tensor([ids if whole else ids[-1:]])
-        found.append(int(model.decode(target, [memory])[0, place].argmax()))
-        ids.append(found[-1])
-    return found
+UNTIL, RANGE = "target[-1] == stop", "range(max_new_tokens)"
+WRITTEN = "target[1:]"
+check_translation = Exercise(
+    solution="""
+def write(model, source, start, stop, max_new_tokens):
+    memory, _ = model.encode(source)
+    target = [start]
+    for _ in range(max_new_tokens):
+        logits = model.decode(torch.tensor([target]), [memory])  # (1, T, V)
+        target.append(logits[0, -1].argmax().item())
+        if target[-1] == stop:
+            break
+    return target[1:]  # without start
+""",
+    cases=[
+        (([3, 4, 5, 6], 7), ""),
+        (([8, 3, 7], 2), "Right where the stop token comes in time. Where the number "
+         "of tokens ends it:"),
+    ],
+    inputs=lambda source, limit: (torch.tensor([source]), limit),
+    use=_translated,
+    slips=[
+        slip("The start token is not part of what is written.", WRITTEN, "target"),
+        slip("The last token is missing: what is written ends with the stop token, or "
+             "after so many tokens as are allowed.", WRITTEN, "target[1:-1]"),
+        slip("Writing goes on after the stop token.", UNTIL, "False"),
+        slip("More tokens than are allowed.", UNTIL, "False",
+             RANGE, "range(max_new_tokens + 1)"),
+        slip("The next token is read off the wrong position of the target: which row "
+             "of the logits belongs to the next one?", "logits[0, -1]", "logits[0, 0]"),
+        slip("The decoder gets the newest token alone: without a cache it needs all "
+             "that is written so far.", "[target]", "[target[-1:]]"),
+        slip("What is written does not depend on the source: is the memory passed on?",
+             "[memory]", "[0 * memory]"),
+        slip("The decoder begins with the start token, not with the source.",
+             "target = [start]", "target = source[0].tolist()",
+             RANGE, "range(min(max_new_tokens, 8 - len(target)))",
+             WRITTEN, "target[source.shape[1]:]"),
+    ],
+    praise="Read once, then written token by token.",
+)  # fmt: skip

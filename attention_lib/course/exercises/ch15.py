@@ -5,200 +5,204 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.verdict import (
-    NOT_YET,
-    Mistakes,
-    Verdict,
-    after,
-    judge,
-    judge_number,
-    run,
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
+    ObjectExercise,
+    slip,
 )
+from attention_lib.course.exercises.verdict import Verdict
 from attention_lib.reproducibility import seeded
 
-
-def check_flash_bytes(answer: object) -> Verdict:
-    """Checks the bytes that move: 8,192 tokens, width 128, pieces of 256."""
-    length, width, rows = 8192, 128, 256
-    one, passes = 2 * length * width, length // rows  # the bytes of one of Q, K, V, O
-    right = one * (2 + 2 * passes)
-    mistakes = [
-        (one * 4, "Keys and values are read once for each piece of queries."),
-        (one * 4 * passes, "Queries and result move once, not in each pass."),
-        (one * 2 * passes, "Queries are read and the result is written, too."),
-        (one * (1 + 2 * passes), "Both move once: the queries in, the result out."),
-        (one * (2 + passes), "Each pass reads keys and values, both."),
-        (one * (2 + 2 * rows), "256 is the size of a piece: how many are there?"),
-        (one * (2 + 2 * length), "A pass serves a whole piece of queries, not one."),
-        (one * 4 + 8 * length**2, "That is the count step by step: in tiles, no score "
+ONE = 2 * 8192 * 128  # the bytes of all queries
+check_flash_bytes = NumberExercise(
+    solution="""
+my_bytes = 2 * (2 * 8192 * 128 + 8192 // 256 * 2 * 8192 * 128)
+""",
+    mistakes=[
+        (ONE * 4, "Keys and values are read once for each piece of queries."),
+        (ONE * 128, "Queries and result move once, not in each pass."),
+        (ONE * 64, "Queries are read and the result is written, too."),
+        (ONE * 65, "Both move once: the queries in, the result out."),
+        (ONE * 34, "Each pass reads keys and values, both."),
+        (ONE * 514, "256 is the size of a piece: how many are there?"),
+        (ONE * (2 + 2 * 8192), "A pass serves a whole piece of queries, not one."),
+        (ONE * 4 + 8 * 8192**2, "That is the count step by step: in tiles, no score "
          "moves."),
-        (right // 2, "Each number takes 2 bytes."),
-        (right * 2, "Each number takes 2 bytes, not 4."),
-        (right // width, "Each query, key and value has 128 numbers."),
-        (right / 2**10, "Right in KiB: the question is for bytes."),
-        (right / 2**20, "Right in MiB: the question is for bytes."),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "32 passes over keys and values: 66 times the bytes of the queries.",
-        mistakes,
-        "Not that many: what moves once, and what moves in each of the passes?",
-    )
+        (ONE * 33, "Each number takes 2 bytes."),
+        (ONE * 132, "Each number takes 2 bytes, not 4."),
+        (ONE * 66 // 128, "Each query, key and value has 128 numbers."),
+        (ONE * 66 / 2**10, "Right in KiB: the question is for bytes."),
+        (ONE * 66 / 2**20, "Right in MiB: the question is for bytes."),
+    ],
+    praise="32 passes over keys and values: 66 times the bytes of the queries.",
+    otherwise="Not that many: what moves once, and what moves in each of the passes?",
+)  # fmt: skip
 
 
-def check_join_softmaxes(answer: object) -> Verdict:
-    """Checks two results, over half of the keys each, joined to the result over all."""
+def _halves(queries: int, width: int, level: float, hidden: bool) -> tuple[Tensor, ...]:
+    """Draw two results and the logarithms of their sums; hide one half in turns."""
     rng = seeded(0)
-    for queries, width, level, hidden, so_far in [
-        (5, 3, 0.0, False, ""),
-        (4, 2, 1000.0, False, "Right for small sums. For large ones:"),
-        (3, 4, 0.0, True, "Right where both saw some key. Where one saw none:"),
-    ]:
-        a, b = torch.randn(2, queries, width, generator=rng)
-        log_a, log_b = 2 * torch.randn(2, queries, generator=rng)
-        far = level * torch.arange(1, queries + 1)  # for each query another level
-        log_a, log_b = log_a + far, log_b + far
-        if hidden:  # in turns, so that neither half may be the one that is always there
-            first = torch.arange(queries) % 2 == 0
-            a, log_a = a * ~first[:, None], log_a.masked_fill(first, -torch.inf)
-            b, log_b = b * first[:, None], log_b.masked_fill(~first, -torch.inf)
-        share = (log_a - torch.logaddexp(log_a, log_b)).exp()[:, None]
-        right = share * a + (1 - share) * b
-        one, two = log_a.exp()[:, None], log_b.exp()[:, None]
-        linear = (log_a / (log_a + log_b))[:, None]
-        whole = torch.logaddexp(log_a, log_b)
-        whole_share = (log_a.logsumexp(0) - whole.logsumexp(0)).exp()
-        mistakes = [
-            ((a + b) / 2, "The halves count the same: each must count by its share of "
-             "the sum."),
-            (a + b, "The halves are added: each must count by its share of the sum."),
-            (share * b + (1 - share) * a, "The shares have changed places."),
-            (one * a + two * b, "The shares do not add up to 1: divide by the whole "
-             "sum."),
-            (linear * a + (1 - linear) * b, "The shares are those of the logarithms: "
-             "take the sums themselves."),
-            (torch.where(share > 0.5, a, b), "Only the half with the larger share "
-             "counts: the other counts by its own."),
-            (a, "That is the first half alone."),
-            (b, "That is the second half alone."),
-            (share * a, "The second half is missing."),
-            ((1 - share) * b, "The first half is missing."),
-            (whole_share * a + (1 - whole_share) * b, "Each query has shares of its "
-             "own, not one for all."),
-        ]  # fmt: skip
-        mistakes = [pair for pair in mistakes if pair[0].isfinite().all()]
-        given = a, log_a, b, log_b
-        if wrong := judge(answer, given, right, mistakes, so_far=so_far):
-            return wrong
-    return Verdict(True, "So one text can be read by many machines, and joined.")
+    a, b = torch.randn(2, queries, width, generator=rng)
+    far = level * torch.arange(1, queries + 1)  # for each query another level
+    log_a, log_b = 2 * torch.randn(2, queries, generator=rng) + far
+    if hidden:  # so that neither half may be the one that is always there
+        first = torch.arange(queries) % 2 == 0
+        a, log_a = a * ~first[:, None], log_a.masked_fill(first, -torch.inf)
+        b, log_b = b * first[:, None], log_b.masked_fill(~first, -torch.inf)
+    return a, log_a, b, log_b
 
 
-def check_online_softmax(answer: object) -> Verdict:
-    """Checks a class that mixes values while scores arrive in pieces."""
+BOTH = "both = torch.logaddexp(log_sum_a, log_sum_b)"
+SHARES = "(log_sum_a - both).exp(), (log_sum_b - both).exp()"
+MIXED = "share_a[:, None] * result_a + share_b[:, None] * result_b"
+check_join_softmaxes = Exercise(
+    solution="""
+def join(result_a, log_sum_a, result_b, log_sum_b):
+    both = torch.logaddexp(log_sum_a, log_sum_b)
+    share_a, share_b = (log_sum_a - both).exp(), (log_sum_b - both).exp()
+    return share_a[:, None] * result_a + share_b[:, None] * result_b
+""",
+    cases=[
+        ((5, 3, 0.0, False), ""),
+        ((4, 2, 1000.0, False), "Right for small sums. For large ones:"),
+        ((3, 4, 0.0, True), "Right where both saw some key. Where one saw none:"),
+    ],
+    inputs=_halves,
+    slips=[
+        slip("The halves count the same: each must count by its share of the sum.",
+             MIXED, "(result_a + result_b) / 2"),
+        slip("The halves are added: each must count by its share of the sum.",
+             MIXED, "result_a + result_b"),
+        slip("The shares have changed places.", "share_a, share_b", "share_b, share_a"),
+        slip("The shares do not add up to 1: divide by the whole sum.", " - both", ""),
+        slip("The shares are those of the logarithms: take the sums themselves.",
+             SHARES, "(x / (log_sum_a + log_sum_b) for x in (log_sum_a, log_sum_b))"),
+        slip("Only the half with the larger share counts: the other counts by its own.",
+             MIXED, "torch.where(share_a[:, None] > 0.5, result_a, result_b)"),
+        slip("That is the first half alone.", MIXED, "result_a"),
+        slip("That is the second half alone.", MIXED, "result_b"),
+        slip("The second half is missing.", MIXED, "share_a[:, None] * result_a"),
+        slip("The first half is missing.", MIXED, "share_b[:, None] * result_b"),
+        slip("Each query has shares of its own, not one for all.",
+             "    both",
+             "    log_sum_a, log_sum_b = log_sum_a.logsumexp(0), "
+             "log_sum_b.logsumexp(0)\n    both", "[:, None]", ""),
+    ],
+    praise="So one text can be read by many machines, and joined.",
+)  # fmt: skip
+
+
+def _scores(
+    sizes: tuple[int, int], keys: int, piece: int, level: Any, often: bool
+) -> tuple[Any, ...]:
+    """Draw scores around a level, sorted around 0 so that the sums must shrink."""
     rng = seeded(0)
-    # So large that exponentials overflow, in float64 too.
-    none, high, rising = torch.zeros(1), torch.tensor(5e3), 1e3 * torch.arange(6)
-    apart = torch.tensor([[-3e3], [3e3]])
-    for queries, keys, width, size, level, often, so_far in [
-        (3, 8, 4, 3, none, False, ""),
-        (2, 5, 3, 1, high, False, "Right for small scores. For large ones:"),
-        (2, 6, 3, 2, apart, False, "Right for large scores. For queries whose scores "
-         "are far apart:"),
-        (2, 6, 3, 2, -rising, False, "Right where scores rise. Where they fall by "
-         "much:"),
-        (2, 6, 3, 2, rising, False, "Right where scores fall. Where they rise by "
-         "much:"),
-        (4, 6, 2, 6, none, False, "Right for several pieces. For a single one:"),
-        (2, 7, 5, 2, none, True, "Right at the end. Asked after every piece:"),
-    ]:  # fmt: skip
-        made = run(answer, queries, width)
-        if isinstance(made, Verdict):
-            return made if made is NOT_YET or not so_far else after(so_far, made)
-        if not (hasattr(made, "add") and hasattr(made, "result")):
-            came = type(made).__name__
-            return Verdict(False, f"Your function returns a {came}: a class with add "
-                           "and result is wanted.")  # fmt: skip
-        scores = 2 * torch.randn(queries, keys, generator=rng) + level
-        if level is none:  # so that the sums must shrink
-            scores = scores.sort(dim=1).values
-        value = torch.randn(keys, width, generator=rng)
+    scores = 2 * torch.randn(sizes[0], keys, generator=rng) + torch.tensor(level)
+    scores = scores if level else scores.sort(dim=1).values
+    return scores, torch.randn(keys, sizes[1], generator=rng), piece, often
 
-        def use(
-            scores: Tensor,
-            value: Tensor,
-            *,
-            made: Any = made,
-            size: int = size,
-            often: bool = often,
-        ) -> Any:
-            pieces = zip(scores.split(size, 1), value.split(size), strict=True)
-            for some, own in pieces:
-                made.add(some, own)
-                if often:
-                    made.result()
-            return made.result()
 
-        right = scores.softmax(dim=1) @ value
-        mistakes = _mistaken(scores, value, size)
-        if wrong := judge(use, (scores, value), right, mistakes, so_far=so_far):
-            return wrong
-    made, sizes = run(answer, 2, 5), []
+def _mixed(made: Any, scores: Tensor, value: Tensor, piece: int, often: bool) -> Any:
+    for some, own in zip(scores.split(piece, 1), value.split(piece), strict=True):
+        made.add(some, own)
+        if often:
+            made.result()
+    return made.result()
+
+
+def _growth(answer: Any) -> Verdict | None:
+    """Say whether an object keeps more with each piece."""
+    made, sizes = answer(2, 5), []
     for _ in range(3):
         made.add(torch.zeros(2, 4), torch.zeros(4, 5))
         sizes.append(_numbers_in(getattr(made, "__dict__", {})))
-    if sizes[1] < sizes[2]:
-        return Verdict(False, "The result is right, but your object grows with each "
-                       "piece. Keep the largest score and two sums.")  # fmt: skip
-    return Verdict(True, "Three things are kept, however many scores arrive.")
+    if sizes[1] >= sizes[2]:
+        return None
+    return Verdict(
+        False,
+        "The result is right, but your object grows with each piece. Keep the largest "
+        "score and two sums.",
+    )
 
 
 def _numbers_in(kept: Any) -> int:
-    """Counts the numbers in all tensors, also in lists and dictionaries of them."""
+    """Count the numbers in all tensors, also in lists and dictionaries of them."""
     if isinstance(kept, Tensor):
         return kept.numel()
     parts = [*kept.values()] if isinstance(kept, dict) else kept
     return sum(map(_numbers_in, parts)) if isinstance(parts, list | tuple) else 0
 
 
-def _mistaken(scores: Tensor, value: Tensor, size: int) -> Mistakes:
-    """Gives what comes of each usual mistake."""
+TOTAL, MIX = "self.total * shrink", "self.mixed * shrink"
+SHRINK, NEW = "(self.largest - new).exp()", "new = torch.maximum"
+WEIGHTS, SUM = "(scores - new).exp()", "weights.sum(dim=-1, keepdim=True)"
+RESULT = "self.mixed / self.total"
+# Each piece has a softmax of its own.
+APART = (
+    TOTAL,
+    "self.total",
+    SUM,
+    "1",
+    MIX,
+    "self.mixed",
+    "weights @",
+    "scores.softmax(dim=-1) @",
+)
+RISING = [0.0, 1e3, 2e3, 3e3, 4e3, 5e3]
+check_online_softmax = ObjectExercise(
+    solution="""
+class MyOnlineSoftmax:
+    def __init__(self, num_queries, value_dim):
+        self.largest = torch.full((num_queries, 1), -torch.inf)
+        self.total = torch.zeros(num_queries, 1)
+        self.mixed = torch.zeros(num_queries, value_dim)
 
-    def kept(total: str, mixed: str) -> tuple[Tensor, Tensor]:
-        largest = torch.full((len(scores), 1), -torch.inf)
-        sums, mix = torch.zeros(len(scores), 1), torch.zeros(len(scores), len(value[0]))
-        for some, own in zip(scores.split(size, 1), value.split(size), strict=True):
-            new = torch.maximum(largest, some.amax(1, keepdim=True))
-            shrink = (largest - new).exp()
-            grow = torch.ones_like(shrink) if largest.isinf().all() else 1 / shrink
-            by = {"yes": shrink, "no": torch.ones_like(shrink), "up": grow}
-            weights = (some - new).exp()
-            sums = sums * by[total] + weights.sum(1, keepdim=True)
-            mix = mix * by[mixed] + weights @ own
-            largest = new
-        return mix, sums
+    def add(self, scores, value):
+        new = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))
+        shrink, weights = (self.largest - new).exp(), (scores - new).exp()
+        self.total = self.total * shrink + weights.sum(dim=-1, keepdim=True)
+        self.mixed = self.mixed * shrink + weights @ value
+        self.largest = new
 
-    def divided(total: str, mixed: str) -> Tensor:
-        mix, sums = kept(total, mixed)
-        return mix / sums
-
-    parts = [
-        some.softmax(1) @ own
-        for some, own in zip(scores.split(size, 1), value.split(size), strict=True)
-    ]
-    mistakes = [
-        (divided("no", "no"), "Nothing shrinks: old sums were measured from a smaller "
-         "largest score."),
-        (divided("yes", "no"), "The mix must shrink as the sum does."),
-        (divided("no", "yes"), "The sum must shrink as the mix does."),
-        (divided("up", "up"), "The old sums grow: the factor is upside down."),
-        (kept("yes", "yes")[0], "The mix is not divided by the sum."),
-        (parts[-1], "Only the last piece counts: is everything kept?"),
-        (parts[0], "Only the first piece counts."),
-        (torch.stack(parts).mean(0), "The results of the pieces are averaged: they "
-         "differ in their share."),
-        (torch.stack(parts).sum(0), "The results of the pieces are added up."),
-        (value.mean(0).expand(len(scores), -1), "All keys count the same: where are "
-         "the scores?"),
-    ]  # fmt: skip
-    return [pair for pair in mistakes if pair[0].isfinite().all()]
+    def result(self):
+        return self.mixed / self.total
+""",
+    methods=("add", "result"),
+    # Levels so large that exponentials overflow, in float64 too.
+    cases=[
+        (((3, 3), 8, 4, 0.0, False), ""),
+        (((2, 3), 5, 1, 5e3, False), "Right for small scores. For large ones:"),
+        (((2, 3), 6, 2, [[-3e3], [3e3]], False), "Right for large scores. For "
+         "queries whose scores are far apart:"),
+        (((2, 3), 6, 2, RISING[::-1], False), "Right where scores rise. Where they "
+         "fall by much:"),
+        (((2, 3), 6, 2, RISING, False), "Right where scores fall. Where they rise "
+         "by much:"),
+        (((4, 2), 6, 6, 0.0, False), "Right for several pieces. For a single one:"),
+        (((2, 5), 7, 2, 0.0, True), "Right at the end. Asked after every piece:"),
+    ],
+    inputs=_scores,
+    use=_mixed,
+    lastly=_growth,
+    slips=[
+        slip("Nothing shrinks: old sums were measured from a smaller largest score.",
+             TOTAL, "self.total", MIX, "self.mixed"),
+        slip("The mix must shrink as the sum does.", MIX, "self.mixed"),
+        slip("The sum must shrink as the mix does.", TOTAL, "self.total"),
+        slip("The old sums grow: the factor is upside down.",
+             SHRINK, "(new - self.largest).exp().nan_to_num(posinf=1.0)"),
+        slip("The mix is not divided by the sum.", RESULT, "self.mixed"),
+        slip("Only the last piece counts: is everything kept?",
+             "self.largest = new", "pass"),
+        slip("Only the first piece counts.",
+             NEW, f"if self.total.any(): return\n        {NEW}"),
+        slip("The results of the pieces are averaged: they differ in their share.",
+             *APART),
+        slip("The results of the pieces are added up.", *APART, RESULT, "self.mixed"),
+        slip("All keys count the same: where are the scores?",
+             WEIGHTS, "torch.ones_like(scores)", TOTAL, "self.total",
+             MIX, "self.mixed"),
+    ],
+    praise="Three things are kept, however many scores arrive.",
+)  # fmt: skip

@@ -3,84 +3,47 @@
 import numpy as np
 import torch
 
+from attention_lib.course.exercises.ch09 import (
+    JOINED,
+    SEEN,
+    STORE_KEYS,
+    STORE_VALUES,
+    VALUES,
+    check_cache,
+    check_step_mask,
+    check_write,
+)
 from attention_lib.kv_cache import LayerCache
-from tests.answers import solution
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
-cache = solution("""
-class Cache:
-    def __init__(self, batch_size, num_heads, max_len, head_dim):
-        self.keys = torch.zeros(batch_size, num_heads, max_len, head_dim)
-        self.values, self.length = torch.zeros_like(self.keys), 0
-
-    def append(self, key, value):
-        old, new = self.length, self.length + key.shape[2]
-        self.keys[:, :, old:new] = key
-        self.values[:, :, old:new] = value
-        self.length = new
-        keys, values = self.keys[:, :, :new], self.values[:, :, :new]
-        return keys, values
-""")
-STORE = """self.keys[:, :, old:new] = key
-        self.values[:, :, old:new] = value
-"""
-COPIED = """place = torch.arange(old, new)
+cache, mask, write = check_cache.made, check_step_mask.made, check_write.made
+COPIED = """place = torch.arange(start, self.length)
         self.keys.index_copy_(2, place, key)
-        self.values.index_copy_(2, place, value)
 """
 # Tokens before heads in memory.
 TURNED = (
     "batch_size, num_heads, max_len, head_dim)\n",
-    ("batch_size, max_len, num_heads, head_dim).transpose(1, 2)\n"),
+    "batch_size, max_len, num_heads, head_dim).transpose(1, 2)\n",
 )
-ZEROED = "return", "keys[:, :, :old] = values[:, :, :old] = 0\n        return"
-NEW_ONLY = "[:, :, :new]", "[:, :, old:new]"
 # Memory for the keys alone.
 HALF = (
-    "return keys, values",
-    """self.joined = [*getattr(self, "joined", []), value]
-        return keys, torch.cat(self.joined, dim=2)""",
+    VALUES,
+    ", torch.cat(self.joined, dim=2)",
+    STORE_VALUES,
+    'self.joined = [*getattr(self, "joined", []), value]',
 )
-mask = solution("""
-def step_mask(lengths, max_len, new):
-    seen = torch.arange(max_len) >= max_len - lengths[:, None]
-    added = torch.full((len(lengths), new), True)
-    mask = torch.cat([seen, added], dim=1)[:, None]
-    return mask
-""")
-SEEN = "torch.arange(max_len) >= max_len - lengths[:, None]"
-write = solution("""
-def write(model, token_ids, n, stop):
-    store = model.new_cache(len(token_ids), token_ids.shape[1] + n)
-    text = unread = token_ids
-    ended = torch.zeros(len(text), 1, dtype=torch.bool)
-    for _ in range(n):
-        logits = model(unread, cache=store)
-        picked = logits[:, -1].argmax(-1, keepdim=True)
-        picked = picked.masked_fill(ended, stop)
-        ended |= picked == stop
-        text = torch.cat([text, picked], dim=1)
-        unread = picked
-    return text
-""")
 
 
 class Joined:
     """New memory for each token."""
 
-    first = False  # whether the new ones come first
-
     def __init__(self, *sizes):
         self.pairs = []
 
     def append(self, key, value):
-        self.pairs.insert(0 if self.first else len(self.pairs), (key, value))
+        self.pairs.append((key, value))
         return tuple(torch.cat(parts, dim=2) for parts in zip(*self.pairs, strict=True))
-
-
-class InFront(Joined):
-    first = True
 
 
 class Lists(LayerCache):
@@ -206,37 +169,15 @@ def write_each_alone(model, token_ids, n, stop):
     return torch.cat([write()(model, row[None], n, stop) for row in token_ids])
 
 
-def write_ended_before(model, token_ids, n, stop):
-    """A stop in the beginning counts."""
-    text, started = write()(model, token_ids, n, stop), token_ids.shape[1]
-    ended = (token_ids == stop).any(1, keepdim=True)
-    return torch.cat([token_ids, text[:, started:].masked_fill(ended, stop)], 1)
-
-
 MISTAKES = {
     "cache_bytes": [
-        (384, "a key for each query head"),
-        (48, "both are kept"),
-        (4, "one layer"),
-        (24, "one key head"),
-        (192, "2 bytes here"),
-        (100_663_296, "Those are bytes"),
-        (100.66, "millions of bytes"),
-        (0.0234375, "one token"),
         (95, "Not that"),
         ((96, 0), "Is there a comma"),
         (-1, "above 0"),
     ],
     "cache": [
-        (cache("return keys, values", "return values, keys"), "have changed places"),
-        (cache("[:, :, :new]", ""), "empty room"),
-        (cache(*NEW_ONLY), "only the new ones"),
-        (InFront, "they belong behind"),
-        (cache("[:, :, old:new]", "[:, :, : new - old]"), "over the old"),
-        (cache(*ZEROED), "the old ones are lost"),
-        (cache(", :new]", ", : new - 1]"), "last token is missing"),
-        (cache(", :new]", ", : new + 1]"), "one place too many"),
-        (cache("return keys, values", "return keys"), "two tensors"),
+        (cache(VALUES, ""), "two tensors"),
+        (cache(VALUES, ", self.values"), "The keys are right. The values: The "),
         (Joined, "copies what is kept"),
         (cache(*HALF), "copies what is kept"),
         (Shared, "Right for (2, 3, 8, 4). For (1, 2, 6, 5):"),
@@ -245,69 +186,49 @@ MISTAKES = {
         (Fails, "IndexError"),
     ],
     "step_mask": [
-        (mask("return mask", "return ~mask"), "wrong way round"),
-        (mask(SEEN, "torch.arange(max_len) < lengths[:, None]"), "stands on the left"),
-        (mask(">=", "<"), "shows padding"),
-        (mask("return mask", "return mask[..., :max_len]"), "they have columns"),
-        (mask("[:, None]\n    return", "\n    return"), "one more axis"),
-        (mask("True", "False"), "The new tokens are real"),
-        (mask("return mask", "return mask.mT"), "they come last"),
-        (mask("return mask", "return mask.roll(1, -1)"), "end of each row"),
-        (mask("return mask", "return mask.int()"), "True and False"),
-        (
-            mask("added =", "new = 1\n    added ="),
-            "Right for one new token. For three:",
-        ),
-        (mask(SEEN, "torch.ones(len(lengths), max_len).bool()"), "Nothing is hidden"),
-        (mask(">=", ">"), "first word of a text"),
+        (lambda *given: mask()(*given).int(), "True and False"),
+        (lambda lengths, max_len, new: mask()(lengths, max_len, 1), "new token. For"),
     ],
     "write": [
-        (write("picked.masked_fill(ended, stop)", "picked"), "goes on after its stop"),
-        (write(", cache=store", ""), "given to every call"),
-        (write("unread = picked", "unread = text"), "whole text again"),
-        (write("return text", "return text[:, 3:]"), "beginning belongs"),
-        (write("return text", "return text[:, :-1]"), "missing at the end"),
-        (write("range(n)", "range(n + 1)"), "One token too many"),
-        (write("shape[1] + n", "shape[1]"), "your cache has room for 3 tokens"),
-        (write("token_ids.shape[1] + n", "n"), "your cache has room for 4 tokens"),
+        (write("shape[1] + count", "shape[1]"), "your cache has room for 3 tokens"),
+        (write("token_ids.shape[1] + count", "count"), "cache has room for 4 tokens"),
         (write("(len(token_ids), ", "(len(token_ids[0]), "), "the cache holds 3 texts"),
-        (write(", cache=store", "", "unread = picked", "unread = text"), "needs 6"),
-        (write("return", "token_ids += 1\n    return"), "changes the text"),
-        (write_ended_before, "A stop in the beginning ends nothing"),
-        (write("return text", "return text if stop > 9 else None"), "nothing back"),
-        (write("return text", "return text.T"), "The shape must be"),
-        (write("return text", "return text if stop > 9 else 1 / 0"), "Right without"),
+        (write(", cache=cache", "", "model(unread", "model(torch.cat(text, 1)"),
+         "needs 6"),
+        (write("    return", "    token_ids += 1\n    return"), "changes the text"),
+        (write(JOINED, f"if stop > 9:\n        {JOINED}"), "nothing back"),
+        (write(JOINED, f"{JOINED}.T"), "The shape must be"),
+        (write(JOINED, f"{JOINED} if stop > 9 else 1 / 0"), "Right without"),
     ],
-}
+}  # fmt: skip
 
 RIGHT = {
     "cache_bytes": [
-        96, 96.0, np.float64(96), torch.tensor(96), 2 * 24 * 4 * 64 * 2 * 4096 / 2**20,
+        96.0, np.float64(96), torch.tensor(96), 2 * 24 * 4 * 64 * 2 * 4096 / 2**20,
         24 * 4096 / 1024, np.int64(96), torch.tensor(96.0), 100_663_296 / 1_048_576,
         np.array(96),
     ],
     "cache": [
-        cache(), LayerCache, Lists, Positional, Doubled, cache(STORE, COPIED), made,
+        LayerCache, Lists, Positional, Doubled, cache(STORE_KEYS, COPIED), made,
         type("Named", (cache(),), {}), lambda b, h, t, d: LayerCache(b, h, t, d),
-        cache("return keys, values", "return [keys, values]"), cache(*TURNED),
+        lambda *sizes: Lists(*sizes), cache(*TURNED),
     ],
     "step_mask": [
-        mask(), mask_by_loop, mask_by_flip, mask_by_fill,
-        mask(SEEN, "~(torch.arange(max_len) < max_len - lengths[:, None])"),
-        mask(SEEN, "(torch.arange(max_len) < lengths[:, None]).flip(1)"),
-        mask("return mask", "return mask.clone()"),
-        mask("return mask", "return mask == 1"),
-        mask(SEEN, "torch.arange(max_len).flip(0) < lengths[:, None]"),
-        mask("torch.arange(max_len) >=", "torch.ones(1, max_len).cumsum(1) >"),
+        mask_by_loop, mask_by_flip, mask_by_fill,
+        mask(SEEN, "~(column < max_len - lengths[:, None])"),
+        mask(SEEN, "column + lengths[:, None] >= max_len"),
+        mask(SEEN, "max_len - column <= lengths[:, None]"),
+        mask("[:, None, :]", ".clone()[:, None]"),
+        mask("[:, None, :]", ".unsqueeze(1) == 1"),
+        mask("torch.arange(max_len + new)", "torch.ones(max_len + new).cumsum(0) - 1"),
     ],
     "write": [
-        write(), write_by_list, write_and_end, write_in_pieces, write_each_alone,
-        write("unread = picked", "unread = text[:, -1:]"),
+        write_by_list, write_and_end, write_in_pieces, write_each_alone,
+        write("model(unread", "model(text[-1]"),
         lambda model, token_ids, count, stop: write()(model, token_ids, count, stop),
-        *(write("return text", f"return text.{way}()")
-          for way in ("clone", "long", "contiguous")),
-        write("range(n)", "range(n + 1)", "return text", "return text[:, :-1]"),
-        write("shape[1] + n", "shape[1] + n - 1"),
-        write(", token_ids.shape[1] + n", ""),
+        *(write(JOINED, f"{JOINED}.{way}()") for way in ("clone", "long")),
+        write("range(count)", "range(count + 1)", JOINED, f"{JOINED}[:, :-1]"),
+        write("shape[1] + count", "shape[1] + count - 1"),
+        write(", token_ids.shape[1] + count", ""),
     ],
 }  # fmt: skip

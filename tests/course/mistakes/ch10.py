@@ -4,41 +4,22 @@ import itertools
 
 import torch
 
+from attention_lib.course.exercises.ch10 import (
+    CAT,
+    CHUNK,
+    PLACES,
+    SHAPE,
+    SPEEDS,
+    SWAP,
+    check_pair_layout,
+    check_rotary,
+)
 from attention_lib.rope import apply_rope, convert_layout, rope_angles
 from tests.answers import as_numbers, solution
 
-# A solution in its words would give it away.
-rotary = solution(
-    """
-class Rotary:
-    def __init__(self, head_dim, base=10_000.0):
-        even = torch.arange(0, head_dim, 2, dtype=torch.float64)
-        self.speeds = base ** (-even / head_dim)
-
-    def __call__(self, x, positions):
-        angles = positions[:, None] * self.speeds
-        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-        a, b = x.chunk(2, dim=-1)
-        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-"""
-)
-BOTH, CHUNK = "a * cos - b * sin, b * cos + a * sin", "x.chunk(2, dim=-1)"
-CAT = f"torch.cat([{BOTH}], -1)"
-STACK = f"torch.stack([{BOTH}], -1).flatten(-2)"
+rotary, load = check_rotary.made, check_pair_layout.made
+ANGLES = "angles = positions[:, None] * self.speeds"
 TYPES = "angles.cos().to(x.dtype), angles.sin().to(x.dtype)"
-PAIRS = "x[..., 0::2], x[..., 1::2]"
-PLACES, ANGLES = "positions[:, None]", "angles = positions[:, None] * self.speeds"
-
-load = solution(
-    """
-def load(weight, num_heads):
-    rows, width = weight.shape
-    pairs = weight.reshape(num_heads, rows // num_heads // 2, 2, width)
-    return pairs.transpose(1, 2).reshape(rows, width)
-"""
-)
-HEADS, SWAP = "num_heads, rows // num_heads // 2", "pairs.transpose(1, 2)"
-SHAPE = "rows // num_heads // 2, 2"
 
 finder = solution(
     """
@@ -64,57 +45,28 @@ def wrong_at(*places):
 
 MISTAKES = {
     "slow_pairs": [
-        (35, "the pairs that do make a full turn"),
-        (28, "One too few"),
-        (30, "One too many"),
-        (58, "Those are coordinates"),
-        (64, "That is every pair"),
-        (14, "That belongs to base 10,000"),
-        (20, "A full turn is 2π radians"),
         (8192, "Not that many"),
         (0, "a number above 0"),
         ("29", "The answer is one number, not a str"),
     ],
     "rotary": [
-        (rotary(CHUNK, PAIRS, CAT, STACK), "the layout wanted is half"),
-        (rotary("- b", "+ b", "+ a", "- a"), "turns the wrong way"),
-        (rotary("arange(0, head_dim, 2", "arange(head_dim // 2"), "turn too fast"),
-        (rotary("a, b = x", "x = x if x.dtype == torch.float64 else x.float()\n        "
-         "cos, sin = cos.to(x), sin.to(x)\n        a, b = x"), "bfloat16 became a"),
-        (rotary("(-even", "(even"), "must turn more slowly"),
-        (rotary(PLACES, "torch.arange(len(positions))[:, None]"), "counts from 0"),
-        (rotary("base **", "10_000 **"), "The base given is ignored."),
-        (rotary(PLACES, "positions.sort()[0][:, None]"), "keep their order"),
-        (rotary("- b", "+ b"), "lacks its minus sign"),
-        (rotary(BOTH, ", ".join(BOTH.split(", ")[::-1])), "halves have changed places"),
-        (rotary(CAT, STACK), "put the halves side by side"),
-        (rotary(CHUNK, PAIRS), "other pairs than wanted"),
-        (rotary(CAT, "torch.cat([a * cos, b * cos], -1)"), "Only the cosines are"),
-        (rotary(CAT, "x * 1"), "Nothing is turned"),
-        (rotary("self.speeds\n", "self.speeds.float()\n"), "3: The angles are too c"),
+        (rotary("first, second = x", "x = x if x.dtype == torch.float64 else x.float()"
+         "\n        cos, sin = cos.to(x), sin.to(x)\n        first, second = x"),
+         "bfloat16 became a"),
         (rotary("/ head_dim", "/ 8"), "Right for (2, 3, 5, 8). For (5, 6):"),
-        (rotary("* self.speeds", "* self.speeds * 2 * math.pi"), "not in turns"),
         (rotary(TYPES, "angles.cos(), angles.sin()"), "float32 became a"),
         (rotary(ANGLES, f"{ANGLES}.to(x.dtype)"), "In bfloat16, the angles of"),
         (rotary(ANGLES, "angles = positions.to(x.dtype)[:, None] * "
                 "self.speeds.to(x.dtype)"), "In bfloat16, the angles of"),
         (rotary(ANGLES, f"{ANGLES}; assert x.dtype != torch.bfloat16"),
          "Right in float64. In bfloat16: Your code raised"),
-        (lambda *inputs: 3, "it must be what can be called"),
+        (lambda *inputs: 3, "a class with __call__ is wanted"),
         (rotary(ANGLES, "x *= 1.5; " + ANGLES), "look at [0, 0, 0, 0] first"),
     ],
     "pair_layout": [
-        (load(SHAPE, "2, rows // num_heads // 2"), "That is the way back"),
-        (load(SWAP, "pairs"), "Nothing is reordered"),
-        (load(HEADS, "1, rows // 2"), "within each head"),
-        (load(HEADS + ", 2", "1, 2, rows // 2"), "and it is the way back"),
-        (load(SWAP, "pairs.flip(2)"), "they still stand side by side"),
-        (load(SWAP, SWAP + ".flip(1)"), "the second coordinates stand first"),
-        (load(SWAP, "pairs.permute(2, 0, 1, 3)"), "across heads: do it within"),
-        (load(SWAP, "pairs.transpose(0, 1)"), "Heads and pairs changed places."),
-        (load(SWAP, "weight.reshape(num_heads, -1, width).flip(1)"), "only reversed"),
+        (load(SWAP, "by_head.permute(2, 0, 1, 3)"), "across heads: do it within"),
         (load(SWAP, "weight.reshape(num_heads, -1, width).transpose(0, 1)"), "ignored"),
-        (load(HEADS, "2, rows // 4"), "Right for 2 heads. For 3 heads:"),
+        (load(SHAPE, "2, rows // 4, 2"), "Right for 2 heads. For 3 heads:"),
     ],
     "offset_finder": [
         (finder(ALL, "True"), "You say that all of them"),
@@ -226,29 +178,27 @@ def finder_by_diagonals(scores, x):
 RIGHT = {
     "slow_pairs": [*as_numbers(29), 64 - 35, sum(29 * [1]), 29.0],
     "rotary": [
-        rotary(),
         rotary("self.speeds = base ** (-even / head_dim)",
                "self.speeds = 1 / base ** (even / head_dim)"),
         rotary("self.speeds = base ** (-even / head_dim)",
                "self.speeds = torch.exp(-even / head_dim * math.log(base))"),
-        rotary(CAT, "torch.cat([a, b], -1) * cos.repeat(1, 2) + "
-               "torch.cat([-b, a], -1) * sin.repeat(1, 2)"),
+        rotary(CAT, "torch.cat([first, second], -1) * cos.repeat(1, 2) + "
+               "torch.cat([-second, first], -1) * sin.repeat(1, 2)"),
         rotary(TYPES, "(wave.to(x.dtype) for wave in (angles.cos(), angles.sin()))"),
         rotary(CHUNK, "x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]"),
         rotary(PLACES, "positions.double()[:, None]"),
-        rotary(PLACES + " * self.speeds", "torch.outer(positions, self.speeds)"),
+        rotary(f"{PLACES} {SPEEDS}", "torch.outer(positions, self.speeds)"),
         WithLibrary,
         ByComplexNumbers,
         ByMatrices,
         rotary_function,
     ],
     "pair_layout": [
-        load(),
         load("rows // num_heads // 2", "-1"),
         load(".reshape(rows, width)", ".flatten(0, 2)"),
         load("reshape(num_heads", "view(num_heads"),
-        load(SWAP, "torch.cat([pairs[:, :, :1], pairs[:, :, 1:]], 1)"),
-        load(SWAP, "pairs.permute(0, 2, 1, 3).contiguous()"),
+        load(SWAP, "torch.cat([by_head[:, :, :1], by_head[:, :, 1:]], 1)"),
+        load(SWAP, "by_head.permute(0, 2, 1, 3).contiguous()"),
         lambda weight, heads: convert_layout(weight, heads, layout="half"),
         load_by_index,
         load_by_loops,

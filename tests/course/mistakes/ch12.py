@@ -4,36 +4,18 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load, load_file
 
+from attention_lib.course.exercises.ch12 import (
+    STACKED,
+    check_checkpoint_reader,
+    check_gpt2_projections,
+    check_llama_parameters,
+)
 from tests.answers import solution
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
-reader = solution("""
-import json
-
-class Reader:
-    def __init__(self, path):
-        self.raw = path.read_bytes()
-        length = int.from_bytes(self.raw[:8], "little")
-        self.header, self.start = json.loads(self.raw[8 : 8 + length]), 8 + length
-        self.names = [name for name in self.header if name != "__metadata__"]
-
-    def read(self, name):
-        entry, types = self.header[name], {"F32": torch.float32, "BF16": torch.bfloat16}
-        start, end = (x + self.start for x in entry["data_offsets"])
-        part = bytearray(self.raw[start:end])
-        flat = torch.frombuffer(part, dtype=types[entry["dtype"]])
-        return flat.view(entry["shape"])
-""")
-NAMES = '[name for name in self.header if name != "__metadata__"]'
-START, SHAPED = ", 8 + length\n", 'flat.view(entry["shape"])'
+NAMES, SHAPED = "list(self.header)", 'flat.view(entry["shape"])'
 TURNED = 'flat.view(entry["shape"][::-1]).mT if entry["shape"][1:] else flat'
-thirds = solution("""
-def thirds(weight):
-    q, k, v = weight.T.chunk(3)
-    return torch.stack([q, k, v])
-""")
-ORDER = "[q, k, v]"
 suspect = solution("""
 def suspect(ours, theirs):
     error = (ours - theirs).abs()
@@ -44,16 +26,8 @@ def suspect(ours, theirs):
 """)
 CANCEL = "diagonal.max()", "abs(diagonal.sum())"
 SAME, PLACES = "error.max() < 1e-4", "diagonal.max() < 1e-4"
-parameters = solution("""
-def parameters(fields):
-    width, layers = fields["hidden_size"], fields["num_hidden_layers"]
-    share = fields["num_key_value_heads"] / fields["num_attention_heads"]
-    each = 2 * width**2 + 2 * width**2 * share
-    each += 3 * width * fields["intermediate_size"] + 2 * width
-    tables = (1 + (not fields["tie_word_embeddings"])) * fields["vocab_size"] * width
-    return int(tables + layers * each + width)
-""")
-OWN = '(not fields["tie_word_embeddings"])'
+thirds, parameters = check_gpt2_projections.made, check_llama_parameters.made
+reader = check_checkpoint_reader.made
 
 
 class Stub:
@@ -99,14 +73,6 @@ class Slowly(reader()):
         return self.all[name].clone()
 
 
-def torn(weight):
-    return weight.reshape(3, len(weight), len(weight))
-
-
-def in_turns(weight):
-    return torch.stack([weight[:, part::3].T for part in range(3)])
-
-
 def by_slices(weight):
     width = weight.shape[0]
     return torch.stack([weight[:, i * width : (i + 1) * width].T for i in range(3)])
@@ -142,11 +108,8 @@ def by_shapes(fields):
 
 MISTAKES = {
     "checkpoint_reader": [
-        (reader(NAMES, f"({NAMES[1:-1]})"), "empty the second time"),
-        (reader(START, ", 0\n"), "not from the file's start"),
-        (reader(START, ", length\n"), "eight bytes before the header"),
-        (reader(START, ", 8\n"), "header itself comes before"),
-        (reader(NAMES, "list(self.header)"), "`__metadata__` is no tensor"),
+        (reader(NAMES, "(name for name in self.header)"), "empty the second time"),
+        (reader('pop("__metadata__", None)', "copy()"), "`__metadata__` is no tensor"),
         (reader(NAMES, "['a.weight']"), "must hold a.weight, b.bias"),
         (reader(NAMES, "3"), "must be a list of names"),
         (reader("torch.bfloat16", "torch.float16"), "stored as another type than flo"),
@@ -156,36 +119,26 @@ MISTAKES = {
         (reader("little", "big"), "Your code raised"),
         (lambda path: 5, "it must have `names` and `read`"),
         (NamesOnly, "gives nothing back"),
-        (
-            reader(
-                'start, end = (x + self.start for x in entry["data_offsets"])',
-                'sizes = {n: e["data_offsets"][1] - e["data_offsets"][0] for n, e '
-                'in self.header.items() if "dtype" in e}\n        '
-                "before = [sizes[n] for n in self.names[: self.names.index(name)]]\n"
-                "        start = self.start + sum(before); end = start + sizes[name]",
-            ),
-            "the order of the header does not",
-        ),
     ],
     "gpt2_projections": [
-        (thirds("weight.T.chunk(3)", "weight.chunk(3, 1)"), "stand as (in, out)"),
-        (thirds(ORDER, "[k, q, v]"), "Queries come first"),
-        (thirds(ORDER, "[v, k, q]"), "reverse"),
-        (thirds(ORDER, "[q, v, k]"), "Keys come before values"),
-        (torn, "torn apart"),
-        (lambda weight: torn(weight).mT, "torn apart"),
-        (in_turns, "not in turns"),
         (
             lambda w: torch.stack(w.mT.chunk(3, dim=1)[:2]),
             "The shape must be (3, 4, 4)",
         ),
         (thirds("torch.stack", "list"), "returns a list"),
-        (thirds(ORDER, "[q, k]"), "The shape must be"),
+        (thirds(STACKED, f"{STACKED}[:2]"), "The shape must be"),
         (
-            thirds(".T.", ".T.clone().", "return", "weight[:] = 0; return"),
+            thirds(
+                "part.T",
+                "part.T.clone()",
+                "    return",
+                "    found =",
+                "1)])",
+                "1)]); weight[:] = 0; return found",
+            ),
             "changes its",
         ),
-        (thirds(ORDER, "[k, v, q]"), "look at [0, 0, 0]"),
+        (thirds(STACKED, f"{STACKED}[[1, 2, 0]]"), "look at [0, 0, 0]"),
     ],
     "weight_fault": [
         (suspect(SAME, "error.max() == 0"), "differ by rounding only"),
@@ -217,15 +170,6 @@ MISTAKES = {
         (lambda ours, theirs: "rotation", "two tables that are the same"),
     ],
     "llama_parameters": [
-        (parameters("3 * width", "2 * width"), "three matrices"),
-        (parameters("+ 2 * width\n", "+ width\n"), "two norms, not one"),
-        (parameters("+ 2 * width\n", "\n"), "Each layer has two norms"),
-        (parameters(" + width)", ")"), "one more norm"),
-        (parameters("+ 2 * width\n", "\n", " + width)", ")"), "norms have weights"),
-        (parameters(" * share", ""), "fewer heads"),
-        (parameters(OWN, "True"), "count it once"),
-        (parameters(OWN, "False"), "weights of its own"),
-        (parameters("each = 2", "each = 1"), "queries, keys, values and output"),
         (parameters("int(", "2 * int("), "your count is"),
         (parameters("int(", "str("), "the count is one number"),
         (
@@ -238,9 +182,8 @@ MISTAKES = {
 
 RIGHT = {
     "checkpoint_reader": [
-        reader(),
-        reader(NAMES, "self.header.keys() - {'__metadata__'}"),
-        reader(NAMES, "sorted(set(self.header) - {'__metadata__'})"),
+        reader(NAMES, "self.header.keys()"),
+        reader(NAMES, "sorted(self.header)"),
         reader(SHAPED, 'flat.reshape(*entry["shape"])'),
         reader(SHAPED, 'flat.clone().unflatten(0, entry["shape"])'),
         reader(SHAPED, f"nn.Parameter({SHAPED})"),
@@ -250,12 +193,11 @@ RIGHT = {
         Slowly,
     ],
     "gpt2_projections": [
-        thirds(),
-        thirds(ORDER, f"{ORDER}, dim=0"),
-        thirds(f"torch.stack({ORDER})", f"torch.cat({ORDER}).unflatten(0, (3, -1))"),
-        thirds("weight.T", "weight.t().contiguous()"),
-        thirds("weight.T", "weight.transpose(0, 1)"),
-        thirds("weight.T", "weight.mT.clone()"),
+        thirds(STACKED, "torch.stack(weight.T.chunk(3))"),
+        thirds(STACKED, "torch.cat(weight.T.chunk(3)).unflatten(0, (3, -1))"),
+        thirds("part.T", "part.t().contiguous()"),
+        thirds("part.T", "part.transpose(0, 1)"),
+        thirds("part.T", "part.mT.clone()"),
         by_slices,
         lambda weight: weight.T.reshape(3, len(weight), len(weight)),
         lambda weight: weight.T.unflatten(0, (3, -1)),
@@ -274,7 +216,6 @@ RIGHT = {
         suspect(PLACES, "torch.einsum('hii->hi', error).max() < 1e-4"),
     ],
     "llama_parameters": [
-        parameters(),
         by_shapes,
         parameters("int(", "float("),
         parameters("int(", "torch.tensor("),

@@ -5,42 +5,23 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from attention_lib.course.exercises.ch16 import (
+    FADE,
+    FIRST,
+    FOUND,
+    KEPT,
+    LAST,
+    MADE,
+    NEW,
+    READ,
+    WRITE,
+    check_delta_memory,
+    check_kept_positions,
+)
 from attention_lib.linear_attention import delta_step, gated_delta_rule
-from tests.answers import as_numbers, solution
+from tests.answers import as_numbers
 
-kept = solution(
-    """
-def kept(length, window, num_sinks):
-    return [
-        place
-        for place in range(length)
-        if place < num_sinks or place >= length - window
-    ]
-"""
-)
-FIRST, LAST = "place < num_sinks", "place >= length - window"
-BOTH = f"{FIRST} or {LAST}"
-
-memory = solution(
-    """
-class MyDeltaMemory:
-    def __init__(self, key_dim, value_dim):
-        self.state = torch.zeros(key_dim, value_dim)
-
-    def write(self, key, value, log_decay, beta):
-        self.state = self.state * math.exp(log_decay)
-        found = key @ self.state
-        self.state = self.state + beta * torch.outer(key, value - found)
-
-    def read(self, query):
-        return query @ self.state
-"""
-)
-FADE = "self.state = self.state * math.exp(log_decay)"
-FOUND = "found = key @ self.state"
-WRITE = "self.state = self.state + beta * torch.outer(key, value - found)"
-NEW, READ = "beta * torch.outer(key, value - found)", "return query @ self.state"
-MADE = "self.state = torch.zeros(key_dim, value_dim)"
+kept, memory = check_kept_positions.made, check_delta_memory.made
 
 
 class Steps:
@@ -95,15 +76,14 @@ class Shared:
 
 RIGHT = {
     "window_layers": [
-        *as_numbers(33), -(-4095 // 127), np.ceil(4095 / 127), 4095 // 127 + 1,
+        *as_numbers(33), np.ceil(4095 / 127), 4095 // 127 + 1,
     ],
     "kept_positions": [
-        kept(),
-        kept(BOTH, "not num_sinks <= place < length - window"),
-        kept(BOTH, "place + window >= length or place < num_sinks"),
-        kept(BOTH, f"{LAST} or {FIRST}"),
-        kept(BOTH, "length - place <= window or place <= num_sinks - 1"),
-        kept(BOTH, "place in range(num_sinks) or place > length - window - 1"),
+        kept(KEPT, "not num_sinks <= place < length - window"),
+        kept(KEPT, "place + window >= length or place < num_sinks"),
+        kept(KEPT, f"{LAST} or {FIRST}"),
+        kept(KEPT, "length - place <= window or place <= num_sinks - 1"),
+        kept(KEPT, "place in range(num_sinks) or place > length - window - 1"),
         lambda n, w, s: sorted({*range(n)[:s], *range(n)[max(n - w, 0) :]}),
         lambda n, w, s: [*range(min(s, n)), *range(max(s, n - w), n)],
         lambda n, w, s: list(range(n)) if n <= w + s
@@ -111,7 +91,7 @@ RIGHT = {
         lambda n, w, s: list(dict.fromkeys([*range(n)[:s], *range(max(n - w, 0), n)])),
     ],
     "delta_memory": [
-        memory(), Steps, Collected,
+        Steps, Collected,
         memory(NEW, "torch.outer(beta * key, value - found)"),
         memory(NEW, "torch.outer(key, beta * (value - found))"),
         memory(NEW, "beta * key[:, None] * (value - found)"),
@@ -125,32 +105,15 @@ RIGHT = {
 }  # fmt: skip
 MISTAKES = {
     "window_layers": [
-        (32, "127 tokens back"), (31, "32, which is not enough"),
-        (34, "One layer fewer"), (4095 / 127, "round up"),
-        (1, "sees 128 keys"),
-        (2, "does not multiply"), (12, "does not double"),
-        (127, "how far back one layer goes"), (128, "how many keys one layer sees"),
-        (4095, "more than one token"), (5, "Not that many"), (-1, "above 0"),
-        ("33", "one number"),
+        (5, "Not that many"), (-1, "above 0"), ("33", "one number"),
     ],
     "kept_positions": [
-        (kept(BOTH, LAST), "first tokens are missing"),
-        (kept(BOTH, FIRST), "The window is missing"),
-        (kept("- window", "- window + 1"), "one key short"),
-        (kept("- window", "- window - 1"), "one key too long"),
-        (kept("- window", "- window + num_sinks"), "take none of its keys"),
-        (kept(FIRST, "place <= num_sinks"), "one sink too many"),
-        (kept(FIRST, "place < num_sinks - 1"), "one sink too few"),
-        (lambda n, w, s: kept()(n, s, w), "changed places"),
-        (kept(BOTH, "True"), "All positions are kept"),
-        (kept(BOTH, f"not ({BOTH})"), "can go"),
         (lambda n, w, s: [*range(s), *range(n - w, n)], "Where they overlap"),
         (lambda n, w, s: [*range(s), *range(max(s, n - w), n)], "For a short one"),
         (kept(FIRST, "place < (num_sinks or 1)"), "Without any"),
         (kept("- window", "- max(window, 2)"), "For a window of 1"),
         (lambda n, w, s: [*range(n if n <= w else s), *range(max(s, n - w), n)][:n + s],
          "shorter than the sinks"),
-        (lambda n, w, s: [i - s for i in kept()(n, w, s)[s:]], "from the beginning"),
         (lambda n, w, s: kept()(n, w, s)[::-1], "not sorted"),
         (lambda n, w, s: {*kept()(n, w, s)}, "returns a set"),
         (lambda n, w, s: torch.tensor(kept()(n, w, s)), "returns a Tensor"),
@@ -161,20 +124,9 @@ MISTAKES = {
         (lambda n, w, s: 1 / 0, "ZeroDivisionError"),
     ],
     "delta_memory": [
-        (memory(NEW, "beta * torch.outer(key, value)"), "added to what is there"),
-        (memory(FADE, "pass"), "never fades"),
-        (memory(FADE, "pass", WRITE, f"{WRITE}; {FADE}"), "after the write"),
-        (memory(FADE, FOUND, f"        {FOUND}\n        {WRITE}",
-                f"        {FADE}\n        {WRITE}"), "before it fades"),
-        (memory("math.exp(log_decay)", "log_decay"), "a logarithm"),
-        (memory("beta * ", ""), "β is missing"),
-        (memory(NEW, "torch.outer(key, beta * value - found)"), "not the value alone"),
-        (memory(NEW, "torch.outer(key, value - beta * found)"), "only what is taken"),
-        (memory("value - found", "value + found"), "taken away from"),
         (memory(WRITE, "self.state = beta * torch.outer(key, value)"),
          "Only the last write"),
         (memory("value - found", "-found"), "still empty"),
-        (memory(WRITE, "pass"), "still empty"),
         (memory(NEW, "(1 - beta) * torch.outer(key, value - found)"), "still empty"),
         (memory("key, value - found", "value - found, key"), "RuntimeError"),
         (memory(READ, "return self.state"), "shape must be"),
@@ -182,8 +134,7 @@ MISTAKES = {
          "A second read"),
         (memory(READ, "found = query @ self.state; del self.state; return found"),
          "A second read"),
-        (memory(FADE, f"{FADE}; key = key / key.norm()"), "used as it comes"),
-        (Shared, "already holds something"),
+        (Shared, "A new one must hold zeros"),
         (memory(WRITE, "value -= found\n        self.state = self.state + beta * "
                 "torch.outer(key, value)"), "changes its input"),
         (memory()(3, 2), "Give the function itself"),
