@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -48,20 +49,23 @@ class Exercise:
     Attributes:
         solution: the text that the chapter folds; the check compares with what it
             defines last.
-        inputs: makes what the answer is called with, from a case's numbers.
+        inputs: makes what the answer is called with, from a case's numbers; by
+            default, these are the inputs.
         cases: numbers for ``inputs``, and what is said before a later fault. The last
             differ in what a special solution would get wrong.
         slips: usual mistakes, the most helpful first.
         praise: what to say of a right answer: why it is right.
         names: what the chapter imports and the solution uses.
+        also: edits of the solution whose results are right, too.
     """
 
     solution: str
-    inputs: Callable[..., tuple[Any, ...]]
     cases: Sequence[Case]
     slips: Sequence[Slip]
     praise: str
+    inputs: Callable[..., tuple[Any, ...]] = lambda *numbers: numbers
     names: Mapping[str, Any] = field(default_factory=dict)
+    also: Sequence[tuple[str, ...]] = ()
 
     def __call__(self, answer: object) -> Verdict:
         """Judge an answer; never raise."""
@@ -84,14 +88,18 @@ class Exercise:
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         given = self.inputs(*numbers)
         mistakes = self._results(lambda slipped: slipped(*given))
-        return judge(answer, given, self.made()(*given), mistakes)
+        verdicts = [judge(answer, given, self.made()(*given), mistakes)]
+        for pieces in self.also:
+            verdicts.append(judge(answer, given, self.made(*pieces)(*given)))
+        return None if None in verdicts else verdicts[0]
 
     def _results(self, use: Callable[[Any], Any]) -> list[tuple[Any, str]]:
         """Return what each slip gives; one that fails on a case cannot be met there."""
         found = []
         for slipped, message in self._slipped:
             try:
-                found.append((use(slipped), message))
+                with np.errstate(all="ignore"):
+                    found.append((use(slipped), message))
             except Exception:
                 continue
         return found
@@ -103,30 +111,33 @@ class LayerExercise(Exercise):
 
     Attributes:
         surplus: what to say of a parameter that the solution does not have.
+        sizes: how many of a case's numbers make the layer; by default, all of them.
     """
 
     surplus: str = "The solution has no such parameter."
+    sizes: int | None = None
 
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         with torch.random.fork_rng(devices=[]):  # a reader's numbers stay as they were
             return self._judge_layer(answer, numbers)
 
     def _judge_layer(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
-        layer = make_layer(answer, *numbers)
+        sizes, given = numbers[: self.sizes], self.inputs(*numbers)
+        layer = make_layer(answer, *sizes)
         if isinstance(layer, Verdict):
             return layer
-        given = self.inputs(*numbers)
-        wanted = self.made()(*numbers)
+        wanted = self.made()(*sizes)
         if wrong := self._other_parameters(layer, wanted, given):
             return wrong
         state = _drawn(wanted)
 
         def result(kind: Any) -> Tensor:
-            return _with_weights(kind(*numbers), state)(*given).detach()
+            return _with_weights(kind(*sizes), state)(*given).detach()
 
         _with_weights(layer, state)
         mistakes = self._results(result)
-        return judge(_detached(layer), given, result(self.made()), mistakes)
+        wrong = judge(layer.forward, given, result(self.made()), mistakes)
+        return wrong or _no_gradient(layer, given)
 
     def _other_parameters(
         self, layer: nn.Module, wanted: nn.Module, given: tuple[Any, ...]
@@ -138,9 +149,8 @@ class LayerExercise(Exercise):
             return NOT_YET
         for name in [*shapes, *found]:
             if name not in found:
-                words = (
-                    f"The layer has no parameter {name}: is it an attribute of self?"
-                )
+                words = f"The layer has no parameter {name}: is it an attribute of "
+                words += "self, and not in a plain list?"
             elif name not in shapes:
                 words = f"Too many parameters: {name}. {self.surplus}"
             elif found[name] != shapes[name]:
@@ -166,9 +176,13 @@ def _with_weights(layer: nn.Module, state: dict[str, Tensor]) -> nn.Module:
     return layer.eval()
 
 
-def _detached(layer: nn.Module) -> Callable[..., Any]:
-    def forward(*given: Any) -> Any:
-        came = layer.forward(*given)
-        return came.detach() if isinstance(came, Tensor) else came
-
-    return forward
+def _no_gradient(layer: nn.Module, given: tuple[Any, ...]) -> Verdict | None:
+    """Say which parameter no gradient reaches, where the numbers are right."""
+    output = layer.forward(*given)
+    if output.requires_grad:
+        output.sum().backward()
+    for name, weight in layer.named_parameters():
+        if weight.grad is None:
+            words = f"no gradient reaches {name}: it would never learn."
+            return Verdict(False, f"The numbers are right, but {words}")
+    return None
