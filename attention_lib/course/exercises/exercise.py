@@ -5,7 +5,7 @@ make, and the sentence that helps them. A check compares an answer with the solu
 each case; where they differ, it reports the first slip that gives the same result.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -93,16 +93,15 @@ class Exercise:
             verdicts.append(judge(answer, given, self.made(*pieces)(*given)))
         return None if None in verdicts else verdicts[0]
 
-    def _results(self, use: Callable[[Any], Any]) -> list[tuple[Any, str]]:
-        """Return what each slip gives; one that fails on a case cannot be met there."""
-        found = []
+    def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
+        """Yield what each slip gives; one that fails on a case cannot be met there."""
         for slipped, message in self._slipped:
             try:
                 with np.errstate(all="ignore"):
-                    found.append((use(slipped), message))
+                    result = use(slipped)
             except Exception:
                 continue
-        return found
+            yield result, message
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ Where the two differ, it looks for the usual mistake that gives the same there.
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 # What a mistake gives, and what to say of it.
-Mistakes = Sequence[tuple[Any, str]]
+Mistakes = Iterable[tuple[Any, str]]
 
 _KINDS = {"Tensor": "torch tensor", "ndarray": "NumPy array"}
 _TOLERANCE = 1e-4, 1e-5  # relative, absolute: float32 is enough
