@@ -88,10 +88,11 @@ class Exercise:
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         given = self.inputs(*numbers)
         mistakes = self._results(lambda slipped: slipped(*given))
-        verdicts = [judge(answer, given, self.made()(*given), mistakes)]
-        for pieces in self.also:
-            verdicts.append(judge(answer, given, self.made(*pieces)(*given)))
-        return None if None in verdicts else verdicts[0]
+        wrong = judge(answer, given, self.made()(*given), mistakes)
+        for pieces in self.also if wrong else ():
+            if judge(answer, given, self.made(*pieces)(*given)) is None:
+                return None
+        return wrong
 
     def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
         """Yield what each slip gives; one that fails on a case cannot be met there."""
