@@ -2,9 +2,8 @@
 
 ``tests/course/mistakes`` holds a file for each chapter's checks: what readers write, in
 ``MISTAKES`` with the words that it must meet, in ``RIGHT`` where it is right. The slips
-of an exercise are such mistakes, with all their words; its solution is right. Each
-answer is checked once, in the number type of its chapter, and its verdict kept for all
-tests.
+of an exercise are such mistakes, with all their words, and its solution is right. Each
+answer is checked once, in the number type of its chapter, and its verdict kept.
 """
 
 import re
@@ -20,7 +19,7 @@ import pytest
 import torch
 
 from attention_lib.course import exercises
-from attention_lib.course.exercises.exercise import Exercise
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise
 from attention_lib.course.exercises.verdict import NOT_YET, Verdict, judge, run
 from tests.answers import broken, silent_at
 from tests.pipeline.test_exercises import FOUND, SOLUTIONS, TEXTS
@@ -80,14 +79,19 @@ SINGLE = [
 
 
 def answers_of(file):
-    """A file's mistakes and right answers: an exercise's slips and solution, too."""
+    """A file's mistakes and right answers, those that its exercises know among them."""
     mistakes, rights = dict(FILES[file].MISTAKES), dict(FILES[file].RIGHT)
     for check, value in vars(MODULES[file]).items():
+        name = check.removeprefix("check_")
         if isinstance(value, Exercise):
-            name = check.removeprefix("check_")
-            slips = [(value.made(*slip.pieces), slip.message) for slip in value.slips]
-            mistakes[name] = [*slips, *mistakes.get(name, [])]
-            rights[name] = [value.made(), *rights[name]]
+            known = [(value.made(*slip.pieces), slip.message) for slip in value.slips]
+            right = value.made()
+        elif isinstance(value, NumberExercise):
+            known, right = value.mistakes, value.right
+        else:
+            continue
+        mistakes[name] = [*known, *mistakes.get(name, [])]
+        rights[name] = [right, *rights[name]]
     return {"MISTAKES": mistakes, "RIGHT": rights}
 
 

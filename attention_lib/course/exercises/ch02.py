@@ -3,10 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-from attention_lib.course.exercises.exercise import Exercise, LayerExercise, slip
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    LayerExercise,
+    NumberExercise,
+    slip,
+)
 from attention_lib.course.exercises.verdict import (
     Verdict,
-    judge_number,
     make_layer,
     run,
 )
@@ -50,29 +54,25 @@ def my_linear(x, w, b):
 )  # fmt: skip
 
 
-def check_parameter_count(answer: object) -> Verdict:
-    """Checks the parameters of ``SelfAttention(768, 64, qkv_bias=True)``."""
-    weight, bias = 768 * 64, 64
-    mistakes = [
-        (3 * weight, "The three biases are missing."),
-        (3 * weight + bias, "There is only one bias: each projection has its own."),
-        (3 * bias, "Only biases are counted: the weights are missing."),
-        (weight + bias, "That is one projection: how many does a head have?"),
-        (weight, "That is one weight: what else does a head have?"),
-        (2 * (weight + bias), "Those are two projections: how many does a head have?"),
-        (3 * (weight + 768), "A bias is as long as its projection's output."),
-        (4 * (weight + bias), "There is no output projection in this head."),
-        (12 * 3 * (weight + bias), "Those are all twelve heads: this one is 64 wide."),
+WEIGHT, BIAS = 768 * 64, 64
+check_parameter_count = NumberExercise(
+    right=3 * (WEIGHT + BIAS),
+    praise="There are three weights of 64 × 768 and three biases of 64.",
+    mistakes=[
+        (3 * WEIGHT, "The three biases are missing."),
+        (3 * WEIGHT + BIAS, "There is only one bias: each projection has its own."),
+        (3 * BIAS, "Only biases are counted: the weights are missing."),
+        (WEIGHT + BIAS, "That is one projection: how many does a head have?"),
+        (WEIGHT, "That is one weight: what else does a head have?"),
+        (2 * (WEIGHT + BIAS), "Those are two projections: how many does a head have?"),
+        (3 * (WEIGHT + 768), "A bias is as long as its projection's output."),
+        (4 * (WEIGHT + BIAS), "There is no output projection in this head."),
+        (12 * 3 * (WEIGHT + BIAS), "Those are all twelve heads: this one is 64 wide."),
         (3 * (64 * 64 + 64), "A projection is not square: it starts at 768."),
         (3 * (768 + 64), "A weight is a matrix: how many numbers does it hold?"),
-    ]
-    return judge_number(
-        answer,
-        3 * (weight + bias),
-        "There are three weights of 64 × 768 and three biases of 64.",
-        mistakes,
-        "That is not the number: list each weight and each bias with its shape.",
-    )
+    ],
+    otherwise="That is not the number: list each weight and each bias with its shape.",
+)  # fmt: skip
 
 
 SCALE = " / query.shape[-1] ** 0.5"

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from attention_lib.attention import scaled_dot_product_attention
-from attention_lib.course.exercises.exercise import Exercise, slip
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
 from attention_lib.course.exercises.verdict import (
     NOT_YET,
     Verdict,
-    judge_number,
     run,
 )
 from attention_lib.masks import causal_mask
@@ -237,9 +236,10 @@ def my_padding_mask(lengths, max_len):
 )  # fmt: skip
 
 
-def check_visible_pairs(answer: object) -> Verdict:
-    """Checks how many pairs two sequences of 3 and 5 tokens keep, causal and padded."""
-    mistakes = [
+check_visible_pairs = NumberExercise(
+    right=27,
+    praise="Three real keys give 12 pairs (1+2+3+3+3), five give 15 (1+2+3+4+5).",
+    mistakes=[
         (21, "6 + 15 counts the real queries only: padding's own rows see keys too."),
         (30, "15 + 15 is the causal mask alone: where is the padding?"),
         (40, "15 + 25 is the padding mask alone: where is the future?"),
@@ -249,14 +249,9 @@ def check_visible_pairs(answer: object) -> Verdict:
         (12, "That is the shorter text alone: add the other."),
         (15, "That is the longer text alone: add the other."),
         (19, "The diagonal is missing: a query sees itself."),
-    ]
-    return judge_number(
-        answer,
-        27,
-        "Three real keys give 12 pairs (1+2+3+3+3), five give 15 (1+2+3+4+5).",
-        mistakes,
-        "That is not the number: count the True cells in five rows per text.",
-    )
+    ],
+    otherwise="That is not the number: count the True cells in five rows per text.",
+)  # fmt: skip
 
 
 NONE = -math.inf

@@ -8,10 +8,11 @@ import torch
 from attention_lib.course.exercises.exercise import (
     Exercise,
     LayerExercise,
+    NumberExercise,
     Slip,
     slip,
 )
-from attention_lib.course.exercises.verdict import Verdict, judge_number, run
+from attention_lib.course.exercises.verdict import Verdict, run
 from attention_lib.masks import (
     causal_mask,
     combine_masks,
@@ -23,35 +24,31 @@ from attention_lib.reproducibility import seeded
 BLOCKED = "True means blocked here: it must mean 'may attend'."
 
 
-def check_multi_head_count(answer: object) -> Verdict:
-    """Checks the parameters of a layer from 512 by 8 heads of 32 to 100, biases too."""
-    d_model, width, d_out = 512, 8 * 32, 100
-    projection, output = d_model * width + width, width * d_out + d_out
-    square = "A projection goes from 512 to the inner width, which is not 512."
-    mistakes = [
-        (3 * d_model * width + width * d_out, "The biases are missing."),
-        (3 * d_model * width + output, "The biases of the three projections are "
+D_MODEL, WIDTH, D_OUT = 512, 8 * 32, 100
+PROJECTION, OUTPUT = D_MODEL * WIDTH + WIDTH, WIDTH * D_OUT + D_OUT
+SQUARE = "A projection goes from 512 to the inner width, which is not 512."
+check_multi_head_count = NumberExercise(
+    right=3 * PROJECTION + OUTPUT,
+    praise="There are three times 256 × 512 + 256, and then 100 × 256 + 100.",
+    mistakes=[
+        (3 * D_MODEL * WIDTH + WIDTH * D_OUT, "The biases are missing."),
+        (3 * D_MODEL * WIDTH + OUTPUT, "The biases of the three projections are "
          "missing."),
-        (3 * projection + width * d_out, "The output projection has a bias, too."),
-        (3 * projection, "The output projection is missing."),
-        (3 * projection + width * d_model + d_model, "The output is 100 wide."),
-        (3 * projection + d_model * d_out + d_out, "The output projection starts where "
+        (3 * PROJECTION + WIDTH * D_OUT, "The output projection has a bias, too."),
+        (3 * PROJECTION, "The output projection is missing."),
+        (3 * PROJECTION + WIDTH * D_MODEL + D_MODEL, "The output is 100 wide."),
+        (3 * PROJECTION + D_MODEL * D_OUT + D_OUT, "The output projection starts where "
          "the heads stand side by side, not at the input's width."),
-        (3 * (d_model * 32 + 32) + output, "These are the projections of one head."),
-        (8 * (3 * (d_model * 32 + 32) + 32 * d_out + d_out), "Each head has an output "
+        (3 * (D_MODEL * 32 + 32) + OUTPUT, "These are the projections of one head."),
+        (8 * (3 * (D_MODEL * 32 + 32) + 32 * D_OUT + D_OUT), "Each head has an output "
          "bias of its own here: the layer has one for all."),
-        (projection + output, "Queries, keys and values have a projection each."),
-        (3 * (d_model**2 + d_model) + output, square),
-        (3 * (d_model**2 + d_model) + d_model * d_out + d_out, square),
-        (4 * (d_model**2 + d_model), square),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        3 * projection + output,
-        "There are three times 256 × 512 + 256, and then 100 × 256 + 100.",
-        mistakes,
-        "That is not the number: list each weight and each bias with its shape.",
-    )
+        (PROJECTION + OUTPUT, "Queries, keys and values have a projection each."),
+        (3 * (D_MODEL**2 + D_MODEL) + OUTPUT, SQUARE),
+        (3 * (D_MODEL**2 + D_MODEL) + D_MODEL * D_OUT + D_OUT, SQUARE),
+        (4 * (D_MODEL**2 + D_MODEL), SQUARE),
+    ],
+    otherwise="That is not the number: list each weight and each bias with its shape.",
+)  # fmt: skip
 
 
 def _mixed(

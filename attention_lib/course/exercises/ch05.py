@@ -7,35 +7,36 @@ from torch import Tensor
 
 from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.course.exercises.ch03 import Suspects, judge_finder
-from attention_lib.course.exercises.exercise import Exercise, Slip, slip
-from attention_lib.course.exercises.verdict import Verdict, judge_number
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
+    Slip,
+    slip,
+)
+from attention_lib.course.exercises.verdict import Verdict
 from attention_lib.masks import causal_mask
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
 
-
-def check_place_with_itself(answer: object) -> Verdict:
-    """Checks the dot product of a sinusoidal position with itself, 512 wide."""
-    mistakes = [
+check_place_with_itself = NumberExercise(
+    right=256,
+    praise="There are 256 hands, and each adds sin² + cos² = 1, at every position.",
+    mistakes=[
         (1, "A position is no unit vector: what does each hand add?"),
         (512, "That is one for each column: a hand owns two of them."),
         (16, "That is the length of the vector: its product with itself is another."),
         (128, "That is a quarter of the width: how many columns has a hand?"),
         (77, "The position does not matter: which offset has it to itself?"),
         (77 * 256, "The position does not matter: which offset has it to itself?"),
-    ]
-    return judge_number(
-        answer,
-        256,
-        "There are 256 hands, and each adds sin² + cos² = 1, at every position.",
-        mistakes,
-        "That is not the number: what does one hand add, and how many hands are there?",
-    )
+    ],
+    otherwise="That is not the number: what does one hand add, and how many are there?",
+)  # fmt: skip
 
 
-def check_trained_positions(answer: object) -> Verdict:
-    """Checks how many of 1024 × 768 learned numbers a text of 100 tokens trains."""
-    mistakes = [
+check_trained_positions = NumberExercise(
+    right=100 * 768,
+    praise="The text trains 100 positions of 768 numbers, and the other 924 none.",
+    mistakes=[
         (1024 * 768, "That is the whole table: did the text use all of it?"),
         (100, "Those are the positions: how wide is the vector of each?"),
         (768, "That is one position: how many does the text have?"),
@@ -43,14 +44,9 @@ def check_trained_positions(answer: object) -> Verdict:
         (99 * 768, "That is one position too few: they are counted from zero."),
         (101 * 768, "That is one position too many: the last one is number 99."),
         (100 * 1024, "The table's length is not the width of a vector."),
-    ]
-    return judge_number(
-        answer,
-        100 * 768,
-        "The text trains 100 positions of 768 numbers, and the other 924 none.",
-        mistakes,
-        "That is not the number: which rows were used, and how wide are they?",
-    )
+    ],
+    otherwise="That is not the number: which rows were used, and how wide are they?",
+)  # fmt: skip
 
 
 STACK = "torch.stack([angles.sin(), angles.cos()], dim=-1)"

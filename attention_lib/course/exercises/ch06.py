@@ -8,49 +8,47 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock
-from attention_lib.course.exercises.exercise import Exercise, Slip, slip
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
+    Slip,
+    slip,
+)
 from attention_lib.course.exercises.verdict import (
     Verdict,
     judge,
-    judge_number,
     make_layer,
 )
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
-
-def check_block_parameters(answer: object) -> Verdict:
-    """Checks the parameters of ``TinyBlock(512, 8)``."""
-    width, hidden = 512, 4 * 512
-    attention = 4 * width**2 + width
-    mlp = 2 * width * hidden + hidden + width
-    norms = 4 * width
-    right = attention + mlp + norms
-    mistakes = [
-        (attention, "That is attention alone: what else is in a block?"),
-        (mlp, "That is the MLP alone: what else is in a block?"),
-        (attention + mlp, "2,048 are missing: the two norms, each with scale and "
+WIDTH, HIDDEN = 512, 4 * 512
+ATTENTION = 4 * WIDTH**2 + WIDTH
+MLP = 2 * WIDTH * HIDDEN + HIDDEN + WIDTH
+NORMS = 4 * WIDTH
+TOTAL = ATTENTION + MLP + NORMS
+check_block_parameters = NumberExercise(
+    right=TOTAL,
+    praise="Attention has 1,049,088, the MLP 2,099,712, and the norms 2,048.",
+    mistakes=[
+        (ATTENTION, "That is attention alone: what else is in a block?"),
+        (MLP, "That is the MLP alone: what else is in a block?"),
+        (ATTENTION + MLP, "2,048 are missing: the two norms, each with scale and "
          "shift, or the bias of the MLP's first layer."),
-        (right - norms // 2, "Each norm has a scale and a shift: half is missing."),
-        (12 * width**2, "The matrices are right: biases and norms are missing."),
-        (12 * width**2 + norms, "The biases of the linear layers are missing."),
-        (right - width, "The bias of attention's output is missing."),
-        (right - hidden - width, "The two biases of the MLP are missing."),
-        (right - hidden + width, "The bias of the MLP's first layer is as long as its "
+        (TOTAL - NORMS // 2, "Each norm has a scale and a shift: half is missing."),
+        (12 * WIDTH**2, "The matrices are right: biases and norms are missing."),
+        (12 * WIDTH**2 + NORMS, "The biases of the linear layers are missing."),
+        (TOTAL - WIDTH, "The bias of attention's output is missing."),
+        (TOTAL - HIDDEN - WIDTH, "The two biases of the MLP are missing."),
+        (TOTAL - HIDDEN + WIDTH, "The bias of the MLP's first layer is as long as its "
          "output."),
-        (right + 3 * width, "Queries, keys and values have no bias here."),
-        (right + 8 * attention - attention, "The heads share the width: eight of "
+        (TOTAL + 3 * WIDTH, "Queries, keys and values have no bias here."),
+        (TOTAL + 8 * ATTENTION - ATTENTION, "The heads share the width: eight of "
          "them have no more weights than one."),
-        (right - mlp + mlp // 4, "The hidden layer of the MLP is four times as wide."),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "Attention has 1,049,088, the MLP 2,099,712, and the norms 2,048.",
-        mistakes,
-        "That is not the number: list attention, MLP and both norms, each with its "
-        "biases.",
-    )
+        (TOTAL - MLP + MLP // 4, "The hidden layer of the MLP is four times as wide."),
+    ],
+    otherwise="That is not the number: list attention, MLP, both norms and all biases.",
+)  # fmt: skip
 
 
 TOKENS = "The mean runs over the tokens: each token has its own."

@@ -10,11 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock
-from attention_lib.course.exercises.exercise import Exercise, slip
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
 from attention_lib.course.exercises.verdict import (
     Verdict,
     after,
-    judge_number,
     make_layer,
     run,
 )
@@ -129,49 +128,44 @@ def my_windows(token_ids, length, stride):
 )  # fmt: skip
 
 
-def check_model_parameters(answer: object) -> Verdict:
-    """Checks how many parameters a model of two blocks, 32 wide, has."""
-    words, positions, last = 1000 * 32, 64 * 32, 2 * 32
-    attention, mlp, norms = 4 * 32**2 + 32, 2 * 32 * 128 + 128 + 32, 2 * 2 * 32
-    block = attention + mlp + norms
-    right = 2 * words + positions + 2 * block + last
-    mistakes = [
-        (right - words, "One table of 1,000 words is missing: by default the embedding "
+WORDS, POSITIONS, LAST = 1000 * 32, 64 * 32, 2 * 32
+ATTENTION, MLP, NORMS = 4 * 32**2 + 32, 2 * 32 * 128 + 128 + 32, 2 * 2 * 32
+BLOCK = ATTENTION + MLP + NORMS
+TOTAL = 2 * WORDS + POSITIONS + 2 * BLOCK + LAST
+check_model_parameters = NumberExercise(
+    right=TOTAL,
+    praise="That is 2 · 32,000 for words, 2,048, 2 · 12,608 for blocks, and 64.",
+    mistakes=[
+        (TOTAL - WORDS, "One table of 1,000 words is missing: by default the embedding "
          "and the head have one each."),
-        (right - positions, "The positions are missing: each of 64 has a vector."),
-        (right - words - positions, "The positions and one of the two tables of words "
+        (TOTAL - POSITIONS, "The positions are missing: each of 64 has a vector."),
+        (TOTAL - WORDS - POSITIONS, "The positions and one of the two tables of words "
          "are missing."),
-        (right - last, "64 are missing: the last norm, or the bias of each attention's "
+        (TOTAL - LAST, "64 are missing: the last norm, or the bias of each attention's "
          "output."),
-        (right - 2 * last, "The last norm and the biases of the attentions' outputs "
+        (TOTAL - 2 * LAST, "The last norm and the biases of the attentions' outputs "
          "are missing."),
-        (right - 320, "320 are missing: the five norms, or the biases of the MLPs."),
-        (right - 384, "384 are missing: all biases, or all norms with the biases of "
+        (TOTAL - 320, "320 are missing: the five norms, or the biases of the MLPs."),
+        (TOTAL - 384, "384 are missing: all biases, or all norms with the biases of "
          "the attentions' outputs."),
-        (right - 704, "All biases and all norms are missing."),
-        (right - 2 * norms, "The norms inside the blocks are missing."),
-        (right - 160, "A norm has two numbers for each column: a scale and a shift."),
-        (right + 192, "Queries, keys and values have no bias here."),
-        (right + 1000, "The head has no bias."),
-        (right - block, "There are two blocks."),
-        (right + 6 * attention, "Four heads share the width: together they are as "
+        (TOTAL - 704, "All biases and all norms are missing."),
+        (TOTAL - 2 * NORMS, "The norms inside the blocks are missing."),
+        (TOTAL - 160, "A norm has two numbers for each column: a scale and a shift."),
+        (TOTAL + 192, "Queries, keys and values have no bias here."),
+        (TOTAL + 1000, "The head has no bias."),
+        (TOTAL - BLOCK, "There are two blocks."),
+        (TOTAL + 6 * ATTENTION, "Four heads share the width: together they are as "
          "large as one."),
-        (right + 18 * 32**2, "Four heads share the width: together they are as "
+        (TOTAL + 18 * 32**2, "Four heads share the width: together they are as "
          "large as one."),
-        (right - 2 * (mlp - 2 * 32**2 - 64), "The hidden layer of the MLP is four "
+        (TOTAL - 2 * (MLP - 2 * 32**2 - 64), "The hidden layer of the MLP is four "
          "times as wide."),
-        (2 * words, "Those are the words alone: add positions, blocks, the last norm."),
-        (2 * block, "Those are the blocks alone: what stands before and after them?"),
-        (block, "That is one block: what else is there?"),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "That is 2 · 32,000 for words, 2,048, 2 · 12,608 for blocks, and 64.",
-        mistakes,
-        "That is not the number: list the parts from the ids to the scores, and count "
-        "each.",
-    )
+        (2 * WORDS, "Those are the words alone: add positions, blocks, the last norm."),
+        (2 * BLOCK, "Those are the blocks alone: what stands before and after them?"),
+        (BLOCK, "That is one block: what else is there?"),
+    ],
+    otherwise="That is not the number: list the parts from the ids to the scores.",
+)  # fmt: skip
 
 
 def check_language_model(answer: object) -> Verdict:
@@ -351,36 +345,31 @@ def _more_or_less(difference: int) -> str:
     return "more" if difference > 0 else "fewer"
 
 
-def check_entropy(answer: object) -> Verdict:
-    """Checks the entropy of a grammar: one of 8 names, then perhaps one of 6 verbs."""
-    name, choice, verb = math.log(8), math.log(2), math.log(6)
-    right = name + choice + verb / 2
-    mistakes = [
-        (right / math.log(2), "These are bits: the question asks for nats, so take "
+NAME, CHOICE, VERB = math.log(8), math.log(2), math.log(6)
+ENTROPY = NAME + CHOICE + VERB / 2
+check_entropy = NumberExercise(
+    right=ENTROPY,
+    praise="The name costs ln 8, the choice ln 2, and half of the time a verb ln 6.",
+    mistakes=[
+        (ENTROPY / math.log(2), "These are bits: the question asks for nats, so take "
          "ln."),
-        (name + verb / 2, "Whether there is a verb is a choice, too: it has an entropy "
+        (NAME + VERB / 2, "Whether there is a verb is a choice, too: it has an entropy "
          "of its own."),
-        (name + choice + verb, "Only half of the texts have a verb: multiply its "
+        (NAME + CHOICE + VERB, "Only half of the texts have a verb: multiply its "
          "entropy by the probability that there is one."),
-        (name + verb, "That is a text that always has a verb: here only half of them "
+        (NAME + VERB, "That is a text that always has a verb: here only half of them "
          "do, and whether there is one is a choice of its own."),
-        (name + choice / 2 + verb / 2, "The choice has two outcomes: −p ln p of both."),
-        (name + choice / 2 + verb, "The choice has two outcomes, and only half of the "
+        (NAME + CHOICE / 2 + VERB / 2, "The choice has two outcomes: −p ln p of both."),
+        (NAME + CHOICE / 2 + VERB, "The choice has two outcomes, and only half of the "
          "texts have a verb."),
         (math.log(8 * 7), "There are 56 texts, but not all are as probable."),
-        (choice + verb / 2, "Is the name left out, or the logarithm one of base 10?"),
-        (name + choice, "Which verb it is must be drawn, too, in half of the texts."),
-        (name, "That is the name alone."),
-        (math.exp(right), "That is e to the entropy: the number of equally probable "
+        (CHOICE + VERB / 2, "Is the name left out, or the logarithm one of base 10?"),
+        (NAME + CHOICE, "Which verb it is must be drawn, too, in half of the texts."),
+        (NAME, "That is the name alone."),
+        (math.exp(ENTROPY), "That is e to the entropy: the number of equally probable "
          "texts that would be as hard to guess."),
-        (right / 1.5, "That is the entropy per word: the question asks for a text."),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "The name costs ln 8, the choice ln 2, and half of the time a verb ln 6.",
-        mistakes,
-        "That is not the number: add up the entropies of what is drawn, each as often "
-        "as it is "
-        "drawn.",
-    )
+        (ENTROPY / 1.5, "That is the entropy per word: the question asks for a text."),
+    ],
+    otherwise="That is not the number: add up the entropies of what is drawn, each as "
+    "often as it is drawn.",
+)  # fmt: skip

@@ -20,6 +20,7 @@ from attention_lib.course.exercises.verdict import (
     Verdict,
     after,
     judge,
+    judge_number,
     make_layer,
     run,
 )
@@ -159,6 +160,29 @@ class LayerExercise(Exercise):
                 continue
             return Verdict(False, words)
         return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberExercise:
+    """A number that the reader works out; calling the exercise judges an answer.
+
+    Attributes:
+        right: the number wanted.
+        praise: what to say of it: why it is right.
+        mistakes: numbers that usual mistakes give, and what to say then.
+        otherwise: what to say of any other number.
+    """
+
+    right: int | float
+    praise: str
+    mistakes: Sequence[tuple[int | float, str]]
+    otherwise: str
+
+    def __call__(self, answer: object) -> Verdict:
+        """Judge an answer; never raise."""
+        return judge_number(
+            answer, self.right, self.praise, self.mistakes, self.otherwise
+        )
 
 
 def _drawn(layer: nn.Module) -> dict[str, Tensor]:

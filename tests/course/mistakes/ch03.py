@@ -68,15 +68,6 @@ MISTAKES = {
         (lambda n, k: real(n, k) & (n < k)[:, None, None], "4, 1 and 0 in 4 columns:"),
     ],
     "visible_pairs": [
-        (21, "real queries only"),
-        (30, "causal mask alone"),
-        (40, "padding mask alone"),
-        (34, "the future is not hidden"),
-        (50, "counts every pair"),
-        (23, "hidden pairs"),
-        (12, "shorter text alone"),
-        (15, "longer text alone"),
-        (19, "diagonal is missing"),
         (torch.tensor(26), "That is not the number: count"),
     ],
     "from_additive": [

@@ -60,16 +60,6 @@ CODE = "transpose|reshape|permute"
 
 MISTAKES = {
     "multi_head_count": [
-        (418816, "The biases are missing"),
-        (418916, "biases of the three projections"),
-        (419584, "output projection has a bias, too"),
-        (393984, "output projection is missing"),
-        (525568, "The output is 100 wide"),
-        (445284, "where the heads stand side by side"),
-        (74948, "projections of one head"),
-        (420384, "bias of its own here"),
-        (157028, "have a projection each"),
-        (813668, "goes from 512 to the inner width"),
         (7, "That is not the number: list"),
     ],
     "multi_head_layer": [

@@ -64,12 +64,6 @@ CODE = r"stack|flatten|arange|\b10,?000\b"
 
 MISTAKES = {
     "place_with_itself": [
-        (1, "no unit vector"),
-        (512, "one for each column"),
-        (16, "length of the vector"),
-        (128, "a quarter of the width"),
-        (77, "The position does not matter"),
-        (77 * 256, "The position does not matter"),
         (77**2, "not the number: what does one hand"),
         (256**2, "not the number: what does one hand"),
         (5, "not the number: what does one hand add"),
@@ -94,13 +88,6 @@ MISTAKES = {
         (lambda n, d: table(waves())(6, 8), "For 3 positions of width 4: The shape"),
     ],
     "trained_positions": [
-        (1024 * 768, "the whole table"),
-        (100, "Those are the positions"),
-        (768, "That is one position"),
-        (924 * 768, "the ones that get nothing"),
-        (99 * 768, "one position too few"),
-        (101 * 768, "one position too many"),
-        (100 * 1024, "not the width of a vector"),
         (7, "That is not the number: which rows"),
         (0, "above 0, not 0"),
         ("100", "one number, not a str"),

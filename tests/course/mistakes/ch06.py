@@ -63,18 +63,6 @@ def sizes_then(formula):
 
 MISTAKES = {
     "block_parameters": [
-        (ATTENTION, "attention alone"),
-        (MLP, "MLP alone"),
-        (ATTENTION + MLP, "2,048 are missing"),
-        (BLOCK - 1024, "half is missing"),
-        (12 * 512**2, "biases and norms are missing"),
-        (12 * 512**2 + NORMS, "biases of the linear layers"),
-        (BLOCK - 512, "bias of attention's output is missing"),
-        (BLOCK - 2560, "two biases of the MLP are missing"),
-        (BLOCK - 1536, "as long as its output"),
-        (BLOCK + 1536, "have no bias here"),
-        (BLOCK + 7 * ATTENTION, "heads share the width"),
-        (BLOCK - MLP + MLP // 4, "MLP is four times as wide"),
         (7, "That is not the number: list"),
     ],
     "layer_norm": [
