@@ -161,8 +161,7 @@ def my_top_k(logits, k):
              "topk(k).values[:, -1:]", "flatten().topk(k).values[-1]"),
         slip("The softmax runs over the texts: it must run over the vocabulary.",
              "dim=-1", "dim=0"),
-        slip("both are dropped, and one token is left.",
-             CUT_OFF, f"logits <= {NEXT}"),
+        slip("both are dropped, and one token is left.", CUT_OFF, f"logits <= {NEXT}"),
     ],
     praise="What is cut has the probability 0, and the rest sums to 1.",
 )  # fmt: skip
@@ -190,7 +189,7 @@ class ScheduleExercise(Exercise):
         return Verdict(False, next(fits, otherwise))
 
 
-def _shares(answer: Any, warmup: int, steps: int) -> np.ndarray | Verdict:
+def _shares(answer: Any, warmup: int, steps: int) -> Any:
     """Gives the reader's share at each step, or a verdict where one is no number."""
     shares = []
     for step in range(steps):
@@ -276,7 +275,7 @@ class LoopExercise(Exercise):
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         modes: list[bool] = []
         with torch.random.fork_rng(devices=[]):
-            losses, weights = _trained(answer, *numbers, modes)
+            losses, weights = _trained(answer, numbers[0], modes)
         if isinstance(losses, Verdict):
             return losses
         right = _trained(self.made(), *numbers)
