@@ -197,18 +197,17 @@ def _spoken(*modules):
     for module in modules:
         path = ROOT / f"attention_lib/course/exercises/{module}.py"
         nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-        # A docstring is the value of an expression that stands alone; a solution, the
-        # pieces of a slip, and texts with a name of their own are code.
+        # A docstring is the value of an expression that stands alone; a solution, its
+        # edits, and texts in ``CAPITALS`` are code; slips are answers of their own.
         alone = [node.value for node in nodes if isinstance(node, ast.Expr)]
         for node in nodes:
+            targets = [it for to in getattr(node, "targets", []) for it in ast.walk(to)]
+            names = [it.id for it in targets if isinstance(it, ast.Name)]
+            is_code = names and all(it.isupper() and it[0] != "_" for it in names)
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "slip":
-                alone += [it for part in node.args[1:] for it in ast.walk(part)]
-            elif isinstance(node, ast.keyword) and node.arg == "solution":
-                alone.append(node.value)
-            elif isinstance(node, ast.Assign):
-                named = [getattr(it, "id", "A") for it in ast.walk(node.targets[0])]
-                if "".join(named).isupper():
-                    alone += ast.walk(node.value)
+                alone += ast.walk(node)
+            elif getattr(node, "arg", "") in ("solution", "also") or is_code:
+                alone += ast.walk(node.value)
         words = [node for node in nodes if isinstance(node, ast.Constant)]
         found = [node.value for node in words if node not in alone]
         texts += [it for it in found if isinstance(it, str) and " " in it.strip()]

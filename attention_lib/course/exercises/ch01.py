@@ -1,20 +1,20 @@
 """Checks of chapter 1: softmax, temperature, attention without parameters."""
 
 import math
-from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
+from attention_lib.course.exercises.exercise import Exercise, slip
 from attention_lib.course.exercises.verdict import (
-    Mistakes,
     Verdict,
     judge,
     judge_number,
     positive_number,
     run,
 )
-from attention_lib.toy import attention, softmax
+from attention_lib.toy import softmax
 
 
 def check_temperature(answer: object) -> Verdict:
@@ -59,101 +59,6 @@ def check_head_width(answer: object) -> Verdict:
     )
 
 
-def check_softmax(answer: object) -> Verdict:
-    """Checks a softmax over the last axis that stays stable for large scores."""
-    scores = np.array([[1.0, 2.0, 4.0], [0.5, -1.0, 0.0]])
-    wrong = judge(answer, (scores,), softmax(scores), _softmax_mistakes(scores))
-    if wrong and "broadcast" in wrong.message:
-        message = f"{wrong.message}. Was an axis lost on the way?"
-        return Verdict(False, message)
-    large = np.array([[1000.0, 0, 0, 0, 0], [-1000, -1001, -1002, -1000, -1000]])
-    return (
-        wrong
-        or judge(
-            answer,
-            (large,),
-            softmax(large),
-            _unstable_ways(large),
-            so_far="This is right for small scores.",
-        )
-        or Verdict(True, "Rows sum to 1, and scores of 1,000 do not overflow.")
-    )
-
-
-def check_attention(answer: object) -> Verdict:
-    """Checks attention without parameters, written by the reader in NumPy."""
-    rng = np.random.default_rng(0)
-    # No length or width is the root of another, so that no wrong scale is right.
-    query, key = rng.normal(size=(3, 6)), rng.normal(size=(5, 6))
-    value = rng.normal(size=(5, 7))
-    right = softmax(query @ key.T / math.sqrt(6)) @ value
-    mistakes = [*_wrong_scales(query, key, value), *_wrong_steps(query, key, value)]
-    return judge(answer, (query, key, value), right, mistakes) or Verdict(
-        True, "Your context equals the library's, number by number."
-    )
-
-
-def check_batched_attention(answer: object) -> Verdict:
-    """Checks attention written from an empty function: context, weights, any batch."""
-    rng = np.random.default_rng(0)
-    for front, so_far in [
-        ((), ""),
-        ((2,), "This is right for one text. For a batch of two:"),
-        ((2, 4), "This is right for a batch. For two axes in front:"),
-    ]:
-        shapes = [(3, 6), (5, 6), (5, 7)]
-        given = tuple(rng.normal(size=(*front, *shape)) for shape in shapes)
-        came = run(answer, *(array.copy() for array in given))
-        if isinstance(came, Verdict):
-            words = f"{so_far} {came.message}".strip()
-            return Verdict(False, words) if so_far else came
-        if not isinstance(came, tuple | list) or len(came) != 2:
-            kind = type(came).__name__
-            wanted = "two things are asked for, the context and the weights."
-            return Verdict(False, f"Your function returns a {kind}: {wanted}")
-        if wrong := _judge_both(answer, given, so_far):
-            return wrong
-    return Verdict(True, "Context and weights are right, with any axes in front.")
-
-
-def _judge_both(
-    answer: Any, given: tuple[np.ndarray, ...], so_far: str
-) -> Verdict | None:
-    """Judges the context, then the weights; None where both are right."""
-
-    def part(n: int) -> Callable[..., Any]:
-        return lambda *inputs: answer(*inputs)[n]
-
-    query, key, value = given
-    context, weights = attention(query, key, value)
-    scores = query @ key.swapaxes(-2, -1)
-    scaled = scores / math.sqrt(query.shape[-1])
-    mistakes = [(weights, "The weights come first, but the context should.")]
-    for axis in range(query.ndim - 1):
-        by = 1 / math.sqrt(query.shape[axis])
-        mistakes += [
-            (softmax(scaled, axis=axis) @ value, "The softmax runs over the queries or "
-             "over the batch: which axis holds the keys?"),
-            (softmax(scores * by) @ value, "The scale takes the length of another "
-             "axis than D."),
-        ]  # fmt: skip
-    if query.ndim == 2:
-        mistakes += _wrong_scales(query, key, value)
-        mistakes += _wrong_steps(query, key, value)
-    if wrong := judge(part(0), given, context, mistakes, so_far=so_far):
-        return wrong
-    others = [
-        (scores, "The second result is the raw scores, not the weights."),
-        (scaled, "The second result is the scores, not the weights."),
-        (
-            weights.swapaxes(-2, -1),
-            "The weights are transposed: each row belongs to a query.",
-        ),
-    ]
-    so_far = f"{so_far} The context is right. The weights:".strip()
-    return judge(part(1), given, weights, others, so_far=so_far)
-
-
 def _is_half(weight: float) -> bool:
     return abs(weight - 0.5) <= 0.005
 
@@ -165,90 +70,174 @@ def _top_weight(temperature: float) -> float:
     return float(softmax(scores, temperature=min(temperature, 1e9)).max())
 
 
-def _softmax_mistakes(scores: np.ndarray) -> Mistakes:
-    e = np.exp(scores)
-    unsummed = "These exponentials are not divided by their sum yet."
-    from_columns = np.exp(scores - scores.max(0))
-    return [
-        (e / e.sum(0), "Each column sums to 1, not each row: which axis is the last?"),
-        (e / e.sum(), "The whole array sums to 1, not each row: name the axis."),
-        (e, unsummed),
-        (np.exp(scores - scores.max()), unsummed),
-        (np.exp(scores - scores.max(-1, keepdims=True)), unsummed),
-        (_shares(scores), "The exponential is missing."),
-        (np.log(softmax(scores)), "These are the logarithms of the weights."),
+SHIFT = "x - x.max(axis=-1, keepdims=True)"
+EXPONENTIAL = f"np.exp({SHIFT})"
+SUM = "e.sum(axis=-1, keepdims=True)"
+SHARES = f"e / {SUM}"
+check_softmax = Exercise(
+    solution="""
+def my_softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+""",
+    cases=[  # square, so that an axis that is lost gives numbers and no error
+        ((np.array([[1.0, 2, 4], [0.5, -1, 0], [3, 1, 1]]),), ""),
         (
-            softmax(-scores),
-            "The largest score gets the smallest weight: is a sign wrong?",
+            (np.array([[1000.0, 0, 0, 0, 0], [-1000, -1001, -1002, -1000, -1000]]),),
+            "This is right for small scores.",
         ),
-        (_shares(2**scores), "These are shares of powers of 2: take powers of e."),
-        (_shares(from_columns), "A row's numbers are shifted by different amounts."),
-    ]
+    ],
+    slips=[
+        slip("Each column sums to 1, not each row: which axis is the last?",
+             "axis=-1", "axis=0"),
+        slip("The whole array sums to 1, not each row: name the axis.", SUM, "e.sum()"),
+        slip("The whole array sums to 1, not each row: name the axis.", SUM, "e.sum()",
+             SHIFT, "x"),
+        slip("Each row is divided by the sums of all rows: was an axis lost?",
+             SUM, "e.sum(axis=-1)"),
+        slip("Each row is divided by the sums of all rows: was an axis lost?",
+             SUM, "e.sum(axis=-1)", SHIFT, "x"),
+        slip("These exponentials are not divided by their sum yet.", SHARES, "e"),
+        slip("These exponentials are not divided by their sum yet.", SHARES, "e",
+             SHIFT, "x"),
+        slip("These exponentials are not divided by their sum yet.", SHARES, "e",
+             SHIFT, "x - x.max()"),
+        slip("The exponential is missing.", EXPONENTIAL, "x"),
+        slip("These are the logarithms of the weights.", SHARES, f"np.log({SHARES})"),
+        slip("The largest score gets the smallest weight: is a sign wrong?",
+             SHIFT, "-x"),
+        slip("These are shares of powers of 2: take powers of e.", EXPONENTIAL, "2**x"),
+        slip("A row's numbers are shifted by different amounts.",
+             SHIFT, "x - x.max(axis=0)"),
+        slip("Scores of 1,000 overflow: what could be subtracted first?", SHIFT, "x"),
+        slip("Scores of 1,000 still overflow: subtract more than the mean.",
+             "max", "mean"),
+        slip("A row of very low scores becomes 0/0: do its numbers depend on other "
+             "rows?", SHIFT, "x - x.max()"),
+        slip("Clipping gives scores of -1,000 and -1,001 the same weight.",
+             SHIFT, "x.clip(-700, 700)"),
+    ],
+    praise="Rows sum to 1, and scores of 1,000 do not overflow.",
+)  # fmt: skip
 
 
-def _unstable_ways(large: np.ndarray) -> Mistakes:
-    """Gives what unstable ways make of a row of high and one of low scores."""
-    with np.errstate(all="ignore"):
-        naive = _shares(np.exp(large))
-        centred = _shares(np.exp(large - large.mean(-1, keepdims=True)))
-        together = _shares(np.exp(large - large.max()))
-    clipped = softmax(large.clip(-700, 700))
-    return [
-        (naive, "Scores of 1,000 overflow: what could be subtracted first?"),
-        (centred, "Scores of 1,000 still overflow: subtract more than the mean."),
-        (
-            together,
-            "A row of very low scores becomes 0/0: do its numbers depend on "
-            "other rows?",
-        ),
-        (clipped, "Clipping gives scores of -1,000 and -1,001 the same weight."),
-    ]
+def _drawn(*query: int) -> tuple[np.ndarray, ...]:
+    """Draw queries of a shape (…, Q, D), five keys, and values 7 wide."""
+    rng, front = np.random.default_rng(0), query[:-2]
+    shapes = query, (*front, 5, query[-1]), (*front, 5, 7)
+    return tuple(rng.normal(size=shape) for shape in shapes)
 
 
-def _shares(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x / x.sum(-1, keepdims=True))
+DIVISOR = " / math.sqrt(query.shape[-1])"
+UNWEIGHTED = "The scores were never turned into weights."
+OF_SCALE = [
+    slip("The scores are not scaled: see √D in the formula.", DIVISOR, ""),
+    slip("The scores are divided by D: divide by its root.",
+         "math.sqrt(query.shape[-1])", "query.shape[-1]"),
+    slip("The scores are multiplied by D: see √D in the formula.",
+         DIVISOR, " * query.shape[-1]"),
+    slip("The scores are multiplied by √D: divide them.", " / math", " * math"),
+    slip("The scale takes the number of queries: which axis is D?",
+         "(query.shape[-1])", "(query.shape[-2])"),
+    slip("The scale takes the number of keys: which axis is D?",
+         "(query.shape[-1])", "(key.shape[-2])"),
+    slip("The scale takes the width of the values, not D.",
+         "(query.shape[-1])", "(value.shape[-1])"),
+]  # fmt: skip
+check_attention = Exercise(
+    solution="""
+def my_attention(query, key, value):
+    scores = query @ key.T / math.sqrt(query.shape[-1])
+    weights = softmax(scores)
+    return weights @ value
+""",
+    # No length or width is the root of another, so that no wrong scale is right.
+    cases=[((3, 6), "")],
+    inputs=_drawn,
+    slips=[
+        *OF_SCALE,
+        slip("The weights are scaled, not the scores: rows should sum to 1.",
+             DIVISOR, "", "softmax(scores)", f"softmax(scores){DIVISOR}"),
+        slip("Two bugs are left.", DIVISOR, " / query.shape[-1]",
+             "softmax(scores)", "softmax(scores, axis=0)"),
+        slip("The softmax runs over the queries: the weights of each query, over all "
+             "keys, should sum to 1.", "softmax(scores)", "softmax(scores, axis=0)"),
+        slip("All weights together sum to 1, but each row should.",
+             "softmax(scores)", "np.exp(scores) / np.exp(scores).sum()"),
+        slip("The exponentials are not divided by their sum yet.", "softmax", "np.exp"),
+        slip(UNWEIGHTED, "softmax(scores)", "scores"),
+        slip(UNWEIGHTED, "softmax(scores)", "scores", DIVISOR, ""),
+        slip("There is one softmax too many.", "scores)", "softmax(scores))"),
+        slip("The keys are mixed, not the values.", "weights @ value", "weights @ key"),
+        slip("These are the weights: what do they mix?", " @ value", ""),
+        slip("These are the scores: two steps are left.", "weights @ value", "scores"),
+    ],
+    praise="Your context equals the library's, number by number.",
+    names={"softmax": softmax},
+)  # fmt: skip
 
 
-def _wrong_scales(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> Mistakes:
-    def scaled(by: float) -> np.ndarray:
-        return np.asarray(softmax(query @ key.T * by) @ value)
+class BothExercise(Exercise):
+    """An exercise whose solution returns the context and the weights."""
 
-    (query_len, width), key_len, value_width = query.shape, len(key), value.shape[-1]
-    late = softmax(query @ key.T) / math.sqrt(width) @ value
-    return [
-        (scaled(1.0), "The scores are not scaled: see √D in the formula."),
-        (scaled(1 / width), "The scores are divided by D: divide by its root."),
-        (
-            scaled(float(width)),
-            "The scores are multiplied by D: see √D in the formula.",
-        ),
-        (scaled(math.sqrt(width)), "The scores are multiplied by √D: divide them."),
-        (
-            scaled(query_len**-0.5),
-            "The scale takes the number of queries: which axis is D?",
-        ),
-        (scaled(key_len**-0.5), "The scale takes the number of keys: which axis is D?"),
-        (scaled(value_width**-0.5), "The scale takes the width of the values, not D."),
-        (late, "The weights are scaled, not the scores: rows should sum to 1."),
-    ]
+    def _judge(self, answer: Any, numbers: tuple[Any, ...]) -> Verdict | None:
+        given = self.inputs(*numbers)
+        came = run(answer, *deepcopy(given))
+        if isinstance(came, Verdict):
+            return came
+        if not isinstance(came, tuple | list) or len(came) != 2:
+            kind = type(came).__name__
+            wanted = "two things are asked for, the context and the weights."
+            return Verdict(False, f"Your function returns a {kind}: {wanted}")
+        return self._judge_part(0, "", answer, given) or self._judge_part(
+            1, "The context is right. The weights:", answer, given
+        )
+
+    def _judge_part(
+        self, part: int, so_far: str, answer: Any, given: tuple[Any, ...]
+    ) -> Verdict | None:
+        mistakes = self._results(lambda slipped: slipped(*given)[part])
+        right = self.made()(*given)[part]
+        return judge(
+            lambda *given: answer(*given)[part], given, right, mistakes, so_far=so_far
+        )
 
 
-def _wrong_steps(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> Mistakes:
-    raw = query @ key.T
-    scores = raw / math.sqrt(query.shape[-1])
-    e, weights = np.exp(scores), softmax(scores)
-    unweighted = "The scores were never turned into weights."
-    both = softmax(raw / query.shape[-1], axis=0) @ value
-    return [
-        (both, "Two bugs are left."),
-        (softmax(scores, axis=0) @ value, "The softmax runs over the queries: the "
-         "weights of each query, over all keys, should sum to 1."),
-        (e / e.sum() @ value, "All weights together sum to 1, but each row should."),
-        (e @ value, "The exponentials are not divided by their sum yet."),
-        (scores @ value, unweighted),
-        (raw @ value, unweighted),
-        (softmax(weights) @ value, "There is one softmax too many."),
-        (weights @ key, "The keys are mixed, not the values."),
-        (weights, "These are the weights: what do they mix?"),
-        (scores, "These are the scores: two steps are left."),
-    ]  # fmt: skip
+WEIGHTS = "e / e.sum(axis=-1, keepdims=True)"
+OVER = "The softmax runs over the queries or over the batch: which axis holds the keys?"
+check_batched_attention = BothExercise(
+    solution="""
+def my_batched_attention(query, key, value):
+    scores = query @ key.swapaxes(-2, -1) / math.sqrt(query.shape[-1])
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = e / e.sum(axis=-1, keepdims=True)
+    return weights @ value, weights
+""",
+    cases=[
+        ((3, 6), ""),
+        ((2, 3, 6), "This is right for one text. For a batch of two:"),
+        ((2, 4, 3, 6), "This is right for a batch. For two axes in front:"),
+    ],
+    inputs=_drawn,
+    slips=[
+        slip("The weights come first, but the context should.",
+             "weights @ value, weights", "weights, weights @ value"),
+        slip("The second result is the raw scores, not the weights.",
+             ", weights", f", scores * {DIVISOR[3:]}"),
+        slip("The second result is the scores, not the weights.",
+             ", weights", ", scores"),
+        slip("The weights are transposed: each row belongs to a query.",
+             ", weights", ", weights.swapaxes(-2, -1)"),
+        slip(OVER, "axis=-1", "axis=0"),
+        slip(OVER, "axis=-1", "axis=1"),
+        slip(OVER, "axis=-1", "axis=-2"),
+        *OF_SCALE,
+        slip("The weights are scaled, not the scores: rows should sum to 1.",
+             DIVISOR, "", WEIGHTS, WEIGHTS + DIVISOR),
+        slip("All weights together sum to 1, but each row should.",
+             "e.sum(axis=-1, keepdims=True)", "e.sum()"),
+        slip(UNWEIGHTED, WEIGHTS, "scores"),
+        slip("The keys are mixed, not the values.", "weights @ value", "weights @ key"),
+    ],
+    praise="Context and weights are right, with any axes in front.",
+)  # fmt: skip

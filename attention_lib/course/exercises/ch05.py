@@ -7,39 +7,36 @@ from torch import Tensor
 
 from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.course.exercises.ch03 import Suspects, judge_finder
-from attention_lib.course.exercises.verdict import (
-    Mistakes,
-    Verdict,
-    judge,
-    judge_number,
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
+    Slip,
+    slip,
 )
+from attention_lib.course.exercises.verdict import Verdict
 from attention_lib.masks import causal_mask
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
 
-
-def check_place_with_itself(answer: object) -> Verdict:
-    """Checks the dot product of a sinusoidal position with itself, 512 wide."""
-    mistakes = [
+check_place_with_itself = NumberExercise(
+    right=256,
+    praise="There are 256 hands, and each adds sin² + cos² = 1, at every position.",
+    mistakes=[
         (1, "A position is no unit vector: what does each hand add?"),
         (512, "That is one for each column: a hand owns two of them."),
         (16, "That is the length of the vector: its product with itself is another."),
         (128, "That is a quarter of the width: how many columns has a hand?"),
         (77, "The position does not matter: which offset has it to itself?"),
         (77 * 256, "The position does not matter: which offset has it to itself?"),
-    ]
-    return judge_number(
-        answer,
-        256,
-        "There are 256 hands, and each adds sin² + cos² = 1, at every position.",
-        mistakes,
-        "That is not the number: what does one hand add, and how many hands are there?",
-    )
+    ],
+    otherwise="That is not the number: what does one hand add, and how many are there?",
+)  # fmt: skip
 
 
-def check_trained_positions(answer: object) -> Verdict:
-    """Checks how many of 1024 × 768 learned numbers a text of 100 tokens trains."""
-    mistakes = [
+check_trained_positions = NumberExercise(
+    right=100 * 768,
+    praise="The text trains 100 positions of 768 numbers, and the other 924 none.",
+    mistakes=[
         (1024 * 768, "That is the whole table: did the text use all of it?"),
         (100, "Those are the positions: how wide is the vector of each?"),
         (768, "That is one position: how many does the text have?"),
@@ -47,55 +44,81 @@ def check_trained_positions(answer: object) -> Verdict:
         (99 * 768, "That is one position too few: they are counted from zero."),
         (101 * 768, "That is one position too many: the last one is number 99."),
         (100 * 1024, "The table's length is not the width of a vector."),
-    ]
-    return judge_number(
-        answer,
-        100 * 768,
-        "The text trains 100 positions of 768 numbers, and the other 924 none.",
-        mistakes,
-        "That is not the number: which rows were used, and how wide are they?",
-    )
+    ],
+    otherwise="That is not the number: which rows were used, and how wide are they?",
+)  # fmt: skip
 
 
-def check_positions(answer: object) -> Verdict:
-    """Checks sinusoidal vectors of any positions, in any width."""
-    first, mixed = torch.arange(5), torch.tensor([40, 3, 7, 3])
-    ignored = [
-        (
-            _rows(torch.arange(4), 8),
-            "The positions given are ignored: it counts from 0.",
-        ),
-        (_rows(mixed.sort().values, 8), "The positions were sorted: keep their order."),
-    ]
-    wrong = judge(answer, (first, 8), _rows(first, 8), _wrong_waves(first, 8))
-    wrong = wrong or judge(
-        answer,
-        (mixed, 8),
-        _rows(mixed, 8),
-        ignored,
-        so_far="This is right for positions 0 to 4. For positions 40, 3, 7, 3:",
-    )
-    for width, before in [(7, 8), (1, 7)]:
-        so_far = f"This is right for width {before}. For width {width}:"
-        wrong = wrong or judge(
-            answer, (mixed, width), _rows(mixed, width), so_far=so_far
-        )
-    return wrong or Verdict(
-        True, "Your function takes any positions in any order and any width."
-    )
+STACK = "torch.stack([angles.sin(), angles.cos()], dim=-1)"
+HALVES = "torch.stack", "torch.cat", ".flatten(start_dim=1)", ""
+BY_COLUMN = "torch.where(torch.arange(d_model) % 2 == 0, angles.sin(), angles.cos())"
 
 
-def check_position_table(answer: object) -> Verdict:
-    """Checks the mended table: the right speeds, sines and cosines in turns."""
-    first = torch.arange(6)
-    wrong = judge(answer, (6, 8), sinusoidal_positions(6, 8), _wrong_waves(first, 8))
-    wrong = wrong or judge(
-        answer,
-        (3, 4),
-        sinusoidal_positions(3, 4),
-        so_far="This is right for 6 positions of width 8. For 3 positions of width 4:",
-    )
-    return wrong or Verdict(True, "Your table equals the library's, column by column.")
+def _waves(fast: tuple[str, ...], columns: tuple[str, ...]) -> list[Slip]:
+    """Return the slips of any table, given how hands become too fast or too many."""
+    return [
+        slip("Two differences are left.", *fast, *HALVES),
+        slip("The angles are right. The columns stand in halves, all sines first, as "
+             "some models have them: here sines and cosines take turns.", *HALVES),
+        slip("The columns are right. The hands turn too fast: compare the exponent "
+             "with the formula.", *fast),
+        slip("Later hands must turn more slowly: here they turn faster and faster.",
+             " / 10_000", " * 10_000"),
+        slip("Sine and cosine have changed places: the sine comes first.",
+             "angles.sin(), angles.cos()", "angles.cos(), angles.sin()"),
+        slip("Each column has its own speed: a sine and its cosine must share one.",
+             *columns, STACK, BY_COLUMN),
+        slip("Half of the columns are missing: the cosines.", STACK, "angles.sin()"),
+        slip("These are the angles: take sines and cosines of them.", STACK, "angles"),
+    ]  # fmt: skip
+
+
+EVEN_FAST = "even / d_model", "even / 2 / d_model"
+EVEN_ALL = "torch.arange(0, d_model, 2)", "torch.arange(d_model)"
+MIXED = torch.tensor([40, 3, 7, 3])
+check_positions = Exercise(
+    solution="""
+def my_positions(positions, d_model):
+    even = torch.arange(0, d_model, 2)
+    angles = positions[:, None] / 10_000 ** (even / d_model)
+    waves = torch.stack([angles.sin(), angles.cos()], dim=-1)
+    return waves.flatten(start_dim=1)[:, :d_model]
+""",
+    cases=[
+        ((torch.arange(5), 8), ""),
+        ((MIXED, 8), "This is right for positions 0 to 4. For positions 40, 3, 7, 3:"),
+        ((MIXED, 7), "This is right for width 8. For width 7:"),
+        ((MIXED, 1), "This is right for width 7. For width 1:"),
+    ],
+    slips=[
+        *_waves(EVEN_FAST, EVEN_ALL),
+        slip("The positions given are ignored: it counts from 0.",
+             "positions[", "torch.arange(len(positions))["),
+        slip("The positions were sorted: keep their order.",
+             "positions[", "positions.sort().values["),
+    ],
+    praise="Your function takes any positions in any order and any width.",
+)  # fmt: skip
+
+HAND_FAST = "2 * hand", "hand"
+HAND_ALL = "d_model // 2", "d_model", "2 * hand", "hand"
+check_position_table = Exercise(
+    solution="""
+def my_table(length, d_model):
+    position = torch.arange(length, dtype=torch.float64)
+    hand = torch.arange(d_model // 2, dtype=torch.float64)
+    angles = position[:, None] / 10_000 ** (2 * hand / d_model)
+    waves = torch.stack([angles.sin(), angles.cos()], dim=-1)
+    return waves.flatten(start_dim=1).float()
+""",
+    cases=[
+        ((6, 8), ""),
+        ((3, 4), "This is right for 6 positions of width 8. For 3 positions of width "
+         "4:"),
+    ],
+    slips=_waves(HAND_FAST, HAND_ALL),
+    praise="Your table equals the library's, column by column.",
+)  # fmt: skip
 
 
 def check_order_finder(answer: object) -> Verdict:
@@ -110,48 +133,6 @@ def check_order_finder(answer: object) -> Verdict:
         claims=("does not see order", "sees order"),
         changed="Your code changes x itself: reorder a copy of it.",
     )
-
-
-def _wrong_waves(positions: Tensor, width: int) -> Mistakes:
-    """What the usual mistakes give: other speeds, another order of columns."""
-    position = positions.double()[:, None]
-    hand = torch.arange(width // 2, dtype=torch.float64)
-    right = 10_000 ** (2 * hand / width)
-    fast = 10_000 ** (hand / width)
-
-    def turns(first: Tensor, then: Tensor) -> Tensor:
-        return torch.stack([first, then], -1).flatten(1).float()
-
-    def halves(first: Tensor, then: Tensor) -> Tensor:
-        return torch.cat([first, then], -1).float()
-
-    angles, too_fast = position / right, position / fast
-    columns = torch.arange(width, dtype=torch.float64)
-    own = position / 10_000 ** (columns / width)
-    return [
-        (halves(too_fast.sin(), too_fast.cos()), "Two differences are left."),
-        (halves(angles.sin(), angles.cos()), "The angles are right. The columns stand "
-         "in halves, all sines first, which is used too, but is not what is asked: "
-         "sines and cosines take turns."),
-        (turns(too_fast.sin(), too_fast.cos()), "The columns are right. The hands turn "
-         "too fast: compare the exponent with the formula."),
-        (turns((position * right).sin(), (position * right).cos()), "Later hands must "
-         "turn more slowly: here they turn faster and faster."),
-        (turns(angles.cos(), angles.sin()), "Sine and cosine have changed places: the "
-         "sine comes first."),
-        (torch.where(columns % 2 == 0, own.sin(), own.cos()).float(), "Each column has "
-         "a speed of its own: a sine and its cosine must share one."),
-        (angles.sin().float(), "Half of the columns are missing: the cosines."),
-        (angles.float(), "These are the angles: take sines and cosines of them."),
-    ]  # fmt: skip
-
-
-def _rows(positions: Tensor, width: int) -> Tensor:
-    """Gives the vectors of these positions, without those between them."""
-    columns = torch.arange(width)
-    pair = columns - columns % 2
-    angles = positions.double()[:, None] / 10_000 ** (pair.double() / width)
-    return torch.where(columns % 2 == 0, angles.sin(), angles.cos()).float()
 
 
 def _attend(x: Tensor) -> Tensor:

@@ -1,8 +1,5 @@
 """Checks of chapter 6: layer norm, blocks, and what they add to the stream."""
 
-import math
-from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -10,271 +7,217 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attention_lib.block import TinyBlock, layer_norm
+from attention_lib.block import TinyBlock
+from attention_lib.course.exercises.exercise import (
+    Exercise,
+    NumberExercise,
+    Slip,
+    slip,
+)
 from attention_lib.course.exercises.verdict import (
-    Mistakes,
     Verdict,
     judge,
-    judge_number,
     make_layer,
 )
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
-Layer = Callable[[Tensor], Tensor]
-
-
-def check_block_parameters(answer: object) -> Verdict:
-    """Checks the parameters of ``TinyBlock(512, 8)``."""
-    width, hidden = 512, 4 * 512
-    attention = 4 * width**2 + width
-    mlp = 2 * width * hidden + hidden + width
-    norms = 4 * width
-    right = attention + mlp + norms
-    mistakes = [
-        (attention, "That is attention alone: what else is in a block?"),
-        (mlp, "That is the MLP alone: what else is in a block?"),
-        (attention + mlp, "2,048 are missing: the two norms, each with scale and "
+WIDTH, HIDDEN = 512, 4 * 512
+ATTENTION = 4 * WIDTH**2 + WIDTH
+MLP = 2 * WIDTH * HIDDEN + HIDDEN + WIDTH
+NORMS = 4 * WIDTH
+TOTAL = ATTENTION + MLP + NORMS
+check_block_parameters = NumberExercise(
+    right=TOTAL,
+    praise="Attention has 1,049,088, the MLP 2,099,712, and the norms 2,048.",
+    mistakes=[
+        (ATTENTION, "That is attention alone: what else is in a block?"),
+        (MLP, "That is the MLP alone: what else is in a block?"),
+        (ATTENTION + MLP, "2,048 are missing: the two norms, each with scale and "
          "shift, or the bias of the MLP's first layer."),
-        (right - norms // 2, "Each norm has a scale and a shift: half is missing."),
-        (12 * width**2, "The matrices are right: biases and norms are missing."),
-        (12 * width**2 + norms, "The biases of the linear layers are missing."),
-        (right - width, "The bias of attention's output is missing."),
-        (right - hidden - width, "The two biases of the MLP are missing."),
-        (right - hidden + width, "The bias of the MLP's first layer is as long as its "
+        (TOTAL - NORMS // 2, "Each norm has a scale and a shift: half is missing."),
+        (12 * WIDTH**2, "The matrices are right: biases and norms are missing."),
+        (12 * WIDTH**2 + NORMS, "The biases of the linear layers are missing."),
+        (TOTAL - WIDTH, "The bias of attention's output is missing."),
+        (TOTAL - HIDDEN - WIDTH, "The two biases of the MLP are missing."),
+        (TOTAL - HIDDEN + WIDTH, "The bias of the MLP's first layer is as long as its "
          "output."),
-        (right + 3 * width, "Queries, keys and values have no bias here."),
-        (right + 8 * attention - attention, "The heads share the width: eight of "
+        (TOTAL + 3 * WIDTH, "Queries, keys and values have no bias here."),
+        (TOTAL + 8 * ATTENTION - ATTENTION, "The heads share the width: eight of "
          "them have no more weights than one."),
-        (right - mlp + mlp // 4, "The hidden layer of the MLP is four times as wide."),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "Attention has 1,049,088, the MLP 2,099,712, and the norms 2,048.",
-        mistakes,
-        "That is not the number: list attention, MLP and both norms, each with its "
-        "biases.",
-    )
+        (TOTAL - MLP + MLP // 4, "The hidden layer of the MLP is four times as wide."),
+    ],
+    otherwise="That is not the number: list attention, MLP, both norms and all biases.",
+)  # fmt: skip
 
 
-def check_layer_norm(answer: object) -> Verdict:
-    """Checks ``layer_norm(x, weight, bias)``, with an eps of 1e-5."""
-    rng = seeded(0)
-    x = 3 * torch.randn(2, 3, 4, generator=rng) + 1
-    weight, bias = torch.randn(2, 4, generator=rng)
-    given = (x, weight, bias)
-    wider = torch.randn(1, 2, 3, 5, generator=rng)
-    vectors = torch.randn(2, 5, generator=rng).unbind()
-    flat = torch.full_like(x, 7.0)
-    small = x / 1000  # here eps counts
-    return (
-        judge(answer, given, layer_norm(*given), _norm_mistakes(*given))
-        or judge(
-            answer,
-            (flat, weight, bias),
-            layer_norm(flat, weight, bias),
-            [(torch.full_like(x, math.nan), "0 is divided by 0: what is eps for?")],
-            so_far="This is right for random tokens. For tokens whose numbers are all "
-            "alike:",
-        )
-        or judge(
-            answer,
-            (small, weight, bias),
-            layer_norm(small, weight, bias),
-            _eps_mistakes(small, weight, bias),
-            so_far="This is right for large numbers. For tokens that hardly vary:",
-        )
-        or judge(
-            answer,
-            (x[0, 0], weight, bias),
-            layer_norm(x[0, 0], weight, bias),
-            so_far="This is right for (2, 3, 4). For a single token, (4,):",
-        )
-        or judge(
-            answer,
-            (wider, *vectors),
-            layer_norm(wider, *vectors),
-            so_far="This is right for (2, 3, 4). For (1, 2, 3, 5):",
-        )
-        or Verdict(True, "Your function equals nn.LayerNorm, with eps and any axes.")
-    )
+TOKENS = "The mean runs over the tokens: each token has its own."
+DEVIATION = "(variance + 1e-5).sqrt()"
+VARIANCE = "x.var(dim=-1, correction=0, keepdim=True)"
+check_layer_norm = Exercise(
+    solution="""
+def my_layer_norm(x, weight, bias):
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = x.var(dim=-1, correction=0, keepdim=True)
+    return (x - mean) / (variance + 1e-5).sqrt() * weight + bias
+""",
+    cases=[
+        (((2, 3, 4), 3), ""),
+        (((2, 3, 4), 0), "This is right for random tokens. For tokens whose numbers "
+         "are all alike:"),
+        (((2, 3, 4), 0.003), "This is right for large numbers. For tokens that hardly "
+         "vary:"),
+        (((4,), 3), "This is right for (2, 3, 4). For a single token, (4,):"),
+        (((1, 2, 3, 5), 3), "This is right for (2, 3, 4). For (1, 2, 3, 5):"),
+    ],
+    inputs=lambda shape, spread: (
+        spread * torch.randn(shape, generator=seeded(0)) + 1,
+        *torch.randn(2, shape[-1], generator=seeded(1)),
+    ),
+    slips=[
+        slip("The variance is divided by one less than the count: LayerNorm divides by "
+             "the count.", "correction=0", "correction=1"),
+        slip(TOKENS, "dim=-1", "dim=1"),
+        slip(TOKENS, "dim=-1", "dim=1", "correction=0", "correction=1"),
+        slip("The mean runs over the batch: each token has its own.",
+             "dim=-1", "dim=0"),
+        slip("One mean serves a whole text: each token has its own.",
+             "dim=-1", "dim=(1, 2)"),
+        slip("The mean runs over all tokens of the batch: that is BatchNorm.",
+             "dim=-1", "dim=(0, 1)"),
+        slip("One mean serves all tokens: each has its own.",
+             "dim=-1", "dim=(0, 1, 2)"),
+        slip("The mean is not subtracted.", " - mean", ""),
+        slip("The mean is not subtracted.", " - mean", "",
+             VARIANCE, "x.square().mean(dim=-1, keepdim=True)"),
+        slip("The numbers are not divided by the standard deviation.",
+             f" / {DEVIATION}", ""),
+        slip("This divides by the variance: its root is wanted.", ".sqrt()", ""),
+        slip("The weight and the bias are not used.", " * weight + bias", ""),
+        slip("The bias is not added.", " + bias", ""),
+        slip("The weight is not used.", " * weight", ""),
+        slip("Scale first, then shift.", "+ bias", "+ bias * weight"),
+        slip("eps is not added.", "+ 1e-5", "+ (variance == 0)"),
+        slip("0 is divided by 0: what is eps for?", " + 1e-5", ""),
+        slip("eps is added to the deviation: it belongs to the variance, under the "
+             "root.", DEVIATION, "(variance.sqrt() + 1e-5)"),
+    ],
+    praise="Your function equals nn.LayerNorm, with eps and any axes.",
+)  # fmt: skip
+
+# What is wrong with a pre-norm block, and its two lines, of norms n and m.
+PRE = "x = x + attend({n}(x))", "return x + think({m}(x))"
+POST = "x = {n}(x + attend(x))", "return {m}(x + think(x))"
+POST_NORM = "This is post-norm: it normalises after adding.", *POST
+PRE_SLIPS = [
+    ("Both norms still stand on the stream: what is added to must not be normalised.",
+     "x = {n}(x) + attend({n}(x))", "return {m}(x) + think({m}(x))"),
+    ("The first norm still stands on the stream.",
+     "x = {n}(x) + attend({n}(x))", PRE[1]),
+    ("The second norm still stands on the stream.",
+     PRE[0], "return {m}(x) + think({m}(x))"),
+    ("There is no norm left: each layer must read through one.",
+     "x = x + attend(x)", "return x + think(x)"),
+    ("The second norm is missing.", PRE[0], "return x + think(x)"),
+    ("The first norm is missing.", "x = x + attend(x)", PRE[1]),
+    ("The same norm is used twice.", PRE[0], "return x + think({n}(x))"),
+    ("The MLP reads the stream before attention has written to it.",
+     "y = x + attend({n}(x))", "return y + think({m}(x))"),
+    ("What attention added is lost.",
+     "y = x + attend({n}(x))", "return x + think({m}(y))"),
+    ("The first plus sign is missing.", "x = attend({n}(x))", PRE[1]),
+    ("The second plus sign is missing.", PRE[0], "return think({m}(x))"),
+    ("The MLP is missing.", PRE[0], "return x"),
+    ("The norms have changed places.",
+     "x = x + attend({m}(x))", "return x + think({n}(x))"),
+    ("Attention comes first, then the MLP.",
+     "x = x + think({m}(x))", "return x + attend({n}(x))"),
+]  # fmt: skip
 
 
-def check_pre_norm(answer: object) -> Verdict:
-    """Checks a pre-norm block made of two layers and two norms."""
-    rng = seeded(0)
-    x = torch.randn(2, 3, 4, generator=rng)
-    mixes = torch.randn(2, 3, 3, generator=rng)  # two layers, told apart by their mix
-    attend, think = (_layer(mix) for mix in mixes)
-    norm_1, norm_2 = _norm(2.0, 0.5), _norm(0.5, -1.0)
-    parts = (attend, think, norm_1, norm_2)
-    first = x + attend(norm_1(x))
-    right = first + think(norm_2(first))
-    mistakes = _block_mistakes(x, *parts)
-    return judge(_given(answer, *parts), (x,), right, mistakes) or Verdict(
-        True, "Only plus signs stand on the stream: this is pre-norm."
-    )
-
-
-def check_tiny_block(answer: object) -> Verdict:
-    """Checks a ``TinyBlock`` whose ``forward`` the reader wrote, pre- and post-norm."""
-    x = torch.randn(2, 4, 6, generator=seeded(2), dtype=torch.float64)
-    mask = torch.ones(4, 4, dtype=torch.bool)
-    mask[3, 1] = mask[1, 0] = False
-    for norm, so_far in [("pre", ""), ("post", "Pre-norm is right. For post-norm:")]:
-        block, made = make_layer(TinyBlock, 6, 2), make_layer(answer, 6, 2)
-        if isinstance(made, Verdict):
-            return made
-        assert isinstance(block, TinyBlock)
-        _unsettle(block)
-        _unsettle(made)
-        vars(block)["norm"] = vars(made)["norm"] = norm
-        for seen, causal in [(None, False), (mask, False), (None, True), (mask, True)]:
-            forward = partial(made.forward, mask=seen, causal=causal)
-            right = block(x, seen, causal=causal)
-            mistakes = _forward_mistakes(block, x, seen, causal)
-            if wrong := judge(forward, (x,), right, mistakes, so_far=so_far):
-                return wrong
-        if words := _dropped(made, block, x):
-            return Verdict(False, f"{so_far} {words}".strip())
-    return Verdict(True, "Your block equals the library's, with masks and dropout.")
-
-
-def check_write_sizes(answer: object) -> Verdict:
-    """Checks ``write_sizes(blocks, x, mask)``, for a stack of pre-norm blocks."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        blocks = nn.ModuleList(TinyBlock(6, 2) for _ in range(3))
-    _unsettle(blocks)
-    x = torch.randn(2, 4, 6, generator=seeded(2), dtype=torch.float64)
-    mask = causal_mask(4)
-    mask[3, 1] = False  # not what a layer calls causal
-    right = _sizes(blocks, x, mask)
-    mistakes = [
-        (_sizes(blocks, x, None), "The mask is not used: every block needs it."),
-        (_sizes(blocks, x, mask, norms=False), "A layer of a pre-norm block reads the "
-         "normalised stream, not the stream itself."),
-        (_sizes(blocks, x, mask, attention_first=False), "The MLP reads the stream "
-         "after attention has written to it."),
-        (_sizes(blocks, x, mask, add=False), "Each layer reads what all before it have "
-         "added: the stream must grow from block to block."),
-        (_sizes(blocks, x, mask, after=True), "These are sizes of the stream, not of "
-         "what is added to it."),
-        (right.T, "Yours is transposed: each row belongs to a block."),
-        (right.flip(1), "Attention comes first, then the MLP."),
-        (right**2, "The length of a vector is the root of the sum of its squares."),
-        (right / 6**0.5, "These are root mean squares: the length of a vector is the "
-         "root of the sum of its squares."),
-        (right * 8, "These are sums over the tokens: take their mean."),
-        (_sizes(blocks, x, mask, whole=True), "This is the length of the whole array: "
-         "take each token's length, then their mean."),
-    ]  # fmt: skip
-    given = _given(answer, deepcopy(blocks))
-    return judge(given, (x, mask), right, mistakes) or Verdict(
-        True, "These are the sizes of what each layer adds."
-    )
-
-
-def _given(answer: object, *parts: Any) -> object:
-    """Gives the reader's function its first arguments, and leaves a stub alone."""
-    return partial(answer, *parts) if callable(answer) else answer
-
-
-def _norm_mistakes(x: Tensor, weight: Tensor, bias: Tensor) -> Mistakes:
-    def normed(dim: int | tuple[int, ...], correction: int = 0) -> Tensor:
-        variance = x.var(dim, correction=correction, keepdim=True)
-        return (x - x.mean(dim, keepdim=True)) / (variance + 1e-5).sqrt()
-
-    right, last = normed(-1), normed(-1) * weight
-    centred = x - x.mean(-1, keepdim=True)
-    variance = x.var(-1, correction=0, keepdim=True)
-    tokens = "The mean runs over the tokens: each token has its own."
+def _lines(
+    right: tuple[str, str], slips: list[tuple[str, str, str]], n: str, m: str
+) -> list[Slip]:
+    """Return slips of two lines of a block, given the names of its norms."""
+    first, then = (line.format(n=n, m=m) for line in right)
     return [
-        (normed(-1, 1) * weight + bias, "The variance is divided by one less than the "
-         "count: LayerNorm divides by the count."),
-        (normed(1) * weight + bias, tokens),
-        (normed(1, 1) * weight + bias, tokens),
-        (normed(0) * weight + bias, "The mean runs over the batch: each token has its "
-         "own."),
-        (normed((1, 2)) * weight + bias, "One mean serves a whole text: each token has "
-         "its own."),
-        (normed((0, 1)) * weight + bias, "The mean runs over all tokens of the batch: "
-         "that is BatchNorm."),
-        (normed((0, 1, 2)) * weight + bias, "One mean serves all tokens: each has its "
-         "own."),
-        (x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight + bias,
-         "The mean is not subtracted."),
-        (x / (variance + 1e-5).sqrt() * weight + bias, "The mean is not subtracted."),
-        (centred * weight + bias, "The numbers are not divided by the standard "
-         "deviation."),
-        (centred / (variance + 1e-5) * weight + bias, "This divides by the variance: "
-         "its root is wanted."),
-        (right, "The weight and the bias are not used."),
-        (last, "The bias is not added."),
-        (right + bias, "The weight is not used."),
-        ((right + bias) * weight, "Scale first, then shift."),
-    ]  # fmt: skip
+        slip(words, first, one.format(n=n, m=m), then, two.format(n=n, m=m))
+        for words, one, two in slips
+    ]
 
 
-def _eps_mistakes(x: Tensor, weight: Tensor, bias: Tensor) -> Mistakes:
-    centred = x - x.mean(-1, keepdim=True)
-    deviation = x.std(-1, correction=0, keepdim=True)
-    return [
-        (centred / (deviation + 1e-5) * weight + bias, "eps is added to the deviation: "
-         "it belongs to the variance, under the root."),
-        (centred / deviation * weight + bias, "eps is not added."),
-    ]  # fmt: skip
+def _parts() -> tuple[Any, ...]:
+    """Return two layers and two norms, all different, and what they read."""
+    mixes = torch.randn(2, 3, 3, generator=seeded(0))  # so that order shows
+    attend, think = (lambda x, mix=mix: (mix @ x).tanh() for mix in mixes)
+
+    def norm(x: Tensor, weight: float, bias: float) -> Tensor:
+        return F.layer_norm(x, x.shape[-1:]) * weight + bias
+
+    norm_1 = partial(norm, weight=2.0, bias=0.5)
+    norm_2 = partial(norm, weight=0.5, bias=-1.0)
+    return attend, think, norm_1, norm_2, torch.randn(2, 3, 4, generator=seeded(1))
 
 
-def _layer(mix: Tensor) -> Layer:
-    """Makes a layer that mixes the tokens, so that order and place show."""
-    return lambda x: (mix @ x).tanh()
-
-
-def _norm(weight: float, bias: float) -> Layer:
-    """Makes a norm that differs from others by its scale and shift."""
-    return lambda x: F.layer_norm(x, x.shape[-1:]) * weight + bias
-
-
-def _block_mistakes(
-    x: Tensor, attend: Layer, think: Layer, norm_1: Layer, norm_2: Layer
-) -> Mistakes:
-    first = x + attend(norm_1(x))
-    on_stream = norm_1(x) + attend(norm_1(x))
-    post = norm_1(x + attend(x))
-    plain = x + attend(x)
-    replaced = attend(norm_1(x))
-    return [
-        (norm_2(on_stream) + think(norm_2(on_stream)), "Both norms still stand on the "
-         "stream: what is added to must not be normalised."),
-        (on_stream + think(norm_2(on_stream)), "The first norm still stands on the "
-         "stream."),
-        (norm_2(first) + think(norm_2(first)), "The second norm still stands on the "
-         "stream."),
-        (norm_2(post + think(post)), "This is post-norm: it normalises after adding."),
-        (plain + think(plain), "There is no norm left: each layer must read through "
-         "one."),
-        (first + think(first), "The second norm is missing."),
-        (plain + think(norm_2(plain)), "The first norm is missing."),
-        (first + think(norm_1(first)), "The same norm is used twice."),
-        (first + think(norm_2(x)), "The MLP reads the stream before attention has "
-         "written to it."),
-        (x + think(norm_2(first)), "What attention added is lost."),
-        (replaced + think(norm_2(replaced)), "The first plus sign is missing."),
-        (think(norm_2(first)), "The second plus sign is missing."),
-        (first, "The MLP is missing."),
-        (_pre(x, attend, think, norm_2, norm_1), "The norms have changed places."),
-        (_pre(x, think, attend, norm_2, norm_1), "Attention comes first, then the "
-         "MLP."),
-    ]  # fmt: skip
-
-
-def _pre(
-    x: Tensor, attend: Layer, think: Layer, norm_1: Layer, norm_2: Layer
-) -> Tensor:
+check_pre_norm = Exercise(
+    solution="""
+def my_block(attend, think, norm_1, norm_2, x):
     x = x + attend(norm_1(x))
     return x + think(norm_2(x))
+""",
+    cases=[((), "")],
+    inputs=_parts,
+    slips=_lines(PRE, [POST_NORM, *PRE_SLIPS], "norm_1", "norm_2"),
+    praise="Only plus signs stand on the stream: this is pre-norm.",
+)
+
+SANDWICHED = (
+    "The norms stand on what is added: that is neither pre-norm nor post-norm.",
+    "x = x + {n}(attend(x))",
+    "return x + {m}(think(x))",
+)
+POST_SLIPS = [
+    SANDWICHED,
+    ("There is no norm left.", "x = x + attend(x)", "return x + think(x)"),
+    ("The second norm is missing.", POST[0], "return x + think(x)"),
+    ("The first norm is missing.", "x = x + attend(x)", POST[1]),
+    ("The same norm is used twice.", POST[0], "return {n}(x + think(x))"),
+    ("The MLP must read what the first norm gave.",
+     "y = {n}(x + attend(x))", "return {m}(y + think(x))"),
+    ("The second plus sign is missing.", POST[0], "return {m}(think(x))"),
+    ("The MLP is missing.", POST[0], "return x"),
+]  # fmt: skip
+OWN_NORMS = "self.attention_norm", "self.feed_forward_norm"
+SEEN = torch.ones(4, 4, dtype=torch.bool)
+SEEN[3, 1] = SEEN[1, 0] = False
+
+
+class BlockExercise(Exercise):
+    """A block that the reader writes: cases of a norm, a mask, and causal or not."""
+
+    def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
+        norm, mask, causal = numbers
+        x = torch.randn(2, 4, 6, generator=seeded(2), dtype=torch.float64)
+        made = _block(answer, norm)
+        if isinstance(made, Verdict):
+            return made
+
+        def result(kind: object) -> Tensor:
+            return _block(kind, norm)(x, mask, causal=causal)
+
+        forward = partial(made.forward, mask=mask, causal=causal)
+        wrong = judge(forward, (x,), result(self.made()), self._results(result))
+        if words := "" if wrong else _dropped(made, _block(self.made(), norm), x):
+            return Verdict(False, words)
+        return wrong
+
+
+def _block(kind: object, norm: str) -> Any:
+    block = make_layer(kind, 6, 2)
+    if isinstance(block, nn.Module):
+        _unsettle(block)
+        vars(block)["norm"] = norm
+    return block
 
 
 def _unsettle(module: nn.Module) -> None:
@@ -282,53 +225,6 @@ def _unsettle(module: nn.Module) -> None:
     rng = seeded(1)
     for parameter in module.double().eval().requires_grad_(False).parameters():
         parameter.add_(0.3 * torch.randn(parameter.shape, generator=rng))
-
-
-def _forward_mistakes(
-    block: TinyBlock, x: Tensor, mask: Tensor | None, causal: bool
-) -> Mistakes:
-    think, norms = block.feed_forward, (block.attention_norm, block.feed_forward_norm)
-
-    def attend(h: Tensor) -> Tensor:
-        return block.attention(h, mask, causal=causal)
-
-    def without(mask: Tensor | None, causal: bool) -> Tensor:
-        return block(x, mask, causal=causal)
-
-    pre = x + attend(norms[0](x))
-    first = norms[0](x + attend(x))
-    kinds = {"pre": pre + think(norms[1](pre)), "post": norms[1](first + think(first))}
-    del kinds[block.norm]
-    ((other, swapped),) = kinds.items()
-    common = [
-        (swapped, f"That is {other}-norm: what does `self.norm` say?"),
-        *([(without(None, causal), "The mask is not passed on to attention.")]
-          if mask is not None else []),
-        *([(without(mask, False), "`causal` is not passed on to attention.")]
-          if causal else []),
-        (_sandwiched(x, attend, think, *norms), "The norms stand on what is added: "
-         "that is neither pre-norm nor post-norm."),
-    ]  # fmt: skip
-    if block.norm == "pre":
-        return [*common, *_block_mistakes(x, attend, think, *norms)]
-    plain = x + attend(x)
-    return [
-        *common,
-        (plain + think(plain), "There is no norm left."),
-        (first + think(first), "The second norm is missing."),
-        (norms[1](plain + think(plain)), "The first norm is missing."),
-        (norms[0](first + think(first)), "The same norm is used twice."),
-        (norms[1](first + think(x)), "The MLP must read what the first norm gave."),
-        (norms[1](think(first)), "The second plus sign is missing."),
-        (first, "The MLP is missing."),
-    ]
-
-
-def _sandwiched(
-    x: Tensor, attend: Layer, think: Layer, norm_1: Layer, norm_2: Layer
-) -> Tensor:
-    x = x + norm_1(attend(x))
-    return x + norm_2(think(x))
 
 
 def _dropped(made: nn.Module, block: TinyBlock, x: Tensor) -> str:
@@ -362,31 +258,89 @@ def _dropped(made: nn.Module, block: TinyBlock, x: Tensor) -> str:
     )
 
 
-def _sizes(
-    blocks: nn.ModuleList,
-    x: Tensor,
-    mask: Tensor | None,
-    *,
-    norms: bool = True,
-    attention_first: bool = True,
-    add: bool = True,
-    after: bool = False,
-    whole: bool = False,
-) -> Tensor:
-    """Gives the mean length of what each layer adds, with one step another."""
+check_tiny_block = BlockExercise(
+    solution="""
+class MyBlock(TinyBlock):
+    def forward(self, x, mask=None, *, causal=False):
+        def attend(h):
+            return self.dropout(self.attention(h, mask, causal=causal))
+
+        def think(h):
+            return self.dropout(self.feed_forward(h))
+
+        if self.norm == "post":
+            x = self.attention_norm(x + attend(x))
+            return self.feed_forward_norm(x + think(x))
+        x = x + attend(self.attention_norm(x))
+        return x + think(self.feed_forward_norm(x))
+""",
+    cases=[
+        ((norm, mask, causal), so_far)
+        for norm, so_far in [("pre", ""), ("post", "Pre-norm is right. For post-norm:")]
+        for causal in (False, True)
+        for mask in (None, SEEN)
+    ],
+    slips=[
+        slip("That is post-norm: what does `self.norm` say?",
+             'self.norm == "post"', "True"),
+        slip("That is pre-norm: what does `self.norm` say?",
+             'self.norm == "post"', "False"),
+        slip("The mask is not passed on to attention.", "(h, mask", "(h, None"),
+        slip("`causal` is not passed on to attention.", "causal)", "False)"),
+        *_lines(PRE, [SANDWICHED, *PRE_SLIPS], *OWN_NORMS),
+        *_lines(POST, POST_SLIPS, *OWN_NORMS),
+    ],
+    praise="Your block equals the library's, with masks and dropout.",
+    names={"TinyBlock": TinyBlock},
+)  # fmt: skip
+
+
+def _stack() -> tuple[Any, ...]:
+    """Return three blocks, what they read, and a mask that no layer calls causal."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        blocks = nn.ModuleList(TinyBlock(6, 2) for _ in range(3))
+    _unsettle(blocks)
+    mask = causal_mask(4)
+    mask[3, 1] = False
+    x = torch.randn(2, 4, 6, generator=seeded(2), dtype=torch.float64)
+    return blocks, x, mask
+
+
+ADDED = "x = x + found + thought"
+ROWS = "torch.tensor(rows, dtype=x.dtype)"
+check_write_sizes = Exercise(
+    solution="""
+def write_sizes(blocks, x, mask):
     rows = []
     for block in blocks:
-        assert isinstance(block, TinyBlock)
-        before, row = x, []
-        parts: list[tuple[nn.Module, Layer]] = [
-            (block.attention_norm, partial(block.attention, mask=mask)),
-            (block.feed_forward_norm, block.feed_forward),
-        ]
-        for norm, layer in parts:
-            read = x if attention_first else before
-            added = layer(norm(read) if norms else read)
-            x = x + added if add else x
-            shown = x if after else added
-            row.append(shown.norm() if whole else shown.norm(dim=-1).mean())
-        rows.append(torch.stack(row))
-    return torch.stack(rows)
+        found = block.attention(block.attention_norm(x), mask)
+        thought = block.feed_forward(block.feed_forward_norm(x + found))
+        x = x + found + thought
+        rows.append([h.norm(dim=-1).mean().item() for h in [found, thought]])
+    return torch.tensor(rows, dtype=x.dtype)
+""",
+    cases=[((), "")],
+    inputs=_stack,
+    slips=[
+        slip("The mask is not used: every block needs it.", "(x), mask)", "(x))"),
+        slip("A layer of a pre-norm block reads the normalised stream, not the stream "
+             "itself.", "block.attention_norm", "", "block.feed_forward_norm", ""),
+        slip("The MLP reads the stream after attention has written to it.",
+             "norm(x + found)", "norm(x)"),
+        slip("Each layer reads what all before it have added: the stream must grow "
+             "from block to block.", "norm(x + found)", "norm(x)", ADDED, ""),
+        slip("These are sizes of the stream, not of what is added to it.",
+             "[found, thought]", "[x - thought, x]"),
+        slip("Yours is transposed: each row belongs to a block.", ROWS, f"{ROWS}.T"),
+        slip("Attention comes first, then the MLP.", ROWS, f"{ROWS}.flip(1)"),
+        slip("The length of a vector is the root of the sum of its squares.",
+             ROWS, f"{ROWS} ** 2"),
+        slip("These are root mean squares: the length of a vector is the root of the "
+             "sum of its squares.", ROWS, f"{ROWS} / x.shape[-1] ** 0.5"),
+        slip("These are sums over the tokens: take their mean.", ".mean()", ".sum()"),
+        slip("This is the length of the whole array: take each token's length, then "
+             "their mean.", ".norm(dim=-1).mean()", ".norm()"),
+    ],
+    praise="These are the sizes of what each layer adds.",
+)  # fmt: skip

@@ -2,7 +2,6 @@
 
 import math
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lib.block import TinyBlock
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
 from attention_lib.course.exercises.verdict import (
-    Mistakes,
     Verdict,
     after,
-    judge_number,
     make_layer,
     run,
 )
@@ -24,83 +22,150 @@ from attention_lib.reproducibility import seeded
 
 Windows = list[list[int]]
 
-# No id is its own position, so that the two are told apart.
-_TEXT = [31, 41, 59, 26, 53, 58, 97, 93, 23, 84, 62, 64, 33]
 
+class WindowsExercise(Exercise):
+    """An exercise whose solution returns a list of rows of ids."""
 
-def check_windows(answer: object) -> Verdict:
-    """Checks ``windows(token_ids, length, stride)``, each of ``length + 1`` tokens."""
-    cases = [
-        (13, 4, 4, _full_mistakes, ""),
-        (11, 4, 4, _tail_mistakes, "This is right for 13 ids. For 11, length and "
-         "stride 4:"),
-        (10, 3, 2, _stride_mistakes, "This is right so far. For 10 ids, length 3, "
-         "stride 2:"),
-        (10, 4, 4, _pair_mistakes, "This is right so far. For 10 ids, length and "
-         "stride 4:"),
-    ]  # fmt: skip
-    for count, length, stride, mistakes, so_far in cases:
-        token_ids = _TEXT[:count]
-        right = _cut(token_ids, length + 1, stride)
-        given = torch.tensor(token_ids)
-        came = run(answer, given, length, stride)
-        if isinstance(came, Verdict):
-            return after(so_far, came)
-        # Windows may start as long as there is a target, or stop at the last token.
-        starts = range(0, count - 1, stride)
-        more = [token_ids[start : start + length + 1] for start in starts]
-        if message := _wrong_windows(came, [right, more], mistakes(token_ids)):
-            return after(so_far, Verdict(False, message))
-        if given.tolist() != token_ids:
+    def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
+        given = self.inputs(*numbers)
+        ids = given[0].clone()
+        came = run(answer, ids, *given[1:])
+        windows = came if isinstance(came, Verdict) else _as_lists(came)
+        if isinstance(windows, Verdict):
+            return windows
+        rights = [_as_lists(self.made(*also)(*given)) for also in ((), *self.also)]
+        if windows not in rights:
+            results = self._results(lambda slipped: _as_lists(slipped(*given)))
+            fits = (message for found, message in results if found == windows)
+            words = next(fits, None) or _first_difference(windows, rights[-1])
+            return Verdict(False, words)
+        if not torch.equal(ids, given[0]):
             return Verdict(False, "Your code changes the ids: work on a copy.")
-    return Verdict(
-        True, "With stride = length, each token but the first is a target once."
-    )
+        return None
 
 
-def check_model_parameters(answer: object) -> Verdict:
-    """Checks how many parameters a model of two blocks, 32 wide, has."""
-    words, positions, last = 1000 * 32, 64 * 32, 2 * 32
-    attention, mlp, norms = 4 * 32**2 + 32, 2 * 32 * 128 + 128 + 32, 2 * 2 * 32
-    block = attention + mlp + norms
-    right = 2 * words + positions + 2 * block + last
-    mistakes = [
-        (right - words, "One table of 1,000 words is missing: by default the embedding "
+def _as_lists(came: Any) -> Any:
+    """Return windows as lists of numbers; a verdict where they are no windows."""
+    if not isinstance(came, list | tuple | Tensor | np.ndarray):
+        kind = type(came).__name__
+        return Verdict(False, f"Your function returns a {kind}, not a list of windows.")
+    try:
+        return [[operator.index(i) for i in window] for window in came]
+    except (TypeError, ValueError):
+        words = "A window is one row of ids. Inputs and targets are cut out of it later"
+        return Verdict(False, f"{words}, in the loss.")
+
+
+def _first_difference(windows: Windows, right: Windows) -> str:
+    for i, (window, wanted) in enumerate(zip(windows, right, strict=False)):
+        if window != wanted:
+            return f"Window {i} is not right: yours is {window}."
+    return f"There must be {len(right)} windows here; you give {len(windows)}."
+
+
+# No id is its own position, so that the two are told apart.
+TEXT = torch.tensor([31, 41, 59, 26, 53, 58, 97, 93, 23, 84, 62, 64, 33])
+STEP = "- 1, stride)"
+END = "len(token_ids) - 1"
+FULL = END, "len(token_ids) - length"
+UNTIL_LAST = END, "len(token_ids) - length - 1 + stride"
+NO_TARGET = "A token after each window is nobody's target: 4 targets need 5 tokens."
+SHARED = "The first token of a window is nobody's target: neighbours share a token."
+TWICE = "Some targets stand in two windows: a window of 4 targets holds 5 tokens."
+EACH = "A window starts at every token: use the stride."
+UNUSED = "the length is not used: these windows hold 5 tokens."
+check_windows = WindowsExercise(
+    solution="""
+def my_windows(token_ids, length, stride):
+    # The library also leaves out windows whose targets all stand in the one before.
+    starts = range(0, len(token_ids) - 1, stride)
+    return [token_ids[start : start + length + 1] for start in starts]
+""",
+    also=[UNTIL_LAST],
+    cases=[
+        ((13, 4, 4), ""),
+        ((11, 4, 4), "This is right for 13 ids. For 11, length and stride 4:"),
+        ((10, 3, 2), "This is right so far. For 10 ids, length 3, stride 2:"),
+        ((10, 4, 4), "This is right so far. For 10 ids, length and stride 4:"),
+    ],
+    inputs=lambda count, length, stride: (TEXT[:count].clone(), length, stride),
+    slips=[
+        slip("the last window is missing: with two tokens it holds a target.",
+             END, "len(token_ids) - 2"),
+        slip(UNUSED, "length + 1", "5"),
+        slip(UNUSED, "length + 1", "5", END, "len(token_ids) - 5 + stride"),
+        slip("the last targets are lost: the last window may be shorter.", *FULL),
+        slip(NO_TARGET, "length + 1", "length"),
+        slip(NO_TARGET, "length + 1", "length", END, "len(token_ids)"),
+        slip(SHARED, STEP, "- 1, length + 1)"),
+        slip(SHARED, STEP, "- 1, length + 1)", *FULL),
+        slip(TWICE, "length + 1", "length + 2"),
+        slip(TWICE, "length + 1", "length + 2", END, f"{END} - length"),
+        slip("The first token is lost: the targets are shifted in the loss, and "
+             "nowhere else.", "range(0", "range(1"),
+        slip("The first token is lost, and so is the end.",
+             "range(0", "range(1", *FULL),
+        slip("These are the targets: the token before the first one is lost.",
+             "range(0", "range(1", "length + 1", "length"),
+        slip(EACH, STEP, "- 1)"),
+        slip(EACH, STEP, "- 1)", *FULL),
+        slip("The last window holds one token: it has no target.",
+             END, "len(token_ids)"),
+        slip("The last window is missing: each one that holds a target is wanted.",
+             END, f"{END} - length"),
+        slip("These are the positions of the tokens: their ids are wanted.",
+             "token_ids[", "torch.arange(len(token_ids))["),
+        slip("the last window was moved back: some targets stand twice. It may be "
+             "shorter.", "[start : start + length + 1]",
+             "[: start + length + 1][-length - 1 :]"),
+        slip("the last window was filled up: padding is the loader's work.",
+             "token_ids[", "F.pad(token_ids, (0, length))["),
+        slip("the stride is not used: the next window starts 3 tokens later.",
+             STEP, "- 1, length)"),
+        slip("the last window is empty.", END, f"{END} + 2 * (stride < length)"),
+    ],
+    praise="With stride = length, each token but the first is a target once.",
+)  # fmt: skip
+
+
+WORDS, POSITIONS, LAST = 1000 * 32, 64 * 32, 2 * 32
+ATTENTION, MLP, NORMS = 4 * 32**2 + 32, 2 * 32 * 128 + 128 + 32, 2 * 2 * 32
+BLOCK = ATTENTION + MLP + NORMS
+TOTAL = 2 * WORDS + POSITIONS + 2 * BLOCK + LAST
+check_model_parameters = NumberExercise(
+    right=TOTAL,
+    praise="That is 2 · 32,000 for words, 2,048, 2 · 12,608 for blocks, and 64.",
+    mistakes=[
+        (TOTAL - WORDS, "One table of 1,000 words is missing: by default the embedding "
          "and the head have one each."),
-        (right - positions, "The positions are missing: each of 64 has a vector."),
-        (right - words - positions, "The positions and one of the two tables of words "
+        (TOTAL - POSITIONS, "The positions are missing: each of 64 has a vector."),
+        (TOTAL - WORDS - POSITIONS, "The positions and one of the two tables of words "
          "are missing."),
-        (right - last, "64 are missing: the last norm, or the bias of each attention's "
+        (TOTAL - LAST, "64 are missing: the last norm, or the bias of each attention's "
          "output."),
-        (right - 2 * last, "The last norm and the biases of the attentions' outputs "
+        (TOTAL - 2 * LAST, "The last norm and the biases of the attentions' outputs "
          "are missing."),
-        (right - 320, "320 are missing: the five norms, or the biases of the MLPs."),
-        (right - 384, "384 are missing: all biases, or all norms with the biases of "
+        (TOTAL - 320, "320 are missing: the five norms, or the biases of the MLPs."),
+        (TOTAL - 384, "384 are missing: all biases, or all norms with the biases of "
          "the attentions' outputs."),
-        (right - 704, "All biases and all norms are missing."),
-        (right - 2 * norms, "The norms inside the blocks are missing."),
-        (right - 160, "A norm has two numbers for each column: a scale and a shift."),
-        (right + 192, "Queries, keys and values have no bias here."),
-        (right + 1000, "The head has no bias."),
-        (right - block, "There are two blocks."),
-        (right + 6 * attention, "Four heads share the width: together they are as "
+        (TOTAL - 704, "All biases and all norms are missing."),
+        (TOTAL - 2 * NORMS, "The norms inside the blocks are missing."),
+        (TOTAL - 160, "A norm has two numbers for each column: a scale and a shift."),
+        (TOTAL + 192, "Queries, keys and values have no bias here."),
+        (TOTAL + 1000, "The head has no bias."),
+        (TOTAL - BLOCK, "There are two blocks."),
+        (TOTAL + 6 * ATTENTION, "Four heads share the width: together they are as "
          "large as one."),
-        (right + 18 * 32**2, "Four heads share the width: together they are as "
+        (TOTAL + 18 * 32**2, "Four heads share the width: together they are as "
          "large as one."),
-        (right - 2 * (mlp - 2 * 32**2 - 64), "The hidden layer of the MLP is four "
+        (TOTAL - 2 * (MLP - 2 * 32**2 - 64), "The hidden layer of the MLP is four "
          "times as wide."),
-        (2 * words, "Those are the words alone: add positions, blocks, the last norm."),
-        (2 * block, "Those are the blocks alone: what stands before and after them?"),
-        (block, "That is one block: what else is there?"),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "That is 2 · 32,000 for words, 2,048, 2 · 12,608 for blocks, and 64.",
-        mistakes,
-        "That is not the number: list the parts from the ids to the scores, and count "
-        "each.",
-    )
+        (2 * WORDS, "Those are the words alone: add positions, blocks, the last norm."),
+        (2 * BLOCK, "Those are the blocks alone: what stands before and after them?"),
+        (BLOCK, "That is one block: what else is there?"),
+    ],
+    otherwise="That is not the number: list the parts from the ids to the scores.",
+)  # fmt: skip
 
 
 def check_language_model(answer: object) -> Verdict:
@@ -280,135 +345,31 @@ def _more_or_less(difference: int) -> str:
     return "more" if difference > 0 else "fewer"
 
 
-def check_entropy(answer: object) -> Verdict:
-    """Checks the entropy of a grammar: one of 8 names, then perhaps one of 6 verbs."""
-    name, choice, verb = math.log(8), math.log(2), math.log(6)
-    right = name + choice + verb / 2
-    mistakes = [
-        (right / math.log(2), "These are bits: the question asks for nats, so take "
+NAME, CHOICE, VERB = math.log(8), math.log(2), math.log(6)
+ENTROPY = NAME + CHOICE + VERB / 2
+check_entropy = NumberExercise(
+    right=ENTROPY,
+    praise="The name costs ln 8, the choice ln 2, and half of the time a verb ln 6.",
+    mistakes=[
+        (ENTROPY / math.log(2), "These are bits: the question asks for nats, so take "
          "ln."),
-        (name + verb / 2, "Whether there is a verb is a choice, too: it has an entropy "
+        (NAME + VERB / 2, "Whether there is a verb is a choice, too: it has an entropy "
          "of its own."),
-        (name + choice + verb, "Only half of the texts have a verb: multiply its "
+        (NAME + CHOICE + VERB, "Only half of the texts have a verb: multiply its "
          "entropy by the probability that there is one."),
-        (name + verb, "That is a text that always has a verb: here only half of them "
+        (NAME + VERB, "That is a text that always has a verb: here only half of them "
          "do, and whether there is one is a choice of its own."),
-        (name + choice / 2 + verb / 2, "The choice has two outcomes: −p ln p of both."),
-        (name + choice / 2 + verb, "The choice has two outcomes, and only half of the "
+        (NAME + CHOICE / 2 + VERB / 2, "The choice has two outcomes: −p ln p of both."),
+        (NAME + CHOICE / 2 + VERB, "The choice has two outcomes, and only half of the "
          "texts have a verb."),
         (math.log(8 * 7), "There are 56 texts, but not all are as probable."),
-        (choice + verb / 2, "Is the name left out, or the logarithm one of base 10?"),
-        (name + choice, "Which verb it is must be drawn, too, in half of the texts."),
-        (name, "That is the name alone."),
-        (math.exp(right), "That is e to the entropy: the number of equally probable "
+        (CHOICE + VERB / 2, "Is the name left out, or the logarithm one of base 10?"),
+        (NAME + CHOICE, "Which verb it is must be drawn, too, in half of the texts."),
+        (NAME, "That is the name alone."),
+        (math.exp(ENTROPY), "That is e to the entropy: the number of equally probable "
          "texts that would be as hard to guess."),
-        (right / 1.5, "That is the entropy per word: the question asks for a text."),
-    ]  # fmt: skip
-    return judge_number(
-        answer,
-        right,
-        "The name costs ln 8, the choice ln 2, and half of the time a verb ln 6.",
-        mistakes,
-        "That is not the number: add up the entropies of what is drawn, each as often "
-        "as it is "
-        "drawn.",
-    )
-
-
-def _cut(token_ids: Sequence[int], size: int, stride: int, start: int = 0) -> Windows:
-    """Cuts windows of ``size`` until one of them holds the last token."""
-    windows = [list(token_ids[start : start + size])]
-    while start + size < len(token_ids):
-        start += stride
-        windows.append(list(token_ids[start : start + size]))
-    return windows
-
-
-def _wrong_windows(came: Any, right: list[Windows], mistakes: Mistakes) -> str:
-    """Says what is wrong with the windows that came; nothing where all is right.
-
-    Windows are right in one way or in another; the first way is told to the reader.
-    """
-    if not isinstance(came, list | tuple | Tensor | np.ndarray):
-        return f"Your function returns a {type(came).__name__}, not a list of windows."
-    try:
-        windows = [[operator.index(i) for i in window] for window in came]
-    except (TypeError, ValueError):
-        return (
-            "A window is one row of ids. Inputs and targets are cut out of it later, "
-            "in the loss."
-        )
-    if windows in right:
-        return ""
-    fits = (message for mistaken, message in mistakes if windows == mistaken)
-    return next(fits, None) or _first_difference(windows, right[0])
-
-
-def _first_difference(windows: Windows, right: Windows) -> str:
-    for i, (window, wanted) in enumerate(zip(windows, right, strict=False)):
-        if window != wanted:
-            return f"Window {i} is not right: yours is {window}."
-    return f"There must be {len(right)} windows here; you give {len(windows)}."
-
-
-def _full_mistakes(token_ids: Sequence[int]) -> Mistakes:
-    """What the usual mistakes give for length 4 and stride 4, where all fits."""
-    places = list(range(len(token_ids)))
-    right = _cut(token_ids, 5, 4)
-    no_target = "A token after each window is nobody's target: 4 targets need 5 tokens."
-    shared = "The first token of a window is nobody's target: neighbours share a token."
-    twice = "Some targets stand in two windows: a window of 4 targets holds 5 tokens."
-    return [
-        (_cut(token_ids, 4, 4), no_target),
-        (_cut(token_ids, 4, 4)[:-1], no_target),
-        (_cut(token_ids, 5, 5), shared),
-        (_cut(token_ids, 5, 5)[:-1], shared),
-        (_cut(token_ids, 6, 4), twice),
-        (_cut(token_ids, 6, 4)[:-1], twice),
-        (_cut(token_ids, 5, 4, start=1), "The first token is lost: the targets are "
-         "shifted in the loss, and nowhere else."),
-        (_cut(token_ids, 5, 4, start=1)[:-1], "The first token is lost, and so is "
-         "the end."),
-        (_cut(token_ids, 4, 4, start=1), "These are the targets: the token before the "
-         "first one is lost."),
-        (_cut(token_ids, 5, 1), "A window starts at every token: use the stride."),
-        ([*right, list(token_ids[-1:])], "The last window holds one token: it has no "
-         "target."),
-        (right[:-1], "The last window is missing, though it is full."),
-        (_cut(places, 5, 4), "These are the positions of the tokens: their ids are "
-         "wanted."),
-    ]  # fmt: skip
-
-
-def _tail_mistakes(token_ids: Sequence[int]) -> Mistakes:
-    """What the usual mistakes give for length 4 and stride 4, where a tail is left."""
-    right = _cut(token_ids, 5, 4)
-    short = 5 - len(right[-1])
-    return [
-        (right[:-1], "the last targets are lost: the last window may be shorter."),
-        ([*right[:-1], list(token_ids[-5:])], "the last window was moved back: some "
-         "targets stand twice. It may be shorter."),
-        ([*right[:-1], right[-1] + [0] * short], "the last window was filled up: "
-         "padding is the loader's work."),
-    ]  # fmt: skip
-
-
-def _pair_mistakes(token_ids: Sequence[int]) -> Mistakes:
-    """What the usual mistakes give where the last window has two tokens."""
-    right = _cut(token_ids, 5, 4)
-    return [
-        (right[:-1], "the last window is missing: with two tokens it holds a target."),
-    ]
-
-
-def _stride_mistakes(token_ids: Sequence[int]) -> Mistakes:
-    """What the usual mistakes give for length 3 and stride 2."""
-    right = _cut(token_ids, 4, 2)
-    return [
-        (_cut(token_ids, 4, 3), "the stride is not used: the next window starts 3 "
-         "tokens later."),
-        (_cut(token_ids, 5, 2), "the length is not used: these windows hold 5 tokens."),
-        ([*right, list(token_ids[8:]), list(token_ids[10:])], "the last window is "
-         "empty."),
-        (right[:-1], "the last window is missing."),
-    ]  # fmt: skip
+        (ENTROPY / 1.5, "That is the entropy per word: the question asks for a text."),
+    ],
+    otherwise="That is not the number: add up the entropies of what is drawn, each as "
+    "often as it is drawn.",
+)  # fmt: skip

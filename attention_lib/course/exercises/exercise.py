@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -44,6 +45,14 @@ def slip(message: str, *pieces: str) -> Slip:
     return Slip(message, pieces)
 
 
+def _call(answer: Any, *given: Any) -> Any:
+    return answer(*given)
+
+
+def _nothing(*answer_and_inputs: Any) -> None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exercise:
     """A function that the reader writes; calling the exercise judges an answer.
@@ -56,8 +65,13 @@ class Exercise:
             differ in what a special solution would get wrong.
         slips: usual mistakes, the most helpful first.
         praise: what to say of a right answer: why it is right.
-        use: calls the answer, or what it makes, with the inputs; returns the result.
+        use: calls the answer, or what it makes, with the inputs; what it returns is
+            compared. A verdict says at once what is wrong.
+        also: edits of the solution whose results are right, too.
         fault: what is wrong with an answer whose result is right, in words, or nothing.
+        lastly: what else is asked of an answer that is right in all cases.
+        otherwise: what to say of a result that no slip gives, from it, the right one
+            and the inputs; None: what differs first.
         names: what the chapter imports and the solution uses.
     """
 
@@ -67,8 +81,11 @@ class Exercise:
     praise: str
     inputs: Callable[..., tuple[Any, ...]] = lambda *numbers: numbers
     names: Mapping[str, Any] = field(default_factory=dict)
-    use: Callable[..., Any] = lambda answer, *given: answer(*given)
-    fault: Callable[..., str] = lambda answer, *given: ""
+    use: Callable[..., Any] = _call
+    also: Sequence[tuple[str, ...]] = ()
+    fault: Callable[..., str | None] = _nothing
+    lastly: Callable[[Any], Verdict | None] = _nothing
+    otherwise: Callable[..., str] | None = None
 
     def __call__(self, answer: object) -> Verdict:
         """Judge an answer; never raise."""
@@ -78,31 +95,51 @@ class Exercise:
                 wrong = self._judge(answer, numbers)
             if wrong is not None:
                 return after(so_far, wrong)
-        return Verdict(True, self.praise)
+        wrong = run(self.lastly, answer)  # what finds nothing gives nothing back
+        return Verdict(True, self.praise) if wrong is NOT_YET else wrong
 
     def made(self, *pieces: str) -> Any:
         """Return what the solution defines, with pieces of its text replaced."""
         return defined(edited(self.solution, *pieces), **self.names)
 
     @cached_property
-    def _slipped(self) -> list[tuple[Any, str]]:
+    def mistakes(self) -> list[tuple[Any, str]]:
+        """What the slips define, and what to say of each."""
         return [(self.made(*one.pieces), one.message) for one in self.slips]
 
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
         given = self.inputs(*numbers)
-        mistakes = self._results(lambda slipped: self.use(slipped, *given))
-        own = partial(self.use, answer) if callable(answer) else answer
-        wrong = judge(own, given, self.use(self.made(), *given), mistakes)
+
+        def result(function: Any) -> Any:
+            return self.use(function, *given)
+
+        asked = partial(self.use, answer) if callable(answer) else answer
+        wrong = self._compare(asked, given, result)
+        for pieces in self.also if wrong else ():
+            if judge(asked, given, result(self.made(*pieces))) is None:
+                wrong = None
         if wrong is None:
             words = run(self.fault, answer, *given)
-            wrong = Verdict(False, words) if isinstance(words, str) else words
-        return wrong if wrong and wrong.message else None
+            if words and words is not NOT_YET:
+                wrong = words if isinstance(words, Verdict) else Verdict(False, words)
+        return wrong
+
+    def _compare(
+        self, asked: object, given: tuple[Any, ...], result: Callable[[Any], Any]
+    ) -> Verdict | None:
+        """Compare what is asked with what the solution and the slips give."""
+        right = result(self.made())
+        words = self.otherwise
+        otherwise = words and (lambda came: words(came, right, *given))
+        return judge(asked, given, right, self._results(result), otherwise=otherwise)
 
     def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
         """Yield what each slip gives; one that fails on a case cannot be met there."""
-        for slipped, message in self._slipped:
-            with suppress(Exception):
-                yield use(slipped), message
+        for slipped, message in self.mistakes:
+            with suppress(Exception), np.errstate(all="ignore"):
+                result = use(slipped)
+                if not isinstance(result, Verdict):
+                    yield result, message
 
 
 def make_object(answer: Any, *options: Any, methods: Sequence[str]) -> Any:
@@ -122,26 +159,60 @@ def make_object(answer: Any, *options: Any, methods: Sequence[str]) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ObjectExercise(Exercise):
+    """A class that the reader writes, of objects that are used in some steps.
+
+    A case's first number is a tuple: what an object is made with.
+
+    Attributes:
+        methods: what its objects must have.
+    """
+
+    methods: tuple[str, ...]
+
+    def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
+        made = run(answer, *numbers[0])
+        if isinstance(made, Verdict):
+            return made
+        if not all(hasattr(made, name) for name in self.methods):
+            came, wanted = type(made).__name__, " and ".join(self.methods)
+            words = f"Your function returns a {came}: a class with {wanted} is wanted."
+            return Verdict(False, words)
+        given = self.inputs(*numbers)
+
+        def result(kind: Any) -> Any:
+            return self.use(kind(*numbers[0]), *given)
+
+        return self._compare(partial(self.use, made), given, result)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NumberExercise:
     """A number that the reader finds; calling the exercise judges an answer.
 
     Attributes:
-        right: the number wanted.
-        praise: what to say of it: why it is right.
+        right: the number wanted, where no text defines it.
+        solution, praise, names: as for an ``Exercise``.
         mistakes: numbers that usual mistakes give, and what to say then.
         otherwise: what to say of any other number.
     """
 
-    right: float
+    mistakes: Sequence[tuple[int | float, str]]
     praise: str
-    mistakes: Sequence[tuple[float, str]]
     otherwise: str
+    right: int | float | None = None
+    solution: str = ""
+    names: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, answer: object) -> Verdict:
         """Judge an answer; never raise."""
         return judge_number(
-            answer, self.right, self.praise, self.mistakes, self.otherwise
+            answer, self.made(), self.praise, self.mistakes, self.otherwise
         )
+
+    def made(self) -> Any:
+        """Return the number wanted."""
+        return defined(self.solution, **self.names) if self.solution else self.right
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,26 +221,28 @@ class LayerExercise(Exercise):
 
     Attributes:
         surplus: what to say of a parameter that the solution does not have.
+        sizes: how many of a case's numbers make the layer; by default, all of them.
     """
 
     surplus: str = "The solution has no such parameter."
+    sizes: int | None = None
 
     def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
-        layer = make_layer(answer, *numbers)
+        sizes, given = numbers[: self.sizes], self.inputs(*numbers)
+        layer = make_layer(answer, *sizes)
         if isinstance(layer, Verdict):
             return layer
-        given = self.inputs(*numbers)
-        wanted = self.made()(*numbers)
+        wanted = self.made()(*sizes)
         if wrong := self._other_parameters(layer, wanted, given):
             return wrong
         state = _drawn(wanted)
 
         def result(kind: Any) -> Tensor:
-            return _with_weights(kind(*numbers), state)(*given).detach()
+            return _with_weights(kind(*sizes), state)(*given).detach()
 
         _with_weights(layer, state)
-        mistakes = self._results(result)
-        return judge(_detached(layer), given, result(self.made()), mistakes)
+        wrong = self._compare(_detached(layer), given, result)
+        return wrong or _no_gradient(layer, given)
 
     def _other_parameters(
         self, layer: nn.Module, wanted: nn.Module, given: tuple[Any, ...]
@@ -181,9 +254,8 @@ class LayerExercise(Exercise):
             return NOT_YET
         for name in [*shapes, *found]:
             if name not in found:
-                words = (
-                    f"The layer has no parameter {name}: is it an attribute of self?"
-                )
+                words = f"The layer has no parameter {name}: is it an attribute of "
+                words += "self, and not in a plain list?"
             elif name not in shapes:
                 words = f"Too many parameters: {name}. {self.surplus}"
             elif found[name] != shapes[name]:
@@ -215,3 +287,15 @@ def _detached(layer: nn.Module) -> Callable[..., Any]:
         return came.detach() if isinstance(came, Tensor) else came
 
     return forward
+
+
+def _no_gradient(layer: nn.Module, given: tuple[Any, ...]) -> Verdict | None:
+    """Say which parameter no gradient reaches, where the numbers are right."""
+    output = layer.forward(*given)
+    if output.requires_grad:
+        output.sum().backward()
+    for name, weight in layer.named_parameters():
+        if weight.grad is None:
+            words = f"no gradient reaches {name}: it would never learn."
+            return Verdict(False, f"The numbers are right, but {words}")
+    return None

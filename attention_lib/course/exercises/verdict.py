@@ -6,7 +6,7 @@ Where the two differ, it looks for the usual mistake that gives the same there.
 
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +66,7 @@ def judge(
     mistakes: Mistakes = (),
     *,
     so_far: str = "",
+    otherwise: Callable[[Any], str] | None = None,
 ) -> Verdict | None:
     """Runs the reader's function on copies of the inputs; None where all is right.
 
@@ -75,10 +76,14 @@ def judge(
         right: the result wanted, as the kind of array wanted.
         mistakes: what else may come, and what to say then.
         so_far: what earlier runs have shown, said before what is wrong now.
+        otherwise: what to say of any other result; None: what differs first.
     """
     given = deepcopy(inputs)
     came = run(answer, *given)
-    wrong = came if isinstance(came, Verdict) else _compare(came, right, mistakes)
+    if isinstance(came, Verdict):
+        wrong: Verdict | None = came
+    else:
+        wrong = _compare(came, right, mistakes, otherwise)
     if wrong is None and not all(map(_unchanged, given, inputs)):
         wrong = Verdict(
             False,
@@ -179,12 +184,18 @@ def _failed(error: Exception) -> Verdict:
     return Verdict(False, f"Your code raised {type(error).__name__}{where}{words}")
 
 
-def _compare(came: Any, right: Any, mistakes: Mistakes) -> Verdict | None:
+def _compare(
+    came: Any,
+    right: Any,
+    mistakes: Mistakes,
+    otherwise: Callable[[Any], str] | None,
+) -> Verdict | None:
     """Gives None where the result is right, else the verdict of what fits."""
     if _same(came, right):
         return None
     fits = (message for mistaken, message in mistakes if _same(came, mistaken))
-    words = next(fits, "") or _other_kind(came, right) or _difference(came, right)
+    words = next(fits, "") or _other_kind(came, right)
+    words = words or (otherwise(came) if otherwise else _difference(came, right))
     return Verdict(False, words)
 
 
@@ -239,7 +250,8 @@ def _unchanged(now: Any, before: Any) -> bool:
         return len(now) == len(before) and all(map(_unchanged, now, before))
     if isinstance(now, Tensor | np.ndarray):
         return np.array_equal(_numbers(now), _numbers(before))
-    return bool(now == before)
+    # A function or a layer among the inputs holds no numbers of its own to compare.
+    return callable(before) or bool(now == before)
 
 
 def _numbers(array: Any) -> np.ndarray:

@@ -7,7 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attention_lib.masks import causal_mask, sliding_window_mask
+from attention_lib.course.exercises.ch04 import (
+    check_multi_head,
+    check_multi_head_layer,
+)
+from attention_lib.masks import sliding_window_mask
 from attention_lib.multi_head import merge_heads, split_heads
 from tests.answers import as_numbers, solution
 
@@ -24,53 +28,23 @@ def attend(x, w_q, w_k, w_v, w_o, num_heads, mask=None):
     found = scores.softmax(-1) @ value
     return merge_heads(found) @ w_o
 """)
-CUT, WIDTH = "split_heads(x @ w, num_heads)", "query.shape[-1]"
-MIXED = CUT, "(x @ w).view(len(x), num_heads, x.shape[1], -1)"
-APART = CUT, "(x @ w).unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)"
-CUT_BY_THE_INPUT = (
-    CUT,
-    "(x @ w).view(*x.shape[:2], num_heads, x.shape[2] // num_heads).transpose(1, 2)",
-)
-MIXED_BACK = "merge_heads(found)", "found.reshape(*x.shape[:2], -1)"
-BY_THE_INPUT = WIDTH, "x.shape[-1]"
-PADDING_ONLY = "mask.ndim == 3", "mask.ndim == 3 and mask.shape[1] == 1"
-LATE = ".masked_fill(~mask, -math.inf)", "", ".softmax(-1)", ".softmax(-1) * shown"
-LATE += "    found", "    shown = 1 if mask is None else mask\n    found"
+CUT = "split_heads(x @ w, num_heads)"
+module = check_multi_head_layer.made
+LINEAR = "nn.Linear(d_model, d_model, bias=False)"
+OWN_CUT = "projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)"
+APART = "projected.unflatten(-1, (-1, self.num_heads)).permute(0, 3, 1, 2)"
 
 
-def built(answer=None, *, bias=False, width=None, then=lambda y, bias: y + bias):
+def built(answer):
     """A class of multi-head attention, which computes as a function of the above."""
-    answer = answer or layer()
 
-    class Built(nn.Module):
-        def __init__(self, d_model, num_heads):
-            super().__init__()
-            self.num_heads = num_heads
-            for name in ("q_proj", "k_proj", "v_proj"):
-                setattr(self, name, nn.Linear(d_model, width or d_model, bias=bias))
-            self.out_proj = nn.Linear(width or d_model, d_model)
-
+    class Built(module()):
         def forward(self, x, mask=None):
             layers = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
             weights = (own.weight.T for own in layers)
-            return then(answer(x, *weights, self.num_heads, mask), self.out_proj.bias)
+            return answer(x, *weights, self.num_heads, mask) + self.out_proj.bias
 
     return Built
-
-
-class PlainList(nn.Module):
-    def __init__(self, d_model, num_heads):
-        super().__init__()
-        self.layers = [nn.Linear(d_model, d_model, bias=False) for _ in range(4)]
-
-    def forward(self, x, mask=None):
-        return x
-
-
-class Normed(built()):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.norm = nn.LayerNorm(d_model)
 
 
 def pruned(found, w_o, keep, join=merge_heads):
@@ -81,80 +55,60 @@ def windows(length, widths, of=sliding_window_mask):
     return torch.stack([of(length, width) for width in widths])[None]
 
 
-def future(length, width):
-    return sliding_window_mask(length, width).mT
-
-
 # What a message of these checks must not hold, for it would give a solution away.
 CODE = "transpose|reshape|permute"
 
 MISTAKES = {
     "multi_head_count": [
-        (418816, "The biases are missing"),
-        (418916, "biases of the three projections"),
-        (419584, "output projection has a bias, too"),
-        (393984, "output projection is missing"),
-        (525568, "The output is 100 wide"),
-        (445284, "where the heads stand side by side"),
-        (74948, "projections of one head"),
-        (420384, "bias of its own here"),
-        (157028, "have a projection each"),
-        (813668, "goes from 512 to the inner width"),
         (7, "That is not the number: list"),
     ],
     "multi_head_layer": [
-        (built()(6, 3), "Give the class itself"),
+        (module()(6, 3), "Give the class itself"),
         (lambda d_model, num_heads: "a layer", "returns a str: a layer is wanted"),
-        (PlainList, "no parameter q_proj.weight"),
-        (built(bias=True), "too many parameters: q_proj.bias"),
-        (Normed, "too many parameters: norm.weight"),
-        (built(width=12), "q_proj.weight is (12, 6); it must be (6, 6)"),
-        (built(layer(*MIXED, *MIXED_BACK)), "mixed, and on the way back"),
-        (built(layer(*MIXED)), "mixed: a view alone moves"),
-        (built(layer(*MIXED_BACK)), "The way there is right; but on the way back"),
-        (built(layer(*APART)), "The shape is right, the content is not"),
-        (built(layer(*BY_THE_INPUT)), "width that is not the head's"),
-        (built(layer(WIDTH, "2")), "For two of width 4: The shape is right"),
-        (built(layer(WIDTH, "1")), "The scores are not scaled"),
-        (built(layer("softmax(-1)", "softmax(-2)")), "the content is not"),
-        (built(layer("softmax(-1)", "softmax(1)")), "the content is not"),
-        (built(layer("w, num_heads", "w, 1")), "one wide head, not several"),
-        (built(layer("w, num_heads", "w, 3")), "4: Your code raised Value"),
-        (built(layer(" @ w_o", "")), "what mixes them?"),
-        (built(then=lambda y, _: y), "bias of the output projection is missing"),
-        (built(layer("mask is not None", "False")), "The mask changes nothing"),
-        (built(layer("~mask", "mask")), "True means blocked"),
-        (built(layer("~mask, -math.inf", "mask, -1e9")), "(Q, K): True means blocked"),
-        (built(layer("mask.ndim == 3", "False")), "(B, 1, K): The texts stand where"),
-        (built(layer(*PADDING_ONLY)), "(B, Q, K): The texts stand where the heads"),
-        (built(layer(*LATE)), "The mask acts after the softmax"),
-        (built(then=lambda y, bias: (y + bias).detach()), "no gradient reaches"),
-        (built(layer("(w_q,", "(w_q.detach(),")), "no gradient reaches q_proj.weight"),
+        (
+            module("self.q_proj =", "self.all =", LINEAR, f"[{LINEAR}]"),
+            "no parameter q_proj.weight: is it an attribute of self, and not in a",
+        ),
+        (module("False", "True"), "Too many parameters: q_proj.bias"),
+        (
+            module(
+                "self.out_proj =",
+                "self.norm = nn.LayerNorm(8)\n        self.out_proj =",
+            ),
+            "Too many parameters: norm.weight",
+        ),
+        (module(LINEAR, LINEAR.replace(", d_model", ", 12")), "it must be (6, 6)"),
+        (module(OWN_CUT, APART), "The shape is right, the content is not"),
+        (
+            module("mask.ndim == 3", "mask.ndim == 3 and mask.shape[1] == 1"),
+            "(B, Q, K): The texts stand where the heads",
+        ),
+        (module("query.shape[-1]", "2"), "For two of width 4: The shape is right"),
+        (module("dim=-1", "dim=-2"), "the content is not"),
+        (module("dim=-1", "dim=1"), "the content is not"),
+        (module("(self.num_heads, -1)", "(3, -1)"), "4: Your code raised Runtime"),
+        (
+            module("return self", "with torch.no_grad(): return self"),
+            "no gradient reaches",
+        ),
+        (
+            module("q_proj(x)", "q_proj(x).detach()"),
+            "no gradient reaches q_proj.weight",
+        ),
     ],
     "multi_head": [
-        (layer(*MIXED, *MIXED_BACK, *BY_THE_INPUT), "mixed, and the scale takes"),
-        (layer(*MIXED, *MIXED_BACK), "mixed: a view alone moves nothing"),
-        (layer(*MIXED, *BY_THE_INPUT), "heads are mixed, and the scale"),
-        (layer(*MIXED), "mixed: a view alone moves nothing"),
-        (layer(*MIXED_BACK, *BY_THE_INPUT), "The way there is right; but on the"),
-        (layer(*MIXED_BACK), "right; but on the way back, tokens and heads"),
-        (layer(*BY_THE_INPUT), "The heads are right; but the scale"),
-        (layer(WIDTH, "1"), "The scores are not scaled"),
-        (layer(WIDTH, f"max({WIDTH}, 2 * len(w_o) - 12)"), "For wider ones: T"),
-        (layer("w, num_heads", "w, 1"), "one wide head, not several"),
-        (layer(" @ w_o", ""), "what mixes them?"),
-        (layer("query @ key", "key @ query"), "Queries and keys have changed"),
-        (layer(*CUT_BY_THE_INPUT), "input. For wider ones: Your code raised Runtime"),
-        (layer("    found", "    print(0)\n    found"), "but your function prints"),
+        (
+            check_multi_head.made(
+                "w_q.shape[-1] // num_heads", "x.shape[-1] // num_heads"
+            ),
+            "input. For wider ones: Your code raised Runtime",
+        ),
+        (
+            check_multi_head.made("    return", "    print(0)\n    return"),
+            "but your function prints",
+        ),
     ],
     "pruned": [
-        (lambda f, w, keep: merge_heads(f) @ w, "No head is left out"),
-        (lambda f, w, keep: pruned(f, w, [not k for k in keep]), "heads to keep"),
-        (lambda f, w, keep: pruned(f, w, keep) / 3, "This is an average"),
-        (lambda f, w, keep: pruned(f, w, keep) / sum(keep), "This is an average"),
-        (lambda f, w, keep: pruned(f, torch.eye(12), keep), "side by side: what"),
-        (lambda *given: pruned(*given, lambda f: f.reshape(2, 5, 12)), "which axes"),
-        (lambda f, w, keep: f[:, torch.tensor(keep)].sum(1), "has its own block"),
         (lambda f, w, keep: pruned(f, w, [True, False, True]), "With one kept: "),
         (lambda f, w, keep: merge_heads(f[:, keep]) @ w[: 4 * sum(keep)], "content"),
         (lambda f, w, keep: merge_heads(f[:, keep]) @ w, "Your code raised Runtime"),
@@ -163,15 +117,6 @@ MISTAKES = {
         (lambda f, w, keep: pruned(f.mul_(2), w / 2, keep), "changes its input"),
     ],
     "head_windows": [
-        (lambda n, w: windows(n, w)[0], "axis of the texts is missing"),
-        (lambda n, w: windows(n, w)[0][:, None], "where the texts belong"),
-        (lambda n, w: ~windows(n, w), "True means blocked"),
-        (lambda n, w: windows(n, w, future), "what is to come: is the triangle"),
-        (lambda n, w: windows(n, w) | windows(n, w, future), "can be seen as well"),
-        (lambda n, w: windows(n, [k + 1 for k in w]), "one place too many"),
-        (lambda n, w: windows(n, [max(k - 1, 1) for k in w]), "one place too few"),
-        (lambda n, w: windows(n, w[::-1]), "in reverse order"),
-        (lambda n, w: causal_mask(n).expand(1, len(w), n, n), "the whole past"),
         (lambda n, w: windows(n, w).float(), "must hold True and False"),
         (lambda n, w: windows(6, [1, 4, 2]), "For two and five: The shape must be"),
         (lambda n, w: windows(n, w[:1] * len(w)), "the content is not"),
@@ -214,7 +159,7 @@ WAYS = [
 ]
 
 
-class WithDropoutAndBuffer(built()):
+class WithDropoutAndBuffer(module()):
     def __init__(self, d_model, num_heads):
         super().__init__(d_model, num_heads)
         self.dropout = nn.Dropout(0.1)

@@ -7,49 +7,24 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from attention_lib.course.exercises.ch05 import check_positions
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
-from tests.answers import as_numbers, solution
+from tests.answers import as_numbers
 from tests.library.test_positions import by_loops
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
-waves = solution("""
-def waves(places, d_model):
-    hand = torch.arange((d_model + 1) // 2).double()
-    angles = places[:, None] * 10_000 ** (-2 * hand / d_model)
-    table = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
-    return table[:, :d_model].float()
-""")
-HALVES = "torch.stack", "torch.cat", ".flatten(1)", ""
-FAST, GIVEN = ("-2 * hand", "-hand"), "table[:, :d_model]"
-PAIRS = "torch.stack([angles.sin(), angles.cos()], -1).flatten(1)"
-COSINES = "\n    table[:, 1::2] = angles.cos()"
-FILLED = "\n    table[:, 0::2] = angles.sin()" + COSINES
+waves = check_positions.made
+STACK = "torch.stack([angles.sin(), angles.cos()], dim=-1)"
+FILLED = """torch.zeros(len(positions), {})
+    waves[:, 0::2] = angles.sin()
+    waves[:, 1::2] = angles.cos()"""
 
 
 def table(answer):
-    """A table for the first places, by an answer for any."""
+    """A table for the first positions, by an answer for any."""
     return lambda length, d_model: answer(torch.arange(length), d_model)
-
-
-own_speed = waves(
-    *("(d_model + 1) // 2", "d_model", *FAST),
-    *(PAIRS, "torch.where(hand % 2 == 0, angles.sin(), angles.cos())"),
-)
-even_only = waves(PAIRS, "torch.zeros(len(places), d_model)" + FILLED)
-# What may be wrong with any answer of either kind.
-OF_EITHER = [
-    (waves(*FAST, *HALVES), "Two differences are left"),
-    (waves(*HALVES), "The columns stand in halves"),
-    (waves(*FAST), "The columns are right. The hands turn too fast"),
-    (waves("-2", "2"), "here they turn faster and faster"),
-    (waves("sin(), angles.cos", "cos(), angles.sin"), "Sine and cosine have chan"),
-    (own_speed, "Each column has a speed of its own"),
-    (waves(GIVEN, "angles.sin()"), "Half of the columns"),
-    (waves(GIVEN, "angles"), "These are the angles"),
-    (waves(".float()", ".float().numpy()"), "must be a torch tenso"),
-]
 
 
 def finder(orders, moved_back=True, sees=True, compare=torch.allclose):
@@ -89,44 +64,30 @@ CODE = r"stack|flatten|arange|\b10,?000\b"
 
 MISTAKES = {
     "place_with_itself": [
-        (1, "no unit vector"),
-        (512, "one for each column"),
-        (16, "length of the vector"),
-        (128, "a quarter of the width"),
-        (77, "The position does not matter"),
-        (77 * 256, "The position does not matter"),
         (77**2, "not the number: what does one hand"),
         (256**2, "not the number: what does one hand"),
         (5, "not the number: what does one hand add"),
         (0, "above 0, not 0"),
     ],
     "positions": [
-        *OF_EITHER,
-        (waves("table[", "2 * table["), "The shape is right, the content"),
-        (waves("places[", "(places + 1)["), "The shape is right, the content"),
+        (lambda *given: waves()(*given).numpy(), "must be a torch tenso"),
+        (waves("return waves", "return 2 * waves"), "The shape is right, the content"),
+        (waves("positions[", "(positions + 1)["), "The shape is right, the content"),
         (lambda p, d: sinusoidal_positions(len(p), d), "right for positions 0 to 4."),
-        (waves("places[", "places.sort().values["), "The positions were sorted"),
-        (even_only, "This is right for width 8. For width 7: Your code"),
-        (waves(GIVEN, "table"), "For width 7: The shape must be (4, 7)"),
-        (waves("table[", "(d_model > 1) * table["), "right for width 7. For width 1:"),
+        (waves(STACK, FILLED.format("d_model")), "For width 7: Your code"),
+        (waves("[:, :d_model]", ""), "For width 7: The shape must be (4, 7)"),
+        (waves("return", "return (d_model > 1) *"), "right for width 7. For width 1:"),
         (lambda p, d: waves()(p, d) if d > 1 else None, "1: your code gives nothing"),
         (lambda p, d: np.array(waves()(p, d)) if d == 7 else waves()(p, d), "a NumPy"),
-        (waves("-2 * hand / d_model", "2 * hand / d_model - 1"), "content is"),
-        (waves("places[", "(places.add_(1) - 1)["), "changes its input"),
+        (waves("even / d_model)", "1 - even / d_model)"), "content is"),
+        (waves("positions[", "(positions.add_(1) - 1)["), "changes its input"),
     ],
     "position_table": [
-        *((table(answer), words) for answer, words in OF_EITHER),
+        (lambda *given: table(waves())(*given).numpy(), "must be a torch tenso"),
         (lambda n, d: table(waves())(n, d).T, "The shape must be (6, 8)"),
         (lambda n, d: table(waves())(6, 8), "For 3 positions of width 4: The shape"),
     ],
     "trained_positions": [
-        (1024 * 768, "the whole table"),
-        (100, "Those are the positions"),
-        (768, "That is one position"),
-        (924 * 768, "the ones that get nothing"),
-        (99 * 768, "one position too few"),
-        (101 * 768, "one position too many"),
-        (100 * 1024, "not the width of a vector"),
         (7, "That is not the number: which rows"),
         (0, "above 0, not 0"),
         ("100", "one number, not a str"),
@@ -169,21 +130,31 @@ MISTAKES = {
 
 OTHER_WAYS = [
     lambda p, d: by_loops(int(p.max()) + 1, d)[p].float(),
-    waves("10_000 ** (-2", "torch.exp(-math.log(10_000) * 2"),
-    waves(PAIRS, "torch.zeros(len(places), 2 * len(hand))" + FILLED),
-    waves(PAIRS, "angles.repeat_interleave(2, 1).sin()" + COSINES),
-    # A cosine is a sine, a quarter of a turn ahead.
+    waves("10_000 ** (even", "torch.exp(math.log(10_000) * even"),
+    waves(STACK, FILLED.format("2 * len(even)")),
     waves(
-        PAIRS, "torch.sin(angles[..., None] + torch.tensor([0, math.pi/2])).flatten(1)"
+        STACK,
+        "angles.repeat_interleave(2, 1).sin()" + "\n    waves[:, 1::2] = angles.cos()",
     ),
+    # A cosine is a sine, a quarter of a turn ahead.
+    waves(STACK, "torch.sin(angles[..., None] + torch.tensor([0, math.pi / 2]))"),
     waves(
         *("angles.sin(), angles.cos()", "turned.imag, turned.real"),
-        *("table =", "turned = torch.polar(angles * 0 + 1, angles)\n    table ="),
+        *(
+            "    waves =",
+            "    turned = torch.polar(angles * 0 + 1, angles)\n    waves =",
+        ),
     ),
     waves(
         *("torch.stack", "torch.tensor(np.stack"),
-        *("angles.sin(), angles.cos()], -1)", "np.sin(angles), np.cos(angles)], -1))"),
-        *("    table =", "    angles = angles.numpy()\n    table ="),
+        *(
+            "angles.sin(), angles.cos()], dim=-1",
+            "np.sin(angles), np.cos(angles)], -1)",
+        ),
+        *("    waves =", "    angles = angles.numpy()\n    waves ="),
+    ),
+    waves(
+        "positions[:, None]", "positions.double()[:, None]", "[:, :d", ".float()[:, :d"
     ),
 ]
 
@@ -223,15 +194,12 @@ RIGHT = {
         torch.ones(100, 768).count_nonzero(),
     ],
     "positions": [
-        waves(),
-        waves("double", "float"),
         lambda p, d: sinusoidal_positions(int(p.max()) + 1, d)[p],
         *OTHER_WAYS,
     ],
     "position_table": [
         sinusoidal_positions,
         table(waves()),
-        table(waves("double", "float")),
         *map(table, OTHER_WAYS),
     ],
     "order_finder": [

@@ -14,6 +14,7 @@ from attention_lib import (
     causal_mask,
     sinusoidal_positions,
 )
+from attention_lib.course.exercises.ch07 import UNTIL_LAST, check_windows
 from tests.answers import as_numbers, broken, solution
 
 WORDS, POSITIONS, LAST_NORM = 32_000, 2_048, 64
@@ -25,27 +26,13 @@ ENTROPY = math.log(8) + math.log(2) + math.log(6) / 2
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
-windows = solution("""
-def windows(token_ids, length, stride):
-    made, at = [], 0
-    while True:
-        made.append(token_ids[at : at + length + 1])
-        if at + length + 1 >= len(token_ids):
-            return made
-        at += stride
-""")
-FULL = "return made", "return [w for w in made if len(w) == len(made[0])]"
-starts = solution("""
-def windows(token_ids, length, stride):
-    starts = range(0, len(token_ids) - 1, stride)
-    return [token_ids[at : at + length + 1] for at in starts]
-""")
-until_nothing_is_left = starts("- 1", "+ 1")
+windows = check_windows.made
+ROWS = "[token_ids[start : start + length + 1] for start in starts]"
 
 
 def then(formula):
     """Windows, and one step more."""
-    return windows("return made", f"return {formula}")
+    return windows(f"return {ROWS}", f"made = {ROWS}\n    return {formula}")
 
 
 def each_as(formula):
@@ -94,40 +81,14 @@ def owning(part, *pieces):
 
 MISTAKES = {
     "windows": [
-        (windows("+ 1", ""), "nobody's target: 4 targets need 5 tokens"),
-        (windows("+= stride", "+= length + 1"), "neighbours share a tok"),
-        (windows("+= stride", "+= length + 1", *FULL), "neighbours share a token"),
-        (windows("+ 1", "+ 2"), "Some targets stand in two windows"),
-        (windows("[], 0", "[], 1"), "The first token is lost: the targets are shifted"),
-        (windows("[], 0", "[], 1", *FULL), "The first token is lost, and so is"),
-        (windows("+ 1", "", "[], 0", "[], 1"), "These are the targets"),
-        (windows("+= stride", "+= 1"), "A window starts at every token: use"),
-        (then("[*made, token_ids[-1:]]"), "holds one token: it has no target"),
-        (then("made[:-1]"), "is missing, though it is full"),
-        (each_as("torch.isin(token_ids, w).nonzero()[:, 0]"), "the positions of the t"),
         (each_as("(w[:-1], w[1:])"), "Inputs and targets are cut out of it later"),
         (lambda ids, length, stride: 3, "a int, not a list of windows"),
         (lambda ids, length, stride: [ids[:5], ids[5:]], "Window 1 is not righ"),
         (lambda *given: windows()(*given)[:1], "There must be 3 windows here"),
-        (windows(*FULL), "For 11, length and stride 4: the la"),
-        (then("[*made[:-1], token_ids[-length - 1 :]]"), "the last window was moved"),
-        (each_as("F.pad(w, (0, length + 1 - len(w)))"), "the last window was filled"),
-        (windows("+= stride", "+= max(length, stride)"), "the stride is not used: the"),
-        (lambda ids, length, stride: windows()(ids, 4, stride), "these windows hold 5"),
-        (until_nothing_is_left, "The last window holds one token"),
-        (only_where(10, until_nothing_is_left), "stride 2: the last window is empty"),
-        (only_where(10, then("made[:-1]")), "3, stride 2: the last window is"),
+        (only_where(10, then("made[:-2]")), "3, stride 2: The last window is"),
         (then("[[w.clone() for w in made], token_ids.zero_()][0]"), "changes the ids"),
         (only_where(11, lambda *_: None), "your code gives nothing back"),
         (only_where(10, broken), "stride 2: Your code raised ValueError in"),
-        (
-            lambda ids, length, stride: (
-                windows()(ids[: len(ids) - 1], length, stride)
-                if (len(ids), stride) == (10, 4)
-                else windows()(ids, length, stride)
-            ),
-            "stride 4: the last window is missing",
-        ),
     ],
     "language_model": [
         (lambda *sizes: "text", "Your function returns a str: a layer is wanted"),
@@ -167,39 +128,9 @@ MISTAKES = {
         (built(NORM, "pass", "self.norm(x)", BARE), "There are 16 parameters fewer"),
     ],
     "model_parameters": [
-        (ALL - WORDS, "One table of 1,000 words is missing"),
-        (ALL - POSITIONS, "The positions are missing"),
-        (ALL - WORDS - POSITIONS, "and one of the two tables"),
-        (ALL - LAST_NORM, "64 are missing: the last norm, or"),
-        (ALL - LAST_NORM - 2 * 32, "The last norm and the biases"),
-        (ALL - 2 * 160, "320 are missing: the five norms, or"),
-        (ALL - 2 * 192, "384 are missing: all biases, or"),
-        (ALL - 2 * 192 - 320, "All biases and all norms are missing"),
-        (ALL - 2 * NORMS, "The norms inside the blocks are missing"),
-        (ALL - 5 * 32, "a scale and a shift"),
-        (ALL + 2 * 96, "keys and values have no bias here"),
-        (ALL + 1000, "The head has no bias"),
-        (ALL - BLOCK, "There are two blocks"),
-        (ALL + 2 * 3 * ATTENTION, "Four heads share the width"),
-        (ALL - 2 * (MLP - 2_112), "the MLP is four times as wide"),
-        (2 * WORDS, "Those are the words alone"),
-        (2 * BLOCK, "Those are the blocks alone"),
-        (BLOCK, "That is one block"),
         (7, "That is not the number: list the parts"),
     ],
     "entropy": [
-        (3 + 1 + math.log2(6) / 2, "These are bits"),
-        (math.log(8) + math.log(6) / 2, "Whether there is a verb is a choice"),
-        (math.log(8 * 2 * 6), "Only half of the texts have a verb: multiply"),
-        (math.log(8) + math.log(6), "a text that always has a verb"),
-        (math.log(8 * 2**0.5 * 6**0.5), "−p ln p of both"),
-        (math.log(8 * 2**0.5 * 6), "two outcomes, and only half"),
-        (math.log(56), "There are 56 texts, but not all are as probable"),
-        (math.log(2 * 6**0.5), "Is the name left out"),
-        (math.log(16), "Which verb it is must be drawn, too"),
-        (math.log(8), "That is the name alone"),
-        (math.exp(ENTROPY), "That is e to the entropy"),
-        (ENTROPY / 1.5, "That is the entropy per word"),
         (1, "not the number: add up the entropies"),
         (3.66, "not the number: add up the entropies"),
         (-1, "above 0, not -1"),
@@ -219,16 +150,15 @@ def windows_by_recursion(token_ids, length, stride):
 MODEL = TinyLM(ModelConfig(1000, 64, 32, num_heads=4, num_layers=2))
 RIGHT = {
     "windows": [
-        windows(),
+        windows(*UNTIL_LAST),
         lambda *given: list(SlidingWindowDataset(*given)),
         windows_by_recursion,
         each_as("w.tolist()"),
         each_as("w.numpy()"),
         then("tuple(map(tuple, made))"),
-        starts(),
-        starts("for at in starts", "for at in sorted(starts)"),
-        lambda *given: [window.clone() for window in starts()(*given)],
-        lambda *given: np.array(starts()(*given), dtype=object),
+        windows("in starts", "in sorted(starts)"),
+        lambda *given: [window.clone() for window in windows()(*given)],
+        lambda *given: np.array(windows()(*given), dtype=object),
     ],
     "language_model": [
         built(),
