@@ -93,10 +93,9 @@ class Exercise:
         mistakes = self._results(lambda slipped: self.use(slipped, *given))
         own = partial(self.use, answer) if callable(answer) else answer
         wrong = judge(own, given, self.use(self.made(), *given), mistakes)
-        if wrong is None:
-            words = run(self.fault, answer, *given)
-            wrong = Verdict(False, words) if isinstance(words, str) else words
-        return wrong if wrong and wrong.message else None
+        if wrong is None and (words := run(self.fault, answer, *given)):
+            return words if isinstance(words, Verdict) else Verdict(False, words)
+        return wrong
 
     def _results(self, use: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
         """Yield what each slip gives; one that fails on a case cannot be met there."""
@@ -132,9 +131,9 @@ class NumberExercise:
         otherwise: what to say of any other number.
     """
 
-    right: float
+    right: int | float
     praise: str
-    mistakes: Sequence[tuple[float, str]]
+    mistakes: Sequence[tuple[int | float, str]]
     otherwise: str
 
     def __call__(self, answer: object) -> Verdict:
