@@ -18,7 +18,7 @@ from attention_lib.toy import softmax
 
 
 def check_temperature(answer: object) -> Verdict:
-    """Checks the temperature at which the largest of eight weights is one half."""
+    """Check the temperature at which the largest of eight weights is one half."""
     temperature = positive_number(answer)
     if isinstance(temperature, Verdict):
         return temperature
@@ -37,7 +37,7 @@ def check_temperature(answer: object) -> Verdict:
 
 
 def check_head_width(answer: object) -> Verdict:
-    """Checks the head width at which unscaled scores have standard deviation 32."""
+    """Check the head width at which unscaled scores have standard deviation 32."""
     width = positive_number(answer)
     if isinstance(width, Verdict):
         return width
@@ -64,7 +64,7 @@ def _is_half(weight: float) -> bool:
 
 
 def _top_weight(temperature: float) -> float:
-    """Gives the largest weight of exercise 1.1."""
+    """Return the largest weight of exercise 1.1."""
     scores = np.array([1.0, 2, 7, 12, 8, 5, 2, 1])
     # The inverse of a tiny temperature is infinite, which softmax refuses.
     return float(softmax(scores, temperature=min(temperature, 1e9)).max())

@@ -23,7 +23,7 @@ Suspects = Sequence[tuple[str, Callable[[Tensor], Tensor], bool]]
 
 
 def check_leak_finder(answer: object) -> Verdict:
-    """Checks ``sees_future(f, x)`` on functions that leak and functions that do not."""
+    """Check ``sees_future(f, x)`` on functions that leak and functions that do not."""
     x = torch.randn(1, 4, 3, generator=seeded(0))
     return judge_finder(
         answer,
@@ -44,7 +44,7 @@ def judge_finder(
     claims: tuple[str, str],
     changed: str,
 ) -> Verdict:
-    """Checks a finder, ``found(f, x)``: True or False of every suspect.
+    """Check a finder, ``found(f, x)``: True or False of every suspect.
 
     Args:
         answer: the reader's finder.
@@ -110,7 +110,7 @@ def _show_next_centred(x: Tensor) -> Tensor:
 
 
 def _peek(position: int, at: int) -> Callable[[Tensor], Tensor]:
-    """Gives a function in which one position looks ahead, at one other only."""
+    """Return a function in which one position looks ahead, at one other only."""
 
     def function(x: Tensor) -> Tensor:
         mix = torch.eye(4, dtype=x.dtype)

@@ -218,14 +218,14 @@ def _block(kind: object, norm: str) -> Any:
 
 
 def _unsettle(module: nn.Module) -> None:
-    """Moves all weights, so that no norm is the neutral one, or like another."""
+    """Move all weights, so that no norm is the neutral one, or like another."""
     rng = seeded(1)
     for parameter in module.double().eval().requires_grad_(False).parameters():
         parameter.add_(0.3 * torch.randn(parameter.shape, generator=rng))
 
 
 def _dropped(made: nn.Module, block: TinyBlock, x: Tensor) -> str:
-    """Says what is wrong with a block's dropout; nothing where it is right."""
+    """Say what is wrong with a block's dropout; nothing where it is right."""
     read: list[Tensor] = []
     for name, layer in made.named_children():  # a class of one's own has other names
         if name in ("attention", "feed_forward"):

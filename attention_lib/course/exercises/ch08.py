@@ -184,7 +184,7 @@ class ScheduleExercise(Exercise):
 
 
 def _shares(answer: Any, warmup: int, steps: int) -> Any:
-    """Gives the reader's share at each step, or a verdict where one is no number."""
+    """Return the reader's share at each step, or a verdict where one is no number."""
     shares = []
     for step in range(steps):
         came = run(answer, step, warmup, steps)
@@ -247,7 +247,7 @@ def my_schedule(step, warmup, steps):
 
 
 def _small_model(long: bool = True) -> TinyLM:
-    """Gives a model whose gradients are longer than 1, or all shorter."""
+    """Return a model whose gradients are longer than 1, or all shorter."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = TinyLM(ModelConfig(7, 6, d_model=4, num_heads=2, num_layers=1)).float()
@@ -257,7 +257,7 @@ def _small_model(long: bool = True) -> TinyLM:
 
 
 def _batches() -> list[tuple[Tensor, Tensor]]:
-    """Gives batches with padding that is no token 0, so that lengths matter."""
+    """Return batches with padding that is no token 0, so that lengths matter."""
     token_ids = torch.randint(7, (4, 2, 6), generator=seeded(0))
     return [(ids, torch.tensor([6, 3])) for ids in token_ids]
 
@@ -373,7 +373,7 @@ def my_train(model, optimizer, batches):
 
 
 class _Reader(nn.Module):
-    """Gives most to a token that depends on all that it reads."""
+    """A model whose best token depends on all that it reads."""
 
     def __init__(self, context_len: int) -> None:
         super().__init__()
@@ -398,7 +398,7 @@ def judge_texts(
     mistakes: Mistakes,
     so_far: str,
 ) -> Verdict | None:
-    """Runs a reader's generation once, which shall leave its beginnings as they are.
+    """Run a reader's generation once, which shall leave its beginnings as they are.
 
     Args:
         answer: what the reader wrote.
