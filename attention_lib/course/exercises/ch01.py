@@ -18,7 +18,7 @@ from attention_lib.toy import softmax
 
 
 def check_temperature(answer: object) -> Verdict:
-    """Checks the temperature at which the largest of eight weights is one half."""
+    """Check the temperature at which the largest of eight weights is one half."""
     temperature = positive_number(answer)
     if isinstance(temperature, Verdict):
         return temperature
@@ -37,7 +37,7 @@ def check_temperature(answer: object) -> Verdict:
 
 
 def check_head_width(answer: object) -> Verdict:
-    """Checks the head width at which unscaled scores have standard deviation 32."""
+    """Check the head width at which unscaled scores have standard deviation 32."""
     width = positive_number(answer)
     if isinstance(width, Verdict):
         return width
@@ -64,7 +64,7 @@ def _is_half(weight: float) -> bool:
 
 
 def _top_weight(temperature: float) -> float:
-    """Gives the largest weight of exercise 1.1."""
+    """Return the largest weight of exercise 1.1."""
     scores = np.array([1.0, 2, 7, 12, 8, 5, 2, 1])
     # The inverse of a tiny temperature is infinite, which softmax refuses.
     return float(softmax(scores, temperature=min(temperature, 1e9)).max())
@@ -88,7 +88,7 @@ def my_softmax(x):
         ),
     ],
     slips=[
-        slip("Each column sums to 1, not each row: which axis is the last?",
+        slip("Each column sums to 1, not each row: name the last axis.",
              "axis=-1", "axis=0"),
         slip("The whole array sums to 1, not each row: name the axis.", SUM, "e.sum()"),
         slip("The whole array sums to 1, not each row: name the axis.", SUM, "e.sum()",
@@ -97,21 +97,18 @@ def my_softmax(x):
              SUM, "e.sum(axis=-1)"),
         slip("Each row is divided by the sums of all rows: was an axis lost?",
              SUM, "e.sum(axis=-1)", SHIFT, "x"),
-        slip("These exponentials are not divided by their sum yet.", SHARES, "e"),
-        slip("These exponentials are not divided by their sum yet.", SHARES, "e",
-             SHIFT, "x"),
-        slip("These exponentials are not divided by their sum yet.", SHARES, "e",
+        slip("The exponentials are not divided by their sum.", SHARES, "e"),
+        slip("The exponentials are not divided by their sum.", SHARES, "e", SHIFT, "x"),
+        slip("The exponentials are not divided by their sum.", SHARES, "e",
              SHIFT, "x - x.max()"),
         slip("The exponential is missing.", EXPONENTIAL, "x"),
         slip("These are the logarithms of the weights.", SHARES, f"np.log({SHARES})"),
-        slip("The largest score gets the smallest weight: is a sign wrong?",
-             SHIFT, "-x"),
+        slip("The largest score gets the least weight: is a sign wrong?", SHIFT, "-x"),
         slip("These are shares of powers of 2: take powers of e.", EXPONENTIAL, "2**x"),
         slip("A row's numbers are shifted by different amounts.",
              SHIFT, "x - x.max(axis=0)"),
         slip("Scores of 1,000 overflow: what could be subtracted first?", SHIFT, "x"),
-        slip("Scores of 1,000 still overflow: subtract more than the mean.",
-             "max", "mean"),
+        slip("Scores of 1,000 overflow: subtract more than the mean.", "max", "mean"),
         slip("A row of very low scores becomes 0/0: do its numbers depend on other "
              "rows?", SHIFT, "x - x.max()"),
         slip("Clipping gives scores of -1,000 and -1,001 the same weight.",
@@ -224,8 +221,7 @@ def my_batched_attention(query, key, value):
              "weights @ value, weights", "weights, weights @ value"),
         slip("The second result is the raw scores, not the weights.",
              ", weights", f", scores * {DIVISOR[3:]}"),
-        slip("The second result is the scores, not the weights.",
-             ", weights", ", scores"),
+        slip("The second result is scores, not the weights.", ", weights", ", scores"),
         slip("The weights are transposed: each row belongs to a query.",
              ", weights", ", weights.swapaxes(-2, -1)"),
         slip(OVER, "axis=-1", "axis=0"),

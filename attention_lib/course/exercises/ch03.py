@@ -23,7 +23,7 @@ Suspects = Sequence[tuple[str, Callable[[Tensor], Tensor], bool]]
 
 
 def check_leak_finder(answer: object) -> Verdict:
-    """Checks ``sees_future(f, x)`` on functions that leak and functions that do not."""
+    """Check ``sees_future(f, x)`` on functions that leak and functions that do not."""
     x = torch.randn(1, 4, 3, generator=seeded(0))
     return judge_finder(
         answer,
@@ -44,7 +44,7 @@ def judge_finder(
     claims: tuple[str, str],
     changed: str,
 ) -> Verdict:
-    """Checks a finder, ``found(f, x)``: True or False of every suspect.
+    """Check a finder, ``found(f, x)``: True or False of every suspect.
 
     Args:
         answer: the reader's finder.
@@ -110,7 +110,7 @@ def _show_next_centred(x: Tensor) -> Tensor:
 
 
 def _peek(position: int, at: int) -> Callable[[Tensor], Tensor]:
-    """Gives a function in which one position looks ahead, at one other only."""
+    """Return a function in which one position looks ahead, at one other only."""
 
     def function(x: Tensor) -> Tensor:
         mix = torch.eye(4, dtype=x.dtype)
@@ -171,12 +171,9 @@ def my_causal_mask(query_len, key_len):
         ((5, 2), "This is right up to here. For 5 queries, 2 keys:"),
     ],
     slips=[
-        slip("the first query stands at the first key. Where does the last?",
-             OFFSET, ""),
-        slip("each row sees one key too few.",
-             OFFSET, f"{OFFSET} - (key_len > query_len)"),
-        slip("each row sees one key too many.",
-             OFFSET, f"{OFFSET} + (key_len > query_len)"),
+        slip("the first query is at the first key. Where is the last?", OFFSET, ""),
+        slip("each row lacks one key.", OFFSET, f"{OFFSET} - (key_len > query_len)"),
+        slip("each row has one key more.", OFFSET, f"{OFFSET} + (key_len > query_len)"),
         slip("the triangle moved the wrong way.", OFFSET, f"abs({OFFSET})"),
         slip("Row 0 sees the future: is the triangle flipped?",
              f"({OFFSET})", f"({OFFSET}).T"),
@@ -215,7 +212,7 @@ def my_padding_mask(lengths, max_len):
              KEYS, "real[:, :, None]"),
         slip("(B, K) would broadcast the batch along the queries: which axis is "
              "missing?", KEYS, "real"),
-        slip("The new axis stands before the batch: where are the queries?",
+        slip("The new axis is before the batch: where are the queries?",
              KEYS, "real[None]"),
         slip("There is an axis too many: a mask says nothing of heads.",
              KEYS, "real[:, None, None, :]"),
@@ -274,11 +271,10 @@ def my_boolean_mask(additive):
     ],
     slips=[
         slip("True marks what is blocked: it must mean 'may attend'.", ">", "<="),
-        slip("This is still the additive mask: ask a question of each number.",
-             " > -1000", ""),
+        slip("This is still the additive mask: compare each number.", " > -1000", ""),
         slip("The last row is forbidden as a whole: it stays False.",
              "> -1000", ".softmax(-1) > 0"),
-        slip("A small bias is no ban: what is allowed need not be exactly 0.",
+        slip("A small bias is no ban: what is allowed need not be 0.",
              "> -1000", "== 0"),
     ],
     praise="Only very negative numbers forbid; a bias does not.",

@@ -222,7 +222,7 @@ def my_pruned(found, w_o, keep):
     ),
     slips=[
         slip("No head is left out.", " if keep[h]", ""),
-        slip("The heads to keep are left out, and the others kept.",
+        slip("The heads to keep are left out, not the others.",
              "if keep", "if not keep"),
         slip(AVERAGE, TERMS, f"{TERMS} / len(keep)"),
         slip(AVERAGE, TERMS, f"{TERMS} / sum(keep)"),
@@ -256,8 +256,7 @@ def my_windows(length, windows):
         slip("What is to come can be seen as well.", WINDOW, f"{WINDOW} | {WINDOW}.mT"),
         slip("Each head sees one place too many: its own counts, too.",
              "length, w)", "length, w + 1)"),
-        slip("Each head sees one place too few.",
-             "length, w)", "length, max(w - 1, 1))"),
+        slip("Each head sees too few places.", "length, w)", "length, max(w - 1, 1))"),
         slip("The windows stand in reverse order.", "in windows", "in windows[::-1]"),
         slip("Every head sees the whole past.", "length, w)", "length, length)"),
     ],

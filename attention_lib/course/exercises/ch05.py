@@ -122,7 +122,7 @@ def my_table(length, d_model):
 
 
 def check_order_finder(answer: object) -> Verdict:
-    """Checks ``sees_order(f, x)`` on functions that see order and that do not."""
+    """Check ``sees_order(f, x)`` on functions that see order and that do not."""
     # float64, so that what rounding alone changes lies far below any tolerance.
     x = torch.randn(1, 4, 3, generator=seeded(0), dtype=torch.float64)
     return judge_finder(
@@ -148,7 +148,7 @@ def _attend_with_positions(x: Tensor) -> Tensor:
 
 
 def _change(*positions: int) -> Callable[[Tensor], Tensor]:
-    """Gives a function that treats the rows of these positions in another way."""
+    """Return a function that treats the rows of these positions in another way."""
 
     def function(x: Tensor) -> Tensor:
         factor = torch.ones(x.shape[1], 1)
@@ -159,7 +159,7 @@ def _change(*positions: int) -> Callable[[Tensor], Tensor]:
 
 
 def _ring(*positions: int) -> Callable[[Tensor], Tensor]:
-    """Gives a function that adds to each row both neighbours in a ring.
+    """Return a function that adds to each row both neighbours in a ring.
 
     Turned or reversed, the ring is the same.
     """

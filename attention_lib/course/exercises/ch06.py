@@ -79,19 +79,16 @@ def my_layer_norm(x, weight, bias):
              "the count.", "correction=0", "correction=1"),
         slip(TOKENS, "dim=-1", "dim=1"),
         slip(TOKENS, "dim=-1", "dim=1", "correction=0", "correction=1"),
-        slip("The mean runs over the batch: each token has its own.",
-             "dim=-1", "dim=0"),
-        slip("One mean serves a whole text: each token has its own.",
+        slip("The mean runs over the batch: each token has one.", "dim=-1", "dim=0"),
+        slip("One mean serves a whole text: each token has one.",
              "dim=-1", "dim=(1, 2)"),
         slip("The mean runs over all tokens of the batch: that is BatchNorm.",
              "dim=-1", "dim=(0, 1)"),
-        slip("One mean serves all tokens: each has its own.",
-             "dim=-1", "dim=(0, 1, 2)"),
+        slip("One mean serves all tokens: each has one.", "dim=-1", "dim=(0, 1, 2)"),
         slip("The mean is not subtracted.", " - mean", ""),
         slip("The mean is not subtracted.", " - mean", "",
              VARIANCE, "x.square().mean(dim=-1, keepdim=True)"),
-        slip("The numbers are not divided by the standard deviation.",
-             f" / {DEVIATION}", ""),
+        slip("Nothing is divided by the standard deviation.", f" / {DEVIATION}", ""),
         slip("This divides by the variance: its root is wanted.", ".sqrt()", ""),
         slip("The weight and the bias are not used.", " * weight + bias", ""),
         slip("The bias is not added.", " + bias", ""),
@@ -221,14 +218,14 @@ def _block(kind: object, norm: str) -> Any:
 
 
 def _unsettle(module: nn.Module) -> None:
-    """Moves all weights, so that no norm is the neutral one, or like another."""
+    """Move all weights, so that no norm is the neutral one, or like another."""
     rng = seeded(1)
     for parameter in module.double().eval().requires_grad_(False).parameters():
         parameter.add_(0.3 * torch.randn(parameter.shape, generator=rng))
 
 
 def _dropped(made: nn.Module, block: TinyBlock, x: Tensor) -> str:
-    """Says what is wrong with a block's dropout; nothing where it is right."""
+    """Say what is wrong with a block's dropout; nothing where it is right."""
     read: list[Tensor] = []
     for name, layer in made.named_children():  # a class of one's own has other names
         if name in ("attention", "feed_forward"):
@@ -281,10 +278,8 @@ class MyBlock(TinyBlock):
         for mask in (None, SEEN)
     ],
     slips=[
-        slip("That is post-norm: what does `self.norm` say?",
-             'self.norm == "post"', "True"),
-        slip("That is pre-norm: what does `self.norm` say?",
-             'self.norm == "post"', "False"),
+        slip("That is post-norm: what is `self.norm`?", 'self.norm == "post"', "True"),
+        slip("That is pre-norm: what is `self.norm`?", 'self.norm == "post"', "False"),
         slip("The mask is not passed on to attention.", "(h, mask", "(h, None"),
         slip("`causal` is not passed on to attention.", "causal)", "False)"),
         *_lines(PRE, [SANDWICHED, *PRE_SLIPS], *OWN_NORMS),

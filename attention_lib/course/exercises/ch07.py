@@ -103,14 +103,12 @@ def my_windows(token_ids, length, stride):
         slip(TWICE, "length + 1", "length + 2", END, f"{END} - length"),
         slip("The first token is lost: the targets are shifted in the loss, and "
              "nowhere else.", "range(0", "range(1"),
-        slip("The first token is lost, and so is the end.",
-             "range(0", "range(1", *FULL),
+        slip("The first token is lost, and the end.", "range(0", "range(1", *FULL),
         slip("These are the targets: the token before the first one is lost.",
              "range(0", "range(1", "length + 1", "length"),
         slip(EACH, STEP, "- 1)"),
         slip(EACH, STEP, "- 1)", *FULL),
-        slip("The last window holds one token: it has no target.",
-             END, "len(token_ids)"),
+        slip("The last window holds one token: no target.", END, "len(token_ids)"),
         slip("The last window is missing: each one that holds a target is wanted.",
              END, f"{END} - length"),
         slip("These are the positions of the tokens: their ids are wanted.",
@@ -169,7 +167,7 @@ check_model_parameters = NumberExercise(
 
 
 def check_language_model(answer: object) -> Verdict:
-    """Checks a model built as ``MyLM(vocab_size, d_model, num_heads, num_layers)``."""
+    """Check a model built as ``MyLM(vocab_size, d_model, num_heads, num_layers)``."""
     vocab_size, d_model, num_heads, num_layers = 11, 8, 2, 3
     model = make_layer(answer, vocab_size, d_model, num_heads, num_layers)
     if isinstance(model, Verdict):
@@ -229,7 +227,7 @@ def _wrong_blocks(
 
 
 def _order(model: nn.Module, blocks: list[TinyBlock], ids: Tensor) -> list[TinyBlock]:
-    """Gives the blocks as a forward pass runs them."""
+    """Return the blocks as a forward pass runs them."""
     order: list[TinyBlock] = []
     hooks = [
         block.register_forward_hook(lambda block, *_: order.append(block))
@@ -242,7 +240,7 @@ def _order(model: nn.Module, blocks: list[TinyBlock], ids: Tensor) -> list[TinyB
 
 
 def _wrong_sight(model: nn.Module, ids: Tensor) -> str:
-    """Changes the last token, then the first."""
+    """Change the last token, then the first."""
     before = model(ids)
     other = ids.clone()
     other[:, -1] = (other[:, -1] + 1) % 10
@@ -256,7 +254,7 @@ def _wrong_sight(model: nn.Module, ids: Tensor) -> str:
 
 
 def _wrong_positions(model: nn.Module, first: TinyBlock, repeated: Tensor) -> str:
-    """Looks at what the first block reads where all tokens are the same."""
+    """Look at what the first block reads where all tokens are the same."""
     read: list[Tensor] = []
     hook = first.register_forward_pre_hook(
         lambda _, given, named: read.append([*given, *named.values()][0]),
@@ -274,7 +272,7 @@ def _wrong_positions(model: nn.Module, first: TinyBlock, repeated: Tensor) -> st
 
 
 def _wrong_ends(model: nn.Module, blocks: list[TinyBlock], ids: Tensor) -> str:
-    """Makes what leaves the last block a thousand times larger; then the head."""
+    """Make what leaves the last block a thousand times larger; then the head."""
     before, last = model(ids), _order(model, blocks, ids)[-1]
     hook = last.register_forward_hook(lambda *came: 1000 * came[-1])
     after = model(ids)
@@ -308,7 +306,7 @@ def _wrong_parameters(
 
 @torch.no_grad()
 def _wrong_way(model: nn.Module, blocks: list[TinyBlock], ids: Tensor) -> str:
-    """Follows the stream: from block to block, through the norm, to the logits."""
+    """Follow the stream: from block to block, through the norm, to the logits."""
     if any(block.norm != "pre" for block in blocks):
         return "The blocks must be those of ShortLM: TinyBlock(d_model, num_heads)."
     stream: list[Tensor] = []

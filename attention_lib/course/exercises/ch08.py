@@ -73,20 +73,16 @@ def my_loss(logits, token_ids, lengths):
              LOGITS, "logits[:, 1:]", TARGETS, "token_ids[:, :-1]"),
         slip("The last token is asked for the first one of its text: it has no target.",
              LOGITS, "logits", TARGETS, "token_ids.roll(-1, 1)", "[real]", ""),
-        slip("That is the sum: divide it by the number of targets.",
-             ".mean()", ".sum()"),
+        slip("That is the sum: divide by the number of targets.", ".mean()", ".sum()"),
         slip("That is a loss per text: a loss per target is wanted.",
              MEAN, "surprise[real].sum() / len(lengths)"),
         slip("That is the sum over the texts: divide by the number of all targets.",
              MEAN, "(surprise * real).sum(0).mean()"),
         slip("This divides by the number of tokens: the first ones are no targets.",
              MEAN, "surprise[real].sum() / lengths.sum()"),
-        slip("These are the losses of all tokens: their mean is asked for.",
-             MEAN, "surprise"),
-        slip("The sign is wrong: a logarithm of a probability is below 0.",
-             "-log_p", "log_p"),
-        slip("These are bits: nats are asked for, so take ln.",
-             MEAN, f"{MEAN} / math.log(2)"),
+        slip("These are the losses of all tokens: take their mean.", MEAN, "surprise"),
+        slip("The sign is wrong: a loss is never below 0.", "-log_p", "log_p"),
+        slip("These are bits, not nats: take ln.", MEAN, f"{MEAN} / math.log(2)"),
         slip("e to the loss of each token: leave the logarithm.",
              MEAN, "surprise[real].exp().mean()"),
         slip("That is the perplexity, e to the loss.", MEAN, f"{MEAN}.exp()"),
@@ -142,14 +138,12 @@ def my_top_k(logits, k):
              "logits.softmax(dim=-1).masked_fill(logits < lowest, 0)"),
         slip(FIXED, "-torch.inf", "-10.0"),
         slip(FIXED, "-torch.inf", "-20.0"),
-        slip("A score of 0 is not small: it has a probability, too.",
-             "-torch.inf", "0"),
+        slip("A score of 0 is no ban: it has a probability.", "-torch.inf", "0"),
         slip(ARE_SCORES, PROBABILITIES, "logits.masked_fill(logits < lowest, 0)"),
         slip(ARE_SCORES, ".softmax(dim=-1)", ""),
         slip("The lowest scores get the most: do not change the sign.",
              "    lowest", "    logits = -logits\n    lowest"),
-        slip("The lowest scores are kept: the highest are asked for.",
-             "< lowest", "> lowest"),
+        slip("The lowest scores are kept, not the highest.", "< lowest", "> lowest"),
         slip("One token too few is kept.", "topk(k)", "topk(k - (k == 3))"),
         slip("One token too many is kept.", "topk(k)", "topk(k + (k == 3))"),
         slip("Nothing is cut.", KEPT, "logits"),
@@ -190,7 +184,7 @@ class ScheduleExercise(Exercise):
 
 
 def _shares(answer: Any, warmup: int, steps: int) -> Any:
-    """Gives the reader's share at each step, or a verdict where one is no number."""
+    """Return the reader's share at each step, or a verdict where one is no number."""
     shares = []
     for step in range(steps):
         came = run(answer, step, warmup, steps)
@@ -239,8 +233,7 @@ def my_schedule(step, warmup, steps):
              "(steps - warmup)", "(steps - warmup - 1)"),
         slip("After the warm-up nothing falls.", DOWN, "1"),
         slip("That falls in a line: a cosine is wanted.", DOWN, "1 - done"),
-        slip("The cosine falls from 1 to -1: the share must end at 0.",
-             "0.5 + 0.5 * ", ""),
+        slip("The cosine falls from 1 to -1: it must end at 0.", "0.5 + 0.5 * ", ""),
         slip("That is a quarter of a wave: half of one is wanted.",
              DOWN, "math.cos(math.pi / 2 * done)"),
         slip("Half a wave is an angle of π.", "math.pi * ", ""),
@@ -254,7 +247,7 @@ def my_schedule(step, warmup, steps):
 
 
 def _small_model(long: bool = True) -> TinyLM:
-    """Gives a model whose gradients are longer than 1, or all shorter."""
+    """Return a model whose gradients are longer than 1, or all shorter."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = TinyLM(ModelConfig(7, 6, d_model=4, num_heads=2, num_layers=1)).float()
@@ -264,7 +257,7 @@ def _small_model(long: bool = True) -> TinyLM:
 
 
 def _batches() -> list[tuple[Tensor, Tensor]]:
-    """Gives batches with padding that is no token 0, so that lengths matter."""
+    """Return batches with padding that is no token 0, so that lengths matter."""
     token_ids = torch.randint(7, (4, 2, 6), generator=seeded(0))
     return [(ids, torch.tensor([6, 3])) for ids in token_ids]
 
@@ -367,8 +360,7 @@ def my_train(model, optimizer, batches):
         slip("A gradient that is shorter than 1 is made longer: leave it as it is.",
              CLIP, TO_ONE),
         slip("The gradient is clipped to another length than 1.", "1.0", "0.5"),
-        slip("Old gradients are still there, and nothing is clipped.",
-             ZERO, "", CLIP, ""),
+        slip("Old gradients are still there, nothing is clipped.", ZERO, "", CLIP, ""),
         slip(NO_STEP, STEP, ""),
         slip("Each batch is taken twice.", "in batches:", "in batches * 2:",
              "return losses", "return losses[: len(batches)]"),
@@ -381,7 +373,7 @@ def my_train(model, optimizer, batches):
 
 
 class _Reader(nn.Module):
-    """Gives most to a token that depends on all that it reads."""
+    """A model whose best token depends on all that it reads."""
 
     def __init__(self, context_len: int) -> None:
         super().__init__()
@@ -406,7 +398,7 @@ def judge_texts(
     mistakes: Mistakes,
     so_far: str,
 ) -> Verdict | None:
-    """Runs a reader's generation once, which shall leave its beginnings as they are.
+    """Run a reader's generation once, which shall leave its beginnings as they are.
 
     Args:
         answer: what the reader wrote.
