@@ -183,7 +183,7 @@ def test_export_model_says_what_to_call_the_file_with(static):
     assert "batch=2, time=600" in exported.errors
     said = str(exported)
     assert f"{path.stat().st_size:,} bytes" in said
-    assert "in  key_0       (batch, 4, 620, 6)" in said
+    assert "in  key_0          (batch, 4, 620, 6)" in said
 
 
 def test_command_line_says_how_to_call_the_file(published):
@@ -312,7 +312,7 @@ def test_a_refusal_of_small_differences_names_rounding_and_the_bound(tmp_path):
 def test_bound_of_a_model_grows_with_its_layers(layers, tmp_path, monkeypatch):
     given = {}
     monkeypatch.setattr(
-        "attention_lib.export.export_checked", lambda *_, **o: given.update(o)
+        "attention_lib.export.onnx.export_checked", lambda *_, **o: given.update(o)
     )
     model = TinyLM(ModelConfig(61, 20, 8, 2, layers))
     export_model(model, tmp_path / "x.onnx")
