@@ -1,6 +1,6 @@
-"""Which kernel ran, and which of several calls is fastest: chapter 20.
+"""Which kernel ran, and which of several ways is faster: chapter 20.
 
-Both answers are measured on the machine that asks, and hold for that machine.
+Both answers come from a run on the machine that asks, and hold for that machine.
 """
 
 import contextlib
