@@ -62,7 +62,7 @@ def _far_in_halves(s: Probe, narrow: nn.Module, dtype: torch.dtype) -> str:
     if dtype == torch.bfloat16 and (change := apart(found, wanted)) > 0.05:
         words = "are positions or sums kept in 16 bits?"
         return (
-            f"at T = {FAR} is {size(change)} apart from its weights in float32; {words}"
+            f"at T = {LONG_LEN} is {size(change)} apart from its weights in float32; {words}"
         )
     if "cache" in s.takes and s.calling.new_cache is not None:
         t, exact = copy.copy(s), copy.copy(s)

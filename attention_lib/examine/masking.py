@@ -119,14 +119,14 @@ def _far(s: Probe) -> str:
                 if (shown := change[:place] > s.tolerance).any():
                     row = int(shown.float().argmax())
                     words = f"output {row} changes with later token {place}"
-                    return f"in {FAR} tokens, {words}"
+                    return f"in {LONG_LEN} tokens, {words}"
                 lost = (change[place:] <= least).nonzero().flatten() + place
                 if len(lost) > unseen[0] and not s.has_window:
                     where = (
                         f"{len(lost)} outputs, from {int(lost[0])} to {int(lost[-1])}"
                     )
                     words = f"{where}, do not depend on earlier token {place}"
-                    unseen = len(lost), f"in {FAR} tokens, {words}"
+                    unseen = len(lost), f"in {LONG_LEN} tokens, {words}"
     except Exception:
         return ""  # too long for it
     return unseen[1]

@@ -78,7 +78,7 @@ def halves(mine: Probe, other: Probe, more: CallOptions) -> Iterator[Compared]:
         cached &= bool(mine.calling.new_cache and other.calling.new_cache)
         cases: list[Case] = [
             (f"in {name}", lambda t: t.run(t.x(), **more(t))),
-            (f"in {name} at T = {FAR}", lambda t: t.run(t.x(1, LONG_LEN), **more(t))),
+            (f"in {name} at T = {LONG_LEN}", lambda t: t.run(t.x(1, LONG_LEN), **more(t))),
             (f"in {name} with one feature of 400", outlier),
             *[(f"in {name} with a cache", in_twos)] * cached,
         ]

@@ -164,7 +164,7 @@ class Probe:
         return bool({"tril", "triu", "tril_", "triu_"} & {*types})
 
     @cached_property
-    def single(self) -> "Subject":
+    def single(self) -> "Probe":
         """The same in float32."""
         other = copy.copy(self)
         other.layer = self.copied(torch.float32)

@@ -17,7 +17,7 @@ def place_of(frame: Any) -> str:
     """Says which line of the layer made a call; "" where an examination made it."""
     while frame is not None:
         file = frame.f_code.co_filename
-        own = file.endswith("checks/steps.py")
+        own = file.endswith("examine/trace.py")
         if own or file.startswith((_TORCH, "<frozen")) or _wraps(file):
             frame = frame.f_back
             continue
