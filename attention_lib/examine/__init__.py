@@ -22,8 +22,7 @@ from attention_lib.examine import (
     tools,
     training,
 )
-from attention_lib.examine.adapters import Calling, find_calling
-from attention_lib.examine.function_layer import FunctionLayer
+from attention_lib.examine.adapters import Calling, FunctionLayer, find_calling
 from attention_lib.examine.outcomes import (
     FaultError,
     NotApplicableError,

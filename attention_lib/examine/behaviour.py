@@ -63,19 +63,19 @@ def probe_shape(probe: Probe) -> str:
 
 def probe_deterministic(probe: Probe) -> str:
     """Test that the same input gives the same output, and that nothing is changed."""
-    x, options = probe.x(), probe.causal_options
+    x = probe.x()
     state = {name: value.clone() for name, value in probe.layer.state_dict().items()}
     kept = x.clone()
-    first = probe.run(x, raw=True, **options)
+    first = probe.run_causal(x, raw=True)
     if not torch.equal(x, kept):
         raise FaultError(f"the call changes its input{changed_in_place(probe)}")
     other = probe.x(seed=2)
     words = "a second call differs by {}"
     if _RANDOM & {*operations_of(lambda: probe.run(other)).types}:
         words += " (it draws random numbers in evaluation mode)"
-    probe.expect_same(probe.run(x, **options), first, words)
+    probe.expect_same(probe.run_causal(x), first, words)
     with torch.no_grad():
-        bare = probe.run(x, **options)
+        bare = probe.run_causal(x)
     probe.expect_same(bare, first, "without gradients the output differs by {}")
     _expect_nothing_kept(probe, x, first)
     if "mask" in probe.takes:
@@ -94,11 +94,11 @@ def _expect_nothing_kept(probe: Probe, x: Tensor, first: Tensor) -> None:
         ("after one text alone", 1, LENGTH),
     ):
         try:
-            probe.run(probe.x(batch, length, seed=2), **probe.causal_options)
+            probe.run_causal(probe.x(batch, length, seed=2))
         except ValueError:  # too long for it
             continue
         try:
-            found = probe.run(x, **probe.causal_options)
+            found = probe.run_causal(x)
         except Exception as error:
             words += f" it raises {type(error).__name__}: {first_line(error)}"
             raise FaultError(words) from error
@@ -106,23 +106,22 @@ def _expect_nothing_kept(probe: Probe, x: Tensor, first: Tensor) -> None:
         probe.expect_same(found, first, words)
     if probe.new_cache is not None:
         cache = probe.new_cache(probe.layer, BATCH, LENGTH)
-        probe.run(x[:, :4].contiguous(), cache=cache, **probe.causal_options)
-        found = probe.run(x, **probe.causal_options)
+        probe.run_causal(x[:, :4].contiguous(), cache=cache)
+        found = probe.run_causal(x)
         probe.expect_same(found, first, "after a call with a cache it is {} apart")
 
 
 def _expect_no_mask_kept(probe: Probe, x: Tensor, first: Tensor) -> None:
-    options = probe.causal_options
     mask = probe.padding([4, 6]).clone()
     before = mask.clone()
-    probe.run(x, mask, raw=True, **options)
+    probe.run_causal(x, mask, raw=True)
     if not torch.equal(mask, before):
         raise FaultError("the call changes its mask")
-    found = probe.run(x, **options)
+    found = probe.run_causal(x)
     probe.expect_same(found, first, "after a call with a mask it is {} apart")
     masks = probe.padding([4]), probe.padding([2])
-    once, _, again = (probe.run(x, masks[i], **options) for i in (0, 1, 0))
-    wanted = probe.run(x, masks[0], layer=probe.copied(probe.dtype), **options)
+    once, _, again = (probe.run_causal(x, masks[i]) for i in (0, 1, 0))
+    wanted = probe.run_causal(x, masks[0], layer=probe.copied(probe.dtype))
     for found in (once, again):
         words = "after another mask the same call is {} apart"
         probe.expect_same(found, wanted, words)
@@ -189,14 +188,14 @@ def _far_tokens_count_more(probe: Probe) -> bool:
     """
     x = probe.x(length=LONG)[:, :1].repeat(1, LONG, 1)
     step = 1e-3 * probe.x(1, 1, seed=2)
-    before = probe.attempt(x, **probe.causal_options)
+    before = probe.attempt(x)
     if before is None:  # too long for it
         return False
     sizes = []
     for position in range(LONG - 1):
         changed = x.clone()
         changed[:, position] += step[0]
-        after = probe.attempt(changed, **probe.causal_options)
+        after = probe.attempt(changed)
         if after is None:
             return False
         sizes.append((after - before)[:, -1].norm(dim=-1))  # (B,)
@@ -260,10 +259,8 @@ def probe_offset(probe: Probe) -> str:
     if "start" not in probe.takes:
         return positions_in(probe)
     x = probe.x()
-    first, later = (
-        probe.run(x, start=start, **probe.causal_options) for start in (0, 11)
-    )
-    change = apart(first, probe.run(x, **probe.causal_options))
+    first, later = (probe.run_causal(x, start=start) for start in (0, 11))
+    change = apart(first, probe.run_causal(x))
     if change <= probe.tolerance:
         raise FaultError("positions change nothing")
     if (moved := apart(later, first)) > max(probe.tolerance, 1e-5):

@@ -32,8 +32,8 @@ def probe_cache(probe: Probe) -> str:
     words = "a new cache is not empty, or the layer counts itself: it gives something"
     probe.expect_same(second, first, f"{words} else the 2nd time")
     for positions in [False, True] if "start" in probe.takes else [False]:
-        start = {"start": 0} if positions else {}
-        whole = probe.run(x, **probe.causal_options, **start)
+        start: dict[str, Any] = {"start": 0} if positions else {}
+        whole = probe.run_causal(x, **start)
         for cut in _CUTS:
             change = apart(in_pieces(probe, x, cut, positions=positions), whole)
             if change > probe.tolerance:
@@ -64,12 +64,10 @@ def in_pieces(
     found, start = [], 0
     for count in cut:
         end = start + count
-        options: dict[str, Any] = dict(probe.causal_options)
-        if positions:
-            options["start"] = start
+        options: dict[str, Any] = {"start": start} if positions else {}
         part = None if mask is None else mask[:, start:end, :end]
         piece = x[:, start:end].contiguous()
-        found.append(probe.run(piece, part, cache=cache, **options))
+        found.append(probe.run_causal(piece, part, cache=cache, **options))
         start = end
     return torch.cat(found, dim=1)
 
@@ -85,8 +83,8 @@ def beyond(probe: Probe) -> str:
     try:
         for part in x.split(4, dim=1):
             piece = part.contiguous()
-            found.append(probe.run(piece, cache=cache, **probe.causal_options))
-        whole = probe.run(x, **probe.causal_options)
+            found.append(probe.run_causal(piece, cache=cache))
+        whole = probe.run_causal(x)
     except Exception:
         return ""
     change = apart(torch.cat(found, dim=1), whole)
@@ -105,7 +103,7 @@ def _expect_long_text(probe: Probe) -> None:
     x = probe.x(2, LONG)
     for cut in ([LONG - 9, 7, 1, 1], [1] * LONG):
         try:
-            whole = probe.run(x, **probe.causal_options)
+            whole = probe.run_causal(x)
             found = in_pieces(probe, x, cut)
         except Exception:  # too long for it
             return
@@ -118,13 +116,12 @@ def _expect_long_text(probe: Probe) -> None:
 def _expect_caches_apart(probe: Probe, x: Tensor) -> None:
     """Read two texts in turns, with a cache each."""
     assert probe.new_cache is not None
-    options = probe.causal_options
     one, two = (probe.new_cache(probe.layer, BATCH, LENGTH) for _ in range(2))
-    begun = probe.run(x[:, :3].contiguous(), cache=one, **options)
+    begun = probe.run_causal(x[:, :3].contiguous(), cache=one)
     words = "a text read beside changes {}: do two caches share memory?"
     try:
-        probe.run(probe.x(seed=2), cache=two, **options)
-        ended = probe.run(x[:, 3:].contiguous(), cache=one, **options)
+        probe.run_causal(probe.x(seed=2), cache=two)
+        ended = probe.run_causal(x[:, 3:].contiguous(), cache=one)
     except Exception as error:
         what = f"what comes ({first_line(error)})"
         raise FaultError(words.replace("{}", what)) from error
@@ -135,7 +132,7 @@ def _expect_caches_apart(probe: Probe, x: Tensor) -> None:
 def _expect_padding(probe: Probe, x: Tensor) -> str:
     """Read a text in pieces with a mask of padding beside the cache."""
     mask = probe.padding([4] if probe.mask_shape == "(T, T)" else [4, 2, 6])
-    whole = probe.run(x, mask, **probe.causal_options)
+    whole = probe.run_causal(x, mask)
     for cut in _CUTS:
         try:
             found = in_pieces(probe, x, cut, mask)
@@ -163,12 +160,7 @@ def _why(probe: Probe, cut: list[int], positions: bool) -> str:
         changed = torch.cat([other[:1], x[1:]])
         if apart(read(changed)[1:], before[1:]) > probe.tolerance:
             return "; one text shows in another"
-        columns = []
-        for position in range(LENGTH):
-            changed = x.clone()
-            changed[:, position] = 2 * other[:, position]
-            columns.append((read(changed) - before).abs().amax(dim=(0, 2)))  # (T,)
-    found = torch.stack(columns, dim=-1).cpu() > probe.tolerance
+    found = probe.dependence(read, BATCH, LENGTH).amax(dim=0) > probe.tolerance
     past = probe.leaks(**probe.causal_options) > probe.tolerance  # at once
     if (past & ~causal_mask(LENGTH)).any():
         return "; at once, outputs change with later tokens"
@@ -184,7 +176,7 @@ def _why(probe: Probe, cut: list[int], positions: bool) -> str:
         (past & ~found, "does not depend on token {}"),
     ):
         if wrong.any():
-            row, key = divmod(int(wrong.float().argmax()), LENGTH)
+            row, key = wrong.nonzero()[0].tolist()
             words = words.replace("token", "later token" if key > row else "token")
             return f"; output {row} {words.format(key)}"
     types = operations_of(lambda: read(x)).types

@@ -17,7 +17,6 @@ from attention_lib.examine.probe import BATCH, KEYS, LENGTH, LONG, VERY_LONG, Pr
 
 Run = Callable[[Probe], Tensor]
 Case = tuple[str, Run]
-CallOptions = Callable[[Probe], dict[str, Any]]
 ONE_BY_ONE = "with a cache, one by one"
 PIECES = "with a cache, in pieces of 3, 2, 1"
 
@@ -47,16 +46,6 @@ class _NothingDropped(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def no_options(probe: Probe) -> dict[str, Any]:
-    """Return the options of a plain call."""
-    return {}
-
-
-def told_causal(probe: Probe) -> dict[str, Any]:
-    """Return the options of a call that hides the future."""
-    return probe.causal_options
-
-
 def both_told(mine: Probe, other: Probe) -> bool:
     """Return whether both hide the future, and one of them as it is told."""
     hide = all(each.causal_options or each.is_causal for each in (mine, other))
@@ -70,22 +59,20 @@ def find_cases(mine: Probe, other: Probe) -> Iterator[Case]:
     told = both_told(mine, other)
     bare = not told or mine.takes == other.takes or mine.is_causal == other.is_causal
     for causal in [False] * bare + [True] * told:
-        options = told_causal if causal else no_options
         words = " told causal" if causal else ""
-        yield words[1:] or "in a plain call", plain(options)
+        yield words[1:] or "in a plain call", plain(causal=causal)
         for length in (1, 7, LONG, VERY_LONG):
             batch = 2 if length < VERY_LONG else 1
-            yield f"at T = {length}{words}", plain(options, batch, length)
+            yield f"at T = {length}{words}", plain(batch, length, causal=causal)
         if "mask" in both:
-            yield from _masked(options, words, masks)
-    options = told_causal if told else no_options
-    yield from _sizes(options)
+            yield from _masked(causal, words, masks)
+    yield from _sizes()
     names = [dict(each.layer.named_parameters()).keys() for each in (mine, other)]
-    yield from _after(options, same_names=names[0] == names[1])
+    yield from _after(same_names=names[0] == names[1])
     if "mask" in both:
-        masked = partial(_padded, [3], "right", no_options)
-        padded = partial(_padded, [4], "right", options)
-        yield "after a call with a mask", _chain(masked, plain(no_options))
+        masked = partial(_padded, [3], "right", False)
+        padded = partial(_padded, [4], "right", True)
+        yield "after a call with a mask", _chain(masked, plain(causal=False))
         yield "with a mask after a call with another", _chain(masked, padded)
     if "cache" in both and mine.new_cache and other.new_cache:
         yield from _cached("mask" in both, "(T, T)" in masks)
@@ -96,18 +83,22 @@ def find_cases(mine: Probe, other: Probe) -> Iterator[Case]:
         yield "with a second memory after a first", twice
         if "mask" in both and "(T, T)" not in masks:
             yield "with a memory and a mask of it", _masked_memory
-    yield "in its input's gradient", partial(_gradient, options, "")
+    yield "in its input's gradient", partial(_gradient, "", False)
     if "mask" in both:
         beside = "in its input's gradient beside padding"
-        yield beside, partial(_gradient, _beside_padding, "")
+        yield beside, partial(_gradient, "", True)
     for name in dict(mine.layer.named_parameters()):
         if name in dict(other.layer.named_parameters()):
-            yield f"in the gradient of {name}", partial(_gradient, options, name)
+            yield f"in the gradient of {name}", partial(_gradient, name, False)
 
 
-def plain(options: CallOptions, batch: int = BATCH, length: int = LENGTH) -> Run:
+def plain(batch: int = BATCH, length: int = LENGTH, *, causal: bool = True) -> Run:
     """Return a call with one random input."""
-    return lambda each: each.run(each.x(batch, length), **options(each))
+    return lambda each: each.run(each.x(batch, length), **_options(each, causal))
+
+
+def _options(each: Probe, causal: bool) -> dict[str, Any]:
+    return each.causal_options if causal else {}
 
 
 def _chain(first: Run, then: Run) -> Run:
@@ -120,15 +111,13 @@ def _chain(first: Run, then: Run) -> Run:
     return run
 
 
-def _masked(
-    options: CallOptions, words: str, shapes: set[str | None]
-) -> Iterator[Case]:
+def _masked(causal: bool, words: str, shapes: set[str | None]) -> Iterator[Case]:
     one_mask, keys = "(T, T)" in shapes, bool({"(B, T)", KEYS} & shapes)
     for side in ("right", "left"):
         name = f"with padding on the {side}"
-        yield f"{name}{words}", partial(_padded, [4], side, options)
+        yield f"{name}{words}", partial(_padded, [4], side, causal)
         if not one_mask:
-            padded = partial(_padded, [4, 2, 6], side, options)
+            padded = partial(_padded, [4, 2, 6], side, causal)
             yield f"{name}, other in each text{words}", padded
     texts = slice(None) if one_mask else slice(1, 2)
     rows = slice(None) if keys else slice(2, 4)
@@ -136,13 +125,13 @@ def _masked(
     def nothing(each: Probe) -> Tensor:
         mask = each.padding([LENGTH]).clone()
         mask[texts, rows] = False
-        return each.run(each.x(), mask, **options(each))
+        return each.run(each.x(), mask, **_options(each, causal))
 
     yield f"with a row that sees nothing{words}", nothing
     if not one_mask and not keys:
         yield (
             f"with a mask of any pairs{words}",
-            lambda each: each.run(each.x(), each.any_pairs(), **options(each)),
+            lambda each: each.run(each.x(), each.any_pairs(), **_options(each, causal)),
         )
 
 
@@ -151,9 +140,9 @@ def _real(found: Tensor, mask: Tensor) -> Tensor:
     return found.masked_fill(~mask.diagonal(dim1=1, dim2=2)[..., None], 0)
 
 
-def _padded(lengths: list[int], side: str, options: CallOptions, each: Probe) -> Tensor:
+def _padded(lengths: list[int], side: str, causal: bool, each: Probe) -> Tensor:
     mask = each.padding(lengths, side)
-    return _real(each.run(each.x(), mask, **options(each)), mask)
+    return _real(each.run(each.x(), mask, **_options(each, causal)), mask)
 
 
 def _padded_pieces(lengths: list[int], side: str, each: Probe) -> Tensor:
@@ -161,21 +150,21 @@ def _padded_pieces(lengths: list[int], side: str, each: Probe) -> Tensor:
     return _real(in_pieces(each, each.x(), [3, 1, 2], mask), mask)
 
 
-def _sizes(options: CallOptions) -> Iterator[Case]:
+def _sizes() -> Iterator[Case]:
     """Yield inputs of other sizes, and of different sizes in one batch."""
 
     def zeros(each: Probe) -> Tensor:
         x = each.x()
         x[:, 2] = 0
-        return each.run(x, **options(each))
+        return each.run_causal(x)
 
     def mixed(each: Probe) -> Tensor:
         sizes = torch.tensor([1, 100, 0.01, 1, 30, 1, 1], dtype=each.dtype)
         x = each.x() * sizes[:, None, None].to(each.device)
-        return each.run(x, **options(each))
+        return each.run_causal(x)
 
     def scaled(factor: float) -> Run:
-        return lambda each: each.run(factor * each.x(), **options(each))
+        return lambda each: each.run_causal(factor * each.x())
 
     yield "with inputs 100 times smaller", scaled(1 / 100)
     yield "with inputs 30 times larger", scaled(30)
@@ -183,13 +172,13 @@ def _sizes(options: CallOptions) -> Iterator[Case]:
     yield "with loud and quiet texts in one batch", mixed
 
 
-def _after(options: CallOptions, *, same_names: bool) -> Iterator[Case]:
+def _after(same_names: bool) -> Iterator[Case]:
     """Yield calls after another one, or in another mode: what is kept must be right."""
-    call, bare = plain(options), plain(no_options)
+    call, bare = plain(), plain(causal=False)
 
     def input_after(each: Probe) -> Tensor:
         x = each.x()
-        each.run(x, raw=True, **options(each))
+        each.run_causal(x, raw=True)
         return x
 
     def changed(each: Probe) -> Tensor:
@@ -212,7 +201,7 @@ def _after(options: CallOptions, *, same_names: bool) -> Iterator[Case]:
         other = copy.deepcopy(each.layer)
         for weight in other.parameters():
             weight.data *= -1.1
-        return each.run(each.x(), layer=other, **options(each))
+        return each.run_causal(each.x(), layer=other)
 
     def trained(each: Probe) -> Tensor:
         each.layer.train()
@@ -229,10 +218,10 @@ def _after(options: CallOptions, *, same_names: bool) -> Iterator[Case]:
         return run
 
     def strided(each: Probe) -> Tensor:
-        return each.run(each.x().mT.contiguous().mT, **options(each))
+        return each.run_causal(each.x().mT.contiguous().mT)
 
-    yield "after a longer text", _chain(plain(no_options, 2, LONG), bare)
-    yield "after a shorter text", _chain(plain(no_options, 2, 3), bare)
+    yield "after a longer text", _chain(plain(2, LONG, causal=False), bare)
+    yield "after a shorter text", _chain(plain(2, 3, causal=False), bare)
     yield "in its input after a call", input_after
     if same_names:
         yield "after its weights have changed", _chain(call, changed)
@@ -274,7 +263,7 @@ def _in_turns(each: Probe) -> Tensor:
     for part in (slice(0, 4), slice(4, None)):
         for cache, x in zip(caches, (each.x(), each.x(seed=2)), strict=True):
             piece = x[:, part].contiguous()
-            found.append(each.run(piece, cache=cache, **each.causal_options))
+            found.append(each.run_causal(piece, cache=cache))
     return torch.cat(found, dim=1)
 
 
@@ -288,16 +277,12 @@ def _masked_memory(each: Probe) -> Tensor:
     return each.run(each.x(), mask, memory=each.x(length=9, seed=3))
 
 
-def _beside_padding(each: Probe) -> dict[str, Any]:
-    return {"mask": each.padding([4]), **each.causal_options}
-
-
-def _gradient(options: CallOptions, name: str, each: Probe) -> Tensor:
+def _gradient(name: str, padded: bool, each: Probe) -> Tensor:
     """Return the gradient of a weight, or of the input; zeros where there is none."""
-    x = each.x()
+    x, mask = each.x(), each.padding([4]) if padded else None
     weight = each.layer.get_parameter(name) if name else x.requires_grad_()
     with torch.enable_grad():
-        found = each.run(x, **options(each))
+        found = each.run_causal(x, mask)
         loss = (found * each.x(seed=5)[..., :1] * found.detach().sin()).sum()
         (grad,) = torch.autograd.grad(loss, [weight], allow_unused=True)
     return torch.zeros_like(weight) if grad is None else grad

@@ -22,30 +22,26 @@ _CAPS = "softcap", "attn_logit_softcapping", "logits_soft_cap", "logit_cap"
 def probe_large(probe: Probe) -> str:
     """Test that scores of many hundreds overflow nothing, and hidden tokens stay so."""
     options = probe.causal_options
-    causal = [options] if options else [{}] if probe.is_causal else []
+    hidden: list[tuple[str, Tensor | None, dict[str, Any]]] = []
+    if options or probe.is_causal:
+        hidden.append(("the future", None, options))
+    if "mask" in probe.takes:
+        hidden.append(("padding", probe.padding([4]), {}))
     for scale in (30.0, 300.0):
         words = f"inputs {scale:.0f} times as large:"
         if not probe.run(probe.x() * scale, **options).isfinite().all():
             loud = f"; a loud text makes quiet ones nan: {_WHOLE}"
             raise FaultError(f"{words} nan" + (loud if _loud_text(probe) else ""))
-        for each in causal:
-            if (change := _leak(probe, scale, **each)) > probe.tolerance:
-                fill = _fill(_leak(probe, 1, **each))
-                raise FaultError(f"{words} the future shows, {size(change)}{fill}")
-        if "mask" in probe.takes:
-            mask = probe.padding([4])
-            if (change := _leak(probe, scale, mask)) > probe.tolerance:
-                fill = _fill(_leak(probe, 1, mask))
-                raise FaultError(f"{words} padding shows, {size(change)}{fill}")
+        for what, mask, more in hidden:
+            if (change := _leak(probe, scale, mask, **more)) > probe.tolerance:
+                words += f" {what} shows, {size(change)}"
+                is_small = _leak(probe, 1, mask, **more) < 0.01
+                raise FaultError(words + " (a fill too near 0?)" * is_small)
     if change := _loud_text(probe):
         words = f"a text 1000 times as large changes others, {size(change)}"
         raise FaultError(f"{words}: {_WHOLE}")
     _expect_cap(probe)
     return "inputs 30 and 300 times as large: finite, 0 from hidden tokens"
-
-
-def _fill(leak: float) -> str:
-    return " (a fill too near 0?)" if leak < 0.01 else ""
 
 
 def _leak(
@@ -61,11 +57,11 @@ def _leak(
 def _loud_text(probe: Probe) -> float:
     """Return how much a loud text changes quiet ones, which another one leaves."""
     quiet, changes = [0, 1, 2, 4, 5, 6], []
-    before = probe.run(probe.x(), **probe.causal_options)[quiet]
+    before = probe.run_causal(probe.x())[quiet]
     for text in (probe.x(seed=2)[3], 1000 * probe.x()[3]):
         x = probe.x()
         x[3] = text
-        changes.append(apart(probe.run(x, **probe.causal_options)[quiet], before))
+        changes.append(apart(probe.run_causal(x)[quiet], before))
     return changes[1] if changes[0] <= probe.tolerance < changes[1] else 0.0
 
 
@@ -84,17 +80,16 @@ def _expect_cap(probe: Probe) -> None:
 
 def probe_half_precision(probe: Probe) -> str:
     """Test that in bfloat16 and float16 it runs, keeps the type and stays near."""
-    wide, options = probe.copied(torch.float32), probe.causal_options
-    x = probe.x().float()
-    wanted = probe.run(x, layer=wide, **options)
-    types = operations_of(lambda: probe.run(x, layer=wide, **options)).types
+    wide, x = probe.copied(torch.float32), probe.x().float()
+    wanted = probe.run_causal(x, layer=wide)
+    types = operations_of(lambda: probe.run_causal(x, layer=wide)).types
     if inside := [name for name, given in types.items() if given & HALF_DTYPES]:
         names = ", ".join(name.strip("_") for name in inside if name != "_to_copy")
         where = f", for {names}" if names else ""
         raise FaultError(f"of float32 numbers it makes 16 bits inside{where}")
     for dtype, limit in ((torch.bfloat16, 0.1), (torch.float16, 0.02)):
         narrow = probe.copied(torch.float32).to(dtype)
-        found = probe.run(x.to(dtype), layer=narrow, **options)
+        found = probe.run_causal(x.to(dtype), layer=narrow)
         name = _name(dtype)
         if found.dtype != dtype:
             raise FaultError(f"from {name} comes {_name(found.dtype)}")
@@ -104,7 +99,7 @@ def probe_half_precision(probe: Probe) -> str:
             raise FaultError(words)
         if "mask" in probe.takes:
             mask = probe.padding([4, 6])
-            found = probe.run(x.to(dtype), mask, layer=narrow, **options)
+            found = probe.run_causal(x.to(dtype), mask, layer=narrow)
             if not found.isfinite().all():
                 raise FaultError(f"{name} with a mask: nan")
         _expect_extremes(probe, narrow, dtype)
@@ -120,11 +115,11 @@ def _expect_extremes(probe: Probe, narrow: nn.Module, dtype: torch.dtype) -> Non
 
     The same weights and the same input, rounded, are computed in float32, too.
     """
-    name, options = _name(dtype), probe.causal_options
+    name = _name(dtype)
     wide = copy.deepcopy(narrow).float()
     x = probe.x(1, VERY_LONG).to(dtype)
-    found = probe.attempt(x, layer=narrow, **options)
-    wanted = probe.attempt(x.float(), layer=wide, **options)
+    found = probe.attempt(x, layer=narrow)
+    wanted = probe.attempt(x.float(), layer=wide)
     if found is None or wanted is None:  # a table of positions has an end
         return
     words = "apart from its weights in float32"
@@ -143,7 +138,7 @@ def _expect_extremes(probe: Probe, narrow: nn.Module, dtype: torch.dtype) -> Non
             raise FaultError(f"{name} with a cache is {size(change)} {words}")
     x = probe.x().to(dtype)
     x[..., 0] = 400
-    seen = operations_of(lambda: probe.run(x, layer=narrow, **options))
+    seen = operations_of(lambda: probe.run_causal(x, layer=narrow))
     roots = seen.types.get("rsqrt", set()) | seen.types.get("sqrt", set())
     if seen.overflow and torch.float16 in roots:
         raise FaultError(f"{name} overflows in a norm: the square of 400 is infinite")

@@ -16,14 +16,20 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.examine.formula_variants import (
+    AFTER,
     ANGLES,
+    NORMS,
+    NOT_SCALED,
     ROTATED,
-    SLIPS,
+    SCALED_UP,
+    TABLES,
+    TILED,
+    ZERO,
     FormulaVariant,
     Roles,
     attend,
 )
-from attention_lib.examine.outcomes import FaultError, NotApplicableError
+from attention_lib.examine.outcomes import FaultError, NotApplicableError, apart
 from attention_lib.examine.probe import Probe
 
 _FORMULA = "softmax(QKᵀ/√D)V of its own weights"
@@ -81,9 +87,9 @@ def _compare(
     causal = bool(options) or probe.is_causal or probe.claims_causal
 
     def far(variant: FormulaVariant) -> float:
-        hides = causal or variant.mask in ("after", "zero")  # where the future shows
+        hides = causal or variant.mask in (AFTER, ZERO)  # where the future shows
         try:
-            return _share(attend(x, roles, variant, causal=hides), wanted)
+            return apart(attend(x, roles, variant, causal=hides), wanted)
         except RuntimeError:  # it does not fit these sizes
             return torch.inf
 
@@ -91,7 +97,7 @@ def _compare(
     if (near := min(right)) < _SLACK:
         variant = variants[right.index(near)]
         loud = attend(30 * x, roles, variant, causal=causal)
-        change = _share(loud, probe.run(30 * x, **options))
+        change = apart(loud, probe.run(30 * x, **options))
         if change > 0.01:
             words = f"of large scores, up and down, {change:.2f} apart from it"
             raise FaultError(f"{_FORMULA}, but {words}")
@@ -106,19 +112,12 @@ def _compare(
     return "", near
 
 
-def _share(found: Tensor, wanted: Tensor) -> float:
-    if found.shape != wanted.shape:
-        return float("inf")
-    change = float((found - wanted).abs().max() / wanted.abs().max().clamp(min=1))
-    return change if change == change else float("inf")
-
-
 def _on_purpose(right: FormulaVariant) -> Iterator[tuple[FormulaVariant, str]]:
     """Yield what other layers add without weights of their own."""
-    for norm in ("none", "length", "rms"):
-        for scale in ("1/√D",) if norm == "none" else ("1/√D", "none", "√D"):
-            for layout in ("none", "half", "interleaved"):
-                words = ["QK-norm"] * (norm != "none") + ["RoPE"] * (layout != "none")
+    for norm in NORMS:
+        for scale in ("", NOT_SCALED, SCALED_UP) if norm else ("",):
+            for layout in ("", "half", "interleaved"):
+                words = ["QK-norm"] * bool(norm) + ["RoPE"] * bool(layout)
                 variant = replace(right, norm=norm, layout=layout, scale=scale)
                 if words:
                     yield variant, f"with {' and '.join(words)}"
@@ -128,17 +127,17 @@ def _slips(
     variants: list[FormulaVariant], roles: Roles, *, rotated: bool
 ) -> Iterator[tuple[FormulaVariant, str]]:
     """Yield the slips; with RoPE, too, where the layer knows positions."""
-    for layout in ("none", "half", "interleaved") if rotated else ("none",):
+    for layout in ("", "half", "interleaved") if rotated else ("",):
         for right in variants:
-            for part, slips in SLIPS.items():
-                for name, words in slips.items():
-                    changes: dict[str, Any] = {part: name, "layout": layout}
+            for part, slips in TABLES.items():
+                for words in filter(None, slips):
+                    changes: dict[str, Any] = {part: words, "layout": layout}
                     yield replace(right, **changes), words
     for right in variants:
         for layout in ("half", "interleaved"):
-            for who, words in ROTATED.items():
+            for words, who in ROTATED.items():
                 yield replace(right, layout=layout, rotated=who), words
-            for angles, words in ANGLES.items():
+            for words, angles in ANGLES.items():
                 yield replace(right, layout=layout, angles=angles), words
     named = {right.heads for right in variants}
     for heads in range(1, roles.query.shape[0] + 1):
@@ -166,7 +165,7 @@ def _right(probe: Probe, roles: Roles) -> Iterator[FormulaVariant]:
     for heads in _heads(probe.layer, roles):
         key_heads, rest = divmod(roles.key.shape[0], roles.query.shape[0] // heads)
         if rest == 0 and heads % key_heads == 0:
-            yield FormulaVariant(heads, groups="tiled" if tiled else "neighbours")
+            yield FormulaVariant(heads, groups=TILED if tiled else "")
 
 
 def find_roles(layer: nn.Module) -> Roles | None:

@@ -1,20 +1,18 @@
 """Attention with given weights as tables: for each part the right way, and its slips.
 
-Each table maps a name to a function and the words for the fault; the first entry is
-right. Shapes: B batch, T length, M d_model, H heads, G query heads per head of keys,
+Shapes: B batch, T length, M d_model, H heads, G query heads per head of keys,
 D head_dim.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attention_lib.rope import apply_rope, rope_angles
-
-Table = dict[str, tuple[Callable[..., Any], str]]
 
 
 class Roles(NamedTuple):
@@ -27,114 +25,8 @@ class Roles(NamedTuple):
     biases: tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
-@dataclass(frozen=True)
-class FormulaVariant:
-    """One way to compute attention: the right one, or with one slip."""
-
-    heads: int
-    projections: str = "qkv"
-    split: str = "right"
-    groups: str = "neighbours"
-    norm: str = "none"
-    layout: str = "none"
-    rotated: str = "query and key"
-    angles: str = "right"
-    scale: str = "1/√D"
-    mask: str = "right"
-    softmax: str = "keys"
-    merge: str = "right"
-    output: str = "right"
-
-
-PROJECTIONS = {
-    "kqv": "queries and keys are swapped",
-    "qvk": "keys and values are swapped",
-    "vkq": "queries and values are swapped",
-    "qqv": "queries serve as keys, too",
-    "qkk": "keys serve as values, too",
-    "kkv": "keys serve as queries, too",
-    "qkq": "queries serve as values, too",
-    "vqk": "queries, keys and values are mixed up",
-    "kvq": "queries, keys and values are mixed up",
-    "qkx": "the input itself serves as values",
-}
-
-
 def _by_reshape(x: Tensor, head_dim: int) -> Tensor:
     return x.reshape(x.shape[0], -1, x.shape[1], head_dim)
-
-
-SPLITS: Table = {  # (B, T, H·D) to (B, H, T, D)
-    "right": (lambda x, head_dim: x.unflatten(-1, (-1, head_dim)).transpose(1, 2), ""),
-    "reshape": (_by_reshape, "heads are cut by a reshape without a transpose"),
-    "last": (
-        lambda x, head_dim: x.unflatten(-1, (head_dim, -1)).permute(0, 3, 1, 2),
-        "the features of a head lie apart: (D, H) instead of (H, D)",
-    ),
-    "both": (_by_reshape, "heads are cut and merged by a reshape without a transpose"),
-}
-MERGES: Table = {  # (B, H, T, D) to (B, T, H·D)
-    "right": (lambda x: x.transpose(1, 2).flatten(2), ""),
-    "reshape": (
-        lambda x: x.reshape(x.shape[0], x.shape[2], -1),
-        "heads are merged by a reshape without a transpose",
-    ),
-    "last": (
-        lambda x: x.permute(0, 2, 3, 1).flatten(2),
-        "merged as (D, H) instead of (H, D)",
-    ),
-    "sum": (
-        lambda x: x.sum(1).repeat(1, 1, x.shape[1]),
-        "heads are added, not laid side by side",
-    ),
-    "backwards": (
-        lambda x: x.flip(1).transpose(1, 2).flatten(2),
-        "heads are merged in the reverse order",
-    ),
-}
-_SHARINGS: dict[str, Callable[[Tensor, int], Tensor]] = {  # (B, H / G, T, D) to H heads
-    "neighbours": lambda x, groups: x.repeat_interleave(groups, 1),
-    "tiled": lambda x, groups: x.repeat(1, groups, 1, 1),
-    "backwards": lambda x, groups: x.repeat_interleave(groups, 1).flip(1),
-    "first": lambda x, groups: x[:, :1].expand(-1, groups * x.shape[1], -1, -1),
-}
-GROUPS = {  # how keys are shared, how values are, and the words
-    "neighbours": ("neighbours", "neighbours", ""),
-    "tiled": ("tiled", "tiled", "query heads share keys in turn, not as neighbours"),
-    "tiled values": (
-        *("neighbours", "tiled"),
-        "query heads share values in turn, and keys as neighbours",
-    ),
-    "tiled keys": (
-        *("tiled", "neighbours"),
-        "query heads share keys in turn, and values as neighbours",
-    ),
-    "backwards": (
-        *("backwards", "backwards"),
-        "query heads share keys in the reverse order",
-    ),
-    "first": ("first", "first", "all query heads read the first head of keys"),
-}
-NORMS: dict[str, Callable[[Tensor], Tensor]] = {
-    "none": lambda x: x,
-    "length": lambda x: nn.functional.normalize(x, dim=-1),
-    "rms": lambda x: nn.functional.rms_norm(x, x.shape[-1:]),
-}
-SCALES: Table = {
-    "1/√D": (lambda query, x: query.shape[-1] ** -0.5, ""),
-    "none": (lambda query, x: 1.0, "the scores are not scaled"),
-    "1/√M": (
-        lambda query, x: x.shape[-1] ** -0.5,
-        "the scores are divided by √d_model",
-    ),
-    "1/D": (
-        lambda query, x: 1 / query.shape[-1],
-        "the scores are divided by D, not √D",
-    ),
-    "√D": (lambda query, x: query.shape[-1] ** 0.5, "the scores are multiplied by √D"),
-    "1/√T": (lambda query, x: x.shape[1] ** -0.5, "the scores are divided by √T"),
-    "1/√H": (lambda query, x: query.shape[1] ** -0.5, "the scores are divided by √H"),
-}
 
 
 def _hide(scores: Tensor, seen: Tensor) -> Tensor:
@@ -150,140 +42,209 @@ def _relu(scores: Tensor, seen: Tensor) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-SOFTMAXES: Table = {
-    "keys": (_softmax, ""),
-    "queries": (
-        lambda s, seen: _softmax(s, seen, -2),
-        "the softmax runs over the queries",
-    ),
-    "heads": (lambda s, seen: _softmax(s, seen, 1), "the softmax runs over the heads"),
-    "batch": (lambda s, seen: _softmax(s, seen, 0), "the softmax runs over the batch"),
-    "none": (lambda s, seen: s * seen, "there is no softmax"),
-    "exp": (
-        lambda s, seen: _hide(s, seen).exp(),
-        "the weights are not divided by their sum",
-    ),
-    "sigmoid": (
-        lambda s, seen: _hide(s, seen).sigmoid(),
-        "a sigmoid stands where the softmax belongs",
-    ),
-    "relu": (_relu, "a ReLU stands where the exponential belongs"),
-    "twice": (
-        lambda s, seen: _softmax(_softmax(s, seen), seen),
-        "the softmax is taken twice",
-    ),
-}
-MASKS: Table = {  # from scores and the causal mask to weights
-    "after": (lambda s, seen: s.softmax(-1) * seen, "the mask comes after the softmax"),
-    "zero": (
-        lambda s, seen: (s * seen).softmax(-1),
-        "the mask sets scores to 0, not to -inf",
-    ),
-    "ahead": (
-        lambda s, seen: _softmax(s, (seen | True).tril(1)),
-        "the causal mask lies one token too far to the right",
-    ),
-    "behind": (
-        lambda s, seen: _softmax(s, seen.tril(-1)),
-        "the causal mask hides each token from itself",
-    ),
-    "upside down": (
-        lambda s, seen: _softmax(s, seen.mT),
-        "the causal mask is the upper triangle",
-    ),
-}
-OUTPUTS: Table = {
-    "right": (lambda context, x, w, bias: nn.functional.linear(context, w, bias), ""),
-    "missing": (
-        lambda context, x, w, bias: context,
-        "the output projection is not used",
-    ),
-    "no bias": (
-        lambda context, x, w, bias: nn.functional.linear(context, w),
-        "the bias of the output is not used",
-    ),
-    "residual": (
-        lambda context, x, w, bias: nn.functional.linear(context, w, bias) + x,
-        "the input is added to the output",
-    ),
-    "twice": (
-        lambda context, x, w, bias: nn.functional.linear(
-            nn.functional.linear(context, w, bias), w, bias
+def _neighbours(x: Tensor, groups: int) -> Tensor:
+    return x.repeat_interleave(groups, 1)
+
+
+def _tiled(x: Tensor, groups: int) -> Tensor:
+    return x.repeat(1, groups, 1, 1)
+
+
+def _backwards(x: Tensor, groups: int) -> Tensor:
+    return _neighbours(x, groups).flip(1)
+
+
+def _first(x: Tensor, groups: int) -> Tensor:
+    return x[:, :1].expand(-1, groups * x.shape[1], -1, -1)
+
+
+BOTH = "heads are cut and merged by a reshape without a transpose"
+TILED = "query heads share keys in turn, not as neighbours"
+NOT_SCALED = "the scores are not scaled"
+SCALED_UP = "the scores are multiplied by √D"
+AFTER = "the mask comes after the softmax"
+ZERO = "the mask sets scores to 0, not to -inf"
+linear = nn.functional.linear
+#: For each part of the formula: its slips by their words. "" is right.
+TABLES: dict[str, dict[str, Any]] = {
+    "scale": {  # of query (B, H, T, D) and x
+        "": lambda query, x: query.shape[-1] ** -0.5,
+        NOT_SCALED: lambda query, x: 1.0,
+        "the scores are divided by √d_model": lambda query, x: x.shape[-1] ** -0.5,
+        "the scores are divided by D, not √D": lambda query, x: 1 / query.shape[-1],
+        SCALED_UP: lambda query, x: query.shape[-1] ** 0.5,
+        "the scores are divided by √T": lambda query, x: x.shape[1] ** -0.5,
+        "the scores are divided by √H": lambda query, x: query.shape[1] ** -0.5,
+    },
+    "softmax": {  # of scores (B, H, T, K), and of what each query may see
+        "": _softmax,
+        "the softmax runs over the queries": partial(_softmax, axis=-2),
+        "the softmax runs over the heads": partial(_softmax, axis=1),
+        "the softmax runs over the batch": partial(_softmax, axis=0),
+        "there is no softmax": lambda s, seen: s * seen,
+        "the weights are not divided by their sum": (
+            lambda s, seen: _hide(s, seen).exp()
         ),
-        "the output projection is applied twice",
-    ),
-    "turned": (
-        lambda context, x, w, bias: nn.functional.linear(context, w.T, bias),
-        "the output projection is transposed",
-    ),
+        "a sigmoid stands where the softmax belongs": (
+            lambda s, seen: _hide(s, seen).sigmoid()
+        ),
+        "a ReLU stands where the exponential belongs": _relu,
+        "the softmax is taken twice": lambda s, seen: _softmax(_softmax(s, seen), seen),
+    },
+    "split": {  # (B, T, H·D) to (B, H, T, D)
+        "": lambda x, head_dim: x.unflatten(-1, (-1, head_dim)).transpose(1, 2),
+        "heads are cut by a reshape without a transpose": _by_reshape,
+        "the features of a head lie apart: (D, H) instead of (H, D)": (
+            lambda x, head_dim: x.unflatten(-1, (head_dim, -1)).permute(0, 3, 1, 2)
+        ),
+        BOTH: _by_reshape,
+    },
+    "merge": {  # (B, H, T, D) to (B, T, H·D)
+        "": lambda x: x.transpose(1, 2).flatten(2),
+        "heads are merged by a reshape without a transpose": (
+            lambda x: x.reshape(x.shape[0], x.shape[2], -1)
+        ),
+        "merged as (D, H) instead of (H, D)": (
+            lambda x: x.permute(0, 2, 3, 1).flatten(2)
+        ),
+        "heads are added, not laid side by side": (
+            lambda x: x.sum(1).repeat(1, 1, x.shape[1])
+        ),
+        "heads are merged in the reverse order": (
+            lambda x: x.flip(1).transpose(1, 2).flatten(2)
+        ),
+    },
+    "projections": {  # what serves as queries, keys and values; x is the input
+        "": "qkv",
+        "queries and keys are swapped": "kqv",
+        "keys and values are swapped": "qvk",
+        "queries and values are swapped": "vkq",
+        "queries serve as keys, too": "qqv",
+        "keys serve as values, too": "qkk",
+        "keys serve as queries, too": "kkv",
+        "queries serve as values, too": "qkq",
+        "queries, keys and values are mixed up": "vqk",
+        "queries, keys and values are mixed up in a circle": "kvq",
+        "the input itself serves as values": "qkx",
+    },
+    "groups": {  # how query heads share keys, and how they share values
+        "": (_neighbours, _neighbours),
+        TILED: (_tiled, _tiled),
+        "query heads share values in turn, and keys as neighbours": (
+            _neighbours,
+            _tiled,
+        ),
+        "query heads share keys in turn, and values as neighbours": (
+            _tiled,
+            _neighbours,
+        ),
+        "query heads share keys in the reverse order": (_backwards, _backwards),
+        "all query heads read the first head of keys": (_first, _first),
+    },
+    "mask": {  # of scores and the causal mask, in the place of a softmax
+        AFTER: lambda s, seen: s.softmax(-1) * seen,
+        ZERO: lambda s, seen: (s * seen).softmax(-1),
+        "the causal mask lies one token too far to the right": (
+            lambda s, seen: _softmax(s, (seen | True).tril(1))
+        ),
+        "the causal mask hides each token from itself": (
+            lambda s, seen: _softmax(s, seen.tril(-1))
+        ),
+        "the causal mask is the upper triangle": lambda s, seen: _softmax(s, seen.mT),
+    },
+    "output": {  # of the merged heads, x, the weight and the bias
+        "": lambda heads, x, w, bias: linear(heads, w, bias),
+        "the output projection is not used": lambda heads, x, w, bias: heads,
+        "the bias of the output is not used": (
+            lambda heads, x, w, bias: linear(heads, w)
+        ),
+        "the input is added to the output": (
+            lambda heads, x, w, bias: linear(heads, w, bias) + x
+        ),
+        "the output projection is applied twice": (
+            lambda heads, x, w, bias: linear(linear(heads, w, bias), w, bias)
+        ),
+        "the output projection is transposed": (
+            lambda heads, x, w, bias: linear(heads, w.T, bias)
+        ),
+    },
 }
-ANGLES = {  # of RoPE, in each layout
-    "mirrored": "RoPE does not rotate: is a sign of the sine wrong?",
-    "mirrored, plus": "RoPE does not rotate: both sines have a plus",
-    "slow": "the exponents of RoPE's frequencies are half as large: i/D, not 2i/D",
-    "fast": "the exponents of RoPE's frequencies are twice as large: 4i/D, not 2i/D",
-    "keys otherwise": "RoPE pairs the features of keys otherwise than of queries",
+NORMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "": lambda x: x,
+    "length": lambda x: nn.functional.normalize(x, dim=-1),
+    "rms": lambda x: nn.functional.rms_norm(x, x.shape[-1:]),
 }
+#: Slips of RoPE in each layout: what is rotated, and by which angles.
 ROTATED = {
-    "query": "RoPE turns the queries, and not the keys",
-    "key": "RoPE turns the keys, and not the queries",
-    "query and key and value": "RoPE turns the values, too",
+    "RoPE turns the queries, and not the keys": "q",
+    "RoPE turns the keys, and not the queries": "k",
+    "RoPE turns the values, too": "qkv",
+}
+ANGLES = {
+    "RoPE does not rotate: is a sign of the sine wrong?": "mirrored",
+    "RoPE does not rotate: both sines have a plus": "mirrored, plus",
+    "the exponents of RoPE's frequencies are half as large: i/D, not 2i/D": "slow",
+    "the exponents of RoPE's frequencies are twice as large: 4i/D, not 2i/D": "fast",
+    "RoPE pairs the features of keys otherwise than of queries": "keys otherwise",
 }
 
 
-def _words(table: dict[str, Any]) -> dict[str, str]:
-    return {name: entry[-1] for name, entry in table.items() if entry[-1]}
+@dataclass(frozen=True)
+class FormulaVariant:
+    """One way to compute attention: the right one, or with one slip of ``TABLES``."""
 
+    heads: int
+    projections: str = ""
+    split: str = ""
+    groups: str = ""
+    norm: str = ""
+    layout: str = ""  # of RoPE
+    rotated: str = "qk"
+    angles: str = ""
+    scale: str = ""
+    mask: str = ""
+    softmax: str = ""
+    merge: str = ""
+    output: str = ""
 
-#: The words for each slip, by the part of the formula that it is in.
-SLIPS: dict[str, dict[str, str]] = {
-    "scale": _words(SCALES),
-    "softmax": _words(SOFTMAXES),
-    "split": _words(SPLITS),
-    "merge": _words(MERGES),
-    "projections": PROJECTIONS,
-    "groups": _words(GROUPS),
-    "mask": _words(MASKS),
-    "output": _words(OUTPUTS),
-}
+    def __getitem__(self, part: str) -> Any:
+        """Return what this variant computes in a part of the formula."""
+        return TABLES[part][getattr(self, part)]
 
 
 def attend(x: Tensor, roles: Roles, variant: FormulaVariant, *, causal: bool) -> Tensor:
     """Compute attention with these weights in this way."""
-    if variant.mask != "right" and not causal:
+    if variant.mask and not causal:
         raise RuntimeError("no causal mask")
-    weights = dict(
-        zip("qkv", zip(roles[:3], roles.biases[:3], strict=True), strict=True)
-    )
-    parts = [
-        x if letter == "x" else nn.functional.linear(x, *weights[letter])
-        for letter in variant.projections
-    ]
+    given = dict(zip("qkv", zip(roles[:3], roles.biases[:3], strict=True), strict=True))
+    names = variant["projections"]
+    parts = [x if name == "x" else linear(x, *given[name]) for name in names]
     head_dim = roles.query.shape[0] // variant.heads
-    query, key, value = (SPLITS[variant.split][0](each, head_dim) for each in parts)
+    query, key, value = (variant["split"](part, head_dim) for part in parts)
     if (groups := query.shape[1] // key.shape[1]) > 1:
-        keys, values, _ = GROUPS[variant.groups]
-        key, value = _SHARINGS[keys](key, groups), _SHARINGS[values](value, groups)
-    query, key = NORMS[variant.norm](query), NORMS[variant.norm](key)
-    if variant.layout != "none":
+        share_keys, share_values = variant["groups"]
+        key, value = share_keys(key, groups), share_values(value, groups)
+    query, key = (NORMS[variant.norm](each) for each in (query, key))
+    if variant.layout:
         query, key, value = _rotate(query, key, value, variant)
-    scores = query @ key.mT * SCALES[variant.scale][0](query, x)
+    scores = query @ key.mT * variant["scale"](query, x)
     seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
-    seen = seen.tril() if causal else seen
-    weigh = MASKS.get(variant.mask, SOFTMAXES[variant.softmax])[0]
-    context = weigh(scores, seen) @ value
-    merge = "reshape" if variant.split == "both" else variant.merge
-    context = MERGES[merge][0](context)
+    weigh = variant["mask" if variant.mask else "softmax"]
+    context = weigh(scores, seen.tril() if causal else seen) @ value
+    if variant.split == BOTH:
+        heads = context.reshape(x.shape[0], x.shape[1], -1)
+    else:
+        heads = variant["merge"](context)
     if roles.out is None:
-        return context + x if variant.output == "residual" else context
-    return OUTPUTS[variant.output][0](context, x, roles.out, roles.biases[3])
+        return heads + x if "added" in variant.output else heads
+    return variant["output"](heads, x, roles.out, roles.biases[3])
 
 
 def _rotate(
     query: Tensor, key: Tensor, value: Tensor, variant: FormulaVariant
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Rotate by position what this variant rotates."""
-    width, parts = query.shape[-1], {"query": query, "key": key, "value": value}
+    width, parts = query.shape[-1], {"q": query, "k": key, "v": value}
     if width % 2:
         raise RuntimeError("an odd width")
     position = torch.arange(query.shape[-2], device=query.device, dtype=query.dtype)
@@ -291,16 +252,16 @@ def _rotate(
     if factor := {"slow": 1, "fast": 4}.get(variant.angles):
         exponents = torch.arange(width // 2).to(position) * factor / width
         angles = position[:, None] * 1e4**-exponents
-    for name in variant.rotated.split(" and "):
+    for name in variant.rotated:
         layout: Any = variant.layout
-        if variant.angles == "keys otherwise" and name == "key":
+        if variant.angles == "keys otherwise" and name == "k":
             layout = "interleaved" if layout == "half" else "half"
         if variant.angles.startswith("mirrored"):
             sign = -1 if variant.angles == "mirrored" else 1
             parts[name] = _mirror(parts[name], angles, layout, sign)
         else:
             parts[name] = apply_rope(parts[name], angles, layout=layout)
-    return parts["query"], parts["key"], parts["value"]
+    return parts["q"], parts["k"], parts["v"]
 
 
 def _mirror(x: Tensor, angles: Tensor, layout: str, sign: int) -> Tensor:

@@ -39,7 +39,7 @@ def probe_future(probe: Probe) -> str:
         reach = reach or "each output depends on all tokens"
         raise NotApplicableError(f"it is not causal: {reach}")
     if partly or (probe.claims_causal and not options):
-        _expect_no_leak(probe, plain, "")
+        expect_no_leak(probe, plain, "")
     words = "told causal" if options else ""
     calls = [(f"{words}, " if words else "", probe.leaks(**options))]
     if "mask" in probe.takes:
@@ -48,8 +48,11 @@ def probe_future(probe: Probe) -> str:
         found = probe.leaks(everything, **options).amax(dim=0)
         calls.append((calls[0][0] + beside, found))
     for how, found in calls:
-        _expect_no_leak(probe, found, how)
-        _expect_past(probe, found, how)
+        expect_no_leak(probe, found, how)
+        past = found.masked_fill(later, torch.inf)
+        if past.min() <= probe.tolerance and not probe.has_window:
+            row, key = divmod(int(past.argmin()), LENGTH)
+            raise FaultError(f"{how}output {row} does not depend on token {key}")
     _expect_far_tokens(probe, causal_mask(LONG), **options)
     _expect_very_far_tokens(probe)
     words = f"{words}: " if words else ""
@@ -59,7 +62,7 @@ def probe_future(probe: Probe) -> str:
     return f"{words}0 from later tokens, all earlier ones count"
 
 
-def _expect_no_leak(probe: Probe, found: Tensor, words: str) -> None:
+def expect_no_leak(probe: Probe, found: Tensor, words: str) -> None:
     """Name the output that changes most with a later token."""
     later = ~causal_mask(len(found))
     leaks = found.masked_fill(~later, 0)
@@ -79,19 +82,6 @@ def _expect_no_leak(probe: Probe, found: Tensor, words: str) -> None:
     raise FaultError(words)
 
 
-def _expect_past(probe: Probe, found: Tensor, words: str) -> None:
-    """Name an output that does not depend on itself or on an earlier token."""
-    past = found.masked_fill(~causal_mask(len(found)), torch.inf)
-    if past.min() <= probe.tolerance and not probe.has_window:
-        row, key = divmod(int(past.argmin()), len(found))
-        raise FaultError(f"{words}output {row} does not depend on token {key}")
-
-
-def _least(probe: Probe) -> float:
-    """Return how little a far token may count."""
-    return 1e-11 if probe.dtype == torch.float64 else 1e-7
-
-
 def _expect_far_tokens(probe: Probe, seen: Tensor, **options: Any) -> None:
     """Look again in a longer text: at what shows, and at what is missing."""
     try:
@@ -100,8 +90,8 @@ def _expect_far_tokens(probe: Probe, seen: Tensor, **options: Any) -> None:
         return
     words = f"in {LONG} tokens, "
     if (~seen).any():
-        _expect_no_leak(probe, found, words)
-    lost = seen & (found <= _least(probe))
+        expect_no_leak(probe, found, words)
+    lost = seen & (found <= probe.least)
     if not lost.any() or probe.has_window:
         return
     position = torch.arange(LONG)
@@ -109,27 +99,26 @@ def _expect_far_tokens(probe: Probe, seen: Tensor, **options: Any) -> None:
     near = (position - position[:, None]).abs() < wide
     if torch.equal(seen & ~lost, seen & near):
         raise FaultError(f"{words}only the last {wide} count, and it names no window")
-    row, key = divmod(int(lost.float().argmax()), LONG)
+    row, key = lost.nonzero()[0].tolist()
     raise FaultError(f"{words}output {row} does not depend on token {key}")
 
 
 def _expect_very_far_tokens(probe: Probe) -> None:
     """Look at a few tokens of a long text: kernels that work in blocks slip there."""
     x = probe.x(1, VERY_LONG)
-    before = probe.attempt(x, **probe.causal_options)
+    before = probe.attempt(x)
     most, unseen = 0, ""
     for position in _FAR if before is not None else ():
         changed = x.clone()
         changed[:, position] = 2 * probe.x(1, 1, seed=2)[:, 0]
-        after = probe.attempt(changed, **probe.causal_options)
+        after = probe.attempt(changed)
         if before is None or after is None:  # too long for it
             return
         change = (after - before).abs()[0].amax(-1)
         if (shown := change[:position] > probe.tolerance).any():
-            row = int(shown.float().argmax())
-            words = f"output {row} changes with later token {position}"
-            raise FaultError(f"in {VERY_LONG} tokens, {words}")
-        lost = (change[position:] <= _least(probe)).nonzero().flatten() + position
+            words = f"in {VERY_LONG} tokens, output {int(shown.nonzero()[0])} changes"
+            raise FaultError(f"{words} with later token {position}")
+        lost = (change[position:] <= probe.least).nonzero().flatten() + position
         if len(lost) > most and not probe.has_window:
             most = len(lost)
             rows = f"{most} outputs, from {int(lost[0])} to {int(lost[-1])}"
@@ -144,7 +133,7 @@ def _window(probe: Probe) -> str:
         found = probe.leaks(batch=2, length=LONG, **probe.causal_options)[-1]
     except ValueError:  # too long for it
         return ""
-    count = int((found[:-1] > _least(probe)).sum())
+    count = int((found[:-1] > probe.least).sum())
     return f": the last output sees itself and {count} before"
 
 
@@ -220,7 +209,7 @@ def _expect_as_masked(
         _expect_masks_of_own_text(probe, options, words)
     if torch.equal((found | own) & rows, causal_mask(LENGTH).expand_as(mask) & rows):
         raise FaultError(f"{words}: the causal mask takes the place of the mask")
-    text, row, key = _first(shown if shown.any() else missed)
+    text, row, key = (shown if shown.any() else missed).nonzero()[0].tolist()
     if not shown.any():
         words += f": output {row} does not depend on token {key}, which it may see"
         raise FaultError(words)
@@ -229,11 +218,6 @@ def _expect_as_masked(
     raise FaultError(
         f"{words}: output {row} changes by {change} with {kind} token {key}"
     )
-
-
-def _first(positions: Tensor) -> list[int]:
-    at = torch.unravel_index(positions.float().argmax(), positions.shape)
-    return [int(i) for i in at]
 
 
 def _slips(mask: Tensor, past: Tensor) -> dict[str, Tensor]:

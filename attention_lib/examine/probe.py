@@ -157,11 +157,15 @@ class Probe:
             options["mask"] = shaped(mask)
         return self.calling.call(layer, x, **options)
 
+    def run_causal(self, x: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
+        """Call the layer so that it hides the future, where it can."""
+        return self.run(x, mask, **self.causal_options, **more)
+
     def attempt(self, *args: Any, **options: Any) -> Tensor | None:
         """Call the layer without gradients; return None where it raises an error."""
         try:
             with torch.no_grad():
-                return self.run(*args, **options)
+                return self.run_causal(*args, **options)
         except Exception:
             return None
 
@@ -169,6 +173,11 @@ class Probe:
         """Raise a fault where two results differ; ``{}`` becomes how far."""
         if (change := apart(found, wanted)) > self.tolerance:
             raise FaultError(words.replace("{}", size(change)))
+
+    @property
+    def least(self) -> float:
+        """How little a far token may count."""
+        return 1e-11 if self.dtype == torch.float64 else 1e-7
 
     @property
     def device(self) -> torch.device:
@@ -281,8 +290,8 @@ class Probe:
             return False
         x = self.x()
         with torch.no_grad():
-            whole = self.run(x, **self.causal_options)[:, :4]
-            begin = self.run(x[:, :4], **self.causal_options)
+            whole = self.run_causal(x)[:, :4]
+            begin = self.run_causal(x[:, :4])
         return bool((whole - begin).abs().max() <= self.tolerance)
 
     def leaks(
@@ -297,17 +306,23 @@ class Probe:
 
         With a mask the result is per text, (B, T, T).
         """
+        sizes = batch, length
+        found = self.dependence(lambda x: self.run(x, mask, **options), *sizes)
+        return found if mask is not None else found.amax(dim=0)
+
+    def dependence(
+        self, call: Callable[[Tensor], Tensor], batch: int, length: int
+    ) -> Tensor:
+        """Return how much each output of a call changes with one input, (B, T, K)."""
         x, other = self.x(batch, length), self.x(batch, length, seed=2)
+        columns = []
         with torch.no_grad():
-            before = self.run(x, mask, **options)
-            columns = []
-            for position in range(x.shape[1]):
+            before = call(x)
+            for position in range(length):
                 changed = x.clone()
                 changed[:, position] = 2 * other[:, position]
-                change = (self.run(changed, mask, **options) - before).abs()
-                columns.append(change.amax(dim=-1))  # (B, T)
-        found = torch.stack(columns, dim=-1).nan_to_num(torch.inf).cpu()  # (B, T, K)
-        return found if mask is not None else found.amax(dim=0)
+                columns.append((call(changed) - before).abs().amax(dim=-1))  # (B, T)
+        return torch.stack(columns, dim=-1).nan_to_num(torch.inf).cpu()
 
     def _find_mask_shape(self) -> str | None:
         """Return the first shape in which a mask of True is taken and hides nothing."""
@@ -337,8 +352,7 @@ class Probe:
     def _reads_keys_only(self) -> bool:
         """Whether the user's call reads a row of the mask, or refuses other masks."""
         x = self.x()
-        pairs = torch.rand(BATCH, LENGTH, LENGTH, generator=seeded(3)) < 0.5
-        pairs = (pairs | torch.eye(LENGTH, dtype=torch.bool)).to(self.device)
+        pairs = self.any_pairs()
         pairs[:, :, 0] = True
         with torch.no_grad():
             try:

@@ -18,7 +18,7 @@ from attention_lib.examine.outcomes import OWN_FILES, is_between, line_words
 
 _MOST = 500_000  # numbers kept of a tensor; of a larger one, every n-th
 _HUGE = 1e8  # beyond it a number is a fill, such as -inf in a hidden score
-LONGEST = 110  # letters of a line of code
+_LONGEST = 110  # letters of a line of code
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +53,8 @@ def value_of(tensor: Tensor) -> Value:
     """Return the numbers of a tensor."""
     with torch.no_grad(), torch._C.DisableTorchFunction():
         flat = tensor.detach().reshape(-1)
-        flat = flat[:: max(1, -(-len(flat) // _MOST))].to(
-            "cpu", torch.float64, copy=True
-        )
+        flat = flat[:: max(1, -(-len(flat) // _MOST))]
+        flat = flat.to("cpu", torch.float64, copy=True)
         huge = ~(flat.abs() < _HUGE)
         logs = flat.abs().clamp(min=1).log().clamp(max=2e3)  # of infinity: 2000
         fills = (flat.sign() * logs).nan_to_num(3e3) * huge
@@ -92,8 +91,10 @@ class Step:
         no_grad = not any(each.grad for each in self.gives)
         return bool(self.types) and no_grad and any(each.grad for each in self.reads)
 
-    def __str__(self) -> str:
-        return f"{self.words} (in {self.place[:LONGEST]})"
+    def said(self, *, types: bool = False) -> str:
+        """Return the call and its line."""
+        kind = f" in {', '.join(sorted(self.types))}" if types else ""
+        return f"{self.words}{kind} (in {self.place[:_LONGEST]})"
 
 
 class Recorder(TorchFunctionMode):

@@ -19,15 +19,12 @@ from attention_lib.examine.caching import in_pieces
 from attention_lib.examine.call_variants import (
     ONE_BY_ONE,
     PIECES,
-    CallOptions,
     Case,
     OwnDrawError,
     Run,
     both_told,
     find_cases,
-    no_options,
     plain,
-    told_causal,
 )
 from attention_lib.examine.masking import refuses_masks_per_text
 from attention_lib.examine.operations import operations_of
@@ -39,8 +36,7 @@ from attention_lib.examine.outcomes import (
     listed,
 )
 from attention_lib.examine.probe import VERY_LONG, Probe
-from attention_lib.examine.submodules import tell_inside, tell_reach
-from attention_lib.examine.trace import tell_first_step
+from attention_lib.examine.trace import tell_first_step, tell_inside, tell_reach
 from attention_lib.examine.trace_smells import changed_in_place
 
 _REFUSALS = ValueError, NotImplementedError
@@ -73,10 +69,8 @@ def probe_reference(probe: Probe) -> str:
     if words := _other_weights(probe.original, other.original):
         raise FaultError(words)
     mine, other = _with_same_weights(probe, other)
-    told = both_told(mine, other)
-    if not told:  # then neither is, also where it reads a cache
+    if not both_told(mine, other):  # then neither is, also where it reads a cache
         mine.causal_options = other.causal_options = {}
-    options = told_causal if told else no_options
     same: list[str] = []
     differ: list[str] = []
     first = step = ""
@@ -90,10 +84,7 @@ def probe_reference(probe: Probe) -> str:
             first, step = _explain(mine, other, words, run, found)
         elif found and words == PIECES and differ == [ONE_BY_ONE, PIECES]:
             step = tell_first_step(mine, other, run) or step  # less is equal by chance
-    for words, found, tell in (
-        *_half_precision(mine, other, options),
-        *_training(mine, other, options),
-    ):
+    for words, found, tell in (*_half_precision(mine, other), *_training(mine, other)):
         (differ if found else same).append(words)
         if found and len(differ) == 1:
             first, step = f"{found} {words}", tell()
@@ -288,9 +279,7 @@ def _shares(found: Tensor, wanted: Tensor) -> Tensor:
     return ((found.to(wanted.dtype) - wanted).abs() / scale).nan_to_num(float("inf"))
 
 
-def _half_precision(
-    mine: Probe, other: Probe, options: CallOptions
-) -> Iterator[Compared]:
+def _half_precision(mine: Probe, other: Probe) -> Iterator[Compared]:
     """Compare what narrow types cost with what they cost the reference."""
 
     def read(each: Probe) -> Tensor:
@@ -299,13 +288,13 @@ def _half_precision(
     def outlier(each: Probe) -> Tensor:
         x = each.x()
         x[..., 0] = 400  # whose square is beyond float16
-        return each.run(x, **options(each))[..., 1:]
+        return each.run_causal(x)[..., 1:]
 
     for name, slack in ("float32", 2e-5), ("bfloat16", 0.02), ("float16", 0.003):
         dtype = getattr(torch, name)
         cases: list[Case] = [
-            (f"in {name}", plain(options)),
-            (f"in {name} at T = {VERY_LONG}", plain(options, 1, VERY_LONG)),
+            (f"in {name}", plain()),
+            (f"in {name} at T = {VERY_LONG}", plain(1, VERY_LONG)),
             (f"in {name} with one feature of 400", outlier),
         ]
         if mine.new_cache and other.new_cache:
@@ -330,15 +319,15 @@ def _half_precision(
             yield words, far, partial(tell_first_step, *both, run)
 
 
-def _training(mine: Probe, other: Probe, options: CallOptions) -> Iterator[Compared]:
+def _training(mine: Probe, other: Probe) -> Iterator[Compared]:
     """Compare with one seed in training mode, else the statistics of many draws."""
     words = "in training mode"
     try:
-        wanted, again = (_drawn(other, options, seed=seed) for seed in (0, 1))
+        wanted, again = (_drawn(other, seed=seed) for seed in (0, 1))
     except Exception:
         return
     try:
-        found = _drawn(mine, options)
+        found = _drawn(mine)
     except Exception as error:
         yield words, error_words(error), str
         return
@@ -348,7 +337,7 @@ def _training(mine: Probe, other: Probe, options: CallOptions) -> Iterator[Compa
             each.layer.train()
             x = each.x().requires_grad_(gradients)
             with torch.set_grad_enabled(gradients):
-                return each.run(x, **options(each))
+                return each.run_causal(x)
 
         return tell_first_step(mine, other, run, gradients=gradients, seed=mine.seed)
 
@@ -356,25 +345,25 @@ def _training(mine: Probe, other: Probe, options: CallOptions) -> Iterator[Compa
     if not far:
         yield words, far, tell
         try:
-            far = _gradients_apart(mine, other, options)
+            far = _gradients_apart(mine, other)
         except Exception as error:
             far = error_words(error)
         yield f"in gradients {words}", far, partial(tell, gradients=True)
     elif torch.equal(wanted, again):
         yield words, far, tell
     else:
-        yield words, _draws_apart(mine, other, options), tell
+        yield words, _draws_apart(mine, other), tell
 
 
-def _draws_apart(mine: Probe, other: Probe, options: CallOptions) -> str:
+def _draws_apart(mine: Probe, other: Probe) -> str:
     """Compare the mean and the spread of many draws."""
     both = mine, other
-    runs = [_drawn(t, options, _DRAWS).unflatten(0, (_DRAWS, -1)) for t in both]
+    runs = [_drawn(t, _DRAWS).unflatten(0, (_DRAWS, -1)) for t in both]
     means, spreads = [each.mean(0) for each in runs], [each.var(0) for each in runs]
     total = [float(each.sum()) for each in spreads]
     ratio = (total[0] / max(total[1], 1e-30)) ** 0.5
     if not 0.8 < ratio < 1.25:
-        seen = [operations_of(partial(_drawn, each, options)).drops for each in both]
+        seen = [operations_of(partial(_drawn, each)).drops for each in both]
         one, two = (", ".join(sorted({f"{p:.0%}" for p in each})) for each in seen)
         rates = f" (it drops {one}, the reference {two})" if one != two else ""
         return f"dropout changes outputs {ratio:.2g} times as much{rates}"
@@ -385,16 +374,16 @@ def _draws_apart(mine: Probe, other: Probe, options: CallOptions) -> str:
     return ""
 
 
-def _drawn(probe: Probe, options: CallOptions, times: int = 1, seed: int = 0) -> Tensor:
+def _drawn(probe: Probe, times: int = 1, seed: int = 0) -> Tensor:
     """Return one call in training mode, of an input that repeats over the batch."""
     fresh = probe.fresh()
     fresh.layer.train()
     torch.manual_seed(probe.seed + seed)
     with torch.no_grad():
-        return fresh.run(probe.x().repeat(times, 1, 1), **options(fresh))
+        return fresh.run_causal(probe.x().repeat(times, 1, 1))
 
 
-def _gradients_apart(mine: Probe, other: Probe, options: CallOptions) -> str:
+def _gradients_apart(mine: Probe, other: Probe) -> str:
     """Compare the input's gradient in training mode, where both draw the same."""
     grads = []
     for each in (mine, other):
@@ -402,7 +391,7 @@ def _gradients_apart(mine: Probe, other: Probe, options: CallOptions) -> str:
         fresh.layer.train()
         torch.manual_seed(each.seed)
         with torch.enable_grad():
-            loss = (fresh.run(x, **options(fresh)) * each.x(seed=5)[..., :1]).sum()
+            loss = (fresh.run_causal(x) * each.x(seed=5)[..., :1]).sum()
             (grad,) = torch.autograd.grad(loss, x, allow_unused=True)
         grads.append(torch.zeros_like(x) if grad is None else grad)
     return _far_apart(grads[0], grads[1], 1e-4)

@@ -21,11 +21,11 @@ _AFTER_NORM = "apply_residual_connection_post_layernorm"
 def probe_parts(probe: Probe) -> str:
     """Test that norms look at one token each, and that the input reaches the output."""
     _expect_norms_of_one_token(probe)
-    x, options = probe.x(), probe.causal_options
+    x = probe.x()
     bare, full = _bare(probe, matrices=False), _bare(probe, matrices=True)
     words = "without its matrices the input passes through"
     with torch.no_grad():
-        passed, twice = (probe.run(each, layer=bare, **options) for each in (x, 2 * x))
+        passed, twice = (probe.run_causal(each, layer=bare) for each in (x, 2 * x))
         if passed.shape != x.shape or apart(passed, passed * 0) <= probe.tolerance:
             raise NotApplicableError("no input is added to its output")
         if not passed.isfinite().all():
@@ -33,14 +33,14 @@ def probe_parts(probe: Probe) -> str:
         if apart(twice, 2 * passed) > probe.tolerance:
             if any(value for _, value in probe.values_of([_AFTER_NORM])):
                 raise NotApplicableError(f"it has {_AFTER_NORM}")
-            if not _ends_in_norm(probe.run(x, layer=full, **options)):
+            if not _ends_in_norm(probe.run_causal(x, layer=full)):
                 words = "the sum begins at what a norm gives"
                 words = f"the input does not reach the output whole: {words}"
                 raise FaultError(words)
             words = "its last step is a norm: tokens come out of one size"
         bare.train()
-        dropped = operations_of(lambda: probe.run(x, layer=bare, **options)).drops
-        change = apart(probe.run(x, layer=bare, **options), passed)
+        dropped = operations_of(lambda: probe.run_causal(x, layer=bare)).drops
+        change = apart(probe.run_causal(x, layer=bare), passed)
     table = probe.knows_positions and probe.has_table  # its sum with x may drop some
     if dropped and change > probe.tolerance and not table:
         where = "it stands after the sum, not before"
@@ -80,7 +80,7 @@ def _expect_norms_of_one_token(probe: Probe) -> None:
             hooks.append(part.register_forward_pre_hook(partial(note, name)))
     try:
         with torch.no_grad():
-            probe.run(probe.x(), **probe.causal_options)
+            probe.run_causal(probe.x())
     finally:
         for hook in hooks:
             hook.remove()

@@ -75,13 +75,13 @@ def probe_device(probe: Probe) -> str:
     """Test on ``meta`` that it makes nothing on a fixed device."""
     layer = copy.deepcopy(probe.original).to("meta", torch.float32)
     x = probe.x().to("meta", torch.float32)
-    found = probe.run(x, layer=layer, **probe.causal_options)
+    found = probe.run_causal(x, layer=layer)
     if not found.is_meta:
         raise FaultError(f"the output lies on {found.device}, the input does not")
     if "mask" in probe.takes:
         mask = probe.padding([4, 6]).to("meta")
         try:
-            probe.run(x, mask, layer=layer, **probe.causal_options)
+            probe.run_causal(x, mask, layer=layer)
         except Exception as error:
             if not _raised_in(probe.calls, error):
                 raise

@@ -1,37 +1,30 @@
-"""Step-by-step comparison: where a layer first computes other numbers than another.
+"""Where a layer begins to differ from its reference: step, part, and token.
 
-Both are recorded in one call. From the result, which differs, the way goes back
-through numbers that the other layer never has, to a step that still reads what both
-have and gives what one alone has. How either is written matters little: what is
-written differently and gives the same again further on is no difference.
+For the step, both are recorded in one call. From the result, which differs, the way
+goes back through numbers that the other layer never has, to a step that still reads
+what both have and gives what one alone has. How either is written matters little: what
+is written differently and gives the same again further on is no difference.
+
+Shapes: T length, K keys, M width of a part's input or output.
 """
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attention_lib.examine.outcomes import listed
-from attention_lib.examine.probe import Probe
-from attention_lib.examine.recorder import (
-    LONGEST,
-    Recorder,
-    Step,
-    Value,
-    is_near,
-    value_of,
-)
+from attention_lib.examine.probe import LONG, Probe
+from attention_lib.examine.recorder import Recorder, Step, Value, is_near, value_of
+
+Run = Callable[[Probe], Tensor]
 
 
 def tell_first_step(
-    mine: Probe,
-    other: Probe,
-    run: Callable[[Probe], Tensor],
-    *,
-    gradients: bool = False,
-    seed: int = 0,
+    mine: Probe, other: Probe, run: Run, *, gradients: bool = False, seed: int = 0
 ) -> str:
     """Name the first step at which a layer and its reference differ, or return ""."""
     bits = torch.finfo(mine.dtype)
@@ -53,9 +46,7 @@ def tell_first_step(
         return ""
 
 
-def _record(
-    probe: Probe, run: Callable[[Probe], Tensor], seed: int
-) -> tuple[list[Step], Value]:
+def _record(probe: Probe, run: Run, seed: int) -> tuple[list[Step], Value]:
     fresh = probe.fresh()
     torch.manual_seed(seed)
     with torch.no_grad(), Recorder(fresh.layer) as recorder:
@@ -141,16 +132,15 @@ def _compare(
     own, their = (Counter(step.words for step in each) for each in (ours, theirs))
     extra = one is not None and own[one.words] > their[one.words]
     lacks = two is not None and their[two.words] > own[two.words]
-    types = one.types if one and two and two.types and one.types != two.types else set()
+    both_types = [step.types for step in (one, two) if step and step.types]
+    types = len(both_types) == 2 and both_types[0] != both_types[1]
     words = []
     if one and (extra or not lacks):
-        words.append(f"the layer computes {_said(one, types)}")
+        words.append(f"the layer computes {one.said(types=types)}")
         if extra and not lacks:
             words[-1] += ", which the reference does not"
     if two and (lacks or not extra):
-        words.append(
-            f"the reference computes {_said(two, two.types if types else types)}"
-        )
+        words.append(f"the reference computes {two.said(types=types)}")
         if lacks and not extra:
             words[-1] += ", which the layer does not"
         more = two.sources - one.sources if one and "x" in one.sources else set()
@@ -158,18 +148,10 @@ def _compare(
             words.append(f"its input depends on {listed(sorted(more))}, too")
     if one and two and not extra and not lacks:
         words += _otherwise(one, two, ours, theirs)
-    if (
-        one
-        and (old := _made_before(one, ours))
-        and not (two and _made_before(two, theirs))
-    ):
+    old = _made_before(one, ours) if one else 0
+    if old and not (two and _made_before(two, theirs)):
         words.append(f"the layer reads what its call {old} made")
     return words
-
-
-def _said(step: Step, types: set[str]) -> str:
-    kind = f" in {', '.join(sorted(types))}" if types else ""
-    return f"{step.words}{kind} (in {step.place[:LONGEST]})"
 
 
 def _made_before(step: Step, steps: list[Step]) -> int:
@@ -230,5 +212,111 @@ def _gradient_end(ours: list[Step], theirs: list[Step], tolerance: float) -> str
             sames = [each for each in ends if each.key[0] == value.key[0]]
             same = any(value.is_near(each, tolerance) for each in sames)
             if step.ends_gradient and step.place and not same:
-                return words.format(step)
+                return words.format(step.said())
     return ""
+
+
+def tell_inside(mine: Probe, other: Probe, run: Run) -> str:
+    """Name the first part that gets or gives other numbers than in the reference."""
+    names = {name for name, part in other.layer.named_modules() if name}
+    try:
+        ours, theirs = (_numbers(each, run, names) for each in (mine, other))
+    except Exception:
+        return ""
+    same: list[str] = []
+    times: Counter[str] = Counter()
+    for (name, what, found), (also, kind, wanted) in zip(ours, theirs, strict=False):
+        if (name, what) != (also, kind):
+            return f" ({name} is called where the reference calls {also})"
+        if found.shape != wanted.shape:
+            return f" ({name} {what} {tuple(found.shape)}, not {tuple(wanted.shape)})"
+        times[name] += what == "gets"
+        scale = wanted.abs().max().clamp(min=1e-3)
+        wrong = (found - wanted).abs() > mine.tolerance * scale
+        if wrong.any() or bool(found.isnan().any()):
+            known = f"{', '.join(same)} the same; " if same else ""
+            call = f" in call {times[name]}" if times[name] > 1 else ""
+            return f" ({known}{name}{call} {what} other numbers{_features(wrong)})"
+        if what == "gives" and name not in same:
+            same.append(name)
+    if len(ours) < len(theirs):
+        return f" (the reference calls {theirs[len(ours)][0]}, too)"
+    if len(ours) > len(theirs):
+        return f" (the reference does not call {ours[len(theirs)][0]})"
+    words = "get and give the same: it differs between or after them"
+    return f" (its parts {', '.join(same)} {words})" if same else ""
+
+
+def _numbers(probe: Probe, run: Run, names: set[str]) -> list[tuple[str, str, Tensor]]:
+    """Return what each part gets and gives in one run, in the order of the calls."""
+    fresh, seen = probe.fresh(), []
+
+    def note(name: str, what: str, part: Any, inputs: Any, *outputs: Any) -> None:
+        found = outputs[0] if outputs else inputs
+        found = found[0] if isinstance(found, tuple) and found else found
+        if isinstance(found, Tensor) and found.ndim > 1:
+            seen.append((name, what, found.detach().clone()))
+
+    for name, part in fresh.layer.named_modules():
+        if name in names:
+            part.register_forward_pre_hook(partial(note, name, "gets"))
+            part.register_forward_hook(partial(note, name, "gives"))
+    with torch.no_grad():
+        run(fresh)
+    return seen
+
+
+def _features(wrong: Tensor) -> str:
+    """Return which features are wrong, where they are a part of all."""
+    at = wrong.flatten(0, -2).any(0).nonzero().flatten().tolist()
+    width = wrong.shape[-1]
+    if not at or len(at) == width:
+        return ""
+    if at[-1] - at[0] + 1 == len(at):
+        return f" in features {at[0]} to {at[-1]} of {width}"
+    return f" in {len(at)} features of {width}, from {at[0]} on"
+
+
+def tell_reach(mine: Probe, other: Probe, run: Run) -> str:
+    """Name an output that depends on another token than in the reference.
+
+    In a long text few tokens are changed: those around the first output that differs.
+    """
+    try:
+        with torch.no_grad():
+            one, two = (run(each.fresh()) for each in (mine, other))
+        if one.ndim != 3 or one.shape != two.shape:
+            return ""
+        length = one.shape[1]
+        positions = [*range(length)]
+        if length > LONG:
+            wrong = (one - two).abs().amax(dim=(0, 2)) > mine.tolerance
+            row = int(wrong.float().argmax())
+            near = {0, row - 1, row, row + 1, length // 2, length - 1}
+            positions = sorted(near & {*positions})
+        ours, theirs = (_reach(each, run, positions) for each in (mine, other))
+    except Exception:
+        return ""
+    for wrong, words in (
+        (ours & ~theirs, "changes with token {}, which the reference hides there"),
+        (theirs & ~ours, "does not depend on token {}, as it does in the reference"),
+    ):
+        if wrong.any():
+            row, key = wrong.nonzero()[0].tolist()
+            count = int(wrong[row].sum())
+            more = f" (nor on {count - 1} more)" if count > 1 and "not" in words else ""
+            return f": output {row} {words.format(positions[key])}{more}"
+    return ""
+
+
+def _reach(probe: Probe, run: Run, positions: list[int]) -> Tensor:
+    """Return on which of these tokens each output of a call depends, (T, K)."""
+    columns = []
+    with torch.no_grad():
+        before = run(probe.fresh())
+        for position in positions:
+            changed = probe.fresh()
+            changed.changed_position = position
+            columns.append((run(changed) - before).abs().amax(dim=(0, 2)))
+    least = probe.tolerance / 1e3 if len(columns[0]) > LONG else probe.tolerance
+    return torch.stack(columns, dim=-1) > least

@@ -24,12 +24,12 @@ _NORMS = {"batch_norm", "instance_norm"}
 _WAVES = {"cos", "sin", "polar"}
 
 
-def _steps(probe: Probe, x: Tensor, **options: Any) -> list[Step]:
+def _steps(probe: Probe, x: Tensor) -> list[Step]:
     """Return the steps of one call; none where the layer refuses to be recorded."""
     layer = probe.copied(probe.dtype).train(probe.layer.training)
     try:
         with torch.no_grad(), Recorder(layer) as recorder:
-            probe.run(x, layer=layer, raw=True, **options)
+            probe.run_causal(x, layer=layer, raw=True)
     except Exception:
         return []
     return recorder.steps
@@ -45,7 +45,7 @@ def changed_in_place(probe: Probe) -> str:
 
 def capped_scores(probe: Probe, x: Tensor) -> float:
     """Return the largest number of a softmax's input after a full tanh; 0 if none."""
-    steps = iter(_steps(probe, x, **probe.causal_options))
+    steps = iter(_steps(probe, x))
     for step in steps:
         if step.name == "tanh" and step.gives[0].most > 0.999:
             break
@@ -55,7 +55,7 @@ def capped_scores(probe: Probe, x: Tensor) -> float:
 
 def find_suspects(probe: Probe) -> str:
     """Name steps that mix tokens or texts where attention does not, two at most."""
-    steps = _steps(probe, probe.x(_BATCH, _LENGTH), **probe.causal_options)
+    steps = _steps(probe, probe.x(_BATCH, _LENGTH))
     return "; ".join(list(dict.fromkeys(_suspects(steps)))[:2])
 
 
@@ -86,7 +86,7 @@ def _suspects(steps: list[Step]) -> Iterator[str]:
 def dropped_scores(probe: Probe) -> str:
     """Name the step where dropout is taken of scores, before the softmax."""
     dropped: dict[Any, Step] = {}
-    for step in _steps(probe, probe.x(_BATCH, _LENGTH), **probe.causal_options):
+    for step in _steps(probe, probe.x(_BATCH, _LENGTH)):
         known = [dropped[read.key] for read in step.reads if read.key in dropped]
         scores = step.reads and step.reads[0].shape.count(_LENGTH) == 2
         if not scores or step.name in _PRODUCTS or not (known or step.drops):
@@ -107,7 +107,7 @@ def positions_in(probe: Probe) -> str:
     """
     unknown = NotApplicableError("no positions come from outside")
     x = probe.x()[:, :1].repeat(1, LENGTH, 1)
-    steps = _steps(probe, x, **probe.causal_options)
+    steps = _steps(probe, x)
     rotates = any(step.name in _WAVES for step in steps)
     if rotates:
         _expect_values_still(steps)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from attention_lib.examine.masking import expect_no_leak
 from attention_lib.examine.operations import operations_of
 from attention_lib.examine.outcomes import FaultError, NotApplicableError, apart, size
 from attention_lib.examine.probe import BATCH, LENGTH, Probe
 from attention_lib.examine.trace_smells import dropped_scores
-from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
 _MUCH = 0.7  # a higher rate suggests that keep and drop probability were swapped
@@ -23,13 +23,13 @@ _TEXTS = 400
 
 def probe_training(probe: Probe) -> str:
     """Test that in training mode it hides the same, and that dropout keeps the mean."""
-    options, x = probe.causal_options, probe.x()  # known from evaluation mode
-    probe.is_causal  # noqa: B018 likewise
+    x = probe.x()
+    probe.causal_options, probe.is_causal  # noqa: B018 known from evaluation mode
     trained = copy.copy(probe)
     trained.layer, trained.draw_seed = probe.copied(probe.dtype).train(), probe.seed
     with torch.no_grad():
-        first = trained.run(x, **options)
-        if apart(trained.run(x, **options), first) > probe.tolerance:
+        first = trained.run_causal(x)
+        if apart(trained.run_causal(x), first) > probe.tolerance:
             words = "one seed gives two results: its dropout draws from elsewhere"
             raise NotApplicableError(words)
         _expect_hidden(trained, x, first)
@@ -37,14 +37,14 @@ def probe_training(probe: Probe) -> str:
         if name := _untrained(probe, trained, x):
             raise FaultError(f"in training mode alone, no gradient reaches {name}")
         trained.draw_seed = probe.seed + 1
-        if apart(trained.run(x, **options), first) <= probe.tolerance:
+        if apart(trained.run_causal(x), first) <= probe.tolerance:
             words = "nothing is dropped, yet it is {} apart"
-            probe.expect_same(first, probe.run(x, **options), words)
+            probe.expect_same(first, probe.run_causal(x), words)
             return "as in evaluation mode; nothing is dropped"
         if where := dropped_scores(trained):
             raise FaultError(f"scores are dropped, not weights: {where}")
         same = probe.x()[:1].expand(BATCH, -1, -1).contiguous()
-        found = trained.run(same, **options)
+        found = trained.run_causal(same)
         if apart(found[1:], found[:1].expand_as(found[1:])) <= probe.tolerance:
             raise FaultError("dropout drops the same in all texts of a batch")
         return _expect_mean(probe, trained)
@@ -54,15 +54,10 @@ def _expect_hidden(trained: Probe, x: Tensor, first: Tensor) -> None:
     """Test in training mode that other texts, the future and padding stay hidden."""
     changed = x.clone()
     changed[3] = trained.x(seed=2)[3]
-    found = trained.run(changed, **trained.causal_options)[:3]
+    found = trained.run_causal(changed)[:3]
     trained.expect_same(found, first[:3], "changing text 3 changes others by {}")
     if trained.causal_options or trained.is_causal:
-        leaks = trained.leaks(**trained.causal_options)
-        leaks = leaks.masked_fill(causal_mask(LENGTH), 0)
-        if leaks.max() > trained.tolerance:
-            row, key = divmod(int(leaks.argmax()), LENGTH)
-            words = f"output {row} changes by {size(leaks.max())}"
-            raise FaultError(f"{words} with later token {key}")
+        expect_no_leak(trained, trained.leaks(**trained.causal_options), "")
     if "mask" in trained.takes:
         change = trained.leaks(trained.padding([4]))[:, :4, 4:].max()
         if change > trained.tolerance:
@@ -81,7 +76,7 @@ def _expect_small_rates(probe: Probe, trained: Probe, x: Tensor) -> None:
         if isinstance(value, float) and 0 < value < 1
         if name in ("p", "rate") or "drop" in name
     }
-    seen = operations_of(lambda: trained.run(x, **probe.causal_options))
+    seen = operations_of(lambda: trained.run_causal(x))
     for rate in seen.drops:
         near = any(abs(rate - each) < 1e-6 for each in named)
         kept = any(abs(1 - rate - each) < 1e-6 for each in named)
@@ -98,7 +93,7 @@ def _untrained(probe: Probe, trained: Probe, x: Tensor) -> str:
         named = {"the input": start, **dict(each.layer.named_parameters())}
         named = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
         with torch.enable_grad():
-            found = each.run(start, **probe.causal_options)
+            found = each.run_causal(start)
             loss = (found * probe.x(seed=5)[..., :1]).sum()
             if not loss.requires_grad:
                 return "" if each is probe else "any weight"
@@ -160,7 +155,7 @@ def probe_gradients(probe: Probe) -> str:
     x = probe.x().requires_grad_()
     weights = {n: p for n, p in probe.layer.named_parameters() if p.requires_grad}
     tensors = {"the input": x, **weights}
-    found = probe.run(x, **probe.causal_options)
+    found = probe.run_causal(x)
     # The loss is a sum of outputs with random factors.
     factors = probe.x(seed=5)[..., :1].expand_as(found)
     factors = factors + probe.x(seed=6)[..., :1] * found.detach()
@@ -173,7 +168,7 @@ def probe_gradients(probe: Probe) -> str:
 
     def loss_now() -> float:
         with torch.no_grad():
-            return float((probe.run(x, **probe.causal_options) * factors).sum())
+            return float((probe.run_causal(x) * factors).sum())
 
     idle = {
         name
@@ -245,7 +240,7 @@ def _slack(probe: Probe) -> float:
     Many layers that are called in float64 compute the softmax or norms in float32.
     """
     x = probe.x()
-    run = operations_of(lambda: probe.run(x, **probe.causal_options))
+    run = operations_of(lambda: probe.run_causal(x))
     narrow = any(torch.float32 in types for types in run.types.values())
     return 0.1 if probe.dtype == torch.float32 else 0.02 if narrow else 5e-3
 
