@@ -167,7 +167,7 @@ def _sizes() -> Iterator[Case]:
         return lambda each: each.run_causal(factor * each.x())
 
     yield "with inputs 100 times smaller", scaled(1 / 100)
-    yield "with inputs 30 times larger", scaled(30)
+    yield "with inputs 30 times larger", scaled(30.0)
     yield "with a token of zeros", zeros
     yield "with loud and quiet texts in one batch", mixed
 

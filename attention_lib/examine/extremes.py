@@ -35,7 +35,7 @@ def probe_large(probe: Probe) -> str:
         for what, mask, more in hidden:
             if (change := _leak(probe, scale, mask, **more)) > probe.tolerance:
                 words += f" {what} shows, {size(change)}"
-                is_small = _leak(probe, 1, mask, **more) < 0.01
+                is_small = _leak(probe, 1.0, mask, **more) < 0.01
                 raise FaultError(words + " (a fill too near 0?)" * is_small)
     if change := _loud_text(probe):
         words = f"a text 1000 times as large changes others, {size(change)}"
