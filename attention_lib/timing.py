@@ -1,6 +1,6 @@
-"""Which kernel ran, and which of several ways is faster: chapter 20.
+"""What a call costs: its kernels, its time, its FLOPs and the bytes that it keeps.
 
-Both answers come from a run on the machine that asks, and hold for that machine.
+Kernels and times come from a run on the machine that asks, and hold for that machine.
 """
 
 import contextlib
@@ -13,13 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 
 from attention_lib.validation import (
     require_above_zero,
     require_calls,
     require_flags,
+    require_function,
     require_positive,
     require_timed_calls,
 )
@@ -173,3 +178,54 @@ def _quiet() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def count_flops(function: Callable[..., Any], *inputs: Any) -> int:
+    """Count the FLOPs of matrix products in one call.
+
+    A multiplication and the addition after it are two floating-point operations.
+    PyTorch's counter returns 0 for its fused kernel on a CPU, and for the fast path
+    that ``nn.MultiheadAttention`` takes without gradients, so the call runs without
+    both.
+
+    Raises:
+        TypeError: the first argument is not a function.
+    """
+    require_function("function", function)
+    inputs = tuple(
+        each.detach().requires_grad_() if _is_floats(each) else each for each in inputs
+    )
+    counter = FlopCounterMode(display=False)
+    with torch.enable_grad(), counter, sdpa_kernel(SDPBackend.MATH):
+        function(*inputs)
+    return int(counter.get_total_flops())
+
+
+def saved_bytes(function: Callable[..., Tensor], *inputs: Any) -> int:
+    """Count the bytes that a call keeps for its gradients.
+
+    Each piece of memory counts once, however many tensors view it. Parameters and
+    inputs do not count: they are there in any case.
+
+    Raises:
+        TypeError: the first argument is not a function.
+    """
+    require_function("function", function)
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    given = {t.untyped_storage().data_ptr() for t in inputs if isinstance(t, Tensor)}
+    if isinstance(function, nn.Module):
+        given |= {p.untyped_storage().data_ptr() for p in function.parameters()}
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = function(*inputs)
+    del result
+    return sum(size for start, size in kept.items() if start not in given)
+
+
+def _is_floats(each: Any) -> bool:
+    return isinstance(each, Tensor) and each.is_floating_point()

@@ -1,4 +1,4 @@
-"""How a layer is called: one call for layers of many makers.
+"""How a layer is called: one call for the layers of many makers.
 
 A layer's own signature says what it takes. Layers of ``torch.nn``, of x-transformers
 and of ``transformers`` are known by theirs; nothing here imports those libraries
@@ -17,9 +17,76 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attention_lib.examine.function_layer import FunctionLayer
-from attention_lib.masks import causal_mask
+from attention_lib.masks import causal_mask, with_causal
+from attention_lib.multi_head import add_head_axis, merge_heads, split_heads
 from attention_lib.rope import rope_angles
+from attention_lib.validation import require_function, require_heads
+
+_MASKS = "mask", "attn_mask"
+_CAUSAL = "causal", "is_causal"
+
+
+class FunctionLayer(nn.Module):
+    """Multi-head attention whose heads attend by a function, to be examined.
+
+    Args:
+        function: ``function(query, key, value)``, each (B, H, T, D), returns the same
+            shape, or a tuple that begins with it. It may take ``mask`` or
+            ``attn_mask``, boolean, and ``causal`` or ``is_causal``.
+        d_model: width of the layer.
+        num_heads: number of heads.
+
+    Raises:
+        TypeError: not a function; a width that is not an int.
+        ValueError: a width that the heads do not divide.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], d_model: int = 12, num_heads: int = 3
+    ) -> None:
+        super().__init__()
+        require_function("function", function)
+        require_heads(d_model, num_heads)
+        self.function, self.d_model, self.num_heads = function, d_model, num_heads
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.q_proj = nn.Linear(d_model, d_model)
+            self.k_proj = nn.Linear(d_model, d_model)
+            self.v_proj = nn.Linear(d_model, d_model)
+            self.out_proj = nn.Linear(d_model, d_model)
+        try:
+            names = list(inspect.signature(function).parameters)
+        except ValueError:  # written in C, as torch's own
+            names = ["attn_mask", "is_causal"]
+        self.mask_name = next((name for name in _MASKS if name in names), None)
+        self.causal_name = next((name for name in _CAUSAL if name in names), None)
+        self.takes = {"memory"} | ({"mask", "causal"} if self.mask_name else set())
+        self.takes |= {"causal"} if self.causal_name else set()
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+        memory: Tensor | None = None,
+    ) -> Tensor:
+        """Project, let the function attend, and project the result."""
+        source = x if memory is None else memory
+        inputs = ((self.q_proj, x), (self.k_proj, source), (self.v_proj, source))
+        query, key, value = (
+            split_heads(proj(of), self.num_heads) for proj, of in inputs
+        )
+        options: dict[str, Any] = {}
+        if causal and self.causal_name and mask is None:
+            options[self.causal_name] = True
+        elif causal:
+            mask = with_causal(add_head_axis(mask), causal, query, key)
+        if mask is not None:
+            options[str(self.mask_name)] = add_head_axis(mask)
+        found = self.function(query, key, value, **options)
+        found = found[0] if isinstance(found, tuple) else found
+        return self.out_proj(merge_heads(found))
 
 
 @dataclass(frozen=True)
@@ -34,7 +101,7 @@ class Calling:
         new_cache: ``new_cache(layer, batch_size, max_len)``.
         additive: whether hidden keys get a large negative number from us.
         by_mask: whether ``causal`` is made by a mask, as the layer has no word for it.
-        unknown: the names in its signature that nothing is given for.
+        unknown: the names in its signature that nothing is passed for.
     """
 
     call: Callable[..., Any]
@@ -46,30 +113,29 @@ class Calling:
 
 
 def find_calling(layer: nn.Module, calls: Callable[..., Any] | None = None) -> Calling:
-    """Finds how a layer is called; ``calls`` is the reader's own way."""
+    """Return how a layer is called; ``calls`` is the user's own way."""
     if calls is not None:
         names = frozenset(list(inspect.signature(calls).parameters)[1:])
-        own = _own_cache if "cache" in names else None
-        return Calling(calls, names & {*_NAMES}, own)
+        new_cache = _its_new_cache if "cache" in names else None
+        return Calling(calls, names & {*_NAMES, "start"}, new_cache)
+    for is_known, calling in _KNOWN:
+        if is_known(layer):
+            return calling
     names = frozenset(inspect.signature(layer.forward).parameters)
-    if isinstance(layer, nn.MultiheadAttention):
-        return Calling(
-            _call_torch, frozenset({"mask", "causal", "memory"}), by_mask=True
-        )
-    if isinstance(layer, nn.TransformerEncoderLayer):
-        return Calling(_call_encoder, frozenset({"mask", "causal"}), by_mask=True)
-    if type(layer).__module__.startswith("x_transformers"):
-        takes = {"mask", "causal", "memory", "cache"}
-        return Calling(_call_x_transformers, frozenset(takes), lambda *_: [None])
     if isinstance(layer, FunctionLayer):
         names &= {"x", *layer.takes}
     if "hidden_states" in names:
-        return _hugging_face(names)
+        extra = {"position_embeddings": "start", "past_key_values": "cache"}
+        takes = {"mask", "causal", *(extra[name] for name in names & {*extra})}
+        call = partial(_call_hugging_face, names)
+        return Calling(
+            call, frozenset(takes), _hugging_face_cache, additive=True, by_mask=True
+        )
     return _by_names(layer, names)
 
 
-_NAMES = "mask", "causal", "cache", "memory", "start"
-_WORDS = {
+# What we pass, and what layers call it.
+_NAMES = {
     "mask": ("mask", "attn_mask", "attention_mask"),
     "causal": ("causal", "is_causal"),
     "memory": ("memory", "context", "encoder_hidden_states"),
@@ -77,15 +143,15 @@ _WORDS = {
 }
 
 
-def _own_cache(layer: Any, batch_size: int, max_len: int) -> Any:
+def _its_new_cache(layer: Any, batch_size: int, max_len: int) -> Any:
     return layer.new_cache(batch_size, max_len)
 
 
 def _by_names(layer: nn.Module, names: frozenset[str]) -> Calling:
-    """A layer that is called as ours are, as far as its names say."""
+    """Return how to call a layer as ours are called, as far as its names say."""
     words = {
         ours: next((name for name in theirs if name in names), None)
-        for ours, theirs in _WORDS.items()
+        for ours, theirs in _NAMES.items()
     }
     takes = {ours for ours, name in words.items() if name}
     if not hasattr(layer, "new_cache"):
@@ -101,7 +167,7 @@ def _by_names(layer: nn.Module, names: frozenset[str]) -> Calling:
     return Calling(
         partial(_call_by_names, words, three),
         frozenset(takes | ({"causal"} if "mask" in takes else set())),
-        _own_cache if "cache" in takes else None,
+        _its_new_cache if "cache" in takes else None,
         by_mask=by_mask,
         unknown=tuple(name for name in others if name not in known),
     )
@@ -119,50 +185,39 @@ def _call_by_names(
     memory: Tensor | None = None,
     start: int | None = None,
 ) -> Tensor:
-    options: dict[str, Any] = {}
-    key_len = x.shape[1] + (cache.length if cache is not None else 0)
-    if causal and words["causal"]:
-        options[words["causal"]] = True
-    elif causal:
-        mask = _and(mask, causal_mask(x.shape[1], key_len, device=x.device))
-    if mask is not None:
-        options[str(words["mask"])] = mask
-    if memory is not None:
-        options[str(words["memory"])] = memory
-    if cache is not None:
-        options["cache"] = cache
+    if causal and not words["causal"]:
+        key_len = x.shape[1] + (cache.length if cache is not None else 0)
+        hides = causal_mask(x.shape[1], key_len, device=x.device)
+        mask, causal = hides if mask is None else mask & hides, False
+    given = {"mask": mask, "causal": causal or None, "memory": memory, "cache": cache}
+    options = {str(words[n]): each for n, each in given.items() if each is not None}
     if start is not None:
-        width = _turned_width(layer)
-        place = torch.arange(start, start + x.shape[1], device=x.device)
-        options["angles"] = rope_angles(place.to(x.dtype), width)
-    inputs = (x, x, x) if three else (x,)
-    return _first(layer(*inputs, **options))
+        position = torch.arange(start, start + x.shape[1], device=x.device)
+        options["angles"] = rope_angles(position.to(x.dtype), _rotated_width(layer))
+    return _first(layer(*((x, x, x) if three else (x,)), **options))
 
 
-def _turned_width(layer: Any) -> int:
+def _rotated_width(layer: Any) -> int:
     for part in layer.modules():
-        if hasattr(part, "widths"):  # latent attention turns a part of each head
+        if hasattr(part, "widths"):  # latent attention rotates a part of each head
             return int(part.widths[1])
         if hasattr(part, "new_cache") and hasattr(part, "num_heads"):
             return int(part.new_cache(1, 1).keys.shape[-1])
     raise TypeError(f"no width of a head is known for {type(layer).__name__}")
 
 
-def _and(mask: Tensor | None, other: Tensor) -> Tensor:
-    return other if mask is None else mask & other
-
-
 def _first(found: Any) -> Any:
-    """A layer may give its weights, too: the output comes first."""
+    """Return the output of a layer that may return its weights, too."""
     return found[0] if isinstance(found, tuple | list) else found
 
 
 def _all_pairs(
     mask: Tensor | None, causal: bool, x: Tensor, key_len: int
 ) -> Tensor | None:
-    """Gives one mask (B, T, K) of all that is hidden, or None."""
+    """Return one mask (B, T, K) of all that is hidden, or None."""
     if causal:
-        mask = _and(mask, causal_mask(x.shape[1], key_len, device=x.device))
+        hides = causal_mask(x.shape[1], key_len, device=x.device)
+        mask = hides if mask is None else mask & hides
     return None if mask is None else mask.expand(x.shape[0], x.shape[1], key_len)
 
 
@@ -174,25 +229,20 @@ def _call_torch(
     causal: bool = False,
     memory: Tensor | None = None,
 ) -> Tensor:
+    """Call PyTorch's layer, or its block; they name what is hidden, per head."""
+    block = isinstance(layer, nn.TransformerEncoderLayer)
+    attention: Any = layer.self_attn if block else layer
     source = x if memory is None else memory
     mask = _all_pairs(mask, causal, x, source.shape[1])
-    if mask is not None:  # theirs says what is hidden, for each text and head
-        mask = ~mask.repeat_interleave(layer.num_heads, dim=0)
-    if not layer.batch_first:
-        x, source = x.transpose(0, 1), source.transpose(0, 1)
-    found = layer(x, source, source, attn_mask=mask, need_weights=False)[0]
-    return found if layer.batch_first else found.transpose(0, 1)
-
-
-def _call_encoder(
-    layer: Any, x: Tensor, mask: Tensor | None = None, *, causal: bool = False
-) -> Tensor:
-    mask = _all_pairs(mask, causal, x, x.shape[1])
     if mask is not None:
-        mask = ~mask.repeat_interleave(layer.self_attn.num_heads, dim=0)
-    if layer.self_attn.batch_first:
-        return layer(x, src_mask=mask)
-    return layer(x.transpose(0, 1), src_mask=mask).transpose(0, 1)
+        mask = ~mask.repeat_interleave(attention.num_heads, dim=0)
+    if not attention.batch_first:
+        x, source = x.transpose(0, 1), source.transpose(0, 1)
+    if block:
+        found = layer(x, src_mask=mask)
+    else:
+        found = layer(x, source, source, attn_mask=mask, need_weights=False)[0]
+    return found if attention.batch_first else found.transpose(0, 1)
 
 
 def _call_x_transformers(
@@ -208,24 +258,12 @@ def _call_x_transformers(
     if causal:
         options["causal"] = True
     if mask is not None:
-        mask = _all_pairs(mask, False, x, mask.shape[-1])
-        options["attn_mask"] = None if mask is None else mask[:, None]
+        mask = mask.expand(x.shape[0], x.shape[1], mask.shape[-1])
+        options["attn_mask"] = mask[:, None]
     if cache is None:
         return layer(x, **options)
     found, cache[0] = layer(x, cache=cache[0], return_intermediates=True, **options)
     return found
-
-
-def _hugging_face(names: frozenset[str]) -> Calling:
-    takes = {"mask", "causal"}
-    if "position_embeddings" in names:
-        takes |= {"start"}
-    if "past_key_values" in names:
-        takes |= {"cache"}
-    call = partial(_call_hugging_face, names)
-    return Calling(
-        call, frozenset(takes), _hugging_face_cache, additive=True, by_mask=True
-    )
 
 
 def _hugging_face_cache(layer: Any, batch_size: int, max_len: int) -> Any:
@@ -244,29 +282,28 @@ def _call_hugging_face(
     cache: Any = None,
     start: int | None = None,
 ) -> Tensor:
-    options: dict[str, Any] = {}
-    place = _number_of(layer, "layer_idx") or 0
-    past = 0 if cache is None else int(cache.get_seq_length(place))
+    index = _number_of(layer, "layer_idx") or 0
+    past = 0 if cache is None else int(cache.get_seq_length(index))
     seen = _all_pairs(mask, causal, x, past + x.shape[1])
-    name = "attention_mask" if "attention_mask" in names else "mask"
-    options[name] = None
+    hides = None
     if seen is not None:  # 0 where a key is seen, else a large negative number
-        options[name] = torch.zeros(seen.shape, dtype=x.dtype, device=x.device)
-        options[name] = options[name].masked_fill(~seen, torch.finfo(x.dtype).min)
-        options[name] = options[name][:, None]  # (B, 1, T, K)
+        hides = torch.zeros(seen.shape, dtype=x.dtype, device=x.device)
+        hides = hides.masked_fill(~seen, torch.finfo(x.dtype).min)[:, None]
+    name = "attention_mask" if "attention_mask" in names else "mask"
+    options: dict[str, Any] = {name: hides}
     if cache is not None:
         options["past_key_values"] = cache
     if "position_embeddings" in names:
         width = _number_of(layer, "qk_rope_head_dim") or _number_of(layer, "head_dim")
         width = width or x.shape[-1] // (_number_of(layer, "num_attention_heads") or 1)
-        places = torch.arange(x.shape[1], device=x.device) + (start or 0)
-        angles = rope_angles(places.to(x.dtype), width)
+        positions = torch.arange(x.shape[1], device=x.device) + (start or 0)
+        angles = rope_angles(positions.to(x.dtype), width)
         if start is None:
-            angles = angles * 0  # no position: nothing is turned
+            angles = angles * 0  # no position: nothing is rotated
         if type(layer).__name__ != "GptOssAttention":  # which takes half of the width
             angles = torch.cat([angles, angles], dim=-1)
-        turns = angles.cos()[None].to(x.dtype), angles.sin()[None].to(x.dtype)
-        options["position_embeddings"] = turns
+        rotation = angles.cos()[None].to(x.dtype), angles.sin()[None].to(x.dtype)
+        options["position_embeddings"] = rotation
     return _first(layer(x, **options))
 
 
@@ -277,3 +314,24 @@ def _number_of(layer: Any, name: str) -> int | None:
             if isinstance(value, int):
                 return value
     return None
+
+
+# Layers that are known by their class: how to recognise each, and how to call it.
+_KNOWN: tuple[tuple[Callable[[nn.Module], bool], Calling], ...] = (
+    (
+        lambda layer: isinstance(layer, nn.MultiheadAttention),
+        Calling(_call_torch, frozenset({"mask", "causal", "memory"}), by_mask=True),
+    ),
+    (
+        lambda layer: isinstance(layer, nn.TransformerEncoderLayer),
+        Calling(_call_torch, frozenset({"mask", "causal"}), by_mask=True),
+    ),
+    (
+        lambda layer: type(layer).__module__.startswith("x_transformers"),
+        Calling(
+            _call_x_transformers,
+            frozenset({"mask", "causal", "memory", "cache"}),
+            lambda *_: [None],
+        ),
+    ),
+)

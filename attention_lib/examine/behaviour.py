@@ -1,230 +1,204 @@
-"""Checks of what a layer gives: each changes something, and looks at what changes.
+"""Probes of behaviour: each changes something and looks at what changes.
 
-A check takes a ``Probe`` and gives its verdict and what it saw. None knows how the
-layer is built. Shapes: B batch, T length, K keys, M d_model.
+A probe takes a ``Probe``, the subject of the examination. It returns what it saw where
+all is right, raises ``FaultError`` where the layer is wrong, and
+``NotApplicableError`` where it cannot judge. None knows how the layer is built.
+
+Shapes: B batch, T length, K keys, M d_model.
 """
-
-import traceback
 
 import torch
 from torch import Tensor
 
-from attention_lib.examine import formula
-from attention_lib.examine.op_counter import watched
+from attention_lib.examine.formula import probe_formula
+from attention_lib.examine.operations import operations_of
+from attention_lib.examine.outcomes import (
+    FaultError,
+    NotApplicableError,
+    apart,
+    first_line,
+    size,
+)
 from attention_lib.examine.probe import BATCH, LENGTH, LONG, Probe
-from attention_lib.examine.report import Outcome
 from attention_lib.examine.trace_smells import changed_in_place, positions_in
 
-Said = tuple[Outcome, str]
-HALF_DTYPES = {torch.bfloat16, torch.float16}
-RANDOM = {"bernoulli_", "native_dropout", "rand", "randn", "rand_like", "randn_like"}
-RANDOM |= {"normal_", "uniform_", "randint", "randperm"}
-LONG_LEN = 600  # tokens: beyond 256, bfloat16 gives neighbours one number
-NOT_APPLICABLE: Outcome = "does not apply"
+_RANDOM = {"bernoulli_", "native_dropout", "rand", "randn", "rand_like", "randn_like"}
+_RANDOM |= {"normal_", "uniform_", "randint", "randperm"}
+_ORDER = [3, 0, 4, 2, 1, 5]  # the last token keeps its position
 
 
-def size(number: float | Tensor) -> str:
-    """Writes how large a change is; what rounding does is written in one way."""
-    number = float(number)
-    if number != number or number == float("inf"):
-        return "nan"
-    return "0" if number < 1e-5 else f"{number:.2f}" if number >= 0.01 else "below 0.01"
-
-
-def first_line(error: Exception) -> str:
-    """Gives the first line of an error's words, or of the program that raised it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not lines and (steps := traceback.extract_tb(error.__traceback__)):
-        lines = [f"in {steps[-1].name} {steps[-1].line}".strip()]
-    return lines[0][:120] if lines else "without words"
-
-
-def apart(found: Tensor, wanted: Tensor) -> float:
-    """Gives the largest difference, as a share of the largest number wanted."""
-    if found.shape != wanted.shape:
-        return float("inf")
-    scale = wanted.detach().abs().max().clamp(min=1.0)
-    change = (found.detach().to(wanted.dtype) - wanted.detach()).abs().max() / scale
-    return float("inf") if bool(change.isnan()) else float(change)
-
-
-def probe_shape(s: Probe) -> Said:
-    """(B, T, M) in, (B, T, M) out, of the same type, finite: also where B or T is 1."""
+def probe_shape(probe: Probe) -> str:
+    """Test that (B, T, M) stays (B, T, M), of one type and finite, for all B and T."""
     longest = LENGTH
     for batch, length in [(BATCH, LENGTH), (1, 1), (1, LENGTH), (3, 1), (2, LONG)]:
-        x = s.x(batch, length)
+        x = probe.x(batch, length)
         try:
-            found = s.run(x)
+            found = probe.run(x)
         except Exception as error:
             if length == LONG and isinstance(error, ValueError):
-                return "holds", f"lengths 1 to {longest}; {LONG} is refused"
+                return f"lengths 1 to {longest}; {LONG} is refused"
             raise
         if found.shape[:2] != x.shape[:2] or found.ndim != 3:
-            return "fails", f"from {tuple(x.shape)} comes {tuple(found.shape)}"
+            raise FaultError(f"from {tuple(x.shape)} comes {tuple(found.shape)}")
         if found.dtype != x.dtype:
-            return "fails", f"from {x.dtype} comes {found.dtype}"
+            raise FaultError(f"from {x.dtype} comes {found.dtype}")
         if not found.isfinite().all():
-            return "fails", f"nan or infinity at {tuple(x.shape)}"
+            raise FaultError(f"nan or infinity at {tuple(x.shape)}")
         longest = max(longest, length)
-    x = s.x()
+    x = probe.x()
     x[:, 2] = 0
-    if not s.run(x).isfinite().all():
-        return "fails", "nan or infinity where a token is all zeros"
+    if not probe.run(x).isfinite().all():
+        raise FaultError("nan or infinity where a token is all zeros")
     try:
-        torch.manual_seed(s.seed)  # who draws numbers draws the same
-        found = s.run(s.x().mT.contiguous().mT)
-        torch.manual_seed(s.seed)
-        change = apart(found, s.run(s.x()))
+        torch.manual_seed(probe.seed)  # a layer that samples, samples the same numbers
+        found = probe.run(probe.x().mT.contiguous().mT)
+        torch.manual_seed(probe.seed)
+        wanted = probe.run(probe.x())
     except RuntimeError:  # an error says that it wants its input in one piece
-        change = 0.0
-    if change > s.tolerance:
-        return "fails", f"of an x that is not contiguous it is {size(change)} apart"
-    return (
-        "holds",
-        f"(B, T, {s.d_model}) gives (B, T, {found.shape[-1]}), T from 1 to {LONG}",
-    )
+        found = wanted = probe.run(probe.x())
+    probe.expect_same(found, wanted, "of an x that is not contiguous it is {} apart")
+    sizes = f"(B, T, {probe.d_model}) gives (B, T, {found.shape[-1]})"
+    return f"{sizes}, T from 1 to {LONG}"
 
 
-def probe_deterministic(s: Probe) -> Said:
-    """The same input gives the same output, whatever came between, and stays."""
-    x, other = s.x(), s.x(seed=2)
-    kept, state = x.clone(), {k: v.clone() for k, v in s.layer.state_dict().items()}
-    first = s.run(x, raw=True, **s.hides_future)
+def probe_deterministic(probe: Probe) -> str:
+    """Test that the same input gives the same output, and that nothing is changed."""
+    x = probe.x()
+    state = {name: value.clone() for name, value in probe.layer.state_dict().items()}
+    kept = x.clone()
+    first = probe.run_causal(x, raw=True)
     if not torch.equal(x, kept):
-        return "fails", f"the call changes its input{changed_in_place(s)}"
-    with torch.no_grad(), watched() as types:
-        s.run(other)
-    again = s.run(x, **s.hides_future)
-    if (change := apart(again, first)) > s.tolerance:
-        drawn = " (it draws random numbers in evaluation mode)" * bool(
-            RANDOM & {*types}
-        )
-        return "fails", f"a second call differs by {size(change)}{drawn}"
+        raise FaultError(f"the call changes its input{changed_in_place(probe)}")
+    other = probe.x(seed=2)
+    words = "a second call differs by {}"
+    if _RANDOM & {*operations_of(lambda: probe.run(other)).types}:
+        words += " (it draws random numbers in evaluation mode)"
+    probe.expect_same(probe.run_causal(x), first, words)
     with torch.no_grad():
-        if (change := apart(s.run(x, **s.hides_future), first)) > s.tolerance:
-            return "fails", f"without gradients the output differs by {size(change)}"
-    if wrong := _after(s, x, first):
-        return "fails", wrong
-    if "mask" in s.takes:
-        mask = s.hidden([4, 6]).clone()
-        before = mask.clone()
-        s.run(x, mask, raw=True, **s.hides_future)
-        if not torch.equal(mask, before):
-            return "fails", "the call changes its mask"
-        if (change := apart(s.run(x, **s.hides_future), first)) > s.tolerance:
-            return "fails", f"after a call with a mask it is {size(change)} apart"
-        masks = s.hidden([4]), s.hidden([2])
-        once, _, again = (s.run(x, masks[i], **s.hides_future) for i in (0, 1, 0))
-        fresh = s.run(x, masks[0], layer=s.copied(s.dtype), **s.hides_future)
-        change = max(apart(once, fresh), apart(again, fresh))
-        if change > s.tolerance:
-            return "fails", f"after another mask the same call is {size(change)} apart"
-    for name, value in s.layer.state_dict().items():
+        bare = probe.run_causal(x)
+    probe.expect_same(bare, first, "without gradients the output differs by {}")
+    _expect_nothing_kept(probe, x, first)
+    if "mask" in probe.takes:
+        _expect_no_mask_kept(probe, x, first)
+    for name, value in probe.layer.state_dict().items():
         if not torch.equal(value, state[name]):
-            return "fails", f"the call changes {name}"
-    return "holds", "two calls differ by 0; input and weights stay"
+            raise FaultError(f"the call changes {name}")
+    return "two calls differ by 0; input and weights stay"
 
 
-def _after(s: Probe, x: Tensor, first: Tensor) -> str:
-    """Says what a text of another length, or a cache, leaves in the layer."""
+def _expect_nothing_kept(probe: Probe, x: Tensor, first: Tensor) -> None:
+    """Look for what a text of another length, or a cache, leaves in the layer."""
     for words, batch, length in (
         ("after a longer text", 2, LONG),
         ("after a shorter text", BATCH, 3),
         ("after one text alone", 1, LENGTH),
     ):
         try:
-            s.run(s.x(batch, length, seed=2), **s.hides_future)
+            probe.run_causal(probe.x(batch, length, seed=2))
         except ValueError:  # too long for it
             continue
         try:
-            change = apart(s.run(x, **s.hides_future), first)
+            found = probe.run_causal(x)
         except Exception as error:
-            return f"{words} it raises {type(error).__name__}: {first_line(error)}"
-        if change > s.tolerance:
-            kept = "what does it keep between calls?"
-            return f"{words} the same call is {size(change)} apart: {kept}"
-    if "cache" in s.takes and s.calling.new_cache is not None:
-        cache = s.calling.new_cache(s.layer, BATCH, LENGTH)
-        s.run(x[:, :4].contiguous(), cache=cache, **s.hides_future)
-        if (change := apart(s.run(x, **s.hides_future), first)) > s.tolerance:
-            return f"after a call with a cache it is {size(change)} apart"
-    return ""
+            words += f" it raises {type(error).__name__}: {first_line(error)}"
+            raise FaultError(words) from error
+        words += " the same call is {} apart: what does it keep between calls?"
+        probe.expect_same(found, first, words)
+    if probe.new_cache is not None:
+        cache = probe.new_cache(probe.layer, BATCH, LENGTH)
+        probe.run_causal(x[:, :4].contiguous(), cache=cache)
+        found = probe.run_causal(x)
+        probe.expect_same(found, first, "after a call with a cache it is {} apart")
 
 
-def probe_batch(s: Probe) -> Said:
-    """Each text of a batch gets what it gets alone."""
-    x = s.x()
-    if _reads_across(s, x):
-        return (
-            "fails",
-            "it attends over the texts, not the tokens: is time the 1st axis?",
-        )
-    for more in [{}, s.hides_future]:
-        whole = s.run(x, **more)
+def _expect_no_mask_kept(probe: Probe, x: Tensor, first: Tensor) -> None:
+    mask = probe.padding([4, 6]).clone()
+    before = mask.clone()
+    probe.run_causal(x, mask, raw=True)
+    if not torch.equal(mask, before):
+        raise FaultError("the call changes its mask")
+    found = probe.run_causal(x)
+    probe.expect_same(found, first, "after a call with a mask it is {} apart")
+    masks = probe.padding([4]), probe.padding([2])
+    once, _, again = (probe.run_causal(x, masks[i]) for i in (0, 1, 0))
+    wanted = probe.run_causal(x, masks[0], layer=probe.copied(probe.dtype))
+    for found in (once, again):
+        words = "after another mask the same call is {} apart"
+        probe.expect_same(found, wanted, words)
+
+
+def probe_batch(probe: Probe) -> str:
+    """Test that each text of a batch gets what it gets alone."""
+    x = probe.x()
+    _expect_tokens_attended(probe, x)
+    for options in [{}, probe.causal_options]:
+        whole = probe.run(x, **options)
         for row in (0, 2, BATCH - 1):
-            change = apart(s.run(x[row : row + 1], **more)[0], whole[row])
-            if change > s.tolerance:
-                return "fails", f"text {row} alone is {size(change)} apart"
+            alone = probe.run(x[row : row + 1], **options)[0]
+            probe.expect_same(alone, whole[row], f"text {row} alone is {{}} apart")
         changed = x.clone()
-        changed[3] = s.x(seed=2)[3]
-        change = apart(s.run(changed, **more)[:3], whole[:3])
-        if change > s.tolerance:
-            return "fails", f"changing text 3 changes others by {size(change)}"
-    return "holds", f"{BATCH} texts together and alone: 0 apart"
+        changed[3] = probe.x(seed=2)[3]
+        words = "changing text 3 changes others by {}"
+        probe.expect_same(probe.run(changed, **options)[:3], whole[:3], words)
+    return f"{BATCH} texts together and alone: 0 apart"
 
 
-def _reads_across(s: Probe, x: Tensor) -> bool:
-    """Whether an output depends on other texts, and on no other token of its own."""
-    before = s.run(x.clone())
+def _expect_tokens_attended(probe: Probe, x: Tensor) -> None:
+    """Raise a fault where outputs depend on other texts, and on no other token."""
+    before = probe.run(x.clone())
     changed = x.clone()
-    changed[3, :-1] = s.x(seed=2)[3, :-1]
-    after = s.run(changed)
+    changed[3, :-1] = probe.x(seed=2)[3, :-1]
+    after = probe.run(changed)
     own = apart(after[3, -1], before[3, -1])
-    others = apart(after[4:, :-1], before[4:, :-1])
-    return own <= s.tolerance < others
+    if own <= probe.tolerance < apart(after[4:, :-1], before[4:, :-1]):
+        words = "it attends over the texts, not the tokens: is time the 1st axis?"
+        raise FaultError(words)
 
 
-def probe_order(s: Probe) -> Said:
-    """Without positions, the order of the tokens makes no difference."""
-    x = s.x()
-    order = torch.tensor([3, 0, 4, 2, 1, 5])  # the last token keeps its place
-    whole, moved = s.run(x), s.run(x[:, order])
+def probe_order(probe: Probe) -> str:
+    """Test that without positions the order of the tokens makes no difference."""
+    x, order = probe.x(), torch.tensor(_ORDER)
+    whole, moved = probe.run(x), probe.run(x[:, order])
     change = apart(moved[:, -1], whole[:, -1])
-    if not s.is_causal:
+    if not probe.is_causal:
         change = max(change, apart(moved, whole[:, order]))
-    if change <= s.tolerance:
-        if angles := _idle_angles(s, x):
-            return "fails", f"it {angles}, yet the order of the tokens changes nothing"
-        return "holds", "tokens in another order: the same outputs, in that order"
-    if _far_count_more(s):
-        return "fails", "far tokens count more than near ones: a bias of a wrong sign?"
-    if s.takes_order or s.equal_rows <= s.tolerance or s.has_window:
-        return NOT_APPLICABLE, f"it knows the order: {size(change)} from another order"
-    words = f"another order changes {size(change)}, and equal tokens give rows "
-    sums = ": weights that do not sum to 1, or rows mixed up?"
-    return "fails", words + f"that are {size(s.equal_rows)} apart{sums}"
+    if change <= probe.tolerance:
+        if _has_idle_angles(probe, x):
+            words = "computes sines and cosines, yet the order of the tokens changes"
+            raise FaultError(f"it {words} nothing")
+        return "tokens in another order: the same outputs, in that order"
+    if _far_tokens_count_more(probe):
+        words = "far tokens count more than near ones: a bias of a wrong sign?"
+        raise FaultError(words)
+    equal = probe.equal_rows
+    if probe.knows_positions or equal <= probe.tolerance or probe.has_window:
+        words = f"it knows the order: {size(change)} from another order"
+        raise NotApplicableError(words)
+    words = f"another order changes {size(change)}, and equal tokens give rows that"
+    reasons = "weights that do not sum to 1, or rows mixed up?"
+    raise FaultError(f"{words} are {size(equal)} apart: {reasons}")
 
 
-def _far_count_more(s: Probe) -> bool:
-    """Whether weights grow with the distance, alike for each token.
+def _far_tokens_count_more(probe: Probe) -> bool:
+    """Return whether weights grow with the distance, for each token alike.
 
     Where all tokens are equal, all values are equal, so that a small change of one
     token changes an output as much as its weight. What positions add to the scores is
     then all that differs, and it is the same in each text if tokens play no part.
     """
-    x = s.x(length=LONG)[:, :1].repeat(1, LONG, 1)
-    step = 1e-3 * s.x(1, 1, seed=2)
+    x = probe.x(length=LONG)[:, :1].repeat(1, LONG, 1)
+    step = 1e-3 * probe.x(1, 1, seed=2)
+    before = probe.attempt(x)
+    if before is None:  # too long for it
+        return False
     sizes = []
-    try:
-        with torch.no_grad():
-            before = s.run(x, **s.hides_future)[:, -1]
-            for place in range(LONG - 1):
-                changed = x.clone()
-                changed[:, place] += step[0]
-                after = s.run(changed, **s.hides_future)[:, -1]
-                sizes.append((after - before).norm(dim=-1))  # (B,)
-    except Exception:
-        return False  # too long for it
+    for position in range(LONG - 1):
+        changed = x.clone()
+        changed[:, position] += step[0]
+        after = probe.attempt(changed)
+        if after is None:
+            return False
+        sizes.append((after - before)[:, -1].norm(dim=-1))  # (B,)
     found = torch.stack(sizes)  # (T - 1, B), the farthest first
     seen = (found > 1e-12).all(dim=1)
     near = found[int(seen.float().argmax()) :]
@@ -233,70 +207,62 @@ def _far_count_more(s: Probe) -> bool:
     return bool((near[:-1] > 1.001 * near[1:]).all())
 
 
-def _idle_angles(s: Probe, x: Tensor) -> str:
-    """Says what a layer has of positions, where it follows the formula without."""
-    if "start" in s.takes or formula.find_formula(s)[0] != "holds":
-        return ""
-    with watched() as types:
-        s.run(x)
-    return "computes sines and cosines" if {"cos", "sin"} & {*types} else ""
-
-
-def probe_memory(s: Probe) -> Said:
-    """Keys and values of another text, of another length: all its tokens count."""
-    if "memory" not in s.takes:
-        return NOT_APPLICABLE, "it takes no memory"
-    if s.is_causal:
-        return NOT_APPLICABLE, "it hides the future, and a memory has none"
-    x, memory = s.x(), s.x(length=4, seed=3)
+def _has_idle_angles(probe: Probe, x: Tensor) -> bool:
+    """Return whether a layer makes angles, and follows the formula without them."""
+    if "start" in probe.takes:
+        return False
     try:
-        whole = s.run(x, memory=memory)
+        probe_formula(probe)
+    except (FaultError, NotApplicableError):
+        return False
+    return bool({"cos", "sin"} & {*operations_of(lambda: probe.run(x)).types})
+
+
+def probe_memory(probe: Probe) -> str:
+    """Test that all tokens of a memory count, and no other query does."""
+    if "memory" not in probe.takes:
+        raise NotApplicableError("it takes no memory")
+    if probe.is_causal:
+        raise NotApplicableError("it hides the future, and a memory has none")
+    x, memory = probe.x(), probe.x(length=4, seed=3)
+    try:
+        whole = probe.run(x, memory=memory)
     except ValueError as error:
-        return NOT_APPLICABLE, f"it refuses: {str(error)[:60]}"
+        raise NotApplicableError(f"it refuses: {str(error)[:60]}") from error
     if whole.shape[:2] != x.shape[:2]:
-        return "fails", f"from T = {LENGTH} and S = 4 comes {tuple(whole.shape)}"
-    for place in range(4):
+        raise FaultError(f"from T = {LENGTH} and S = 4 comes {tuple(whole.shape)}")
+    for position in range(4):
         changed = memory.clone()
-        changed[:, place] = s.x(seed=4)[:, place]
-        changes = (s.run(x, memory=changed) - whole).abs().amax(dim=(0, 2))
-        if changes.min() <= s.tolerance:
-            layer = s.copied(s.dtype)  # that has met no other memory
-            if apart(s.run(x, memory=changed, layer=layer), whole) > s.tolerance:
-                words = "a second memory counts for nothing: the first is kept"
-                return "fails", f"{words} between calls"
-            return "fails", f"an output does not depend on token {place} of the memory"
-    order = torch.tensor([2, 0, 3, 1])
-    change = apart(s.run(x, memory=memory[:, order]), whole)
-    if change > s.tolerance and not s.takes_order:
-        return "fails", f"the memory in another order changes {size(change)}"
+        changed[:, position] = probe.x(seed=4)[:, position]
+        change = (probe.run(x, memory=changed) - whole).abs().amax(dim=(0, 2))
+        if change.min() <= probe.tolerance:
+            layer = probe.copied(probe.dtype)  # one that has met no other memory
+            found = probe.run(x, memory=changed, layer=layer)
+            words = "a second memory counts for nothing: the first is kept between"
+            probe.expect_same(found, whole, f"{words} calls")
+            words = f"an output does not depend on token {position} of the memory"
+            raise FaultError(words)
+    if not probe.knows_positions:
+        moved = probe.run(x, memory=memory[:, torch.tensor([2, 0, 3, 1])])
+        probe.expect_same(moved, whole, "the memory in another order changes {}")
     changed = x.clone()
-    changed[:, 1] = s.x(seed=2)[:, 1]
+    changed[:, 1] = probe.x(seed=2)[:, 1]
     others = [0, *range(2, LENGTH)]
-    change = apart(s.run(changed, memory=memory)[:, others], whole[:, others])
-    if change > s.tolerance:
-        return "fails", f"an output changes by {size(change)} with another query"
-    return (
-        "holds",
-        f"T = {LENGTH}, S = 4: each token of the memory counts, no other query",
-    )
+    found = probe.run(changed, memory=memory)[:, others]
+    words = "an output changes by {} with another query"
+    probe.expect_same(found, whole[:, others], words)
+    return f"T = {LENGTH}, S = 4: each token of the memory counts, no other query"
 
 
-def probe_offset(s: Probe) -> Said:
-    """With positions, only the distances count."""
-    if "start" not in s.takes:
-        wrong, right = positions_in(s)
-        if wrong:
-            return "fails", wrong
-        return (
-            ("holds", right)
-            if right
-            else (NOT_APPLICABLE, "no positions come from outside")
-        )
-    x = s.x()
-    first, later = (s.run(x, start=start, **s.hides_future) for start in (0, 11))
-    turned = apart(first, s.run(x, **s.hides_future))
-    if turned <= s.tolerance:
-        return "fails", "positions change nothing"
-    if (change := apart(later, first)) > max(s.tolerance, 1e-5):
-        return "fails", f"11 positions later: {size(change)} apart"
-    return "holds", f"positions count ({size(turned)}); all 11 later: 0 apart"
+def probe_offset(probe: Probe) -> str:
+    """Test that of positions only the distances count."""
+    if "start" not in probe.takes:
+        return positions_in(probe)
+    x = probe.x()
+    first, later = (probe.run_causal(x, start=start) for start in (0, 11))
+    change = apart(first, probe.run_causal(x))
+    if change <= probe.tolerance:
+        raise FaultError("positions change nothing")
+    if (moved := apart(later, first)) > max(probe.tolerance, 1e-5):
+        raise FaultError(f"11 positions later: {size(moved)} apart")
+    return f"positions count ({size(change)}); all 11 later: 0 apart"

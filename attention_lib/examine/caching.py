@@ -1,4 +1,4 @@
-"""The check of a layer's cache: a text read in pieces against the text at once.
+"""The probe of a layer's cache: a text read in pieces against the text at once.
 
 Shapes: B batch, T length, K keys, M d_model.
 """
@@ -8,185 +8,166 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.examine.behaviour import (
-    HALF_DTYPES,
-    NOT_APPLICABLE,
-    Said,
+from attention_lib.examine.operations import operations_of
+from attention_lib.examine.outcomes import (
+    FaultError,
+    NotApplicableError,
     apart,
     first_line,
     size,
 )
-from attention_lib.examine.op_counter import watched
-from attention_lib.examine.probe import BATCH, LENGTH, LONG, Probe
-from attention_lib.examine.trace_smells import positions_again
+from attention_lib.examine.probe import BATCH, HALF_DTYPES, LENGTH, LONG, Probe
+from attention_lib.examine.trace_smells import positions_restart
 from attention_lib.masks import causal_mask
 
 _CUTS = [LENGTH], [1] * LENGTH, [2, 1, 3]
 
 
-def probe_cache(s: Probe) -> Said:
-    """Read in pieces with a cache, a text gives what it gives at once."""
-    if "cache" not in s.takes or s.calling.new_cache is None:
-        return NOT_APPLICABLE, "it takes no cache"
-    x = s.x()
-    if not _is_new(s, x):
-        words = "it gives something else the 2nd time"
-        return "fails", f"a new cache is not empty, or the layer counts itself: {words}"
-    for turned in [False, True] if "start" in s.takes else [False]:
-        start: dict[str, Any] = {"start": 0} if turned else {}
-        whole = s.run(x, **s.hides_future, **start)
+def probe_cache(probe: Probe) -> str:
+    """Test that a text read in pieces with a cache gives what it gives at once."""
+    if probe.new_cache is None:
+        raise NotApplicableError("it takes no cache")
+    x = probe.x()
+    first, second = (in_pieces(probe, x, [LENGTH]) for _ in range(2))
+    words = "a new cache is not empty, or the layer counts itself: it gives something"
+    probe.expect_same(second, first, f"{words} else the 2nd time")
+    for positions in [False, True] if "start" in probe.takes else [False]:
+        start: dict[str, Any] = {"start": 0} if positions else {}
+        whole = probe.run_causal(x, **start)
         for cut in _CUTS:
-            change = apart(in_pieces(s, x, cut, turned=turned), whole)
-            if change > s.tolerance:
-                how = "with a cache, in one piece" if len(cut) == 1 else _list(cut)
-                return "fails", f"{how}: {size(change)} apart{_why(s, cut, turned)}"
-    if wrong := _long(s):
-        return "fails", wrong
-    if changes := _two_at_once(s, x):
-        return (
-            "fails",
-            f"a text read beside changes {changes}: do two caches share memory?",
-        )
-    if far := beyond(s):
-        return "fails", f"more tokens than it has room for: {far} apart, no error"
+            change = apart(in_pieces(probe, x, cut, positions=positions), whole)
+            if change > probe.tolerance:
+                words = "with a cache, " if len(cut) == 1 else ""
+                words += f"{_how(cut)}: {size(change)} apart"
+                raise FaultError(words + _why(probe, cut, positions))
+    _expect_long_text(probe)
+    _expect_caches_apart(probe, x)
+    if far := beyond(probe):
+        raise FaultError(f"more tokens than it has room for: {far} apart, no error")
     words = "at once, one by one, in pieces of 2, 1, 3"
-    if "mask" not in s.takes:
-        return "holds", f"{words}: 0 apart"
-    mask = s.hidden([4] if s.mask_shape == "(T, T)" else [4, 2, 6])
-    whole = s.run(x, mask, **s.hides_future)
-    for cut in _CUTS:
-        try:
-            found = in_pieces(s, x, cut, mask)
-        except Exception as error:
-            refused = f"a mask beside it is refused: {type(error).__name__}"
-            return "holds", f"{words}: 0 apart; {refused}"
-        if (change := apart(found, whole)) > s.tolerance:
-            words = f"with padding beside a cache, {_list(cut)}: {size(change)} apart"
-            bare = [in_pieces(s, x, cut)]
-            if "causal" in s.hides_future:
-                bare.append(s.run(x, mask))
-            same = [apart(found, each) <= s.tolerance for each in bare]
-            if same[0]:
-                words += "; beside a cache the mask is ignored"
-            elif any(same):
-                words += "; the mask takes the place of the causal one"
-            return "fails", words
-    return "holds", f"{words}, and with padding: 0 apart"
-
-
-def _list(cut: list[int]) -> str:
-    return (
-        "one by one"
-        if cut == [1] * LENGTH
-        else "in pieces of " + ", ".join(map(str, cut))
-    )
-
-
-def _is_new(s: Probe, x: Tensor) -> bool:
-    """Whether a second new cache gives what the first gave."""
-    first, second = (in_pieces(s, x, [LENGTH]) for _ in range(2))
-    return apart(second, first) <= s.tolerance
-
-
-def _long(s: Probe) -> str:
-    """Says what is wrong in a longer text: a window may be shorter than that."""
-    x = s.x(2, LONG)
-    try:
-        whole = s.run(x, **s.hides_future)
-        for cut in ([LONG - 9, 7, 1, 1], [1] * LONG):
-            found = in_pieces(s, x, cut)
-            if (change := apart(found, whole)) > s.tolerance:
-                row = int(
-                    ((found - whole).abs().amax((0, 2)) > s.tolerance).float().argmax()
-                )
-                how = "one by one" if len(cut) == LONG else _list(cut)
-                words = f"output {row} is the first that differs"
-                return f"{LONG} tokens, {how}: {size(change)} apart; {words}"
-    except Exception:
-        return ""  # too long for it
-    return ""
-
-
-def _two_at_once(s: Probe, x: Tensor) -> str:
-    """Says what changes when two texts are read in turns, with a cache each."""
-    assert s.calling.new_cache is not None
-    one, two = (s.calling.new_cache(s.layer, BATCH, LENGTH) for _ in range(2))
-    begun = s.run(x[:, :3].contiguous(), cache=one, **s.hides_future)
-    try:
-        s.run(s.x(seed=2), cache=two, **s.hides_future)
-        ended = s.run(x[:, 3:].contiguous(), cache=one, **s.hides_future)
-    except Exception as error:
-        return f"what comes ({first_line(error)})"
-    change = apart(torch.cat([begun, ended], dim=1), in_pieces(s, x, [3, 3]))
-    return size(change) if change > s.tolerance else ""
-
-
-def beyond(s: Probe) -> str:
-    """Says what is wrong after more tokens than a cache was made for; errors are not.
-
-    A cache with a window may leave out the oldest: what counts is what comes out.
-    """
-    assert s.calling.new_cache is not None
-    x = s.x(length=LENGTH + 2)
-    cache, found = s.calling.new_cache(s.layer, BATCH, LENGTH), []
-    try:
-        for part in x.split(4, dim=1):
-            found.append(s.run(part.contiguous(), cache=cache, **s.hides_future))
-        whole = s.run(x, **s.hides_future)
-    except Exception:
-        return ""
-    change = apart(torch.cat(found, dim=1), whole)
-    return size(change) if change > s.tolerance else ""
+    if "mask" not in probe.takes:
+        return f"{words}: 0 apart"
+    return words + _expect_padding(probe, x)
 
 
 def in_pieces(
-    s: Probe,
+    probe: Probe,
     x: Tensor,
     cut: list[int],
     mask: Tensor | None = None,
     *,
-    turned: bool = False,
+    positions: bool = False,
 ) -> Tensor:
-    """Reads a text piece by piece with one cache, (B, T, M)."""
-    assert s.calling.new_cache is not None
-    cache = s.calling.new_cache(s.layer, *x.shape[:2])
+    """Read a text piece by piece with one cache, (B, T, M)."""
+    assert probe.new_cache is not None
+    cache = probe.new_cache(probe.layer, *x.shape[:2])
     found, start = [], 0
     for count in cut:
         end = start + count
-        more: dict[str, Any] = s.hides_future | ({"start": start} if turned else {})
+        options: dict[str, Any] = {"start": start} if positions else {}
         part = None if mask is None else mask[:, start:end, :end]
-        found.append(s.run(x[:, start:end].contiguous(), part, cache=cache, **more))
+        piece = x[:, start:end].contiguous()
+        found.append(probe.run_causal(piece, part, cache=cache, **options))
         start = end
     return torch.cat(found, dim=1)
 
 
-def _why(s: Probe, cut: list[int], turned: bool) -> str:
-    """Looks at what outputs depend on, where a text is read in pieces."""
-    x, other = s.x(), s.x(seed=2)
-    changed = x.clone()
-    changed[0] = other[0]
+def beyond(probe: Probe) -> str:
+    """Return what is wrong after more tokens than a cache was made for.
+
+    Errors are right. A cache with a window may drop the oldest: the output counts.
+    """
+    assert probe.new_cache is not None
+    x = probe.x(length=LENGTH + 2)
+    cache, found = probe.new_cache(probe.layer, BATCH, LENGTH), []
+    try:
+        for part in x.split(4, dim=1):
+            piece = part.contiguous()
+            found.append(probe.run_causal(piece, cache=cache))
+        whole = probe.run_causal(x)
+    except Exception:
+        return ""
+    change = apart(torch.cat(found, dim=1), whole)
+    return size(change) if change > probe.tolerance else ""
+
+
+def _how(cut: list[int]) -> str:
+    if len(cut) == 1:
+        return "in one piece"
+    one_by_one = set(cut) == {1}
+    return "one by one" if one_by_one else "in pieces of " + ", ".join(map(str, cut))
+
+
+def _expect_long_text(probe: Probe) -> None:
+    """Read a longer text: a window may be shorter than that."""
+    x = probe.x(2, LONG)
+    for cut in ([LONG - 9, 7, 1, 1], [1] * LONG):
+        try:
+            whole = probe.run_causal(x)
+            found = in_pieces(probe, x, cut)
+        except Exception:  # too long for it
+            return
+        wrong = (found - whole).abs().amax((0, 2)) > probe.tolerance
+        row = int(wrong.float().argmax())
+        words = f"{LONG} tokens, {_how(cut)}: {{}} apart; output {row} is the first"
+        probe.expect_same(found, whole, f"{words} that differs")
+
+
+def _expect_caches_apart(probe: Probe, x: Tensor) -> None:
+    """Read two texts in turns, with a cache each."""
+    assert probe.new_cache is not None
+    one, two = (probe.new_cache(probe.layer, BATCH, LENGTH) for _ in range(2))
+    begun = probe.run_causal(x[:, :3].contiguous(), cache=one)
+    words = "a text read beside changes {}: do two caches share memory?"
+    try:
+        probe.run_causal(probe.x(seed=2), cache=two)
+        ended = probe.run_causal(x[:, 3:].contiguous(), cache=one)
+    except Exception as error:
+        what = f"what comes ({first_line(error)})"
+        raise FaultError(words.replace("{}", what)) from error
+    found = torch.cat([begun, ended], dim=1)
+    probe.expect_same(found, in_pieces(probe, x, [3, 3]), words)
+
+
+def _expect_padding(probe: Probe, x: Tensor) -> str:
+    """Read a text in pieces with a mask of padding beside the cache."""
+    mask = probe.padding([4] if probe.mask_shape == "(T, T)" else [4, 2, 6])
+    whole = probe.run_causal(x, mask)
+    for cut in _CUTS:
+        try:
+            found = in_pieces(probe, x, cut, mask)
+        except Exception as error:
+            return f": 0 apart; a mask beside it is refused: {type(error).__name__}"
+        if (change := apart(found, whole)) > probe.tolerance:
+            words = f"with padding beside a cache, {_how(cut)}: {size(change)} apart"
+            if apart(found, in_pieces(probe, x, cut)) <= probe.tolerance:
+                words += "; beside a cache the mask is ignored"
+            elif apart(found, probe.run(x, mask)) <= probe.tolerance:
+                words += "; the mask takes the place of the causal one"
+            raise FaultError(words)
+    return ", and with padding: 0 apart"
+
+
+def _why(probe: Probe, cut: list[int], positions: bool) -> str:
+    """Look at what outputs depend on where a text is read in pieces."""
+    x, other = probe.x(), probe.x(seed=2)
+
+    def read(x: Tensor) -> Tensor:
+        return in_pieces(probe, x, cut, positions=positions)
+
     with torch.no_grad():
-        before = in_pieces(s, x, cut, turned=turned)
-        if (
-            apart(in_pieces(s, changed, cut, turned=turned)[1:], before[1:])
-            > s.tolerance
-        ):
+        before = read(x)
+        changed = torch.cat([other[:1], x[1:]])
+        if apart(read(changed)[1:], before[1:]) > probe.tolerance:
             return "; one text shows in another"
-        columns = []
-        for place in range(LENGTH):
-            changed = x.clone()
-            changed[:, place] = 2 * other[:, place]
-            change = (in_pieces(s, changed, cut, turned=turned) - before).abs()
-            columns.append(change.amax(dim=(0, 2)))  # (T,)
-    found = torch.stack(columns, dim=-1).cpu() > s.tolerance
-    past = s.leaks(**s.hides_future) > s.tolerance  # at once
+    found = probe.dependence(read, BATCH, LENGTH).amax(dim=0) > probe.tolerance
+    past = probe.leaks(**probe.causal_options) > probe.tolerance  # at once
     if (past & ~causal_mask(LENGTH)).any():
         return "; at once, outputs change with later tokens"
-    first = "; output 1 does not depend on token 1"
-    if cut == [1] * LENGTH and not s.has_window:
-        if (past & ~found).sum() == 1 and not found[
-            1, 1
-        ]:  # of one key, 1 is the weight
+    if cut == [1] * LENGTH and not probe.has_window:
+        first = "; output 1 does not depend on token 1"
+        # With a single key its weight is 1, so that row 0 shows nothing.
+        if (past & ~found).sum() == 1 and not found[1, 1]:
             return f"{first}: is it read before it is kept?"
         if not found[1:, 1:].any():
             return f"{first}: a triangle from the top left?"
@@ -195,13 +176,14 @@ def _why(s: Probe, cut: list[int], turned: bool) -> str:
         (past & ~found, "does not depend on token {}"),
     ):
         if wrong.any():
-            row, key = divmod(int(wrong.float().argmax()), LENGTH)
+            row, key = wrong.nonzero()[0].tolist()
             words = words.replace("token", "later token" if key > row else "token")
             return f"; output {row} {words.format(key)}"
-    with watched() as types:
-        in_pieces(s, x, cut, turned=turned)
+    types = operations_of(lambda: read(x)).types
     if any(given & HALF_DTYPES for given in types.values()):
-        return ", though on the right tokens: it keeps 16 bits"
-    if positions_again(s, lambda: in_pieces(s, x, cut, turned=turned)):
-        return ", though on the right tokens: positions begin at 0 again in each call"
-    return ", though on the right tokens: wrong positions or values?"
+        reason = ": it keeps 16 bits"
+    elif positions_restart(probe, lambda: read(x)):
+        reason = ": positions begin at 0 again in each call"
+    else:
+        reason = ": wrong positions or values?"
+    return f", though on the right tokens{reason}"

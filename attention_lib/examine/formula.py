@@ -1,4 +1,4 @@
-"""What a layer computes, by its own weights: the formula, or a known slip from it.
+"""The probe of the formula: what a layer computes, by its own weights.
 
 The weights of queries, keys, values and output are found by their names. Then the
 layer is compared with softmax(QKᵀ / √D) V of these weights, and where that differs,
@@ -7,6 +7,7 @@ with what usual slips give.
 Shapes: B batch, T length, M d_model, H heads, D head_dim.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,10 +15,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attention_lib.examine.formula_variants import SLIPS, TURNS, FormulaVariant, attend
-from attention_lib.examine.parameter_roles import Roles, find_roles
+from attention_lib.examine.formula_variants import (
+    AFTER,
+    ANGLES,
+    NORMS,
+    NOT_SCALED,
+    ROTATED,
+    SCALED_UP,
+    TABLES,
+    TILED,
+    ZERO,
+    FormulaVariant,
+    Roles,
+    attend,
+)
+from attention_lib.examine.outcomes import FaultError, NotApplicableError, apart
 from attention_lib.examine.probe import Probe
 
+_FORMULA = "softmax(QKᵀ/√D)V of its own weights"
+_SLACK = 1e-5
 # What changes the formula on purpose.
 _OPTIONS = (
     "softcap", "attn_logit_softcapping", "logits_soft_cap", "softclamp_logits",
@@ -26,158 +42,172 @@ _OPTIONS = (
     "use_alibi", "residual_multiplier", "attention_multiplier", "l2_distance",
     "sigmoid",
 )  # fmt: skip
+_HEADS = (
+    "num_heads", "n_heads", "num_attention_heads", "n_head", "heads", "nhead", "h",
+)  # fmt: skip
+_ROLES = {
+    "query": "q|query|queries",
+    "key": "k|key|keys",
+    "value": "v|value|values",
+    "out": "o|out|output|dense|proj|c_proj",
+    "qkv": "qkv|in|c_attn|query_key_value",
+}
 
 
-def find_formula(s: Probe) -> tuple[str, str]:
-    """Compares the layer with the formula of its own weights, then with slips."""
-    no = "does not apply"
-    if (roles := find_roles(s.layer)) is None:
-        return no, "no names tell queries, keys, values and output apart"
-    for part in s.layer.modules():
-        for owner in (part, getattr(part, "config", None)):
-            for name in _OPTIONS:
-                value = getattr(owner, name, None)
-                if value is not None and value is not False:
-                    return no, f"it has {name}, which changes the formula"
-    ways = list(_right(s, roles))
-    if not ways:
-        return no, "no number of heads fits its weights"
-    least = torch.inf
-    for kind in ("bare", "told causal"):
+def probe_formula(probe: Probe) -> str:
+    """Test that the layer computes the formula of its own weights, or name the slip."""
+    if (roles := find_roles(probe.layer)) is None:
+        words = "no names tell queries, keys, values and output apart"
+        raise NotApplicableError(words)
+    for name, value in probe.values_of(_OPTIONS):
+        if value is not False:
+            raise NotApplicableError(f"it has {name}, which changes the formula")
+    variants = list(_right(probe, roles))
+    if not variants:
+        raise NotApplicableError("no number of heads fits its weights")
+    least, words = torch.inf, ""
+    for options in [{}, probe.causal_options] if probe.causal_options else [{}]:
         with torch.no_grad():
-            verdict, words, near = _compare(s, roles, ways, kind)
+            words, near = _compare(probe, roles, variants, options)
         least = min(least, near)
-        if verdict == "fails" or not s.hides_future:
-            break
-    if verdict:
-        return verdict, words
-    if s.takes_order:
-        return no, "it knows positions of its own"
-    words = f"{least:.2f}" if least >= 0.01 else "below 0.01, yet not 0"
-    return "fails", f"{words} apart from softmax(QKᵀ/√D)V of its own weights"
+    if words:
+        return words
+    if probe.knows_positions:
+        raise NotApplicableError("it knows positions of its own")
+    change = f"{least:.2f}" if least >= 0.01 else "below 0.01, yet not 0"
+    raise FaultError(f"{change} apart from {_FORMULA}")
 
 
 def _compare(
-    s: Probe, roles: Roles, ways: list[FormulaVariant], kind: str
-) -> tuple[str, str, float]:
-    """Compares one call with the formula and its slips: verdict, words, difference."""
-    x, more = s.x(), s.hides_future if kind == "told causal" else {}
-    wanted = s.run(x, **more)
-    causal = bool(more) or s.is_causal or s.says_causal
-    slack = 1e-5
+    probe: Probe, roles: Roles, variants: list[FormulaVariant], options: dict[str, Any]
+) -> tuple[str, float]:
+    """Return what agrees with one call, or "" and the least difference."""
+    x = probe.x()
+    wanted = probe.run(x, **options)
+    causal = bool(options) or probe.is_causal or probe.claims_causal
 
-    def far(way: FormulaVariant) -> float:
+    def far(variant: FormulaVariant) -> float:
+        hides = causal or variant.mask in (AFTER, ZERO)  # where the future shows
         try:
-            own = causal or way.mask in ("after", "zero")  # where the future shows
-            return _apart(attend(x, roles, way, causal=own), wanted)
-        except RuntimeError:
-            return torch.inf  # it does not fit these sizes
+            return apart(attend(x, roles, variant, causal=hides), wanted)
+        except RuntimeError:  # it does not fit these sizes
+            return torch.inf
 
-    right = [far(way) for way in ways]
-    if min(right) < slack:
-        way = ways[right.index(min(right))]
-        far_apart = _apart(
-            attend(30 * x, roles, way, causal=causal), s.run(30 * x, **more)
-        )
-        if far_apart > 0.01:
-            words = f"of large scores, up and down, {far_apart:.2f} apart from it"
-            return "fails", f"softmax(QKᵀ/√D)V of its own weights, but {words}", 0.0
-        return "holds", "softmax(QKᵀ/√D)V of its own weights: 0 apart", 0.0
-    for way in ways:
-        for also, words in _variants(way):
-            if far(also) < slack:
-                words = f"softmax(QKᵀ/√D)V of its own weights, {words}: 0 apart"
-                return "holds", words, 0.0
-    for way, words in _wrong(s, roles, turned=s.takes_order):
-        if far(way) < slack:
-            return "fails", words, min(right)
-    return "", "", min(right)
+    right = [far(variant) for variant in variants]
+    if (near := min(right)) < _SLACK:
+        variant = variants[right.index(near)]
+        loud = attend(30 * x, roles, variant, causal=causal)
+        change = apart(loud, probe.run(30 * x, **options))
+        if change > 0.01:
+            words = f"of large scores, up and down, {change:.2f} apart from it"
+            raise FaultError(f"{_FORMULA}, but {words}")
+        return f"{_FORMULA}: 0 apart", 0.0
+    for variant in variants:
+        for other, words in _on_purpose(variant):
+            if far(other) < _SLACK:
+                return f"{_FORMULA}, {words}: 0 apart", 0.0
+    for variant, words in _slips(variants, roles, rotated=probe.knows_positions):
+        if far(variant) < _SLACK:
+            raise FaultError(words)
+    return "", near
 
 
-def _variants(way: FormulaVariant) -> Iterator[tuple[FormulaVariant, str]]:
-    """What is made otherwise on purpose, without weights of its own."""
-    norms = {"none": "", "length": "QK-norm", "rms": "QK-norm"}
-    layouts = {"none": "", "half": "RoPE", "interleaved": "RoPE"}
-    for norm, first in norms.items():
-        for scale in ("1/√D", "none", "√D") if first else ("1/√D",):
-            for layout, second in layouts.items():
-                words = " and ".join(each for each in (first, second) if each)
+def _on_purpose(right: FormulaVariant) -> Iterator[tuple[FormulaVariant, str]]:
+    """Yield what other layers add without weights of their own."""
+    for norm in NORMS:
+        for scale in ("", NOT_SCALED, SCALED_UP) if norm else ("",):
+            for layout in ("", "half", "interleaved"):
+                words = ["QK-norm"] * bool(norm) + ["RoPE"] * bool(layout)
+                variant = replace(right, norm=norm, layout=layout, scale=scale)
                 if words:
-                    other = replace(way, norm=norm, layout=layout, scale=scale)
-                    yield other, f"with {words}"
+                    yield variant, f"with {' and '.join(words)}"
 
 
-def _apart(found: Tensor, wanted: Tensor) -> float:
-    if found.shape != wanted.shape:
-        return float("inf")
-    change = float((found - wanted).abs().max() / wanted.abs().max().clamp(min=1))
-    return change if change == change else float("inf")
+def _slips(
+    variants: list[FormulaVariant], roles: Roles, *, rotated: bool
+) -> Iterator[tuple[FormulaVariant, str]]:
+    """Yield the slips; with RoPE, too, where the layer knows positions."""
+    for layout in ("", "half", "interleaved") if rotated else ("",):
+        for right in variants:
+            for part, slips in TABLES.items():
+                for words in filter(None, slips):
+                    changes: dict[str, Any] = {part: words, "layout": layout}
+                    yield replace(right, **changes), words
+    for right in variants:
+        for layout in ("half", "interleaved"):
+            for words, who in ROTATED.items():
+                yield replace(right, layout=layout, rotated=who), words
+            for words, angles in ANGLES.items():
+                yield replace(right, layout=layout, angles=angles), words
+    named = {right.heads for right in variants}
+    for heads in range(1, roles.query.shape[0] + 1):
+        if heads not in named and roles.query.shape[0] % heads == 0:
+            yield FormulaVariant(heads), f"it has {heads} heads, not {min(named)}"
 
 
-def _heads(s: Probe, roles: Roles) -> list[int]:
-    """How many heads the layer says that it has, or may have."""
-    names = (
-        "num_heads",
-        "n_heads",
-        "num_attention_heads",
-        "n_head",
-        "heads",
-        "nhead",
-        "h",
-    )
-    width = min(roles.query.shape[0], roles.key.shape[0])
-    for owner in (s.layer, getattr(s.layer, "config", None)):
-        for name in names:
+def _heads(layer: nn.Module, roles: Roles) -> list[int]:
+    """Return how many heads the layer says that it has, or may have."""
+    width = roles.query.shape[0]
+    for owner in (layer, getattr(layer, "config", None)):
+        for name in _HEADS:
             value = getattr(owner, name, None)
-            if isinstance(value, int) and roles.query.shape[0] % value == 0:
+            if isinstance(value, int) and width % value == 0:
                 return [value]
             if isinstance(value, nn.ModuleList):
                 return [len(value)]
-    return [
-        n
-        for n in range(1, roles.query.shape[0] + 1)
-        if width % n == 0 == roles.query.shape[0] % n
-    ]
+    narrow = min(width, roles.key.shape[0])
+    return [n for n in range(1, width + 1) if narrow % n == 0 == width % n]
 
 
-def _right(s: Probe, roles: Roles) -> Iterator[FormulaVariant]:
-    for heads in _heads(s, roles):
-        head_dim = roles.query.shape[0] // heads
-        if (
-            roles.key.shape[0] % head_dim == 0
-            and heads % (roles.key.shape[0] // head_dim) == 0
-        ):
-            theirs = type(s.layer).__module__.startswith("x_transformers")
-            yield FormulaVariant(heads, groups="tiled" if theirs else "neighbours")
+def _right(probe: Probe, roles: Roles) -> Iterator[FormulaVariant]:
+    """Yield the formula for each number of heads that fits the weights."""
+    tiled = type(probe.layer).__module__.startswith("x_transformers")
+    for heads in _heads(probe.layer, roles):
+        key_heads, rest = divmod(roles.key.shape[0], roles.query.shape[0] // heads)
+        if rest == 0 and heads % key_heads == 0:
+            yield FormulaVariant(heads, groups=TILED if tiled else "")
 
 
-def _wrong(
-    s: Probe, roles: Roles, *, turned: bool
-) -> Iterator[tuple[FormulaVariant, str]]:
-    """The slips; beside positions, too, where the layer knows them."""
-    ways = list(_right(s, roles))
-    for layout in ("none", "half", "interleaved") if turned else ("none",):
-        for way in ways:
-            for part, slips in SLIPS.items():
-                for name, words in slips.items():
-                    changes = {part: name, "layout": layout}
-                    yield replace(way, **changes), words  # type: ignore[arg-type]
-    for way in ways:
-        for layout in ("half", "interleaved"):
-            for who, words in (
-                ("query", "RoPE turns the queries, and not the keys"),
-                ("key", "RoPE turns the keys, and not the queries"),
-                ("query and key and value", "RoPE turns the values, too"),
-            ):
-                yield replace(way, layout=layout, turned=who), words
-            for angles, words in TURNS.items():
-                yield replace(way, layout=layout, angles=angles), words
-    told = {way.heads for way in ways}
-    for heads in range(1, roles.query.shape[0] + 1):
-        if heads not in told and roles.query.shape[0] % heads == 0:
-            yield FormulaVariant(heads), f"it has {heads} heads, not {min(told)}"
+def find_roles(layer: nn.Module) -> Roles | None:
+    """Return the weights by their names; None where one is missing or left over."""
+    found: dict[tuple[str, str], list[Tensor]] = {}
+    for name, parameter in layer.named_parameters():
+        role = _role(name)
+        if role is None or parameter.ndim > 2:
+            return None
+        owner = layer.get_submodule(name.rpartition(".")[0])
+        value = parameter.detach()
+        if parameter.ndim == 2 and type(owner).__name__ == "Conv1D":
+            value = value.T  # GPT-2's: (in, out)
+        kind = "bias" if parameter.ndim == 1 else "weight"
+        found.setdefault((role, kind), []).append(value)
+    single = [parts for (role, _), parts in found.items() if role in ("qkv", "out")]
+    if any(len(parts) > 1 for parts in single):
+        return None
+    whole = {role: torch.cat(parts) for role, parts in found.items()}
+    for kind in ("weight", "bias"):
+        if ("qkv", kind) in whole:
+            fused = whole.pop(("qkv", kind))
+            width = whole.get(("out", "weight"), fused[:1]).shape[-1]
+            rest = fused.shape[0] - width
+            if rest <= 0 or rest % 2:
+                return None
+            parts = fused.split([width, rest // 2, rest // 2])
+            for role, part in zip(("query", "key", "value"), parts, strict=True):
+                whole.setdefault((role, kind), part)
+    names = "query", "key", "value", "out"
+    if any((role, "weight") not in whole for role in names[:3]):
+        return None
+    weights = [whole.get((role, "weight")) for role in names]
+    biases = tuple(whole.get((role, "bias")) for role in names)
+    return Roles(*weights, biases)  # type: ignore[arg-type, call-arg]
 
 
-def probe_formula(s: Probe) -> tuple[Any, str]:
-    """What its own weights give by the formula."""
-    return find_formula(s)
+def _role(name: str) -> str | None:
+    """Return what a parameter is for, by the last words of its name."""
+    words = [w for w in name.lower().split(".") if w not in ("weight", "bias")]
+    last = re.sub(r"_?(weight|bias)$", "", words[-1] if words else "")
+    for role, names in _ROLES.items():
+        if re.fullmatch(rf"(to_?|w_?)?({names})(_?(proj|lin|linear|layer|w))?", last):
+            return role
+    return None

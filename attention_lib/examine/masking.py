@@ -1,7 +1,7 @@
-"""Checks of what a layer hides: the future, padding, and rows that see nothing.
+"""Probes of masks: the future, padding, and rows that see nothing.
 
-Each changes one token at a time, and compares what outputs depend on with what the
-mask lets them see. Shapes: B batch, T length, K keys.
+Each changes one token at a time and compares what outputs depend on with what the mask
+lets them see. Shapes: B batch, T length, K keys.
 """
 
 from typing import Any
@@ -9,245 +9,219 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attention_lib.examine.behaviour import LONG_LEN, NOT_APPLICABLE, Said, apart, size
-from attention_lib.examine.precision import error_words
-from attention_lib.examine.probe import BATCH, LENGTH, LONG, Probe
+from attention_lib.examine.outcomes import (
+    FaultError,
+    NotApplicableError,
+    apart,
+    error_words,
+    size,
+)
+from attention_lib.examine.probe import BATCH, LENGTH, LONG, VERY_LONG, Probe
 from attention_lib.masks import causal_mask
 
+_FAR = 0, 1, 100, 200, 255, 256, 511, VERY_LONG - 2
 
-def probe_future(s: Probe) -> Said:
-    """Changing a token changes no output before it."""
-    later = ~causal_mask(LENGTH)
-    alone = s.leaks()
-    hidden = int((alone[later] <= s.tolerance).sum())
-    if s.told_causal is False and hidden == later.sum():
+
+def probe_future(probe: Probe) -> str:
+    """Test that changing a token changes no output before it."""
+    later, options = ~causal_mask(LENGTH), probe.causal_options
+    plain = probe.leaks()
+    hidden = int((plain[later] <= probe.tolerance).sum())
+    if probe.stated_causal is False and hidden == later.sum():
         words = "without a mask no output depends on a later token"
-        return "fails", f"it hides the future, yet you say causal=False: {words}"
-    before = int((alone.T[later] <= s.tolerance).sum())
-    half = before < hidden < int(later.sum()) and s.told_causal is not False
-    half |= s.told_causal is None and not s.hides_future and s.makes_triangle
-    if not s.hides_future and not (hidden == later.sum() or s.says_causal or half):
-        missed = _missed(s, torch.ones(LONG, LONG, dtype=torch.bool), {})
-        return (
-            ("fails", missed)
-            if missed
-            else (NOT_APPLICABLE, "it is not causal: " + _reach(s))
-        )
-    if wrong := (half or (s.says_causal and not s.hides_future)) and _leaked(
-        alone, s, ""
-    ):
-        return "fails", wrong
-    words = "told causal, " if s.hides_future else ""
-    calls: list[tuple[str, Tensor]] = [(words, s.leaks(**s.hides_future))]
-    if "mask" in s.takes:
-        masked = s.leaks(s.hidden([LENGTH]), **s.hides_future).amax(dim=0)
-        calls.append((f"{words}beside a mask that is True everywhere, ", masked))
-    for words, found in calls:
-        if wrong := _leaked(found, s, words) or _unseen(found, s, words):
-            return "fails", wrong
-    if wrong := _missed(s, causal_mask(LONG), s.hides_future) or _far(s):
-        return "fails", wrong
-    words = calls[0][0].replace(", ", ": ")
-    if s.has_window:
-        reach = _window(s)
-        return "holds", f"{words}0 from later tokens; old tokens are hidden too{reach}"
-    return "holds", f"{words}0 from later tokens, all earlier ones count"
+        raise FaultError(f"it hides the future, yet you say causal=False: {words}")
+    before = int((plain.T[later] <= probe.tolerance).sum())
+    partly = before < hidden < int(later.sum()) and probe.stated_causal is not False
+    partly |= probe.stated_causal is None and not options and probe.makes_triangle
+    if not options and not (hidden == later.sum() or probe.claims_causal or partly):
+        _expect_far_tokens(probe, torch.ones(LONG, LONG, dtype=torch.bool))
+        reach = f"near tokens count{_window(probe)}" if probe.has_window else ""
+        reach = reach or "each output depends on all tokens"
+        raise NotApplicableError(f"it is not causal: {reach}")
+    if partly or (probe.claims_causal and not options):
+        expect_no_leak(probe, plain, "")
+    words = "told causal" if options else ""
+    calls = [(f"{words}, " if words else "", probe.leaks(**options))]
+    if "mask" in probe.takes:
+        everything = probe.padding([LENGTH])
+        beside = "beside a mask that is True everywhere, "
+        found = probe.leaks(everything, **options).amax(dim=0)
+        calls.append((calls[0][0] + beside, found))
+    for how, found in calls:
+        expect_no_leak(probe, found, how)
+        past = found.masked_fill(later, torch.inf)
+        if past.min() <= probe.tolerance and not probe.has_window:
+            row, key = divmod(int(past.argmin()), LENGTH)
+            raise FaultError(f"{how}output {row} does not depend on token {key}")
+    _expect_far_tokens(probe, causal_mask(LONG), **options)
+    _expect_very_far_tokens(probe)
+    words = f"{words}: " if words else ""
+    if probe.has_window:
+        reach = f"old tokens are hidden too{_window(probe)}"
+        return f"{words}0 from later tokens; {reach}"
+    return f"{words}0 from later tokens, all earlier ones count"
 
 
-def _leaked(found: Tensor, s: Probe, words: str) -> str:
-    """Says which output changes with a later token."""
+def expect_no_leak(probe: Probe, found: Tensor, words: str) -> None:
+    """Name the output that changes most with a later token."""
     later = ~causal_mask(len(found))
     leaks = found.masked_fill(~later, 0)
-    if leaks.max() <= s.tolerance:
-        return ""
+    if leaks.max() <= probe.tolerance:
+        return
     row, key = divmod(int(leaks.argmax()), len(found))
-    hidden = int((found[later] <= s.tolerance).sum())
     words += f"output {row} changes by {size(leaks.max())} with later token {key}"
     if leaks.max() < 0.01:
-        return f"{words}: a fill too near 0?"
+        raise FaultError(f"{words}: a fill too near 0?")
+    hidden = int((found[later] <= probe.tolerance).sum())
     words += f"; {hidden} of {int(later.sum())} hidden"
-    rows, keys = torch.where(leaks > s.tolerance)
+    rows, keys = torch.where(leaks > probe.tolerance)
     if len(found) > 3 and (keys == len(found) - 1).all():
-        return f"{words}: of later tokens the last one alone shows, in all outputs"
-    if set((keys - rows).tolist()) == {1}:
-        return f"{words}: each output sees the next token, too"
-    return words
+        words += ": of later tokens the last one alone shows, in all outputs"
+    elif set((keys - rows).tolist()) == {1}:
+        words += ": each output sees the next token, too"
+    raise FaultError(words)
 
 
-def _unseen(found: Tensor, s: Probe, words: str) -> str:
-    """Says which output does not depend on itself or on an earlier token."""
-    past = found.masked_fill(~causal_mask(len(found)), torch.inf)
-    if past.min() > s.tolerance or s.has_window:
-        return ""
-    row, key = divmod(int(past.argmin()), len(found))
-    return f"{words}output {row} does not depend on token {key}"
-
-
-def _missed(s: Probe, seen: Tensor, more: dict[str, Any]) -> str:
-    """Looks once more in a text that is longer: what shows, and what is missing."""
+def _expect_far_tokens(probe: Probe, seen: Tensor, **options: Any) -> None:
+    """Look again in a longer text: at what shows, and at what is missing."""
     try:
-        found = s.leaks(batch=2, length=LONG, **more)
+        found = probe.leaks(batch=2, length=LONG, **options)
     except ValueError:  # too long for it
-        return ""
+        return
     words = f"in {LONG} tokens, "
-    if wrong := (~seen).any() and _leaked(found, s, words):
-        return wrong
-    least = 1e-11 if s.dtype == torch.float64 else 1e-7  # far tokens may count little
-    lost = seen & (found <= least)
-    if not lost.any() or s.has_window:
-        return ""
-    place = torch.arange(LONG)
+    if (~seen).any():
+        expect_no_leak(probe, found, words)
+    lost = seen & (found <= probe.least)
+    if not lost.any() or probe.has_window:
+        return
+    position = torch.arange(LONG)
     wide = int((seen & ~lost)[-1].sum())
-    if torch.equal(seen & ~lost, seen & ((place - place[:, None]).abs() < wide)):
-        return f"{words}only the last {wide} count, and it names no window"
-    row, key = divmod(int(lost.float().argmax()), LONG)
-    return f"{words}output {row} does not depend on token {key}"
+    near = (position - position[:, None]).abs() < wide
+    if torch.equal(seen & ~lost, seen & near):
+        raise FaultError(f"{words}only the last {wide} count, and it names no window")
+    row, key = lost.nonzero()[0].tolist()
+    raise FaultError(f"{words}output {row} does not depend on token {key}")
 
 
-def _far(s: Probe) -> str:
-    """Looks at a few tokens of a long text: who works in blocks may slip there."""
-    x = s.x(1, LONG_LEN)
-    least = 1e-11 if s.dtype == torch.float64 else 1e-7
-    unseen: tuple[int, str] = (0, "")
+def _expect_very_far_tokens(probe: Probe) -> None:
+    """Look at a few tokens of a long text: kernels that work in blocks slip there."""
+    x = probe.x(1, VERY_LONG)
+    before = probe.attempt(x)
+    most, unseen = 0, ""
+    for position in _FAR if before is not None else ():
+        changed = x.clone()
+        changed[:, position] = 2 * probe.x(1, 1, seed=2)[:, 0]
+        after = probe.attempt(changed)
+        if before is None or after is None:  # too long for it
+            return
+        change = (after - before).abs()[0].amax(-1)
+        if (shown := change[:position] > probe.tolerance).any():
+            words = f"in {VERY_LONG} tokens, output {int(shown.nonzero()[0])} changes"
+            raise FaultError(f"{words} with later token {position}")
+        lost = (change[position:] <= probe.least).nonzero().flatten() + position
+        if len(lost) > most and not probe.has_window:
+            most = len(lost)
+            rows = f"{most} outputs, from {int(lost[0])} to {int(lost[-1])}"
+            unseen = f"{rows}, do not depend on earlier token {position}"
+    if unseen:
+        raise FaultError(f"in {VERY_LONG} tokens, {unseen}")
+
+
+def _window(probe: Probe) -> str:
+    """Return how far back the last output of a longer text attends."""
     try:
-        with torch.no_grad():
-            before = s.run(x, **s.hides_future)
-            for place in (0, 1, 100, 200, 255, 256, 511, LONG_LEN - 2):
-                changed = x.clone()
-                changed[:, place] = 2 * s.x(1, 1, seed=2)[:, 0]
-                change = (s.run(changed, **s.hides_future) - before).abs()[0].amax(-1)
-                if (shown := change[:place] > s.tolerance).any():
-                    row = int(shown.float().argmax())
-                    words = f"output {row} changes with later token {place}"
-                    return f"in {FAR} tokens, {words}"
-                lost = (change[place:] <= least).nonzero().flatten() + place
-                if len(lost) > unseen[0] and not s.has_window:
-                    where = (
-                        f"{len(lost)} outputs, from {int(lost[0])} to {int(lost[-1])}"
-                    )
-                    words = f"{where}, do not depend on earlier token {place}"
-                    unseen = len(lost), f"in {FAR} tokens, {words}"
-    except Exception:
-        return ""  # too long for it
-    return unseen[1]
-
-
-def _reach(s: Probe) -> str:
-    if s.has_window:
-        return f"near tokens count{_window(s)}"
-    return "each output depends on all tokens"
-
-
-def _window(s: Probe) -> str:
-    """Says how far back the last output of a longer text looks."""
-    try:
-        found = s.leaks(batch=2, length=LONG, **s.hides_future)[-1]
+        found = probe.leaks(batch=2, length=LONG, **probe.causal_options)[-1]
     except ValueError:  # too long for it
         return ""
-    least = 1e-11 if s.dtype == torch.float64 else 1e-7
-    return f": the last output sees itself and {int((found[:-1] > least).sum())} before"
+    count = int((found[:-1] > probe.least).sum())
+    return f": the last output sees itself and {count} before"
 
 
-def probe_padding(s: Probe) -> Said:
-    """A hidden token changes nothing; a text beside padding is as it is alone."""
-    if "mask" not in s.takes:
-        words = ", ".join(s.calling.unknown)
-        hint = f" by a known name; for {words}, say how it is called: calls=..."
-        return NOT_APPLICABLE, "it takes no mask" + (hint if words else "")
-    same = s.mask_shape == "(T, T)"
-    modes: list[dict[str, Any]] = [{}] + ([s.hides_future] if s.hides_future else [])
-    x = s.x()
-    for more in modes:
+def probe_padding(probe: Probe) -> str:
+    """Test that hidden tokens change nothing: beside padding a text is as alone."""
+    if "mask" not in probe.takes:
+        names = ", ".join(probe.calling.unknown)
+        hint = f" by a known name; for {names}, say how it is called: calls=..."
+        raise NotApplicableError("it takes no mask" + (hint if names else ""))
+    one_mask = probe.mask_shape == "(T, T)"
+    modes: list[dict[str, Any]] = [{}]
+    modes += [probe.causal_options] if probe.causal_options else []
+    for options in modes:
         for side in ("right", "left"):
-            for lengths in ([4], [2]) if same else ([4, 2, 6], [3, 5]):
-                mask = s.hidden(lengths, side)
-                if wrong := _compare_seen(s, mask, more, f"{side} padding"):
-                    return "fails", wrong
-                if (
-                    change := 0.0
-                    if s.takes_order
-                    else _from_alone(s, x, mask, more, side)
-                ):
-                    return (
-                        "fails",
-                        f"{side} padding: {size(change)} from the text alone",
-                    )
-    if not same and not s.by_keys:
-        anything = torch.rand(BATCH, LENGTH, LENGTH, generator=s.generator()) < 0.5
-        anything |= torch.eye(LENGTH, dtype=torch.bool)
-        mask = anything.to(s.device)
-        if wrong := _compare_seen(s, mask, {}, "a mask of any pairs"):
-            return "fails", wrong
-    words = f"0 from hidden tokens, left, right and mixed; mask {s.mask_shape}"
-    return "holds", f"{words}; {alone}" if (alone := no_mask_per_text(s)) else words
+            for lengths in ([4], [2]) if one_mask else ([4, 2, 6], [3, 5]):
+                mask = probe.padding(lengths, side)
+                _expect_as_masked(probe, mask, options, f"{side} padding")
+                if not probe.knows_positions:
+                    _expect_as_alone(probe, mask, options, side)
+    if not one_mask and not probe.masks_keys:
+        _expect_as_masked(probe, probe.any_pairs(), {}, "a mask of any pairs")
+    words = f"0 from hidden tokens, left, right and mixed; mask {probe.mask_shape}"
+    refused = refuses_masks_per_text(probe)
+    return f"{words}; {refused}" if refused else words
 
 
-def no_mask_per_text(s: Probe) -> str:
-    """Says what a layer that takes one mask for all texts does with one for each."""
-    if s.mask_shape != "(T, T)":
+def refuses_masks_per_text(probe: Probe) -> str:
+    """Return what a layer that takes one mask for all texts does with one for each."""
+    if probe.mask_shape != "(T, T)":
         return ""
-    error, words = s.mask_error, "it takes no mask per text (B, T, K)"
+    error, words = probe.mask_error, "it takes no mask per text (B, T, K)"
     return words if error is None else f"{words}: {error_words(error)}"
 
 
-def _from_alone(
-    s: Probe, x: Tensor, mask: Tensor, more: dict[str, Any], side: str
-) -> float:
-    """How far a text beside padding is from the text alone; 0 where it is near."""
+def _expect_as_alone(
+    probe: Probe, mask: Tensor, options: dict[str, Any], side: str
+) -> None:
+    """Compare texts beside padding with the texts alone."""
+    x = probe.x()
     for row in (0, 1):
         count = int(mask[row, 0].sum())
         part = slice(0, count) if side == "right" else slice(LENGTH - count, None)
-        found = s.run(x, mask, **more)[row, part]
-        change = apart(found, s.run(x[row : row + 1, part], **more)[0])
-        if change > s.tolerance:
-            return change
-    return 0.0
+        found = probe.run(x, mask, **options)[row, part]
+        alone = probe.run(x[row : row + 1, part], **options)[0]
+        probe.expect_same(found, alone, f"{side} padding: {{}} from the text alone")
 
 
-def _compare_seen(s: Probe, mask: Tensor, more: dict[str, Any], words: str) -> str:
-    """Says where what an output depends on is not what its mask lets it see."""
-    leaks = s.leaks(mask, **more).to("cpu")
-    past = causal_mask(LENGTH) if more or s.is_causal else torch.tensor(True)
-    told = mask.to("cpu")
-    seen = told & past
+def _expect_as_masked(
+    probe: Probe, mask: Tensor, options: dict[str, Any], words: str
+) -> None:
+    """Compare what outputs depend on with what the mask lets them see."""
+    leaks = probe.leaks(mask, **options).to("cpu")
+    past = causal_mask(LENGTH) if options or probe.is_causal else torch.tensor(True)
+    mask = mask.to("cpu")
+    seen = mask & past
     own = torch.eye(LENGTH, dtype=torch.bool)  # the query comes from there
-    rows = seen.any(dim=-1, keepdim=True)  # rows that see nothing have their own check
-    found = leaks > s.tolerance
-    words += ", told causal" if "causal" in more else ""
-    shown = found & ~seen & ~own & rows
-    missed = seen & ~found & rows
-    if s.has_window:  # what it hides without this mask is no matter
-        missed &= s.leaks(**more).to("cpu") > s.tolerance
+    rows = seen.any(dim=-1, keepdim=True)  # rows that see nothing have their own probe
+    found = leaks > probe.tolerance
+    shown, missed = found & ~seen & ~own & rows, seen & ~found & rows
+    if probe.has_window:  # what it hides without this mask is no matter
+        missed &= probe.leaks(**options).to("cpu") > probe.tolerance
     if not shown.any() and not missed.any():
-        return ""
-    if apart(s.run(s.x(), mask, **more), s.run(s.x(), **more)) <= s.tolerance:
-        return f"{words}: the mask is ignored"
-    for slip, other in _slips(told, past).items():
+        return
+    words += ", told causal" if "causal" in options else ""
+    x = probe.x()
+    masked, plain = probe.run(x, mask.to(x.device), **options), probe.run(x, **options)
+    if apart(masked, plain) <= probe.tolerance:
+        raise FaultError(f"{words}: the mask is ignored")
+    for slip, other in _slips(mask, past).items():
         if torch.equal((found | own) & rows, (other | own) & rows):
-            return f"{words}: {slip}"
-    if shown.any() and (slip := _mixed_heads(s, more)):
-        return f"{words}: {slip}"
-    if torch.equal((found | own) & rows, causal_mask(LENGTH).expand_as(told) & rows):
-        return f"{words}: the causal mask takes the place of the mask"
+            raise FaultError(f"{words}: {slip}")
     if shown.any():
-        text, row, key = _first(shown)
-        later = (
-            "later" if key > row and not (past.expand(LENGTH, LENGTH))[row, key] else ""
-        )
-        kind = later or "hidden"
-        change = size(leaks[text, row, key])
-        return f"{words}: output {row} changes by {change} with {kind} token {key}"
-    _, row, key = _first(missed)
-    return f"{words}: output {row} does not depend on token {key}, which it may see"
-
-
-def _first(places: Tensor) -> list[int]:
-    at = torch.unravel_index(places.float().argmax(), places.shape)
-    return [int(i) for i in at]
+        _expect_masks_of_own_text(probe, options, words)
+    if torch.equal((found | own) & rows, causal_mask(LENGTH).expand_as(mask) & rows):
+        raise FaultError(f"{words}: the causal mask takes the place of the mask")
+    text, row, key = (shown if shown.any() else missed).nonzero()[0].tolist()
+    if not shown.any():
+        words += f": output {row} does not depend on token {key}, which it may see"
+        raise FaultError(words)
+    kind = "hidden" if past.expand(LENGTH, LENGTH)[row, key] else "later"
+    change = size(leaks[text, row, key])
+    raise FaultError(
+        f"{words}: output {row} changes by {change} with {kind} token {key}"
+    )
 
 
 def _slips(mask: Tensor, past: Tensor) -> dict[str, Tensor]:
-    """What outputs depend on, (B, T, K), where a mask is read in a wrong way."""
+    """Return what outputs depend on, (B, T, K), where a mask is read in a wrong way."""
     return {
         "the mask takes the place of the causal one": mask,
         "the mask is read the other way round (True must mean: may be seen)": ~mask
@@ -257,56 +231,53 @@ def _slips(mask: Tensor, past: Tensor) -> dict[str, Tensor]:
     }
 
 
-def _mixed_heads(s: Probe, more: dict[str, Any]) -> str:
-    """Looks whether heads get the masks of other texts.
+def _expect_masks_of_own_text(
+    probe: Probe, options: dict[str, Any], words: str
+) -> None:
+    """Look whether heads get the masks of other texts.
 
     One text sees all, and the others no token after the fourth. Which texts depend on
     those tells how the masks were repeated, and for how many heads.
     """
-    if s.mask_shape == "(T, T)":
-        return ""
-    mask = s.hidden([4]).clone()
+    if probe.mask_shape == "(T, T)":
+        return
+    mask = probe.padding([4]).clone()
     mask[3] = True
-    found = s.leaks(mask, **more)[:, :4, 4:].amax(dim=(1, 2))
-    if s.is_causal or more:
-        found = s.leaks(mask, **more)[:, 5, 4]
+    leaks = probe.leaks(mask, **options)
+    found = leaks[:, :4, 4:].amax(dim=(1, 2))
+    if probe.is_causal or options:
+        found = leaks[:, 5, 4]
     for heads in range(2, 17):
         repeated = torch.arange(BATCH).repeat(heads).unflatten(0, (BATCH, heads))
         wanted = (repeated == 3).any(dim=1)
-        if not wanted.all() and torch.equal(found > s.tolerance, wanted):
-            words = f"{heads} heads get masks of other texts: are they repeated by"
-            return f"{words} repeat, not by repeat_interleave?"
-    return ""
+        if not wanted.all() and torch.equal(found > probe.tolerance, wanted):
+            words += f": {heads} heads get masks of other texts: are they repeated by"
+            raise FaultError(f"{words} repeat, not by repeat_interleave?")
 
 
-def probe_empty_rows(s: Probe) -> Said:
-    """A query that may see nothing gives finite numbers, none of hidden keys."""
-    if "mask" not in s.takes:
-        return NOT_APPLICABLE, "it takes no mask"
-    mask = s.hidden([LENGTH]).clone()
-    rows = slice(None) if s.by_keys else slice(2, 4)
-    mask[1 if s.mask_shape != "(T, T)" else slice(None), rows] = False
-    s = s.single  # large numbers differ by type: those of float32 are what people use
-    x = s.x().requires_grad_()
-    found = s.run(x, mask)
+def probe_empty_rows(probe: Probe) -> str:
+    """Test that a query that sees nothing is finite, and shows no hidden key."""
+    if "mask" not in probe.takes:
+        raise NotApplicableError("it takes no mask")
+    text = 1
+    mask = probe.padding([LENGTH]).clone()
+    rows = slice(None) if probe.masks_keys else slice(2, 4)
+    mask[text if probe.mask_shape != "(T, T)" else slice(None), rows] = False
+    probe = probe.single  # the huge numbers of float32 are those that people use
+    x = probe.x().requires_grad_()
+    found = probe.run(x, mask)
     if not found.isfinite().all():
-        return "fails", "a row that sees nothing is nan"
-    weights = [p for p in s.layer.parameters() if p.requires_grad]
+        raise FaultError("a row that sees nothing is nan")
+    weights = [p for p in probe.layer.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(found.sum(), [x, *weights], allow_unused=True)
     if not all(g is None or g.isfinite().all() for g in gradients):
-        return "fails", "the output is finite, its gradient is nan"
-    text = 1
-    leaks = s.leaks(mask)[text, rows].clone()
-    for row, at in enumerate(range(LENGTH)[rows]):
-        leaks[row, at] = 0
-    if s.calling.additive:
-        return (
-            NOT_APPLICABLE,
-            "finite; its model hides with a large number, and never a whole row",
-        )
-    if leaks.max() > s.tolerance:
-        return (
-            "fails",
-            f"a row that sees nothing changes by {size(leaks.max())} with hidden keys",
-        )
-    return "holds", "finite, also the gradient; 0 from hidden tokens"
+        raise FaultError("the output is finite, its gradient is nan")
+    leaks = probe.leaks(mask)[text]
+    change = leaks.masked_fill(torch.eye(LENGTH) > 0, 0)[rows].max()
+    if probe.calling.additive:
+        words = "its model hides with a large number, and never a whole row"
+        raise NotApplicableError(f"finite; {words}")
+    if change > probe.tolerance:
+        words = f"a row that sees nothing changes by {size(change)} with hidden keys"
+        raise FaultError(words)
+    return "finite, also the gradient; 0 from hidden tokens"

@@ -1,10 +1,11 @@
-"""A layer that is examined: a copy with random weights, and what is asked of it.
+"""The layer under examination: a copy with random weights, and what is asked of it.
 
-Shapes: B batch, T length, K keys, M d_model.
+Shapes: B batch, T length, K keys, M d_model. Masks are boolean, True means "may
+attend".
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -12,17 +13,28 @@ import torch
 from torch import Tensor, nn
 
 from attention_lib.examine.adapters import Calling, find_calling
-from attention_lib.examine.introspect import raise_dropout, width_of
-from attention_lib.examine.op_counter import watched
+from attention_lib.examine.operations import operations_of
+from attention_lib.examine.outcomes import FaultError, apart, size
 from attention_lib.masks import causal_mask
 from attention_lib.reproducibility import seeded
 
+BATCH, LENGTH, LONG = 7, 6, 40  # a batch of seven: few layers have seven heads
+VERY_LONG = 600  # beyond 256, bfloat16 rounds neighbouring positions to one number
+HALF_DTYPES = {torch.bfloat16, torch.float16}
 KEYS = "(B, T, K), read as (B, K)"
-BATCH, LENGTH, LONG = 7, 6, 40  # a batch of seven: heads are seldom as many
+_MASK_SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "(B, T, T)": lambda mask: mask,
+    "(B, 1, T, T)": lambda mask: mask[:, None],
+    "(B, T)": lambda mask: mask[:, 0],
+    "(T, T)": lambda mask: mask[0],
+}
+_WIDTHS = "d_model", "embed_dim", "hidden_size", "dim", "n_embd"
+_WINDOWS = "window", "sliding_window", "max_attend_past", "window_size"
+_DROPOUTS = "dropout", "dropout_p", "attention_dropout", "attn_dropout"
 
 
 class Probe:
-    """A copy of the layer in evaluation mode, in float64 where it can, stirred.
+    """A copy of the layer in evaluation mode, in float64 where it can.
 
     Weights that start at 0 or 1 hide what they do, so the copy has random ones.
 
@@ -30,7 +42,10 @@ class Probe:
         layer: the copy.
         original: the layer itself, which is never called with gradients.
         tolerance: how far from equal two numbers may be in the copy's type.
-        mask_error: what it raised of a mask (B, T, K).
+        mask_error: what the layer raised for a mask (B, T, K).
+        problem: what the layer raised in a plain call.
+        draw_seed: set before each call where it is not None, so that dropout repeats.
+        changed_position: a token that each input has with other numbers.
     """
 
     def __init__(
@@ -43,37 +58,37 @@ class Probe:
         reference: Callable[..., Any] | None,
         seed: int,
     ) -> None:
-        self.original, self.reference, self.told_causal = layer, reference, causal
+        self.original, self.reference, self.stated_causal = layer, reference, causal
         self.seed, self.calls = seed, calls
+        self.draw_seed: int | None = None
+        self.changed_position: int | None = None
         self.calling: Calling = find_calling(layer, calls)
         self.takes = set(self.calling.takes)
         self.mask_shape: str | None = None
         self.mask_error: Exception | None = None
         self.d_model = d_model or width_of(layer)
-        self.layer = self.copied(torch.float64)
-        self.dtype, self.tolerance = torch.float64, 1e-6
         self.problem: Exception | None = None
-        try:
-            self.run(self.x())
-        except Exception:
-            self.layer = self.copied(torch.float32)
-            self.dtype, self.tolerance = torch.float32, 1e-4
+        for self.dtype, self.tolerance in (torch.float64, 1e-6), (torch.float32, 1e-4):
+            self.layer = self.copied(self.dtype)
             try:
                 self.run(self.x())
             except Exception as error:
                 self.problem = error
+            else:
+                self.problem = None
+                break
         if self.problem is None:
             self.mask_shape = self._find_mask_shape()
-            if self.mask_shape and calls is not None and self._sees_keys_alone():
+            if self.mask_shape and calls is not None and self._reads_keys_only():
                 self.mask_shape = KEYS
-        if self.by_keys and self.calling.by_mask:
+        if self.masks_keys and self.calling.by_mask:
             self.takes.discard("causal")  # such a mask cannot hide by query
 
     def copied(self, dtype: torch.dtype) -> nn.Module:
-        """Gives a stirred copy of the layer in another type."""
+        """Return a copy of the layer in another type, with random weights."""
         layer = copy.deepcopy(self.original).eval().to(dtype)
         generator = seeded(self.seed)
-        raise_dropout(layer)
+        _raise_dropout(layer)
         with torch.no_grad():
             for parameter in layer.parameters():
                 if not parameter.is_floating_point() or parameter.is_meta:
@@ -86,20 +101,33 @@ class Probe:
                     parameter.copy_(noise * (parameter.shape or (1,))[-1] ** -0.5)
         return layer
 
+    def fresh(self, dtype: torch.dtype | None = None) -> "Probe":
+        """Return the same probe with a copy of its layer that nobody has called."""
+        other = copy.copy(self)
+        other.layer = copy.deepcopy(self.layer)
+        if dtype is not None:
+            other.layer, other.dtype = other.layer.to(dtype), dtype
+        return other
+
     def x(self, batch: int = BATCH, length: int = LENGTH, seed: int = 1) -> Tensor:
-        """Draws an input, (B, T, M)."""
+        """Draw an input, (B, T, M)."""
         shape = batch, length, self.d_model
         x = torch.randn(shape, generator=seeded(self.seed + seed))
+        if self.changed_position is not None:
+            x[:, self.changed_position : self.changed_position + 1] *= -1.5
         return x.to(self.device, self.dtype)
 
-    def hidden(self, lengths: list[int], side: str = "right") -> Tensor:
-        """Gives a mask (B, T, K) that hides padding; lengths repeat over the batch."""
+    def padding(self, lengths: list[int], side: str = "right") -> Tensor:
+        """Return a mask (B, T, K) that hides padding; lengths repeat over the batch."""
         wanted = torch.tensor([lengths[i % len(lengths)] for i in range(BATCH)])
-        place = torch.arange(LENGTH)
-        seen = place < wanted[:, None]
+        seen = torch.arange(LENGTH) < wanted[:, None]
         seen = seen if side == "right" else seen.flip(1)
-        mask = seen[:, None].expand(BATCH, LENGTH, LENGTH)
-        return mask.to(self.device)
+        return seen[:, None].expand(BATCH, LENGTH, LENGTH).to(self.device)
+
+    def any_pairs(self) -> Tensor:
+        """Draw a mask of any pairs (B, T, K), where each query sees its own key."""
+        mask = torch.rand(BATCH, LENGTH, LENGTH, generator=seeded(self.seed)) < 0.5
+        return (mask | torch.eye(LENGTH, dtype=torch.bool)).to(self.device)
 
     def run(
         self,
@@ -108,64 +136,101 @@ class Probe:
         *,
         layer: nn.Module | None = None,
         raw: bool = False,
-        **more: Any,
+        **options: Any,
     ) -> Tensor:
-        """Calls the layer; the mask is (B, T, K). It gets copies, unless ``raw``."""
+        """Call the layer with a mask (B, T, K). It gets copies, unless ``raw``."""
         layer = self.layer if layer is None else layer
-        if not raw:  # a layer that changes what it gets confuses no other check
+        if self.draw_seed is not None:
+            torch.manual_seed(self.draw_seed)
+        if not raw:  # so that a layer that changes its input confuses one probe only
             x, mask = x.clone(), None if mask is None else mask.clone()
-        if self.calling.by_mask and more.get("causal") and self.mask_shape:
-            past = getattr(
-                more.get("cache"), "length", 0 if "cache" not in more else ""
-            )
+        if self.calling.by_mask and options.get("causal") and self.mask_shape:
+            no_cache = 0 if "cache" not in options else None
+            past = getattr(options.get("cache"), "length", no_cache)
             if isinstance(past, int):
-                del more["causal"]
-                own = self.causal(x, past)
-                mask = own if mask is None else mask & own
+                del options["causal"]
+                hides = causal_mask(x.shape[1], past + x.shape[1], device=x.device)
+                hides = hides.expand(x.shape[0], -1, -1)
+                mask = hides if mask is None else mask & hides
         if mask is not None:
-            more["mask"] = self._shaped(mask)
-        return self.calling.call(layer, x, **more)
+            shaped = _MASK_SHAPES.get(str(self.mask_shape), _MASK_SHAPES["(B, T, T)"])
+            options["mask"] = shaped(mask)
+        return self.calling.call(layer, x, **options)
 
-    @staticmethod
-    def causal(x: Tensor, past: int = 0) -> Tensor:
-        """Gives a mask (B, T, K) that hides the future."""
-        batch, length = x.shape[:2]
-        mask = causal_mask(length, past + length, device=x.device)
-        return mask.expand(batch, -1, -1)
+    def run_causal(self, x: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
+        """Call the layer so that it hides the future, where it can."""
+        return self.run(x, mask, **self.causal_options, **more)
+
+    def attempt(self, *args: Any, **options: Any) -> Tensor | None:
+        """Call the layer without gradients; return None where it raises an error."""
+        try:
+            with torch.no_grad():
+                return self.run_causal(*args, **options)
+        except Exception:
+            return None
+
+    def expect_same(self, found: Tensor, wanted: Tensor, words: str) -> None:
+        """Raise a fault where two results differ; ``{}`` becomes how far."""
+        if (change := apart(found, wanted)) > self.tolerance:
+            raise FaultError(words.replace("{}", size(change)))
+
+    @property
+    def least(self) -> float:
+        """How little a far token may count."""
+        return 1e-11 if self.dtype == torch.float64 else 1e-7
 
     @property
     def device(self) -> torch.device:
-        """Where the layer's weights lie."""
+        """The device of the layer's weights."""
         for tensor in self.original.parameters():
             return tensor.device
         return torch.device("cpu")
 
-    @cached_property
-    def is_causal(self) -> bool:
-        """Whether the layer hides the future without being told so."""
-        later = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
-        return bool((self.leaks()[later] <= self.tolerance).all())
+    @property
+    def new_cache(self) -> Callable[[Any, int, int], Any] | None:
+        """The function that makes a cache, None for a layer that takes none."""
+        return self.calling.new_cache if "cache" in self.takes else None
+
+    def values_of(self, names: Iterable[str]) -> list[tuple[str, Any]]:
+        """Return what parts of the layer, or their configs, hold under these names."""
+        return [
+            (name, getattr(owner, name))
+            for part in self.layer.modules()
+            for owner in (part, getattr(part, "config", None))
+            for name in names
+            if getattr(owner, name, None) is not None
+        ]
 
     @cached_property
-    def says_causal(self) -> bool:
+    def is_causal(self) -> bool:
+        """Whether the layer hides the future without being asked to."""
+        return bool((self.leaks()[~causal_mask(LENGTH)] <= self.tolerance).all())
+
+    @cached_property
+    def claims_causal(self) -> bool:
         """Whether the layer or its user says that it always hides the future."""
-        if self.told_causal is not None:
-            return self.told_causal
-        if "causal" in self.takes:
-            return False
+        if self.stated_causal is not None:
+            return self.stated_causal
         names = "causal", "is_causal"
-        return any(getattr(self.layer, name, None) is True for name in names)
+        own = any(getattr(self.layer, name, None) is True for name in names)
+        return own and "causal" not in self.takes
+
+    @cached_property
+    def causal_options(self) -> dict[str, Any]:
+        """The option of a call that hides the future; empty where none is needed."""
+        own = self.calling.by_mask and (self.stated_causal or self.is_causal)
+        return {"causal": True} if "causal" in self.takes and not own else {}
 
     @cached_property
     def makes_triangle(self) -> bool:
-        """Whether a call that tells nothing makes a triangle, as a causal mask is."""
-        with watched() as types:
-            self.run(self.x())
-        return bool({"tril", "triu", "tril_", "triu_"} & {*types})
+        """Whether a plain call makes a triangle, as for a causal mask."""
+        x = self.x()
+        names = {*operations_of(lambda: self.run(x)).types}
+        return bool({"tril", "triu", "tril_", "triu_"} & names)
 
     @cached_property
-    def single(self) -> "Subject":
-        """The same in float32."""
+    def single(self) -> "Probe":
+        """The same probe in float32."""
         other = copy.copy(self)
         other.layer = self.copied(torch.float32)
         other.dtype, other.tolerance = torch.float32, 1e-4
@@ -173,14 +238,8 @@ class Probe:
 
     @cached_property
     def has_window(self) -> bool:
-        """Whether the layer, or its model, says that old tokens are hidden."""
-        names = "window", "sliding_window", "max_attend_past", "window_size"
-        return any(
-            isinstance(getattr(owner, name, None), int)
-            for part in self.layer.modules()
-            for owner in (part, getattr(part, "config", None))
-            for name in names
-        )
+        """Whether the layer or its config names a window of tokens."""
+        return any(isinstance(value, int) for _, value in self.values_of(_WINDOWS))
 
     @cached_property
     def equal_rows(self) -> float:
@@ -188,18 +247,17 @@ class Probe:
         x = self.x()[:, :1].expand(-1, LENGTH, -1)
         with torch.no_grad():
             found = self.run(x)
-        return float(
-            (found - found[:, -1:]).abs().max() / found.abs().max().clamp(min=1)
-        )
+        change = (found - found[:, -1:]).abs().max() / found.abs().max().clamp(min=1)
+        return float(change)
 
     @cached_property
-    def takes_order(self) -> bool:
-        """Whether the layer knows positions of its own.
+    def knows_positions(self) -> bool:
+        """Whether the layer knows positions.
 
-        A layer that mixes up its rows gives something else in another order, too. So
-        something must speak for positions: equal tokens give equal rows; or a table,
-        without which the order counts no more; or, in a layer that hides the future,
-        the beginning of a text gives the same without the rest.
+        A layer that mixes up its rows also feels the order. So something must speak for
+        positions: equal tokens give equal rows; or a table without which the order no
+        longer counts; or, in a layer that hides the future, the beginning of a text
+        gives the same without the rest.
         """
         if not self._feels_order(self.layer):
             return False
@@ -213,36 +271,28 @@ class Probe:
 
     @cached_property
     def has_table(self) -> bool:
-        """Whether the order counts no more when tables of positions have equal rows."""
+        """Whether the order stops counting when tables of positions have equal rows."""
         layer = copy.deepcopy(self.layer)
-        bare = {id(m.weight) for m in layer.modules() if isinstance(m, nn.Embedding)}
-        bare |= {id(p) for name, p in layer.named_parameters() if "pos" in name.lower()}
-        bare |= {id(buffer) for buffer in layer.buffers()}
+        tables = {id(m.weight) for m in layer.modules() if isinstance(m, nn.Embedding)}
+        named = layer.named_parameters()
+        tables |= {id(each) for name, each in named if "pos" in name.lower()}
+        tables |= {id(buffer) for buffer in layer.buffers()}
         with torch.no_grad():
             for table in [*layer.parameters(), *layer.buffers()]:
                 wide = table.ndim > 1 and table.shape[-1] == self.d_model
-                if id(table) in bare and wide and table.is_floating_point():
+                if id(table) in tables and wide and table.is_floating_point():
                     table.copy_(table[..., :1, :].expand_as(table).clone())
         return not self._feels_order(layer)
 
     @cached_property
     def _begins_alike(self) -> bool:
-        x = self.x()
-        if not (self.hides_future or self.is_causal):
+        if not (self.causal_options or self.is_causal):
             return False
+        x = self.x()
         with torch.no_grad():
-            whole = self.run(x, **self.hides_future)[:, :4]
-            begin = self.run(x[:, :4], **self.hides_future)
+            whole = self.run_causal(x)[:, :4]
+            begin = self.run_causal(x[:, :4])
         return bool((whole - begin).abs().max() <= self.tolerance)
-
-    def generator(self) -> torch.Generator:
-        return seeded(self.seed)
-
-    @cached_property
-    def hides_future(self) -> dict[str, Any]:
-        """The option of a call that hides the future; none where it hides by itself."""
-        own = self.calling.by_mask and (self.told_causal or self.is_causal)
-        return {"causal": True} if "causal" in self.takes and not own else {}
 
     def leaks(
         self,
@@ -250,32 +300,38 @@ class Probe:
         *,
         batch: int = BATCH,
         length: int = LENGTH,
-        **more: Any,
+        **options: Any,
     ) -> Tensor:
-        """Gives how much each output (row) changes with one input (column), (T, T).
+        """Return how much each output (row) changes with one input (column), (T, T).
 
-        With a mask it is told for each text, (B, T, T).
+        With a mask the result is per text, (B, T, T).
         """
-        x, other = self.x(batch, length), self.x(batch, length, seed=2)
-        with torch.no_grad():
-            before = self.run(x, mask, **more)
-            columns = []
-            for place in range(x.shape[1]):
-                changed = x.clone()
-                changed[:, place] = 2 * other[:, place]
-                change = (self.run(changed, mask, **more) - before).abs()
-                columns.append(change.amax(dim=-1))  # (B, T)
-        found = torch.stack(columns, dim=-1).nan_to_num(torch.inf).cpu()  # (B, T, K)
+        sizes = batch, length
+        found = self.dependence(lambda x: self.run(x, mask, **options), *sizes)
         return found if mask is not None else found.amax(dim=0)
 
+    def dependence(
+        self, call: Callable[[Tensor], Tensor], batch: int, length: int
+    ) -> Tensor:
+        """Return how much each output of a call changes with one input, (B, T, K)."""
+        x, other = self.x(batch, length), self.x(batch, length, seed=2)
+        columns = []
+        with torch.no_grad():
+            before = call(x)
+            for position in range(length):
+                changed = x.clone()
+                changed[:, position] = 2 * other[:, position]
+                columns.append((call(changed) - before).abs().amax(dim=-1))  # (B, T)
+        return torch.stack(columns, dim=-1).nan_to_num(torch.inf).cpu()
+
     def _find_mask_shape(self) -> str | None:
-        """Tries in which shape the layer takes a mask of all pairs."""
+        """Return the first shape in which a mask of True is taken and hides nothing."""
         if "mask" not in self.takes:
             return None
-        x, everything = self.x(), self.hidden([LENGTH])
+        x, everything = self.x(), self.padding([LENGTH])
         with torch.no_grad():
             wanted, runs = self.run(x), []
-            for shape in _SHAPES:
+            for shape in _MASK_SHAPES:
                 self.mask_shape = shape
                 try:
                     found = self.run(x, everything)
@@ -289,15 +345,14 @@ class Probe:
         return runs[0] if runs else "(B, T, T)"
 
     @property
-    def by_keys(self) -> bool:
-        """Whether a mask says which keys are hidden, the same for each query."""
+    def masks_keys(self) -> bool:
+        """Whether a mask names hidden keys, the same for each query."""
         return self.mask_shape in ("(B, T)", KEYS)
 
-    def _sees_keys_alone(self) -> bool:
-        """Whether the reader's call reads a row of the mask, or refuses other ones."""
+    def _reads_keys_only(self) -> bool:
+        """Whether the user's call reads a row of the mask, or refuses other masks."""
         x = self.x()
-        pairs = torch.rand(BATCH, LENGTH, LENGTH, generator=seeded(3)) < 0.5
-        pairs = (pairs | torch.eye(LENGTH, dtype=torch.bool)).to(self.device)
+        pairs = self.any_pairs()
         pairs[:, :, 0] = True
         with torch.no_grad():
             try:
@@ -307,15 +362,28 @@ class Probe:
                 return True
         return bool((found - row).abs().max() <= self.tolerance)
 
-    def _shaped(self, mask: Tensor) -> Tensor:
-        return _SHAPES.get(
-            str(getattr(self, "mask_shape", None)), _SHAPES["(B, T, T)"]
-        )(mask)
+
+def _raise_dropout(layer: nn.Module) -> None:
+    """Set dropout rates of 0 to 0.25, so that it shows where dropout acts."""
+    for part in layer.modules():
+        if isinstance(part, nn.Dropout) and part.p == 0:
+            part.p = 0.25
+        for name in _DROPOUTS:
+            value = getattr(part, name, None)
+            if isinstance(value, float) and value == 0:
+                setattr(part, name, 0.25)
 
 
-_SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
-    "(B, T, T)": lambda mask: mask,
-    "(B, 1, T, T)": lambda mask: mask[:, None],
-    "(B, T)": lambda mask: mask[:, 0],
-    "(T, T)": lambda mask: mask[0],
-}
+def width_of(layer: nn.Module) -> int:
+    """Return the width of a layer's input, by its names or weights."""
+    for owner in (layer, getattr(layer, "config", None)):
+        for name in _WIDTHS:
+            if isinstance(value := getattr(owner, name, None), int):
+                return value
+    for part in layer.modules():
+        if isinstance(part, nn.Linear):
+            return part.in_features
+    for name, parameter in layer.named_parameters():
+        if parameter.ndim == 2:
+            return parameter.shape[0 if name.endswith("T") else -1]
+    raise TypeError("the width of the layer's input is not known: give d_model")

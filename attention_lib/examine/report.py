@@ -1,4 +1,4 @@
-"""What an examination found: one line per check, as text, as a table, as a picture."""
+"""The report of an examination: a line per check, as text, a table, a picture."""
 
 import html
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _MARKS = {"holds": "✓", "fails": "✗", "does not apply": "–"}
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check says.
+    """The outcome of one check.
 
     Attributes:
         check: its name, such as ``future``.
@@ -96,7 +96,7 @@ class Report:
         )
 
     def plot(self) -> BookFigure:
-        """Draws what each output (row) depends on (columns), for each kind of call."""
+        """Draw what each output (row) depends on (columns), for each kind of call."""
         places = [str(place) for place in range(len(next(iter(self.leaks.values()))))]
         shares = {
             name: each / max(each.max(), 1e-30) for name, each in self.leaks.items()

@@ -1,267 +1,322 @@
-"""What a layer computes, step by step: each call of PyTorch's, with its line.
+"""Where a layer begins to differ from its reference: step, part, and token.
 
-A tensor is known by its numbers, not by its place in memory: a few sums of them with
-random weights. So a step of one layer can be found among those of another, also where
-the two are written otherwise, and a view is what it looks at.
+For the step, both are recorded in one call. From the result, which differs, the way
+goes back through numbers that the other layer never has, to a step that still reads
+what both have and gives what one alone has. How either is written matters little: what
+is written differently and gives the same again further on is no difference.
 
-Shapes: B batch, H heads, T length, K keys, D head_dim.
+Shapes: T length, K keys, M width of a part's input or output.
 """
 
-import math
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cache
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
-from attention_lib.examine.source_lines import place_of
-from attention_lib.reproducibility import seeded
+from attention_lib.examine.outcomes import listed
+from attention_lib.examine.probe import LONG, Probe
+from attention_lib.examine.recorder import Recorder, Step, Value, is_near, value_of
 
-_MOST = 500_000  # numbers of a tensor that count; of larger ones, every so many
-_HUGE = 1e8  # beyond it a number fills a place, such as -inf in a hidden score
+Run = Callable[[Probe], Tensor]
 
 
-@dataclass(frozen=True)
-class Value:
-    """The numbers of a tensor, in short.
+def tell_first_step(
+    mine: Probe, other: Probe, run: Run, *, gradients: bool = False, seed: int = 0
+) -> str:
+    """Name the first step at which a layer and its reference differ, or return ""."""
+    bits = torch.finfo(mine.dtype)
+    tolerance = 4 * bits.eps if bits.bits < 32 else mine.tolerance / 10
+    try:
+        ours, result = _record(mine, run, seed)
+        theirs, wanted = _record(other, run, seed)
+        if gradients:
+            return _gradient_end(ours, theirs, tolerance)
+        calls = {step.words for step in theirs}
+        if sum(step.words in calls for step in ours) >= 0.7 * len(ours):
+            tolerance = 1e-9  # most steps are the same calls, with the same rounding
+        first, wrong = _first_apart(ours, result, _lookup(theirs, tolerance))
+        right, missing = _first_apart(theirs, wanted, _lookup(ours, tolerance))
+        words = _compare(*_pair(first, right), ours, theirs)
+        how = _relation(wrong, missing, tolerance) if words else ""
+        return "; ".join([*words, how] if how else words)
+    except Exception:  # a layer may refuse to be recorded
+        return ""
 
-    Attributes:
-        shape: of the tensor.
-        dots: three sums of its numbers with random weights; then three of the places
-            that hold huge numbers.
-        norms: the root of the sum of squares, of both.
-        moments: sums of its numbers and of their cubes, which no order changes.
-        dtype: their type.
-        grad: whether a gradient goes back through it.
-        truth: the tensor itself where it is boolean and small.
-        most: the largest of its numbers that are not huge, without its sign.
+
+def _record(probe: Probe, run: Run, seed: int) -> tuple[list[Step], Value]:
+    fresh = probe.fresh()
+    torch.manual_seed(seed)
+    with torch.no_grad(), Recorder(fresh.layer) as recorder:
+        result = run(fresh)
+    return recorder.steps, value_of(result)
+
+
+def _lookup(steps: list[Step], tolerance: float) -> Callable[[Value, int], bool]:
+    """Return a function that tells whether a layer has a value in a call.
+
+    In other calls a value is found by chance: a mask of two tokens, a first token.
     """
+    values: dict[tuple[int, int], dict[Any, Value]] = {}
+    for step in steps:
+        for each in (*step.reads, *step.gives):
+            values.setdefault((step.call, each.key[0]), {})[each.key] = each
+    known: dict[Any, bool] = {}
 
-    shape: tuple[int, ...]
-    dots: tuple[float, ...]
-    norms: tuple[float, float]
-    moments: tuple[float, float]
-    dtype: torch.dtype
-    grad: bool
-    truth: Tensor | None = None
-    most: float = 0.0
+    def has(value: Value, call: int) -> bool:
+        if (call, value.key) not in known:
+            near = values.get((call, value.key[0]), {})
+            known[call, value.key] = value.key in near or any(
+                value.is_near(each, tolerance) for each in near.values()
+            )
+        return known[call, value.key]
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What is the same for views of the same numbers in the same order."""
-        return self.numel, self.dots
-
-    @property
-    def numel(self) -> int:
-        """How many numbers there are."""
-        return math.prod(self.shape)
-
-    @property
-    def floats(self) -> bool:
-        """Whether they are floating-point numbers."""
-        return self.dtype.is_floating_point
+    return has
 
 
-@dataclass
-class Step:
-    """One call of PyTorch's.
+def _first_apart(
+    steps: list[Step], result: Value, has: Callable[[Value, int], bool]
+) -> tuple[list[Step], list[Value]]:
+    """Return the steps that give other numbers of known ones, and all such numbers.
 
-    Attributes:
-        name: of the function.
-        words: the call with its arguments; tensors as shapes, weights by name.
-        place: the file and the line that made the call, "" where the layer did not.
-        reads: the values of its arguments.
-        gives: the values of its results, and of what it changed in place.
-        drops: the share that it drops, 0 where it is no dropout.
-        sources: the names of the weights that its arguments depend on.
-        axis: along which it works, where it was told one.
-        in_place: whether it changes its first argument.
-        call: the number of the layer's call.
+    A step that reads what no step made, and the other layer does not know, counts.
     """
+    made: dict[Any, int] = {}
+    for number, step in enumerate(steps):
+        for each in step.gives:
+            if all(each.key != read.key for read in step.reads):
+                made.setdefault((step.call, each.key), number)
+    last = {key: number for (_, key), number in made.items()}  # what a cache kept
 
-    name: str
-    words: str
-    place: str
-    reads: list[Value]
-    gives: list[Value] = field(default_factory=list)
-    drops: float = 0.0
-    sources: frozenset[str] = frozenset()
-    axis: int | None = None
-    in_place: bool = False
-    call: int = 0
+    def maker(value: Value, call: int) -> int | None:
+        at = made.get((call, value.key), last.get(value.key))
+        if at is not None and steps[at].call != call and has(value, steps[at].call):
+            return None  # correct in the call that made it; the fault is reusing it
+        return at
 
-
-@cache
-def _weights() -> Tensor:
-    return torch.randn(3, _MOST, generator=seeded(11), dtype=torch.float64)
-
-
-def value_of(tensor: Tensor) -> Value:
-    """Takes the numbers of a tensor in short."""
-    with torch.no_grad(), torch._C.DisableTorchFunction():
-        flat = tensor.detach().reshape(-1)
-        flat = flat[:: max(1, -(-len(flat) // _MOST))].to("cpu", torch.float64)
-        weights = _weights()[:, : len(flat)]
-        huge = ~(flat.abs() < _HUGE)
-        kept = tensor.dtype == torch.bool and tensor.numel() <= _MOST
-        small = flat.masked_fill(huge, 0)
-        fills = flat.sign() * flat.abs().clamp(min=1).log().clamp(max=2e3)
-        fills = fills.nan_to_num(3e3) * huge
-        dots = [*(weights @ small).tolist(), *(weights @ fills).tolist()]
-        return Value(
-            tuple(tensor.shape),
-            tuple(dots),
-            (float(small.norm()), float(fills.norm())),
-            (float(small.sum()), float(small.pow(3).sum())),
-            tensor.dtype,
-            tensor.requires_grad,
-            tensor.cpu().clone() if kept else None,
-            float(small.abs().max()) if len(small) else 0.0,
-        )
+    first: set[int] = set()
+    wrong: dict[Any, tuple[int, Value]] = {}
+    todo = [(result, steps[-1].call)]
+    while todo:
+        value, call = todo.pop()
+        if (call, value.key) in wrong or has(value, call):
+            continue
+        at = maker(value, call)
+        wrong[call, value.key] = -1 if at is None else at, value
+        if at is not None:
+            call = steps[at].call
+            unknown = [read for read in steps[at].reads if not has(read, call)]
+            if all(maker(read, call) in (None, at) for read in unknown):
+                first.add(at)
+            todo += [(read, call) for read in unknown]
+    ordered = sorted(wrong.values(), key=lambda each: each[0])
+    found = [steps[at] for at in sorted(first) if steps[at].place]
+    return found, [value for _, value in ordered]
 
 
-class Recorder(TorchFunctionMode):
-    """Notes each step that runs inside; attention that is one call, as its steps."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.steps: list[Step] = []
-        self.scores: list[Tensor] = []  # what a softmax was taken of
-        self.names = {
-            value_of(each).key: name
-            for named in (layer.named_buffers(), layer.named_parameters())
-            for name, each in named
-            if each.numel() > 1 and not each.is_meta
-        }
-        self.calls = 0
-        layer.register_forward_pre_hook(self._begin)
-        self.sources: dict[Any, frozenset[str]] = {
-            key: frozenset({name}) for key, name in self.names.items()
-        }
-
-    def _begin(self, layer: nn.Module, inputs: Any) -> None:
-        self.calls += 1
-        for x in inputs[:1]:
-            if isinstance(x, Tensor) and not x.is_meta and x.numel() > 1:
-                key = value_of(x).key
-                self.names.setdefault(key, "x")
-                self.sources[key] = self.sources.get(key, frozenset()) | {"x"}
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: Any = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        """Runs a step, and notes it."""
-        kwargs = kwargs or {}
-        if func is nn.functional.scaled_dot_product_attention:
-            with self:
-                return _attend(*args, **kwargs)
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            name = getattr(getattr(func, "__self__", None), "__name__", "")
-        given = [each for each in _tensors((args, kwargs)) if not each.is_meta]
-        reads = [value_of(each) for each in given]
-        inner = name.strip("_")
-        words = _words(inner, args, kwargs, self.names)
-        found = func(*args, **kwargs)
-        gives = [*_tensors(found)]
-        in_place = name.endswith("_") and not name.endswith("__")
-        in_place |= name.startswith(("__i", "__set")) and inner != "invert"
-        if in_place:
-            bases = [each._base for each in given[:1]]
-            gives = [*given[:1], *(each for each in bases if each is not None)]
-        if inner == "softmax":
-            self.scores.append(given[0].detach())
-        step = Step(inner, words, _place(), reads, in_place=in_place)
-        step.call = self.calls
-        axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-        step.axis = axis if isinstance(axis, int) else None
-        step.gives = [value_of(each) for each in gives]
-        if step.gives:
-            if inner in ("dropout", "native_dropout"):
-                step.drops = float(kwargs.get("p", args[1] if len(args) > 1 else 0))
-                step.drops *= bool(kwargs.get("training", True))
-            known = [self.sources.get(each.key, frozenset()) for each in reads]
-            step.sources = frozenset().union(*known)
-            for each in step.gives:
-                self.sources.setdefault(each.key, step.sources)
-            self.steps.append(step)
-        return found
+def _pair(first: list[Step], right: list[Step]) -> tuple[Step | None, Step | None]:
+    """Return the first of each; better two calls of one function, told apart."""
+    for one in first[:4]:
+        for two in right[:4]:
+            if one.name == two.name and one.words != two.words:
+                return one, two
+    return next(iter(first), None), next(iter(right), None)
 
 
-def _attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """Attention in the steps that the fused call stands for."""
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
-    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
-    if is_causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device)
-        scores = scores.masked_fill(~seen.tril(), float("-inf"))
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attn_mask, float("-inf"))
-    elif attn_mask is not None:
-        scores = scores + attn_mask
-    weights = scores.softmax(dim=-1)
-    if attn_mask is not None:
-        weights = weights.nan_to_num(0.0)  # of rows that see nothing
-    if dropout_p:
-        weights = nn.functional.dropout(weights, dropout_p)
-    return weights @ value
+def _compare(
+    one: Step | None, two: Step | None, ours: list[Step], theirs: list[Step]
+) -> list[str]:
+    """Return what the layer computes, and what the reference computes instead."""
+    own, their = (Counter(step.words for step in each) for each in (ours, theirs))
+    extra = one is not None and own[one.words] > their[one.words]
+    lacks = two is not None and their[two.words] > own[two.words]
+    both_types = [step.types for step in (one, two) if step and step.types]
+    types = len(both_types) == 2 and both_types[0] != both_types[1]
+    words = []
+    if one and (extra or not lacks):
+        words.append(f"the layer computes {one.said(types=types)}")
+        if extra and not lacks:
+            words[-1] += ", which the reference does not"
+    if two and (lacks or not extra):
+        words.append(f"the reference computes {two.said(types=types)}")
+        if lacks and not extra:
+            words[-1] += ", which the layer does not"
+        more = two.sources - one.sources if one and "x" in one.sources else set()
+        if more:
+            words.append(f"its input depends on {listed(sorted(more))}, too")
+    if one and two and not extra and not lacks:
+        words += _otherwise(one, two, ours, theirs)
+    old = _made_before(one, ours) if one else 0
+    if old and not (two and _made_before(two, theirs)):
+        words.append(f"the layer reads what its call {old} made")
+    return words
 
 
-def _tensors(given: Any) -> Iterator[Tensor]:
-    if isinstance(given, Tensor):
-        yield given
-    elif isinstance(given, dict):
-        yield from _tensors([*given.values()])
-    elif isinstance(given, list | tuple):
-        for each in given:
-            yield from _tensors(each)
+def _made_before(step: Step, steps: list[Step]) -> int:
+    """Return the number of an earlier call that made what a step reads; 0 if none."""
+    calls = {each.key: s.call for s in steps[::-1] if s.place for each in s.gives}
+    made = {calls.get(read.key, step.call) for read in step.reads}
+    return min((call for call in made if 0 < call < step.call), default=0)
 
 
-def _place() -> str:
-    return place_of(sys._getframe(2))
+def _otherwise(one: Step, two: Step, ours: list[Step], theirs: list[Step]) -> list[str]:
+    """Compare two steps that both layers have: another order, or another operand."""
+    if one.words != two.words:
+        places = [[each.words for each in steps] for steps in (ours, theirs)]
+        before = [each.index(one.words) < each.index(two.words) for each in places]
+        return ["both do both, in another order"] if before == [True, False] else []
+    moved = {read.key for read in one.reads} - {read.key for read in two.reads}
+    for step in theirs:
+        if moved & {read.key for read in step.reads} and step.place:
+            return [f"what it reads there the reference reads in {step.words}"]
+    return []
 
 
-def _words(name: str, args: Any, kwargs: Any, names: dict[Any, str]) -> str:
-    def shown(each: Any) -> str:
-        if isinstance(each, Tensor):
-            known = names.get(value_of(each).key) if each.numel() > 1 else None
-            if each.numel() == 1 and not each.is_meta:
-                return f"{each.item():.4g}"
-            return known or "×".join(map(str, each.shape))
-        if isinstance(each, slice):
-            ends = ["" if end is None else str(end) for end in (each.start, each.stop)]
-            return ":".join(ends) + (f":{each.step}" if each.step else "")
-        if isinstance(each, tuple | list):
-            return "(" + ", ".join(map(shown, each)) + ")"
-        if isinstance(each, float):
-            return f"{each:.4g}"
-        return "..." if each is ... else str(each)
+def _relation(wrong: list[Value], missing: list[Value], tolerance: float) -> str:
+    """Return how numbers that differ are related: by a factor, or by their order."""
+    pairs = [(a, b) for a in wrong for b in missing if a.key[0] == b.key[0] > 3]
+    for one, two in pairs:
+        if one.dtype == two.dtype == torch.bool:
+            differ = (one.numbers != two.numbers).nonzero().flatten()
+            if 2 * len(differ) < one.key[0]:
+                at = [int(i) for i in torch.unravel_index(differ[0], two.shape)]
+                right = bool(two.numbers[differ[0]])
+                many = f"{len(differ)} of {one.key[0]} places differ"
+                shape = "×".join(map(str, two.shape))
+                return f"at {at} of {shape} it has {not right}, not {right}; {many}"
+    for one, two in pairs:
+        a, b = one.numbers, two.numbers
+        if not (one.dtype.is_floating_point and a.norm() and b.norm()):
+            continue
+        ratio, how = float(a @ b / (b @ b)), ""
+        if is_near(a, ratio * b, tolerance) and abs(ratio - 1) > tolerance:
+            how = f"{ratio:.4g} times" + (" as large" if ratio > 0 else "")
+        elif is_near(a.sort()[0], b.sort()[0], tolerance):
+            how = "the same, in another order"
+        if how and not is_near(a, b, tolerance):
+            return f"numbers of {'×'.join(map(str, one.shape))} are {how}"
+    return ""
 
-    parts = [shown(each) for each in args]
-    if name == "getitem" and len(parts) == 2:
-        return f"{parts[0]}[{parts[1].strip('()')}]"
-    parts += [
-        f"{word}={shown(each)}"
-        for word, each in kwargs.items()
-        if each is not None and each is not False and not word.startswith("_")
-    ]
-    return f"{name}({', '.join(parts)})"
+
+def _gradient_end(ours: list[Step], theirs: list[Step], tolerance: float) -> str:
+    """Name the step at which gradients end in one of the two layers alone."""
+    for steps, others, words in (
+        (ours, theirs, "gradients end at {}"),
+        (theirs, ours, "in the reference gradients end at {}, not here"),
+    ):
+        ends = [each for s in others if s.ends_gradient for each in s.gives]
+        for step in steps:
+            value = step.gives[0]
+            sames = [each for each in ends if each.key[0] == value.key[0]]
+            same = any(value.is_near(each, tolerance) for each in sames)
+            if step.ends_gradient and step.place and not same:
+                return words.format(step.said())
+    return ""
+
+
+def tell_inside(mine: Probe, other: Probe, run: Run) -> str:
+    """Name the first part that gets or gives other numbers than in the reference."""
+    names = {name for name, part in other.layer.named_modules() if name}
+    try:
+        ours, theirs = (_numbers(each, run, names) for each in (mine, other))
+    except Exception:
+        return ""
+    same: list[str] = []
+    times: Counter[str] = Counter()
+    for (name, what, found), (also, kind, wanted) in zip(ours, theirs, strict=False):
+        if (name, what) != (also, kind):
+            return f" ({name} is called where the reference calls {also})"
+        if found.shape != wanted.shape:
+            return f" ({name} {what} {tuple(found.shape)}, not {tuple(wanted.shape)})"
+        times[name] += what == "gets"
+        scale = wanted.abs().max().clamp(min=1e-3)
+        wrong = (found - wanted).abs() > mine.tolerance * scale
+        if wrong.any() or bool(found.isnan().any()):
+            known = f"{', '.join(same)} the same; " if same else ""
+            call = f" in call {times[name]}" if times[name] > 1 else ""
+            return f" ({known}{name}{call} {what} other numbers{_features(wrong)})"
+        if what == "gives" and name not in same:
+            same.append(name)
+    if len(ours) < len(theirs):
+        return f" (the reference calls {theirs[len(ours)][0]}, too)"
+    if len(ours) > len(theirs):
+        return f" (the reference does not call {ours[len(theirs)][0]})"
+    words = "get and give the same: it differs between or after them"
+    return f" (its parts {', '.join(same)} {words})" if same else ""
+
+
+def _numbers(probe: Probe, run: Run, names: set[str]) -> list[tuple[str, str, Tensor]]:
+    """Return what each part gets and gives in one run, in the order of the calls."""
+    fresh, seen = probe.fresh(), []
+
+    def note(name: str, what: str, part: Any, inputs: Any, *outputs: Any) -> None:
+        found = outputs[0] if outputs else inputs
+        found = found[0] if isinstance(found, tuple) and found else found
+        if isinstance(found, Tensor) and found.ndim > 1:
+            seen.append((name, what, found.detach().clone()))
+
+    for name, part in fresh.layer.named_modules():
+        if name in names:
+            part.register_forward_pre_hook(partial(note, name, "gets"))
+            part.register_forward_hook(partial(note, name, "gives"))
+    with torch.no_grad():
+        run(fresh)
+    return seen
+
+
+def _features(wrong: Tensor) -> str:
+    """Return which features are wrong, where they are a part of all."""
+    at = wrong.flatten(0, -2).any(0).nonzero().flatten().tolist()
+    width = wrong.shape[-1]
+    if not at or len(at) == width:
+        return ""
+    if at[-1] - at[0] + 1 == len(at):
+        return f" in features {at[0]} to {at[-1]} of {width}"
+    return f" in {len(at)} features of {width}, from {at[0]} on"
+
+
+def tell_reach(mine: Probe, other: Probe, run: Run) -> str:
+    """Name an output that depends on another token than in the reference.
+
+    In a long text few tokens are changed: those around the first output that differs.
+    """
+    try:
+        with torch.no_grad():
+            one, two = (run(each.fresh()) for each in (mine, other))
+        if one.ndim != 3 or one.shape != two.shape:
+            return ""
+        length = one.shape[1]
+        positions = [*range(length)]
+        if length > LONG:
+            wrong = (one - two).abs().amax(dim=(0, 2)) > mine.tolerance
+            row = int(wrong.float().argmax())
+            near = {0, row - 1, row, row + 1, length // 2, length - 1}
+            positions = sorted(near & {*positions})
+        ours, theirs = (_reach(each, run, positions) for each in (mine, other))
+    except Exception:
+        return ""
+    for wrong, words in (
+        (ours & ~theirs, "changes with token {}, which the reference hides there"),
+        (theirs & ~ours, "does not depend on token {}, as it does in the reference"),
+    ):
+        if wrong.any():
+            row, key = wrong.nonzero()[0].tolist()
+            count = int(wrong[row].sum())
+            more = f" (nor on {count - 1} more)" if count > 1 and "not" in words else ""
+            return f": output {row} {words.format(positions[key])}{more}"
+    return ""
+
+
+def _reach(probe: Probe, run: Run, positions: list[int]) -> Tensor:
+    """Return on which of these tokens each output of a call depends, (T, K)."""
+    columns = []
+    with torch.no_grad():
+        before = run(probe.fresh())
+        for position in positions:
+            changed = probe.fresh()
+            changed.changed_position = position
+            columns.append((run(changed) - before).abs().amax(dim=(0, 2)))
+    least = probe.tolerance / 1e3 if len(columns[0]) > LONG else probe.tolerance
+    return torch.stack(columns, dim=-1) > least

@@ -1,6 +1,6 @@
-"""What the steps of one call tell of a layer, without another to compare it with.
+"""Suspects among the steps of one call, without another layer to compare with.
 
-A suspect is a step that seldom belongs into attention: it explains what a check saw,
+A suspect is a step that seldom belongs into attention: it explains what a probe saw,
 and is no fault by itself.
 
 Shapes: B batch, T length.
@@ -12,56 +12,51 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attention_lib.examine.outcomes import FaultError, NotApplicableError
 from attention_lib.examine.probe import LENGTH, Probe
-from attention_lib.examine.trace import Recorder, Step
+from attention_lib.examine.recorder import Recorder, Step
 
 _BATCH, _LENGTH = 17, 13  # sizes that are no widths, so that axes are known by them
 _PRODUCTS = {"matmul", "bmm", "einsum", "linear", "addmm", "baddbmm", "tensordot"}
 _MEANS = {"mean", "var", "std", "norm", "var_mean", "std_mean", "vector_norm"}
 _MOST = {"max", "amax", "min", "amin", "logsumexp"}
 _NORMS = {"batch_norm", "instance_norm"}
+_WAVES = {"cos", "sin", "polar"}
 
 
-def _recorded(s: Probe, x: Tensor, **more: Any) -> Recorder:
-    with torch.no_grad(), Recorder(layer := s.copied(s.dtype)) as recorder:
-        s.run(x, layer=layer.train(s.layer.training), raw=True, **more)
-    return recorder
-
-
-def changed_in_place(s: Probe) -> str:
-    """Says which step changes the input of a call."""
+def _steps(probe: Probe, x: Tensor) -> list[Step]:
+    """Return the steps of one call; none where the layer refuses to be recorded."""
+    layer = probe.copied(probe.dtype).train(probe.layer.training)
     try:
-        steps = _recorded(s, s.x()).steps
+        with torch.no_grad(), Recorder(layer) as recorder:
+            probe.run_causal(x, layer=layer, raw=True)
     except Exception:
-        return ""
-    for step in steps:
+        return []
+    return recorder.steps
+
+
+def changed_in_place(probe: Probe) -> str:
+    """Name the step that changes the input of a call."""
+    for step in _steps(probe, probe.x()):
         if step.in_place and f"{step.words}(".partition("(")[2].startswith("x"):
             return f" by {step.words}, in {step.place}"
     return ""
 
 
-def capped_scores(s: Probe, x: Tensor) -> float:
-    """The largest number of which a softmax is taken after a full tanh; 0 if none."""
-    steps = _recorded(s, x, **s.hides_future).steps
-    full = [n for n, each in enumerate(steps) if _is_full(each)]
-    after = (
-        [each for each in steps[full[0] :] if each.name == "softmax"] if full else []
-    )
-    return max((each.reads[0].most for each in after), default=0.0)
+def capped_scores(probe: Probe, x: Tensor) -> float:
+    """Return the largest number of a softmax's input after a full tanh; 0 if none."""
+    steps = iter(_steps(probe, x))
+    for step in steps:
+        if step.name == "tanh" and step.gives[0].most > 0.999:
+            break
+    after = [step.reads[0].most for step in steps if step.name == "softmax"]
+    return max(after, default=0.0)
 
 
-def _is_full(step: Step) -> bool:
-    return step.name == "tanh" and step.gives[0].most > 0.999
-
-
-def find_suspects(s: Probe) -> str:
-    """Names steps that mix tokens or texts where attention does not, one of each."""
-    try:
-        steps = _recorded(s, s.x(_BATCH, _LENGTH), **s.hides_future).steps
-    except Exception:
-        return ""
-    words = dict.fromkeys(_suspects(steps))
-    return "; ".join(list(words)[:2])
+def find_suspects(probe: Probe) -> str:
+    """Name steps that mix tokens or texts where attention does not, two at most."""
+    steps = _steps(probe, probe.x(_BATCH, _LENGTH))
+    return "; ".join(list(dict.fromkeys(_suspects(steps)))[:2])
 
 
 def _suspects(steps: list[Step]) -> Iterator[str]:
@@ -82,22 +77,16 @@ def _suspects(steps: list[Step]) -> Iterator[str]:
             yield f"a norm over more than one token: {where}"
         elif step.name == "softmax" and shape.count(_LENGTH) == 2:
             axis = (step.axis if step.axis is not None else -1) % len(shape)
-            keys = max(i for i, n in enumerate(shape) if n == _LENGTH)
-            if axis != keys:
-                kind = (
-                    "queries" if shape[axis] == _LENGTH else "neither keys nor queries"
-                )
+            if axis != max(i for i, n in enumerate(shape) if n == _LENGTH):
+                queries = shape[axis] == _LENGTH
+                kind = "queries" if queries else "neither keys nor queries"
                 yield f"the softmax runs over axis {axis}, {kind}: {where}"
 
 
-def dropped_scores(s: Probe) -> str:
-    """Says where dropout is taken of scores, before the softmax."""
-    try:
-        steps = _recorded(s, s.x(_BATCH, _LENGTH), **s.hides_future).steps
-    except Exception:
-        return ""
+def dropped_scores(probe: Probe) -> str:
+    """Name the step where dropout is taken of scores, before the softmax."""
     dropped: dict[Any, Step] = {}
-    for step in steps:
+    for step in _steps(probe, probe.x(_BATCH, _LENGTH)):
         known = [dropped[read.key] for read in step.reads if read.key in dropped]
         scores = step.reads and step.reads[0].shape.count(_LENGTH) == 2
         if not scores or step.name in _PRODUCTS or not (known or step.drops):
@@ -110,75 +99,73 @@ def dropped_scores(s: Probe) -> str:
     return ""
 
 
-def positions_in(s: Probe) -> tuple[str, str]:
-    """Says what positions do where all tokens are equal: what is wrong, what holds.
+def positions_in(probe: Probe) -> str:
+    """Test what positions do where all tokens are equal.
 
     Then scores of two tokens can depend on their positions alone: with relative ones,
     on their distance.
     """
-    x = s.x()[:, :1].repeat(1, LENGTH, 1)
-    try:
-        found = _recorded(s, x, **s.hides_future)
-    except Exception:
-        return "", ""
-    turned = {step.name for step in found.steps} & {"cos", "sin", "polar"}
-    if turned and (words := _turned_values(found.steps)):
-        return words, ""
-    square = [each for each in found.scores if each.shape[-2:] == (LENGTH, LENGTH)]
-    if not square or s.equal_rows > s.tolerance:
-        return "", ""
-    scores = square[0].double()
-    seen = scores.abs() < 1e8
-    scores = scores.masked_fill(~seen, 0)
+    unknown = NotApplicableError("no positions come from outside")
+    x = probe.x()[:, :1].repeat(1, LENGTH, 1)
+    steps = _steps(probe, x)
+    rotates = any(step.name in _WAVES for step in steps)
+    if rotates:
+        _expect_values_still(steps)
+    inputs = [step.reads[0] for step in steps if step.name == "softmax"]
+    square = [each for each in inputs if each.shape[-2:] == (LENGTH, LENGTH)]
+    if not square or probe.equal_rows > probe.tolerance:
+        raise unknown
+    scores = square[0].numbers.view(square[0].shape)
+    seen = square[0].fills.view(scores.shape) == 0
     size = scores.abs().max().clamp(min=1e-3)
     both = seen[..., 1:, 1:] & seen[..., :-1, :-1]
     moved = (scores[..., 1:, 1:] - scores[..., :-1, :-1]).abs().masked_fill(~both, 0)
     low = scores.masked_fill(~seen, torch.inf).amin((-1, -2))
     high = scores.masked_fill(~seen, -torch.inf).amax((-1, -2))
     if float((high - low).max()) <= 1e-4 * size:
-        return "", ""
+        raise unknown
     change = float(moved.max() / size)
     if change <= 1e-4:
-        return "", "positions count inside: scores of equal tokens, by distance alone"
+        return "positions count inside: scores of equal tokens, by distance alone"
+    if not rotates:
+        raise unknown
     words = "not distances alone: scores of equal tokens change along a diagonal, "
-    return (f"positions count, {words}by {change:.2f}" if turned else ""), ""
+    raise FaultError(f"positions count, {words}by {change:.2f}")
 
 
-def positions_again(s: Probe, run: Callable[[], Any]) -> bool:
-    """Whether the calls of a run compute the same sines, one after the other."""
-    layer = s.layer
-    s.layer = s.copied(s.dtype)
+def positions_restart(probe: Probe, run: Callable[[], Any]) -> bool:
+    """Return whether the calls of a run compute the same sines, one after the other."""
+    layer = probe.layer
+    probe.layer = probe.copied(probe.dtype)
     try:
-        with torch.no_grad(), Recorder(s.layer) as recorder:
+        with torch.no_grad(), Recorder(probe.layer) as recorder:
             run()
     except Exception:
         return False
     finally:
-        s.layer = layer
-    turns: dict[int, set[Any]] = {}
+        probe.layer = layer
+    waves: dict[int, set[Any]] = {}
     for step in recorder.steps:
-        if step.name in ("cos", "sin", "polar"):
-            values = [tuple(round(d, 6) for d in each.dots) for each in step.gives]
-            turns.setdefault(step.call, set()).update(values)
-    return len(turns) > 1 and turns[max(turns)] == turns[min(turns)]
+        if step.name in _WAVES:
+            values = [tuple(each.numbers.tolist()) for each in step.gives]
+            waves.setdefault(step.call, set()).update(values)
+    return len(waves) > 1 and waves[max(waves)] == waves[min(waves)]
 
 
-def _turned_values(steps: list[Step]) -> str:
-    """Says where values are turned by sines and cosines of positions."""
-    turned: dict[Any, Step] = {}
+def _expect_values_still(steps: list[Step]) -> None:
+    """Name the line where values are rotated by sines and cosines of positions."""
+    rotated: set[Any] = set()
     weights: set[Any] = set()
     for step in steps:
-        own = step if step.name in ("cos", "sin", "polar") else None
-        known = next((turned[r.key] for r in step.reads if r.key in turned), own)
+        keys = [read.key for read in step.reads]
         if step.name in _PRODUCTS:
-            others = [read for read in step.reads if read.key not in weights]
-            if len(others) < len(step.reads) and any(o.key in turned for o in others):
-                return f"values carry positions, too: RoPE turns them, in {step.place}"
+            others = [key for key in keys if key not in weights]
+            if len(others) < len(keys) and rotated & {*others}:
+                words = f"values carry positions, too: RoPE turns them, in {step.place}"
+                raise FaultError(words)
             continue
-        weighs = step.name == "softmax" or any(r.key in weights for r in step.reads)
-        for each in step.gives:
-            if weighs:
-                weights.add(each.key)
-            elif known is not None:
-                turned.setdefault(each.key, known)
-    return ""
+        gives = {each.key for each in step.gives}
+        if step.name == "softmax" or weights & {*keys}:
+            weights |= gives
+        elif step.name in _WAVES or rotated & {*keys}:
+            rotated |= gives

@@ -1,193 +1,272 @@
-"""Checks of a layer in training mode: what dropout does, and what only shows there.
+"""Probes of training: what dropout does, what only shows there, and gradients.
 
-Two runs with one seed drop the same, so what an output depends on can be seen there,
-too. Shapes: B batch, T length, M d_model.
+Two runs with one seed drop the same, so that what an output depends on shows in
+training mode, too. Shapes: B batch, T length, M d_model.
 """
 
 import copy
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
-from attention_lib.examine.behaviour import NOT_APPLICABLE, Said, apart, size
-from attention_lib.examine.op_counter import drops
+from attention_lib.examine.masking import expect_no_leak
+from attention_lib.examine.operations import operations_of
+from attention_lib.examine.outcomes import FaultError, NotApplicableError, apart, size
 from attention_lib.examine.probe import BATCH, LENGTH, Probe
 from attention_lib.examine.trace_smells import dropped_scores
+from attention_lib.reproducibility import seeded
 
-_MUCH = 0.7  # who drops more has taken what is kept for what is dropped
+_MUCH = 0.7  # a higher rate suggests that keep and drop probability were swapped
 _TEXTS = 400
 
 
-class _Training(Probe):
-    """The layer in training mode: each call begins with one seed."""
-
-    at: int = 0
-
-    def run(self, x: Tensor, mask: Tensor | None = None, **more: object) -> Tensor:
-        torch.manual_seed(self.seed + self.at)
-        return super().run(x, mask, **more)  # type: ignore[arg-type]
-
-
-def _in_training(s: Probe) -> _Training:
-    other = copy.copy(s)
-    other.__class__ = _Training
-    other.layer = s.copied(s.dtype).train()
-    assert isinstance(other, _Training)
-    return other
-
-
-def probe_training(s: Probe) -> Said:
-    """In training mode it hides the same, and dropout keeps the mean."""
-    s.hides_future, s.is_causal  # known from evaluation mode  # noqa: B018
-    t, x = _in_training(s), s.x()
+def probe_training(probe: Probe) -> str:
+    """Test that in training mode it hides the same, and that dropout keeps the mean."""
+    x = probe.x()
+    probe.causal_options, probe.is_causal  # noqa: B018 known from evaluation mode
+    trained = copy.copy(probe)
+    trained.layer, trained.draw_seed = probe.copied(probe.dtype).train(), probe.seed
     with torch.no_grad():
-        first = t.run(x, **s.hides_future)
-        if apart(t.run(x, **s.hides_future), first) > s.tolerance:
-            return (
-                NOT_APPLICABLE,
-                "one seed gives two results: its dropout draws from elsewhere",
-            )
-        if wrong := _shows(s, t, x, first):
-            return "fails", wrong
-        for name, part in s.original.named_modules():
-            if isinstance(part, nn.Dropout) and part.p > _MUCH:
-                return (
-                    "fails",
-                    f"{name} drops {part.p:.0%}: is that what should be kept?",
-                )
-        if wrong := _rates(s, drops(lambda: t.run(x, **s.hides_future))):
-            return "fails", wrong
-        if name := _untrained(s, t, x):
-            return "fails", f"in training mode alone, no gradient reaches {name}"
-        t.at = 1
-        same = apart(t.run(x, **s.hides_future), first) <= s.tolerance
-        if same:
-            change = apart(first, s.run(x, **s.hides_future))
-            if change > s.tolerance:
-                return "fails", f"nothing is dropped, yet it is {size(change)} apart"
-            return "holds", "as in evaluation mode; nothing is dropped"
-        if wrong := dropped_scores(t):
-            return "fails", f"scores are dropped, not weights: {wrong}"
-        if wrong := _alike(s, t):
-            return "fails", wrong
-        return _mean(s, t)
+        first = trained.run_causal(x)
+        if apart(trained.run_causal(x), first) > probe.tolerance:
+            words = "one seed gives two results: its dropout draws from elsewhere"
+            raise NotApplicableError(words)
+        _expect_hidden(trained, x, first)
+        _expect_small_rates(probe, trained, x)
+        if name := _untrained(probe, trained, x):
+            raise FaultError(f"in training mode alone, no gradient reaches {name}")
+        trained.draw_seed = probe.seed + 1
+        if apart(trained.run_causal(x), first) <= probe.tolerance:
+            words = "nothing is dropped, yet it is {} apart"
+            probe.expect_same(first, probe.run_causal(x), words)
+            return "as in evaluation mode; nothing is dropped"
+        if where := dropped_scores(trained):
+            raise FaultError(f"scores are dropped, not weights: {where}")
+        same = probe.x()[:1].expand(BATCH, -1, -1).contiguous()
+        found = trained.run_causal(same)
+        if apart(found[1:], found[:1].expand_as(found[1:])) <= probe.tolerance:
+            raise FaultError("dropout drops the same in all texts of a batch")
+        return _expect_mean(probe, trained)
 
 
-def _untrained(s: Probe, t: _Training, x: Tensor) -> str:
-    """Names a weight, or the input, that gets a gradient in evaluation mode alone."""
-    reached: list[set[str]] = []
-    for each in (s, t):
-        start = x.clone().requires_grad_()
-        named = {"the input": start, **dict(each.layer.named_parameters())}
-        named = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
-        with torch.enable_grad():
-            found = each.run(start, **s.hides_future)
-            loss = (found * s.x(seed=5)[..., :1]).sum()
-            if not loss.requires_grad:
-                return "" if each is s else "any weight"
-            grads = torch.autograd.grad(loss, [*named.values()], allow_unused=True)
-        reached.append(
-            {
-                name
-                for name, grad in zip(named, grads, strict=True)
-                if grad is not None and bool((grad != 0).any())
-            }
-        )
-    return next(iter(sorted(reached[0] - reached[1])), "")
+def _expect_hidden(trained: Probe, x: Tensor, first: Tensor) -> None:
+    """Test in training mode that other texts, the future and padding stay hidden."""
+    changed = x.clone()
+    changed[3] = trained.x(seed=2)[3]
+    found = trained.run_causal(changed)[:3]
+    trained.expect_same(found, first[:3], "changing text 3 changes others by {}")
+    if trained.causal_options or trained.is_causal:
+        expect_no_leak(trained, trained.leaks(**trained.causal_options), "")
+    if "mask" in trained.takes:
+        change = trained.leaks(trained.padding([4]))[:, :4, 4:].max()
+        if change > trained.tolerance:
+            raise FaultError(f"padding changes outputs by {size(change)}")
 
 
-def _rates(s: Probe, found: list[float]) -> str:
-    """Says where the layer drops what it says that it keeps."""
-    said = {
+def _expect_small_rates(probe: Probe, trained: Probe, x: Tensor) -> None:
+    """Test that the layer does not drop what it says that it keeps."""
+    for name, part in probe.original.named_modules():
+        if isinstance(part, nn.Dropout) and part.p > _MUCH:
+            raise FaultError(f"{name} drops {part.p:.0%}: is that what should be kept?")
+    named = {
         float(value)
-        for part in s.layer.modules()
+        for part in probe.layer.modules()
         for name, value in vars(part).items()
         if isinstance(value, float) and 0 < value < 1
         if name in ("p", "rate") or "drop" in name
     }
-    for share in found:
-        near = [abs(share - each) < 1e-6 for each in said]
-        kept = [abs(1 - share - each) < 1e-6 for each in said]
-        if share > _MUCH or (any(kept) and not any(near)):
-            return f"dropout drops {share:.0%}: is that what should be kept?"
-    return ""
+    seen = operations_of(lambda: trained.run_causal(x))
+    for rate in seen.drops:
+        near = any(abs(rate - each) < 1e-6 for each in named)
+        kept = any(abs(1 - rate - each) < 1e-6 for each in named)
+        if rate > _MUCH or (kept and not near):
+            words = f"dropout drops {rate:.0%}: is that what should be kept?"
+            raise FaultError(words)
 
 
-def _alike(s: Probe, t: _Training) -> str:
-    """Says where all texts of a batch lose the same: each must draw its own."""
-    x = s.x()[:1].expand(BATCH, -1, -1).contiguous()
-    found = t.run(x, **s.hides_future)
-    if apart(found[1:], found[:1].expand_as(found[1:])) <= s.tolerance:
-        return "dropout drops the same in all texts of a batch"
-    return ""
+def _untrained(probe: Probe, trained: Probe, x: Tensor) -> str:
+    """Name a weight, or the input, that gets a gradient in evaluation mode alone."""
+    reached: list[set[str]] = []
+    for each in (probe, trained):
+        start = x.clone().requires_grad_()
+        named = {"the input": start, **dict(each.layer.named_parameters())}
+        named = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
+        with torch.enable_grad():
+            found = each.run_causal(start)
+            loss = (found * probe.x(seed=5)[..., :1]).sum()
+            if not loss.requires_grad:
+                return "" if each is probe else "any weight"
+            grads = torch.autograd.grad(loss, [*named.values()], allow_unused=True)
+        pairs = zip(named, grads, strict=True)
+        reached.append({n for n, g in pairs if g is not None and bool((g != 0).any())})
+    return min(reached[0] - reached[1], default="")
 
 
-def _shows(s: Probe, t: _Training, x: Tensor, first: Tensor) -> str:
-    """Says what shows in training mode, and must not."""
-    changed = x.clone()
-    changed[3] = s.x(seed=2)[3]
-    change = apart(t.run(changed, **s.hides_future)[:3], first[:3])
-    if change > s.tolerance:
-        return f"changing text 3 changes others by {size(change)}"
-    later = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
-    if s.hides_future or s.is_causal:
-        leaks = t.leaks(**s.hides_future).masked_fill(~later, 0)
-        if leaks.max() > s.tolerance:
-            row, key = divmod(int(leaks.argmax()), LENGTH)
-            words = f"output {row} changes by {size(leaks.max())}"
-            return f"{words} with later token {key}"
-    if "mask" in s.takes:
-        leaks = t.leaks(s.hidden([4]))[:, :4, 4:]
-        if leaks.max() > s.tolerance:
-            return f"padding changes outputs by {size(leaks.max())}"
-    return ""
-
-
-def _mean(s: Probe, t: _Training) -> Said:
-    """Compares the mean of many runs with what comes without dropout.
+def _expect_mean(probe: Probe, trained: Probe) -> str:
+    """Compare the mean of many runs with the output without dropout.
 
     In a text of equal tokens attention gives each output the same value, whatever its
     scores are. So what is dropped from scores does not show, and what is dropped from
     weights shows in their sum alone.
     """
-    tokens = 3 * s.x(BATCH, 1)
-    x = tokens.repeat(1, LENGTH, 1)
-    zero = s.run(torch.zeros_like(x))
-    without = s.run(x)
+    x = (3 * probe.x(BATCH, 1)).repeat(1, LENGTH, 1)
+    zero, without = probe.run(torch.zeros_like(x)), probe.run(x)
     change = without - zero
-    if apart(without, zero) <= s.tolerance:
-        return NOT_APPLICABLE, "equal tokens give nothing"
-    if apart(t.run(x), without) <= s.tolerance:
-        return "fails", "scores are dropped, not weights: equal tokens show no dropout"
-    half = s.run(x / 2)
-    if apart(2 * half - zero, without) > s.tolerance:
-        return "holds", "hides as in evaluation mode; dropout is not the last step"
-    runs = t.run(x.repeat(_TEXTS // BATCH, 1, 1))
+    if apart(without, zero) <= probe.tolerance:
+        raise NotApplicableError("equal tokens give nothing")
+    if apart(trained.run(x), without) <= probe.tolerance:
+        words = "scores are dropped, not weights: equal tokens show no dropout"
+        raise FaultError(words)
+    words = "hides as in evaluation mode; dropout"
+    if apart(2 * probe.run(x / 2) - zero, without) > probe.tolerance:
+        return f"{words} is not the last step"
+    runs = trained.run(x.repeat(_TEXTS // BATCH, 1, 1))
     runs = runs.unflatten(0, (-1, BATCH)) - zero  # (N, B, T, M)
     shares = (runs * change).sum(dim=(1, 2, 3)) / change.square().sum()
     mean, error = float(shares.mean()), float(shares.std()) / len(shares) ** 0.5
     if abs(mean - 1) > max(5 * error, 0.02):
-        words = f"dropout makes the mean {mean:.2f} times as large"
-        return "fails", f"{words}: what is kept must be divided by 1 - p"
-    return "holds", "hides as in evaluation mode; dropout keeps the mean"
+        wrong = f"dropout makes the mean {mean:.2f} times as large"
+        raise FaultError(f"{wrong}: what is kept must be divided by 1 - p")
+    return f"{words} keeps the mean"
 
 
-def probe_trainable(s: Probe) -> Said:
-    """No weight is frozen, unless most are."""
-    weights = dict(s.original.named_parameters())
+def probe_trainable(probe: Probe) -> str:
+    """Test that no weight is frozen, unless most are."""
+    weights = dict(probe.original.named_parameters())
     frozen = {name: p for name, p in weights.items() if not p.requires_grad}
     if not weights:
-        return NOT_APPLICABLE, "it has no weights"
+        raise NotApplicableError("it has no weights")
     if not frozen:
-        return "holds", f"all {len(weights)} weights can be trained"
+        return f"all {len(weights)} weights can be trained"
     if len(frozen) == len(weights):
-        return NOT_APPLICABLE, "all weights are frozen"
+        raise NotApplicableError("all weights are frozen")
     words = ", ".join(list(frozen)[:3]) + (", ..." if len(frozen) > 3 else "")
     words = f"{len(frozen)} of {len(weights)} weights are frozen: {words}"
     count = sum(p.numel() for p in frozen.values())
     if 2 * count > sum(p.numel() for p in weights.values()):
-        return (
-            NOT_APPLICABLE,
-            f"{words}; they are most of its numbers, as in an adapted layer",
-        )
-    return "fails", words
+        words += "; they are most of its numbers, as in an adapted layer"
+        raise NotApplicableError(words)
+    raise FaultError(words)
+
+
+def probe_gradients(probe: Probe) -> str:
+    """Test that gradients reach every weight, and are what small steps show."""
+    x = probe.x().requires_grad_()
+    weights = {n: p for n, p in probe.layer.named_parameters() if p.requires_grad}
+    tensors = {"the input": x, **weights}
+    found = probe.run_causal(x)
+    # The loss is a sum of outputs with random factors.
+    factors = probe.x(seed=5)[..., :1].expand_as(found)
+    factors = factors + probe.x(seed=6)[..., :1] * found.detach()
+    if not found.requires_grad:
+        raise FaultError("no gradient comes back from the output")
+    if strange := _unregistered(found, [*tensors.values()]):
+        raise FaultError(f"it trains {strange}, which is no parameter of the layer")
+    loss = (found * factors).sum()
+    grads = torch.autograd.grad(loss, [*tensors.values()], allow_unused=True)
+
+    def loss_now() -> float:
+        with torch.no_grad():
+            return float((probe.run_causal(x) * factors).sum())
+
+    idle = {
+        name
+        for name, grad in zip(tensors, grads, strict=True)
+        if grad is None or (grad.ndim > 1 and float(grad.abs().max()) == 0)
+    }
+    for name in weights:
+        if name in idle:
+            way = _way(weights[name])
+            if abs(_slope(loss_now, weights[name], way, 1e-3)) > 1e-6:
+                raise FaultError(f"{name} changes the output, and gets no gradient")
+    slack = _slack(probe)
+    wide = probe.dtype == torch.float64
+    for (name, tensor), grad in zip(tensors.items(), grads, strict=True):
+        if grad is not None and not grad.isfinite().all():
+            raise FaultError(f"the gradient of {name} is nan")
+        way = _way(tensor)
+        said = 0.0 if grad is None else float((grad * way).sum())
+        seen = []
+        for slope in _slopes(loss_now, tensor, way, wide=wide):
+            seen.append(slope)
+            if abs(slope - said) <= slack * max(abs(slope), abs(said), 1.0):
+                break
+        else:
+            words = f"the gradient says {said:.2f}, a small step shows {seen[0]:.2f}"
+            raise FaultError(f"{name}: {words}")
+        if grad is None or name in idle:
+            raise FaultError(f"{name} has no effect on the output")
+        if wrong := _idle_rows(probe.layer, name, grad):
+            raise FaultError(wrong)
+    return f"reach all {len(weights)} weights and the input, as small steps show"
+
+
+def _way(tensor: Tensor) -> Tensor:
+    return torch.randn(tensor.shape, generator=seeded(7)).to(tensor)
+
+
+def _slopes(
+    loss: Callable[[], float], tensor: Tensor, way: Tensor, *, wide: bool
+) -> Iterator[float]:
+    """Try steps of several sizes: small ones meet rounding, large ones bend.
+
+    From two of them follows a slope without most of the bend.
+    """
+    found = []
+    for step in (1e-5, 1e-3, 2e-3, 1e-2, 2e-2) if wide else (1e-3, 1e-2, 2e-2):
+        found.append(_slope(loss, tensor, way, step))
+        yield found[-1]
+        if step in (2e-3, 2e-2):
+            yield (4 * found[-2] - found[-1]) / 3
+
+
+def _slope(
+    loss: Callable[[], float], tensor: Tensor, way: Tensor, step: float
+) -> float:
+    """Return how steep the loss is along a way, by two small steps."""
+    with torch.no_grad():
+        tensor += step * way
+        up = loss()
+        tensor -= 2 * step * way
+        down = loss()
+        tensor += step * way
+    return (up - down) / (2 * step)
+
+
+def _slack(probe: Probe) -> float:
+    """Return how far a gradient may be from what steps show, by its number type.
+
+    Many layers that are called in float64 compute the softmax or norms in float32.
+    """
+    x = probe.x()
+    run = operations_of(lambda: probe.run_causal(x))
+    narrow = any(torch.float32 in types for types in run.types.values())
+    return 0.1 if probe.dtype == torch.float32 else 0.02 if narrow else 5e-3
+
+
+def _unregistered(found: Tensor, known: list[Tensor]) -> str:
+    """Look through the graph for a tensor that is trained and unknown."""
+    ids, seen, todo = {id(tensor) for tensor in known}, set(), [found.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in ids:
+            return f"a tensor of {tuple(leaf.shape)}"
+        todo += [following for following, _ in node.next_functions]
+    return ""
+
+
+def _idle_rows(layer: nn.Module, name: str, grad: Tensor) -> str:
+    """Name rows or columns of a linear layer that get no gradient."""
+    owner = layer.get_submodule(name.rpartition(".")[0]) if "." in name else layer
+    if grad.ndim != 2 or not isinstance(owner, nn.Linear):
+        return ""
+    for axis, word in ((1, "row"), (0, "column")):
+        idle = (grad == 0).all(dim=axis)
+        if idle.any():
+            return f"{int(idle.sum())} of {len(idle)} {word}s of {name} have no effect"
+    return ""

@@ -1,7 +1,7 @@
 """The view of what a layer costs: what it says, refuses, and counts."""
 
 from attention_lib.course.views import view_costs
-from attention_lib.examine import count_flops
+from attention_lib.timing import count_flops
 from tests.course.test_view_small import tables_of
 from tests.views import each_way, refusals, showing, slide
 

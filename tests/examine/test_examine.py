@@ -9,7 +9,7 @@ from torch import nn
 
 from attention_lib.attention import SelfAttention, scaled_dot_product_attention
 from attention_lib.block import TinyBlock
-from attention_lib.examine import CHECKS, count_flops, examine, saved_bytes
+from attention_lib.examine import CHECKS, examine
 from attention_lib.grouped_query import GroupedQueryAttention
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from attention_lib.masks import causal_mask
@@ -17,6 +17,7 @@ from attention_lib.mha_variants import make_mha
 from attention_lib.multi_head import copy_weights
 from attention_lib.relative_attention import RelativeAttention
 from attention_lib.reproducibility import seeded
+from attention_lib.timing import count_flops, saved_bytes
 from tests.samples.blocks import BLOCK, BLOCK_FAULTS, BLOCKS
 from tests.samples.faulty_layers import FAULTS, GROUPED
 from tests.samples.faulty_masks import MASKS, OWN_MASKS

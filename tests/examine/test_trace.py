@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from attention_lib.examine import CHECKS, examine
-from attention_lib.examine.trace import Recorder
+from attention_lib.examine.recorder import Recorder
 from tests.samples.plain_layer import OUT, SOFTMAX, START, after, before, made
 from tests.samples.right_layers import ROPE
 
