@@ -1,4 +1,4 @@
-"""Checks of the reader's own code, one module per chapter: ``ch03`` is chapter 3's.
+"""The exercises' checks, one module per chapter: ``ch03`` is chapter 3's.
 
 Each check returns a ``Verdict`` that says what is wrong and where to look; none raises.
 """

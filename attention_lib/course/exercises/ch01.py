@@ -1,4 +1,4 @@
-"""Checks of chapter 1: softmax, temperature, attention without parameters."""
+"""Exercises of chapter 1: softmax, temperature, attention without parameters."""
 
 import math
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""Checks of chapter 2: a projection, its parameters, and a trainable head."""
+"""Exercises of chapter 2: a projection, its parameters, and a trainable head."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Checks of chapter 3: causal and padding masks, and their translation."""
+"""Exercises of chapter 3: causal and padding masks, and their translation."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

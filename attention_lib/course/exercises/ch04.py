@@ -1,4 +1,4 @@
-"""Checks of chapter 4: heads counted, built, repaired, left out and masked."""
+"""Exercises of chapter 4: heads counted, built, repaired, left out and masked."""
 
 from contextlib import redirect_stdout
 from io import StringIO

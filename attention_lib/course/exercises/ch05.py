@@ -1,4 +1,4 @@
-"""Checks of chapter 5: position tables, what they train, and what sees order."""
+"""Exercises of chapter 5: position tables, what they train, and what sees order."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Checks of chapter 6: layer norm, blocks, and what they add to the stream."""
+"""Exercises of chapter 6: layer norm, blocks, and what they add to the stream."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checks of chapter 7: windows, a model and its parameters, a grammar's entropy."""
+"""Exercises of chapter 7: windows, a model and its parameters, a grammar's entropy."""
 
 import math
 import operator

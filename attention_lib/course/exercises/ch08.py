@@ -1,4 +1,4 @@
-"""Checks of chapter 8: loss, top-k, schedule, a training loop and generation."""
+"""Exercises of chapter 8: loss, top-k, schedule, a training loop and generation."""
 
 import math
 from typing import Any

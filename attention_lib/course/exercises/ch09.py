@@ -1,4 +1,4 @@
-"""Checks of chapter 9: bytes, the cache itself, a mask for one step, and writing."""
+"""Exercises of chapter 9: bytes, the cache itself, a mask for one step, and writing."""
 
 from typing import Any
 

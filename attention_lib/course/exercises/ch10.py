@@ -1,4 +1,4 @@
-"""Checks of chapter 10: slow pairs, a rotation, rows reordered, offsets found."""
+"""Exercises of chapter 10: slow pairs, a rotation, rows reordered, offsets found."""
 
 from collections.abc import Callable
 from typing import Any

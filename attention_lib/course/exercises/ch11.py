@@ -1,4 +1,4 @@
-"""Checks of chapter 11: a cache counted, heads averaged, a sink, a layer built."""
+"""Exercises of chapter 11: a cache counted, heads averaged, a sink, a layer built."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Checks of chapter 12: a reader of files, GPT-2's layout, a suspect, a count."""
+"""Exercises of chapter 12: a reader of files, GPT-2's layout, a suspect, a count."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""Checks of chapter 13: bytes, matrices absorbed and shrunk, a layer built."""
+"""Exercises of chapter 13: bytes, matrices absorbed and shrunk, a layer built."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Checks of chapter 14: caches, cross-attention, a text in two parts, writing."""
+"""Exercises of chapter 14: caches, cross-attention, a text in two parts, writing."""
 
 from copy import deepcopy
 from functools import cache

@@ -1,4 +1,4 @@
-"""Checks of chapter 15: bytes that move, halves joined, a softmax over pieces."""
+"""Exercises of chapter 15: bytes that move, halves joined, a softmax over pieces."""
 
 from typing import Any
 

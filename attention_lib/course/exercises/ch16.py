@@ -1,4 +1,4 @@
-"""Checks of chapter 16: layers of windows, a cache with sinks, a memory."""
+"""Exercises of chapter 16: layers of windows, a cache with sinks, a memory."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Checks of chapter 17: steps of a batch, places in pages, guesses, a small server."""
+"""Exercises of chapter 17: steps of a batch, slots in pages, drafts, a server."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Checks of chapter 18: FLOPs, texts that mix, a divisor, and an examiner."""
+"""Exercises of chapter 18: FLOPs, texts that mix, a divisor, and an examiner."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ check_flops = NumberExercise(
 
 
 def check_mixing_finder(answer: object) -> Verdict:
-    """Checks ``mixes_texts(layer, x)`` on functions that mix texts, and that do not."""
+    """Check ``mixes_texts(layer, x)`` on functions that mix texts, and that do not."""
     x = torch.randn(3, 4, 2, generator=seeded(0))
     return judge_finder(
         answer,

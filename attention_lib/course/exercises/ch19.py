@@ -1,4 +1,4 @@
-"""Checks of chapter 19: faulty lines, a mended softmax, a bug from an empty class."""
+"""Exercises of chapter 19: faulty lines, a fixed softmax, a bug from scratch."""
 
 from typing import Any
 

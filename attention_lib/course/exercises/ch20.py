@@ -1,4 +1,4 @@
-"""Checks of chapter 20: a median of ratios, the fused kernel, a clock in turns."""
+"""Exercises of chapter 20: a median of ratios, the fused kernel, a clock in turns."""
 
 from typing import Any
 

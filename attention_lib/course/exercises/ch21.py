@@ -1,4 +1,4 @@
-"""Checks of chapter 21: frozen lengths, a graph, the mask of a room, wrong sizes."""
+"""Exercises of chapter 21: frozen lengths, a graph, the mask of a room, wrong sizes."""
 
 from collections.abc import Callable
 from typing import Any

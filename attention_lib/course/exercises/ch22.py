@@ -1,4 +1,4 @@
-"""Checks of chapter 22: bytes of sharded weights, zigzag, gradients, one of a ring."""
+"""Exercises of chapter 22: bytes of shards, zigzag, gradients, one rank of a ring."""
 
 from typing import Any
 

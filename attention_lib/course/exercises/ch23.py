@@ -1,4 +1,4 @@
-"""Checks of chapter 23: a score of maps, a head removed, a lookup by hand."""
+"""Exercises of chapter 23: a score of maps, a head removed, a lookup by hand."""
 
 import torch
 from torch import Tensor

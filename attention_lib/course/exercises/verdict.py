@@ -68,7 +68,7 @@ def judge(
     so_far: str = "",
     otherwise: Callable[[Any], str] | None = None,
 ) -> Verdict | None:
-    """Runs the reader's function on copies of the inputs; None where all is right.
+    """Run the reader's function on copies of the inputs; return None if all is right.
 
     Args:
         answer: what the reader wrote.
@@ -93,7 +93,7 @@ def judge(
 
 
 def after(so_far: str, wrong: Verdict) -> Verdict:
-    """Puts before a verdict what earlier runs have shown."""
+    """Put what earlier runs have shown before a verdict."""
     if not so_far:
         return wrong
     message = "your code gives nothing back." if wrong is NOT_YET else wrong.message
@@ -101,7 +101,7 @@ def after(so_far: str, wrong: Verdict) -> Verdict:
 
 
 def run(answer: object, *inputs: Any) -> Any:
-    """Gives what the reader's function returns; a verdict if it fails or is a stub."""
+    """Return what the reader's function returns, or a verdict if it fails or waits."""
     if answer is None or answer is ...:
         return NOT_YET
     if not callable(answer):
@@ -119,7 +119,7 @@ def run(answer: object, *inputs: Any) -> Any:
 
 
 def make_layer(answer: object, *options: Any) -> nn.Module | Verdict:
-    """Makes a layer of the reader's class, from one seed; a verdict if none comes."""
+    """Make a layer of the reader's class, from one seed, or return a verdict."""
     if isinstance(answer, nn.Module):
         return Verdict(False, "Give the class itself, not a layer that it makes.")
     with torch.random.fork_rng(devices=[]):
@@ -134,7 +134,7 @@ def make_layer(answer: object, *options: Any) -> nn.Module | Verdict:
 def judge_number(
     answer: object, right: int | float, praise: str, mistakes: Mistakes, otherwise: str
 ) -> Verdict:
-    """Compares a number with the right one, then with those that mistakes give.
+    """Compare a number with the right one, then with those that mistakes give.
 
     Args:
         answer: what the reader gave.
@@ -154,7 +154,7 @@ def judge_number(
 
 
 def positive_number(answer: object) -> float | Verdict:
-    """Gives the answer as a number, or a verdict where it is none above 0."""
+    """Return the answer as a number, or a verdict if it is not above 0."""
     if answer is None or answer is ...:
         return NOT_YET
     if isinstance(answer, np.generic | np.ndarray | Tensor) and answer.shape == ():
@@ -169,7 +169,7 @@ def positive_number(answer: object) -> float | Verdict:
 
 
 def _failed(error: Exception) -> Verdict:
-    """Says where the reader's code failed: its own line, not one of a library."""
+    """Say where the reader's code failed: its own line, not one of a library."""
     # The first levels are our own; where the call itself failed, all of them are.
     level = error.__traceback__
     while level and level.tb_frame.f_code.co_filename.startswith(_OWN):
@@ -190,7 +190,7 @@ def _compare(
     mistakes: Mistakes,
     otherwise: Callable[[Any], str] | None,
 ) -> Verdict | None:
-    """Gives None where the result is right, else the verdict of what fits."""
+    """Return None if the result is right, otherwise the verdict that fits."""
     if _same(came, right):
         return None
     fits = (message for mistaken, message in mistakes if _same(came, mistaken))
@@ -200,7 +200,7 @@ def _compare(
 
 
 def _other_kind(came: Any, right: Any) -> str:
-    """Says what came where it is no array of the kind wanted, else nothing."""
+    """Say what was returned if it is not the kind of array wanted, or nothing."""
     if isinstance(came, tuple):
         return f"Your function returns {len(came)} things: only one is asked for."
     if not isinstance(came, type(right)):
@@ -217,7 +217,7 @@ def _other_kind(came: Any, right: Any) -> str:
 
 
 def _difference(came: Any, right: Any) -> str:
-    """Says in what a result differs: type, shape, NaN, or the first wrong number."""
+    """Say how a result differs: type, shape, NaN, or the first wrong number."""
     yours, wanted = _numbers(came), _numbers(right)
     if yours.dtype != wanted.dtype:
         kind = "True and False" if wanted.dtype == bool else "numbers"
@@ -231,7 +231,7 @@ def _difference(came: Any, right: Any) -> str:
 
 
 def _same(came: Any, wanted: Any) -> bool:
-    """Tells whether two arrays are equal, as far as float32 can be, or two texts."""
+    """Return whether two texts, or two arrays to float32's precision, are equal."""
     if isinstance(came, str) and isinstance(wanted, str):
         return came == wanted
     if not isinstance(came, type(wanted)):
@@ -255,6 +255,6 @@ def _unchanged(now: Any, before: Any) -> bool:
 
 
 def _numbers(array: Any) -> np.ndarray:
-    """Gives the content of any array, as booleans or in float64."""
+    """Return the content of any array, as booleans or in float64."""
     content = np.asarray(array.tolist() if isinstance(array, Tensor) else array)
     return content if content.dtype == bool else content.astype(float)
