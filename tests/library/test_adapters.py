@@ -42,6 +42,8 @@ from attention_lib.tiny_llama import LlamaConfig, SwiGLU, TinyLlama
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.tensors import global_seed
 
+pytestmark = pytest.mark.long
+
 BATCH, LENGTH, D_MODEL, HEADS, VOCAB = 2, 5, 12, 3, 11
 PIECES = [3, 1, 1]
 PARTS = nn.Linear, nn.Embedding, nn.LayerNorm, RMSNorm

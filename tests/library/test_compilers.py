@@ -21,6 +21,7 @@ from tests.tensors import global_seed
 
 # jaxtyping's checks are no part of what users compile.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.usefixtures("shapes_unchecked"),
     # Tracing the compilers would take half as long again, and covers no line more.
     pytest.mark.no_cover,

@@ -17,6 +17,8 @@ from attention_lib.mha_variants import MHA_VARIANTS
 from attention_lib.rope import SCALINGS
 from tests import modules as library
 
+pytestmark = pytest.mark.long
+
 # What the library's modules define, exported at the top or not.
 PUBLIC = {
     name: value

@@ -38,6 +38,8 @@ from attention_lib.tiny_lm import ModelConfig, TinyLM
 from tests.running import ran
 from tests.tensors import assert_same, global_seed
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("onnxruntime")
 MISTRAL = {
     **{"model_type": "mistral", "sliding_window": 5},

@@ -32,6 +32,8 @@ from attention_lib.training import next_token_loss
 from benchmarks.published_layers import KINDS, SIZES, build, lightning, stated
 from tests.library.test_layers import D_MODEL, LAYERS, made
 
+pytestmark = pytest.mark.long
+
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 # The type of the inputs, and that of autocast.
 MODES = {

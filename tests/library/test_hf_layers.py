@@ -15,6 +15,8 @@ from attention_lib.tiny_llama import LlamaConfig, TinyLlama
 from tests.running import ran
 from tests.tensors import values_and_gradients
 
+pytestmark = pytest.mark.long
+
 BATCH, LENGTH = 2, 11
 # Heads of queries, heads of keys, width of a head, width of the model.
 SIZES = {"grouped": (6, 2, 4, 18), "all heads": (3, 3, 8, 12), "one": (4, 1, 4, 12)}

@@ -21,6 +21,8 @@ from benchmarks.published_layers import (
 )
 from tests.tensors import values_and_gradients
 
+pytestmark = pytest.mark.long
+
 LENGTH, PIECES = 12, (5, 4, 1, 1, 1)
 CACHED = {
     "MistralAttention": (0,),

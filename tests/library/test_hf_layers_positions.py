@@ -12,6 +12,8 @@ from attention_lib.reproducibility import seeded
 from benchmarks.published_layers import CHUNK, SIZES, build
 from tests.tensors import assert_same
 
+pytestmark = pytest.mark.long
+
 # Chunks, slopes, distances in pieces, and rotations, the last in several ways.
 NAMES = "Llama4TextAttention", "MptAttention", "BloomAttention", "T5Attention"
 NAMES += "LlamaAttention", "DeepseekV3Attention", "Qwen3NextAttention"

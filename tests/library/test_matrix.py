@@ -58,6 +58,8 @@ from tests.matrix import (
 )
 from tests.tensors import global_seed
 
+pytestmark = pytest.mark.long
+
 D_MODEL, HEADS = 12, 3
 CONTEXT, VOCAB = 320, 30
 CAUSAL = tuple(name for name in MASKS if name != "none")

@@ -35,7 +35,10 @@ from attention_lib.serving import Server, ngram_draft, speculative_generate
 from attention_lib.tiny_llama import LlamaConfig, TinyLlama
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 
-pytestmark = pytest.mark.usefixtures("shapes_unchecked")  # most of the time otherwise
+pytestmark = [
+    pytest.mark.usefixtures("shapes_unchecked"),  # most of the time otherwise
+    pytest.mark.long,
+]
 
 VOCAB_SIZE, CONTEXT_LEN, D_MODEL, NUM_HEADS, HEAD_DIM = 24, 40, 32, 4, 8
 

@@ -29,6 +29,8 @@ from attention_lib.parallel import (
 from attention_lib.reproducibility import seeded
 from tests.running import ROOT, left_alive
 
+pytestmark = pytest.mark.long
+
 
 def ring_errors(device):
     """How far a ring is from the whole text, forward and backward, in each process."""

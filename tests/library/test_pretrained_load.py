@@ -11,6 +11,8 @@ from torch.testing import assert_close
 from attention_lib.pretrained import Checkpoint, load_pretrained
 from attention_lib.reproducibility import seeded
 
+pytestmark = pytest.mark.long
+
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()

@@ -16,6 +16,8 @@ from attention_lib.serving import PagedCache, PagePool, Server, ngram_draft, pag
 from attention_lib.tiny_llama import LlamaConfig, TinyLlama
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 
+pytestmark = pytest.mark.long
+
 VOCAB_SIZE, CONTEXT_LEN = 7, 40
 
 

@@ -17,6 +17,8 @@ from attention_lib.pretrained import HARMLESS, read_config
 from attention_lib.pretrained.configs import ROUTING
 from tests.library.test_wrong_calls import CALLS, fault
 
+pytestmark = pytest.mark.long
+
 ANY = [object(), 1j, b"x"]
 NUMBERS = ["x", {}, [1], True, math.nan, torch.ones(2, 2)]
 FLAGS = ["x", {}, [1], 2, math.nan]
