@@ -178,7 +178,8 @@ _STOP = 7  # the fourth token that the model writes for the first source
 
 def _translated(answer: Any, source: Tensor, limit: int) -> Any:
     """Let an answer write; return token ids as a tensor, whatever holds them."""
-    came = answer(deepcopy(_random_translator()), source, 1, _STOP, limit)
+    with torch.no_grad():
+        came = answer(deepcopy(_random_translator()), source, 1, _STOP, limit)
     if came is None or came is ...:
         return None
     if isinstance(came, Tensor) and came.ndim == 2 and len(came) == 1:

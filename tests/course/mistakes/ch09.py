@@ -3,21 +3,16 @@
 import numpy as np
 import torch
 
-from attention_lib.course.exercises.ch09 import (
-    JOINED,
-    SEEN,
-    STORE_KEYS,
-    STORE_VALUES,
-    VALUES,
-    check_cache,
-    check_step_mask,
-    check_write,
-)
+from attention_lib.course.exercises import ch09
 from attention_lib.kv_cache import LayerCache
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
-cache, mask, write = check_cache.made, check_step_mask.made, check_write.made
+cache, mask, write = (
+    ch09.check_cache.made,
+    ch09.check_step_mask.made,
+    ch09.check_write.made,
+)
 COPIED = """place = torch.arange(start, self.length)
         self.keys.index_copy_(2, place, key)
 """
@@ -28,9 +23,9 @@ TURNED = (
 )
 # Memory for the keys alone.
 HALF = (
-    VALUES,
+    ch09.VALUES,
     ", torch.cat(self.joined, dim=2)",
-    STORE_VALUES,
+    ch09.STORE_VALUES,
     'self.joined = [*getattr(self, "joined", []), value]',
 )
 
@@ -176,8 +171,8 @@ MISTAKES = {
         (-1, "above 0"),
     ],
     "cache": [
-        (cache(VALUES, ""), "two tensors"),
-        (cache(VALUES, ", self.values"), "The keys are right. The values: The "),
+        (cache(ch09.VALUES, ""), "two tensors"),
+        (cache(ch09.VALUES, ", self.values"), "The keys are right. The values: The "),
         (Joined, "copies what is kept"),
         (cache(*HALF), "copies what is kept"),
         (Shared, "Right for (2, 3, 8, 4). For (1, 2, 6, 5):"),
@@ -196,9 +191,9 @@ MISTAKES = {
         (write(", cache=cache", "", "model(unread", "model(torch.cat(text, 1)"),
          "needs 6"),
         (write("    return", "    token_ids += 1\n    return"), "changes the text"),
-        (write(JOINED, f"if stop > 9:\n        {JOINED}"), "nothing back"),
-        (write(JOINED, f"{JOINED}.T"), "The shape must be"),
-        (write(JOINED, f"{JOINED} if stop > 9 else 1 / 0"), "Right without"),
+        (write(ch09.JOINED, f"if stop > 9:\n        {ch09.JOINED}"), "nothing back"),
+        (write(ch09.JOINED, f"{ch09.JOINED}.T"), "The shape must be"),
+        (write(ch09.JOINED, f"{ch09.JOINED} if stop > 9 else 1 / 0"), "Right without"),
     ],
 }  # fmt: skip
 
@@ -209,15 +204,15 @@ RIGHT = {
         np.array(96),
     ],
     "cache": [
-        LayerCache, Lists, Positional, Doubled, cache(STORE_KEYS, COPIED), made,
+        LayerCache, Lists, Positional, Doubled, cache(ch09.STORE_KEYS, COPIED), made,
         type("Named", (cache(),), {}), lambda b, h, t, d: LayerCache(b, h, t, d),
         lambda *sizes: Lists(*sizes), cache(*TURNED),
     ],
     "step_mask": [
         mask_by_loop, mask_by_flip, mask_by_fill,
-        mask(SEEN, "~(column < max_len - lengths[:, None])"),
-        mask(SEEN, "column + lengths[:, None] >= max_len"),
-        mask(SEEN, "max_len - column <= lengths[:, None]"),
+        mask(ch09.SEEN, "~(column < max_len - lengths[:, None])"),
+        mask(ch09.SEEN, "column + lengths[:, None] >= max_len"),
+        mask(ch09.SEEN, "max_len - column <= lengths[:, None]"),
         mask("[:, None, :]", ".clone()[:, None]"),
         mask("[:, None, :]", ".unsqueeze(1) == 1"),
         mask("torch.arange(max_len + new)", "torch.ones(max_len + new).cumsum(0) - 1"),
@@ -226,8 +221,9 @@ RIGHT = {
         write_by_list, write_and_end, write_in_pieces, write_each_alone,
         write("model(unread", "model(text[-1]"),
         lambda model, token_ids, count, stop: write()(model, token_ids, count, stop),
-        *(write(JOINED, f"{JOINED}.{way}()") for way in ("clone", "long")),
-        write("range(count)", "range(count + 1)", JOINED, f"{JOINED}[:, :-1]"),
+        *(write(ch09.JOINED, f"{ch09.JOINED}.{way}()") for way in ("clone", "long")),
+        write("range(count)", "range(count + 1)",
+              ch09.JOINED, f"{ch09.JOINED}[:, :-1]"),
         write("shape[1] + count", "shape[1] + count - 1"),
         write(", token_ids.shape[1] + count", ""),
     ],

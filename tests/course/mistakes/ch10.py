@@ -4,20 +4,11 @@ import itertools
 
 import torch
 
-from attention_lib.course.exercises.ch10 import (
-    CAT,
-    CHUNK,
-    PLACES,
-    SHAPE,
-    SPEEDS,
-    SWAP,
-    check_pair_layout,
-    check_rotary,
-)
+from attention_lib.course.exercises import ch10
 from attention_lib.rope import apply_rope, convert_layout, rope_angles
 from tests.answers import as_numbers, solution
 
-rotary, load = check_rotary.made, check_pair_layout.made
+rotary, load = ch10.check_rotary.made, ch10.check_pair_layout.made
 ANGLES = "angles = positions[:, None] * self.speeds"
 TYPES = "angles.cos().to(x.dtype), angles.sin().to(x.dtype)"
 
@@ -64,9 +55,10 @@ MISTAKES = {
         (rotary(ANGLES, "x *= 1.5; " + ANGLES), "look at [0, 0, 0, 0] first"),
     ],
     "pair_layout": [
-        (load(SWAP, "by_head.permute(2, 0, 1, 3)"), "across heads: do it within"),
-        (load(SWAP, "weight.reshape(num_heads, -1, width).transpose(0, 1)"), "ignored"),
-        (load(SHAPE, "2, rows // 4, 2"), "Right for 2 heads. For 3 heads:"),
+        (load(ch10.SWAP, "by_head.permute(2, 0, 1, 3)"), "across heads: do it within"),
+        (load(ch10.SWAP, "weight.reshape(num_heads, -1, width).transpose(0, 1)"),
+         "ignored"),
+        (load(ch10.SHAPE, "2, rows // 4, 2"), "Right for 2 heads. For 3 heads:"),
     ],
     "offset_finder": [
         (finder(ALL, "True"), "You say that all of them"),
@@ -182,12 +174,12 @@ RIGHT = {
                "self.speeds = 1 / base ** (even / head_dim)"),
         rotary("self.speeds = base ** (-even / head_dim)",
                "self.speeds = torch.exp(-even / head_dim * math.log(base))"),
-        rotary(CAT, "torch.cat([first, second], -1) * cos.repeat(1, 2) + "
+        rotary(ch10.CAT, "torch.cat([first, second], -1) * cos.repeat(1, 2) + "
                "torch.cat([-second, first], -1) * sin.repeat(1, 2)"),
         rotary(TYPES, "(wave.to(x.dtype) for wave in (angles.cos(), angles.sin()))"),
-        rotary(CHUNK, "x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]"),
-        rotary(PLACES, "positions.double()[:, None]"),
-        rotary(f"{PLACES} {SPEEDS}", "torch.outer(positions, self.speeds)"),
+        rotary(ch10.CHUNK, "x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]"),
+        rotary(ch10.PLACES, "positions.double()[:, None]"),
+        rotary(f"{ch10.PLACES} {ch10.SPEEDS}", "torch.outer(positions, self.speeds)"),
         WithLibrary,
         ByComplexNumbers,
         ByMatrices,
@@ -197,8 +189,8 @@ RIGHT = {
         load("rows // num_heads // 2", "-1"),
         load(".reshape(rows, width)", ".flatten(0, 2)"),
         load("reshape(num_heads", "view(num_heads"),
-        load(SWAP, "torch.cat([by_head[:, :, :1], by_head[:, :, 1:]], 1)"),
-        load(SWAP, "by_head.permute(0, 2, 1, 3).contiguous()"),
+        load(ch10.SWAP, "torch.cat([by_head[:, :, :1], by_head[:, :, 1:]], 1)"),
+        load(ch10.SWAP, "by_head.permute(0, 2, 1, 3).contiguous()"),
         lambda weight, heads: convert_layout(weight, heads, layout="half"),
         load_by_index,
         load_by_loops,

@@ -3,22 +3,11 @@
 import torch
 import torch.nn.functional as F
 
-from attention_lib.course.exercises.ch11 import (
-    CALL,
-    CUT,
-    GQA,
-    MEAN,
-    ROW,
-    SCALE,
-    STEPS,
-    check_grouped_query,
-    check_sink_weights,
-    check_to_groups,
-)
+from attention_lib.course.exercises import ch11
 from attention_lib.grouped_query import GroupedQueryAttention
 
-groups, sink = check_to_groups.made, check_sink_weights.made
-layer = check_grouped_query.made
+groups, sink = ch11.check_to_groups.made, ch11.check_sink_weights.made
+layer = ch11.check_grouped_query.made
 
 
 def shifted(by):
@@ -112,32 +101,33 @@ def of_library(d_model, num_heads, num_kv_heads):
 
 RIGHT = {
     "shared_bytes": [
-        12 * 1152 * ROW, 12 * (1024 + 128) * 1024, 14_155_776, 14_155_776.0,
-        torch.tensor(14_155_776), 13.5 * 2**20, 12 * 1024 * ROW + 12 * 128 * ROW,
+        12 * 1152 * ch11.ROW, 12 * (1024 + 128) * 1024, 14_155_776, 14_155_776.0,
+        torch.tensor(14_155_776), 13.5 * 2**20,
+        12 * 1024 * ch11.ROW + 12 * 128 * ch11.ROW,
         sum([1024, 128] * 12) * 1024, 24 * 576 * 1024,
     ],
     "to_groups": [
         by_loop, by_matrix, by_unfold,
-        groups(MEAN, "(torch.einsum('gndm->gdm', heads) / heads.shape[1])"),
-        groups(MEAN, "(heads.sum(1) / size)"),
-        groups(MEAN, "heads.double().mean(1).float()"),
-        groups(MEAN, "torch.stack([each.mean(0) for each in heads])"),
+        groups(ch11.MEAN, "(torch.einsum('gndm->gdm', heads) / heads.shape[1])"),
+        groups(ch11.MEAN, "(heads.sum(1) / size)"),
+        groups(ch11.MEAN, "heads.double().mean(1).float()"),
+        groups(ch11.MEAN, "torch.stack([each.mean(0) for each in heads])"),
         groups(".flatten(0, 1)", ".reshape(-1, weight.shape[-1])"),
-        groups(f"{MEAN}.flatten(0, 1)", f"torch.cat(list({MEAN}))"),
+        groups(f"{ch11.MEAN}.flatten(0, 1)", f"torch.cat(list({ch11.MEAN}))"),
     ],
     "sink_weights": [
         by_share, by_log, by_top, by_pad, by_head,
-        sink("[scores, column]", "[column, scores]", CUT, "[..., 1:]"),
-        sink(CUT, " @ F.pad(torch.eye(scores.shape[-1]), (0, 0, 0, 1))"),
+        sink("[scores, column]", "[column, scores]", ch11.CUT, "[..., 1:]"),
+        sink(ch11.CUT, " @ F.pad(torch.eye(scores.shape[-1]), (0, 0, 0, 1))"),
         sink("softmax(dim=-1)", "softmax(3)"),
-        sink(CUT, ".narrow(-1, 0, scores.shape[-1])"),
+        sink(ch11.CUT, ".narrow(-1, 0, scores.shape[-1])"),
     ],
     "grouped_query": [
         of_library, lambda *sizes: layer()(*sizes),
-        *(layer(CALL, body) for body in (STEPS, ROWS, LOOP, EINSUM)),
-        layer(CALL, STEPS, SHARED,
+        *(layer(ch11.CALL, body) for body in (ch11.STEPS, ROWS, LOOP, EINSUM)),
+        layer(ch11.CALL, ch11.STEPS, SHARED,
               "part[:, :, None].expand(-1, -1, size, -1, -1).flatten(1, 2)"),
-        layer(CALL, STEPS, SHARED,
+        layer(ch11.CALL, ch11.STEPS, SHARED,
               "part[:, [head // size for head in range(self.num_heads)]]"),
         layer("merge_heads(context)", "torch.cat(context.unbind(1), -1)"),
     ],
@@ -167,8 +157,9 @@ MISTAKES = {
         (layer("self.v_proj = ", "v_proj = "), "no parameter v_proj.weight"),
         (layer()(12, 6, 2), "Give the class itself"),
         (lambda *sizes: "text", "Your function returns a str"),
-        (layer(GQA, SCALE.format("1.0 if self.num_kv_heads == 2 == self.num_heads "
-                                 "else None")), "For as many KV heads"),
+        (layer(ch11.GQA, ch11.SCALE.format(
+            "1.0 if self.num_kv_heads == 2 == self.num_heads else None")),
+         "For as many KV heads"),
         (layer("is_causal=True", "is_causal=self.num_kv_heads > 1"),
          "For a single one"),
     ],

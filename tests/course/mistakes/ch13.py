@@ -2,25 +2,13 @@
 
 import torch
 
-from attention_lib.course.exercises.ch13 import (
-    CALL,
-    CHUNK,
-    MADE,
-    NUMBER,
-    OWN,
-    PRODUCT,
-    SCALED,
-    TURN_Q,
-    UP,
-    check_absorbed,
-    check_latent_attention,
-    check_low_rank,
-)
+from attention_lib.course.exercises import ch13
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from tests.answers import as_numbers
 
 absorbed, low_rank, layer = (
-    check.made for check in (check_absorbed, check_low_rank, check_latent_attention)
+    check.made
+    for check in (ch13.check_absorbed, ch13.check_low_rank, ch13.check_latent_attention)
 )
 
 
@@ -64,45 +52,45 @@ def in_place(w_q, w_uk, num_heads):
 
 RIGHT = {
     "latent_bytes": [
-        NUMBER * (192 + 32), *as_numbers(44_040_192), 42 * 2**20,
+        ch13.NUMBER * (192 + 32), *as_numbers(44_040_192), 42 * 2**20,
     ],
     "absorbed": [
         by_loop, by_einsum,
-        absorbed(PRODUCT, "torch.bmm(own, up.transpose(1, 2))"),
-        absorbed(PRODUCT, "(up @ own.mT).mT"),
-        absorbed(OWN, "w_q.unflatten(1, (num_heads, -1)).movedim(1, 0)"),
-        absorbed(OWN, "torch.stack(w_q.chunk(num_heads, dim=1))"),
-        absorbed(UP, "torch.stack(w_uk.split(w_uk.shape[1] // num_heads, dim=1))"),
-        absorbed(PRODUCT, "torch.einsum('hmd,hcd->hmc', own, up)"),
-        absorbed(PRODUCT, "(own.double() @ up.double().mT).float()"),
+        absorbed(ch13.PRODUCT, "torch.bmm(own, up.transpose(1, 2))"),
+        absorbed(ch13.PRODUCT, "(up @ own.mT).mT"),
+        absorbed(ch13.OWN, "w_q.unflatten(1, (num_heads, -1)).movedim(1, 0)"),
+        absorbed(ch13.OWN, "torch.stack(w_q.chunk(num_heads, dim=1))"),
+        absorbed(ch13.UP, "torch.stack(w_uk.split(w_uk.shape[1] // num_heads, dim=1))"),
+        absorbed(ch13.PRODUCT, "torch.einsum('hmd,hcd->hmc', own, up)"),
+        absorbed(ch13.PRODUCT, "(own.double() @ up.double().mT).float()"),
     ],
     "low_rank": [
         eigen, one_by_one,
-        low_rank(MADE, "(u[:, :width] * s[:width]) @ vh[:width, :]"),
-        low_rank(MADE, "u[:, :width] @ torch.diag(s[:width]) @ vh[:width]"),
-        low_rank(MADE, "weight @ vh[:width].T @ vh[:width]"),
-        low_rank(MADE, "u[:, :width] @ u[:, :width].T @ weight"),
-        low_rank(MADE, "u @ torch.diag(s * (torch.arange(len(s)) < width)) @ vh"),
-        low_rank(MADE, "(vh[:width].T * s[:width] @ u[:, :width].T).T"),
-        low_rank(MADE, "weight - u[:, width:] * s[width:] @ vh[width:]"),
+        low_rank(ch13.MADE, "(u[:, :width] * s[:width]) @ vh[:width, :]"),
+        low_rank(ch13.MADE, "u[:, :width] @ torch.diag(s[:width]) @ vh[:width]"),
+        low_rank(ch13.MADE, "weight @ vh[:width].T @ vh[:width]"),
+        low_rank(ch13.MADE, "u[:, :width] @ u[:, :width].T @ weight"),
+        low_rank(ch13.MADE, "u @ torch.diag(s * (torch.arange(len(s)) < width)) @ vh"),
+        low_rank(ch13.MADE, "(vh[:width].T * s[:width] @ u[:, :width].T).T"),
+        low_rank(ch13.MADE, "weight - u[:, width:] * s[width:] @ vh[width:]"),
     ],
     "latent_attention": [
         OfLibrary, lambda *sizes: layer()(*sizes),
-        layer(CALL, "F.scaled_dot_product_attention(query, key, value, "
+        layer(ch13.CALL, "F.scaled_dot_product_attention(query, key, value, "
               "is_causal=True)"),
-        layer(CALL, "F.scaled_dot_product_attention(query, key, value, mask)"),
-        layer(CALL, SCALED.format("sum(self.parts) ** -0.5")),
+        layer(ch13.CALL, "F.scaled_dot_product_attention(query, key, value, mask)"),
+        layer(ch13.CALL, ch13.SCALED.format("sum(self.parts) ** -0.5")),
         layer("split_heads(self.kv_up_proj(latent), self.num_heads)",
               "self.kv_up_proj(latent).unflatten(-1, (self.num_heads, -1))"
               ".transpose(1, 2)"),
-        layer(CHUNK, "key, value = grown.split([self.parts[0]] * 2, dim=-1)"),
+        layer(ch13.CHUNK, "key, value = grown.split([self.parts[0]] * 2, dim=-1)"),
         layer("shared.expand(-1, self.num_heads, -1, -1)",
               "shared.repeat(1, self.num_heads, 1, 1)"),
         layer("merge_heads(context)", "torch.cat(context.unbind(1), -1)"),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "latent_bytes": [(NUMBER * 100, "first the numbers of one token")],
+    "latent_bytes": [(ch13.NUMBER * 100, "first the numbers of one token")],
     "absorbed": [
         (in_place, "changes its input"),
         (lambda q, up, heads: by_loop(q, up, 2), "For three"),
@@ -118,9 +106,10 @@ MISTAKES = {
         (layer("out_proj", "o_proj"), "no parameter out_proj.weight"),
         (layer()(10, 3, 4, 5, 2), "Give the class itself"),
         (lambda *sizes: "text", "Your function returns a str"),
-        (lambda *sizes: layer(*(() if sizes[1] > 1 else (TURN_Q, "")))(*sizes),
+        (lambda *sizes: layer(*(() if sizes[1] > 1 else (ch13.TURN_Q, "")))(*sizes),
          "For a single one"),
-        (lambda *sizes: layer(*((TURN_Q, "") if sizes[2] > sizes[0] else ()))(*sizes),
+        (lambda *sizes: layer(
+            *((ch13.TURN_Q, "") if sizes[2] > sizes[0] else ()))(*sizes),
          "For a latent wider than a token"),
     ],
 }  # fmt: skip

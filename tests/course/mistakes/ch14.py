@@ -3,26 +3,14 @@
 import numpy as np
 import torch
 
-from attention_lib.course.exercises.ch14 import (
-    CALL,
-    GIVEN,
-    MASK,
-    MERGED,
-    ONE,
-    SCORES,
-    STEPS,
-    WRITTEN,
-    check_cross_attention,
-    check_one_text_mask,
-    check_translation,
-)
+from attention_lib.course.exercises import ch14
 from attention_lib.cross_attention import translate
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import MultiHeadAttention
 from tests.answers import as_numbers
 
-layer, joint = check_cross_attention.made, check_one_text_mask.made
-writing = check_translation.made
+layer, joint = ch14.check_cross_attention.made, ch14.check_one_text_mask.made
+writing = ch14.check_translation.made
 
 
 class OfLibrary(MultiHeadAttention):
@@ -100,32 +88,32 @@ RIGHT = {
                 "model(source, torch.tensor([target]))"),
         writing("argmax().item()", "softmax(-1).topk(1).indices.item()"),
         torch.no_grad()(writing()),
-        writing(WRITTEN, f"torch.tensor([{WRITTEN}])"),
+        writing(ch14.WRITTEN, f"torch.tensor([{ch14.WRITTEN}])"),
     ],
-    "both_caches": [ONE * 140, *as_numbers(1_720_320), 1.72032e6],
+    "both_caches": [ch14.ONE * 140, *as_numbers(1_720_320), 1.72032e6],
     "one_text_mask": [
         joint_by_loops, joint_by_blocks, joint_by_filling,
-        joint(MASK, "torch.ones(length, length).tril(max(source_len - 1, 0)).bool() "
-              "& causal_mask(length) | (torch.arange(length) < source_len)"),
-        joint(MASK, "torch.ones(length, length, dtype=torch.bool).tril() "
+        joint(ch14.MASK, "torch.ones(length, length).tril(max(source_len - 1, 0))"
+              ".bool() & causal_mask(length) | (torch.arange(length) < source_len)"),
+        joint(ch14.MASK, "torch.ones(length, length, dtype=torch.bool).tril() "
               "| (torch.arange(length) < source_len)[None]"),
-        joint(MASK, "torch.arange(length) <= torch.arange(length)"
+        joint(ch14.MASK, "torch.arange(length) <= torch.arange(length)"
               "[:, None].clamp(min=source_len - 1)"),
-        joint(MASK, "~(torch.ones(length, length).triu(1).bool() "
+        joint(ch14.MASK, "~(torch.ones(length, length).triu(1).bool() "
               "& (torch.arange(length) >= source_len))"),
-        joint(MASK, "torch.where(torch.arange(length) < source_len, True, "
+        joint(ch14.MASK, "torch.where(torch.arange(length) < source_len, True, "
               "causal_mask(length))"),
-        joint(MASK, f"({MASK}).clone()"),
+        joint(ch14.MASK, f"({ch14.MASK}).clone()"),
         lambda *lengths: joint()(*lengths),
     ],
     "cross_attention": [
         OfLibrary, lambda *sizes: layer()(*sizes),
-        layer(CALL, f"F.{CALL}"),
-        layer(CALL, STEPS),
-        layer(CALL, STEPS, "dim=-1", "dim=3"),
-        layer(GIVEN, f"{GIVEN}, scale=query.shape[-1] ** -0.5"),
-        layer(MERGED, "context.transpose(1, 2).flatten(2)"),
-        layer(MERGED, "context.transpose(1, 2).reshape(len(x), x.shape[1], -1)"),
+        layer(ch14.CALL, f"F.{ch14.CALL}"),
+        layer(ch14.CALL, ch14.STEPS),
+        layer(ch14.CALL, ch14.STEPS, "dim=-1", "dim=3"),
+        layer(ch14.GIVEN, f"{ch14.GIVEN}, scale=query.shape[-1] ** -0.5"),
+        layer(ch14.MERGED, "context.transpose(1, 2).flatten(2)"),
+        layer(ch14.MERGED, "context.transpose(1, 2).reshape(len(x), x.shape[1], -1)"),
         layer("split_heads(self.q_proj(x), self.num_heads)",
               "self.q_proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)"),
         layer("mask[:, None]", "mask.unsqueeze(1)"),
@@ -134,22 +122,23 @@ RIGHT = {
 
 MISTAKES = {
     "translation": [
-        (writing(WRITTEN, "[i for i in target[1:] if i != stop]"),
+        (writing(ch14.WRITTEN, "[i for i in target[1:] if i != stop]"),
          "last token is missing"),
         (writing("range(max_new_tokens)", "range(max_new_tokens - 1)"),
          "Where the number of tokens ends it:"),
-        (writing(WRITTEN, "len(target)"), "list of token ids"),
+        (writing(ch14.WRITTEN, "len(target)"), "list of token ids"),
         (writing("argmax()", "argmin()"), "The shape must be"),
         (lambda model, source, *rest: ... if source.shape[1] == 3 else
          writing()(model, source, *rest), "gives nothing back"),
     ],
     "both_caches": [(7, "Not that many")],
     "one_text_mask": [
-        (joint(MASK, f"({MASK}).float()"), "True and False"),
+        (joint(ch14.MASK, f"({ch14.MASK}).float()"), "True and False"),
         (lambda source, target: joint()(3, 5), "For 2 and 1:"),
     ],
     "cross_attention": [
-        (layer(CALL, f"({SCORES} * (1 if mask is None else mask)).softmax(-1) @ value"),
+        (layer(ch14.CALL, f"({ch14.SCORES} * (1 if mask is None else mask))"
+               ".softmax(-1) @ value"),
          "still gets a weight"),
         (layer("bias=False", "bias=True"), "Too many parameters"),
         (layer("q_proj = nn.Linear(d_model, d_model", "q_proj = nn.Linear(d_model, 9"),

@@ -2,24 +2,13 @@
 
 import torch
 
-from attention_lib.course.exercises.ch15 import (
-    BOTH,
-    MIXED,
-    NEW,
-    ONE,
-    RESULT,
-    SHARES,
-    SHRINK,
-    SUM,
-    check_join_softmaxes,
-    check_online_softmax,
-)
+from attention_lib.course.exercises import ch15
 from attention_lib.flash_attention import OnlineSoftmax
 from tests.answers import as_numbers
 
-join, online = check_join_softmaxes.made, check_online_softmax.made
+join, online = ch15.check_join_softmaxes.made, ch15.check_online_softmax.made
 LARGEST = "scores.amax(dim=-1, keepdim=True)"
-SCALED = f"({MIXED}) / (share_a + share_b)[:, None]"
+SCALED = f"({ch15.MIXED}) / (share_a + share_b)[:, None]"
 
 
 class OfLibrary(OnlineSoftmax):
@@ -47,56 +36,60 @@ class Collected:
 
 
 RIGHT = {
-    "flash_bytes": [ONE * 66, *as_numbers(138_412_032), 132 * 2**20],
+    "flash_bytes": [ch15.ONE * 66, *as_numbers(138_412_032), 132 * 2**20],
     "join_softmaxes": [
-        join(MIXED, "share_a[:, None] * result_a + (1 - share_a)[:, None] * result_b"),
-        join(MIXED, "(result_a.T * share_a + result_b.T * share_b).T"),
-        join(MIXED, "result_b + share_a[:, None] * (result_a - result_b)"),
-        join(SHARES, "((log_sum_a - log_sum_b).sigmoid(), "
+        join(ch15.MIXED,
+             "share_a[:, None] * result_a + (1 - share_a)[:, None] * result_b"),
+        join(ch15.MIXED, "(result_a.T * share_a + result_b.T * share_b).T"),
+        join(ch15.MIXED, "result_b + share_a[:, None] * (result_a - result_b)"),
+        join(ch15.SHARES, "((log_sum_a - log_sum_b).sigmoid(), "
              "(log_sum_b - log_sum_a).sigmoid())"),
-        join(SHARES, "torch.stack([log_sum_a, log_sum_b]).softmax(0)"),
-        join(BOTH, "both = torch.stack([log_sum_a, log_sum_b]).logsumexp(0)"),
-        join(MIXED, "torch.einsum('q,qv->qv', share_a, result_a) + "
+        join(ch15.SHARES, "torch.stack([log_sum_a, log_sum_b]).softmax(0)"),
+        join(ch15.BOTH, "both = torch.stack([log_sum_a, log_sum_b]).logsumexp(0)"),
+        join(ch15.MIXED, "torch.einsum('q,qv->qv', share_a, result_a) + "
              "share_b[:, None] * result_b"),
-        join(MIXED, "torch.lerp(result_b, result_a, share_a[:, None])"),
-        join(MIXED, "torch.diag(share_a) @ result_a + torch.diag(share_b) @ result_b"),
+        join(ch15.MIXED, "torch.lerp(result_b, result_a, share_a[:, None])"),
+        join(ch15.MIXED,
+             "torch.diag(share_a) @ result_a + torch.diag(share_b) @ result_b"),
     ],
     "online_softmax": [
         OfLibrary, lambda *sizes: online()(*sizes),
-        online(SHRINK, "torch.exp(self.largest - new)"),
-        online(RESULT, "self.mixed.div(self.total)"),
+        online(ch15.SHRINK, "torch.exp(self.largest - new)"),
+        online(ch15.RESULT, "self.mixed.div(self.total)"),
         online("self.largest = new", "self.largest = new.clone()"),
         online("weights @ value", "torch.einsum('qk,kv->qv', weights, value)"),
         online(f"torch.maximum(self.largest, {LARGEST})",
                "torch.cat([self.largest, scores], 1).amax(1, keepdim=True)"),
         online("-torch.inf", "-1e30"),
-        online(SUM, "weights.sum(1)[:, None]"),
+        online(ch15.SUM, "weights.sum(1)[:, None]"),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "flash_bytes": [(ONE * 50, "what moves once")],
+    "flash_bytes": [(ch15.ONE * 50, "what moves once")],
     "join_softmaxes": [
-        (join(SHARES, "(x.exp() / (log_sum_a.exp() + log_sum_b.exp()) "
+        (join(ch15.SHARES, "(x.exp() / (log_sum_a.exp() + log_sum_b.exp()) "
               "for x in (log_sum_a, log_sum_b))"), "For large ones"),
-        (join(BOTH, "both = torch.cat([log_sum_a, log_sum_b]).max()", MIXED, SCALED),
+        (join(ch15.BOTH, "both = torch.cat([log_sum_a, log_sum_b]).max()",
+              ch15.MIXED, SCALED),
          "For large ones"),
-        (join(BOTH, f"{BOTH}\n    if log_sum_a.isinf().any(): return (result_a + "
-              "result_b) / 2"), "Where one saw none"),
-        (join(BOTH, "both = log_sum_b", MIXED, SCALED), "Where one saw none"),
-        (join(BOTH, "both = log_sum_a", MIXED, SCALED), "Where one saw none"),
+        (join(ch15.BOTH, f"{ch15.BOTH}\n    if log_sum_a.isinf().any(): return "
+              "(result_a + result_b) / 2"), "Where one saw none"),
+        (join(ch15.BOTH, "both = log_sum_b", ch15.MIXED, SCALED), "Where one saw none"),
+        (join(ch15.BOTH, "both = log_sum_a", ch15.MIXED, SCALED), "Where one saw none"),
     ],
     "online_softmax": [
         (Collected, "grows with each piece"),
-        (online(f"{NEW}(self.largest, {LARGEST})", "new = torch.zeros_like(self.total)",
-                "-torch.inf", "0.0"), "For large ones"),
+        (online(f"{ch15.NEW}(self.largest, {LARGEST})",
+                "new = torch.zeros_like(self.total)", "-torch.inf", "0.0"),
+         "For large ones"),
         (online(LARGEST, "scores.amax()"), "far apart"),
         (online("-torch.inf", "0.0"), "far apart"),
         (online(f"torch.maximum(self.largest, {LARGEST})", LARGEST), "fall by much"),
-        (online(f"{NEW}(self.largest, {LARGEST})", "new = torch.where("
+        (online(f"{ch15.NEW}(self.largest, {LARGEST})", "new = torch.where("
                 f"self.largest.isinf(), {LARGEST}, self.largest)"), "rise by much"),
         (online("weights @ value", "weights @ value if len(value) < 6 else 0 * "
                 "self.mixed"), "For a single one"),
-        (online(RESULT, "self.mixed.div_(self.total)"), "Asked after every piece"),
+        (online(ch15.RESULT, "self.mixed.div_(self.total)"), "Asked after every piece"),
         (lambda *sizes: 3, "a class with add and result"),
     ],
 }  # fmt: skip

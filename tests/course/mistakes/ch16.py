@@ -5,23 +5,11 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from attention_lib.course.exercises.ch16 import (
-    FADE,
-    FIRST,
-    FOUND,
-    KEPT,
-    LAST,
-    MADE,
-    NEW,
-    READ,
-    WRITE,
-    check_delta_memory,
-    check_kept_positions,
-)
+from attention_lib.course.exercises import ch16
 from attention_lib.linear_attention import delta_step, gated_delta_rule
 from tests.answers import as_numbers
 
-kept, memory = check_kept_positions.made, check_delta_memory.made
+kept, memory = ch16.check_kept_positions.made, ch16.check_delta_memory.made
 
 
 class Steps:
@@ -79,11 +67,11 @@ RIGHT = {
         *as_numbers(33), np.ceil(4095 / 127), 4095 // 127 + 1,
     ],
     "kept_positions": [
-        kept(KEPT, "not num_sinks <= place < length - window"),
-        kept(KEPT, "place + window >= length or place < num_sinks"),
-        kept(KEPT, f"{LAST} or {FIRST}"),
-        kept(KEPT, "length - place <= window or place <= num_sinks - 1"),
-        kept(KEPT, "place in range(num_sinks) or place > length - window - 1"),
+        kept(ch16.KEPT, "not num_sinks <= place < length - window"),
+        kept(ch16.KEPT, "place + window >= length or place < num_sinks"),
+        kept(ch16.KEPT, f"{ch16.LAST} or {ch16.FIRST}"),
+        kept(ch16.KEPT, "length - place <= window or place <= num_sinks - 1"),
+        kept(ch16.KEPT, "place in range(num_sinks) or place > length - window - 1"),
         lambda n, w, s: sorted({*range(n)[:s], *range(n)[max(n - w, 0) :]}),
         lambda n, w, s: [*range(min(s, n)), *range(max(s, n - w), n)],
         lambda n, w, s: list(range(n)) if n <= w + s
@@ -92,15 +80,15 @@ RIGHT = {
     ],
     "delta_memory": [
         Steps, Collected,
-        memory(NEW, "torch.outer(beta * key, value - found)"),
-        memory(NEW, "torch.outer(key, beta * (value - found))"),
-        memory(NEW, "beta * key[:, None] * (value - found)"),
-        memory(NEW, "beta * key[:, None] @ (value - found)[None]"),
-        memory(FADE, "self.state = self.state * 2.718281828459045 ** log_decay"),
-        memory(FOUND, "found = self.state.T @ key"),
-        memory(FOUND, "found = (key[:, None] * self.state).sum(0)"),
-        memory(READ, "return self.state.T @ query"),
-        memory(MADE, "self.state = torch.zeros((key_dim, value_dim))"),
+        memory(ch16.NEW, "torch.outer(beta * key, value - found)"),
+        memory(ch16.NEW, "torch.outer(key, beta * (value - found))"),
+        memory(ch16.NEW, "beta * key[:, None] * (value - found)"),
+        memory(ch16.NEW, "beta * key[:, None] @ (value - found)[None]"),
+        memory(ch16.FADE, "self.state = self.state * 2.718281828459045 ** log_decay"),
+        memory(ch16.FOUND, "found = self.state.T @ key"),
+        memory(ch16.FOUND, "found = (key[:, None] * self.state).sum(0)"),
+        memory(ch16.READ, "return self.state.T @ query"),
+        memory(ch16.MADE, "self.state = torch.zeros((key_dim, value_dim))"),
     ],
 }  # fmt: skip
 MISTAKES = {
@@ -110,7 +98,7 @@ MISTAKES = {
     "kept_positions": [
         (lambda n, w, s: [*range(s), *range(n - w, n)], "Where they overlap"),
         (lambda n, w, s: [*range(s), *range(max(s, n - w), n)], "For a short one"),
-        (kept(FIRST, "place < (num_sinks or 1)"), "Without any"),
+        (kept(ch16.FIRST, "place < (num_sinks or 1)"), "Without any"),
         (kept("- window", "- max(window, 2)"), "For a window of 1"),
         (lambda n, w, s: [*range(n if n <= w else s), *range(max(s, n - w), n)][:n + s],
          "shorter than the sinks"),
@@ -124,18 +112,19 @@ MISTAKES = {
         (lambda n, w, s: 1 / 0, "ZeroDivisionError"),
     ],
     "delta_memory": [
-        (memory(WRITE, "self.state = beta * torch.outer(key, value)"),
+        (memory(ch16.WRITE, "self.state = beta * torch.outer(key, value)"),
          "Only the last write"),
         (memory("value - found", "-found"), "still empty"),
-        (memory(NEW, "(1 - beta) * torch.outer(key, value - found)"), "still empty"),
+        (memory(ch16.NEW, "(1 - beta) * torch.outer(key, value - found)"),
+         "still empty"),
         (memory("key, value - found", "value - found, key"), "RuntimeError"),
-        (memory(READ, "return self.state"), "shape must be"),
-        (memory(READ, "found = query @ self.state; self.state *= 0; return found"),
+        (memory(ch16.READ, "return self.state"), "shape must be"),
+        (memory(ch16.READ, "found = query @ self.state; self.state *= 0; return found"),
          "A second read"),
-        (memory(READ, "found = query @ self.state; del self.state; return found"),
+        (memory(ch16.READ, "found = query @ self.state; del self.state; return found"),
          "A second read"),
         (Shared, "A new one must hold zeros"),
-        (memory(WRITE, "value -= found\n        self.state = self.state + beta * "
+        (memory(ch16.WRITE, "value -= found\n        self.state = self.state + beta * "
                 "torch.outer(key, value)"), "changes its input"),
         (memory()(3, 2), "Give the function itself"),
         (lambda *sizes: torch.zeros(sizes), "a class with write and read"),
