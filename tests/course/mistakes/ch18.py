@@ -109,8 +109,7 @@ MISTAKES = {
         (examiner(MOVE, "changed[:, place, -1] += 1"), "a leak in one feature only"),
         (examiner("change > 1e-6", "change > 0"), "round otherwise: All is True"),
         (examiner("change > 1e-6", "~(change / change < 1)"), "All is True"),
-        (examiner("self.x = layer, x", "self.x = layer, x.add_(1)"),
-         "changes its input"),
+        (examiner("self.x = layer, x", "self.x = layer, x.add_(1)"), "its input"),
         (examiner(STACK, f"({STACK} if {STACK}.triu(1).any() else "
                   "torch.ones(4, 4).bool().tril())"), "attention of one token before"),
         (examiner(CHANGE, "torch.autograd.functional.jacobian(self.layer, self.x)"

@@ -57,8 +57,7 @@ MISTAKES = {
     "small_bug": [
         (small(LINE, "7"), "line gives 7"),
         (small(LINE, "1 // 0"), "ZeroDivisionError"),
-        (small(MENDED, "self.right.join(self.program.split(self.wrong))"), "changed, "
-         "too"),
+        (small(MENDED, "self.right.join(self.program.split(self.wrong))"), "too."),
         (small(LINE, "2"), "For a fault in its last line"),
         (small(LINE, "next(n for n, line in enumerate(self.program.splitlines(), 1) "
                "if line in self.wrong)"), "Where another line holds a part"),
