@@ -25,7 +25,9 @@ Cache = TypeVar("Cache")
 class CacheLike(Protocol):
     """What layers and models need of a cache.
 
-    A cache may also have ``crop``, ``repeat`` and ``nbytes``, as ``LayerCache`` does.
+    A cache may also have ``crop``, ``repeat`` and ``nbytes``, as ``LayerCache`` does,
+    and ``is_empty``: whether ``append`` will return the new keys and values only. A
+    layer then attends as without a cache, which is faster.
     """
 
     @property
@@ -35,14 +37,6 @@ class CacheLike(Protocol):
     @property
     def max_len(self) -> int:
         """How many tokens the cache has room for."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether ``append`` will return the new keys and values only.
-
-        A layer then attends as without a cache, which is faster. False is always safe:
-        caches of exported models answer it, since a file serves all lengths.
-        """
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append new keys and values (B, H, T, ...), and return all of each text."""

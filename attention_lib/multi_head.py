@@ -157,7 +157,8 @@ class MultiHeadLayer(nn.Module):
             cache: of ``new_cache``, keeps the keys and values of all calls; x holds
                 the tokens that are new, and K is the number of all so far.
         """
-        square = memory is None and (cache is None or cache.is_empty)
+        empty = cache is None or getattr(cache, "is_empty", False)
+        square = memory is None and empty
         query, key, value = self._queries_keys_values(x, memory, angles, cache)
         if cache is not None and x.shape[1] == 1:
             causal = False  # a single new token is the last: nothing comes after it

@@ -159,10 +159,9 @@ class StaticCacheStep(nn.Module):
         return [{0: "batch", 1: "time"}, None, [{0: "batch"}] * self.tensors]
 
 
+# Neither says whether it is empty: an exported graph serves all lengths.
 class _Growing:
     """A layer's cache that appends new keys and values to given ones."""
-
-    is_empty = False  # the exported graph must not depend on it
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         self.keys, self.values = keys, values
@@ -177,7 +176,6 @@ class _Growing:
 class _Static:
     """A layer's cache that writes new keys and values to slots of given ones."""
 
-    is_empty = False  # the keys of all slots are returned
     length = 0  # unknown to Python; the call has positions, so it is not used
 
     def __init__(self, keys: Tensor, values: Tensor, slots: Tensor) -> None:

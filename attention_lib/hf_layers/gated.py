@@ -35,7 +35,8 @@ class GatedAttention(GroupedQueryAttention):
 
         It has no window, so ``positions`` are not used.
         """
-        square = memory is None and (cache is None or cache.is_empty)
+        empty = cache is None or getattr(cache, "is_empty", False)
+        square = memory is None and empty
         query, key, value = self._queries_keys_values(x, memory, angles, cache)
         causal = causal and (cache is None or x.shape[1] > 1)
         found = self._attend(

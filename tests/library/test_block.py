@@ -69,7 +69,7 @@ def test_layer_norm_hand_worked():
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @given(data=st.data())
 def test_layer_norm_agrees_with_torch(dtype, data):
-    # A gradient is a sum over tokens, whose rounding grows with their number. One number
+    # A gradient is a sum over tokens: its rounding grows with them. One number
     # per token is always normalised to zero; that has a test of its own.
     axes = 3 if torch.finfo(dtype).eps < 1e-4 else 2
     shape = [*data.draw(st.lists(st.integers(1, 4), max_size=axes)), data.draw(
