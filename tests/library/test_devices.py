@@ -252,11 +252,11 @@ FUNCTIONS = [
 # Of what these give, tensors come.
 SOURCES_OF_TENSORS = {
     "SlidingWindowDataset": lambda: [*al.SlidingWindowDataset(whole(9), 4, 4)],
-    "bound": lambda: [
+    "inlined": lambda: [
         al.inlined(nn.Linear(WIDTH, 2, device="meta"))(X),
         al.inlined(nn.LayerNorm(WIDTH, device="meta"))(X),
     ],
-    "new_step": lambda: al.make_decode_step(
+    "make_decode_step": lambda: al.make_decode_step(
         model().to("meta"), model().to("meta").new_cache(1, 2)
     )(whole(1, 1)),
 }
@@ -274,7 +274,7 @@ ELSEWHERE = {
     "speculative_generate": "compares tokens, so it asks for values",
     **dict.fromkeys(("delta_step", "delta_chunk"), "the steps of gated_delta_rule"),
     "flash_kernel": "needs Triton, and numbers: tests/library/test_flash_attention.py",
-    "check_source": "gives back what it was given",
+    "require_source": "gives back what it was given",
     "weight_of": "gives the weight of a layer, wherever that is",
     "repeated_texts": "gives texts, which go to the device a batch at a time",
     "published_names": "gives a function, which takes the device of its tensor",

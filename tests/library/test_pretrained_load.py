@@ -428,7 +428,7 @@ BROKEN = {
     of_other_type: "stores model.norm.weight as I8; wanted",
     of_two_types: "weights of torch.float16 and torch.float32: pass dtype=",
     headless: "a model without a head has no logits",
-    besides_its_shards: "remove those that are not of this model",
+    besides_its_shards: "remove those that do not belong to this model",
     pickled: "a pickle can run any code, so it is not read",
     lambda folder: (folder / "config.json").unlink(): "has no config.json",
     lambda folder: (folder / "config.json").write_text("{"): "cannot be read",
