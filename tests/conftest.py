@@ -192,6 +192,28 @@ def shapes_unchecked():
         yield
 
 
+@pytest.fixture
+def settings_restored(monkeypatch):
+    """Restore the global settings that ``make_deterministic`` changes."""
+    import numpy as np
+    import torch
+
+    from attention_lib.reproducibility import RUN_ENVIRONMENT
+
+    cublas = "CUBLAS_WORKSPACE_CONFIG"
+    monkeypatch.setenv(cublas, RUN_ENVIRONMENT[cublas])
+    monkeypatch.setenv("TORCHINDUCTOR_DETERMINISTIC", "1")
+    numpy_options = np.get_printoptions()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
+    with torch.random.fork_rng(devices=[]):
+        yield
+    torch.use_deterministic_algorithms(deterministic)
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
+    torch.set_printoptions(profile="default")
+    np.set_printoptions(**numpy_options)
+
+
 def _spoken(*modules):
     texts = []
     for module in modules:

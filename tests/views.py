@@ -1,10 +1,14 @@
 """Open views of attention_lib.course.views in a bare page, as a front end does."""
 
 import itertools
+import json
+import re
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
+import torch
+from bs4 import BeautifulSoup
 from playwright.sync_api import Page
 
 from tests.running import sample
@@ -41,6 +45,26 @@ PREDICT = sample("predict.js")
 def html_of(view):
     """What a notebook shows of a view, its program included."""
     return str(view._repr_mimebundle_()["text/html"])
+
+
+def tables_of(view):
+    """The tables that a view shows without a script, as lists of rows of texts."""
+    return [
+        [[cell.text for cell in row.select("th, td")] for row in table.select("tr")]
+        for table in BeautifulSoup(view.static, "html.parser").select("table")
+    ]
+
+
+def numbers(rows):
+    """The numbers of a table, without its head and its first column."""
+    return torch.tensor([[float(cell) for cell in row[1:]] for row in rows[1:]])
+
+
+def sent(view):
+    """The data that reach the page."""
+    pattern = r'<script type="application/json">(.*?)</script>'
+    found = re.search(pattern, html_of(view))
+    return json.loads(found[1])
 
 
 def bare_page(*views, front_end="site", theme="light"):

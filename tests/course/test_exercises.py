@@ -22,7 +22,7 @@ from attention_lib.course import exercises
 from attention_lib.course.exercises.exercise import Exercise, NumberExercise
 from attention_lib.course.exercises.verdict import NOT_YET, Verdict, judge, run
 from tests.answers import broken, silent_at
-from tests.pipeline.test_exercises import FOUND, SOLUTIONS, TEXTS
+from tests.exercises import FOUND, SOLUTIONS, TEXTS
 
 # The checks and the library as readers meet them: their words, without jaxtyping's.
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")

@@ -8,8 +8,16 @@ from playwright.sync_api import expect
 from attention_lib.course.views import view_alignment
 from attention_lib.reproducibility import seeded
 from tests.browsing import axe_faults
-from tests.course.test_view_small import numbers, sent, tables_of
-from tests.views import PHONE, each_way, refusals, showing, use
+from tests.views import (
+    PHONE,
+    each_way,
+    numbers,
+    refusals,
+    sent,
+    showing,
+    tables_of,
+    use,
+)
 
 READ = {"one": ["the", "cat", "sees", "the", "dog"], "two": ["a", "dog", "runs"]}
 WRITTEN = {"one": ["la", "mika", "lo", "rovo", "vid"], "two": ["uno", "rovo", "kor"]}

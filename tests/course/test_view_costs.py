@@ -2,10 +2,8 @@
 
 from attention_lib.course.views import view_costs
 from attention_lib.timing import count_flops
-from tests.course.test_view_small import tables_of
-from tests.views import each_way, refusals, showing, slide
-
-VIEW = view_costs(768, lengths=[64, 1536, 16384])
+from tests.samples.views import COSTS as VIEW
+from tests.views import each_way, refusals, showing, slide, tables_of
 
 
 def test_explore_costs_says_without_a_script_what_the_counter_says():

@@ -3,14 +3,11 @@
 import torch
 
 from attention_lib.course.views import view_flash
-from attention_lib.reproducibility import seeded
-from tests.course.test_view_small import numbers, sent, tables_of
-from tests.views import each_way, refusals, showing, use
+from tests.samples.views import FLASH as VIEW
+from tests.samples.views import FLASH_GIVEN as GIVEN
+from tests.views import each_way, numbers, refusals, sent, showing, tables_of, use
 
-SCORES = torch.randn(4, 6, generator=seeded(0), dtype=torch.float64)
-VALUE = torch.randn(6, 2, generator=seeded(1), dtype=torch.float64)
-GIVEN = {"scores": SCORES, "value": VALUE, "tile": (3, 4), "head_dim": 5}
-VIEW = view_flash(**GIVEN)
+SCORES, VALUE = GIVEN["scores"], GIVEN["value"]
 RESULT = SCORES.softmax(1) @ VALUE
 
 

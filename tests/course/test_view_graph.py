@@ -3,10 +3,9 @@
 from attention_lib.course.views import view_graph
 from attention_lib.course.views._strings import GRAPH
 from attention_lib.course.views.graph import LONG, LONGEST, PROGRAMS, RECORDED_AT
-from tests.course.test_view_small import tables_of
-from tests.views import each_way, showing
+from tests.samples.views import GRAPH as VIEW
+from tests.views import each_way, showing, tables_of
 
-VIEW = view_graph()
 # What must come, by hand: a mask of one place broadcasts to any other.
 WANTED = {
     ("plain", 1): "=" * 30,

@@ -3,10 +3,10 @@
 from bs4 import BeautifulSoup
 
 from attention_lib.course.views import view_groups
+from tests.samples.views import GROUPS as VIEW
 from tests.views import each_way, refusals, showing, slide
 
 LLAMA = {"head_dim": 128, "num_layers": 32, "tokens": 8192}
-VIEW = view_groups(12, head_dim=8, num_layers=2, tokens=100)
 
 
 def test_explore_groups_says_the_cache_of_llama_3_without_a_script():

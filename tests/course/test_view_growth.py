@@ -3,24 +3,11 @@
 import torch
 
 from attention_lib.course.views import view_growth
-from attention_lib.reproducibility import seeded
-from tests.course.test_view_small import numbers, sent, tables_of
-from tests.views import each_way, refusals, showing
+from tests.samples.views import GROWTH as VIEW
+from tests.samples.views import GROWTH_GIVEN as GIVEN
+from tests.views import each_way, numbers, refusals, sent, showing, tables_of
 
-WORDS = [*"abcabc"]
-STEPS = [10, 20, 40]
-MAPS = {
-    step: torch.rand(2, 6, 6, generator=seeded(step)).tril().double() for step in STEPS
-}
-SCORES = {10: (0.5, 0.25), 20: (0.25, 0.75), 40: (0.5, 1.0)}
-GIVEN = {
-    "words": WORDS,
-    "weights": MAPS,
-    "wanted": {"first": torch.eye(6).roll(1, 0).tril(-1), "second": torch.eye(6)},
-    "scores": SCORES,
-    "measured": {10: 3.5, 20: 1.25, 40: 0.5},
-}
-VIEW = view_growth(**GIVEN)
+WORDS, MAPS = GIVEN["words"], GIVEN["weights"]
 
 
 def test_explore_growth_sends_what_lies_below_the_diagonal():

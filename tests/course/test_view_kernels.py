@@ -1,17 +1,10 @@
 """The view of kernels: what it asks, says and blames."""
 
 from attention_lib.course.views import view_kernels
-from tests.course.test_view_small import tables_of
-from tests.views import each_way, refusals, showing, use
-
-NAMES = ["half", "three axes", "dropout", "shared"]
-
-
-def kernel(on):
-    return "math" if on & {"three axes", "dropout"} else "flash"
-
-
-VIEW = view_kernels(NAMES, kernel)
+from tests.samples.views import KERNELS as VIEW
+from tests.samples.views import SWITCHES as NAMES
+from tests.samples.views import kernel_of as kernel
+from tests.views import each_way, refusals, showing, tables_of, use
 
 
 def test_explore_kernels_asks_once_for_each_combination_and_says_the_single_ones():

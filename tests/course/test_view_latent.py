@@ -2,26 +2,14 @@
 
 import numpy as np
 import pytest
-import torch
 
-from attention_lib.attention import attention_weights
 from attention_lib.course.views import view_latent
-from attention_lib.masks import causal_mask
-from attention_lib.reproducibility import seeded
-from tests.course.test_view_small import numbers, sent, tables_of
-from tests.views import each_way, refusals, showing, slide
+from tests.samples.views import LATENT as VIEW
+from tests.samples.views import LATENT_GIVEN as GIVEN
+from tests.views import each_way, numbers, refusals, sent, showing, slide, tables_of
 
-WORDS = ["the", "cat", "slept", "the"]
-QUERY, KEY = torch.randn(2, 4, 3, generator=seeded(0), dtype=torch.float64)
-WEIGHTS = attention_weights(QUERY, KEY, causal_mask(4))
-LATENTS = {
-    width: attention_weights(QUERY, KEY * (torch.arange(3) < width), causal_mask(4))
-    for width in (1, 2, 3)
-}
-LOSSES = {0: 0.5, 1: 2.25, 2: 1.0, 3: 0.5}
-GIVEN = {"weights": WEIGHTS, "latents": LATENTS, "words": WORDS}
-GIVEN |= {"losses": LOSSES, "all_numbers": 12}
-VIEW = view_latent(**GIVEN)
+WEIGHTS, LATENTS = GIVEN["weights"], GIVEN["latents"]
+WORDS, LOSSES = GIVEN["words"], GIVEN["losses"]
 # How opaque the colour of each cell is.
 SHADES = """(cells) => cells.map((cell) => {
     const { backgroundColor } = getComputedStyle(cell);

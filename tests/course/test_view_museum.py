@@ -4,13 +4,9 @@ from playwright.sync_api import expect
 
 from attention_lib.course.museum import BUGS, run_checks
 from attention_lib.course.views import view_museum
-from tests.course.test_view_small import tables_of
-from tests.views import each_way, showing, use
-
-KINDS = "loss", "train", "pages", "chances"  # those that take no time
-SOME = [bug for bug in BUGS if bug.kind in KINDS]
-SEEN = {bug.name: run_checks(bug) for bug in SOME}
-VIEW = view_museum(SOME, SEEN)
+from tests.samples.views import MUSEUM as VIEW
+from tests.samples.views import SEEN, SOME
+from tests.views import each_way, showing, tables_of, use
 
 
 def test_explore_museum_says_without_a_script_what_each_bug_is():

@@ -3,23 +3,12 @@
 from playwright.sync_api import expect
 
 from attention_lib.course.views import view_pages
-from tests.course.test_view_small import sent, tables_of
-from tests.views import each_way, live, opened, refusals, showing
+from tests.samples.views import PAGES as VIEW
+from tests.samples.views import PAGES_GIVEN as GIVEN
+from tests.samples.views import server_step as step
+from tests.views import each_way, live, opened, refusals, sent, showing, tables_of
 
-
-def step(tables, states, fed, **more):
-    return {"tables": tables, "states": states.split(), "fed": fed} | more
-
-
-STEPS = [
-    step([[0, 1]], "prefill", [6]),
-    step([[0, 1], [0, 2], []], "decoding prefill waiting", [1, 3, 0]),
-    step([[0, 1, 2], [], []], "decoding preempted waiting", [1, 0, 0], kept=[3]),
-    step([[], [0, 4], [1]], "done decoding prefill", [0, 5, 4], kept=[2]),
-    step([[], [], [1]], "done cancelled decoding", [0, 0, 1]),
-]
-GIVEN = {"steps": STEPS, "num_pages": 5, "page_len": 4}
-VIEW = view_pages(**GIVEN)
+STEPS = GIVEN["steps"]
 SAID = [
     ("reads 6 tokens for 1 request.", "2 pages of 5, 0 shared", "empty", "A begins."),
     ("reads 4 tokens for 2 requests.", "3 pages of 5, 1 shared", "C", "B begins."),

@@ -4,10 +4,8 @@ import torch
 
 from attention_lib.course.views import view_reach
 from attention_lib.sparse_attention import sink_window_mask
-from tests.course.test_view_small import tables_of
-from tests.views import each_way, refusals, showing, slide
-
-VIEW = view_reach(16, window=3, num_sinks=0, layers=1)
+from tests.samples.views import REACH as VIEW
+from tests.views import each_way, refusals, showing, slide, tables_of
 
 
 def reached(window, sinks, layers):

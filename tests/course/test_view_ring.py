@@ -2,11 +2,9 @@
 
 from attention_lib.course.views import view_ring
 from attention_lib.parallel import rank_ranges, ring_pair_counts
-from tests.course.test_view_small import tables_of
-from tests.views import each_way, refusals, showing, use
-
-SIZES = {"num_processes": 3, "length": 12, "width": 5}
-VIEW = view_ring(**SIZES)
+from tests.samples.views import RING as VIEW
+from tests.samples.views import RING_GIVEN as SIZES
+from tests.views import each_way, refusals, showing, tables_of, use
 
 
 def test_explore_ring_says_the_work_without_a_script():

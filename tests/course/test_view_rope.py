@@ -5,12 +5,11 @@ import itertools
 import numpy as np
 
 from attention_lib.course.views import view_rope
-from tests.course.test_view_small import numbers, sent, tables_of
-from tests.views import each_way, refusals, showing, slide
+from tests.samples.views import ROPE as VIEW
+from tests.samples.views import ROPE_GIVEN
+from tests.views import each_way, numbers, refusals, sent, showing, slide, tables_of
 
-QUERY, KEY, WORDS = [1.0, 0.2], [0.5, 0.7], ["it", "cat"]
-SPEEDS = {"fast": 1.0, "slow": 0.1}
-VIEW = view_rope(QUERY, KEY, WORDS, frequencies=SPEEDS)
+QUERY, KEY, WORDS, SPEEDS = ROPE_GIVEN.values()
 
 
 def score(p, s, speed):

@@ -1,6 +1,5 @@
 """Small views: what they send, what they say without a script, what they refuse."""
 
-import json
 import math
 import re
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from bs4 import BeautifulSoup
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -17,39 +15,10 @@ from attention_lib.course.views import view_cache, view_mask, view_split, view_v
 from attention_lib.course.views._strings import MASK
 from attention_lib.course.views.mask import empty_row
 from attention_lib.masks import causal_mask
-from attention_lib.reproducibility import seeded
 from attention_lib.tiny_lm import ModelConfig, TinyLM
 from attention_lib.toy import attention
-
-X = np.array([[2.0, 0.5], [1.5, 0.3], [0.4, 2.0]])
-WORDS = ["cat", "it", "tired"]
-SCORES = 2 * torch.randn(3, 4, generator=seeded(0), dtype=torch.float64)
-KEYS = ["the", "cat", "slept", "pad"]
-NUMBERED = 10 * torch.arange(1, 4)[:, None] + torch.arange(8)  # T 3, H 2, D 4
-
-
-def tables_of(view):
-    """The tables that a view shows without a script, as lists of rows of texts."""
-    return [
-        [[cell.text for cell in row.select("th, td")] for row in table.select("tr")]
-        for table in BeautifulSoup(view.static, "html.parser").select("table")
-    ]
-
-
-def numbers(rows):
-    return torch.tensor([[float(cell) for cell in row[1:]] for row in rows[1:]])
-
-
-def sent(view):
-    """The data that reach the page."""
-    text = view._repr_mimebundle_()["text/html"]
-    found = re.search(r'<script type="application/json">(.*?)</script>', text)
-    return json.loads(found[1])
-
-
-# Causal, and query 1 may look at nothing.
-EMPTY = causal_mask(3, 4) & torch.tensor([[True], [False], [True]])
-
+from tests.samples.views import EMPTY, KEYS, NUMBERED, SCORES, WORDS, X
+from tests.views import numbers, sent, tables_of
 
 # explore_vectors
 

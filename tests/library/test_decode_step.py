@@ -10,7 +10,7 @@ from attention_lib.decode_step import make_decode_step
 from attention_lib.generation import generate
 from attention_lib.modules import inlined, is_unmodified
 from attention_lib.reproducibility import seeded
-from tests.library.test_generation import POSITIONS, beginnings, tiny
+from tests.library.tiny_models import POSITIONS, beginnings, tiny
 from tests.tensors import assert_same
 
 

@@ -473,7 +473,7 @@ def test_model_and_rotation_are_left_as_they_were(tmp_path, growing):
      "gemma3_text", "deepseek_v3", "deepseek_v3, yarn"],
 )  # fmt: skip
 def test_each_family_exports_with_its_cache(family, tmp_path):
-    from tests.library.test_pretrained_load import saved
+    from tests.library.published_models import saved
 
     saved(family, tmp_path, max_position_embeddings=620)
     assert main([str(tmp_path), str(tmp_path / "x.onnx")]) == 0

@@ -14,26 +14,12 @@ from attention_lib.pretrained import Decoder, DecoderConfig, LayerConfig
 from attention_lib.reproducibility import seeded
 from attention_lib.sampling import sample_token
 from attention_lib.tiny_llama import LlamaConfig, TinyLlama
-from attention_lib.tiny_lm import ModelConfig, TinyLM
+from attention_lib.tiny_lm import TinyLM
 from attention_lib.training import next_token_loss
+from tests.library.tiny_models import POSITIONS, VOCAB_SIZE, beginnings, tiny
 
-VOCAB_SIZE, CONTEXT_LEN = 7, 12
-POSITIONS = ["learned", "sinusoidal", "rotary", "none"]
 KINDS = ["wrapper", "split", "sdpa", "torch"]
 LENGTHS = torch.tensor([2, 5, 3])
-
-
-def tiny(**options):
-    sizes = {"d_model": 8, "num_heads": 2, "num_layers": 2} | options
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = TinyLM(ModelConfig(VOCAB_SIZE, CONTEXT_LEN, **sizes))
-    model.head.weight.data *= 30  # else all tokens are as likely
-    return model.double().eval()
-
-
-def beginnings(batch=3, length=5):
-    return torch.randint(VOCAB_SIZE, (batch, length), generator=seeded(0))
 
 
 # The cache.

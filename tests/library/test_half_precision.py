@@ -30,7 +30,7 @@ from attention_lib.reproducibility import seeded
 from attention_lib.rope import apply_rope, rope_angles
 from attention_lib.training import next_token_loss
 from benchmarks.published_layers import KINDS, SIZES, build, lightning, stated
-from tests.library.test_layers import D_MODEL, LAYERS, made
+from tests.library.layers_table import D_MODEL, LAYERS, made
 
 pytestmark = pytest.mark.long
 

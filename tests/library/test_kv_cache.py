@@ -15,7 +15,7 @@ from attention_lib.hf_layers import from_transformers
 from attention_lib.kv_cache import CacheLike, KVCache, LayerCache
 from attention_lib.serving import PagedCache
 from attention_lib.tiny_lm import ModelConfig, TinyLM
-from tests.library.test_adapters import SUBJECTS, VOCAB, drawn, numbers, words
+from tests.library.calls_of_layers import SUBJECTS, VOCAB, drawn, numbers, words
 from tests.tensors import assert_same
 
 BATCH, LENGTH = 2, 5

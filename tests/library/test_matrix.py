@@ -42,8 +42,8 @@ from attention_lib.tiny_llama import LlamaConfig, TinyLlama
 from attention_lib.tiny_lm import LanguageModel, ModelConfig, TinyLM
 from benchmarks import published_layers
 from tests import reference
-from tests.library.test_pretrained_load import FAMILIES
-from tests.library.test_pretrained_load import SIZES as OF_MODELS
+from tests.library.published_models import FAMILIES
+from tests.library.published_models import SIZES as OF_MODELS
 from tests.matrix import (
     MASKS,
     PARTS,

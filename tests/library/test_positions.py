@@ -9,21 +9,11 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attention_lib.positions import LearnedPositions, sinusoidal_positions
+from tests.loops import positions_by_loops
 from tests.tensors import assert_same, global_seed
 
 # Of different size, so that a swapped axis shows.
 CONTEXT_LEN, D_MODEL = 7, 5
-
-
-def by_loops(length, d_model):
-    """Section 3.5 of Vaswani et al. (2017), number by number."""
-    table = torch.empty(length, d_model, dtype=torch.float64)
-    for place in range(length):
-        for column in range(d_model):
-            angle = place / 10_000 ** (2 * (column // 2) / d_model)
-            wave = math.sin if column % 2 == 0 else math.cos
-            table[place, column] = wave(angle)
-    return table
 
 
 @pytest.fixture
@@ -49,7 +39,7 @@ def test_sinusoidal_positions_hand_worked():
 
 @given(length=st.integers(1, 40), d_model=st.integers(1, 17))
 def test_sinusoidal_positions_equal_loops(length, d_model):
-    wanted = by_loops(length, d_model).float()
+    wanted = positions_by_loops(length, d_model).float()
     assert_close(sinusoidal_positions(length, d_model), wanted, atol=1e-6, rtol=0)
 
 

@@ -174,6 +174,23 @@ def test_module_defines_the_names_that_others_import_from_it():
             assert name in defined(file) or name[0] == "_", f"{path}: {module}.{name}"
 
 
+def imported_tests(source):
+    """The test files that a module imports from."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if re.match(r"tests\.(\w+\.)*test_", name)}
+
+
+def test_no_test_imports_from_a_test_file():
+    """What tests share is in a module of its own, so that no test needs another."""
+    for path in (LIBRARY.parent / "tests").rglob("*.py"):
+        assert imported_tests(path.read_text(encoding="utf-8")) == set(), path
+
+
 def test_attention_lib_offers_at_most_60_names():
     assert len(attention_lib.__all__) <= 60
 

@@ -17,22 +17,7 @@ from tests.running import ran
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 COMPILER = "TORCHINDUCTOR_DETERMINISTIC"
-
-
-@pytest.fixture(autouse=True)
-def _restored(monkeypatch):
-    """Puts back the global settings that ``make_deterministic`` changes."""
-    monkeypatch.setenv(CUBLAS, RUN_ENVIRONMENT[CUBLAS])
-    monkeypatch.setenv(COMPILER, "1")
-    numpy_options = np.get_printoptions()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
-    with torch.random.fork_rng(devices=[]):
-        yield
-    torch.use_deterministic_algorithms(deterministic)
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
-    torch.set_printoptions(profile="default")
-    np.set_printoptions(**numpy_options)
+pytestmark = pytest.mark.usefixtures("settings_restored")
 
 
 def test_seeded_gives_the_recorded_numbers_on_the_cpu_and_for_itself():

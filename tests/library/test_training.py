@@ -24,6 +24,7 @@ from attention_lib.training import (
     train_step,
     warmup_cosine,
 )
+from tests.loops import loss_by_loops
 from tests.running import fresh_tqdm
 from tests.tensors import assert_same, global_seed
 
@@ -67,15 +68,6 @@ class Scoring(nn.Module):
 
 
 # The loss.
-
-
-def loss_by_loops(logits, token_ids, lengths):
-    losses = []
-    for row, text, length in zip(logits, token_ids, lengths, strict=True):
-        for place in range(1, int(length)):
-            exps = row[place - 1].exp()
-            losses.append(-(exps[text[place]] / exps.sum()).log())
-    return torch.stack(losses).mean()
 
 
 def test_next_token_loss_hand_worked():

@@ -1,6 +1,6 @@
 """Wrong values, made by a rule: for each argument of each public call, and each field.
 
-``test_wrong_calls`` lists by hand what is wrong for an argument. Here each argument,
+``wrong_calls`` lists by hand what is wrong for an argument. Here each argument,
 those with a default included, is replaced by what no argument of its kind can be, and
 each field of a published ``config.json`` by values of other types and sizes.
 """
@@ -15,7 +15,7 @@ import torch
 
 from attention_lib.pretrained import HARMLESS, read_config
 from attention_lib.pretrained.configs import ROUTING
-from tests.library.test_wrong_calls import CALLS, fault
+from tests.library.wrong_calls import CALLS, fault
 
 pytestmark = pytest.mark.long
 
@@ -43,7 +43,7 @@ def wrong_for(value):
 
 
 def mutations():
-    """Every public call of ``test_wrong_calls``, each argument replaced."""
+    """Every public call of ``wrong_calls``, each argument replaced."""
     for function, right, _ in CALLS:
         for name, found in inspect.signature(function).parameters.items():
             if found.kind in (found.VAR_POSITIONAL, found.VAR_KEYWORD):

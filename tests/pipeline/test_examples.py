@@ -10,11 +10,11 @@ from operator import attrgetter
 import pytest
 
 import attention_lib
-from tests.library.test_reproducibility import _restored  # noqa: F401  # one changes settings
 from tools.chapters import ROOT
 from tools.site.api import examples
 
 EXAMPLES = examples(ROOT)
+pytestmark = pytest.mark.usefixtures("settings_restored")  # one changes settings
 
 
 # What checks input or answers, what needs several processes, and what layers ask of

@@ -16,20 +16,7 @@ from attention_lib.course.views.sentence import view_sentence
 from attention_lib.course.views.snapshots import view_snapshots
 from attention_lib.masks import causal_mask
 from tests.browsing import IN_BOTH, axe_faults
-from tests.course.test_view_costs import VIEW as COSTS_VIEW
-from tests.course.test_view_flash import VIEW as FLASH
-from tests.course.test_view_graph import VIEW as GRAPH
-from tests.course.test_view_groups import VIEW as GROUPS_VIEW
-from tests.course.test_view_growth import VIEW as GROWTH
-from tests.course.test_view_kernels import VIEW as KERNELS
-from tests.course.test_view_latent import VIEW as LATENT
-from tests.course.test_view_museum import VIEW as MUSEUM
-from tests.course.test_view_pages import VIEW as PAGES
-from tests.course.test_view_reach import VIEW as REACH
-from tests.course.test_view_ring import VIEW as RING
-from tests.course.test_view_rope import VIEW as ROPE_VIEW
-from tests.site.test_small_views import CACHE, MASK, SPLIT, VECTORS
-from tests.site.test_snapshots_view import run
+from tests.samples import views as samples
 from tests.views import PHONE, live, opened, showing
 
 ROPE = view_rope([1.0, 0.2], [0.5, 0.7], ["it", "cat"], frequencies={"one": 1.0})
@@ -73,10 +60,10 @@ def look_ahead(view):
 
 REACHED = {
     "sentence": (SENTENCE, look_ahead),
-    "latent": (LATENT, narrow),
-    "vectors": (VECTORS, turn),
-    "split": (SPLIT, stray),
-    "cache": (CACHE, take_away),
+    "latent": (samples.LATENT, narrow),
+    "vectors": (samples.VECTORS, turn),
+    "split": (samples.SPLIT, stray),
+    "cache": (samples.CACHE, take_away),
     "rope": (ROPE, lambda view: view.get_by_role("slider").last.fill("3")),
     "costs": (COSTS, lambda view: view.get_by_role("slider").first.fill("2")),
     "groups": (GROUPS, lambda view: view.get_by_role("slider").fill("3")),
@@ -96,7 +83,7 @@ def test_goal_is_ticked_when_it_is_reached(browser, kind):
 
 def test_a_mask_that_hides_all_is_the_goal_and_blunt_weights_have_none(browser):
     blunt = view_weights(torch.full((3, 3), 1 / 3), ["a", "b", "c"])
-    with showing(browser, MASK, blunt) as (page, view):
+    with showing(browser, samples.MASK, blunt) as (page, view):
         view.get_by_role("button", name="an empty row").click()
         expect(view.locator(".view-goal")).to_contain_text("Try it.")  # given, not made
         view.get_by_role("button", name="causal", exact=True).click()
@@ -135,9 +122,10 @@ def test_sentence_map_and_run_point_at_the_same_word(browser):
 
 
 # Each alone on its page; other views have a test of their own, with what they show.
-ALONE = [COSTS_VIEW, FLASH, GRAPH, GROUPS_VIEW, GROWTH, KERNELS, LATENT, PAGES, REACH]
-ALONE += [RING, view_ring(num_processes=8, length=1024, width=1024), ROPE_VIEW]
-ALONE += [MUSEUM, run()]
+ALONE = [samples.COSTS, samples.FLASH, samples.GRAPH, samples.GROUPS, samples.GROWTH]
+ALONE += [samples.KERNELS, samples.LATENT, samples.PAGES, samples.REACH, samples.RING]
+ALONE += [view_ring(num_processes=8, length=1024, width=1024), samples.ROPE]
+ALONE += [samples.MUSEUM, samples.SNAPSHOTS]
 
 
 @pytest.mark.parametrize("theme", IN_BOTH)
@@ -145,7 +133,7 @@ ALONE += [MUSEUM, run()]
 def test_view_is_accessible_and_fits_a_phone(browser, view_of, theme):
     with showing(browser, view_of, theme=theme, **PHONE) as (page, view):
         assert axe_faults(page) == []
-        if view_of is MUSEUM:
+        if view_of is samples.MUSEUM:
             view.get_by_role("button", name="Show me").click()
             assert axe_faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -7,7 +7,8 @@ from playwright.sync_api import expect
 
 from tests.browsing import PHONE
 from tests.pages import parsed
-from tests.site.test_weight import SHIFT, total, weigh
+from tests.running import sample
+from tests.site.weight import total, weigh
 from tools.chapters import SITE
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -15,6 +16,7 @@ LANDING, CHAPTER = "book/index.html", "chapters/03-masks.html"
 # Where a line ends, from the left of the window.
 END = """line => line.getPointAtLength(line.getTotalLength())
   .matrixTransform(line.getScreenCTM()).x"""
+SHIFT = sample("shift.js")
 KEEP = "kept => localStorage.setItem('attention-book-progress', kept)"
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.site.test_sources import chapters_of_labels
+from tests.site.labels import chapters_of_labels
 from tools.chapters import ROOT, chapter_paths
 
 NOTATION = (ROOT / "book/notation.md").read_text(encoding="utf-8")

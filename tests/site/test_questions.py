@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.site.test_sources import chapters_of_labels
+from tests.site.labels import chapters_of_labels
 from tools.chapters import ROOT, chapter_paths
 
 HEADING = re.compile(r"^\((?P<label>[a-z0-9-]+)\)=\n### (?P<title>.+)\n", re.MULTILINE)

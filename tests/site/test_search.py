@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browsing import IN_BOTH, PHONE, axe_faults, own_seconds, wear
 from tests.running import sample
-from tests.site.test_weight import travelling
+from tests.site.weight import travelling
 from tools.chapters import ROOT, SITE, chapter_paths
 
 pytestmark = pytest.mark.usefixtures("site")

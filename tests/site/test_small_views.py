@@ -9,34 +9,28 @@ import torch
 from attention_lib.attention import attention_weights
 from attention_lib.course.views import (
     _strings,
-    view_cache,
     view_mask,
-    view_split,
     view_vectors,
 )
 from attention_lib.course.views.mask import empty_row
-from attention_lib.masks import causal_mask
 from attention_lib.multi_head import split_heads
 from attention_lib.toy import attention
 from tests.browsing import IN_BOTH, axe_faults
-from tests.course.test_view_small import EMPTY, KEYS, NUMBERED, SCORES, WORDS, X
 from tests.running import ROOT
+from tests.samples.views import (
+    CACHE,
+    MASK,
+    MASKS,
+    NUMBERED,
+    SCORES,
+    SPLIT,
+    VECTORS,
+    WORDS,
+    X,
+)
 from tests.views import PHONE, opened, set_temperature, showing, use
 
 REACH = 3 * 1.13  # how far the plane of the vectors is seen
-MASKS = {
-    "none": torch.ones(3, 4, dtype=torch.bool),
-    "causal": causal_mask(3, 4),
-    "an empty row": EMPTY,
-}
-VECTORS = view_vectors(X, WORDS, query=1, axes=("thing", "state"))
-MASK = view_mask(SCORES, WORDS, KEYS, masks=MASKS)
-SPLIT = view_split(NUMBERED, 2)
-SIZES = {"num_layers": 1, "num_heads": 2, "head_dim": 4, "vocab_size": 7}
-WRITTEN = ["the", "cat", "sat", "down"]
-CACHE = view_cache(WRITTEN, prompt=2, bytes_per_number=2, **SIZES)
-
-
 # The texts of a table's cells, row by row.
 CELLS = """(table) => [...table.tBodies[0].rows].map(
     (row) => [...row.querySelectorAll("td")].map((cell) => cell.innerText))"""

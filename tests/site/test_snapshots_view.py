@@ -1,39 +1,19 @@
 """The training run in a browser: each snapshot shows what it was given."""
 
 import numpy as np
-import torch
 from playwright.sync_api import expect
 
-from attention_lib.attention import attention_weights
 from attention_lib.course.views.snapshots import view_snapshots
-from attention_lib.masks import causal_mask
-from attention_lib.reproducibility import seeded
+from tests.samples.views import SNAPSHOTS_GIVEN as GIVEN
+from tests.samples.views import STEPS, weights_at
 from tests.views import PHONE, showing
 
-WORDS, HEADS, STEPS = ["a", "red", "ball", "was", "red"], ["1.1", "1.2"], [10, 20, 30]
+WORDS, HEADS = GIVEN["words"], GIVEN["heads"]
 SAID = "all => all.map(cell => cell.ariaLabel)"
 
 
-def weights_at(step):
-    scores = torch.randn(2, 5, 5, generator=seeded(step)) * step / 10
-    weights = attention_weights(scores, torch.eye(5).expand(2, 5, 5), causal_mask(5))
-    if step == 20:
-        weights[1, 3] = torch.tensor([0.1, 0.8, 0.1, 0, 0])
-    return weights
-
-
-GIVEN = {
-    "queries": {"colour": (3, 1), "thing": (4, 2)},
-    "heads": HEADS,
-    "samples": {step: f"a story of step {step}" for step in STEPS},
-    "measured": {step: 10 / step for step in STEPS},
-    "losses": [3.0] * 300,
-}
-
-
 def run(**changed):
-    weights = {step: weights_at(step) for step in STEPS}
-    return view_snapshots(WORDS, weights, **GIVEN | changed)
+    return view_snapshots(**GIVEN | changed)
 
 
 def test_slider_shows_each_snapshot(browser):

@@ -1,16 +1,12 @@
 """Every idea of the five articles leads to the chapters that teach it."""
 
 import re
-from functools import cache
 
-from tools.chapters import ROOT, chapter_paths
+from tests.site.labels import chapters_of_labels
+from tools.chapters import ROOT
 
 SOURCES = (ROOT / "book/sources.md").read_text(encoding="utf-8")
 IDEAS = SOURCES.partition("## Ideas")[2].partition("\n## ")[0]
-LABEL = re.compile(
-    r"^\(([a-z0-9-]+)\)=$|^\$\$ \((.+)\)$|^:name: (\S+)$|^    name: (\S+)$",
-    re.MULTILINE,
-)
 LINK = re.compile(r"\{(?:ref|eq|numref)\}`(?:[^`<]*<)?([a-z0-9-]+)>?`")
 LAST = {"A": 9, "B": 6, "C": 6, "D": 15, "E": 10}
 EVERY_ID = {f"{letter}{n}" for letter in LAST for n in range(1, LAST[letter] + 1)}
@@ -30,16 +26,6 @@ def ids(cell):
         first, last = (int(name[1:]) for name in names)
         return [f"{cell[0]}{number}" for number in range(first, last + 1)]
     return names
-
-
-@cache
-def chapters_of_labels():
-    """In which chapter each label stands."""
-    found = {}
-    for path in chapter_paths():
-        labels = LABEL.findall(path.read_text(encoding="utf-8"))
-        found |= dict.fromkeys(map("".join, labels), int(path.name[:2]))
-    return found
 
 
 def chapters(text):

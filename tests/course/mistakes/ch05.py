@@ -11,7 +11,7 @@ from attention_lib.course.exercises.ch05 import check_positions
 from attention_lib.positions import sinusoidal_positions
 from attention_lib.reproducibility import seeded
 from tests.answers import as_numbers
-from tests.library.test_positions import by_loops
+from tests.loops import positions_by_loops
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
@@ -129,7 +129,7 @@ MISTAKES = {
 
 
 OTHER_WAYS = [
-    lambda p, d: by_loops(int(p.max()) + 1, d)[p].float(),
+    lambda p, d: positions_by_loops(int(p.max()) + 1, d)[p].float(),
     waves("10_000 ** (even", "torch.exp(math.log(10_000) * even"),
     waves(STACK, FILLED.format("2 * len(even)")),
     waves(

@@ -22,7 +22,7 @@ from attention_lib.course.exercises.ch08 import (
 )
 from attention_lib.training import next_token_loss, train_step, warmup_cosine
 from tests.answers import solution
-from tests.library.test_training import loss_by_loops
+from tests.loops import loss_by_loops
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
