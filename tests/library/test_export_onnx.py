@@ -420,7 +420,7 @@ def test_packages_that_are_missing_are_named():
     [
         (([PROMPT] * 2,), [[{0: "n"}]], "dynamic_shapes must hold one entry for each "
          "of 2 tensors"),
-        ((PROMPT, PROMPT.T), [{0: "n"}, {0: "n"}], "the axis 'n' has 2 places in one "
+        ((PROMPT, PROMPT.T), [{0: "n"}, {0: "n"}], "the axis 'n' has size 2 in one "
          "tensor of args, and 3 in another"),
     ],
 )  # fmt: skip
