@@ -69,7 +69,7 @@ def test_every_example_stands_in_the_entry_of_its_name():
     ("name", "shown"),
     [
         ("masks.causal_mask", "query_len, key_len=None, *, device=None, )"),
-        ("masks.causal_mask", "key_len (int | None) – columns; as many"),
+        ("masks.causal_mask", "key_len (int | None) – columns; the number of rows"),
         ("masks.causal_mask", "type: Bool[Tensor, 'Q K'] Example >>> from"),
         ("training.TrainConfig", "class TrainConfig( steps, batch_size=16,"),
         ("plotting.BookFigure", "class BookFigure#"),

@@ -32,6 +32,7 @@ def setup(app: Any) -> None:
     app.add_config_value("book_code_address", None, "env", [str, type(None)])
     app.connect("config-inited", _configure)
     app.connect("source-read", _add_table)
+    app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _finish)
     app.connect("autodoc-process-signature", _mend)
     # After autodoc has put the types there, at 500.
@@ -127,6 +128,12 @@ def _as_code(app: Any, domain: str, kind: str, content: nodes.Element) -> None:
             text = re.sub(r"~?\b(?:\w+\.)+(?=\w)", "", field[1].astext())
             text = text.replace("[[...],", "[...,")
             field[1].children = [nodes.paragraph("", "", nodes.literal(text, text))]
+
+
+def _skip(app: Any, what: str, name: str, target: Any, *_: Any) -> bool | None:
+    """Leave out the fields of a named tuple, which its own entry lists."""
+    words = "Alias for field number"
+    return True if (getattr(target, "__doc__", "") or "").startswith(words) else None
 
 
 def _finish(app: Any, what: str, name: str, target: Any, _: Any, lines: Any) -> None:
