@@ -288,3 +288,8 @@ def test_judge_leaves_its_inputs_as_they_are():
 def test_verdict_is_one_line():
     for passed, mark in [(True, "✓"), (False, "✗"), (None, "○")]:
         assert repr(Verdict(passed, "a\n  b")) == f"{mark} a b"
+
+
+def test_model_of_the_writing_exercise_can_be_switched_to_eval():
+    model = MODULES["ch09"]._Sums()
+    assert model.eval() is model

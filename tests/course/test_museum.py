@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from attention_lib.course.museum import BUGS, ROOMS, TAGS, Bug, run_checks
+from attention_lib.course.museum.building_blocks import GroupedHeads, RotaryHeads
 from attention_lib.course.museum.detect import EXAMINED, OWN_CHECKS
+from attention_lib.reproducibility import seeded
 from tools.chapters import ROOT
 
 # As a reader runs them: to look at a bug takes thousands of calls.
@@ -102,3 +104,13 @@ def test_look_runs_what_is_chosen_and_refuses_the_rest():
         run_checks(bug, checks=["future"])
     with pytest.raises(TypeError, match="bug"):
         run_checks("loss")
+
+
+def test_grouped_heads_share_keys_and_rotary_heads_rotate_by_position():
+    few = torch.randn(1, 2, 5, 4, generator=seeded(0))
+    shared = GroupedHeads(16, 4).share(few)
+    assert [torch.equal(shared[:, i], few[:, i // 2]) for i in range(4)] == [True] * 4
+    rotated, _ = RotaryHeads(8, 2).encode_positions(few, few, 0)
+    torch.testing.assert_close(rotated[:, :, 0], few[:, :, 0])  # position 0: no angle
+    torch.testing.assert_close(rotated.norm(dim=-1), few.norm(dim=-1))
+    assert not torch.allclose(rotated[:, :, 1:], few[:, :, 1:])
