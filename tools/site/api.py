@@ -132,8 +132,8 @@ def _as_code(app: Any, domain: str, kind: str, content: nodes.Element) -> None:
 
 def _skip(app: Any, what: str, name: str, target: Any, *_: Any) -> bool | None:
     """Leave out the fields of a named tuple, which its own entry lists."""
-    words = "Alias for field number"
-    return True if (getattr(target, "__doc__", "") or "").startswith(words) else None
+    doc = getattr(target, "__doc__", "") or ""
+    return True if doc.startswith("Alias for field number") else None
 
 
 def _finish(app: Any, what: str, name: str, target: Any, _: Any, lines: Any) -> None:
