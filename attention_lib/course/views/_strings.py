@@ -79,13 +79,13 @@ GROUPS: dict[str, Any] = {
     ),
     "head": ["", "name", "queries per head", "per token", "{tokens:,} tokens"],
     "one": "1 head of keys",
-    "several": "{count} heads of keys",
+    "several": "{count} KV heads",
     "all": "multi-head attention",
     "single": "multi-query attention",
     "grouped": "grouped queries",
     "units": ["bytes", "KiB", "MiB", "GiB"],
     "size": "{size:g} {unit}",
-    "line": "<{heads} query heads, and {most} to 1 heads of keys and values>",
+    "line": "<{heads} query heads, and {most} to 1 KV heads>",
 }
 
 GROWTH: dict[str, Any] = {
