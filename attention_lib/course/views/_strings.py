@@ -79,13 +79,13 @@ GROUPS: dict[str, Any] = {
     ),
     "head": ["", "name", "queries per head", "per token", "{tokens:,} tokens"],
     "one": "1 head of keys",
-    "several": "{count} KV heads",
+    "several": "{count} heads of keys",
     "all": "multi-head attention",
     "single": "multi-query attention",
     "grouped": "grouped queries",
     "units": ["bytes", "KiB", "MiB", "GiB"],
     "size": "{size:g} {unit}",
-    "line": "<{heads} query heads, and {most} to 1 KV heads>",
+    "line": "<{heads} query heads, and {most} to 1 heads of keys and values>",
 }
 
 GROWTH: dict[str, Any] = {
