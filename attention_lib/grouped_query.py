@@ -49,7 +49,7 @@ def repeat_kv(x: Float[Tensor, "B G T D"], groups: int) -> Float[Tensor, "B H T 
     """Repeat each head of keys or values for the query heads that share it.
 
     Args:
-        x: heads of keys or values.
+        x: KV heads.
         groups: how many query heads share one of them, H / G.
 
     Raises:
@@ -64,14 +64,14 @@ def repeat_kv(x: Float[Tensor, "B G T D"], groups: int) -> Float[Tensor, "B H T 
 class GroupedQueryAttention(MultiHeadLayer):
     """Multi-head attention whose query heads share keys and values in groups.
 
-    Ainslie et al. (2023). With as many heads of keys as of queries it is multi-head
+    Ainslie et al. (2023). With as many KV heads as query heads it is multi-head
     attention, with a single one the multi-query attention of Shazeer (2019). The
     further options are those of published models.
 
     Args:
         d_model: width of the input.
         num_heads: number of query heads.
-        num_kv_heads: number of heads of keys and values; divides ``num_heads``.
+        num_kv_heads: number of KV heads; divides ``num_heads``.
         head_dim: width of each head; d_model / num_heads when left out.
         d_out: width of the output; d_model when left out.
         qkv_bias: whether queries, keys and values get a bias, as in Qwen 2.

@@ -75,7 +75,7 @@ class LlamaConfig:
         context_len: the length of the longest text that it can read.
         d_model: width of the residual stream.
         num_heads: query heads of each block.
-        num_kv_heads: heads of keys and values of each block.
+        num_kv_heads: KV heads of each block.
         num_layers: blocks on top of each other.
         hidden_dim: width of the hidden layer of each ``SwiGLU``.
         head_dim: width of each head; d_model / num_heads when left out.

@@ -85,10 +85,8 @@ TABLES: dict[str, dict[str, Any]] = {
         "the weights are not divided by their sum": (
             lambda s, seen: _hide(s, seen).exp()
         ),
-        "a sigmoid stands where the softmax belongs": (
-            lambda s, seen: _hide(s, seen).sigmoid()
-        ),
-        "a ReLU stands where the exponential belongs": _relu,
+        "a sigmoid in place of the softmax": (lambda s, seen: _hide(s, seen).sigmoid()),
+        "a ReLU in place of the exponential": _relu,
         "the softmax is taken twice": lambda s, seen: _softmax(_softmax(s, seen), seen),
     },
     "split": {  # (B, T, H·D) to (B, H, T, D)

@@ -196,7 +196,7 @@ def _attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Compute attention in the steps that the fused call stands for."""
+    """Compute attention in the steps that the fused call combines."""
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (x.repeat_interleave(groups, -3) for x in (key, value))

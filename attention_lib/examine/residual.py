@@ -43,7 +43,7 @@ def probe_parts(probe: Probe) -> str:
         change = apart(probe.run_causal(x, layer=bare), passed)
     table = probe.knows_positions and probe.has_table  # its sum with x may drop some
     if dropped and change > probe.tolerance and not table:
-        where = "it stands after the sum, not before"
+        where = "it comes after the sum, not before"
         raise FaultError(f"dropout drops the input itself ({size(change)}): {where}")
     return words + (", in training too" if change <= probe.tolerance else "")
 

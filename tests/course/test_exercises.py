@@ -161,7 +161,8 @@ def test_finder_names_where_nothing_comes_back(case):
 @pytest.mark.parametrize("module", [*FILES, "verdict"])
 def test_every_message_is_tested(spoken, module):
     # What all checks share is said in the first chapters.
-    verdicts = [check("softmax", 3), NOT_YET, judge(str, (1,), "2")]
+    changed = judge(lambda x: x.add_(1).neg(), (torch.zeros(1),), torch.ones(1))
+    verdicts = [check("softmax", 3), NOT_YET, judge(str, (1,), "2"), changed]
     for file in FIRST if module == "verdict" else [module]:
         verdicts += [of_mistake(*case) for case in cases("MISTAKES", file=file)]
         verdicts += [of_right(*case) for case in cases("RIGHT", file=file)]

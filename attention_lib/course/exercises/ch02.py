@@ -17,7 +17,7 @@ from attention_lib.course.exercises.verdict import (
 from attention_lib.reproducibility import seeded
 
 PRODUCT = 'torch.einsum("...i,oi->...o", x, w)'
-ACROSS = "The weight stands on the left: it mixes positions, not features."
+ACROSS = "The weight is on the left: it mixes positions, not features."
 check_linear = Exercise(
     solution="""
 def my_linear(x, w, b):

@@ -219,7 +219,7 @@ def my_padding_mask(lengths, max_len):
         slip("Padding's own rows see nothing: hide it as a key only.",
              KEYS, "real[:, None, :] & real[:, :, None]"),
         slip("True marks the padding here: it must mean 'may attend'.", "<", ">="),
-        slip("The padding stands on the left here: the real tokens come first.",
+        slip("The padding is on the left here: the real tokens come first.",
              "arange(max_len)", "arange(max_len).flip(0)"),
         slip("True marks the last tokens here: the real tokens come first.",
              "lengths[", "(max_len - lengths)["),

@@ -38,7 +38,7 @@ check_multi_head_count = NumberExercise(
         (3 * PROJECTION, "The output projection is missing."),
         (3 * PROJECTION + WIDTH * D_MODEL + D_MODEL, "The output is 100 wide."),
         (3 * PROJECTION + D_MODEL * D_OUT + D_OUT, "The output projection starts where "
-         "the heads stand side by side, not at the input's width."),
+         "the heads are side by side, not at the input's width."),
         (3 * (D_MODEL * 32 + 32) + OUTPUT, "These are the projections of one head."),
         (8 * (3 * (D_MODEL * 32 + 32) + 32 * D_OUT + D_OUT), "Each head has an output "
          "bias of its own here: the layer has one for all."),
@@ -70,7 +70,7 @@ def _mixed(
     ]  # fmt: skip
 
 
-UNMIXED = "The outputs of the heads stand side by side: what mixes them?"
+UNMIXED = "The outputs of the heads are side by side: what mixes them?"
 CUT = (
     "projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)",
     "projected.view(len(x), self.num_heads, x.shape[1], -1)",
@@ -133,7 +133,7 @@ class MyMultiHeadAttention(nn.Module):
         slip("The mask changes nothing.", "mask is not None", "False"),
         slip(BLOCKED, "~mask", "mask"),
         slip(BLOCKED, "~mask, -math.inf", "mask, -1e9"),
-        slip("The texts stand where the heads are: which axis does the mask lack?",
+        slip("The texts are on the axis of the heads: which axis does the mask lack?",
              "mask.ndim == 3", "False"),
         slip("The mask acts after the softmax: the weights that are left do not sum to "
              "1.", "scores = scores.masked_fill(~mask, -math.inf)", "",
@@ -226,10 +226,10 @@ def my_pruned(found, w_o, keep):
              "if keep", "if not keep"),
         slip(AVERAGE, TERMS, f"{TERMS} / len(keep)"),
         slip(AVERAGE, TERMS, f"{TERMS} / sum(keep)"),
-        slip("The heads stand side by side: what mixes them?",
+        slip("The heads are side by side: what mixes them?",
              TERMS, f"{KEPT}.transpose(1, 2).flatten(2)"),
         slip("Heads and tokens are mixed: which axes change places before the heads "
-             "stand side by side?", TERMS, f"{KEPT}.reshape(2, 5, 12) @ w_o"),
+             "be side by side?", TERMS, f"{KEPT}.reshape(2, 5, 12) @ w_o"),
         slip("The heads are added before they are projected: each has its own block.",
              TERMS, "found[:, torch.tensor(keep)].sum(1)"),
     ],
@@ -249,7 +249,7 @@ def my_windows(length, windows):
     ],
     slips=[
         slip("The axis of the texts is missing in front.", "[None]", ""),
-        slip("The heads stand where the texts belong.", "[None]", "[:, None]"),
+        slip("The heads are where the texts belong.", "[None]", "[:, None]"),
         slip(BLOCKED, "return ", "return ~"),
         slip("Each head sees what is to come: is the triangle flipped?",
              WINDOW, f"{WINDOW}.mT"),
@@ -257,7 +257,7 @@ def my_windows(length, windows):
         slip("Each head sees one place too many: its own counts, too.",
              "length, w)", "length, w + 1)"),
         slip("Each head sees too few places.", "length, w)", "length, max(w - 1, 1))"),
-        slip("The windows stand in reverse order.", "in windows", "in windows[::-1]"),
+        slip("The windows are in reverse order.", "in windows", "in windows[::-1]"),
         slip("Every head sees the whole past.", "length, w)", "length, length)"),
     ],
     praise="Each head has its window, and the axis of the texts broadcasts.",

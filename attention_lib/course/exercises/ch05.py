@@ -58,7 +58,7 @@ def _waves(fast: tuple[str, ...], columns: tuple[str, ...]) -> list[Slip]:
     """Return the slips of any table, given how hands become too fast or too many."""
     return [
         slip("Two differences are left.", *fast, *HALVES),
-        slip("The angles are right. The columns stand in halves, all sines first, as "
+        slip("The angles are right. The columns are in halves, all sines first, as "
              "some models have them: here sines and cosines take turns.", *HALVES),
         slip("The columns are right. The hands turn too fast: compare the exponent "
              "with the formula.", *fast),

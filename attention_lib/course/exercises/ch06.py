@@ -107,11 +107,11 @@ PRE = "x = x + attend({n}(x))", "return x + think({m}(x))"
 POST = "x = {n}(x + attend(x))", "return {m}(x + think(x))"
 POST_NORM = "This is post-norm: it normalises after adding.", *POST
 PRE_SLIPS = [
-    ("Both norms still stand on the stream: what is added to must not be normalised.",
+    ("Both norms are still on the stream: what is added to must not be normalised.",
      "x = {n}(x) + attend({n}(x))", "return {m}(x) + think({m}(x))"),
-    ("The first norm still stands on the stream.",
+    ("The first norm is still on the stream.",
      "x = {n}(x) + attend({n}(x))", PRE[1]),
-    ("The second norm still stands on the stream.",
+    ("The second norm is still on the stream.",
      PRE[0], "return {m}(x) + think({m}(x))"),
     ("There is no norm left: each layer must read through one.",
      "x = x + attend(x)", "return x + think(x)"),
@@ -165,11 +165,11 @@ def my_block(attend, think, norm_1, norm_2, x):
     cases=[((), "")],
     inputs=_parts,
     slips=_lines(PRE, [POST_NORM, *PRE_SLIPS], "norm_1", "norm_2"),
-    praise="Only plus signs stand on the stream: this is pre-norm.",
+    praise="Only plus signs are on the stream: this is pre-norm.",
 )
 
 SANDWICHED = (
-    "The norms stand on what is added: that is neither pre-norm nor post-norm.",
+    "The norms are on what is added: that is neither pre-norm nor post-norm.",
     "x = x + {n}(attend(x))",
     "return x + {m}(think(x))",
 )

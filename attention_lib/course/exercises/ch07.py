@@ -71,13 +71,13 @@ FULL = END, "len(token_ids) - length"
 UNTIL_LAST = END, "len(token_ids) - length - 1 + stride"
 NO_TARGET = "A token after each window is nobody's target: 4 targets need 5 tokens."
 SHARED = "The first token of a window is nobody's target: neighbours share a token."
-TWICE = "Some targets stand in two windows: a window of 4 targets holds 5 tokens."
+TWICE = "Some targets are in two windows: a window of 4 targets holds 5 tokens."
 EACH = "A window starts at every token: use the stride."
 UNUSED = "the length is not used: these windows hold 5 tokens."
 check_windows = WindowsExercise(
     solution="""
 def my_windows(token_ids, length, stride):
-    # The library also leaves out windows whose targets all stand in the one before.
+    # The library also leaves out windows whose targets are all in the one before.
     starts = range(0, len(token_ids) - 1, stride)
     return [token_ids[start : start + length + 1] for start in starts]
 """,
@@ -113,7 +113,7 @@ def my_windows(token_ids, length, stride):
              END, f"{END} - length"),
         slip("These are the positions of the tokens: their ids are wanted.",
              "token_ids[", "torch.arange(len(token_ids))["),
-        slip("the last window was moved back: some targets stand twice. It may be "
+        slip("the last window was moved back: some targets occur twice. It may be "
              "shorter.", "[start : start + length + 1]",
              "[: start + length + 1][-length - 1 :]"),
         slip("the last window was filled up: padding is the loader's work.",
@@ -159,7 +159,7 @@ check_model_parameters = NumberExercise(
         (TOTAL - 2 * (MLP - 2 * 32**2 - 64), "The hidden layer of the MLP is four "
          "times as wide."),
         (2 * WORDS, "Those are the words alone: add positions, blocks, the last norm."),
-        (2 * BLOCK, "Those are the blocks alone: what stands before and after them?"),
+        (2 * BLOCK, "Those are the blocks alone: what comes before and after them?"),
         (BLOCK, "That is one block: what else is there?"),
     ],
     otherwise="That is not the number: list the parts from the ids to the scores.",
@@ -278,7 +278,7 @@ def _wrong_ends(model: nn.Module, blocks: list[TinyBlock], ids: Tensor) -> str:
     after = model(ids)
     hook.remove()
     if float(after.detach().abs().max()) > 30 * float(before.detach().abs().max()):
-        return "The last norm is missing, or does not stand between blocks and head."
+        return "The last norm is missing, or is not between blocks and head."
     tables = [weight for weight in model.parameters() if tuple(weight.shape) == (11, 8)]
     gradients = torch.autograd.grad(before[..., 10].sum(), tables, allow_unused=True)
     # Token 10 is not read: only a head can use its vector.

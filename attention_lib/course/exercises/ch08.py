@@ -12,8 +12,6 @@ from attention_lib.course.exercises.verdict import (
     NOT_YET,
     Mistakes,
     Verdict,
-    after,
-    judge,
     run,
 )
 from attention_lib.reproducibility import seeded
@@ -66,7 +64,7 @@ def my_loss(logits, token_ids, lengths):
         # What shows where no text is padded, too.
         slip("Nothing is shifted: each token is its own target.",
              LOGITS, "logits", TARGETS, "token_ids", "arange(1,", "arange(0,"),
-        slip("The targets are shifted twice: these stand two tokens later.",
+        slip("The targets are shifted twice: these are two tokens later.",
              LOGITS, "logits[:, :-2]", TARGETS, "token_ids[:, 2:]",
              "arange(1,", "arange(2,"),
         slip("The targets are shifted the wrong way: these are the tokens before.",
@@ -184,7 +182,7 @@ class ScheduleExercise(Exercise):
 
 
 def _shares(answer: Any, warmup: int, steps: int) -> Any:
-    """Return the reader's share at each step, or a verdict where one is no number."""
+    """Return the reader's share at each step, or a verdict if one is not a number."""
     shares = []
     for step in range(steps):
         came = run(answer, step, warmup, steps)
@@ -257,7 +255,7 @@ def _small_model(long: bool = True) -> TinyLM:
 
 
 def _batches() -> list[tuple[Tensor, Tensor]]:
-    """Return batches with padding that is no token 0, so that lengths matter."""
+    """Return batches whose padding is not token 0, so that lengths matter."""
     token_ids = torch.randint(7, (4, 2, 6), generator=seeded(0))
     return [(ids, torch.tensor([6, 3])) for ids in token_ids]
 
@@ -307,7 +305,7 @@ def _trained(
 
 
 def _other_than_losses(came: Any, count: int) -> str:
-    """Say what came where it is no list of losses, one a batch."""
+    """Say what was returned if it is not a list of losses, one per batch."""
     if not isinstance(came, list | tuple | np.ndarray | Tensor):
         return f"Your function returns a {type(came).__name__}, not a list of losses."
     if isinstance(came, Tensor) or any(isinstance(loss, Tensor) for loss in came):
@@ -389,51 +387,8 @@ class _Reader(nn.Module):
         return -near.abs().float()  # (B, T, 7)
 
 
-def judge_texts(
-    answer: object,
-    model: Any,
-    token_ids: Tensor,
-    options: tuple[int, ...],
-    right: Tensor,
-    mistakes: Mistakes,
-    so_far: str,
-) -> Verdict | None:
-    """Run a reader's generation once, which shall leave its beginnings as they are.
-
-    Args:
-        answer: what the reader wrote.
-        model: counts what it reads.
-        token_ids: the beginnings.
-        options: what else the answer is called with.
-        right: the texts wanted.
-        mistakes: as for ``judge``.
-        so_far: as for ``judge``.
-    """
-    given = token_ids.clone()
-    came = run(answer, model, given, *options)
-    if isinstance(came, Verdict):
-        return after(so_far, came)
-    if not torch.equal(given, token_ids):
-        return Verdict(
-            False, "Your code changes the text that it was given: use a copy."
-        )
-    return judge(lambda: came, (), right, mistakes, so_far=so_far)
-
-
-class GenerationExercise(Exercise):
-    """An exercise whose solution continues texts, as a model goes on."""
-
-    def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
-        model, token_ids, *options = self.inputs(*numbers)
-        right = self.made()(model, token_ids, *options)
-        mistakes = self._results(lambda slipped: slipped(model, token_ids, *options))
-        return judge_texts(
-            answer, model, token_ids, tuple(options), right, mistakes, ""
-        )
-
-
-SAME = "The same token is added each time: read the text anew after each one."
-check_generate = GenerationExercise(
+SAME = "The same token is added each time: read the whole text again after each one."
+check_generate = Exercise(
     solution="""
 def my_generate(model, token_ids, max_new_tokens, context_len):
     for _ in range(max_new_tokens):

@@ -8,7 +8,7 @@ from torch import Tensor
 from attention_lib.course.exercises.exercise import (
     Exercise,
     NumberExercise,
-    ObjectExercise,
+    make_object,
     slip,
 )
 from attention_lib.course.exercises.verdict import Verdict, judge
@@ -72,7 +72,7 @@ FILLED = ", : self.length]"
 VALUES = ", self.values[:, :, : self.length]"
 STORE_KEYS = "self.keys[:, :, start : self.length] = key"
 STORE_VALUES = "self.values[:, :, start : self.length] = value"
-check_cache = ObjectExercise(
+check_cache = Exercise(
     solution="""
 class MyCache:
     def __init__(self, batch_size, num_heads, max_len, head_dim):
@@ -86,7 +86,6 @@ class MyCache:
         self.values[:, :, start : self.length] = value
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 """,
-    methods=("append",),
     cases=[
         (((2, 3, 8, 4), [2], 0), ""),
         (((2, 3, 8, 4), [2], 1), "The keys are right. The values:"),
@@ -98,11 +97,14 @@ class MyCache:
         (((1, 2, 6, 5), [2, 1], 1), "The keys are right. The values:"),
     ],
     inputs=lambda sizes, lengths, which: (
+        sizes,
         lengths,
         *torch.randn(2, *sizes[:2], sum(lengths), sizes[3], generator=seeded(0)),
         which,
     ),
-    use=_appended,
+    use=lambda kind, sizes, *given: _appended(
+        make_object(kind, *sizes, methods=["append"]), *given
+    ),
     lastly=_memory_fault,
     slips=[
         slip("Keys and values have changed places.", "key, value):", "value, key):"),

@@ -10,7 +10,7 @@ from attention_lib.course.exercises.ch03 import Suspects, judge_finder
 from attention_lib.course.exercises.exercise import (
     Exercise,
     NumberExercise,
-    ObjectExercise,
+    make_object,
     slip,
 )
 from attention_lib.course.exercises.verdict import Verdict, after, run
@@ -69,7 +69,7 @@ CHUNK, PAIRS = "x.chunk(2, dim=-1)", "x[..., 0::2], x[..., 1::2]"
 CAT = f"torch.cat([{BOTH}], -1)"
 STACK = f"torch.stack([{BOTH}], -1).flatten(-2)"
 PLACES, SPEEDS = "positions[:, None]", "* self.speeds"
-check_rotary = ObjectExercise(
+check_rotary = Exercise(
     solution="""
 class Rotary:
     def __init__(self, head_dim, base=10_000.0):
@@ -82,7 +82,6 @@ class Rotary:
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 """,
-    methods=("__call__",),
     cases=[
         (((8,), (2, 3, 5, 8), [0, 1, 2, 3, 4]), ""),
         (((8,), (2, 3, 5, 8), [40, 3, 7, 3, 0]), "Right for positions 0 to 4. For "
@@ -94,9 +93,13 @@ class Rotary:
         (((6,), (5, 6), [0, 1, 2, 3, 4]), "Right for (2, 3, 5, 8). For (5, 6):"),
     ],
     inputs=lambda sizes, shape, positions: (
+        sizes,
         torch.randn(shape, generator=seeded(0), dtype=torch.float64),
         torch.tensor(positions),
     ),
+    use=lambda kind, sizes, *given: make_object(
+        kind, *sizes, methods=["__call__"]
+    )(*given),
     lastly=_rounding,
     slips=[
         slip("The pairs are 2i and 2i + 1 here: the layout wanted is half.",

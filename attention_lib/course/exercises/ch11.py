@@ -24,7 +24,7 @@ my_bytes = (12 * 1024 + 12 * 128) * one_token_one_layer
          "bytes."),
         (3 * 1152 * ROW, "Keys and values are both kept, and each number takes 2 "
          "bytes."),
-        (48 * 1152 * ROW, "The cache holds the 4 heads of keys and values, not the 16 "
+        (48 * 1152 * ROW, "The cache holds the 4 KV heads, not the 16 "
          "of the queries."),
         (12 * 1024 * ROW, "The layers with a window keep something, too."),
         (12 * 129 * ROW, "That is one token in the layers without a window: there are "

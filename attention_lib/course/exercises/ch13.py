@@ -83,7 +83,7 @@ def absorbed_matrices(w_q, w_uk, num_heads):
              PRODUCT, "(w_q @ w_uk.T).expand(num_heads, -1, -1)"),
         slip("The axis of the heads comes first.",
              PRODUCT, "(own @ up.mT).transpose(0, 1)"),
-        slip("The columns of a head stand side by side: head 0 comes first.",
+        slip("The columns of a head are side by side: head 0 comes first.",
              OWN, FAR, UP, FAR_UP),
         slip("The columns of w_q belong to other heads: head 0 comes first.", OWN, FAR),
         slip("The columns of w_uk belong to other heads: head 0 comes first.",
@@ -211,14 +211,14 @@ check_latent_attention = LayerExercise(
         slip("The parts of kv_down_proj have changed places: first the latent, then "
              "the key that is turned.", "latent, shared", "shared, latent",
              "[latent_dim, rope_dim]", "[rope_dim, latent_dim]"),
-        slip("The rows of the up-projection stand head after head, not all keys first.",
+        slip("The rows of the up-projection come head after head, not all keys first.",
              CHUNK,
              "both = self.kv_up_proj(latent).chunk(2, dim=-1); key, value = "
              "(split_heads(part, self.num_heads) for part in both)"),
         slip("The scores miss the rotated part.",
              "shared.expand(-1", "0 * shared.expand(-1"),
         slip("The way back mixes tokens and heads: which axes change places before the "
-             "heads stand side by side?",
+             "heads are side by side?",
              "merge_heads(context)", "context.reshape(*x.shape[:2], -1)"),
     ],
     praise="Latent attention: what DeepSeek-V3 does, without its norms.",

@@ -8,7 +8,7 @@ from torch import Tensor
 from attention_lib.course.exercises.exercise import (
     Exercise,
     NumberExercise,
-    ObjectExercise,
+    make_object,
     slip,
 )
 from attention_lib.course.exercises.verdict import Verdict
@@ -150,7 +150,7 @@ APART = (
     "scores.softmax(dim=-1) @",
 )
 RISING = [0.0, 1e3, 2e3, 3e3, 4e3, 5e3]
-check_online_softmax = ObjectExercise(
+check_online_softmax = Exercise(
     solution="""
 class MyOnlineSoftmax:
     def __init__(self, num_queries, value_dim):
@@ -168,7 +168,6 @@ class MyOnlineSoftmax:
     def result(self):
         return self.mixed / self.total
 """,
-    methods=("add", "result"),
     # Levels so large that exponentials overflow, in float64 too.
     cases=[
         (((3, 3), 8, 4, 0.0, False), ""),
@@ -182,8 +181,10 @@ class MyOnlineSoftmax:
         (((4, 2), 6, 6, 0.0, False), "Right for several pieces. For a single one:"),
         (((2, 5), 7, 2, 0.0, True), "Right at the end. Asked after every piece:"),
     ],
-    inputs=_scores,
-    use=_mixed,
+    inputs=lambda sizes, *how: (sizes, *_scores(sizes, *how)),
+    use=lambda kind, sizes, *given: _mixed(
+        make_object(kind, *sizes, methods=["add", "result"]), *given
+    ),
     lastly=_growth,
     slips=[
         slip("Nothing shrinks: old sums were measured from a smaller largest score.",

@@ -8,7 +8,7 @@ from torch import Tensor
 from attention_lib.course.exercises.exercise import (
     Exercise,
     NumberExercise,
-    ObjectExercise,
+    make_object,
     slip,
 )
 from attention_lib.course.exercises.verdict import Verdict, judge, run
@@ -143,7 +143,7 @@ FOUND = "found = key @ self.state"
 NEW = "beta * torch.outer(key, value - found)"
 WRITE = f"self.state = self.state + {NEW}"
 MADE, READ = "self.state = torch.zeros(key_dim, value_dim)", "return query @ self.state"
-check_delta_memory = ObjectExercise(
+check_delta_memory = Exercise(
     solution="""
 class MyDeltaMemory:
     def __init__(self, key_dim, value_dim):
@@ -157,7 +157,6 @@ class MyDeltaMemory:
     def read(self, query):
         return query @ self.state
 """,
-    methods=("write", "read"),
     cases=[
         (((3, 2), 4, False, False, 1), ""),
         (((3, 2), 0, False, False, 1), "Right, but each memory has a state of its "
@@ -167,8 +166,10 @@ class MyDeltaMemory:
         (((4, 3), 5, True, True, 1), "Right without decay. With it:"),
         (((3, 4), 5, True, True, 0.7), "Right for keys of length 1. For shorter ones:"),
     ],
-    inputs=_text,
-    use=_read,
+    inputs=lambda sizes, *how: (sizes, *_text(sizes, *how)),
+    use=lambda kind, sizes, *given: _read(
+        make_object(kind, *sizes, methods=["write", "read"]), *given
+    ),
     slips=[
         slip("The value is added to what is there: write the difference to what the "
              "key finds.", "value - found", "value"),

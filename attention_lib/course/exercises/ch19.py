@@ -18,7 +18,7 @@ _FAULTY = [
     (3, "The first program: with the diagonal moved, which tokens does output 0 see?"),
     (4, "The second program: a score sums over which width?"),
     (5, "The third program: over which axis should the weights sum to 1?"),
-    (2, "The fourth program: how many tokens stand before the new one?"),
+    (2, "The fourth program: how many tokens come before the new one?"),
 ]
 
 
@@ -101,9 +101,9 @@ def _called(
     answer: Any, program: str, wrong: str, right: str, name: str, *given: Any
 ) -> str | None:
     """Return in words what one method of an exhibit gives."""
-    bug = make_object(answer, program, wrong, right, methods=["line", "mended", "run"])
+    bug = make_object(answer, program, wrong, right, methods=["line", "fixed", "run"])
     came = getattr(bug, name)(*given)
-    which = " of the mended program" if given[1:] else ""
+    which = " of the fixed program" if given[1:] else ""
     return None if came is None or came is ... else f"{name}{which} gives {came!r}"
 
 
@@ -116,8 +116,8 @@ PART = ("def answer(x):\n\ty = x * 2\n\ty = x * 2 - y + 9\n\treturn y + x\n",
 LONGER = ("def answer(x):\n\ty = x + 12\n\ty = x + 1\n\treturn y * x\n",
           "\ty = x + 1", "\ty = x - 1")  # fmt: skip
 LINE = "self.program.splitlines().index(self.wrong) + 1"
-MENDED = '"\\n".join(lines)'
-WHICH = "self.mended() if mended else self.program"
+FIXED = '"\\n".join(lines)'
+WHICH = "self.fixed() if fixed else self.program"
 check_small_bug = Exercise(
     solution='''
 class MyBug:
@@ -127,14 +127,14 @@ class MyBug:
     def line(self):
         return self.program.splitlines().index(self.wrong) + 1
 
-    def mended(self):
+    def fixed(self):
         lines = self.program.split("\\n")
         lines[self.line() - 1] = self.right  # the whole line, and no other
         return "\\n".join(lines)
 
-    def run(self, x, mended=False):
+    def run(self, x, fixed=False):
         names = {}
-        exec(self.mended() if mended else self.program, names)
+        exec(self.fixed() if fixed else self.program, names)
         return names["answer"](x)
 ''',
     use=_called,
@@ -146,13 +146,13 @@ class MyBug:
             (PART, "Right so far. Where another line holds a part of the faulty one:"),
             (LONGER, "Right so far. Where another line begins like the faulty one:"),
         ]
-        for called in [("line",), ("mended",), ("run", 7), ("run", 7, True)]
+        for called in [("line",), ("fixed",), ("run", 7), ("run", 7, True)]
     ],
     slips=[
-        slip("run gives the result of the other program: the mended program is wanted "
+        slip("run gives the result of the other program: the fixed program is wanted "
              "here.", WHICH, "self.program"),
-        slip("run gives the result of the other program: the program as it stands is "
-             "wanted here.", WHICH, "self.mended()"),
+        slip("run gives the result of the other program: the original program is "
+             "wanted here.", WHICH, "self.fixed()"),
         slip("run must hand its input on to the program.",
              'names["answer"](x)', 'names["answer"](0)'),
         slip("That line holds the faulty one as a part: it must be the whole line.",
@@ -162,18 +162,18 @@ class MyBug:
         slip("This is how many lines there are.",
              LINE, "len(self.program.splitlines())"),
         slip("line gives the number of the line, not its text.", LINE, "self.wrong"),
-        slip("The faulty line is still there.", MENDED, "self.program"),
+        slip("The faulty line is still there.", FIXED, "self.program"),
         slip("A line that holds the faulty one as a part has changed, too.",
-             MENDED, "self.program.replace(self.wrong, self.right)"),
+             FIXED, "self.program.replace(self.wrong, self.right)"),
         slip("A line that holds the faulty one as a part has changed instead of it.",
-             MENDED, "self.program.replace(self.wrong, self.right, 1)"),
-        slip("mended gives the whole program, not only the new line.",
-             MENDED, "self.right"),
-        slip("The line break at the end is lost.", MENDED, MENDED + ".rstrip()"),
-        slip("The new line stands after the program: it should take the place of the "
-             "faulty one.", MENDED, "self.program + self.right + '\\n'"),
-        slip("mended gives one text, not a list of lines.",
-             MENDED, "self.program.splitlines()"),
+             FIXED, "self.program.replace(self.wrong, self.right, 1)"),
+        slip("fixed gives the whole program, not only the new line.",
+             FIXED, "self.right"),
+        slip("The line break at the end is lost.", FIXED, FIXED + ".rstrip()"),
+        slip("The new line comes after the program: it should take the place of the "
+             "faulty one.", FIXED, "self.program + self.right + '\\n'"),
+        slip("fixed gives one text, not a list of lines.",
+             FIXED, "self.program.splitlines()"),
     ],
-    praise="An exhibit: it runs as it stands, and mended.",
+    praise="An exhibit: it runs as it is, and fixed.",
 )  # fmt: skip

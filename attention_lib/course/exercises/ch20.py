@@ -74,7 +74,7 @@ def attend_joined(query, key, value, mask, num_heads):
     ],
     slips=[
         slip("No mask was used.", ", " + MASK, ""),
-        slip("Each head got the mask of another text: the heads of one text stand "
+        slip("Each head got the mask of another text: the heads of one text are "
              "together.",
              MASK, "mask.repeat(num_heads, 1, 1).unflatten(0, (-1, num_heads))"),
         slip("The mask is upside down: True means \"may attend\".", MASK, "~" + MASK),

@@ -142,7 +142,7 @@ class MyGraph:
     ],
     slips=[
         # What only later cases can show comes first.
-        slip("The bias is no input: only what the graph computed anew is replaced, and "
+        slip("The bias is no input: only what the graph recomputes is replaced, and "
              "that by identity, not by shape.", GET,
              f"{GET[:-4]}x if getattr(arg, 'shape', 0) == self.first.shape else arg)"),
         slip("A tensor among the kwargs is still the recorded one.",
@@ -230,7 +230,7 @@ def my_room_mask(place, count, room, first):
         slip("The padding at the beginning is not hidden.", " & " + PADDED, ""),
         slip("A token sees itself, too.", "<=", "<"),
         slip("Each token sees one place of the future.", NEW, NEW + " + 1"),
-        slip("The new tokens do not stand at the beginning: add place.",
+        slip("The new tokens are not at the beginning: add place.",
              NEW, "torch.arange(count)"),
         slip("True means \"may attend\": here it is the other way round.",
              SEEN, "~(" + SEEN, PADDED, PADDED + ")"),

@@ -23,7 +23,7 @@ check_sharded_traffic = NumberExercise(
         (5.25, "That is one all-gather. Backward needs the weights again, and then "
          "the gradients go."),
         (10.5, "That is an all-reduce of the gradients. Here the weights are "
-         "gathered in forward and again in backward."),
+         "gathered in the forward pass and again in the backward pass."),
         (18.0, "A device does not send to itself: one piece of eight stays."),
         (2.25, "Each device passes on seven pieces in a joint operation, not one."),
         (42.0, "That is everything sent to seven others. In a ring, pieces move."),
@@ -71,7 +71,7 @@ def my_tokens(length, rank, processes):
         slip("Pieces count from 0, so the last one has the number 2N - 1.",
              LATE, f"({LATE} + len(pieces[0]))"),
         slip("Tokens count from 0.", f"{TWO})", f"{TWO}) + 1"),
-        slip("These are the tokens of the process that stands opposite.",
+        slip("These are the tokens of the opposite process.",
              TWO, "(pieces[processes - 1 - rank], pieces[processes + rank])"),
         slip("These are the pieces: which tokens are in them?",
              f"torch.cat({TWO})", "torch.tensor([rank, 2 * processes - 1 - rank])"),

@@ -90,7 +90,7 @@ def without_head(context, num_heads, head):
              "dim=(0, 1)", ""),
         slip("The mean is taken over the head's numbers: take it over texts and "
              "places.", "dim=(0, 1)", "dim=-1, keepdim=True"),
-        slip("The numbers of a head stand side by side: head 0 first.",
+        slip("The numbers of a head are side by side: head 0 first.",
              OWN, "slice(head, None, num_heads)"),
         slip("The other heads are replaced, not this one.",
              OWN, "torch.arange(context.shape[-1]) // width != head"),
@@ -137,11 +137,11 @@ class MyLookup:
     slips=[
         slip("A query sees the future: where is the mask?",
              ".masked_fill(~visible, -torch.inf)", ""),
-        slip("The keys are the tokens themselves: they must say what stands before.",
+        slip("The keys are the tokens themselves: they must say which one came before.",
              SHIFT, "before = tokens"),
-        slip("The keys say what stands after a place: they must say what stands "
-             "before.", SHIFT, "before[:-1] = tokens[1:]"),
-        slip("At the first place, the key says that a token stands before it. Nothing "
+        slip("The keys say which token comes after a position: they must say which "
+             "one came before.", SHIFT, "before[:-1] = tokens[1:]"),
+        slip("At the first position, the key says that a token came before it. Nothing "
              "does.", SHIFT, "before = tokens.roll(1, 0)"),
         slip("The values are the tokens before: so the copy itself is copied, not what "
              "followed.", MIX, "weights @ before"),
@@ -152,7 +152,7 @@ class MyLookup:
              KEYS, "10 * before @ before.T"),
         slip("A match has the score 10: divide it by nothing.",
              KEYS, f"{KEYS} / self.vocab_size**0.5"),
-        slip("Those are the shares of the keys: the shares of the tokens that stand "
+        slip("Those are the shares of the keys: the shares of the tokens that come "
              "there are wanted.", MIX, "weights"),
         slip("A hidden key with the score 0 still gets a share: its score must be "
              "minus infinity.", "-torch.inf", "0"),
@@ -166,5 +166,5 @@ class MyLookup:
         slip("Every place is a query, not only the last one.", MIX, f"({MIX})[-1]"),
         slip("Those are logarithms: shares are wanted.", MIX, f"({MIX}).log()"),
     ],
-    praise="The keys say what stands before: this is an induction head.",
+    praise="The keys say which token came before: this is an induction head.",
 )  # fmt: skip

@@ -95,7 +95,7 @@ class Exercise:
                 wrong = self._judge(answer, numbers)
             if wrong is not None:
                 return after(so_far, wrong)
-        wrong = run(self.lastly, answer)  # what finds nothing gives nothing back
+        wrong = run(self.lastly, answer)  # None, which `run` takes for a stub, is good
         return Verdict(True, self.praise) if wrong is NOT_YET else wrong
 
     def made(self, *pieces: str) -> Any:
@@ -143,47 +143,20 @@ class Exercise:
 
 
 def make_object(answer: Any, *options: Any, methods: Sequence[str]) -> Any:
-    """Return an object of the reader's class.
+    """Return an object of the reader's class, for an exercise's ``use``.
 
     Raises:
-        Stop: nothing comes yet, or an object that lacks one of the methods.
+        Stop: the class is not written yet, or lacks one of the methods.
     """
     made = answer(*options)
     if made is None or made is ...:
         raise Stop(NOT_YET)
     for name in methods:
         if not callable(getattr(made, name, None)):
-            came = type(made).__name__
-            raise Stop(f"Your function returns a {came}: it has no method {name}.")
+            came, wanted = type(made).__name__, " and ".join(methods)
+            words = f"{came} has no method {name}: a class with {wanted} is wanted."
+            raise Stop(words)
     return made
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObjectExercise(Exercise):
-    """A class that the reader writes, of objects that are used in some steps.
-
-    A case's first number is a tuple: what an object is made with.
-
-    Attributes:
-        methods: what its objects must have.
-    """
-
-    methods: tuple[str, ...]
-
-    def _judge(self, answer: object, numbers: tuple[Any, ...]) -> Verdict | None:
-        made = run(answer, *numbers[0])
-        if isinstance(made, Verdict):
-            return made
-        if not all(hasattr(made, name) for name in self.methods):
-            came, wanted = type(made).__name__, " and ".join(self.methods)
-            words = f"Your function returns a {came}: a class with {wanted} is wanted."
-            return Verdict(False, words)
-        given = self.inputs(*numbers)
-
-        def result(kind: Any) -> Any:
-            return self.use(kind(*numbers[0]), *given)
-
-        return self._compare(partial(self.use, made), given, result)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,10 +164,12 @@ class NumberExercise:
     """A number that the reader finds; calling the exercise judges an answer.
 
     Attributes:
-        right: the number wanted, where no text defines it.
-        solution, praise, names: as for an ``Exercise``.
+        right: the number wanted, unless ``solution`` defines it.
+        solution: the text that the chapter folds, if it is code.
+        names: what the solution uses.
         mistakes: numbers that usual mistakes give, and what to say then.
         otherwise: what to say of any other number.
+        praise: what to say of the right one: why it is right.
     """
 
     mistakes: Sequence[tuple[int | float, str]]

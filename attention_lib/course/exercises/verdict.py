@@ -80,15 +80,15 @@ def judge(
     """
     given = deepcopy(inputs)
     came = run(answer, *given)
+    changed = not all(map(_unchanged, given, inputs))
     if isinstance(came, Verdict):
         wrong: Verdict | None = came
+    elif changed:
+        words = "Your code changes its input: work on a copy."
+        wrong = _compare(came, right, mistakes, lambda _: words)
+        wrong = wrong or Verdict(False, f"The result is right. {words}")
     else:
         wrong = _compare(came, right, mistakes, otherwise)
-    if wrong is None and not all(map(_unchanged, given, inputs)):
-        wrong = Verdict(
-            False,
-            "The result is right, but your code changes its input: work on a copy.",
-        )
     return wrong and after(so_far, wrong)
 
 

@@ -48,7 +48,9 @@ def _written_twice(write: Any) -> Found:
 
 def _written_in_full(write: Any) -> Found:
     wanted = generate(_writer().eval(), _PROMPT, max_new_tokens=8, use_cache=False)
-    return _differing(_written(write, _PROMPT), wanted[:, 5:], "of reading all anew")
+    return _differing(
+        _written(write, _PROMPT), wanted[:, 5:], "of recomputing everything"
+    )
 
 
 def _alone(write: Any) -> Found:

@@ -4,7 +4,7 @@ from attention_lib.course.museum.bug import Bug
 
 PLACE_BUGS = (
     Bug(
-        "each new token stands at position 0",
+        "each new token is at position 0",
         "rotary",
         """\
 class Layer(RotaryHeads):

@@ -46,7 +46,7 @@ MISTAKES = {
         (0.27, "yours would multiply them"),
     ],
     "softmax": [
-        (lambda x: stable(np.subtract(x, 1, out=x)), "your code changes its input"),
+        (lambda x: stable(np.subtract(x, 1, out=x)), "Your code changes its input"),
         (lambda x: stable(x) if x.max() < 9 else None, "gives nothing back"),
         (lambda x: stable(x).tolist(), "returns a list; it must be a NumPy"),
         (lambda x: torch.tensor(x).softmax(-1), "returns a torch tensor"),

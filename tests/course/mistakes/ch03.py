@@ -38,7 +38,7 @@ apart = finder("+= 1", "+= torch.tensor([1.0, -2.0, 4.0])")  # by other numbers
 
 
 def finder_by(change, *pieces):
-    """From a position on, another content stands there."""
+    """From a position on, the content differs."""
     return finder("nudged[:, t] += 1", f"nudged[:, t:] = {change}", *pieces)
 
 

@@ -81,7 +81,7 @@ MISTAKES = {
         (module(OWN_CUT, APART), "The shape is right, the content is not"),
         (
             module("mask.ndim == 3", "mask.ndim == 3 and mask.shape[1] == 1"),
-            "(B, Q, K): The texts stand where the heads",
+            "(B, Q, K): The texts are on the axis of the heads",
         ),
         (module("query.shape[-1]", "2"), "For two of width 4: The shape is right"),
         (module("dim=-1", "dim=-2"), "the content is not"),

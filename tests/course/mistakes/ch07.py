@@ -116,7 +116,7 @@ MISTAKES = {
         (built(TABLE, f"{TABLE}.flip(0)"), "The positions are not the sinusoids"),
         (built(TABLE, "torch.arange(len(x[0]))[:, None]"), "The positions are not th"),
         (built("self.norm(x)", "x"), "The last norm is missing"),
-        (built("self.norm(x)", "x", "self.table[ids]", FIRST), "does not stand betwee"),
+        (built("self.norm(x)", "x", "self.table[ids]", FIRST), "is not between"),
         (built("table.T", "table.T.detach()"), "Nothing that a gradient reaches ser"),
         (owning(OTHER, HEAD, "self.more(self.norm(x))"), "The head has a matrix of"),
         (owning("nn.Parameter(torch.ones(vocab_size))"), "The head has a bias"),

@@ -119,7 +119,7 @@ MISTAKES = {
             generate(BEST, BEST.replace("argmax", "median") + "[1]"),
             "The shape is right",
         ),
-        (generate("for _", "token_ids.mul_(0)\n    for _"), "Your code changes the te"),
+        (generate("for _", "token_ids.mul_(0)\n    for _"), "Your code changes its in"),
         (generate("return", "if context_len > 4: return"), "it: your code gives nothi"),
         (generate("return token_ids", "return token_ids.tolist()"), "returns a list"),
     ],

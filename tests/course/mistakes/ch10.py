@@ -51,8 +51,8 @@ MISTAKES = {
                 "self.speeds.to(x.dtype)"), "In bfloat16, the angles of"),
         (rotary(ANGLES, f"{ANGLES}; assert x.dtype != torch.bfloat16"),
          "Right in float64. In bfloat16: Your code raised"),
-        (lambda *inputs: 3, "a class with __call__ is wanted"),
-        (rotary(ANGLES, "x *= 1.5; " + ANGLES), "look at [0, 0, 0, 0] first"),
+        (lambda *inputs: 3, "has no method __call__"),
+        (rotary(ANGLES, "x *= 1.5; " + ANGLES), "changes its input"),
     ],
     "pair_layout": [
         (load(ch10.SWAP, "by_head.permute(2, 0, 1, 3)"), "across heads: do it within"),

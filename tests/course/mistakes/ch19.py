@@ -1,8 +1,8 @@
 """The checks of chapter 19: each usual mistake is made, and must be named."""
 
 from attention_lib.course.exercises.ch19 import (
+    FIXED,
     LINE,
-    MENDED,
     WEIGHTS,
     WHICH,
     check_mended_weights,
@@ -36,13 +36,13 @@ RIGHT = {
         small(LINE, "1 + self.program.split('\\n').index(self.wrong)"),
         small(LINE, "next(n for n, line in enumerate(self.program.splitlines(), 1) "
               "if line == self.wrong)"),
-        small(MENDED, "'\\n'.join(self.right if line == self.wrong else line "
+        small(FIXED, "'\\n'.join(self.right if line == self.wrong else line "
               "for line in lines)"),
-        small(MENDED, "f'\\n{self.program}'.replace(f'\\n{self.wrong}\\n', "
+        small(FIXED, "f'\\n{self.program}'.replace(f'\\n{self.wrong}\\n', "
               "f'\\n{self.right}\\n').removeprefix('\\n')"),
-        small(MENDED, "''.join((self.right if line == self.wrong else line) + '\\n' "
+        small(FIXED, "''.join((self.right if line == self.wrong else line) + '\\n' "
               "for line in self.program.splitlines())"),
-        small(WHICH, "[self.program, self.mended()][mended]"),
+        small(WHICH, "[self.program, self.fixed()][fixed]"),
         small("names = {}", "names = dict(x=x)"),
         small('names["answer"](x)', 'names.pop("answer")(x)'),
     ],
@@ -57,15 +57,15 @@ MISTAKES = {
     "small_bug": [
         (small(LINE, "7"), "line gives 7"),
         (small(LINE, "1 // 0"), "ZeroDivisionError"),
-        (small(MENDED, "self.right.join(self.program.split(self.wrong))"), "too."),
+        (small(FIXED, "self.right.join(self.program.split(self.wrong))"), "too."),
         (small(LINE, "2"), "For a fault in its last line"),
         (small(LINE, "next(n for n, line in enumerate(self.program.splitlines(), 1) "
                "if line in self.wrong)"), "Where another line holds a part"),
-        (small(MENDED, "self.program.replace(self.wrong, self.right)"),
+        (small(FIXED, "self.program.replace(self.wrong, self.right)"),
          "begins like the faulty one: A line that holds"),
-        (small("return names", "return mended or names"),
-         "run of the mended program gives True"),
-        (small("def mended", "mended = 3\n\n    def other"), "no method mended"),
+        (small("return names", "return fixed or names"),
+         "run of the fixed program gives True"),
+        (small("def fixed", "fixed = 3\n\n    def other"), "no method fixed"),
         (small("def run", "def other"), "no method run"),
     ],
 }  # fmt: skip
