@@ -51,6 +51,7 @@ class GGUFFile:
     Attributes:
         fields: by name: numbers, strings, and lists of them.
         tensors: by name.
+        data_start: the byte at which the numbers of all tensors begin.
 
     Raises:
         TypeError: not a path.
@@ -78,13 +79,13 @@ class GGUFFile:
         for number in range(counts[0]):
             name = self._name(f"tensor {number}", self.tensors)
             self.tensors[name] = self._info(align)
-        self._first = -(-self._at // align) * align
+        self.data_start = -(-self._at // align) * align
         self._check_ranges()
 
     def read(self, name: str) -> Float[Tensor, "..."]:
         """Read one tensor, as float32; it shares no memory with the file."""
         shape, kind, offset, nbytes = self.tensors[name]
-        raw = np.frombuffer(self._bytes, np.uint8, nbytes, self._first + offset)
+        raw = np.frombuffer(self._bytes, np.uint8, nbytes, self.data_start + offset)
         return torch.from_numpy(unpack_blocks(raw, kind)).reshape(shape)
 
     def _fail(self, words: str) -> NoReturn:
@@ -166,7 +167,7 @@ class GGUFFile:
 
     def _check_ranges(self) -> None:
         """Check that tensors are within the file, and none within another."""
-        end, before, room = 0, "", len(self._bytes) - self._first
+        end, before, room = 0, "", len(self._bytes) - self.data_start
         for name, info in sorted(self.tensors.items(), key=lambda own: own[1].offset):
             self._part = f"tensor {name}"
             if info.offset < end:
