@@ -30,6 +30,18 @@ from attention_lib.pretrained.fields import (
     Fields,
     is_above_zero,
 )
+from attention_lib.pretrained.gguf import (
+    GGUFFile,
+    TensorInfo,
+)
+from attention_lib.pretrained.gguf_blocks import (
+    BLOCK_TYPES,
+    BlockType,
+    unpack_blocks,
+)
+from attention_lib.pretrained.gguf_checkpoint import (
+    GGUFCheckpoint,
+)
 from attention_lib.pretrained.load import (
     Checkpoint,
     load_pretrained,
@@ -41,19 +53,27 @@ from attention_lib.pretrained.names import (
 from attention_lib.pretrained.save import (
     save_pretrained,
 )
+from attention_lib.pretrained.small import (
+    small_model,
+)
 
 __all__ = [
+    "BLOCK_TYPES",
     "HARMLESS",
+    "BlockType",
     "Checkpoint",
     "Decoder",
     "DecoderBlock",
     "DecoderConfig",
     "Experts",
     "Fields",
+    "GGUFCheckpoint",
+    "GGUFFile",
     "LatentConfig",
     "LayerConfig",
     "MemoryEstimate",
     "PlainMLP",
+    "TensorInfo",
     "estimate_memory",
     "is_above_zero",
     "load_pretrained",
@@ -62,4 +82,6 @@ __all__ = [
     "published_tensors",
     "read_config",
     "save_pretrained",
+    "small_model",
+    "unpack_blocks",
 ]
