@@ -152,7 +152,7 @@ CALLS = [
       "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
       "stop": [1.5, True, "a", -1, 7], "use_cache": [None, 1, "no"],
       "cache": [3, MODEL, MODEL.new_cache(2, 3), MODEL.new_cache(7, 9)],
-      **NO_SAMPLING}),
+      "on_token": ["x", 3], **NO_SAMPLING}),
     (al.serving.speculative_generate,
      {"model": MODEL, "draft": al.serving.ngram_draft, "token_ids": IDS,
       "max_new_tokens": 2},
