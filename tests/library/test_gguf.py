@@ -258,9 +258,9 @@ def test_real_tensors_equal_those_of_the_gguf_package(real):
     gguf, file = pytest.importorskip("gguf"), GGUFFile(real)
     theirs = gguf.GGUFReader(real).tensors
     assert len(theirs) == len(file.tensors) == 272
-    for tensor in theirs:
-        wanted = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-        assert np.array_equal(file.read(tensor.name).numpy(), wanted), tensor.name
+    for own in theirs:
+        wanted = gguf.quants.dequantize(own.data, own.tensor_type)
+        assert np.array_equal(file.read(own.name).numpy(), wanted), own.name
 
 
 @pytest.mark.long
