@@ -56,6 +56,12 @@ from attention_lib.pretrained.save import (
 from attention_lib.pretrained.small import (
     small_model,
 )
+from attention_lib.pretrained.tokenizer import (
+    Tokenizer,
+)
+from attention_lib.pretrained.tokenizer_files import (
+    load_tokenizer,
+)
 
 __all__ = [
     "BLOCK_TYPES",
@@ -74,9 +80,11 @@ __all__ = [
     "MemoryEstimate",
     "PlainMLP",
     "TensorInfo",
+    "Tokenizer",
     "estimate_memory",
     "is_above_zero",
     "load_pretrained",
+    "load_tokenizer",
     "make_mlp",
     "published_names",
     "published_tensors",
