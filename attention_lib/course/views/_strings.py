@@ -78,14 +78,14 @@ GROUPS: dict[str, Any] = {
         "number."
     ),
     "head": ["", "name", "queries per head", "per token", "{tokens:,} tokens"],
-    "one": "1 head of keys",
-    "several": "{count} heads of keys",
+    "one": "1 KV head",
+    "several": "{count} KV heads",
     "all": "multi-head attention",
     "single": "multi-query attention",
     "grouped": "grouped queries",
     "units": ["bytes", "KiB", "MiB", "GiB"],
     "size": "{size:g} {unit}",
-    "line": "<{heads} query heads, and {most} to 1 heads of keys and values>",
+    "line": "<{heads} query heads, and {most} to 1 KV heads>",
 }
 
 GROWTH: dict[str, Any] = {
