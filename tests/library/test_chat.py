@@ -133,6 +133,18 @@ def test_other_tokens_of_the_same_text_are_read_again(tokenizer):
     assert first.text == "hel"
 
 
+def test_template_may_drop_former_turns_and_a_prompt_may_repeat(tmp_path):
+    changes = {"chat_template": "{{ messages[-1].content }}", "ggml.eot_token_id": 0}
+    tokenizer = load_tokenizer(write_gguf(tmp_path / "x.gguf", **changes))
+    conversation = started(tokenizer)
+    for text, read in (("he w", 2), ("he w", 1), ("hell", 1), ("he2", 2)):
+        _, reply = say(conversation, text, ["hell", "<|im_start|>"], end=False)
+        assert (reply.text, reply.read, reply.cut) == ("hell", read, "")
+    _, reply = say(conversation, "hea", end=False)
+    assert reply.read == 1
+    assert fresh(conversation, reply.written) == conversation.token_ids
+
+
 @pytest.mark.parametrize("script", [[None], ["h", None], ["hell", "é", None]])
 def test_ctrl_c_stops_a_reply_and_leaves_the_conversation_whole(tokenizer, script):
     conversation = started(tokenizer)
