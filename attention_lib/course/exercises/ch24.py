@@ -32,7 +32,7 @@ def my_q4_0(raw):
     inputs=_blocks,
     slips=[
         slip("Code 8 means 0: subtract 8 from each code.", " - 8)", ")"),
-        slip("Bytes have no sign, so 3 - 8 becomes 251: make floats of the codes first.",
+        slip("Bytes have no sign, so 3 - 8 becomes 251: make floats of them first.",
              "codes.astype(np.float32) - 8", "codes - np.uint8(8)"),
         slip("The lower halves of the bytes come first.", CODES,
              "np.hstack([raw[:, 2:] >> 4, raw[:, 2:] & 15])"),
