@@ -32,12 +32,6 @@ from attention_lib.pretrained.fields import (
 )
 from attention_lib.pretrained.gguf import (
     GGUFFile,
-    TensorInfo,
-)
-from attention_lib.pretrained.gguf_blocks import (
-    BLOCK_TYPES,
-    BlockType,
-    unpack_blocks,
 )
 from attention_lib.pretrained.gguf_checkpoint import (
     GGUFCheckpoint,
@@ -58,9 +52,7 @@ from attention_lib.pretrained.small import (
 )
 
 __all__ = [
-    "BLOCK_TYPES",
     "HARMLESS",
-    "BlockType",
     "Checkpoint",
     "Decoder",
     "DecoderBlock",
@@ -73,7 +65,6 @@ __all__ = [
     "LayerConfig",
     "MemoryEstimate",
     "PlainMLP",
-    "TensorInfo",
     "estimate_memory",
     "is_above_zero",
     "load_pretrained",
@@ -83,5 +74,4 @@ __all__ = [
     "read_config",
     "save_pretrained",
     "small_model",
-    "unpack_blocks",
 ]
