@@ -32,12 +32,6 @@ from attention_lib.pretrained.fields import (
 )
 from attention_lib.pretrained.gguf import (
     GGUFFile,
-    TensorInfo,
-)
-from attention_lib.pretrained.gguf_blocks import (
-    BLOCK_TYPES,
-    BlockType,
-    unpack_blocks,
 )
 from attention_lib.pretrained.gguf_checkpoint import (
     GGUFCheckpoint,
@@ -64,9 +58,7 @@ from attention_lib.pretrained.tokenizer_files import (
 )
 
 __all__ = [
-    "BLOCK_TYPES",
     "HARMLESS",
-    "BlockType",
     "Checkpoint",
     "Decoder",
     "DecoderBlock",
@@ -79,7 +71,6 @@ __all__ = [
     "LayerConfig",
     "MemoryEstimate",
     "PlainMLP",
-    "TensorInfo",
     "Tokenizer",
     "estimate_memory",
     "is_above_zero",
@@ -91,5 +82,4 @@ __all__ = [
     "read_config",
     "save_pretrained",
     "small_model",
-    "unpack_blocks",
 ]

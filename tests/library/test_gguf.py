@@ -11,13 +11,12 @@ from torch.testing import assert_close
 
 from attention_lib.generation import generate
 from attention_lib.pretrained import (
-    BLOCK_TYPES,
     GGUFCheckpoint,
     GGUFFile,
     load_pretrained,
     small_model,
-    unpack_blocks,
 )
+from attention_lib.pretrained.gguf_blocks import BLOCK_TYPES, unpack_blocks
 from attention_lib.reproducibility import seeded
 from tests.library.gguf_files import (
     TENSORS,
@@ -166,6 +165,8 @@ def test_broken_file_is_refused(what, stored):
 
 def test_missing_file_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"a\.gguf: the header cannot be read"):
+        GGUFFile(tmp_path / "a.gguf")
+    with pytest.raises(ValueError, match=r"path must be .* there is no .*a\.gguf"):
         load_pretrained(tmp_path / "a.gguf")
 
 
