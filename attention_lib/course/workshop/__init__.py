@@ -49,7 +49,7 @@ def write_workshop(folder: str | Path) -> Path:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ValueError(f"{target} is not empty: name a new folder")
     target.mkdir(parents=True, exist_ok=True)
-    for name in ("README.md", "conftest.py", "test_model.py"):
+    for name in ("README.md", "conftest.py", "pytest.ini", "test_model.py"):
         shutil.copy(FILES / name, target / name)
     solved = (FILES / "model.py").read_text(encoding="utf-8")
     (target / "model.py").write_text(emptied(solved), encoding="utf-8")
