@@ -41,8 +41,7 @@ class TensorInfo(NamedTuple):
 class GGUFFile:
     """A GGUF file, opened but not loaded: its numbers are read on demand.
 
-    Counts, lengths and offsets are compared with the size of the file before they are
-    used: a broken file takes neither much memory nor much time.
+    Counts and offsets are checked before use: a broken file takes little memory.
 
     Attributes:
         fields: numbers, strings, and lists of them, by name.
