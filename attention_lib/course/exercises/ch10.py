@@ -127,7 +127,7 @@ class Rotary:
              FREQUENCIES, f"{FREQUENCIES}.float()"),
         slip("The angles are too coarse: compute them in float64.",
              "torch.float64", "torch.float32"),
-        slip("A speed is in radians per position, not in turns.",
+        slip("A frequency is in radians per position, not in turns.",
              FREQUENCIES, f"{FREQUENCIES} * 2 * math.pi"),
     ],
     praise="Equal to the library's, for any positions, base and width.",
