@@ -214,6 +214,16 @@ REACH: dict[str, Any] = {
     "line": "<reach of a window of {window}, {sinks}, in {length} tokens>",
 }
 
+SINKS: dict[str, Any] = {
+    "caption": (
+        "The loss in nats per token, by window and first tokens kept; with all tokens "
+        "in sight it is {full}. With JavaScript on, the page shows the mask as well."
+    ),
+    "window": "keys in sight",
+    "first": "of these, {count} first",
+    "line": "<losses with {count} windows>",
+}
+
 RING: dict[str, Any] = {
     "caption": (
         "A causal text of {length} tokens on {processes} processes: pairs of query and "
