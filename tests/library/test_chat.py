@@ -316,8 +316,8 @@ def test_command_says_that_a_base_model_continues(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["none"], "the folder none has no config.json"),
-        (["none.gguf"], "none.gguf: the header cannot be read"),
+        (["none"], "path must be a folder or a GGUF file; there is no none"),
+        (["none.gguf"], "path must be a folder or a GGUF file; there is no none.gguf"),
         (["FOLDER", "--temperature=-1"], "temperature must be"),
         (["FOLDER", "--max-new-tokens=0"], "max_new_tokens must be at least 1"),
         (["FOLDER", "--seed=-1"], "seed must be between 0 and"),
