@@ -32,12 +32,6 @@ from attention_lib.pretrained.fields import (
 )
 from attention_lib.pretrained.gguf import (
     GGUFFile,
-    TensorInfo,
-)
-from attention_lib.pretrained.gguf_blocks import (
-    BLOCK_TYPES,
-    BlockType,
-    unpack_blocks,
 )
 from attention_lib.pretrained.gguf_checkpoint import (
     GGUFCheckpoint,
@@ -56,11 +50,15 @@ from attention_lib.pretrained.save import (
 from attention_lib.pretrained.small import (
     small_model,
 )
+from attention_lib.pretrained.tokenizer import (
+    Tokenizer,
+)
+from attention_lib.pretrained.tokenizer_files import (
+    load_tokenizer,
+)
 
 __all__ = [
-    "BLOCK_TYPES",
     "HARMLESS",
-    "BlockType",
     "Checkpoint",
     "Decoder",
     "DecoderBlock",
@@ -73,15 +71,15 @@ __all__ = [
     "LayerConfig",
     "MemoryEstimate",
     "PlainMLP",
-    "TensorInfo",
+    "Tokenizer",
     "estimate_memory",
     "is_above_zero",
     "load_pretrained",
+    "load_tokenizer",
     "make_mlp",
     "published_names",
     "published_tensors",
     "read_config",
     "save_pretrained",
     "small_model",
-    "unpack_blocks",
 ]

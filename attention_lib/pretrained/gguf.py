@@ -1,4 +1,4 @@
-"""GGUF, the file format of llama.cpp: one file with typed fields, then tensors.
+"""GGUF, the file format of llama.cpp: typed fields, then tensors, in one file.
 
 It begins with ``GGUF``, a version and two counts. Then come the fields (name, type and
 value of each) and the tensors (name, shape, type and offset of each). The tensors'
@@ -22,11 +22,10 @@ from attention_lib.pretrained.gguf_blocks import BLOCK_TYPES, BlockType, unpack_
 from attention_lib.validation import require_path
 
 # Types of fields: numbers, by the letters of Python's struct, then two others.
-NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"}
-NUMBERS |= {10: "Q", 11: "q", 12: "d"}
+NUMBERS = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
 STRING, LIST = 8, 9
-LEAST_BYTES = {STRING: 8, LIST: 12}  # of one that is empty
-LEAST_BYTES |= {kind: struct.calcsize(f"<{form}") for kind, form in NUMBERS.items()}
+LEAST_BYTES = {kind: struct.calcsize("<" + form) for kind, form in NUMBERS.items()}
+LEAST_BYTES |= {STRING: 8, LIST: 12}  # of empty ones
 DEEPEST = 4  # lists in lists
 
 
@@ -42,14 +41,10 @@ class TensorInfo(NamedTuple):
 class GGUFFile:
     """A GGUF file, opened but not loaded: its numbers are read on demand.
 
-    Counts, lengths and offsets are compared with the size of the file before they are
-    used: a broken file takes neither much memory nor much time.
-
-    Args:
-        path: of the file.
+    Counts and offsets are checked before use: a broken file takes little memory.
 
     Attributes:
-        fields: by name: numbers, strings, and lists of them.
+        fields: numbers, strings, and lists of them, by name.
         tensors: by name.
         data_start: the byte at which the numbers of all tensors begin.
 
@@ -107,10 +102,9 @@ class GGUFFile:
         return count
 
     def _check_version(self) -> None:
-        if self._bytes[:4] != b"GGUF":
-            self._fail(f"begins with {self._bytes[:4]!r}, not with GGUF")
-        self._at = 4
-        (version,) = self._take("I")
+        magic, version = self._take("4sI")
+        if magic != b"GGUF":
+            self._fail(f"begins with {magic!r}, not with GGUF")
         if version in (2 << 24, 3 << 24):
             self._fail("is big endian; only little endian is read")
         if version not in (2, 3):

@@ -25,7 +25,7 @@ FIELDS = {
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
     "rope.freq_base": "rope_theta",
 }
-# Fields that leave the result as it is, where they have one of these values.
+# Fields that leave the result as it is, if they have one of these values.
 EXPECTED: dict[str, list[Any]] = {"expert_count": [0], "expert_used_count": [0]}
 EXPECTED |= {"tensor_data_layout": ["Meta AI original pth"]}
 EXPECTED |= {"rope.scaling.finetuned": [True, False]}
@@ -44,7 +44,7 @@ NAMES = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-TENSOR = re.compile(r"(?:blk\.(\d{1,5})\.)?(\w+)\.(weight|bias)", re.ASCII)
+TENSOR = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", re.ASCII)
 TABLE = "model.embed_tokens.weight"
 FREQUENCIES = "rope_freqs.weight"  # divides each frequency of the rotation
 # Llama 3.1 to 3.3 differ in the factor only; a file holds the frequencies, not these.
@@ -128,18 +128,7 @@ class GGUFCheckpoint:
             **{FIELDS[name]: left.pop(name) for name in FIELDS if name in left},
             "rope_scaling": self._scaling(left),
         }
-        blocks = {m[1] for n in self._names.values() if (m := TENSOR.fullmatch(n))}
-        count = self.fields.get("num_hidden_layers")
-        if count != len(blocks - {None}):  # before so many layers are built
-            words = f"but tensors of {len(blocks - {None})} blocks"
-            self._fail(f"says llama.block_count = {count}, {words}")
-        try:
-            config = read_config(self.fields)
-        except ValueError as error:
-            words = str(error).removeprefix("config.json ")
-            for theirs, ours in FIELDS.items():
-                words = words.replace(ours, f"llama.{theirs}")
-            self._fail(words)
+        config = self._config()
         self._heads = {"q_proj": config.num_heads, "k_proj": config.num_kv_heads}
         if FREQUENCIES in self.file.tensors:
             self.fields["rope_scaling"] = self._llama3(config)
@@ -151,27 +140,42 @@ class GGUFCheckpoint:
                 words = f"which load_pretrained does not know for llama{known}"
                 self._fail(f"says llama.{name} = {value!r}, {words}")
 
+    def _config(self) -> DecoderConfig:
+        """Read the fields, and report errors in the file's own words."""
+        blocks = {n.split(".")[1] for n in self.file.tensors if n.startswith("blk.")}
+        count = self.fields.get("num_hidden_layers")
+        if count != len(blocks):  # before anyone builds so many
+            tensors = f"tensors of {len(blocks)} blocks"
+            self._fail(f"says llama.block_count = {count}, but has {tensors}")
+        try:
+            return read_config(self.fields)
+        except ValueError as error:
+            words = str(error).removeprefix("config.json ")
+            for theirs, ours in FIELDS.items():
+                words = words.replace(ours, f"llama.{theirs}")
+            self._fail(words)
+
     def _scaling(self, left: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the scaling of the rotation; that of YaRN was never compared."""
-        kind = left.pop("rope.scaling.type", "none")
-        factor = left.pop("rope.scaling.factor", None)
-        if kind not in ("none", "linear"):
+        """Return the scaling of the rotation: linear unless the file says otherwise."""
+        kind = left.pop("rope.scaling.type", "linear")
+        factor = left.pop("rope.scaling.factor", 1.0)
+        left.pop("rope.scaling.original_context_length", None)  # of YaRN
+        if kind not in ("none", "linear"):  # YaRN: never compared with llama.cpp's
             known = "load_pretrained knows none and linear in GGUF files"
             self._fail(f"says llama.rope.scaling.type = {kind!r}; {known}")
-        return {"rope_type": kind, "factor": factor} if kind == "linear" else None
+        plain = kind == "none" or factor == 1
+        return None if plain else {"rope_type": kind, "factor": factor}
 
     def _llama3(self, config: DecoderConfig) -> dict[str, Any]:
-        """Return the scaling whose frequencies the file holds, divided out."""
+        """Return the scaling that divides each frequency by what the file says."""
         stored = self.file.read(FREQUENCIES)
-        scaling = LLAMA3 | {"factor": stored.max().item()}
+        scaling = LLAMA3 | {"factor": stored.nan_to_num().clamp(1, 1000).max().item()}
         base, one = self.fields.get("rope_theta", 10_000.0), torch.ones(1)
-        angles = [
+        plain, scaled = (
             rope_angles(one, config.head_dim, base=base, scaling=each)[0]
             for each in (None, scaling)
-        ]
-        found = angles[0] / angles[1]
-        if self.fields["rope_scaling"] or not (
-            found.shape == stored.shape and found.allclose(stored, rtol=1e-4)
-        ):
-            self._fail(f"has {FREQUENCIES} other than those of Llama 3.1 and 3.2")
+        )
+        same = stored.shape == plain.shape and stored.allclose(plain / scaled, 1e-4)
+        if not same or self.fields["rope_scaling"]:
+            self._fail(f"has {FREQUENCIES} other than those of Llama 3.1 to 3.3")
         return scaling

@@ -155,6 +155,8 @@ def load_pretrained(
         require_device(device)
     require_flags(copy=copy)
     path = require_path(path)
+    if not path.exists():
+        raise ValueError(f"path must be a folder or a GGUF file; there is no {path}")
     is_gguf = path.suffix == ".gguf" and not path.is_dir()
     checkpoint = GGUFCheckpoint(path) if is_gguf else Checkpoint(path)
     config = read_config(checkpoint.fields)

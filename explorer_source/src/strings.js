@@ -288,6 +288,18 @@ export const REACH = {
   legend: "Rows are outputs, columns are tokens. A number says how many layers it takes at least.",
 };
 
+export const SINKS = {
+  title: "A window and the first token",
+  goal: "Come within 0.25 nats of the loss with all tokens in sight, with at most 64 keys.",
+  window: "keys in sight",
+  first: "of these, first tokens",
+  mask: "mask: {window} keys in sight, {first} of them first tokens",
+  full: "loss with all tokens in sight",
+  chosen: "loss with this mask",
+  said: "The mask costs {more} nats per token.",
+  note: "Rows of the mask are queries, columns are keys, from the first token on. First tokens are drawn wider than they are.",
+};
+
 export const KERNELS = {
   title: "Which kernel computes this call?",
   goal: "Switch three things on, and keep the kernel of the plain call.",

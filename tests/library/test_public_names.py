@@ -33,7 +33,7 @@ stories data tiny_lm decode_step generation
 training checkpoints
 norms grouped_query tiny_llama latent_attention cross_attention
 relative_attention linear_attention sparse_attention
-hf_layers pretrained
+hf_layers pretrained conversation chat
 flash_attention flash_kernel serving
 timing export
 _supervisor launch parallel interpret
