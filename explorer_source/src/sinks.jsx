@@ -29,7 +29,7 @@ export function Sinks({ windows, firsts, losses, full, length, reach }) {
         <svg viewBox={`0 0 ${length} ${length}`} role="img" aria-label={filled(SAY.mask, { window, first })}>
           <path class="sinks-past" d={`M0 0L${length} ${length}H0Z`} />
           <path d={`M0 0L${length} ${length}H${length - band}L0 ${band}Z`} />
-          {first > 0 && <path d={`M0 0H${4 + 2 * first}V${length}H0Z`} />}
+          {first > 0 && <path d={`M0 0H${8 + 4 * first}V${length}H0Z`} />}
         </svg>
         <ul>
           {[[SAY.full, full], [SAY.chosen, loss]].map(([name, value]) => (
