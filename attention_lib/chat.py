@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--temperature", type=float, default=0.7, help="0 is greedy; %(default)s")
     add("--top-p", type=float, default=0.9, help="of nucleus sampling; %(default)s")
     add("--seed", type=int, default=random.randrange(2**31), help="of the draws")
-    add("--system", help="what the model is told first")
+    add("--system", help="the system message")
     return parser
 
 

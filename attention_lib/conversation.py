@@ -89,7 +89,7 @@ class Conversation:
     Args:
         model: of ``load_pretrained``.
         tokenizer: of ``load_tokenizer``.
-        system: what the model is told first; what the template says when left out.
+        system: the system message; that of the template when left out.
         max_new_tokens: the most tokens of a reply.
         temperature: see ``sample_token``.
         top_p: see ``sample_token``.

@@ -182,7 +182,7 @@ export const ROPE = {
 export const GROUPS = {
   title: "Query heads that share keys and values",
   goal: "Make the cache eight times smaller than with keys and values for each head.",
-  heads: "heads of keys and values: {shared}",
+  heads: "KV heads: {shared}",
   said: "{name}: the cache takes {token} per token, {text} for {tokens} tokens.",
   query: "query head {number}",
   keys: "k, v {head}",

@@ -37,7 +37,7 @@ test_explore_groups_refuses = refusals(
 @each_way
 def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
     with showing(browser, VIEW, by=by) as (page, view):
-        slider = view.get_by_role("slider", name="heads of keys and values")
+        slider = view.get_by_role("slider", name="KV heads")
         for at, shared in enumerate([12, 6, 4, 3, 2, 1]):
             slide(slider, at, by)
             frames = [
