@@ -26,14 +26,14 @@ MISTAKES = [
     (4, "dim=-1).flatten(-2)", "dim=-2).flatten(-2)", "side by side"),
     (5, " / math.sqrt(query.shape[-1])", "", "root of the head's width"),
     (5, "masked_fill(~mask, -torch.inf)", "masked_fill(~mask, 0)", "wrong, by up to"),
-    (5, "key.repeat_interleave(groups, dim=0)", "key.repeat(groups, 1, 1)", "wrong"),
+    (5, "key.repeat_interleave(sharing, dim=0)", "key.repeat(sharing, 1, 1)", "wrong"),
     (6, "gated * gated.sigmoid()", "gated.sigmoid()", "sigmoid(z) alone"),
     (6, "gated * gated.sigmoid()", "gated", "silu is missing"),
     (7, "rotate(query, positions), rotate(key, positions)", "query, key", "rotated"),
     (7, "    x = x + context", "    x = context", "wrong, by up to"),
-    (7, "if keep:", "if False:", "What `keep` returns"),
+    (7, "if keep is not None:", "if False:", "What `keep` returns"),
     (8, "rms_norm(x, weights", "(lambda x, _: x)(x, weights", "The last norm"),
-    (8, "cache.length if cache else 0", "0", "positions go on"),
+    (8, "0 if cache is None else cache.length", "0", "positions go on"),
     (9, "[raw[:, 4:] & 15, raw[:, 4:] >> 4])", "2 * [raw[:, 4:] >> 4])", "wrong"),
     (9, ".view(np.int8)", "", "The codes have a sign"),
     (10, "min(pairs, key=ranks.get)", "pairs[0]", "yours is ['ab', 'ab']"),
@@ -99,7 +99,6 @@ def test_emptied_file_keeps_what_is_given_and_says_what_to_do():
     assert (empty.count("\n    ..."), empty.count("\n        ...")) == (12, 3)
     assert empty[empty.index("# Given:") :] == SOLVED[SOLVED.index("# Given:") :]
     assert "attention_lib" not in empty
-    assert len(SOLVED.splitlines()) < 340
 
 
 def test_command_makes_a_folder_that_counts_the_parts(tmp_path, capsys):

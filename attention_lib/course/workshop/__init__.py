@@ -60,12 +60,14 @@ def emptied(solved: str) -> str:
     """Return the file with ``...`` in place of what the reader writes."""
     lines = solved.splitlines()
     end = lines.index(next(line for line in lines if line.startswith(GIVEN)))
-    nodes = [
-        node
-        for node in ast.walk(ast.parse(solved))
-        if isinstance(node, ast.FunctionDef) and node.lineno < end
+    tree = ast.parse(solved)
+    nodes = [*tree.body]
+    for owner in tree.body:
+        nodes += owner.body if isinstance(owner, ast.ClassDef) else []
+    written = [
+        it for it in nodes if isinstance(it, ast.FunctionDef) and it.lineno < end
     ]
-    for node in sorted(nodes, key=lambda node: node.lineno, reverse=True):
+    for node in sorted(written, key=lambda node: node.lineno, reverse=True):
         first, last = node.body[1].lineno - 1, node.end_lineno  # after its docstring
         lines[first:last] = [" " * node.body[1].col_offset + "..."]
     return "\n".join(lines) + "\n"

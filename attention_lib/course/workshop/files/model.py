@@ -53,8 +53,8 @@ def rms_norm(x, weight, eps=1e-5):
 def rotate(x, positions, theta=100_000.0):
     """Rotate pairs of numbers by their position: (heads, T, D) to the same shape.
 
-    Numbers 2i and 2i + 1 are a pair, as llama.cpp stores them. At position p it is
-    rotated by the angle p · theta ** (-2i / D): (a, b) becomes
+    Numbers 2i and 2i + 1 are a pair, as llama.cpp stores them. At position p, the pair
+    (a, b) is rotated by the angle p · theta ** (-2i / D): it becomes
     (a cos - b sin, a sin + b cos).
     """
     half = x.shape[-1] // 2
@@ -71,9 +71,9 @@ def attention(query, key, value):
 
     Query heads 0 to H/G - 1 use KV head 0, the next H/G use KV head 1, and so on.
     """
-    groups = len(query) // len(key)
-    key = key.repeat_interleave(groups, dim=0)  # (H, K, D)
-    value = value.repeat_interleave(groups, dim=0)
+    sharing = len(query) // len(key)  # query heads per KV head
+    key = key.repeat_interleave(sharing, dim=0)  # (H, K, D)
+    value = value.repeat_interleave(sharing, dim=0)
     scores = query @ key.mT / math.sqrt(query.shape[-1])  # (H, Q, K)
     mask = causal_mask(query.shape[1], key.shape[1])
     return softmax(scores.masked_fill(~mask, -torch.inf)) @ value
@@ -99,12 +99,13 @@ def block(x, w, positions, keep=None):
     and returns all of them.
     """
     normed = rms_norm(x, w["attn_norm"])
-    query, key, value = (
-        (normed @ w[name].T).unflatten(-1, (-1, HEAD_DIM)).transpose(0, 1)
-        for name in ("attn_q", "attn_k", "attn_v")
-    )
+
+    def heads(name):
+        return (normed @ w[name].T).unflatten(-1, (-1, HEAD_DIM)).transpose(0, 1)
+
+    query, key, value = heads("attn_q"), heads("attn_k"), heads("attn_v")
     query, key = rotate(query, positions), rotate(key, positions)
-    if keep:
+    if keep is not None:
         key, value = keep(key, value)
     context = attention(query, key, value).transpose(0, 1).flatten(1)  # (T, H·D)
     x = x + context @ w["attn_output"].T
@@ -119,11 +120,12 @@ def model(ids, weights, cache=None):
     `weights` has token_embd (V, M), blocks (a list for part 7) and output_norm. The
     head is tied: it is token_embd again. Positions go on after those in the cache.
     """
-    start = cache.length if cache else 0
+    start = 0 if cache is None else cache.length
     positions = start + torch.arange(len(ids))
     x = weights["token_embd"][ids]
     for layer, w in enumerate(weights["blocks"]):
-        x = block(x, w, positions, cache and partial(cache.add, layer))
+        keep = None if cache is None else partial(cache.add, layer)
+        x = block(x, w, positions, keep)
     return rms_norm(x, weights["output_norm"]) @ weights["token_embd"].T
 
 
@@ -135,7 +137,8 @@ def q4_1(raw):
     the bytes are the codes of numbers 0 to 15, the upper halves those of 16 to 31. A
     number is step · code + minimum.
     """
-    step, minimum = raw[:, :4].copy().view(np.float16).astype(np.float32).T[:, :, None]
+    header = raw[:, :4].copy().view(np.float16).astype(np.float32)  # (N, 2)
+    step, minimum = header[:, :1], header[:, 1:]
     codes = np.hstack([raw[:, 4:] & 15, raw[:, 4:] >> 4])
     return step * codes + minimum
 
@@ -256,6 +259,13 @@ class File:
 def load(path):
     """Return the weights for part 8, and the fields of the file."""
     file, weights = File(path), {}
+    wanted = {"general.architecture": "llama", "llama.rope.freq_base": 100_000}
+    wanted["llama.rope.dimension_count"] = HEAD_DIM
+    for name, value in wanted.items():
+        if file.fields.get(name) != value:
+            raise ValueError(
+                f"{name} is {file.fields.get(name)}; this file needs {value}"
+            )
     blocks = [{} for _ in range(file.fields["llama.block_count"])]
     for name in file.tensors:
         *places, own, _ = name.split(".")  # blk.0.attn_q.weight, output_norm.weight
@@ -290,15 +300,16 @@ class Tokenizer:
         return bytes(BYTES[letter] for letter in letters).decode(errors="replace")
 
 
+@torch.inference_mode()
 def reply(ids, weights, end, cache, temperature=0.0, top_p=0.9, limit=60):
-    """Yield the tokens of a reply, one by one."""
-    with torch.inference_mode():
-        for _ in range(limit):
-            logits = model(torch.tensor(ids), weights, cache)[-1]
-            ids = [sample(logits, temperature, top_p)]
-            if ids[0] == end:
-                return
-            yield ids[0]
+    """Yield the tokens of a reply, one by one, until its end or the limit."""
+    for _ in range(limit):
+        logits = model(torch.tensor(ids), weights, cache)[-1]
+        ids = [sample(logits, temperature, top_p)]
+        if ids[0] == end:
+            return
+        yield ids[0]
+    model(torch.tensor(ids), weights, cache)  # cut off: the cache needs this token, too
 
 
 def find_model():

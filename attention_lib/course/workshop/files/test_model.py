@@ -368,7 +368,7 @@ def test_part_11_the_cache():
 
 
 def shares(count=2000, **options):
-    """How often each of three tokens is drawn, of probabilities 0.5, 0.3 and 0.2."""
+    """How often each of three tokens is drawn, of probabilities 0.3, 0.5 and 0.2."""
     logits = torch.tensor([0.3, 0.5, 0.2]).log()
     generator = torch.Generator().manual_seed(0)
     drawn = [m.sample(logits, generator=generator, **options) for _ in range(count)]
