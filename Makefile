@@ -19,7 +19,7 @@ NBVAL := -p tools.check.compare --nbval
 GPU := $(if $(DEVICE),-p tools.check.devices $(if $(filter pretend,$(DEVICE)),--comparison-report=reports/devices.json,-n0 --comparison-report=reports/gpu.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book serve copies notebooks format check test test-rest test-notebooks \
+.PHONY: help setup book serve copies workshop notebooks format check test test-rest test-notebooks \
   test-variations benchmarks lock
 
 help:
@@ -38,6 +38,9 @@ serve: setup ## show the site, and rebuild and reload it on every change
 
 copies: setup ## copies to hand out: KIND=colab, KIND=student, or KIND=pdf
 	@$(PY) -m tools.export.$(if $(filter pdf,$(KIND)),pdf,copies --$(or $(KIND),colab)) $(ARGS)
+
+workshop: setup ## a folder in which you write a language model yourself; TO=~/my-model
+	@$(PY) -m attention_lib.course.workshop $(or $(TO),_build/my-model)
 
 ##@ Change it
 format: setup ## fix style

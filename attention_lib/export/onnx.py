@@ -258,7 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="Exit status: 0 if the file was written, 1 if it was not, 2 if the "
         "command line is not understood.",
     )
-    parser.add_argument("folder", help="with config.json and *.safetensors")
+    parser.add_argument(
+        "folder", help="with config.json and *.safetensors; or a GGUF file"
+    )
     parser.add_argument("out", help="the file to write, such as model.onnx")
     parser.add_argument(
         "--room", type=int, help="tokens that the cache has room for; else it grows"

@@ -30,6 +30,12 @@ from attention_lib.pretrained.fields import (
     Fields,
     is_above_zero,
 )
+from attention_lib.pretrained.gguf import (
+    GGUFFile,
+)
+from attention_lib.pretrained.gguf_checkpoint import (
+    GGUFCheckpoint,
+)
 from attention_lib.pretrained.load import (
     Checkpoint,
     load_pretrained,
@@ -41,6 +47,15 @@ from attention_lib.pretrained.names import (
 from attention_lib.pretrained.save import (
     save_pretrained,
 )
+from attention_lib.pretrained.small import (
+    small_model,
+)
+from attention_lib.pretrained.tokenizer import (
+    Tokenizer,
+)
+from attention_lib.pretrained.tokenizer_files import (
+    load_tokenizer,
+)
 
 __all__ = [
     "HARMLESS",
@@ -50,16 +65,21 @@ __all__ = [
     "DecoderConfig",
     "Experts",
     "Fields",
+    "GGUFCheckpoint",
+    "GGUFFile",
     "LatentConfig",
     "LayerConfig",
     "MemoryEstimate",
     "PlainMLP",
+    "Tokenizer",
     "estimate_memory",
     "is_above_zero",
     "load_pretrained",
+    "load_tokenizer",
     "make_mlp",
     "published_names",
     "published_tensors",
     "read_config",
     "save_pretrained",
+    "small_model",
 ]

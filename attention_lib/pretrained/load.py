@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from attention_lib.pretrained.configs import read_config
 from attention_lib.pretrained.decoder import Decoder
+from attention_lib.pretrained.gguf_checkpoint import GGUFCheckpoint
 from attention_lib.pretrained.names import published_names
 from attention_lib.validation import (
     require_device,
@@ -44,6 +45,8 @@ class Checkpoint:
         ValueError: a folder without these files; a broken file; a file name outside
             the folder; weights stored as a pickle.
     """
+
+    header = "config.json"  # where the fields come from
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = require_path(folder)
@@ -110,13 +113,13 @@ class Checkpoint:
 
 
 def load_pretrained(
-    folder: str | Path,
+    path: str | Path,
     *,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
     copy: bool = False,
 ) -> Decoder:
-    """Build a published model from our own layers, with the weights of a folder.
+    """Build a published model from our own layers, with its weights.
 
     The tests require logits and greedy output equal to those of ``transformers``.
     Nothing is downloaded and no code of the folder runs.
@@ -126,11 +129,12 @@ def load_pretrained(
     writes into the file would change the model, and one that truncates it would crash
     the process. Replacing the file by a new one is safe. ``copy=True`` is always safe;
     it makes loading slower (measured: by 0.15 s for 90 MB) and takes memory for all
-    weights at once.
+    weights at once. The weights of a GGUF file are always unpacked into memory.
 
     Args:
-        folder: with ``config.json`` and ``*.safetensors``, in Hugging Face's format.
-        dtype: the type of the weights; as stored when left out.
+        path: of a folder with ``config.json`` and ``*.safetensors``, in Hugging Face's
+            format; or of a Llama in a file whose name ends in ``.gguf``.
+        dtype: the type of the weights; when left out, as stored, and float32 for GGUF.
         device: where the weights go; the CPU when left out.
         copy: whether to copy all weights out of the file.
 
@@ -138,18 +142,23 @@ def load_pretrained(
         The model, in evaluation mode.
 
     Raises:
-        TypeError: a folder that is not a path; not a dtype, or not a device.
+        TypeError: not a path; not a dtype, or not a device.
         ValueError: an unknown family; a field of ``config.json`` that is missing, of
             the wrong type, or not understood; a tensor that is missing, left over or of
-            the wrong shape; a broken file; see ``Checkpoint``. A dtype that is not
-            float64, float32, float16 or bfloat16; a device that does not exist.
+            the wrong shape; a broken file; see ``Checkpoint`` and ``GGUFCheckpoint``. A
+            dtype that is not float64, float32, float16 or bfloat16; a device that does
+            not exist.
     """
     if dtype is not None:
         require_dtype(dtype)
     if device is not None:
         require_device(device)
     require_flags(copy=copy)
-    checkpoint = Checkpoint(folder)
+    path = require_path(path)
+    if not path.exists():
+        raise ValueError(f"path must be a folder or a GGUF file; there is no {path}")
+    is_gguf = path.suffix == ".gguf" and not path.is_dir()
+    checkpoint = GGUFCheckpoint(path) if is_gguf else Checkpoint(path)
     config = read_config(checkpoint.fields)
     family = checkpoint.fields["model_type"]
     with torch.device("meta"):
@@ -168,7 +177,8 @@ def load_pretrained(
         for name in model.state_dict()
         if not (tied and name == "head.weight")
     }
-    _check_names({source for source, _ in sources.values()}, stored)
+    wanted = {source for source, _ in sources.values()}
+    _check_names(wanted, stored, checkpoint.header)
     shapes = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
     options = {"device": device, "dtype": dtype, "copy": copy}
     weights = {
@@ -195,7 +205,7 @@ def load_pretrained(
 
 
 def _read_weight(
-    checkpoint: Checkpoint,
+    checkpoint: Checkpoint | GGUFCheckpoint,
     source: str,
     change: Callable[[Tensor], Tensor],
     name: str,
@@ -208,7 +218,7 @@ def _read_weight(
     if weight is None or tuple(weight.shape) != shape:
         raise ValueError(
             f"{source} has shape {tuple(whole.shape)}, which does not fit {name}, "
-            f"{shape}: config.json belongs to a different model"
+            f"{shape}: {checkpoint.header} belongs to a different model"
         )
     return weight.to(**options).contiguous()
 
@@ -226,7 +236,7 @@ def _full_name(family: str, name: str) -> str:
     return name if name.startswith((prefix, "lm_head.")) else prefix + name
 
 
-def _check_names(wanted: set[str], stored: Mapping[str, str]) -> None:
+def _check_names(wanted: set[str], stored: Mapping[str, str], header: str) -> None:
     """Refuse a file that lacks a tensor, or has one that the model does not need."""
     missing = sorted(wanted - set(stored))
     extra = sorted(name for name in set(stored) - wanted if not name.endswith(COMPUTED))
@@ -239,7 +249,7 @@ def _check_names(wanted: set[str], stored: Mapping[str, str]) -> None:
         if names:
             more = f" and {len(names) - 1} more" if names[1:] else ""
             raise ValueError(
-                f"the files {what} {names[0]}{more}: config.json belongs to a "
+                f"the files {what} {names[0]}{more}: {header} belongs to a "
                 "different model"
             )
 

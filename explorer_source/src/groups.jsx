@@ -1,4 +1,4 @@
-// Query heads that share keys and values: a slider over the heads of keys.
+// Query heads that share keys and values: a slider over the KV heads.
 import { useRef, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { GROUPS as SAY, fill, filled } from "./strings.js";

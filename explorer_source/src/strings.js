@@ -182,7 +182,7 @@ export const ROPE = {
 export const GROUPS = {
   title: "Query heads that share keys and values",
   goal: "Make the cache eight times smaller than with keys and values for each head.",
-  heads: "heads of keys and values: {shared}",
+  heads: "KV heads: {shared}",
   said: "{name}: the cache takes {token} per token, {text} for {tokens} tokens.",
   query: "query head {number}",
   keys: "k, v {head}",
@@ -286,6 +286,18 @@ export const REACH = {
   table: "fewest layers from a token (column) to an output (row)",
   hidden: "not reached",
   legend: "Rows are outputs, columns are tokens. A number says how many layers it takes at least.",
+};
+
+export const SINKS = {
+  title: "A window and the first token",
+  goal: "Come within 0.25 nats of the loss with all tokens in sight, with at most 64 keys.",
+  window: "keys in sight",
+  first: "of these, first tokens",
+  mask: "mask: {window} keys in sight, {first} of them first tokens",
+  full: "loss with all tokens in sight",
+  chosen: "loss with this mask",
+  said: "The mask costs {more} nats per token.",
+  note: "Rows of the mask are queries, columns are keys, from the first token on. First tokens are drawn wider than they are.",
 };
 
 export const KERNELS = {

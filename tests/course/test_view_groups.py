@@ -14,12 +14,12 @@ def test_explore_groups_says_the_cache_of_llama_3_without_a_script():
     table = BeautifulSoup(view.static, "html.parser").table
     rows = [[cell.text for cell in row.select("th, td")] for row in table.select("tr")]
     assert [row[0] for row in rows[1:]] == [
-        *(f"{shared} heads of keys" for shared in (32, 16, 8, 4, 2)),
-        "1 head of keys",
+        *(f"{shared} KV heads" for shared in (32, 16, 8, 4, 2)),
+        "1 KV head",
     ]
     name = "grouped queries"
     assert rows[1][1:] == ["multi-head attention", "1", "512 KiB", "4 GiB"]
-    assert rows[3] == ["8 heads of keys", name, "4", "128 KiB", "1 GiB"]
+    assert rows[3] == ["8 KV heads", name, "4", "128 KiB", "1 GiB"]
     assert rows[6][1:] == ["multi-query attention", "32", "16 KiB", "128 MiB"]
     assert view.data["choices"] == [32, 16, 8, 4, 2, 1]
 
@@ -37,7 +37,7 @@ test_explore_groups_refuses = refusals(
 @each_way
 def test_groups_show_who_shares_for_every_number_of_heads(browser, by):
     with showing(browser, VIEW, by=by) as (page, view):
-        slider = view.get_by_role("slider", name="heads of keys and values")
+        slider = view.get_by_role("slider", name="KV heads")
         for at, shared in enumerate([12, 6, 4, 3, 2, 1]):
             slide(slider, at, by)
             frames = [

@@ -135,6 +135,26 @@ def test_generate_fills_a_text_that_met_the_stop_and_ends_with_the_last():
     assert model.calls == 3
 
 
+def test_generate_passes_on_each_token_and_ends_when_told():
+    model, token_ids, seen = Counts(), torch.tensor([[1, 2], [4, 5]]), []
+    found = generate(
+        model,
+        token_ids,
+        max_new_tokens=4,
+        stop=7,
+        on_token=lambda new: seen.append((new.tolist(), model.calls)),
+    )
+    assert seen == [([3, 6], 1), ([4, 7], 2), ([5, 7], 3), ([6, 7], 4)]
+    assert found[:, 2:].T.tolist() == [new for new, _ in seen]
+
+    def has_four(new):
+        return 4 in new
+
+    told = generate(model, token_ids, max_new_tokens=4, on_token=has_four)
+    assert told.tolist() == [[1, 2, 3, 4, 0, 0], [4, 5, 6, 7, 0, 0]]
+    assert model.calls == 6
+
+
 def test_generate_takes_any_model_and_a_model_may_learn_from_it():
     assert generate(Counts(), torch.tensor([[3]]), max_new_tokens=2).tolist() == [
         [3, 4, 5]

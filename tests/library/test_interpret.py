@@ -212,6 +212,20 @@ def test_a_path_into_a_shared_head_is_that_cut_by_hand(name):
             assert same == groups
 
 
+@torch.no_grad()
+def test_heads_that_share_a_kv_head_share_one_path():
+    model = grouped("TinyLlama")
+    once, again, other = (
+        interpret.patch_path(model, (0, 1), (1, head), "key", value)
+        for head, value in [(0, 0.2), (2, 0.2), (1, 0.7)]
+    )
+    alone = logits_of(model, interpret.patch_path(model, (0, 1), (1, 1), "key", 0.2))
+    assert_close(logits_of(model, once, again), alone)
+    later = logits_of(model, interpret.patch_path(model, (0, 1), (1, 1), "key", 0.7))
+    first = interpret.patch_path(model, (0, 1), (1, 0), "key", 0.2)
+    assert_close(logits_of(model, first, other), later)
+
+
 class Wrapped(torch.nn.Module):
     """A part inside another one, as an adapter has it: no weight, no width."""
 

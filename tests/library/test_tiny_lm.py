@@ -214,6 +214,14 @@ def test_model_attention_weights_are_those_that_forward_uses(norm, lengths):
         assert_close(weights, layer.attention_weights(*inputs, **options))
 
 
+def test_attention_weights_of_a_block_are_there_before_the_next_block_runs():
+    model, ran = made(), []
+    for block in model.blocks:
+        block.register_forward_hook(lambda *_: ran.append(1))
+    counts = [len(ran) for _ in model.iter_attention_weights(ids())]
+    assert counts == [*range(LAYERS)]
+
+
 # Dropout, devices, types.
 
 

@@ -7,6 +7,7 @@ import math
 import random
 import re
 import tempfile
+from pathlib import Path
 from traceback import walk_tb
 
 import numpy as np
@@ -18,6 +19,7 @@ import attention_lib as al
 from attention_lib import training as t
 from attention_lib.mha_variants import make_mha
 from attention_lib.tiny_lm import ModelConfig, TinyLM
+from tests.library.gguf_files import model_bytes
 
 MODEL = TinyLM(ModelConfig(7, 8, 4, 2, 1))
 PLACELESS = TinyLM(ModelConfig(7, 8, 4, 2, 1, positions="none"))
@@ -77,6 +79,8 @@ LINEAR = torch.nn.Linear(7, 2)
 OPEN = SERVER.submit([1], max_new_tokens=3)
 WEIGHTS = tempfile.mkdtemp()
 al.pretrained.save_pretrained(WEIGHTS, DECODER, FIELDS)
+GGUF = Path(tempfile.mkdtemp(), "tiny.gguf")
+GGUF.write_bytes(model_bytes())
 
 SPLIT = al.interpret.AttentionOnlyLM(ModelConfig(7, 8, 4, 2, 2))
 MAPS = torch.zeros(2, 2, 3, 3)
@@ -152,7 +156,7 @@ CALLS = [
       "lengths": [*NO_LENGTHS, LENGTHS * 0, LENGTHS + 1],
       "stop": [1.5, True, "a", -1, 7], "use_cache": [None, 1, "no"],
       "cache": [3, MODEL, MODEL.new_cache(2, 3), MODEL.new_cache(7, 9)],
-      **NO_SAMPLING}),
+      "on_token": ["x", 3], **NO_SAMPLING}),
     (al.serving.speculative_generate,
      {"model": MODEL, "draft": al.serving.ngram_draft, "token_ids": IDS,
       "max_new_tokens": 2},
@@ -433,9 +437,13 @@ CALLS += [
       "num_kv_heads": [*NO_SIZE, 2]}),
     (al.hf_layers.from_transformers,
      {"layer": BARE}, {"layer": [None, "x", MHA, type(BARE)]}),
-    *((each, {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]})
-      for each in (al.pretrained.Checkpoint, al.pretrained.load_pretrained)),
-    (al.pretrained.load_pretrained, {"folder": WEIGHTS},
+    (al.pretrained.Checkpoint,
+     {"folder": WEIGHTS}, {"folder": [*NO_PATH, "missing"]}),
+    *((each, {"path": GGUF}, {"path": [*NO_PATH, "missing"]})
+      for each in (al.pretrained.GGUFFile, al.pretrained.GGUFCheckpoint)),
+    (al.pretrained.load_pretrained, {"path": WEIGHTS},
+     {"path": [*NO_PATH, "missing", "missing.gguf"]}),
+    (al.pretrained.load_pretrained, {"path": GGUF},
      {"dtype": ["float16", torch.int8, torch.bool, torch.complex64, float, 16],
       "device": ["nope", "cuda:99", "", True, 3.5, b"cpu"], "copy": NO_FLAG}),
     *((model, {"token_ids": IDS},

@@ -1,9 +1,13 @@
 """The reading order, and chapters read as the site reads them."""
 
+from symtable import symtable
+
 import pytest
+from nbformat.v4 import new_code_cell
 
 from tests.running import sample, written
-from tools.chapters import ROOT, chapter_paths, notebook_path, read_chapter
+from tools.chapters import ROOT, chapter_paths, code_of, notebook_path, read_chapter
+from tools.record.rules import needs_model
 
 CHAPTER = sample("chapter.md")
 
@@ -50,3 +54,41 @@ def test_chapter_is_short_enough_to_be_read(path):
     assert len(code) <= 50
     assert sum(lines) <= 450
     assert max(lines) <= 30
+
+
+def sets(cell):
+    """The names that a cell sets."""
+    symbols = symtable(cell.source, "cell", "exec").get_symbols()
+    return {it.get_name() for it in symbols if it.is_assigned() or it.is_imported()}
+
+
+def uses(table):
+    """The names from outside that code uses, also inside of functions."""
+    outer = table.get_type() == "module"
+    own = [it for it in table.get_symbols() if outer or it.is_global()]
+    found = {it.get_name() for it in own if it.is_referenced()}
+    return found.union(*map(uses, table.get_children()))
+
+
+def left_without_the_model(cells):
+    """What other cells use that only cells with the model set, by their first line."""
+    plain, real, found = set(), set(), []
+    for cell in cells:
+        if needs_model(cell):
+            real |= sets(cell)
+        else:
+            plain |= sets(cell)
+            missing = uses(symtable(cell.source, "cell", "exec")) & real - plain
+            found += [f"{cell.source.splitlines()[0]}: {it}" for it in sorted(missing)]
+    return found
+
+
+@pytest.mark.parametrize("path", chapter_paths(ROOT), ids=lambda path: path.stem)
+def test_chapter_runs_where_the_model_is_missing(path):
+    assert left_without_the_model(code_of(read_chapter(path))) == []
+
+
+def test_cell_that_needs_the_model_untagged_is_found():
+    tagged = new_code_cell("a, b = 1, 2", metadata={"tags": ["real-model"]})
+    cells = [tagged, new_code_cell("b = 3"), new_code_cell("# x\nprint(a + b)")]
+    assert left_without_the_model(cells) == ["# x: a"]

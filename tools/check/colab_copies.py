@@ -41,11 +41,12 @@ def main() -> int:
 def snapshot(root: Path, folder: Path) -> str:
     """Make a repository of the files in their present state, and return its commit."""
     for name in SOURCES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if (root / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(root / name, folder / name, ignore=ignored)
         else:
-            shutil.copy(root / name, folder)
+            shutil.copy(root / name, folder / name)
     return commit_all(folder)
 
 

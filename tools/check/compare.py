@@ -16,7 +16,7 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ PICTURES = Path("reports", "pictures")
 PROPERTY = "book_comparison"  # how a worker's findings reach the summary
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 LISTING = re.compile(r"```python\n(.*?)\n```", re.DOTALL)
+NO_MODEL = "the small language model is not here: `make setup` installs it"
 KERNEL = "book-other-python"
 # Seconds. No cell needs half a minute on two idle cores: these limits end a hang, and
 # leave a slow or busy machine its time.
@@ -76,6 +77,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
     if config.option.kernel_python:
+        # Its environment has no copy of the model.
+        os.environ["BOOK_MODEL"] = _model()
         config.option.nbval_kernel_name = KERNEL
         os.environ["JUPYTER_PATH"] = str(_kernel_folder(config.option.kernel_python))
     # Pictures of an earlier run would mislead.
@@ -88,11 +91,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         return
     compared = "not-compared" not in rules.tags(item.cell)
     skipped, own = rules.skipped(item.cell), rules.tolerance(item.cell)
+    reason = rules.reason(item.cell)
+    if rules.needs_model(item.cell) and not _model():
+        skipped, reason = True, NO_MODEL
     notes = {
         "place": place(item),
         "exempt": skipped or not compared,
         "tolerance": str(own or ""),
-        "reason": rules.reason(item.cell) or "no reason",
+        "reason": reason or "no reason",
         "compared": False,
         "solved": False,
     }
@@ -103,6 +109,17 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.runtest = partial(_run, item, notes, item.runtest)
     item.compare_outputs = partial(_compare, item, notes)
     item.repr_failure = partial(_describe, item, item.repr_failure)
+
+
+@cache
+def _model() -> str:
+    """Return where the small language model is, or nothing where it is missing."""
+    from attention_lib.pretrained import small_model  # takes seconds
+
+    try:
+        return str(small_model())
+    except FileNotFoundError:
+        return ""
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -24,10 +24,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.address import colab_folder, git, repository_address
 from tools.chapters import ROOT
+from tools.record import rules
 from tools.words import TABLE, say
 
 # What a copy is made from, or leads to at the commit.
-SOURCES = ("attention_lib", "book", "notebooks", "pyproject.toml")
+SOURCES = ("attention_lib", "book", "notebooks", "pyproject.toml", "tools/model.txt")
+MODEL = "tools/model.txt"
 TEMPLATE = Path(__file__).with_name("set_up_cell.py")
 START = "# @title"
 SAID = re.compile(r"(f?\"?)\{say\(.set_up\.(\w+).\)\}")
@@ -100,7 +102,7 @@ def write_copies(
         for name, book in books.items()
     }
     links = Links(address, commit, colab, anchors)
-    set_up = set_up_source(address, commit, dependencies(root)) if colab else ""
+    needs, model = dependencies(root), (root / MODEL).read_text("utf-8").splitlines()
     for name, book in books.items():
         for cell in (it for it in book.cells if it.cell_type == "markdown"):
             cell.source = links.rewritten(cell.source, name)
@@ -108,7 +110,8 @@ def write_copies(
             take_solutions_out(book, name)
             note = say("copies.note", address=address, commit=commit[:8])
             book.cells.insert(1, new_markdown_cell(note, id="about-this-copy"))
-        stamp(book, set_up)
+        pin = model[-1] if any(map(rules.needs_model, book.cells)) else ""
+        stamp(book, set_up_source(address, commit, needs, pin) if colab else "")
     shutil.rmtree(output, ignore_errors=True)  # a copy's chapter may be gone
     output.mkdir(parents=True)
     for name, book in books.items():
@@ -187,13 +190,17 @@ def take_solutions_out(book: NotebookNode, name: str) -> None:
     book.cells = [cell for cell in book.cells if cell.source]
 
 
-def set_up_source(address: str, commit: str, needs: list[str]) -> str:
-    """Return the code of the set-up cell."""
+def set_up_source(address: str, commit: str, needs: list[str], model: str) -> str:
+    """Return the code of the set-up cell; `model` is a line for pip, or empty."""
     source = START + TEMPLATE.read_text(encoding="utf-8").partition(START)[2].rstrip()
     source = SAID.sub(_said, source)
     lines = "".join(f'    "{need}",\n' for need in needs)
     source = source.replace('\nADDRESS = ""\n', f'\nADDRESS = "{address}"\n')
     source = source.replace('\nCOMMIT = ""\n', f'\nCOMMIT = "{commit}"\n')
+    if model:
+        pin, _, digest = model.partition(" ")
+        model = f'(\n    "{pin} "\n    "{digest}"\n)'
+        source = source.replace('\nMODEL = ""\n', f"\nMODEL = {model}\n")
     return source.replace('\nNEEDS = [""]\n', f"\nNEEDS = [\n{lines}]\n")
 
 

@@ -20,6 +20,7 @@ from tools.record.book import (
 )
 from tools.record.citations import references
 from tools.record.markdown import anchor, caption, plain_markdown
+from tools.record.rules import needs_model, tags
 from tools.words import say
 
 METADATA = {
@@ -29,6 +30,8 @@ METADATA = {
 # Folds the code that the page folds: set-up, drawings, the library's listings, and what
 # would give an answer away. JupyterLab and nbclassic read the first, Colab the second.
 HIDDEN = {"hide-input", "hide-cell"}
+# Where the model is missing, "run all" goes on after such a cell.
+GO_ON = "raises-exception"
 FOLDED: dict[str, Any] = {"jupyter": {"source_hidden": True}, "cellView": "form"}
 
 
@@ -51,8 +54,10 @@ def plain_notebook(chapter: Path, book: Book | None = None) -> NotebookNode:
 
 def unfolded(cell: NotebookNode) -> dict[str, Any]:
     """Return a cell's metadata as in its chapter."""
-    added = FOLDED if HIDDEN & {*cell.metadata.get("tags", [])} else {}
-    return {name: it for name, it in cell.metadata.items() if name not in added}
+    added = FOLDED if HIDDEN & {*tags(cell)} else {}
+    found = {name: it for name, it in cell.metadata.items() if name not in added}
+    kept = [tag for tag in tags(cell) if tag != GO_ON]
+    return found | ({"tags": kept} if needs_model(cell) else {})
 
 
 def _plain_cells(cell: NotebookNode, place: Place, book: Book) -> list[NotebookNode]:
@@ -60,7 +65,9 @@ def _plain_cells(cell: NotebookNode, place: Place, book: Book) -> list[NotebookN
     if cell.cell_type == "markdown":
         cell.source = plain_markdown(cell.source, place, book)
         return [cell] if cell.source else []
-    if HIDDEN & {*cell.metadata.get("tags", [])}:
+    if needs_model(cell):
+        cell.metadata["tags"] += [GO_ON]
+    if HIDDEN & {*tags(cell)}:
         cell.metadata.update(deepcopy(FOLDED))
     if not (options := figure_options(cell)):
         return [cell]

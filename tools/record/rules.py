@@ -15,7 +15,7 @@ from tools.record.private import details
 TOLERANCE = re.compile(r"tolerance-(\d+(?:\.\d+)?(?:e-?\d+)?)")
 SKIP = {"nbval-skip", "skip-execution"}  # one for the comparison, one for the site
 TAGS = SKIP | {"hide-input", "hide-output", "hide-cell", "exercise", "predict"}
-TAGS.add("not-compared")
+TAGS |= {"not-compared", "real-model", "raises-exception"}
 # What differs from run to run. What tells of a machine stands in private.py.
 PASSING = {
     "an address": re.compile(r"\b0x[0-9a-fA-F]{9,}\b|0x7f[0-9a-fA-F]*|\bat 0x"),
@@ -45,6 +45,11 @@ def reason(cell: NotebookNode) -> str:
 def skipped(cell: NotebookNode) -> bool:
     """Return whether a cell is executed neither here nor for the site."""
     return set(tags(cell)) >= SKIP
+
+
+def needs_model(cell: NotebookNode) -> bool:
+    """Return whether a cell runs the small language model, which may be missing."""
+    return "real-model" in tags(cell)
 
 
 def tolerance(cell: NotebookNode) -> Decimal | None:

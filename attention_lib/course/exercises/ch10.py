@@ -20,8 +20,8 @@ from attention_lib.rope import apply_rope, rope_angles
 
 check_slow_pairs = NumberExercise(
     solution="""
-speeds = rope_angles(torch.ones(1), 128, base=500_000.0)[0]
-my_pairs = int((2 * math.pi / speeds > 8192).sum())
+frequencies = rope_angles(torch.ones(1), 128, base=500_000.0)[0]
+my_pairs = int((2 * math.pi / frequencies > 8192).sum())
 """,
     names={"rope_angles": rope_angles},
     mistakes=[
@@ -68,16 +68,16 @@ SWAPPED = "second * cos + first * sin, first * cos - second * sin"
 CHUNK, PAIRS = "x.chunk(2, dim=-1)", "x[..., 0::2], x[..., 1::2]"
 CAT = f"torch.cat([{BOTH}], -1)"
 STACK = f"torch.stack([{BOTH}], -1).flatten(-2)"
-PLACES, SPEEDS = "positions[:, None]", "* self.speeds"
+PLACES, FREQUENCIES = "positions[:, None]", "* self.frequencies"
 check_rotary = Exercise(
     solution="""
 class Rotary:
     def __init__(self, head_dim, base=10_000.0):
         even = torch.arange(0, head_dim, 2, dtype=torch.float64)
-        self.speeds = base ** (-even / head_dim)
+        self.frequencies = base ** (-even / head_dim)
 
     def __call__(self, x, positions):
-        angles = positions[:, None] * self.speeds
+        angles = positions[:, None] * self.frequencies
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
@@ -124,11 +124,11 @@ class Rotary:
              BOTH, "first * cos, second * cos"),
         slip("Nothing is rotated: x comes back as it was.", CAT, "x"),
         slip("The angles are too coarse: compute them in float64.",
-             SPEEDS, f"{SPEEDS}.float()"),
+             FREQUENCIES, f"{FREQUENCIES}.float()"),
         slip("The angles are too coarse: compute them in float64.",
              "torch.float64", "torch.float32"),
-        slip("A speed is in radians per position, not in turns.",
-             SPEEDS, f"{SPEEDS} * 2 * math.pi"),
+        slip("A frequency is in radians per position, not in turns.",
+             FREQUENCIES, f"{FREQUENCIES} * 2 * math.pi"),
     ],
     praise="Equal to the library's, for any positions, base and width.",
 )  # fmt: skip

@@ -154,7 +154,7 @@ def make_object(answer: Any, *options: Any, methods: Sequence[str]) -> Any:
     for name in methods:
         if not callable(getattr(made, name, None)):
             came, wanted = type(made).__name__, " and ".join(methods)
-            words = f"{came} has no method {name}: a class with {wanted} is wanted."
+            words = f"Write a class with {wanted}; your {came} has no {name}."
             raise Stop(words)
     return made
 

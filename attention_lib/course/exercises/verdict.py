@@ -246,6 +246,8 @@ def _same(came: Any, wanted: Any) -> bool:
 
 
 def _unchanged(now: Any, before: Any) -> bool:
+    if isinstance(now, dict):
+        return _unchanged([*now.items()], [*before.items()])
     if isinstance(now, list | tuple):
         return len(now) == len(before) and all(map(_unchanged, now, before))
     if isinstance(now, Tensor | np.ndarray):

@@ -20,6 +20,7 @@ from attention_lib.course.views.pages import view_pages
 from attention_lib.course.views.reach import view_reach
 from attention_lib.course.views.ring import view_ring
 from attention_lib.course.views.rope import view_rope
+from attention_lib.course.views.sinks import view_sinks
 from attention_lib.course.views.split import view_split
 from attention_lib.course.views.vectors import view_vectors
 from attention_lib.course.views.weights import view_weights
@@ -41,6 +42,7 @@ __all__ = [
     "view_reach",
     "view_ring",
     "view_rope",
+    "view_sinks",
     "view_split",
     "view_vectors",
     "view_weights",

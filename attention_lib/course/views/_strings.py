@@ -78,14 +78,14 @@ GROUPS: dict[str, Any] = {
         "number."
     ),
     "head": ["", "name", "queries per head", "per token", "{tokens:,} tokens"],
-    "one": "1 head of keys",
-    "several": "{count} heads of keys",
+    "one": "1 KV head",
+    "several": "{count} KV heads",
     "all": "multi-head attention",
     "single": "multi-query attention",
     "grouped": "grouped queries",
     "units": ["bytes", "KiB", "MiB", "GiB"],
     "size": "{size:g} {unit}",
-    "line": "<{heads} query heads, and {most} to 1 heads of keys and values>",
+    "line": "<{heads} query heads, and {most} to 1 KV heads>",
 }
 
 GROWTH: dict[str, Any] = {
@@ -212,6 +212,16 @@ REACH: dict[str, Any] = {
     "sinks": "{count} sinks",
     "reached": "{count} of {length}",
     "line": "<reach of a window of {window}, {sinks}, in {length} tokens>",
+}
+
+SINKS: dict[str, Any] = {
+    "caption": (
+        "The loss in nats per token, by window and first tokens kept; with all tokens "
+        "in sight it is {full}. With JavaScript on, the page shows the mask as well."
+    ),
+    "window": "keys in sight",
+    "first": "of these, {count} first",
+    "line": "<losses with {count} windows>",
 }
 
 RING: dict[str, Any] = {

@@ -9,7 +9,7 @@ from attention_lib.rope import apply_rope, convert_layout, rope_angles
 from tests.answers import as_numbers, solution
 
 rotary, load = ch10.check_rotary.made, ch10.check_pair_layout.made
-ANGLES = "angles = positions[:, None] * self.speeds"
+ANGLES = "angles = positions[:, None] * self.frequencies"
 TYPES = "angles.cos().to(x.dtype), angles.sin().to(x.dtype)"
 
 finder = solution(
@@ -48,7 +48,7 @@ MISTAKES = {
         (rotary(TYPES, "angles.cos(), angles.sin()"), "float32 became a"),
         (rotary(ANGLES, f"{ANGLES}.to(x.dtype)"), "In bfloat16, the angles of"),
         (rotary(ANGLES, "angles = positions.to(x.dtype)[:, None] * "
-                "self.speeds.to(x.dtype)"), "In bfloat16, the angles of"),
+                "self.frequencies.to(x.dtype)"), "In bfloat16, the angles of"),
         (rotary(ANGLES, f"{ANGLES}; assert x.dtype != torch.bfloat16"),
          "Right in float64. In bfloat16: Your code raised"),
         (lambda *inputs: 3, "has no method __call__"),
@@ -170,16 +170,17 @@ def finder_by_diagonals(scores, x):
 RIGHT = {
     "slow_pairs": [*as_numbers(29), 64 - 35, sum(29 * [1]), 29.0],
     "rotary": [
-        rotary("self.speeds = base ** (-even / head_dim)",
-               "self.speeds = 1 / base ** (even / head_dim)"),
-        rotary("self.speeds = base ** (-even / head_dim)",
-               "self.speeds = torch.exp(-even / head_dim * math.log(base))"),
+        rotary("self.frequencies = base ** (-even / head_dim)",
+               "self.frequencies = 1 / base ** (even / head_dim)"),
+        rotary("self.frequencies = base ** (-even / head_dim)",
+               "self.frequencies = torch.exp(-even / head_dim * math.log(base))"),
         rotary(ch10.CAT, "torch.cat([first, second], -1) * cos.repeat(1, 2) + "
                "torch.cat([-second, first], -1) * sin.repeat(1, 2)"),
         rotary(TYPES, "(wave.to(x.dtype) for wave in (angles.cos(), angles.sin()))"),
         rotary(ch10.CHUNK, "x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]"),
         rotary(ch10.PLACES, "positions.double()[:, None]"),
-        rotary(f"{ch10.PLACES} {ch10.SPEEDS}", "torch.outer(positions, self.speeds)"),
+        rotary(f"{ch10.PLACES} {ch10.FREQUENCIES}",
+               "torch.outer(positions, self.frequencies)"),
         WithLibrary,
         ByComplexNumbers,
         ByMatrices,

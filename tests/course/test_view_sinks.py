@@ -1,0 +1,34 @@
+"""The view of a window and kept first tokens: what it says, refuses, and measures."""
+
+from attention_lib.course.views import view_sinks
+from tests.samples.views import SINKS as VIEW
+from tests.samples.views import SINKS_GIVEN as GIVEN
+from tests.views import each_way, refusals, showing, slide, tables_of
+
+
+def test_explore_sinks_has_all_losses_without_a_script():
+    assert tables_of(VIEW)[0][1:] == [["8", "4.50", "3.50"], ["16", "4.25", "3.00"]]
+
+
+test_explore_sinks_refuses = refusals(
+    view_sinks,
+    GIVEN,
+    ({"losses": {}}, ValueError, "losses must hold at least one row"),
+    ({"losses": {0: [1.0]}}, ValueError, "losses[0] must have 2 numbers; got 1"),
+    ({"windows": [0, 1]}, ValueError, "windows must be at least 1; got 0"),
+    ({"length": 1.5}, TypeError, "length must be"),
+)
+
+
+@each_way
+def test_sinks_follow_the_sliders(browser, by):
+    with showing(browser, VIEW, by=by) as (_, view):
+        said = view.locator("[aria-live=polite]")
+        assert "costs 1.35 nats" in said.inner_text()
+        window, first = view.get_by_role("slider").all()
+        slide(window, 0, by)
+        slide(first, 1, by)
+        assert "costs 0.60 nats" in said.inner_text()
+        assert view.locator("svg path").count() == 3
+        slide(window, 1, by)
+        view.get_by_text("Reached.").wait_for()
