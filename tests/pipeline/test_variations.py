@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
-from tests.running import ROOT
+from tests.running import ROOT, ran
 from tools.check import reproduces, variations
 from tools.check.reproduces import BLANK, fill
 from tools.check.variations import TABLE, TITLES, UnfitError, by_chapter, settings
+from tools.record.freshness import state
 
 FILL = "run `python -m tools.check.variations --fill`"
 KEPT = json.loads((ROOT / reproduces.RESULTS).read_text(encoding="utf-8"))
@@ -128,7 +129,9 @@ def test_every_variation_has_a_row_that_agrees_in_all_chapters():
             assert set(found["chapters"]) <= stems, f"{name}: `make test-variations`"
             assert all(entry["failed"] == 0 for entry in found["chapters"].values())
     plain = KEPT["rows"]["as-recorded"]["chapters"]
-    assert set(plain) == stems, "run `make test-variations`"
+    # A row of an earlier state lacks newer chapters; the pages say that it is one.
+    earlier = KEPT["rows"]["as-recorded"]["records"] != state(ROOT)
+    assert set(plain) == stems or earlier, "run `make test-variations`"
     left = [entry["cells"] - entry["compared"] for entry in plain.values()]
     assert sum(left) < 0.05 * sum(entry["cells"] for entry in plain.values())
 

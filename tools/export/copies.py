@@ -190,7 +190,7 @@ def take_solutions_out(book: NotebookNode, name: str) -> None:
     book.cells = [cell for cell in book.cells if cell.source]
 
 
-def set_up_source(address: str, commit: str, needs: list[str], model: str) -> str:
+def set_up_source(address: str, commit: str, needs: list[str], model: str = "") -> str:
     """Return the code of the set-up cell; `model` is a line for pip, or empty."""
     source = START + TEMPLATE.read_text(encoding="utf-8").partition(START)[2].rstrip()
     source = SAID.sub(_said, source)

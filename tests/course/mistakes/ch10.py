@@ -51,7 +51,7 @@ MISTAKES = {
                 "self.frequencies.to(x.dtype)"), "In bfloat16, the angles of"),
         (rotary(ANGLES, f"{ANGLES}; assert x.dtype != torch.bfloat16"),
          "Right in float64. In bfloat16: Your code raised"),
-        (lambda *inputs: 3, "has no method __call__"),
+        (lambda *inputs: 3, "has no __call__"),
         (rotary(ANGLES, "x *= 1.5; " + ANGLES), "changes its input"),
     ],
     "pair_layout": [

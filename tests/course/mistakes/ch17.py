@@ -88,7 +88,7 @@ MISTAKES = {
     ],
     "small_server": [
         (served("return now", "return now or None"), "give an empty list"),
-        (lambda places: 3, "has no method submit"),
+        (lambda places: 3, "has no submit"),
         (served(WAIT, "if not self.waiting and not self.running:\n"
                 "            self.places = 0\n        " + WAIT),
          "Right where all come at once. Where they come later: The shape"),

@@ -117,7 +117,7 @@ MISTAKES = {
         (examiner(SAYS, "return True"), "is not causal; your is_causal says True"),
         (examiner(SAYS, "pass"), "is_causal gives nothing back"),
         (examiner(SAYS, "raise ValueError"), "raised ValueError"),
-        (lambda layer, x: 3.0, "has no method depends"),
+        (lambda layer, x: 3.0, "has no depends"),
         (examiner(SAYS, "return bool(self.depends().triu(1).any())"), "is causal"),
         (examiner("triu(1)", "triu()"), "is causal"),
         (examiner(CHANGE, "(self.layer(changed) - before).abs().amax(dim=0)"), "shape"),

@@ -65,7 +65,7 @@ MISTAKES = {
          "begins like the faulty one: A line that holds"),
         (small("return names", "return fixed or names"),
          "run of the fixed program gives True"),
-        (small("def fixed", "fixed = 3\n\n    def other"), "no method fixed"),
-        (small("def run", "def other"), "no method run"),
+        (small("def fixed", "fixed = 3\n\n    def other"), "has no fixed"),
+        (small("def run", "def other"), "has no run"),
     ],
 }  # fmt: skip

@@ -80,7 +80,7 @@ MISTAKES = {
         (graph("self.first = x", "self.first, self.runs = x, 0", BEGIN,
                "        self.runs += 1\n" + BEGIN, "return new",
                "return new * self.runs"), "look at"),
-        (lambda function, x: 3, "has no method run"),
+        (lambda function, x: 3, "has no run"),
     ],
     "room_mask": [
         (room_mask(SEEN, "torch.stack([torch.arange(room) < len(places[: n + 1]) "

@@ -94,6 +94,6 @@ MISTAKES = {
               "keepdim=True))", "new = torch.zeros(1)", "(self.largest - new).exp()",
               "1"), "Right with small scores. With large ones: There is NaN"),
         (ring(LAST, LAST + ".tolist()"), "must be a torch tensor"),
-        (lambda *own: 3, "has no method attend"),
+        (lambda *own: 3, "has no attend"),
     ],
 }  # fmt: skip

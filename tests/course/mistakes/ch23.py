@@ -95,6 +95,6 @@ MISTAKES = {
         (lookup(MIX, "weights @ tokens * (len(ids.unique()) < len(ids))"),
          "Where none does"),
         (lookup(MIX, "weights @ tokens * (len(ids) != 5)"), "without its end"),
-        (lambda size: size, "has no method __call__"),
+        (lambda size: size, "has no __call__"),
     ],
 }  # fmt: skip
