@@ -12,8 +12,8 @@ from tools.record.convert import FOLDED, plain_notebook, unfolded
 
 PAGE = "chapters/01-toy-attention"
 RIGHT, WRONG = "Nothing.", "They become flatter."  # of the first question
-WHY = "✓ Right: only differences between scores count."
-WHY_NOT = "✗ Not this one. That is what dividing the scores does"
+WHY = "✓ Right: only differences between scores matter."
+WHY_NOT = "✗ Not this one. That is what dividing the scores"
 PHONE, DESKTOP = 375, 1440
 
 FAULTS = [
@@ -38,8 +38,8 @@ def test_notebook_folds_answers_and_the_code_that_the_page_folds():
     text = "\n".join(cell.source for cell in notebook.cells)
     question, _, rest = text.partition('<a id="quiz-1-1"></a>')[2].partition("<details")
     assert question.startswith("\n\n**You add 5 to every score of one row.")
-    assert f"?**\n\n1. They grow, all of them.\n2. {WRONG}\n3. {RIGHT}\n" in question
-    assert rest.startswith(">\n<summary>Answers</summary>\n\n1. ✗ All of them cannot")
+    assert f"?**\n\n1. They all grow.\n2. {WRONG}\n3. {RIGHT}\n" in question
+    assert rest.startswith(">\n<summary>Answers</summary>\n\n1. ✗ They cannot all grow")
     assert f"\n3. {WHY}" in rest
     assert "(Choose all that are right.)" in rest.partition("quiz-1-5")[2]
     for cell in code_of(notebook):
@@ -85,7 +85,7 @@ def ticks(page):
 def test_quiz_is_a_group_of_radio_buttons_that_explains_each_option(page):
     group = page.get_by_role("group", name="You add 5 to every score of one row.")
     assert group.get_by_role("radio").count() == 4
-    expect(page.get_by_text("and cancels")).to_be_hidden()
+    expect(page.get_by_text("so it cancels")).to_be_hidden()
     assert answer(page) == "Choose an option first."
     assert answer(page, WRONG).startswith(WHY_NOT)
     assert progress(page).startswith("0 of ")
@@ -102,7 +102,7 @@ def test_quiz_works_by_keyboard_and_answers_on_paper(page):
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
     expect(form(page)).to_be_hidden()
-    expect(page.locator(".quiz").first.get_by_text("and cancels")).to_be_visible()
+    expect(page.locator(".quiz").first.get_by_text("so it cancels")).to_be_visible()
 
 
 def test_quiz_without_scripts_folds_the_answers(browser, address):
@@ -110,9 +110,9 @@ def test_quiz_without_scripts_folds_the_answers(browser, address):
         page.goto(f"{address}/{PAGE}.html")
         assert page.locator(".quiz input, .quiz button").count() == 0
         quiz = page.locator(".quiz").first
-        expect(quiz.get_by_text("and cancels")).to_be_hidden()
+        expect(quiz.get_by_text("so it cancels")).to_be_hidden()
         quiz.get_by_text("Answers").click()
-        expect(quiz.get_by_text("and cancels")).to_be_visible()
+        expect(quiz.get_by_text("so it cancels")).to_be_visible()
         marks = quiz.get_by_role("img").evaluate_all("all => all.map(e => e.ariaLabel)")
         assert marks == ["Not right", "Not right", "Right", "Not right"]
 
