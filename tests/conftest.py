@@ -172,6 +172,17 @@ def _shapes_unchecked():
 
 
 @pytest.fixture(scope="session")
+def model_file():
+    """The path of the small published model; without it, the test is skipped."""
+    from attention_lib.pretrained import small_model
+
+    try:
+        return small_model()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
 def refused():
     """``with refused(ValueError, "first words"):`` as users meet it, jaxtyping off."""
 

@@ -8,7 +8,7 @@ import torch
 
 from attention_lib.course.workshop import FILES, emptied, workshop_parts
 from attention_lib.course.workshop.__main__ import main
-from attention_lib.pretrained import load_pretrained, load_tokenizer, small_model
+from attention_lib.pretrained import load_pretrained, load_tokenizer
 from tests.running import ran
 
 SOLVED = (FILES / "model.py").read_text(encoding="utf-8")
@@ -117,20 +117,16 @@ def test_command_makes_a_folder_that_counts_the_parts(tmp_path, capsys):
     assert "not empty" in capsys.readouterr().err
 
 
-def test_solved_file_writes_the_tokens_of_the_book():
-    try:
-        path = small_model()
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+def test_solved_file_writes_the_tokens_of_the_book(model_file):
     solved = module("model", FILES / "model.py")
-    weights, fields = solved.load(path)
-    ours, theirs = load_tokenizer(path), solved.Tokenizer(fields)
+    weights, fields = solved.load(model_file)
+    ours, theirs = load_tokenizer(model_file), solved.Tokenizer(fields)
     text = "It's 1865;\n\n  naïve <b> 你好 <|im_start|>user\nWho?<|im_end|>\n"
     assert theirs.encode(text) == ours.encode(text)
     assert theirs.decode(theirs.encode("naïve 你好")) == "naïve 你好"
     ids = torch.tensor(ours.encode(text))
     with torch.inference_mode():
-        right = load_pretrained(path)(ids[None])[0]
+        right = load_pretrained(model_file)(ids[None])[0]
         found = solved.model(ids, weights)
         cache = solved.Cache()
         steps = [solved.model(part, weights, cache) for part in ids.split([9, 1, 17])]

@@ -16,7 +16,6 @@ from attention_lib.pretrained import (
     load_tokenizer,
     read_config,
     save_pretrained,
-    small_model,
 )
 from tests.library.tiny_tokenizers import (
     MODEL_FIELDS,
@@ -345,11 +344,8 @@ def test_command_stopped_while_it_loads_ends_quietly(folder, monkeypatch, capsys
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("model_file")
 def test_real_model_answers_in_turns():
-    try:
-        small_model()
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
     command = [sys.executable, "-m", "attention_lib.chat", "--temperature", "0"]
     text = "What is the capital of France?\nAnd of Italy?\n"
     done = subprocess.run(command, input=text, text=True, capture_output=True)

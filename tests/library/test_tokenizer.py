@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attention_lib
-from attention_lib.pretrained import Tokenizer, load_tokenizer, small_model
+from attention_lib.pretrained import Tokenizer, load_tokenizer
 from attention_lib.stories import load_alice
 from tests.library.tiny_tokenizers import (
     BYTES,
@@ -39,24 +39,16 @@ def tiny(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def real():
-    try:
-        return small_model()
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+def published(model_file):
+    return load_tokenizer(model_file)
 
 
 @pytest.fixture(scope="module")
-def published(real):
-    return load_tokenizer(real)
-
-
-@pytest.fixture(scope="module")
-def theirs(real):
+def theirs(model_file):
     """The same file in transformers: its tokenizer, and that with a template."""
     gguf = pytest.importorskip("transformers.integrations.gguf")
     transformers = pytest.importorskip("transformers")
-    architecture, fields, config = gguf.get_gguf_tokenizer(str(real))
+    architecture, fields, config = gguf.get_gguf_tokenizer(str(model_file))
     inner, _ = gguf.convert_gguf_tokenizer(architecture, fields)
     return inner, transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **config)
 

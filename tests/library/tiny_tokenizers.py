@@ -1,12 +1,12 @@
 """A tiny tokenizer in the files of published models, and a tiny model for it."""
 
 import json
-import struct
 
 import torch
 from tokenizers import pre_tokenizers
 
 from attention_lib.pretrained import Decoder, read_config
+from tests.library.gguf_files import written
 
 START, END = "<|im_start|>", "<|im_end|>"
 MERGES = ["Ġ Ġ", "h e", "l l", "he ll", "Ġ w"]
@@ -42,29 +42,8 @@ def write_gguf(path, **changes):
     """Write a GGUF file without tensors; a change to None leaves a field out."""
     fields = GGUF_FIELDS | {f"tokenizer.{n}": value for n, value in changes.items()}
     fields = {name: value for name, value in fields.items() if value is not None}
-    head = b"GGUF" + struct.pack("<IQQ", 3, 0, len(fields))
-    path.write_bytes(head + b"".join(_text(n) + _typed(v) for n, v in fields.items()))
+    path.write_bytes(written([*fields.items()], []))
     return path
-
-
-def _text(text):
-    return struct.pack("<Q", len(text.encode())) + text.encode()
-
-
-def _typed(value):
-    kind, raw = _value(value)
-    return struct.pack("<I", kind) + raw
-
-
-def _value(value):
-    if isinstance(value, bool):
-        return 7, struct.pack("<?", value)
-    if isinstance(value, int):
-        return 4, struct.pack("<I", value)
-    if isinstance(value, str):
-        return 8, _text(value)
-    kinds, raws = zip(*map(_value, value), strict=True)
-    return 9, struct.pack("<IQ", kinds[0], len(value)) + b"".join(raws)
 
 
 def write_folder(folder, tokenizer, **config):
