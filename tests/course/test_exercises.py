@@ -54,6 +54,9 @@ BY_NAME = {
 }
 CHECKS = [*BY_NAME]
 FUNCTIONS = sorted(set(CHECKS) - set(NUMBERS))
+# Those whose class is no layer.
+OBJECTS = ("cache", "delta_memory", "examiner", "graph", "lookup", "online_softmax")
+OBJECTS += ("ring_process", "rotary", "small_bug", "small_server")
 # Each function that leaks or sees order, and where a finder may say nothing of it.
 FINDERS = [
     ("ch03", "leak_finder", True),
@@ -253,9 +256,9 @@ def test_check_is_ready_for_whatever_comes(name):
 def test_check_says_what_came_instead(name):
     finders = "leak_finder", "order_finder", "offset_finder", "mixing_finder"
     others = dict.fromkeys(finders, "a str")
+    others |= dict.fromkeys(OBJECTS, "Write a class with ")  # and its methods
     words = others.get(name, "not a list" if name == "windows" else "function returns")
-    message = check(name, lambda *inputs: "text").message
-    assert words in message or "Write a class with" in message
+    assert words in check(name, lambda *inputs: "text").message
 
 
 @pytest.mark.parametrize("name", CHECKS)
