@@ -101,6 +101,12 @@ def f(device):
     x = torch.arange(-6.0, 6.0, device=device)
     wanted = [x.abs(), x.sort(descending=True).values, x[x > 2], x.nonzero().flatten()]
     return torch.cat([*wanted, x.unique(), torch.linspace(0, 1, 3, device=device)])""",
+    "numbers with tensors": """
+def f(device):
+    x = torch.arange(20, dtype=torch.uint8, device=device)
+    wanted = [x % 16, x & 15, x | 3, x ^ 3, 3 & x, x >> 2, 3 - x, 2 % (x + 1), x // 4]
+    wanted += [torch.fmod(x, 3), torch.xlogy(2, x), x.clamp(min=3), x * 2.5]
+    return torch.cat(wanted)""",
 }
 SAME = """
 torch.testing.assert_close(f(device).cpu(), f(torch.device("cpu")))

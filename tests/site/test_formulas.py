@@ -1,5 +1,6 @@
 """Formulas are typeset when the site is built, and a wrong one fails the build."""
 
+import asyncio
 import io
 import re
 from html import unescape
@@ -11,7 +12,7 @@ from sphinx.util.docutils import docutils_namespace
 
 from tests.running import sample
 from tools.chapters import SITE, site_pages
-from tools.site.formulas import display_source
+from tools.site.formulas import display_source, engine
 
 pytestmark = pytest.mark.usefixtures("site")
 # Code may show dollars and backslashes; a formula that stayed as text may not.
@@ -69,6 +70,14 @@ def test_wrong_formula_is_a_warning_with_its_place(tmp_path):
         (line,) = [line for line in lines if f"index.md:{3 + 2 * number}: " in line]
         assert "WARNING: a formula cannot be typeset" in line
         assert words in line
+
+
+def test_engine_outlives_the_event_loop_in_which_it_began():
+    async def begin():
+        return engine.__wrapped__()
+
+    started = asyncio.run(begin())
+    assert started.eval("1 + 1") == 2
 
 
 MATRIX = r"\begin{pmatrix} a \\ b \end{pmatrix}"

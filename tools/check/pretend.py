@@ -113,6 +113,7 @@ def _kernel(op: OpOverload) -> Callable[..., Any]:
         if argument.alias_info and argument.alias_info.is_write
     ]
     returned = len(op._schema.returns)
+    takes_tensor = [str(it.type) == "Tensor" for it in op._schema.arguments]
     check = _check(op, {place for place, _ in written})
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -120,7 +121,12 @@ def _kernel(op: OpOverload) -> Callable[..., Any]:
         plain = [_down(argument) for argument in args]
         named = {name: _down(argument) for name, argument in kwargs.items()}
         if not written:
-            return _up(compute(*plain, **named))
+            # PyTorch hands over some numbers as numbers where this overload takes tensors.
+            bare = any(
+                wanted and isinstance(given, int | float)
+                for wanted, given in zip(takes_tensor, plain, strict=False)
+            )
+            return _up((op.overloadpacket if bare else compute)(*plain, **named))
         given = [kwargs[n] if n in kwargs else args[place] for place, n in written]
         grown = []
         for (place, name), target in zip(written, given, strict=True):

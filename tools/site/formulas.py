@@ -5,11 +5,13 @@ only. Its script runs here, in V8 (mini-racer), never in a page. A formula that 
 cannot read is a warning with its line, so it fails the build.
 """
 
+import asyncio
 import atexit
 import json
 import re
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from docutils import nodes
@@ -29,11 +31,16 @@ BOX = '<span class="katex-base">'
 @cache
 def engine() -> Any:
     """Return KaTeX and `style.js`, ready to be called."""
-    from py_mini_racer import MiniRacer
+    from py_mini_racer import mini_racer
 
-    started = MiniRacer()
+    # A loop of its own: else it takes the caller's, if one runs (Playwright's does),
+    # and ends with it.
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, daemon=True).start()
+    context = mini_racer(loop)
+    started = context.__enter__()
     # Without it, V8's thread would keep Python from ending.
-    atexit.register(started.close)
+    atexit.register(context.__exit__, None, None, None)
     for path in (KATEX / "katex.min.js", KATEX.with_name("style.js")):
         started.eval(path.read_text(encoding="utf-8"))
     return started
