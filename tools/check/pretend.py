@@ -121,7 +121,7 @@ def _kernel(op: OpOverload) -> Callable[..., Any]:
         plain = [_down(argument) for argument in args]
         named = {name: _down(argument) for name, argument in kwargs.items()}
         if not written:
-            # PyTorch hands over some numbers as numbers where this overload takes tensors.
+            # Some numbers come bare, though this overload takes tensors.
             bare = any(
                 wanted and isinstance(given, int | float)
                 for wanted, given in zip(takes_tensor, plain, strict=False)
