@@ -1,0 +1,1 @@
+"""English pages and catalogues in, an edition in another language out."""

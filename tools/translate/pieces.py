@@ -1,0 +1,155 @@
+"""The text of a page in; the same text with each piece that a reader reads translated.
+
+One walk serves all: `visit(kind, text)` is called with each piece, and what it returns
+is put in its place. To extract, it notes the piece and returns it; to translate, it
+returns the translation. So what is extracted is what is replaced, and a page of which
+nothing is translated comes back byte for byte.
+"""
+
+import json
+import re
+
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from tools.translate.cells import Visit, translated_code
+
+# Directives whose body is text, and whether their argument is, too.
+BODIES = {
+    "admonition": True,
+    "dropdown": True,
+    "quiz": True,
+    "div": False,
+    "figure": False,
+}
+FENCE = re.compile(
+    r"(?P<fence>`{3,}|:{3,}|~{3,})\s*(?:\{(?P<name>[\w:-]+)\})?\s*(?P<rest>.*)"
+)
+BOX = re.compile(r"\[[ xX]\][ \t]+")
+OPTION = re.compile(r":([\w-]+):\s*(.*)")
+# What has no words: formulas, code, and roles without a text of their own.
+SILENT = re.compile(r"\$[^$]*\$|\{[\w:]+\}`[^`<]*`|(?<!\})`[^`]*`")
+LETTER = re.compile(r"[A-Za-z]")
+# Options of a cell that are words.
+WORDS = re.compile(r"(\s*)(alt|caption|code_prompt_show|reason): (.+)")
+# What a tool fills is filled again in the edition, with its own words.
+BLANK = re.compile(r"% results: \w+"), "% end"
+
+
+def translated(text: str, visit: Visit, parser: MarkdownIt) -> str:
+    """Return a Markdown text with each piece as `visit` returns it."""
+    lines = text.split("\n")
+    blank = _filled(lines)
+    edits: dict[tuple[int, int], list[str]] = {}
+    kind = "text"
+    for token in parser.parse(text):
+        if token.type in ("heading_open", "paragraph_open", "tr_open"):
+            kinds = {"heading_open": "heading", "tr_open": "row"}
+            kind = kinds.get(token.type, "text")
+        if not token.map or token.map[0] in blank or tuple(token.map) in edits:
+            continue
+        first, last = token.map
+        if token.type == "inline":
+            edits[first, last] = _inline(lines[first:last], token, kind, visit)
+        elif token.type in ("fence", "colon_fence"):
+            edits[first, last] = _fence(lines[first:last], visit, parser)
+    for (first, last), new in sorted(edits.items(), reverse=True):
+        lines[first:last] = new
+    return "\n".join(lines)
+
+
+def _filled(lines: list[str]) -> set[int]:
+    """Return the lines between `% results: NAME` and `% end`."""
+    found, inside = set(), False
+    for number, line in enumerate(lines):
+        inside = (inside or bool(BLANK[0].fullmatch(line))) and line != BLANK[1]
+        if inside:
+            found.add(number)
+    return found
+
+
+def _inline(lines: list[str], token: Token, kind: str, visit: Visit) -> list[str]:
+    """Translate a paragraph, a heading, or all cells of a row."""
+    if kind == "row":
+        start = len(lines[0]) - len(lines[0].lstrip())
+        return [lines[0][:start] + visit("row", lines[0].strip())]
+    content = token.content.split("\n")
+    starts = [line.index(part) for line, part in zip(lines, content, strict=True)]
+    heads = [line[:start] for line, start in zip(lines, starts, strict=True)]
+    text = "\n".join(content)
+    if box := BOX.match(text):
+        heads[0] += box[0]
+        text, kind = text[box.end() :], "option"
+    if not LETTER.search(SILENT.sub("", text)):
+        return lines
+    new = visit(kind, text).split("\n")
+    heads += [" " * len(heads[-1])] * (len(new) - len(heads))
+    return [head + line for head, line in zip(heads, new, strict=False)]
+
+
+def _fence(lines: list[str], visit: Visit, parser: MarkdownIt) -> list[str]:
+    """Translate the content between fences: a directive, a cell, or code."""
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    head, *body = [line[indent:] for line in lines]
+    found = FENCE.match(head)
+    assert found, head
+    closed = bool(body) and body[-1].strip().startswith(found["fence"])
+    body, tail = (body[:-1], body[-1:]) if closed else (body, [])
+    name, rest = found["name"], found["rest"]
+    if name is None and rest.startswith("python"):
+        body = translated_code("\n".join(body), visit).split("\n")
+    elif name == "code-cell":
+        body = _cell(body, visit)
+    elif name == "glossary":
+        body = _glossary(body, visit)
+    elif name in BODIES:
+        body = _body(body, visit, parser)
+    if rest and (name == "contents" or BODIES.get(name or "")):
+        head = head.removesuffix(rest) + visit("title", rest)
+    new = [head, *body, *tail]
+    return [" " * indent + line if line else "" for line in new]
+
+
+def _body(body: list[str], visit: Visit, parser: MarkdownIt) -> list[str]:
+    """Translate the body of a directive: its alternative text, then all below."""
+    start = 0
+    while start < len(body) and (option := OPTION.fullmatch(body[start])):
+        if option[1] == "alt":
+            body[start] = f":alt: {visit('alt', option[2])}"
+        start += 1
+    text = translated("\n".join(body[start:]), visit, parser)
+    return body[:start] + text.split("\n")
+
+
+def _glossary(body: list[str], visit: Visit) -> list[str]:
+    """Translate definitions; a term keeps its name as a second one, for links."""
+    new = []
+    for line in body:
+        if not line.strip():
+            new.append(line)
+        elif line.startswith(" "):
+            start = len(line) - len(line.lstrip())
+            new.append(line[:start] + visit("definition", line.strip()))
+        else:
+            own = visit("term", line)
+            new += [own, line] if own != line else [line]
+    return new
+
+
+def _cell(body: list[str], visit: Visit) -> list[str]:
+    """Translate a code cell: options that are words, then its code."""
+    start = 0
+    if body and body[0] == "---":
+        start = body.index("---", 1) + 1
+        for n, line in enumerate(body[:start]):
+            if option := WORDS.fullmatch(line):
+                said = str(yaml.safe_load(option[3]))
+                if (own := visit(option[2], said)) != said:
+                    quoted = json.dumps(own, ensure_ascii=False)
+                    body[n] = f"{option[1]}{option[2]}: {quoted}"
+    else:
+        while start < len(body) and OPTION.fullmatch(body[start]):
+            start += 1
+    code = "\n".join(body[start:])
+    return body[:start] + translated_code(code, visit).split("\n")
