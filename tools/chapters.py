@@ -7,8 +7,11 @@ from typing import Any
 
 import nbformat
 import yaml
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from myst_nb.core.read import read_myst_markdown_notebook
 from myst_parser.config.main import MdParserConfig
+from myst_parser.parsers.mdit import create_md_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = ROOT / "chapters"
@@ -61,6 +64,11 @@ def parser_config(root: Path = ROOT) -> MdParserConfig:
     """Return the MyST settings of `_config.yml`."""
     parse = read_yaml(root / "_config.yml")["parse"]
     return MdParserConfig(enable_extensions=set(parse["myst_enable_extensions"]))
+
+
+def md_parser(root: Path = ROOT) -> MarkdownIt:
+    """Return the site's parser of Markdown."""
+    return create_md_parser(parser_config(root), RendererHTML)
 
 
 def read_yaml(path: Path) -> Any:

@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 from docutils.parsers.rst import Directive
 from docutils.parsers.rst.directives import admonitions, images
 from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from myst_parser.parsers.directives import parse_directive_text
-from myst_parser.parsers.mdit import create_md_parser
 from nbformat import NotebookNode
 from pybtex.database import Entry, parse_file
 from sphinx_design.dropdown import DropdownDirective
 
-from tools.chapters import ROOT, chapter_paths, parser_config, read_chapter
+from tools.chapters import ROOT, chapter_paths, md_parser, read_chapter
 from tools.quiz import Quiz
 from tools.words import say
 
@@ -125,7 +123,7 @@ class Book:
 
 def read_book(root: Path = ROOT) -> Book:
     """Read all chapters and pages once, and number their figures and equations."""
-    parser = create_md_parser(parser_config(root), RendererHTML)
+    parser = md_parser(root)
     every: list[Label] = []
     for path in sorted((root / "book").glob("*.md")):  # these have no numbers
         text = path.read_text(encoding="utf-8")

@@ -19,8 +19,9 @@ from tools.site.hooks import when_built
 # They work on a page, and on the finished site, in this order: the last writes the
 # style sheets for all of it.
 PARTS = (
-    *("progress", "head", "launch", "learn", "scripts", "finding", "formulas"),
-    *("punctuation", "api", "code_links", "pictures", "accessible", "sheets"),
+    *("progress", "languages", "head", "launch", "learn", "scripts", "finding"),
+    *("formulas", "punctuation", "api", "code_links", "pictures", "accessible"),
+    "sheets",
 )
 
 
@@ -34,6 +35,7 @@ def setup(app: Any) -> dict[str, bool]:
         import_module(f"tools.site.{part}").setup(app)
     # "env": when a part of this extension changes, every page is read anew.
     read = digest(ROOT, "tools") + digest(ROOT, "book/words.toml")
+    read += digest(ROOT, "book/words.own.toml")
     app.add_config_value("book_extension", read, "env", [str])
     app.connect("builder-inited", _fill_cache)
     app.connect("source-read", _depend_on_record)

@@ -1,9 +1,8 @@
 """The text of a page in; the same text with each piece that a reader reads translated.
 
-One walk serves all: `visit(kind, text)` is called with each piece, and what it returns
-is put in its place. To extract, it notes the piece and returns it; to translate, it
-returns the translation. So what is extracted is what is replaced, and a page of which
-nothing is translated comes back byte for byte.
+`visit(kind, text)` is called with each piece, and what it returns is put in its place:
+the piece itself when pieces are extracted, its translation when a page is translated.
+So a page of which nothing is translated comes back byte for byte.
 """
 
 import json
@@ -15,17 +14,10 @@ from markdown_it.token import Token
 
 from tools.translate.cells import Visit, translated_code
 
-# Directives whose body is text, and whether their argument is, too.
-BODIES = {
-    "admonition": True,
-    "dropdown": True,
-    "quiz": True,
-    "div": False,
-    "figure": False,
-}
-FENCE = re.compile(
-    r"(?P<fence>`{3,}|:{3,}|~{3,})\s*(?:\{(?P<name>[\w:-]+)\})?\s*(?P<rest>.*)"
-)
+# Directives whose argument is text, and those whose body is.
+TITLED = {"admonition", "dropdown", "quiz", "contents"}
+NESTING = {"admonition", "dropdown", "quiz", "div", "figure"}
+FENCE = re.compile(r"(`{3,}|:{3,}|~{3,})\s*(?:\{([\w:-]+)\})?\s*(.*)")
 BOX = re.compile(r"\[[ xX]\][ \t]+")
 OPTION = re.compile(r":([\w-]+):\s*(.*)")
 # What has no words: formulas, code, and roles without a text of their own.
@@ -34,20 +26,25 @@ LETTER = re.compile(r"[A-Za-z]")
 # Options of a cell that are words.
 WORDS = re.compile(r"(\s*)(alt|caption|code_prompt_show|reason): (.+)")
 # What a tool fills is filled again in the edition, with its own words.
-BLANK = re.compile(r"% results: \w+"), "% end"
+FILLED = re.compile(r"(^% results: .*?^% end$)", re.DOTALL | re.MULTILINE)
 
 
 def translated(text: str, visit: Visit, parser: MarkdownIt) -> str:
     """Return a Markdown text with each piece as `visit` returns it."""
+    parts = FILLED.split(text)
+    parts[::2] = (_translated(it, visit, parser) for it in parts[::2])
+    return "".join(parts)
+
+
+def _translated(text: str, visit: Visit, parser: MarkdownIt) -> str:
     lines = text.split("\n")
-    blank = _filled(lines)
     edits: dict[tuple[int, int], list[str]] = {}
     kind = "text"
     for token in parser.parse(text):
         if token.type in ("heading_open", "paragraph_open", "tr_open"):
             kinds = {"heading_open": "heading", "tr_open": "row"}
             kind = kinds.get(token.type, "text")
-        if not token.map or token.map[0] in blank or tuple(token.map) in edits:
+        if not token.map or tuple(token.map) in edits:
             continue
         first, last = token.map
         if token.type == "inline":
@@ -59,21 +56,11 @@ def translated(text: str, visit: Visit, parser: MarkdownIt) -> str:
     return "\n".join(lines)
 
 
-def _filled(lines: list[str]) -> set[int]:
-    """Return the lines between `% results: NAME` and `% end`."""
-    found, inside = set(), False
-    for number, line in enumerate(lines):
-        inside = (inside or bool(BLANK[0].fullmatch(line))) and line != BLANK[1]
-        if inside:
-            found.add(number)
-    return found
-
-
 def _inline(lines: list[str], token: Token, kind: str, visit: Visit) -> list[str]:
     """Translate a paragraph, a heading, or all cells of a row."""
     if kind == "row":
-        start = len(lines[0]) - len(lines[0].lstrip())
-        return [lines[0][:start] + visit("row", lines[0].strip())]
+        row = lines[0].strip()
+        return [lines[0].replace(row, visit("row", row))]
     content = token.content.split("\n")
     starts = [line.index(part) for line, part in zip(lines, content, strict=True)]
     heads = [line[:start] for line, start in zip(lines, starts, strict=True)]
@@ -91,24 +78,19 @@ def _inline(lines: list[str], token: Token, kind: str, visit: Visit) -> list[str
 def _fence(lines: list[str], visit: Visit, parser: MarkdownIt) -> list[str]:
     """Translate the content between fences: a directive, a cell, or code."""
     indent = len(lines[0]) - len(lines[0].lstrip())
-    head, *body = [line[indent:] for line in lines]
-    found = FENCE.match(head)
-    assert found, head
-    closed = bool(body) and body[-1].strip().startswith(found["fence"])
-    body, tail = (body[:-1], body[-1:]) if closed else (body, [])
-    name, rest = found["name"], found["rest"]
-    if name is None and rest.startswith("python"):
+    head, *body, tail = [line[indent:] for line in lines]
+    name, rest = FENCE.sub(r"\2", head), FENCE.sub(r"\3", head)
+    if not name and rest.startswith("python"):
         body = translated_code("\n".join(body), visit).split("\n")
     elif name == "code-cell":
         body = _cell(body, visit)
     elif name == "glossary":
         body = _glossary(body, visit)
-    elif name in BODIES:
+    elif name in NESTING:
         body = _body(body, visit, parser)
-    if rest and (name == "contents" or BODIES.get(name or "")):
+    if rest and name in TITLED:
         head = head.removesuffix(rest) + visit("title", rest)
-    new = [head, *body, *tail]
-    return [" " * indent + line if line else "" for line in new]
+    return [" " * indent + line if line else "" for line in [head, *body, tail]]
 
 
 def _body(body: list[str], visit: Visit, parser: MarkdownIt) -> list[str]:

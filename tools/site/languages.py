@@ -1,0 +1,78 @@
+"""The book in two languages: a part of the extension.
+
+The source of an edition has a file `edition.json`, made by `tools.translate.edition`.
+Its sections keep the ids that they have in English, so that a page leads to the same
+section of the other edition. A page that is still in English says so in its `lang`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.nodes import fully_normalize_name, make_id
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from sphinx.transforms import SphinxTransform
+
+from tools.words import say
+
+EDITION = "edition.json"
+
+
+def setup(app: Any) -> None:
+    """Hook into Sphinx."""
+    app.add_transform(EnglishIds)
+    app.connect("html-page-context", _mark, priority=450)
+
+
+def edition(source: str | Path) -> dict[str, Any]:
+    """Return what is known of an edition; nothing of the English book."""
+    path = Path(source, EDITION)
+    text = path.read_text(encoding="utf-8") if path.is_file() else "{}"
+    return dict(json.loads(text))
+
+
+class EnglishIds(SphinxTransform):
+    """Give the sections of a page the ids that they have in English."""
+
+    default_priority = 200  # before targets join the sections that they name
+
+    def apply(self, **_: Any) -> None:
+        """Rename them."""
+        ids = edition(self.env.srcdir).get("ids", {}).get(self.env.docname)
+        if ids is None:
+            return
+        for section, new in zip(self.document.findall(nodes.section), ids, strict=True):
+            old = section["ids"][0] if section["ids"] else ""
+            if new and new != old and new not in self.document.ids:
+                section["ids"] = [new, *section["ids"][1:]]
+                self.document.ids[new] = self.document.ids.pop(old, section)
+                for name in section["names"]:
+                    self.document.nameids[name] = new
+
+
+def _mark(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
+    """Say that a page is in English, in an edition that is not."""
+    known = edition(app.srcdir)
+    is_english = page in known.get("english", ()) or page.startswith("book/api/")
+    if known and is_english and isinstance(context.get("body"), str):
+        note = (
+            f'<p class="book-untranslated" role="note">{say("page.untranslated")}</p>'
+        )
+        context["body"] = f'{note}<div lang="en">{context["body"]}</div>'
+
+
+def section_ids(text: str, parser: MarkdownIt) -> list[str]:
+    """Return the ids that Sphinx gives the sections of a page, from their headings."""
+    tokens = parser.parse(text)
+    heads = [n + 1 for n, it in enumerate(tokens) if it.type == "heading_open"]
+    titles = ("".join(map(_words, tokens[n].children or [])) for n in heads)
+    return [make_id(fully_normalize_name(title)) for title in titles]
+
+
+def _words(token: Token) -> str:
+    if token.type in ("softbreak", "hardbreak"):
+        return " "
+    read = token.type in ("text", "code_inline", "math_inline")
+    return token.content if read else ""
