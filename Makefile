@@ -19,7 +19,7 @@ NBVAL := -p tools.check.compare --nbval
 GPU := $(if $(DEVICE),-p tools.check.devices $(if $(filter pretend,$(DEVICE)),--comparison-report=reports/devices.json,-n0 --comparison-report=reports/gpu.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book serve copies workshop notebooks format check test test-rest test-notebooks \
+.PHONY: help setup book serve copies workshop notebooks format check translate test test-rest test-notebooks \
   test-variations benchmarks lock
 
 help:
@@ -51,6 +51,9 @@ check: setup ## lint, types and fast library tests, in a minute
 
 notebooks: setup ## execute the chapters whose record is stale; ARGS="--all 03-masks" for one
 	@$(PY) -m tools.record $(ARGS) && $(PY) -m tools.check.variations --fill
+
+translate: setup ## bring the Chinese catalogues in step; ARGS=chapters/03-masks begins one
+	@$(PY) -m tools.translate update $(ARGS)
 
 test: setup ## check all that a change can break; CHANGED=1 for what yours can, ARGS=FILES
 	@$(PYTEST) $(if $(COVER),$(COVERAGE)) $(NBVAL) -m "$(or $(MARK),not slow)" \

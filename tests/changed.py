@@ -29,6 +29,7 @@ AREAS = [
      ["tests/library", "tests/examine", "tests/course", RECORDS]),
     (r"chapters/|book/|notebooks/|tools/(record|site|export)/",
      ["tests/pipeline", "tests/site"]),
+    (r"zh/|tools/translate/", ["tests/pipeline/test_translate.py"]),
     (r"tools/check/|benchmarks/|contributing/|\.github/|\.ci/|[A-Z-]+(\.\w+)?$",
      ["tests/pipeline"]),
 ]  # fmt: skip
@@ -37,6 +38,7 @@ OWN = re.compile(r"tests/(library|examine|course|pipeline|site)/")
 WORDS = [
     *(RECORDS, LINT, "tests/course/test_exercises.py::test_verdict_holds_no_line"),
     *(f"tests/pipeline/test_{it}.py" for it in ("chapters", "copies", "private")),
+    "tests/pipeline/test_translate.py",
     *("tests/pipeline/test_tied.py", "tests/site/test_search.py::test_sixty_queries"),
     *("tests/site/test_answers.py", "tests/site/test_formulas.py"),
     *("tests/site/test_glossary.py", "tests/site/test_mistakes.py"),

@@ -98,7 +98,7 @@ def updated(old: Catalog, now: Catalog, today: date | None) -> Catalog:
         near = None if kept else _nearest(str(message.id), gone)
         if before := kept or near:
             its.string, its.user_comments = before.string, before.user_comments
-            its.previous_id = before.previous_id
+            its.previous_id = before.previous_id if before.fuzzy else []
         if near:
             its.previous_id = near.previous_id or [str(near.id)]
             del gone[str(near.id)]
