@@ -29,7 +29,8 @@ AREAS = [
      ["tests/library", "tests/examine", "tests/course", RECORDS]),
     (r"chapters/|book/|notebooks/|tools/(record|site|export)/",
      ["tests/pipeline", "tests/site"]),
-    (r"zh/|tools/translate/", ["tests/pipeline/test_translate.py"]),
+    (r"zh/|tools/translate/",
+     ["tests/pipeline/test_translate.py", "tests/site/test_languages.py"]),
     (r"tools/check/|benchmarks/|contributing/|\.github/|\.ci/|[A-Z-]+(\.\w+)?$",
      ["tests/pipeline"]),
 ]  # fmt: skip

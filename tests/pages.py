@@ -1,5 +1,6 @@
 """Check the built pages: what they load, their pictures, their links, their outputs."""
 
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -71,7 +72,8 @@ def loaded_addresses(page: Path) -> Iterator[str]:
 def target(page: Path, address: str) -> Path:
     """The file that a relative address leads to."""
     path = unquote(urlsplit(address).path)
-    file = (page.parent / path).resolve() if path else page
+    # As a browser: `..` is of the address, also where a folder is a link.
+    file = Path(os.path.normpath(page.parent / path)) if path else page
     return file / "index.html" if file.is_dir() else file
 
 

@@ -94,3 +94,12 @@
     if (dialog && (here || event.target.closest(".drawer-close"))) dialog.close();
   });
 })();
+// The link to the other edition leads to the section that is being read.
+addEventListener("click", (event) => {
+  const link = event.target.closest?.("a.book-language");
+  if (!link) return;
+  const text = document.querySelector(".bd-article").getBoundingClientRect();
+  const around = document.elementsFromPoint(text.left + text.width / 3, innerHeight / 3);
+  const read = around.map((it) => it.closest(".bd-article section[id]")).find(Boolean);
+  link.hash = scrollY > 200 && read ? read.id : "";
+}, true);

@@ -175,7 +175,8 @@ def test_changed_english_is_fuzzy_beside_the_old(tmp_path):
 
 
 def test_old_english_of_several_lines_is_kept(tmp_path):
-    lines = 'A "first" line,\nand a second \\ of it.'
+    long = "Babel by itself would cut a line that is as long as this one in two. "
+    lines = f'A "first" line. {long}\nAnd a second \\ of it.'
     old = catalogue_of(lines, {lines: "旧"})
     new = after(old, lines.replace("second", "last"), folder=tmp_path)
     assert catalogue.messages(new)[0].previous_id == [lines]

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.address import repository_address
+from tools.running import run
 
 # The heavy imports stand inside the functions: a run that has nothing to do stays fast.
 
@@ -22,6 +23,7 @@ SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
 SOURCES: tuple[str, ...] = ("attention_lib", "book", "chapters", "notebooks")
 # What tools/check and tools/export do begins when the pages are there.
 SOURCES += ("tools/record", "tools/site", "explorer_source/src")
+SOURCES += ("tools/translate", "zh")
 INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"
 
 
@@ -49,7 +51,7 @@ def main(root: Path = ROOT) -> int:
     (root / STAMP).unlink(missing_ok=True)
     if check == "all":  # pages whose source is gone must not stay
         shutil.rmtree((root / INDEX).parent, ignore_errors=True)
-    status = _build(root, everything)
+    status = _build(root, everything) or _build_edition(root)
     if status == 0:
         (root / STAMP).write_text(digest(root), encoding="utf-8")
         print(f"The book is ready. Open {root / INDEX}")
@@ -80,6 +82,14 @@ def is_current(root: Path) -> bool:
     if not ((root / INDEX).is_file() and (root / STAMP).is_file()):
         return False
     return (root / STAMP).read_text(encoding="utf-8") == digest(root)
+
+
+def _build_edition(root: Path) -> int:
+    """Build the edition in another language, where there is one, in its own process."""
+    if not (root / "zh").is_dir():
+        return 0
+    line = [sys.executable, "-m", "tools.translate", "build"]
+    return run(line, limit=1800, cwd=root, stdout=None, stderr=None).returncode
 
 
 def _build(root: Path, everything: bool) -> int:

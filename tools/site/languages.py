@@ -2,10 +2,11 @@
 
 The source of an edition has a file `edition.json`, made by `tools.translate.edition`.
 Its sections keep the ids that they have in English, so that a page leads to the same
-section of the other edition. A page that is still in English says so in its `lang`.
+section of the other edition. A page that is still in English says so.
 """
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,13 @@ from sphinx.transforms import SphinxTransform
 
 from tools.words import say
 
-EDITION = "edition.json"
+FOLDER, EDITION = "zh", "edition.json"
 
 
 def setup(app: Any) -> None:
     """Hook into Sphinx."""
     app.add_transform(EnglishIds)
-    app.connect("html-page-context", _mark, priority=450)
+    app.connect("html-page-context", _lead, priority=450)
 
 
 def edition(source: str | Path) -> dict[str, Any]:
@@ -52,15 +53,36 @@ class EnglishIds(SphinxTransform):
                     self.document.nameids[name] = new
 
 
-def _mark(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
-    """Say that a page is in English, in an edition that is not."""
+def _lead(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
+    """Lead to the page in the other language; mark one that is not translated."""
+    if page not in app.env.found_docs:
+        return
     known = edition(app.srcdir)
+    here, up = app.builder.get_target_uri(page), "../" * page.count("/")
+    site = (app.config.book_site or "").removesuffix(f"{FOLDER}/" if known else "")
     is_english = page in known.get("english", ()) or page.startswith("book/api/")
+    is_in_both = page in known.get("ids", ()) and not is_english
+    is_in_both = is_in_both or (not known and page in _finished(app.srcdir))
+    other = ("en", f"{up}../{here}") if known else ("zh-CN", f"{up}{FOLDER}/{here}")
+    absolute = {"en": f"{site}{here}", "zh-CN": f"{site}{FOLDER}/{here}"}
+    context["book_languages"] = {
+        "other": other if known or is_in_both else None,
+        "absolute": absolute | {"x-default": absolute["en"]}
+        if site and is_in_both
+        else {},
+    }
     if known and is_english and isinstance(context.get("body"), str):
-        note = (
-            f'<p class="book-untranslated" role="note">{say("page.untranslated")}</p>'
-        )
-        context["body"] = f'{note}<div lang="en">{context["body"]}</div>'
+        words = f'<p class="book-untranslated">{say("page.untranslated")}</p>'
+        context["body"] = f'{words}<div lang="en">{context["body"]}</div>'
+        # For search engines it is the English page, once more.
+        context["pageurl"] = site and absolute["en"]
+
+
+def _finished(source: str | Path) -> list[str]:
+    """Return the pages of the English book that the edition has, too."""
+    path = Path(source, FOLDER, "edition.toml")
+    text = path.read_text(encoding="utf-8") if path.is_file() else "finished = []"
+    return list(tomllib.loads(text)["finished"])
 
 
 def section_ids(text: str, parser: MarkdownIt) -> list[str]:

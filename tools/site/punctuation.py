@@ -11,8 +11,8 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 CLASS = "joined"
-OPENING = re.compile(r"[(\[“‘]+$")
-CLOSING = re.compile(r"^[.,;:!?…)\]”’–—-]+")
+OPENING = re.compile(r"[(\[“‘（《]+$")
+CLOSING = re.compile(r"^[.,;:!?…)\]”’–—，。；：！？、）》-]+")
 
 
 class JoinPunctuation(SphinxPostTransform):

@@ -75,7 +75,7 @@ class Watcher(RebuildServer):  # type: ignore[misc]
 def application(address: str) -> Starlette:
     """Return the server: the site, and a socket that tells its pages to reload."""
     watcher = Watcher(address)
-    site = StaticFiles(directory=ROOT / "_build/html", html=True)
+    site = StaticFiles(directory=ROOT / "_build/html", html=True, follow_symlink=True)
     return Starlette(
         routes=[WebSocketRoute("/websocket-reload", watcher), Mount("/", app=site)],
         middleware=[Middleware(JavascriptInjectorMiddleware, ws_url=address)],

@@ -73,6 +73,8 @@ def _write_sheet(app: Any) -> None:
     asked = sorted(app.builder._css_files, key=lambda sheet: sheet.priority)
     files = [it.filename.removeprefix("_static/") for it in asked]
     names, characters = _shown(Path(app.outdir))
+    # No font of ours has Chinese characters: new ones need no new cut.
+    characters = {it for it in characters if it < "\u2e80" or "\ue000" <= it < "\uf900"}
     css = ""
     for name in ("basic.css", THEME, "faces.css", "katex/katex.min.css", *files):
         text = (static / name).read_text(encoding="utf-8").replace("url(../", "url(")
@@ -81,7 +83,9 @@ def _write_sheet(app: Any) -> None:
         own = (name, {}) in app.config.html_css_files
         text = COMMENT.sub("", text) if own else purged(text, names)
         css += f"/*! {name} */\n{with_silent_icons(text) if name == THEME else text}\n"
-    css = css.replace("var(--said-chapter)", f'"{say("page.chapter", number="")}"')
+    before, after = say("page.chapter", number="@").split("@")
+    css = css.replace("var(--said-chapter)", f'"{before}"')
+    css = css.replace("var(--said-chapter-end)", f'"{after}"')
     for icon in CODE.finditer(css):
         characters.add(chr(int(icon[1], 16)) if icon[1] else icon[0])
     (static / SHEET).write_text(embedded(css, static / SHEET, FONTS, characters))

@@ -9,7 +9,6 @@ import copy
 import json
 import os
 import re
-import shutil
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -41,10 +40,9 @@ def build(root: Path, extra: Iterable[str] = (), *, site: bool = True) -> int:
         if done.returncode:
             return done.returncode
     if site:
-        # The English build may remove its folder when it begins: this comes after it.
-        target = root / "_build/html" / FOLDER
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(tree / "_build/html", target)
+        # What works on the English site does not follow links.
+        (link := root / "_build/html" / FOLDER).unlink(missing_ok=True)
+        link.symlink_to(f"../{FOLDER}/_build/html")
     return 0
 
 
@@ -58,12 +56,11 @@ def _environment(root: Path) -> dict[str, str]:
 
 def mirror(root: Path, tree: Path) -> None:
     """Copy what the site is made from, except pages and notebooks."""
-    sources = {}
-    for folder in COPIED:
-        for name in files(root, folder):
-            own = root / FOLDER / name
-            sources[name] = own if own.is_file() and name != WORDS else root / name
-    sources[OWN_WORDS] = root / FOLDER / WORDS
+    sources: dict[Path, Path] = {}
+    for base in (root, root / FOLDER):  # the edition's own files take a place
+        for folder in COPIED:
+            sources |= {name: base / name for name in files(base, folder)}
+    sources[OWN_WORDS], sources[WORDS] = sources[WORDS], root / WORDS
     for folder in COPIED:  # what is gone in the repository goes here, too
         for name in {*files(tree, folder)} - {*sources}:
             (tree / name).unlink()
@@ -79,7 +76,8 @@ def files(root: Path, folder: str) -> Iterator[Path]:
     for path in sorted([root / folder, *(root / folder).rglob("*")]):
         name = path.relative_to(root)
         is_page = name.parent == Path("book") and name.suffix == ".md"
-        if path.is_file() and not is_page and "__pycache__" not in name.parts:
+        is_page = is_page or path.suffix in (".po", ".pyc")
+        if path.is_file() and not is_page:
             yield name
 
 
