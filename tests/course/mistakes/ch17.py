@@ -1,98 +1,132 @@
 """The checks of chapter 17: each usual mistake is made, and must be named."""
 
-from attention_lib.course.exercises.ch17 import (
-    ADDED,
-    PAGE,
-    PLACE,
-    ROOM,
-    UNTIL,
-    check_accept,
-    check_slots,
-    check_small_server,
-)
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from attention_lib.course.exercises import ch17
+from attention_lib.linear_attention import delta_step, gated_delta_rule
 from tests.answers import as_numbers
 
-places, accept, served = check_slots.made, check_accept.made, check_small_server.made
-ENDS = UNTIL + "guesses[number : number + 1] != [token]"
-WAIT = f"while self.waiting and {ROOM}:"
-NOW = "now = [number for number, left in self.running]"
+kept, memory = ch17.check_kept_positions.made, ch17.check_delta_memory.made
+
+
+class Steps:
+    """The library's own step."""
+
+    def __init__(self, key_dim, value_dim):
+        self.state = torch.zeros(key_dim, value_dim)
+
+    def write(self, key, value, log_decay, beta):
+        numbers = torch.tensor([[log_decay]]), torch.tensor([[beta]])
+        rows = key[None], key[None], value[None]
+        self.state = delta_step(*rows, *numbers, self.state)[1]
+
+    def read(self, query):
+        return query @ self.state
+
+
+class Collected:
+    """Keeps all tokens, and reads them at once: it says the right thing."""
+
+    def __init__(self, key_dim, value_dim):
+        self.text = [(torch.zeros(key_dim), torch.zeros(value_dim), 0.0, 0.0)]
+
+    def write(self, *token):
+        self.text.append(token)
+
+    def read(self, query):
+        keys, values, fades, betas = zip(*self.text, strict=True)
+        tensors = torch.stack(keys), torch.stack(values)
+        numbers = torch.tensor(fades), torch.tensor(betas)
+        asked = query.expand(len(keys), -1)
+        return gated_delta_rule(asked, *tensors, *numbers)[-1]
+
+
+class Shared:
+    """One state for all memories."""
+
+    states: ClassVar = {}
+
+    def __init__(self, key_dim, value_dim):
+        self.sizes = key_dim, value_dim
+        self.states.setdefault(self.sizes, torch.zeros(key_dim, value_dim))
+        self.mine = memory()(key_dim, value_dim)
+
+    def write(self, *token):
+        self.mine.write(*token)
+        self.states[self.sizes] = self.mine.state
+
+    def read(self, query):
+        return query @ self.states[self.sizes]
+
 
 RIGHT = {
-    "batch_steps": [11, *as_numbers(11), 5 + 6, 11.004],
-    "slots": [
-        places(),
-        places(PLACE, "position % page_len + page_len * page"),
-        places(PAGE, "torch.tensor([table[p // page_len] for p in position.tolist()])"),
-        places(PLACE, "torch.tensor([table[i // page_len] * "
-               "page_len + i % page_len for i in range(start, start + count)])"),
-        places(PAGE, "torch.as_tensor(table).take(position // page_len)"),
-        places(PLACE, "torch.add(position % page_len, page, alpha=page_len)"),
-        places("return " + PLACE, "grid = torch.arange(9 * page_len).view(9, "
-               "-1)\n    return grid[torch.tensor(table)].flatten()[start:][:count]"),
-        places("torch.arange(start, start + count)", "torch.arange(count) + start"),
-        places(PLACE, "position + (page - position // page_len) * page_len"),
-        places("position // page_len", "position.div(page_len, rounding_mode='floor')"),
+    "window_layers": [
+        *as_numbers(33), np.ceil(4095 / 127), 4095 // 127 + 1,
     ],
-    "accept": [
-        accept(),
-        accept(ENDS, "token == stop or [token] != guesses[number : number + 1]"),
-        accept(ENDS, "number == len(guesses) or token in {stop} or "
-               "guesses[number] != token"),
-        accept("if " + ENDS, "if stop in added or list(guesses[: number + 1]) != "
-               "list(best[: number + 1])"),
-        accept(ADDED, "return list(added)"),
-        accept(ADDED, "return added[:]"),
-        accept("added.append(token)", "added = added + [token]"),
-        accept("added.append(token)", "added += [token]"),
-        accept("enumerate(best)", "zip(range(99), best)"),
-        accept(ADDED, "return best[: len(added)]"),
+    "kept_positions": [
+        kept(ch17.KEPT, "not num_sinks <= place < length - window"),
+        kept(ch17.KEPT, "place + window >= length or place < num_sinks"),
+        kept(ch17.KEPT, f"{ch17.LAST} or {ch17.FIRST}"),
+        kept(ch17.KEPT, "length - place <= window or place <= num_sinks - 1"),
+        kept(ch17.KEPT, "place in range(num_sinks) or place > length - window - 1"),
+        lambda n, w, s: sorted({*range(n)[:s], *range(n)[max(n - w, 0) :]}),
+        lambda n, w, s: [*range(min(s, n)), *range(max(s, n - w), n)],
+        lambda n, w, s: list(range(n)) if n <= w + s
+        else list(range(s)) + list(range(n - w, n)),
+        lambda n, w, s: list(dict.fromkeys([*range(n)[:s], *range(max(n - w, 0), n)])),
     ],
-    "small_server": [
-        served(), lambda places: served()(places),
-        served(WAIT, "while len(self.running) < self.places and len(self.waiting):"),
-        served(NOW, "now = [request[0] for request in self.running]"),
-        served(NOW, "now = {number for number, left in self.running}"),
-        served(NOW, "now = tuple(number for number, left in self.running)"),
-        served("if request[1] > 0]", "if request[1]]"),
-        served("return now", "return sorted(now, reverse=True)"),
-        # Its own list: it is right when it is given, and changes in the next step.
-        served("        while self", "        for number in [*self.now]:\n            "
-               "if number not in [n for n, _ in self.running]: self.now.remove(number)"
-               "\n        while self", "self.running = [], []",
-               "self.running, self.now = [], [], []", NOW,
-               "self.now[:] = [number for number, left in self.running]",
-               "return now", "return self.now"),
-        served(WAIT, "for _ in range(min(len(self.waiting), self.places - "
-               "len(self.running))):"),
-        served("self.waiting.pop(0)", "self.waiting[0]); del (self.waiting[0]"),
+    "delta_memory": [
+        Steps, Collected,
+        memory(ch17.NEW, "torch.outer(beta * key, value - found)"),
+        memory(ch17.NEW, "torch.outer(key, beta * (value - found))"),
+        memory(ch17.NEW, "beta * key[:, None] * (value - found)"),
+        memory(ch17.NEW, "beta * key[:, None] @ (value - found)[None]"),
+        memory(ch17.FADE, "self.state = self.state * 2.718281828459045 ** log_decay"),
+        memory(ch17.FOUND, "found = self.state.T @ key"),
+        memory(ch17.FOUND, "found = (key[:, None] * self.state).sum(0)"),
+        memory(ch17.READ, "return self.state.T @ query"),
+        memory(ch17.MADE, "self.state = torch.zeros((key_dim, value_dim))"),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "batch_steps": [(15, "Write down for each place")],
-    "slots": [
-        (places(PAGE, "position // page_len"), "positions in the text"),
-        (places(PLACE, "page * page_len + position % page_len / 1"), "whole number"),
-        (places(PLACE, f"({PLACE}).squeeze()"),
-         "Right for several tokens. For a single one: The shape"),
+    "window_layers": [
+        (5, "Not that many"), (-1, "above 0"), ("33", "one number"),
     ],
-    "accept": [
-        (accept("enumerate(best)", "enumerate(best[: max(1, len(guesses))])"),
-         "Right where a guess is wrong. Where all are right: One token"),
-        (accept(ADDED, "return added if guesses[:1] == best[: len(guesses[:1])] "
-                "else []"), "Right where the first is right. Where it is wrong: One"),
-        (accept(ADDED, "return added if guesses else []"), "Without any: One"),
-        (accept(ADDED, "return [t for t in added if t != stop or t in guesses]"),
-         "Right where a guess is the stop. Where another is: The stop"),
-        (accept(ADDED, "return best[: guesses.index(stop) + 1] if stop in guesses "
-                "else added"), "Where a wrong guess is followed by one:"),
+    "kept_positions": [
+        (lambda n, w, s: [*range(s), *range(n - w, n)], "Where they overlap"),
+        (lambda n, w, s: [*range(s), *range(max(s, n - w), n)], "For a short one"),
+        (kept(ch17.FIRST, "place < (num_sinks or 1)"), "Without any"),
+        (kept("- window", "- max(window, 2)"), "For a window of 1"),
+        (lambda n, w, s: [*range(n if n <= w else s), *range(max(s, n - w), n)][:n + s],
+         "shorter than the sinks"),
+        (lambda n, w, s: kept()(n, w, s)[::-1], "not sorted"),
+        (lambda n, w, s: {*kept()(n, w, s)}, "returns a set"),
+        (lambda n, w, s: torch.tensor(kept()(n, w, s)), "returns a Tensor"),
+        (lambda n, w, s: [1 + i for i in kept()(n, w, s)], "from 0 to 8"),
+        (lambda n, w, s: [float(i) for i in kept()(n, w, s)], "ints"),
+        (lambda n, w, s: kept()(n, w, s) * 2, "twice"),
+        (lambda n, w, s: [], "positions are needed"),
+        (lambda n, w, s: 1 / 0, "ZeroDivisionError"),
     ],
-    "small_server": [
-        (served("return now", "return now or None"), "give an empty list"),
-        (lambda places: 3, "has no submit"),
-        (served(WAIT, "if not self.waiting and not self.running:\n"
-                "            self.places = 0\n        " + WAIT),
-         "Right where all come at once. Where they come later: The shape"),
-        (served("< self.places", "< max(2, self.places)"),
-         "Right in several places. In a single one: More work"),
+    "delta_memory": [
+        (memory(ch17.WRITE, "self.state = beta * torch.outer(key, value)"),
+         "Only the last write"),
+        (memory("value - found", "-found"), "still empty"),
+        (memory(ch17.NEW, "(1 - beta) * torch.outer(key, value - found)"),
+         "still empty"),
+        (memory("key, value - found", "value - found, key"), "RuntimeError"),
+        (memory(ch17.READ, "return self.state"), "shape must be"),
+        (memory(ch17.READ, "found = query @ self.state; self.state *= 0; return found"),
+         "A second read"),
+        (memory(ch17.READ, "found = query @ self.state; del self.state; return found"),
+         "A second read"),
+        (Shared, "A new one must hold zeros"),
+        (memory(ch17.WRITE, "value -= found\n        self.state = self.state + beta * "
+                "torch.outer(key, value)"), "changes its input"),
+        (memory()(3, 2), "Give the function itself"),
+        (lambda *sizes: torch.zeros(sizes), "a class with write and read"),
     ],
 }  # fmt: skip
