@@ -1,18 +1,11 @@
-"""Exercises of chapter 17: layers of windows, a cache with sinks, a memory."""
+"""Exercises of chapter 17: layers of windows, a cache with sinks, a mask."""
 
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from attention_lib.course.exercises.exercise import (
-    Exercise,
-    NumberExercise,
-    make_object,
-    slip,
-)
-from attention_lib.course.exercises.verdict import Verdict, judge, run
-from attention_lib.reproducibility import seeded
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
+from attention_lib.course.exercises.verdict import Verdict
 
 check_window_layers = NumberExercise(
     solution="""
@@ -105,93 +98,42 @@ def kept(length, window, num_sinks):
     praise="However long the text grows, the cache does not.",
 )  # fmt: skip
 
-
-def _text(
-    sizes: tuple[int, int], tokens: int, fades: bool, part: bool, size: float
-) -> tuple[Tensor, ...]:
-    """Draw keys of a length, values, logarithms of decays, betas, and a query."""
-    rng, ones = seeded(0), torch.ones(tokens)
-    keys = torch.randn(tokens, sizes[0], generator=rng)
-    values = torch.randn(tokens, sizes[1], generator=rng)
-    fade, beta = 0.2 + 0.6 * torch.rand(2, tokens, generator=rng)
-    return (
-        size * keys / keys.norm(dim=1, keepdim=True),
-        values,
-        (fade if fades else ones).log(),
-        beta if part else ones,
-        torch.randn(sizes[0], generator=rng),
-    )
-
-
-def _read(
-    made: Any, keys: Tensor, values: Tensor, fades: Tensor, betas: Tensor, query: Tensor
-) -> Any:
-    numbers = fades.tolist(), betas.tolist()
-    for key, value, fade, beta in zip(keys, values, *numbers, strict=True):
-        made.write(key, value, fade, beta)
-    read = run(made.read, query)
-    if not isinstance(read, Tensor):  # where nothing was written, it may fail
-        return read if len(keys) else torch.zeros(values.shape[1])
-    if judge(made.read, (query,), read.clone()):
-        words = "A second read with the same query finds something else: reading must "
-        return Verdict(False, f"{words}change nothing.")
-    return read
-
-
-FADE = "self.state = self.state * math.exp(log_decay)"
-FOUND = "found = key @ self.state"
-NEW = "beta * torch.outer(key, value - found)"
-WRITE = f"self.state = self.state + {NEW}"
-MADE, READ = "self.state = torch.zeros(key_dim, value_dim)", "return query @ self.state"
-check_delta_memory = Exercise(
+QUERY, NEAR = "torch.arange(key_len - query_len, key_len)", "query - key < window"
+SEEN = "(key <= query) & (near | (key < num_sinks))"
+check_sink_mask = Exercise(
     solution="""
-class MyDeltaMemory:
-    def __init__(self, key_dim, value_dim):
-        self.state = torch.zeros(key_dim, value_dim)
-
-    def write(self, key, value, log_decay, beta):
-        self.state = self.state * math.exp(log_decay)
-        found = key @ self.state
-        self.state = self.state + beta * torch.outer(key, value - found)
-
-    def read(self, query):
-        return query @ self.state
+def window_with_sinks(query_len, key_len, window, num_sinks):
+    query = torch.arange(key_len - query_len, key_len)[:, None]
+    key = torch.arange(key_len)
+    near = query - key < window
+    return (key <= query) & (near | (key < num_sinks))
 """,
     cases=[
-        (((3, 2), 4, False, False, 1), ""),
-        (((3, 2), 0, False, False, 1), "Right, but each memory has a state of its "
-         "own. A new one must hold zeros:"),
-        (((2, 4), 5, False, True, 1), "Right without decay and with β = 1. With "
-         "other β:"),
-        (((4, 3), 5, True, True, 1), "Right without decay. With it:"),
-        (((3, 4), 5, True, True, 0.7), "Right for keys of length 1. For shorter ones:"),
+        ((6, 6, 2, 1), ""),
+        ((2, 7, 3, 1), "Right without a cache. With one:"),
+        ((1, 8, 1, 0), "Right with sinks. Without any, for one new token:"),
+        ((4, 4, 9, 0), "Right for windows shorter than the text. For a longer one:"),
+        ((3, 5, 2, 4), "Right for few sinks. Where a sink may be new as well:"),
     ],
-    inputs=lambda sizes, *how: (sizes, *_text(sizes, *how)),
-    use=lambda kind, sizes, *given: _read(
-        make_object(kind, *sizes, methods=["write", "read"]), *given
-    ),
     slips=[
-        slip("The value is added to what is there: write the difference to what the "
-             "key finds.", "value - found", "value"),
-        slip("The state never fades.", FADE, "pass"),
-        slip("The state fades after the write: it must fade before the key looks.",
-             FADE, "pass", WRITE, f"{WRITE}; {FADE}"),
-        slip("The key looks into the state before it fades: fade first.",
-             FADE, f"{FOUND}; {FADE}", f"\n        {FOUND}\n", "\n"),
-        slip("Only the last write is there: the state must stay, and the decay is a "
-             "logarithm, where 0 means that all stays.",
-             "math.exp(log_decay)", "log_decay"),
-        slip("β is missing: it says how much of the difference is written.",
-             "beta * ", ""),
-        slip("β must also shrink what is taken away, not the value alone.",
-             NEW, "torch.outer(key, beta * value - found)"),
-        slip("β must also shrink the value, not only what is taken away.",
-             NEW, "torch.outer(key, value - beta * found)"),
-        slip("What the key finds must be taken away from the value.",
-             "value - found", "value + found"),
-        slip("The state is still empty: does write change it?", WRITE, "pass"),
-        slip("The key is used as it comes: the equation does not make it longer.",
-             FADE, f"{FADE}; key = key / key.norm()"),
+        slip("The window is one key too long: the token itself is one of its keys.",
+             "< window", "<= window"),
+        slip("The window is one key short: it may hold `window` keys in all.",
+             "< window", "< window - 1"),
+        slip("Rows are the newest tokens: at which positions are they?",
+             QUERY, "torch.arange(query_len)"),
+        slip("The new tokens come after the cache: the first of them is one further.",
+             QUERY, "torch.arange(key_len - query_len - 1, key_len - 1)"),
+        slip("No row may see a sink that comes after it.",
+             SEEN, "(key <= query) & near | (key < num_sinks)"),
+        slip("Rows see tokens after themselves.", SEEN, "near | (key < num_sinks)"),
+        slip("The sinks are gone.", SEEN, "(key <= query) & near"),
+        slip("The window is gone.", SEEN, "(key <= query) & (key < num_sinks)"),
+        slip("All is seen up to the token itself.", SEEN, "(key <= query)"),
+        slip("There is one sink too many.", "key < num_sinks", "key <= num_sinks"),
+        slip("A key must be in the window or a sink, not both.", "near |", "near &"),
+        slip("It is inverted: True must mean that it may attend.",
+             f"return {SEEN}", f"return ~({SEEN})"),
     ],
-    praise="A key that is written again finds its new value only.",
+    praise="It holds with a cache and without one.",
 )  # fmt: skip

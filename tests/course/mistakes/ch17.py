@@ -1,65 +1,32 @@
 """The checks of chapter 17: each usual mistake is made, and must be named."""
 
-from typing import ClassVar
-
 import numpy as np
 import torch
 
 from attention_lib.course.exercises import ch17
-from attention_lib.linear_attention import delta_step, gated_delta_rule
+from attention_lib.sparse_attention import sink_window_mask
 from tests.answers import as_numbers
 
-kept, memory = ch17.check_kept_positions.made, ch17.check_delta_memory.made
+kept, mask = ch17.check_kept_positions.made, ch17.check_sink_mask.made
 
 
-class Steps:
-    """The library's own step."""
-
-    def __init__(self, key_dim, value_dim):
-        self.state = torch.zeros(key_dim, value_dim)
-
-    def write(self, key, value, log_decay, beta):
-        numbers = torch.tensor([[log_decay]]), torch.tensor([[beta]])
-        rows = key[None], key[None], value[None]
-        self.state = delta_step(*rows, *numbers, self.state)[1]
-
-    def read(self, query):
-        return query @ self.state
+def by_library(query_len, key_len, window, num_sinks):
+    return sink_window_mask(query_len, window, num_sinks, key_len)
 
 
-class Collected:
-    """Keeps all tokens, and reads them at once: it says the right thing."""
-
-    def __init__(self, key_dim, value_dim):
-        self.text = [(torch.zeros(key_dim), torch.zeros(value_dim), 0.0, 0.0)]
-
-    def write(self, *token):
-        self.text.append(token)
-
-    def read(self, query):
-        keys, values, fades, betas = zip(*self.text, strict=True)
-        tensors = torch.stack(keys), torch.stack(values)
-        numbers = torch.tensor(fades), torch.tensor(betas)
-        asked = query.expand(len(keys), -1)
-        return gated_delta_rule(asked, *tensors, *numbers)[-1]
+def by_rows(query_len, key_len, window, num_sinks):
+    seen = torch.zeros(query_len, key_len, dtype=torch.bool)
+    for row, position in enumerate(range(key_len - query_len, key_len)):
+        seen[row, : min(num_sinks, position + 1)] = True
+        seen[row, max(0, position - window + 1) : position + 1] = True
+    return seen
 
 
-class Shared:
-    """One state for all memories."""
-
-    states: ClassVar = {}
-
-    def __init__(self, key_dim, value_dim):
-        self.sizes = key_dim, value_dim
-        self.states.setdefault(self.sizes, torch.zeros(key_dim, value_dim))
-        self.mine = memory()(key_dim, value_dim)
-
-    def write(self, *token):
-        self.mine.write(*token)
-        self.states[self.sizes] = self.mine.state
-
-    def read(self, query):
-        return query @ self.states[self.sizes]
+def by_difference(query_len, key_len, window, num_sinks):
+    ones = torch.ones(key_len, key_len, dtype=torch.bool)
+    seen = ones.tril() & ~ones.tril(-window)
+    seen[:, :num_sinks] |= ones.tril()[:, :num_sinks]
+    return seen[key_len - query_len :]
 
 
 RIGHT = {
@@ -78,17 +45,16 @@ RIGHT = {
         else list(range(s)) + list(range(n - w, n)),
         lambda n, w, s: list(dict.fromkeys([*range(n)[:s], *range(max(n - w, 0), n)])),
     ],
-    "delta_memory": [
-        Steps, Collected,
-        memory(ch17.NEW, "torch.outer(beta * key, value - found)"),
-        memory(ch17.NEW, "torch.outer(key, beta * (value - found))"),
-        memory(ch17.NEW, "beta * key[:, None] * (value - found)"),
-        memory(ch17.NEW, "beta * key[:, None] @ (value - found)[None]"),
-        memory(ch17.FADE, "self.state = self.state * 2.718281828459045 ** log_decay"),
-        memory(ch17.FOUND, "found = self.state.T @ key"),
-        memory(ch17.FOUND, "found = (key[:, None] * self.state).sum(0)"),
-        memory(ch17.READ, "return self.state.T @ query"),
-        memory(ch17.MADE, "self.state = torch.zeros((key_dim, value_dim))"),
+    "sink_mask": [
+        by_library, by_rows, by_difference,
+        mask(ch17.QUERY, "(torch.arange(query_len) + key_len - query_len)"),
+        mask(ch17.QUERY, "torch.arange(key_len)[key_len - query_len :]"),
+        mask(ch17.NEAR, "key > query - window"),
+        mask(ch17.NEAR, "query - key <= window - 1"),
+        mask(ch17.SEEN, "near & (key <= query) | (key < num_sinks) & (key <= query)"),
+        mask(ch17.SEEN, "(query >= key).logical_and(near.logical_or(key < num_sinks))"),
+        mask(ch17.SEEN, "~((key > query) | ~near & (key >= num_sinks))"),
+        mask(ch17.SEEN, "((key <= query) * (near + (key < num_sinks))).bool()"),
     ],
 }  # fmt: skip
 MISTAKES = {
@@ -111,22 +77,24 @@ MISTAKES = {
         (lambda n, w, s: [], "positions are needed"),
         (lambda n, w, s: 1 / 0, "ZeroDivisionError"),
     ],
-    "delta_memory": [
-        (memory(ch17.WRITE, "self.state = beta * torch.outer(key, value)"),
-         "Only the last write"),
-        (memory("value - found", "-found"), "still empty"),
-        (memory(ch17.NEW, "(1 - beta) * torch.outer(key, value - found)"),
-         "still empty"),
-        (memory("key, value - found", "value - found, key"), "RuntimeError"),
-        (memory(ch17.READ, "return self.state"), "shape must be"),
-        (memory(ch17.READ, "found = query @ self.state; self.state *= 0; return found"),
-         "A second read"),
-        (memory(ch17.READ, "found = query @ self.state; del self.state; return found"),
-         "A second read"),
-        (Shared, "A new one must hold zeros"),
-        (memory(ch17.WRITE, "value -= found\n        self.state = self.state + beta * "
-                "torch.outer(key, value)"), "changes its input"),
-        (memory()(3, 2), "Give the function itself"),
-        (lambda *sizes: torch.zeros(sizes), "a class with write and read"),
+    "sink_mask": [
+        (mask(ch17.QUERY, "torch.arange(query_len)", "< window", "<= window"),
+         "The window is one key too long"),
+        (mask(ch17.NEAR, "(query - key).abs() < window",
+              ch17.SEEN, "near | (key < num_sinks)"), "the content is not"),
+        (mask(f"return {ch17.SEEN}", f"return ({ch17.SEEN}).double()"),
+         "must hold True and False"),
+        (mask(f"return {ch17.SEEN}", f"return ({ch17.SEEN}).T"),
+         "the content is not"),
+        (mask(f"return {ch17.SEEN}", f"return ({ch17.SEEN})[-1]"), "The shape must be"),
+        (mask("key < num_sinks", "key < max(num_sinks, 1)"), "Without any"),
+        (mask("< window", "< max(window, 2)"), "for one new token"),
+        (mask("< window", "< min(window, key_len - 1)"), "For a longer one"),
+        (mask("near |", "near & (key >= num_sinks) |",
+              "(key < num_sinks))\n", "(key < num_sinks) & (key < key_len - query_len"
+              " + (key_len == query_len) * key_len))\n"),
+         "Where a sink may be new as well"),
+        (lambda *sizes: mask()(*sizes).numpy(), "must be a torch tensor"),
+        (lambda *sizes: 1 / 0, "ZeroDivisionError"),
     ],
 }  # fmt: skip
