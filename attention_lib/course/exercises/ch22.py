@@ -1,4 +1,4 @@
-"""Exercises of chapter 22: a median of ratios, the fused kernel, a clock in turns."""
+"""Exercises of chapter 22: a median, the fused kernel, FLOPs, a clock in turns."""
 
 from typing import Any
 
@@ -84,6 +84,28 @@ def attend_joined(query, key, value, mask, num_heads):
              END, "context"),
     ],
     praise="The fused kernel, called once.",
+)  # fmt: skip
+
+
+# The FLOPs of one layer: 64 wide, 4 heads, 10 tokens.
+check_flops = NumberExercise(
+    right=353_280,
+    praise="8 · 10 · 64 · 64 for the projections, 4 · 10 · 10 · 64 for scores and mix.",
+    mistakes=[
+        (176_640, "These are multiply-adds: each is two operations."),
+        (327_680, "These are the projections alone: scores and mix are missing."),
+        (25_600, "These are scores and mix alone: the projections are missing."),
+        (271_360, "The output projection is missing."),
+        (340_480, "Scores and mix are two products: one of them is missing."),
+        (430_080, "The width of all heads together is 64: do not take each "
+         "product of scores four times."),
+        (334_080, "Scores and mix run in each of the heads: together they are as "
+         "wide as the model."),
+        (3_532_800, "One text of 10 tokens: is the length counted twice?"),
+        (35_328, "That is the count for each of the tokens."),
+        (16_384, "That is the number of weights in the projections."),
+    ],
+    otherwise="Count the four projections first, then the two products of all pairs.",
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from attention_lib.course.exercises.ch20 import (
     check_divisor_finder,
     check_examiner,
 )
-from tests.answers import as_numbers, solution
+from tests.answers import solution
 
 divisor, examiner = check_divisor_finder.made, check_examiner.made
 WEIGHTS = "weights = (query @ key.mT / c).softmax(-1)"
@@ -21,8 +21,6 @@ ALONE = "alone = torch.cat([layer(row) for row in x.split(1)])\n    "
 mixing = solution(f"def mixes_texts(layer, x):\n    whole = layer(x)\n    {ANY}\n")
 
 RIGHT = {
-    "flops": [353_280, *as_numbers(353_280), 8 * 10 * 64**2 + 4 * 100 * 64,
-              2 * (4 * 10 * 64**2 + 2 * 100 * 64)],
     "mixing_finder": [
         mixing(),
         mixing(ANY, f"return bool(max({APART} {EACH}))"),
@@ -63,7 +61,6 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "flops": [(12, "Count the four projections first")],
     "mixing_finder": [
         (lambda layer, x: True, "all mix"),
         (lambda layer, x: False, "none mixes"),

@@ -49,6 +49,8 @@ RIGHT = {
                MASK, "mask.repeat_interleave(num_heads, 0)[None]"),
         joined(MASK, "torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)[:, None]"),
     ],
+    "flops": [353_280, *as_numbers(353_280), 8 * 10 * 64**2 + 4 * 100 * 64,
+              2 * (4 * 10 * 64**2 + 2 * 100 * 64)],
     "ratios_in_turns": [
         turns(),
         turns(EACH, "[own[i] / first[i] for i in range(rounds)]"),
@@ -73,6 +75,7 @@ MISTAKES = {
         (joined("(-1, num_heads)", "(num_heads, -1)"), "For other numbers"),
         (joined(MASK, "mask.squeeze()[:, None]"), "For a single one"),
     ],
+    "flops": [(12, "Count the four projections first")],
     "ratios_in_turns": [
         (turns(GIVE, "return [1.0]"), "a dict with the names"),
         (turns(EACH, "np.median(own)"), "a list of numbers"),
