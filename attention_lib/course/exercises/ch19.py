@@ -38,7 +38,7 @@ PAGE = "torch.tensor(table)[position // page_len]"
 PLACE = "page * page_len + position % page_len"
 check_slots = Exercise(
     solution="""
-def my_places(table, page_len, start, count):
+def my_slots(table, page_len, start, count):
     position = torch.arange(start, start + count)
     page = torch.tensor(table)[position // page_len]
     return page * page_len + position % page_len
@@ -47,34 +47,35 @@ def my_places(table, page_len, start, count):
         (([3, 1, 4], 4, 0, 10), ""),
         (([2, 5, 0], 3, 4, 4), "Right from the first token on. From a later one:"),
         (([6], 5, 2, 1), "Right for several tokens. For a single one:"),
+        (([3, 1], 4, 5, 3), "Right so far. Where the last page is full:"),
     ],
     slips=[
         slip("These are the positions in the text: each lies in a page of the table.",
              PLACE, "position"),
-        slip("These are the pages: which place of the page?", PLACE, "page"),
-        slip("These are the places inside of a page: which page is it?",
+        slip("These are the pages: which slot of the page?", PLACE, "page"),
+        slip("These are the slots inside a page: which page is it?",
              PLACE, "position % page_len"),
-        slip("A page holds many places: page 3 does not begin at 3.",
+        slip("A page holds many slots: page 3 does not begin at 3.",
              PLACE, "page + position % page_len"),
-        slip("These are the first places of the pages.", PLACE, "page * page_len"),
+        slip("These are the first slots of the pages.", PLACE, "page * page_len"),
         slip("Count from the start that is given, not from the first token.",
              "torch.arange(start, start + count)", "torch.arange(count)"),
         slip("The pages are sorted: a table has its own order.",
              PAGE, "torch.tensor(sorted(table))[position // page_len]"),
         slip("The table is read from its end.",
              PAGE, "torch.tensor(table[::-1])[position // page_len]"),
-        slip("The place in the page counts from the start that is given: it belongs to "
+        slip("The slot in the page counts from the start that is given: it belongs to "
              "the position in the text.",
              PLACE, "page * page_len + (position - start) % page_len"),
-        slip("Places count from 0.", PLACE, PLACE + " + 1"),
-        slip("The places of one page lie side by side.",
+        slip("Slots count from 0.", PLACE, PLACE + " + 1"),
+        slip("The slots of one page are side by side.",
              PLACE, "position % page_len * len(table) + page"),
     ],
     fault=lambda answer, *given: (
-        "The numbers are right, but they are floats: a place is a whole number."
+        "The numbers are right, but they are floats: a slot is a whole number."
         if answer(*given).is_floating_point() else ""
     ),
-    praise="With these places, one line writes and one line gathers.",
+    praise="With these slots, one line writes and one line gathers.",
 )  # fmt: skip
 
 ADDED = "return added"
@@ -178,6 +179,10 @@ class MyServer:
              "busy = bool(self.running)\n        while not busy and self.waiting"),
         slip("The last that came joins first: let the first one join.",
              "pop(0)", "pop()"),
+        slip("The shortest joins first: requests join in the order in which they came.",
+             "self.waiting.pop(0)",
+             "self.waiting.pop(self.waiting.index(min(self.waiting, "
+             "key=lambda request: request[1])))"),
         slip("Only one joins in each step: fill all free places.",
              "while self", "if self"),
         slip("A request works one step too long.", "request[1] > 0", "request[1] >= 0"),

@@ -72,6 +72,9 @@ MISTAKES = {
     "slots": [
         (places(PAGE, "position // page_len"), "positions in the text"),
         (places(PLACE, "page * page_len + position % page_len / 1"), "whole number"),
+        (places("return " + PLACE, f"found = {PLACE}\n    return "
+                "found[found != page_len * (table[-1] + 1) - 1]"),
+         "Where the last page is full: "),
         (places(PLACE, f"({PLACE}).squeeze()"),
          "Right for several tokens. For a single one: The shape"),
     ],
