@@ -96,6 +96,18 @@ HIDDEN = (
     f"{SCORES}.masked_fill(torch.tensor(False) if mask is None else ~mask, -math.inf)"
 )
 STEPS = f"{HIDDEN}.softmax(dim=-1) @ value"
+UNTURNED = (
+    "A head gets whole tokens in place of a part of each: split the features of each "
+    "token into heads, then exchange the axes of tokens and heads."
+)
+APART = (
+    "split_heads(self.q_proj(x), self.num_heads)",
+    "self.q_proj(x).view(len(x), self.num_heads, x.shape[1], -1)",
+    "split_heads(self.k_proj(memory), self.num_heads)",
+    "self.k_proj(memory).view(len(x), self.num_heads, memory.shape[1], -1)",
+    "split_heads(self.v_proj(memory), self.num_heads)",
+    "self.v_proj(memory).view(len(x), self.num_heads, memory.shape[1], -1)",
+)
 check_cross_attention = LayerExercise(
     solution="""
 class MyCrossAttention(nn.Module):
@@ -143,6 +155,13 @@ class MyCrossAttention(nn.Module):
         slip("The queries come from the memory: they are made from x.",
              "self.q_proj(x)", "self.q_proj(memory)"),
         slip("x and the memory have changed places.", "x, memory,", "memory, x,"),
+        slip("Queries and keys have each other's weights.",
+             "self.q_proj(x)", "self.k_proj(x)",
+             "self.k_proj(memory)", "self.q_proj(memory)"),
+        slip(UNTURNED, *APART),
+        slip(UNTURNED, *APART, MERGED, "context.reshape(x.shape)"),
+        slip("Each text has a mask of its own: here the first one's hides the keys of "
+             "all.", "mask[:, None]", "mask[:1, None]"),
         slip("The scores are not scaled.", GIVEN, f"{GIVEN}, scale=1.0"),
         slip("The scale takes the width of all heads: it is that of one.",
              GIVEN, f"{GIVEN}, scale=x.shape[-1] ** -0.5"),

@@ -42,10 +42,10 @@ my_bytes = 2 * (2 * 8192 * 128 + 8192 // 256 * 2 * 8192 * 128)
 
 def _halves(queries: int, width: int, level: float, hidden: bool) -> tuple[Tensor, ...]:
     """Draw two results and the logarithms of their sums; hide one half in turns."""
-    rng = seeded(0)
-    a, b = torch.randn(2, queries, width, generator=rng)
+    rng, exact = seeded(0), torch.float64  # float32 cannot hold large logarithms well
+    a, b = torch.randn(2, queries, width, generator=rng, dtype=exact)
     far = level * torch.arange(1, queries + 1)  # for each query another level
-    log_a, log_b = 2 * torch.randn(2, queries, generator=rng) + far
+    log_a, log_b = 2 * torch.randn(2, queries, generator=rng, dtype=exact) + far
     if hidden:  # so that neither half may be the one that is always there
         first = torch.arange(queries) % 2 == 0
         a, log_a = a * ~first[:, None], log_a.masked_fill(first, -torch.inf)
@@ -97,10 +97,11 @@ def _scores(
     sizes: tuple[int, int], keys: int, piece: int, level: Any, often: bool
 ) -> tuple[Any, ...]:
     """Draw scores around a level, sorted around 0 so that the sums must shrink."""
-    rng = seeded(0)
-    scores = 2 * torch.randn(sizes[0], keys, generator=rng) + torch.tensor(level)
+    rng, exact = seeded(0), torch.float64  # float32 cannot hold large scores well
+    scores = 2 * torch.randn(sizes[0], keys, generator=rng, dtype=exact)
+    scores = scores + torch.tensor(level, dtype=exact)
     scores = scores if level else scores.sort(dim=1).values
-    return scores, torch.randn(keys, sizes[1], generator=rng), piece, often
+    return scores, torch.randn(keys, sizes[1], generator=rng, dtype=exact), piece, often
 
 
 def _mixed(made: Any, scores: Tensor, value: Tensor, piece: int, often: bool) -> Any:
@@ -127,9 +128,11 @@ def _growth(answer: Any) -> Verdict | None:
 
 
 def _numbers_in(kept: Any) -> int:
-    """Count the numbers in all tensors, also in lists and dictionaries of them."""
+    """Count the numbers in tensors, lists and dictionaries, also one in another."""
     if isinstance(kept, Tensor):
         return kept.numel()
+    if isinstance(kept, int | float):
+        return 1
     parts = [*kept.values()] if isinstance(kept, dict) else kept
     return sum(map(_numbers_in, parts)) if isinstance(parts, list | tuple) else 0
 
@@ -205,5 +208,5 @@ class MyOnlineSoftmax:
              WEIGHTS, "torch.ones_like(scores)", TOTAL, "self.total",
              MIX, "self.mixed"),
     ],
-    praise="Three things are kept, however many scores arrive.",
+    praise="What is kept does not grow, however many scores arrive.",
 )  # fmt: skip

@@ -35,6 +35,34 @@ class Collected:
         return torch.cat(self.scores, 1).softmax(1) @ torch.cat(self.values)
 
 
+class CollectedInLists(Collected):
+    """Keeps all scores as plain numbers."""
+
+    def add(self, scores, value):
+        self.scores += scores.T.tolist()
+        self.values += value.tolist()
+
+    def result(self):
+        return torch.tensor(self.scores).T.softmax(1) @ torch.tensor(self.values)
+
+
+class OneLogarithm:
+    """Keeps the divided mix, and one number per query: the logarithm of the sum."""
+
+    def __init__(self, num_queries, value_dim):
+        self.log_sum = torch.full((num_queries, 1), -torch.inf)
+        self.mixed = torch.zeros(num_queries, value_dim)
+
+    def add(self, scores, value):
+        new = torch.logaddexp(self.log_sum, scores.logsumexp(-1, keepdim=True))
+        old = (self.log_sum - new).exp()
+        self.mixed = self.mixed * old + (scores - new).exp() @ value
+        self.log_sum = new
+
+    def result(self):
+        return self.mixed
+
+
 RIGHT = {
     "flash_bytes": [ch16.ONE * 66, *as_numbers(138_412_032), 132 * 2**20],
     "join_softmaxes": [
@@ -53,7 +81,7 @@ RIGHT = {
              "torch.diag(share_a) @ result_a + torch.diag(share_b) @ result_b"),
     ],
     "online_softmax": [
-        OfLibrary, lambda *sizes: online()(*sizes),
+        OfLibrary, OneLogarithm, lambda *sizes: online()(*sizes),
         online(ch16.SHRINK, "torch.exp(self.largest - new)"),
         online(ch16.RESULT, "self.mixed.div(self.total)"),
         online("self.largest = new", "self.largest = new.clone()"),
@@ -79,6 +107,7 @@ MISTAKES = {
     ],
     "online_softmax": [
         (Collected, "grows with each piece"),
+        (CollectedInLists, "grows with each piece"),
         (online(f"{ch16.NEW}(self.largest, {LARGEST})",
                 "new = torch.zeros_like(self.total)", "-torch.inf", "0.0"),
          "For large ones"),
