@@ -242,11 +242,11 @@ class TinyLM(LanguageModel):
     """A small GPT: it scores, after each token of a text, all possible next tokens.
 
     After GPT-2 (Radford et al., 2019, section 2.3): learned positions, pre-norm blocks,
-    a last norm, and smaller initial weights where a layer adds to the stream. Six
+    a last norm, and smaller initial weights where a layer adds to the stream. Some
     things differ from GPT-2: positions start as sinusoids, embeddings are multiplied by
     √M, the head starts ten times smaller, queries, keys and values have no bias, GELU
-    is exact, and the blocks' initial weights are drawn differently. Its call is that
-    of a ``LanguageModel``.
+    is exact, and the initial weights of the blocks and of the token embedding are drawn
+    differently. Its call is that of a ``LanguageModel``.
 
     Args:
         config: the sizes and choices.

@@ -15,7 +15,17 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import decode, flash, growth, guessing, latent, layers, serving, steps
+from benchmarks import (
+    decode,
+    flash,
+    growth,
+    guessing,
+    latent,
+    layers,
+    real,
+    serving,
+    steps,
+)
 
 ROUNDS = int(os.environ.get("BENCHMARK_ROUNDS", "3"))
 STEP_ROUNDS = 8 * ROUNDS  # a step is short, and its bound is close
@@ -50,6 +60,13 @@ def decode_cases() -> Iterator[Any]:
         for number in range(ROUNDS):
             for name in decode.MODELS:
                 yield number, name, count
+
+
+def real_cases() -> Iterator[Any]:
+    for task in real.TASKS:
+        for number in range(2 * ROUNDS):
+            for name in real.MODELS:
+                yield number, name, task
 
 
 def latent_cases() -> Iterator[Any]:
@@ -136,6 +153,12 @@ def test_step(benchmark: Any, number: int, name: str, length: int) -> None:
 def test_decode(benchmark: Any, number: int, name: str, new_tokens: int) -> None:
     note_settings(benchmark)
     benchmark.pedantic(decode_call(name, new_tokens), rounds=TIMES, warmup_rounds=1)
+
+
+@pytest.mark.parametrize(("number", "name", "task"), list(real_cases()))
+def test_real(benchmark: Any, number: int, name: str, task: str) -> None:
+    note_settings(benchmark)
+    benchmark.pedantic(real.make_call(name, task), rounds=TIMES, warmup_rounds=1)
 
 
 @pytest.mark.parametrize(("number", "name", "kept"), list(latent_cases()))

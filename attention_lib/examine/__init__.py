@@ -75,9 +75,9 @@ CHECKS: dict[str, tuple[Callable[[Probe], str], tuple[str, str]]] = {
     "reference": (reference.probe_reference, ("04-multi-head", "proved-equal")),
     "parameters": (tools.probe_parameters, ("04-multi-head", "what-it-costs")),
     "flops": (tools.probe_flops, ("04-multi-head", "what-it-costs")),
-    "device": (tools.probe_device, ("18-health-checks", "tools")),
-    "compile": (tools.probe_compile, ("18-health-checks", "tools")),
-    "export": (tools.probe_export, ("18-health-checks", "tools")),
+    "device": (tools.probe_device, ("20-health-checks", "tools")),
+    "compile": (tools.probe_compile, ("20-health-checks", "tools")),
+    "export": (tools.probe_export, ("20-health-checks", "tools")),
 }
 # Checks whose faults are explained by a suspicious step, where there is one.
 _EXPLAINED = {"deterministic", "batch", "order", "large scores", "future", "padding"}

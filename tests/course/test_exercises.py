@@ -37,7 +37,7 @@ NUMBERS = [
     "multi_head_count",
     *("place_with_itself", "trained_positions", "block_parameters"),
     *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
-    *("flash_bytes", "both_caches", "window_layers", "batch_steps"),
+    *("flash_bytes", "both_caches", "window_layers", "state_length", "batch_steps"),
     *("flops", "median_ratio", "wrong_lengths", "sharded_traffic"),
     "faulty_lines",
 ]
@@ -61,7 +61,7 @@ OBJECTS += ("ring_process", "rotary", "small_bug", "small_server")
 FINDERS = [
     ("ch03", "leak_finder", True),
     ("ch05", "order_finder", False),
-    ("ch18", "mixing_finder", False),
+    ("ch20", "mixing_finder", False),
 ]
 SILENT = [(*finder, place) for finder in FINDERS for place in range(1, 10)]
 # What would give a solution away; the reader's own line or type may hold it.

@@ -16,7 +16,7 @@ from tools.chapters import ROOT
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
 
 by_name = pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-# Chapter 19 looks at all bugs, and fails where one is missed or a mended program is not
+# Chapter 21 looks at all bugs, and fails where one is missed or a mended program is not
 # quiet. So here the first of each kind is looked at; the others are slow.
 FIRST = {bug.kind: bug for bug in reversed(BUGS)}.values()
 MARKED = [pytest.param(b, marks=[pytest.mark.slow] * (b not in FIRST)) for b in BUGS]

@@ -318,7 +318,7 @@ def storytellers_tokenizer():
     return BPETokenizer(texts, vocab_size=1000)
 
 
-@pytest.mark.slow  # chapter 23 runs it, too
+@pytest.mark.slow  # chapter 25 runs it, too
 @pytest.mark.no_cover  # thousands of stories and their tokens, which other tests cover
 def test_storyteller_is_the_model_of_chapter_8():
     notebook = Path(__file__).parents[2] / "notebooks" / "08-training.ipynb"

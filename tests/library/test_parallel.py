@@ -321,8 +321,8 @@ def test_ring_of_one_is_attention(causal):
 
 @pytest.fixture(scope="module")
 def in_float32(tmp_path_factory):
-    """Chapter 22's functions, in float32: what two processes and one make of them."""
-    text = (ROOT / "chapters/22-many-devices.md").read_text(encoding="utf-8")
+    """Chapter 24's functions, in float32: what two processes and one make of them."""
+    text = (ROOT / "chapters/24-many-devices.md").read_text(encoding="utf-8")
     cells = re.findall(r"```\{code-cell\} ipython3\n(def .+?)```", text, re.DOTALL)
     functions = [
         ast.get_source_segment(cell, node)

@@ -44,6 +44,10 @@ def _appended(
         if not isinstance(came, tuple | list) or len(came) != 2:
             words = "append must return two tensors: all keys, all values."
             return Verdict(False, words)
+        first, second = (getattr(it, "data_ptr", object)() for it in came)
+        if first == second:
+            words = "Keys and values share one memory: the values overwrite the keys."
+            return Verdict(False, words)
     return came[which]
 
 

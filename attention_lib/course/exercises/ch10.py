@@ -231,17 +231,17 @@ def _by_parity(x: Tensor) -> Tensor:
 # Scores of 6 equal words, and whether they depend on the offset only.
 _SUSPECTS: Suspects = [
     ("a rotation of queries and keys", _rotated, True),
-    ("words with sinusoids added", _added, False),
-    ("words without positions", lambda x: x @ x.T, True),
+    ("a text with sinusoids added", _added, False),
+    ("a text without positions", lambda x: x @ x.T, True),
     ("a penalty for the distance", lambda x: x @ x.T - _steps(x).abs() / 4, True),
     ("a rotation of the keys alone", _keys_only, False),
-    ("queries in one layout, keys in the other", _half_by_half, False),
-    ("scores that grow from left to right", lambda x: _steps(x) * 2, True),
-    ("scores with two changed cells on the diagonal", _mean_kept, False),
-    ("scores with a changed last cell of row 0", _changed(0, 5), True),
-    ("scores with a changed cell in row 5", _changed(5, 1), False),
-    ("scores with a changed cell in row 1", _changed(1, 5), False),
-    ("rows that take turns", _by_parity, False),
+    ("a rotation of queries and keys in two layouts", _half_by_half, False),
+    ("a table that grows from left to right", lambda x: _steps(x) * 2, True),
+    ("a table with two changed cells on the diagonal", _mean_kept, False),
+    ("a table with a changed last cell of row 0", _changed(0, 5), True),
+    ("a table with a changed cell in row 5", _changed(5, 1), False),
+    ("a table with a changed cell in row 1", _changed(1, 5), False),
+    ("a table whose rows take turns", _by_parity, False),
 ]
 
 # What the usual mistakes say of all these (1: the offset only), and what to say then.

@@ -1,41 +1,19 @@
-"""Exercises of chapter 11: a cache counted, heads averaged, a sink, a layer built."""
+"""Exercises of chapter 11: heads averaged, a step without a copy, a layer built."""
+
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from attention_lib.course.exercises.exercise import (
     Exercise,
     LayerExercise,
-    NumberExercise,
     slip,
 )
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
-
-ROW = 2 * 4 * 64 * 2  # the bytes of one token in one layer
-check_shared_bytes = NumberExercise(
-    solution="""
-one_token_one_layer = 2 * 4 * 64 * 2  # keys and values, heads, width, bytes
-my_bytes = (12 * 1024 + 12 * 128) * one_token_one_layer
-""",
-    mistakes=[
-        (24 * 1024 * ROW, "The layers with a window keep 128 tokens only."),
-        (24 * 128 * ROW, "Only every other layer has a window."),
-        (6 * 1152 * ROW, "Keys and values are both kept, and each number takes 2 "
-         "bytes."),
-        (3 * 1152 * ROW, "Keys and values are both kept, and each number takes 2 "
-         "bytes."),
-        (48 * 1152 * ROW, "The cache holds the 4 KV heads, not the 16 "
-         "of the queries."),
-        (12 * 1024 * ROW, "The layers with a window keep something, too."),
-        (12 * 129 * ROW, "That is one token in the layers without a window: there are "
-         "1,024."),
-        (24 * ROW, "That is what one token adds: there are 1,024."),
-        (576 * ROW, "That is one layer's share: there are 24."),
-    ],
-    praise="12 layers keep 1,024 tokens, 12 keep 128: 1,024 bytes per token and layer.",
-    otherwise="Not that many: first the bytes of one token in one layer, then the "
-    "tokens.",
-)  # fmt: skip
 
 MEAN, STACKED = "heads.mean(dim=1)", "heads.mean(dim=1).flatten(0, 1)"
 check_to_groups = Exercise(
@@ -80,53 +58,82 @@ def to_groups(weight, num_heads, num_kv_heads):
     praise="Each group's mean: the start that Ainslie et al. found best.",
 )  # fmt: skip
 
-JOINED, CUT = "torch.cat([scores, column], dim=-1)", "[..., :-1]"
-WEIGHTS = f"{JOINED}.softmax(dim=-1){CUT}"
-TOTAL = "scores.exp().sum(dim=-1, keepdim=True)"
-TOP = "(scores - scores.amax(dim=-1, keepdim=True))"
-check_sink_weights = Exercise(
+REPEATED = "The numbers are right, but keys or values are copied for each query head."
+QUERIES, SUMS = "reshape(batch, kv_heads, -1, width)", "scores.softmax(dim=-1) @ value"
+BACK, ROOT = "context.reshape(query.shape)", "width**0.5"
+
+
+class _Largest(TorchFunctionMode):
+    """Keeps the size of the largest tensor that is made, in numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for each in tree_leaves(made):
+            if isinstance(each, Tensor):
+                size = each.untyped_storage().nbytes() // each.element_size()
+                self.size = max(self.size, size)
+        return made
+
+
+def _copied(answer: Any, query: Tensor, key: Tensor, value: Tensor) -> str | None:
+    """Say that each query head got its own keys, if a tensor was as large as that."""
+    with _Largest() as largest:
+        answer(query, key, value)
+    copy = key.numel() // key.shape[1] * query.shape[1]
+    return REPEATED if largest.size >= copy > key.numel() else None
+
+
+check_grouped_decode = Exercise(
     solution="""
-def sink_weights(scores, sinks):
-    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
-    return torch.cat([scores, column], dim=-1).softmax(dim=-1)[..., :-1]
+def decode(query, key, value):
+    batch, kv_heads, _, width = key.shape
+    rows = query.reshape(batch, kv_heads, -1, width)  # (B, G, H/G, D)
+    scores = rows @ key.mT / width**0.5
+    context = scores.softmax(dim=-1) @ value
+    return context.reshape(query.shape)
 """,
-    # Exponentials of 1,000 overflow in float64, too.
     cases=[
-        ((3, 4, 5, 0.0, 0.0), ""),
-        ((2, 2, 2, 1e3, 1e3), "Right for small scores. For scores near 1,000:"),
-        ((2, 2, 3, [[1e3], [-1e3]], -1e3), "Right where all are large. Where one row "
-         "is near 1,000 and another near -1,000:"),
-        ((3, 2, 4, [0, 1e3, 0, 0], 0.0), "Right where a row's scores are the same "
-         "size. Where one of them is near 1,000:"),
+        ((2, 6, 2, 9, 4), ""),
+        ((1, 4, 4, 7, 8), "Right for groups of three. For as many KV heads as query "
+         "heads:"),
+        ((3, 4, 1, 8, 5), "Right for several KV heads. For a single one:"),
     ],
-    inputs=lambda heads, queries, keys, level, low: (
-        torch.randn(2, heads, queries, keys, generator=seeded(0)) + torch.tensor(level),
-        torch.randn(heads, generator=seeded(1)) + low,
+    inputs=lambda batch, heads, shared, keys, width: (
+        torch.randn(batch, heads, 1, width, generator=seeded(0)),
+        torch.randn(batch, shared, keys, width, generator=seeded(1)),
+        torch.randn(batch, shared, keys, width, generator=seeded(2)),
     ),
+    fault=_copied,
     slips=[
-        slip("The rows sum to 1, as without a sink: its score takes part in the "
-             "softmax, and its share is lost.", WEIGHTS, "scores.softmax(dim=-1)"),
-        slip("The sink's own column is still there: it brings no value.", CUT, ""),
-        slip("The last key is cut off, and the sink is kept.",
-             "[scores, column]", "[column, scores]"),
-        slip("This multiplies each row by a number that does not depend on the scores.",
-             WEIGHTS, "scores.softmax(dim=-1) * column.sigmoid()"),
-        slip("The exponentials overflow: shift scores and sink by the largest of them "
-             "first.", WEIGHTS, f"scores.exp() / ({TOTAL} + column.exp())"),
-        slip("The sink itself is added to the sum: its exponential belongs there.",
-             WEIGHTS, f"scores.exp() / ({TOTAL} + column)"),
-        slip("A sink of 0 for all heads: use those given.",
-             WEIGHTS, f"scores.exp() / ({TOTAL} + 1)"),
-        slip("A sink of 0 for all heads: use those given.", "column]", "0 * column]"),
-        slip("The sign of the sinks is inverted.", "column]", "-column]"),
-        slip("The sinks are scores: the softmax takes their exponential itself.",
-             "column]", "column.exp()]"),
-        slip("The scores are shifted by their maximum, the sink is not: shift both.",
-             WEIGHTS,
-             f"{TOP}.exp() / ({TOP}.exp().sum(dim=-1, keepdim=True) + column.exp())"),
-        slip("The heads get each other's sinks.", "sinks[:", "sinks.flip(0)[:"),
+        slip("The query heads read the wrong KV heads: neighbours share one.",
+             QUERIES, "reshape(batch, -1, kv_heads, width).transpose(1, 2)",
+             BACK, "context.transpose(1, 2).reshape(query.shape)"),
+        slip("The queries are in the right groups, but their results come back in "
+             "another order.", BACK, "context.transpose(1, 2).reshape(query.shape)"),
+        slip("The scores are not scaled.", ROOT, "1"),
+        slip("The scores are divided by the width of a head: by its square root is "
+             "meant.", ROOT, "width"),
+        slip("The scale takes the number of keys: the width of a head is meant.",
+             ROOT, "key.shape[2]**0.5"),
+        slip("The softmax goes over the queries of a group: each query's weights sum "
+             "to 1, so it goes over the keys.", "softmax(dim=-1)", "softmax(dim=-2)"),
+        slip("The softmax is missing: scores are not weights yet.",
+             SUMS, "scores @ value"),
+        slip("The result keeps its groups: take the shape of the query back.",
+             BACK, "context"),
+        slip("The mix is made of keys: the values are wanted.", "@ value", "@ key"),
+        slip("Keys and values have changed places.",
+             "rows @ key.mT", "rows @ value.mT", SUMS, SUMS.replace("value", "key")),
+        slip("The queries of a group are averaged: each has its own row of weights.",
+             BACK, "context.mean(2, True).expand_as(context).reshape(query.shape)"),
     ],
-    praise="The rows sum to less than 1: the sink keeps the rest.",
+    praise="The queries of a group are rows of one head: no key was copied.",
 )  # fmt: skip
 
 CALL = """context = F.scaled_dot_product_attention(

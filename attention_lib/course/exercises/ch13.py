@@ -1,232 +1,174 @@
-"""Exercises of chapter 13: bytes, matrices absorbed and shrunk, a layer built."""
+"""Exercises of chapter 13: a cache counted, a sink, a head whose rule is unknown."""
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from attention_lib.attention import scaled_dot_product_attention
-from attention_lib.course.exercises.exercise import (
-    Exercise,
-    LayerExercise,
-    NumberExercise,
-    slip,
-)
-from attention_lib.masks import causal_mask
-from attention_lib.multi_head import merge_heads, split_heads
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
+from attention_lib.course.exercises.verdict import Verdict
+from attention_lib.masks import sliding_window_mask
 from attention_lib.reproducibility import seeded
 from attention_lib.rope import apply_rope, rope_angles
 
-NUMBER = 24 * 4096 * 2  # the bytes of one number per token and layer
-check_latent_bytes = NumberExercise(
+ROW = 2 * 4 * 64 * 2  # the bytes of one token in one layer
+check_shared_bytes = NumberExercise(
     solution="""
-my_bytes = 24 * 4096 * (192 + 32) * 2  # layers, tokens, latent and turned key, bytes
+one_token_one_layer = 2 * 4 * 64 * 2  # keys and values, heads, width, bytes
+my_bytes = (12 * 1024 + 12 * 128) * one_token_one_layer
 """,
     mistakes=[
-        (NUMBER * 192, "The rotated key is kept as well: it is no part of the latent."),
-        (NUMBER * (192 + 16 * 32), "All heads share one rotated key."),
-        (NUMBER * 16 * 224, "All heads share the latent and the rotated key."),
-        (NUMBER * 16 * 160, "Those are the keys and values of all heads: they are made "
-         "of the latent and not kept."),
-        (NUMBER * 16 * 128, "Those are the keys and values of all heads: they are made "
-         "of the latent and not kept."),
-        (NUMBER * (224 + 384), "The latent of the queries is not kept: old queries are "
-         "never needed."),
-        (NUMBER * 2 * 224, "Twice that many. Keys and values come from the same "
-         "latent, which is kept once; and a number takes 2 bytes, not 4."),
-        (NUMBER * (2 * 192 + 32), "Keys and values come from the same latent, which is "
-         "kept once; the latent of the queries is not kept."),
-        (NUMBER * 112, "Each number takes 2 bytes."),
-        (NUMBER * 224 / 2**10, "Right in KiB: the question is for bytes."),
-        (NUMBER * 224 / 2**20, "Right in MiB: the question is for bytes."),
-        (4096 * 2 * 224, "That is one layer: there are 24."),
-        (24 * 2 * 224, "That is one token: there are 4,096."),
-        (NUMBER * 32, "That is the rotated key alone: where is the latent?"),
+        (24 * 1024 * ROW, "The layers with a window keep 128 tokens only."),
+        (24 * 128 * ROW, "Only every other layer has a window."),
+        (6 * 1152 * ROW, "Keys and values are both kept, and each number takes 2 "
+         "bytes."),
+        (3 * 1152 * ROW, "Keys and values are both kept, and each number takes 2 "
+         "bytes."),
+        (48 * 1152 * ROW, "The cache holds the 4 KV heads, not the 16 "
+         "of the queries."),
+        (12 * 1024 * ROW, "The layers with a window keep something, too."),
+        (12 * 129 * ROW, "That is one token in the layers without a window: there are "
+         "1,024."),
+        (24 * ROW, "That is what one token adds: there are 1,024."),
+        (576 * ROW, "That is one layer's share: there are 24."),
     ],
-    praise="192 + 32 numbers per token and layer, whatever the number of heads.",
-    otherwise="Not that many: first the numbers of one token in one layer.",
+    praise="12 layers keep 1,024 tokens, 12 keep 128: 1,024 bytes per token and layer.",
+    otherwise="Not that many: first the bytes of one token in one layer, then the "
+    "tokens.",
 )  # fmt: skip
 
-OWN = "w_q.view(len(w_q), num_heads, -1).transpose(0, 1)"
-UP = "w_uk.view(len(w_uk), num_heads, -1).transpose(0, 1)"
-FAR, FAR_UP = (
-    f"{w}.view(len({w}), -1, num_heads).permute(2, 0, 1)" for w in ("w_q", "w_uk")
-)
-CUT, CUT_UP = (f"{w}.reshape(num_heads, len({w}), -1)" for w in ("w_q", "w_uk"))
-PRODUCT = "own @ up.mT"
-
-check_absorbed = Exercise(
+JOINED, CUT = "torch.cat([scores, column], dim=-1)", "[..., :-1]"
+WEIGHTS = f"{JOINED}.softmax(dim=-1){CUT}"
+TOTAL = "scores.exp().sum(dim=-1, keepdim=True)"
+TOP = "(scores - scores.amax(dim=-1, keepdim=True))"
+check_sink_weights = Exercise(
     solution="""
-def absorbed_matrices(w_q, w_uk, num_heads):
-    own = w_q.view(len(w_q), num_heads, -1).transpose(0, 1)  # (H, M, D)
-    up = w_uk.view(len(w_uk), num_heads, -1).transpose(0, 1)  # (H, C, D)
-    return own @ up.mT
+def sink_weights(scores, sinks):
+    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
+    return torch.cat([scores, column], dim=-1).softmax(dim=-1)[..., :-1]
+""",
+    # Exponentials of 1,000 overflow in float64, too.
+    cases=[
+        ((3, 4, 5, 0.0, 0.0), ""),
+        ((2, 2, 2, 1e3, 1e3), "Right for small scores. For scores near 1,000:"),
+        ((2, 2, 3, [[1e3], [-1e3]], -1e3), "Right where all are large. Where one row "
+         "is near 1,000 and another near -1,000:"),
+        ((3, 2, 4, [0, 1e3, 0, 0], 0.0), "Right where a row's scores are the same "
+         "size. Where one of them is near 1,000:"),
+    ],
+    inputs=lambda heads, queries, keys, level, low: (
+        torch.randn(2, heads, queries, keys, generator=seeded(0)) + torch.tensor(level),
+        torch.randn(heads, generator=seeded(1)) + low,
+    ),
+    slips=[
+        slip("The rows sum to 1, as without a sink: its score takes part in the "
+             "softmax, and its share is lost.", WEIGHTS, "scores.softmax(dim=-1)"),
+        slip("The sink's own column is still there: it brings no value.", CUT, ""),
+        slip("The last key is cut off, and the sink is kept.",
+             "[scores, column]", "[column, scores]"),
+        slip("This multiplies each row by a number that does not depend on the scores.",
+             WEIGHTS, "scores.softmax(dim=-1) * column.sigmoid()"),
+        slip("The exponentials overflow: shift scores and sink by the largest of them "
+             "first.", WEIGHTS, f"scores.exp() / ({TOTAL} + column.exp())"),
+        slip("The sink itself is added to the sum: its exponential belongs there.",
+             WEIGHTS, f"scores.exp() / ({TOTAL} + column)"),
+        slip("A sink of 0 for all heads: use those given.",
+             WEIGHTS, f"scores.exp() / ({TOTAL} + 1)"),
+        slip("A sink of 0 for all heads: use those given.", "column]", "0 * column]"),
+        slip("The sign of the sinks is inverted.", "column]", "-column]"),
+        slip("The sinks are scores: the softmax takes their exponential itself.",
+             "column]", "column.exp()]"),
+        slip("The scores are shifted by their maximum, the sink is not: shift both.",
+             WEIGHTS,
+             f"{TOP}.exp() / ({TOP}.exp().sum(dim=-1, keepdim=True) + column.exp())"),
+        slip("The heads get each other's sinks.", "sinks[:", "sinks.flip(0)[:"),
+    ],
+    praise="The rows sum to less than 1: the sink keeps the rest.",
+)  # fmt: skip
+
+# How each rule shows: what is said where a head is named wrongly.
+SIGNS = {
+    "llama": "Nothing was changed there: which of your tests does a plain head meet?",
+    "window": "In a long text, what is far back gets exactly no weight.",
+    "normed": "If all tokens are twice as long, its weights stay the same.",
+    "soft cap": "If tokens are a thousand times as long, each key in sight still gets "
+    "some weight.",
+    "sink": "Its rows sum to less than 1.",
+    "unrotated": "If all tokens are equal, each row is even.",
+}
 
 
-# DeepSeek-V3 makes queries from 1,536 numbers (M = 1536 here) and has C = 512, D = 128.
-# There a joined matrix has 1536 * 512 / (128 * (1536 + 512)) = 3 times as many numbers
-# as its two factors. Keeping these, and only moving the brackets, takes less memory.
+def _head(rule: str, seed: int) -> Callable[[Tensor], Tensor]:
+    """Return the weights of a random causal head under one rule, (T, 16) to (T, T)."""
+    rng = seeded(seed)
+    w_q, w_k = (torch.randn(16, 8, generator=rng) / 3 for _ in range(2))
+
+    def head(x: Tensor) -> Tensor:
+        query, key = x @ w_q.to(x.dtype), x @ w_k.to(x.dtype)
+        if rule == "normed":
+            query, key = (
+                it / (it.square().mean(dim=-1, keepdim=True) + 1e-12).sqrt()
+                for it in (query, key)
+            )
+        if rule != "unrotated":
+            angles = rope_angles(torch.arange(len(x)), 8)
+            query, key = apply_rope(query, angles), apply_rope(key, angles)
+        scores = query @ key.mT / 8**0.5
+        if rule == "soft cap":
+            cap = 1.5 + seed % 2
+            scores = cap * (scores / cap).tanh()
+        seen = sliding_window_mask(len(x), 4 + seed % 5 if rule == "window" else len(x))
+        scores = scores.masked_fill(~seen, -torch.inf)
+        sink = torch.full((len(x), int(rule == "sink")), seed % 3 - 0.5, dtype=x.dtype)
+        return torch.cat([scores, sink], dim=-1).softmax(dim=-1)[:, : len(x)]
+
+    return head
+
+
+def _named(answer: Any, head: Callable[[Tensor], Tensor]) -> Any:
+    """Return the number of the rule that the reader names, as a tensor."""
+    came = answer(head)
+    if came is None or came is ...:
+        return None
+    if isinstance(came, str) and came in SIGNS:
+        return torch.tensor(list(SIGNS).index(came))
+    words = f"“{came}”" if isinstance(came, str) else f"a {type(came).__name__}"
+    return Verdict(
+        False, f"Your function returns {words}; it must be one of the six names."
+    )
+
+
+def _misnamed(came: Tensor, right: Tensor, head: object) -> str:
+    names = list(SIGNS)
+    true, said = names[int(right)], names[int(came)]
+    return f"You name a head “{said}” whose rule is “{true}”. {SIGNS[true]}"
+
+
+check_family_rule = Exercise(
+    solution="""
+def my_rule(head):
+    x = torch.randn(20, 16, generator=torch.Generator().manual_seed(0))
+    weights, loud = head(x), head(1000 * x)
+    if weights.sum(dim=-1).min() < 0.999:
+        return "sink"
+    if weights[-1, 0] == 0:
+        return "window"
+    if torch.allclose(head(2 * x), weights, atol=1e-4):
+        return "normed"
+    if loud[-1].min() > 0:  # without a cap, most weights are exactly 0
+        return "soft cap"
+    equal = head(x[:1].expand(20, -1))[-1]  # the same token 20 times
+    return "unrotated" if equal.max() - equal.min() < 1e-4 else "llama"
 """,
     cases=[
-        ((5, 4, 2, 3), ""),
-        ((7, 3, 3, 2), "Right for two heads. For three:"),
-        ((4, 6, 1, 5), "Right for several heads. For a single one:"),
+        (("llama", 0), ""),
+        *(((rule, seed), "Some heads are named rightly.")
+          for seed in range(3) for rule in list(SIGNS)[seed == 0:]),
     ],
-    inputs=lambda width, latent, heads, head: (
-        torch.randn(width, heads * head, generator=seeded(0)),
-        torch.randn(latent, heads * head, generator=seeded(1)),
-        heads,
-    ),
-    slips=[
-        slip("Each matrix is turned round: tokens come from the left, latents from the "
-             "right.", PRODUCT, "up @ own.mT"),
-        slip("The heads are added up: each has a matrix of its own.",
-             PRODUCT, "w_q @ w_uk.T"),
-        slip("Every head gets the sum over all heads.",
-             PRODUCT, "(w_q @ w_uk.T).expand(num_heads, -1, -1)"),
-        slip("The axis of the heads comes first.",
-             PRODUCT, "(own @ up.mT).transpose(0, 1)"),
-        slip("The columns of a head are side by side: head 0 comes first.",
-             OWN, FAR, UP, FAR_UP),
-        slip("The columns of w_q belong to other heads: head 0 comes first.", OWN, FAR),
-        slip("The columns of w_uk belong to other heads: head 0 comes first.",
-             UP, FAR_UP),
-        slip("w_q is cut along its rows: the heads are in its columns.", OWN, CUT),
-        slip("w_uk is cut along its rows: the heads are in its columns.", UP, CUT_UP),
-        slip("Both are cut along their rows: the heads are in their columns.",
-             OWN, CUT, UP, CUT_UP),
-        slip("The scores are not scaled here.",
-             PRODUCT, "own @ up.mT / own.shape[-1] ** 0.5"),
-        slip("The heads get each other's up-projections.",
-             PRODUCT, "own @ up.flip(0).mT"),
-    ],
-    praise="One matrix per head, from a token to what latents are for.",
-)  # fmt: skip
-MADE = "(u[:, :width] * s[:width]) @ vh[:width]"
-check_low_rank = Exercise(
-    solution="""
-def low_rank(weight, width):
-    u, s, vh = torch.linalg.svd(weight, full_matrices=False)
-    return (u[:, :width] * s[:width]) @ vh[:width]
-""",
-    cases=[
-        ((5, 7, 2), ""),
-        ((6, 4, 1), "Right for a wide matrix. For a tall one:"),
-        ((4, 5, 3), "Right for one and two numbers. For three:"),
-    ],
-    inputs=lambda rows, columns, width: (
-        torch.randn(rows, columns, generator=seeded(0)),
-        width,
-    ),
-    slips=[
-        slip("Nothing is left out: keep so many directions only.", MADE, "weight"),
-        slip("That is what is to be left out: keep the largest singular values.",
-             ":width]", "width:]", "[:, width:]", "[:, width:]"),
-        slip("The smallest singular values are kept: they come last.",
-             ":width]", "-width:]"),
-        slip("The singular values are missing between the two sides.",
-             " * s[:width]", ""),
-        slip("The roots of the singular values: both sides together must hold the "
-             "whole value.", "s[:width]", "s[:width].sqrt()"),
-        slip("The singular values enter twice.", "s[:width]", "s[:width] ** 2"),
-        slip("One direction too many.", ":width]", ":width + 1]"),
-        slip("One direction too few.", ":width]", ":width - 1]"),
-        slip("The first columns of the matrix are kept: find the best directions.",
-             MADE, "weight * (torch.arange(weight.shape[1]) < width)"),
-        slip("The first rows of the matrix are kept: find the best directions.",
-             MADE, "weight * (torch.arange(len(weight)) < width)[:, None]"),
-        slip("That is the way down alone: multiply by the way up.",
-             " @ vh[:width]", ""),
-        slip("That is the way up alone: the way down comes first.", MADE, "vh[:width]"),
-        slip("The matrix is turned round.", MADE, f"({MADE}).T"),
-    ],
-    praise="No other matrix through so few numbers is closer.",
-)  # fmt: skip
-SOLUTION = """
-class MyLatentAttention(nn.Module):
-    def __init__(self, d_model, num_heads, latent_dim, head_dim, rope_dim):
-        super().__init__()
-        self.num_heads, self.parts = num_heads, [head_dim, rope_dim]
-        both, down = num_heads * (head_dim + rope_dim), latent_dim + rope_dim
-        self.q_proj = nn.Linear(d_model, both, bias=False)
-        self.kv_down_proj = nn.Linear(d_model, down, bias=False)
-        self.kv_up_proj = nn.Linear(latent_dim, num_heads * 2 * head_dim, bias=False)
-        self.out_proj = nn.Linear(num_heads * head_dim, d_model, bias=False)
-
-    def forward(self, x, angles):
-        query = split_heads(self.q_proj(x), self.num_heads)
-        query, turned = query.split(self.parts, dim=-1)
-        turned = apply_rope(turned, angles, layout="interleaved")
-        latent_dim, rope_dim = self.kv_up_proj.in_features, self.parts[1]
-        latent, shared = self.kv_down_proj(x).split([latent_dim, rope_dim], dim=-1)
-        shared = apply_rope(shared[:, None], angles, layout="interleaved")
-        grown = split_heads(self.kv_up_proj(latent), self.num_heads)
-        key, value = grown.chunk(2, dim=-1)
-        key = torch.cat([key, shared.expand(-1, self.num_heads, -1, -1)], dim=-1)
-        query = torch.cat([query, turned], dim=-1)
-        mask = causal_mask(x.shape[1], device=x.device)
-        context = scaled_dot_product_attention(query, key, value, mask)
-        return self.out_proj(merge_heads(context))
-"""
-CALL = "scaled_dot_product_attention(query, key, value, mask)"
-SCALED = "scaled_dot_product_attention(query, key, value, mask, scale={})"
-TURN_Q = 'turned = apply_rope(turned, angles, layout="interleaved")'
-TURN_K = 'apply_rope(shared[:, None], angles, layout="interleaved")'
-CHUNK = "key, value = grown.chunk(2, dim=-1)"
-check_latent_attention = LayerExercise(
-    solution=SOLUTION,
-    surplus="Four weights without a bias are all.",
-    cases=[
-        ((10, 3, 4, 5, 4), ""),
-        ((7, 1, 3, 2, 4), "Right for three heads. For a single one:"),
-        ((6, 2, 9, 3, 6), "Right for small latents. For a latent wider than a token:"),
-    ],
-    inputs=lambda d_model, heads, latent, head, rope: (
-        torch.randn(2, 5, d_model, generator=seeded(0)),
-        rope_angles(torch.arange(5), rope),
-    ),
-    slips=[
-        slip("A token sees the future: where is the mask?",
-             CALL, "scaled_dot_product_attention(query, key, value)"),
-        slip("A token sees the future, not the past: is the triangle flipped?",
-             "causal_mask(x.shape[1], device=x.device)",
-             "causal_mask(x.shape[1], device=x.device).T"),
-        slip("The scores are not scaled.", CALL, SCALED.format("1.0")),
-        slip("The scale forgets the rotated part: a key is head_dim + rope_dim wide.",
-             CALL, SCALED.format("self.parts[0] ** -0.5")),
-        slip("The scale takes the width of the latent: it is that of a key, head_dim + "
-             "rope_dim.", CALL, SCALED.format("self.kv_up_proj.in_features ** -0.5")),
-        slip("The scale takes the width of the latent: it is that of a key, head_dim + "
-             "rope_dim.",
-             CALL, SCALED.format("self.kv_down_proj.out_features ** -0.5")),
-        slip("The queries' rotated part is not turned.", TURN_Q, ""),
-        slip("The shared key is not turned.", TURN_K, "shared[:, None]"),
-        slip("Nothing is turned: where do the angles go?",
-             TURN_K, "shared[:, None]", TURN_Q, ""),
-        slip('The pairs are i and i + R/2: take layout="interleaved".',
-             "interleaved", "half"),
-        slip("Keys and values have changed places in the up-projection: the key's rows "
-             "come first in each head.", CHUNK, "value, key = grown.chunk(2, dim=-1)"),
-        slip("The parts of a query have changed places: first what is not turned, then "
-             "what is.",
-             "query, turned = query.split(self.parts, dim=-1)",
-             "turned, query = query.split(self.parts[::-1], dim=-1)"),
-        slip("The parts of kv_down_proj have changed places: first the latent, then "
-             "the key that is turned.", "latent, shared", "shared, latent",
-             "[latent_dim, rope_dim]", "[rope_dim, latent_dim]"),
-        slip("The rows of the up-projection come head after head, not all keys first.",
-             CHUNK,
-             "both = self.kv_up_proj(latent).chunk(2, dim=-1); key, value = "
-             "(split_heads(part, self.num_heads) for part in both)"),
-        slip("The scores miss the rotated part.",
-             "shared.expand(-1", "0 * shared.expand(-1"),
-        slip("The way back mixes tokens and heads: which axes change places before the "
-             "heads are side by side?",
-             "merge_heads(context)", "context.reshape(*x.shape[:2], -1)"),
-    ],
-    praise="Latent attention: what DeepSeek-V3 does, without its norms.",
-    names=dict(
-        apply_rope=apply_rope,
-        causal_mask=causal_mask,
-        merge_heads=merge_heads,
-        split_heads=split_heads,
-        scaled_dot_product_attention=scaled_dot_product_attention,
-    ),
+    inputs=lambda rule, seed: (_head(rule, seed),),
+    use=_named,
+    otherwise=_misnamed,
+    slips=[],
+    praise="Each rule has an input on which it cannot hide.",
 )  # fmt: skip

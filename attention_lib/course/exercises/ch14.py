@@ -1,11 +1,6 @@
-"""Exercises of chapter 14: caches, cross-attention, a text in two parts, writing."""
-
-from copy import deepcopy
-from functools import cache
-from typing import Any
+"""Exercises of chapter 14: bytes, matrices absorbed and shrunk, a layer built."""
 
 import torch
-from torch import Tensor
 
 from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.course.exercises.exercise import (
@@ -14,236 +9,224 @@ from attention_lib.course.exercises.exercise import (
     NumberExercise,
     slip,
 )
-from attention_lib.course.exercises.verdict import Verdict
-from attention_lib.cross_attention import TinyTranslator, TranslatorConfig
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
+from attention_lib.rope import apply_rope, rope_angles
 
-ONE = 12 * 2 * 8 * 64  # keys and values of one word, in all blocks
-check_both_caches = NumberExercise(
+NUMBER = 24 * 4096 * 2  # the bytes of one number per token and layer
+check_latent_bytes = NumberExercise(
     solution="""
-my_numbers = 12 * (100 + 40) * 2 * 8 * 64  # blocks, words, keys and values, heads, D
+my_bytes = 24 * 4096 * (192 + 32) * 2  # layers, tokens, latent and turned key, bytes
 """,
     mistakes=[
-        (ONE * 100, "That is the memory alone: the words written have keys too."),
-        (ONE * 40, "Those are the words written alone: the memory's keys and values "
-         "are kept too."),
-        (ONE * 4000, "Keys and values are kept, not the weights: the two lengths are "
-         "added."),
-        (ONE * 70, "Keys and values are both kept."),
-        (ONE * 140 // 12, "That is one block: there are 12."),
-        (ONE * 140 // 8, "That is one head: there are 8."),
-        (ONE * 140 // 64, "Each key has 64 numbers."),
-        (ONE * 40 + 2 * 512 * 100, "Every block makes keys and values of the memory "
-         "with weights of its own."),
-        (ONE * 40 + 12 * 512 * 100, "The memory's values are kept as well as its "
-         "keys."),
-        (ONE * 40 + 512 * 100, "The memory itself need not be kept: each block keeps "
-         "its keys and values."),
-        (ONE * 280, "Queries are not kept, and bytes are not asked for."),
+        (NUMBER * 192, "The rotated key is kept as well: it is no part of the latent."),
+        (NUMBER * (192 + 16 * 32), "All heads share one rotated key."),
+        (NUMBER * 16 * 224, "All heads share the latent and the rotated key."),
+        (NUMBER * 16 * 160, "Those are the keys and values of all heads: they are made "
+         "of the latent and not kept."),
+        (NUMBER * 16 * 128, "Those are the keys and values of all heads: they are made "
+         "of the latent and not kept."),
+        (NUMBER * (224 + 384), "The latent of the queries is not kept: old queries are "
+         "never needed."),
+        (NUMBER * 2 * 224, "Twice that many. Keys and values come from the same "
+         "latent, which is kept once; and a number takes 2 bytes, not 4."),
+        (NUMBER * (2 * 192 + 32), "Keys and values come from the same latent, which is "
+         "kept once; the latent of the queries is not kept."),
+        (NUMBER * 112, "Each number takes 2 bytes."),
+        (NUMBER * 224 / 2**10, "Right in KiB: the question is for bytes."),
+        (NUMBER * 224 / 2**20, "Right in MiB: the question is for bytes."),
+        (4096 * 2 * 224, "That is one layer: there are 24."),
+        (24 * 2 * 224, "That is one token: there are 4,096."),
+        (NUMBER * 32, "That is the rotated key alone: where is the latent?"),
     ],
-    praise="100 + 40 words, in 12 blocks, with 2 times 512 numbers each.",
-    otherwise="Not that many: first count the numbers of one word in one block.",
+    praise="192 + 32 numbers per token and layer, whatever the number of heads.",
+    otherwise="Not that many: first the numbers of one token in one layer.",
 )  # fmt: skip
 
-READ = "(torch.arange(length) < source_len)"
-MASK = f"causal_mask(length) | {READ}"
-check_one_text_mask = Exercise(
-    solution="""
-def one_text_mask(source_len, target_len):
-    length = source_len + target_len
-    return causal_mask(length) | (torch.arange(length) < source_len)
-""",
-    names={"causal_mask": causal_mask},
-    cases=[
-        ((3, 5), ""),
-        ((2, 1), "Right for 3 words read and 5 written. For 2 and 1:"),
-    ],
-    inputs=lambda *lengths: lengths,
-    slips=[
-        slip("The words of the source may look ahead within the source.",
-             MASK, "causal_mask(length)"),
-        slip("A word that is written must not see later ones: the model would copy "
-             "what it shall find.", MASK, "torch.ones(length, length).bool()"),
-        slip("It is inverted: True must mean that it may attend.", MASK, f"~({MASK})"),
-        slip("Rows are queries, columns are keys.", MASK, f"({MASK}).mT"),
-        slip("The source sees the target: no word of it is written yet when the source "
-             "is read.", MASK, f"{MASK} | {READ}[:, None]"),
-        slip("The target sees nothing of the source.",
-             MASK, f"({MASK}) & ({READ} == {READ}[:, None])"),
-        slip("A word of the target sees no word of the target, not even itself.",
-             MASK, f"{READ}.expand(length, -1)"),
-        slip("A word of the target may see itself.",
-             "mask(length)", "mask(length).tril(-1)"),
-        slip("The source comes first: its columns are those that all may see.",
-             "source_len, target_len", "target_len, source_len"),
-        slip("One word too many is open to all: the first of the target.", "<", "<="),
-        slip("One word too few is open to all: the last of the source.",
-             "< source_len", "< source_len - 1"),
-        slip("The words of the source are queries as well: they have rows, too.",
-             MASK, f"({MASK})[source_len:]"),
-        slip("The words of the source are keys as well: they have columns, too.",
-             MASK, f"({MASK})[:, source_len:]"),
-    ],
-    praise="All see the source, and of the target what is written.",
-)  # fmt: skip
-
-GIVEN = "query, key, value, mask"
-CALL, MERGED = f"scaled_dot_product_attention({GIVEN})", "merge_heads(context)"
-SCORES = "(query @ key.mT * query.shape[-1] ** -0.5)"
-HIDDEN = (
-    f"{SCORES}.masked_fill(torch.tensor(False) if mask is None else ~mask, -math.inf)"
+OWN = "w_q.view(len(w_q), num_heads, -1).transpose(0, 1)"
+UP = "w_uk.view(len(w_uk), num_heads, -1).transpose(0, 1)"
+FAR, FAR_UP = (
+    f"{w}.view(len({w}), -1, num_heads).permute(2, 0, 1)" for w in ("w_q", "w_uk")
 )
-STEPS = f"{HIDDEN}.softmax(dim=-1) @ value"
-check_cross_attention = LayerExercise(
-    solution="""
-class MyCrossAttention(nn.Module):
-    def __init__(self, d_model, num_heads):
-        super().__init__()
-        self.num_heads = num_heads
-        self.q_proj = nn.Linear(d_model, d_model, bias=False)
-        self.k_proj = nn.Linear(d_model, d_model, bias=False)
-        self.v_proj = nn.Linear(d_model, d_model, bias=False)
-        self.out_proj = nn.Linear(d_model, d_model, bias=False)
+CUT, CUT_UP = (f"{w}.reshape(num_heads, len({w}), -1)" for w in ("w_q", "w_uk"))
+PRODUCT = "own @ up.mT"
 
-    def forward(self, x, memory, mask=None):
-        query = split_heads(self.q_proj(x), self.num_heads)
-        key = split_heads(self.k_proj(memory), self.num_heads)
-        value = split_heads(self.v_proj(memory), self.num_heads)
-        mask = None if mask is None else mask[:, None]
-        context = scaled_dot_product_attention(query, key, value, mask)
-        return self.out_proj(merge_heads(context))
+check_absorbed = Exercise(
+    solution="""
+def absorbed_matrices(w_q, w_uk, num_heads):
+    own = w_q.view(len(w_q), num_heads, -1).transpose(0, 1)  # (H, M, D)
+    up = w_uk.view(len(w_uk), num_heads, -1).transpose(0, 1)  # (H, C, D)
+    return own @ up.mT
+
+
+# DeepSeek-V3 makes queries from 1,536 numbers (M = 1536 here) and has C = 512, D = 128.
+# There a joined matrix has 1536 * 512 / (128 * (1536 + 512)) = 3 times as many numbers
+# as its two factors. Keeping these, and only moving the brackets, takes less memory.
 """,
-    names={
-        "causal_mask": causal_mask,
-        "merge_heads": merge_heads,
-        "split_heads": split_heads,
-        "scaled_dot_product_attention": scaled_dot_product_attention,
-    },
-    surplus="Four weights without a bias are all.",
-    sizes=2,
     cases=[
-        ((6, 3, 4, 3, False), ""),
-        ((6, 3, 4, 4, False), ""),
-        ((6, 3, 2, 5, True), "Right without a mask. With one:"),
-        ((5, 1, 4, 3, False), "Right for three heads. For a single one:"),
-        ((5, 1, 4, 4, False), "Right for three heads. For a single one:"),
-        ((5, 1, 2, 5, True), "Right for three heads. For a single one:"),
+        ((5, 4, 2, 3), ""),
+        ((7, 3, 3, 2), "Right for two heads. For three:"),
+        ((4, 6, 1, 5), "Right for several heads. For a single one:"),
     ],
-    inputs=lambda d_model, heads, queries, keys, masked: (
-        torch.randn(2, queries, d_model, generator=seeded(0)),
-        torch.randn(2, keys, d_model, generator=seeded(1)),
-        *([torch.tensor([2, keys])[:, None, None] > torch.arange(keys)] * masked),
+    inputs=lambda width, latent, heads, head: (
+        torch.randn(width, heads * head, generator=seeded(0)),
+        torch.randn(latent, heads * head, generator=seeded(1)),
+        heads,
     ),
     slips=[
-        slip("Keys and values come from x: the memory is never used.",
-             "self.k_proj(memory)", "self.k_proj(x)",
-             "self.v_proj(memory)", "self.v_proj(x)"),
-        slip("The queries come from the memory: they are made from x.",
-             "self.q_proj(x)", "self.q_proj(memory)"),
-        slip("x and the memory have changed places.", "x, memory,", "memory, x,"),
-        slip("The scores are not scaled.", GIVEN, f"{GIVEN}, scale=1.0"),
-        slip("The scale takes the width of all heads: it is that of one.",
-             GIVEN, f"{GIVEN}, scale=x.shape[-1] ** -0.5"),
-        slip("Keys and values have changed places.",
-             "query, key, value", "query, value, key"),
-        slip("The softmax runs over the queries: each row must sum to 1 over the "
-             "memory.", CALL, STEPS, "dim=-1", "dim=-2"),
-        slip("The way back mixes tokens and heads: which axes change places before the "
-             "heads are joined?", MERGED, "context.reshape(x.shape)"),
-        slip("The output projection is missing.", f"self.out_proj({MERGED})", MERGED),
-        slip("There is a single head: split queries, keys and values first.",
-             "self.num_heads = num_heads", "self.num_heads = 1"),
-        slip("x is added to the output: that is the block's part.",
-             "return ", "return x + "),
-        slip("The mask is not used: padding is seen.", GIVEN, "query, key, value"),
-        slip("The mask comes after the softmax: the weights no longer sum to 1.",
-             CALL,
-             f"({SCORES}.softmax(dim=-1) * (1 if mask is None else mask)) @ value"),
-        slip("A hidden score of 0 still gets a weight.", CALL, STEPS,
-             "-math.inf", "0.0"),
-        slip("The mask is inverted: True means may attend.",
-             "mask[:, None]", "~mask[:, None]"),
-        slip("A causal mask hides part of the memory: all of it was read before.",
-             GIVEN,
-             "query, key, value, causal_mask(x.shape[1]) if x.shape[1] == "
-             "memory.shape[1] else mask"),
+        slip("Each matrix is turned round: tokens come from the left, latents from the "
+             "right.", PRODUCT, "up @ own.mT"),
+        slip("The heads are added up: each has a matrix of its own.",
+             PRODUCT, "w_q @ w_uk.T"),
+        slip("Every head gets the sum over all heads.",
+             PRODUCT, "(w_q @ w_uk.T).expand(num_heads, -1, -1)"),
+        slip("The axis of the heads comes first.",
+             PRODUCT, "(own @ up.mT).transpose(0, 1)"),
+        slip("The columns of a head are side by side: head 0 comes first.",
+             OWN, FAR, UP, FAR_UP),
+        slip("The columns of w_q belong to other heads: head 0 comes first.", OWN, FAR),
+        slip("The columns of w_uk belong to other heads: head 0 comes first.",
+             UP, FAR_UP),
+        slip("w_q is cut along its rows: the heads are in its columns.", OWN, CUT),
+        slip("w_uk is cut along its rows: the heads are in its columns.", UP, CUT_UP),
+        slip("Both are cut along their rows: the heads are in their columns.",
+             OWN, CUT, UP, CUT_UP),
+        slip("The scores are not scaled here.",
+             PRODUCT, "own @ up.mT / own.shape[-1] ** 0.5"),
+        slip("The heads get each other's up-projections.",
+             PRODUCT, "own @ up.flip(0).mT"),
     ],
-    praise="Cross-attention: one text looks at another.",
+    praise="One matrix per head, from a token to what latents are for.",
 )  # fmt: skip
-
-_STOP = 7  # the fourth token that the model writes for the first source
-
-
-def _translated(answer: Any, source: Tensor, limit: int) -> Any:
-    """Let an answer write; return token ids as a tensor, whatever holds them."""
-    with torch.no_grad():
-        came = answer(deepcopy(_random_translator()), source, 1, _STOP, limit)
-    if came is None or came is ...:
-        return None
-    if isinstance(came, Tensor) and came.ndim == 2 and len(came) == 1:
-        came = came[0]
-    try:
-        return torch.tensor([int(token) for token in came])
-    except (TypeError, ValueError, RuntimeError):
-        kind = type(came).__name__
-        words = f"Your function returns a {kind}: a list of token ids is wanted."
-        return Verdict(False, words)
-
-
-@cache
-def _random_translator() -> TinyTranslator:
-    """Return a model whose texts depend on the source and on what is written."""
-    with torch.random.fork_rng(devices=[]):
-        model = TinyTranslator(TranslatorConfig(9, 8, 12, 3, 1)).float().eval()
-    rng = seeded(0)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            drawn = torch.randn(weight.shape, generator=rng, dtype=torch.float32)
-            scale = 1.5 * weight.shape[-1] ** -0.5 if weight.ndim == 2 else 0.1
-            weight.copy_(drawn * scale + (weight.ndim == 1 and "norm.weight" in name))
-    return model
-
-
-UNTIL, RANGE = "target[-1] == stop", "range(max_new_tokens)"
-WRITTEN = "target[1:]"
-check_translation = Exercise(
+MADE = "(u[:, :width] * s[:width]) @ vh[:width]"
+check_low_rank = Exercise(
     solution="""
-def write(model, source, start, stop, max_new_tokens):
-    memory, _ = model.encode(source)
-    target = [start]
-    for _ in range(max_new_tokens):
-        logits = model.decode(torch.tensor([target]), [memory])  # (1, T, V)
-        target.append(logits[0, -1].argmax().item())
-        if target[-1] == stop:
-            break
-    return target[1:]  # without start
+def low_rank(weight, width):
+    u, s, vh = torch.linalg.svd(weight, full_matrices=False)
+    return (u[:, :width] * s[:width]) @ vh[:width]
 """,
     cases=[
-        (([3, 4, 5, 6], 7), ""),
-        (([8, 3, 7], 2), "Right where the stop token comes in time. Where the number "
-         "of tokens ends it:"),
+        ((5, 7, 2), ""),
+        ((6, 4, 1), "Right for a wide matrix. For a tall one:"),
+        ((4, 5, 3), "Right for one and two numbers. For three:"),
     ],
-    inputs=lambda source, limit: (torch.tensor([source]), limit),
-    use=_translated,
+    inputs=lambda rows, columns, width: (
+        torch.randn(rows, columns, generator=seeded(0)),
+        width,
+    ),
     slips=[
-        slip("The start token is not part of what is written.", WRITTEN, "target"),
-        slip("The last token is missing: what is written ends with the stop token, or "
-             "after so many tokens as are allowed.", WRITTEN, "target[1:-1]"),
-        slip("Writing goes on after the stop token.", UNTIL, "False"),
-        slip("More tokens than are allowed.", UNTIL, "False",
-             RANGE, "range(max_new_tokens + 1)"),
-        slip("The next token is read off the wrong position of the target: which row "
-             "of the logits belongs to the next one?", "logits[0, -1]", "logits[0, 0]"),
-        slip("The decoder gets the newest token alone: without a cache it needs all "
-             "that is written so far.", "[target]", "[target[-1:]]"),
-        slip("What is written does not depend on the source: is the memory passed on?",
-             "[memory]", "[0 * memory]"),
-        slip("The decoder begins with the start token, not with the source.",
-             "target = [start]", "target = source[0].tolist()",
-             RANGE, "range(min(max_new_tokens, 8 - len(target)))",
-             WRITTEN, "target[source.shape[1]:]"),
+        slip("Nothing is left out: keep so many directions only.", MADE, "weight"),
+        slip("That is what is to be left out: keep the largest singular values.",
+             ":width]", "width:]", "[:, width:]", "[:, width:]"),
+        slip("The smallest singular values are kept: they come last.",
+             ":width]", "-width:]"),
+        slip("The singular values are missing between the two sides.",
+             " * s[:width]", ""),
+        slip("The roots of the singular values: both sides together must hold the "
+             "whole value.", "s[:width]", "s[:width].sqrt()"),
+        slip("The singular values enter twice.", "s[:width]", "s[:width] ** 2"),
+        slip("One direction too many.", ":width]", ":width + 1]"),
+        slip("One direction too few.", ":width]", ":width - 1]"),
+        slip("The first columns of the matrix are kept: find the best directions.",
+             MADE, "weight * (torch.arange(weight.shape[1]) < width)"),
+        slip("The first rows of the matrix are kept: find the best directions.",
+             MADE, "weight * (torch.arange(len(weight)) < width)[:, None]"),
+        slip("That is the way down alone: multiply by the way up.",
+             " @ vh[:width]", ""),
+        slip("That is the way up alone: the way down comes first.", MADE, "vh[:width]"),
+        slip("The matrix is turned round.", MADE, f"({MADE}).T"),
     ],
-    praise="Read once, then written token by token.",
+    praise="No other matrix through so few numbers is closer.",
+)  # fmt: skip
+SOLUTION = """
+class MyLatentAttention(nn.Module):
+    def __init__(self, d_model, num_heads, latent_dim, head_dim, rope_dim):
+        super().__init__()
+        self.num_heads, self.parts = num_heads, [head_dim, rope_dim]
+        both, down = num_heads * (head_dim + rope_dim), latent_dim + rope_dim
+        self.q_proj = nn.Linear(d_model, both, bias=False)
+        self.kv_down_proj = nn.Linear(d_model, down, bias=False)
+        self.kv_up_proj = nn.Linear(latent_dim, num_heads * 2 * head_dim, bias=False)
+        self.out_proj = nn.Linear(num_heads * head_dim, d_model, bias=False)
+
+    def forward(self, x, angles):
+        query = split_heads(self.q_proj(x), self.num_heads)
+        query, turned = query.split(self.parts, dim=-1)
+        turned = apply_rope(turned, angles, layout="interleaved")
+        latent_dim, rope_dim = self.kv_up_proj.in_features, self.parts[1]
+        latent, shared = self.kv_down_proj(x).split([latent_dim, rope_dim], dim=-1)
+        shared = apply_rope(shared[:, None], angles, layout="interleaved")
+        grown = split_heads(self.kv_up_proj(latent), self.num_heads)
+        key, value = grown.chunk(2, dim=-1)
+        key = torch.cat([key, shared.expand(-1, self.num_heads, -1, -1)], dim=-1)
+        query = torch.cat([query, turned], dim=-1)
+        mask = causal_mask(x.shape[1], device=x.device)
+        context = scaled_dot_product_attention(query, key, value, mask)
+        return self.out_proj(merge_heads(context))
+"""
+CALL = "scaled_dot_product_attention(query, key, value, mask)"
+SCALED = "scaled_dot_product_attention(query, key, value, mask, scale={})"
+TURN_Q = 'turned = apply_rope(turned, angles, layout="interleaved")'
+TURN_K = 'apply_rope(shared[:, None], angles, layout="interleaved")'
+CHUNK = "key, value = grown.chunk(2, dim=-1)"
+check_latent_attention = LayerExercise(
+    solution=SOLUTION,
+    surplus="Four weights without a bias are all.",
+    cases=[
+        ((10, 3, 4, 5, 4), ""),
+        ((7, 1, 3, 2, 4), "Right for three heads. For a single one:"),
+        ((6, 2, 9, 3, 6), "Right for small latents. For a latent wider than a token:"),
+    ],
+    inputs=lambda d_model, heads, latent, head, rope: (
+        torch.randn(2, 5, d_model, generator=seeded(0)),
+        rope_angles(torch.arange(5), rope),
+    ),
+    slips=[
+        slip("A token sees the future: where is the mask?",
+             CALL, "scaled_dot_product_attention(query, key, value)"),
+        slip("A token sees the future, not the past: is the triangle flipped?",
+             "causal_mask(x.shape[1], device=x.device)",
+             "causal_mask(x.shape[1], device=x.device).T"),
+        slip("The scores are not scaled.", CALL, SCALED.format("1.0")),
+        slip("The scale forgets the rotated part: a key is head_dim + rope_dim wide.",
+             CALL, SCALED.format("self.parts[0] ** -0.5")),
+        slip("The scale takes the width of the latent: it is that of a key, head_dim + "
+             "rope_dim.", CALL, SCALED.format("self.kv_up_proj.in_features ** -0.5")),
+        slip("The scale takes the width of the latent: it is that of a key, head_dim + "
+             "rope_dim.",
+             CALL, SCALED.format("self.kv_down_proj.out_features ** -0.5")),
+        slip("The queries' rotated part is not turned.", TURN_Q, ""),
+        slip("The shared key is not turned.", TURN_K, "shared[:, None]"),
+        slip("Nothing is turned: where do the angles go?",
+             TURN_K, "shared[:, None]", TURN_Q, ""),
+        slip('The pairs are i and i + R/2: take layout="interleaved".',
+             "interleaved", "half"),
+        slip("Keys and values have changed places in the up-projection: the key's rows "
+             "come first in each head.", CHUNK, "value, key = grown.chunk(2, dim=-1)"),
+        slip("The parts of a query have changed places: first what is not turned, then "
+             "what is.",
+             "query, turned = query.split(self.parts, dim=-1)",
+             "turned, query = query.split(self.parts[::-1], dim=-1)"),
+        slip("The parts of kv_down_proj have changed places: first the latent, then "
+             "the key that is turned.", "latent, shared", "shared, latent",
+             "[latent_dim, rope_dim]", "[rope_dim, latent_dim]"),
+        slip("The rows of the up-projection come head after head, not all keys first.",
+             CHUNK,
+             "both = self.kv_up_proj(latent).chunk(2, dim=-1); key, value = "
+             "(split_heads(part, self.num_heads) for part in both)"),
+        slip("The scores miss the rotated part.",
+             "shared.expand(-1", "0 * shared.expand(-1"),
+        slip("The way back mixes tokens and heads: which axes change places before the "
+             "heads are side by side?",
+             "merge_heads(context)", "context.reshape(*x.shape[:2], -1)"),
+    ],
+    praise="Latent attention: what DeepSeek-V3 does, without its norms.",
+    names=dict(
+        apply_rope=apply_rope,
+        causal_mask=causal_mask,
+        merge_heads=merge_heads,
+        split_heads=split_heads,
+        scaled_dot_product_attention=scaled_dot_product_attention,
+    ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Exercises of chapter 16: layers of windows, a cache with sinks, a memory."""
+"""Exercises of chapter 16: bytes that move, halves joined, a softmax over pieces."""
 
 from typing import Any
 
@@ -11,187 +11,202 @@ from attention_lib.course.exercises.exercise import (
     make_object,
     slip,
 )
-from attention_lib.course.exercises.verdict import Verdict, judge, run
+from attention_lib.course.exercises.verdict import Verdict
 from attention_lib.reproducibility import seeded
 
-check_window_layers = NumberExercise(
+ONE = 2 * 8192 * 128  # the bytes of all queries
+check_flash_bytes = NumberExercise(
     solution="""
-my_layers = -(-4095 // 127)
+my_bytes = 2 * (2 * 8192 * 128 + 8192 // 256 * 2 * 8192 * 128)
 """,
     mistakes=[
-        (32, "A window of 128 keys goes 127 tokens back: the token itself is in it."),
-        (31, "One layer less than 32, which is not enough either: a window of 128 keys "
-         "goes 127 tokens back."),
-        (34, "One layer fewer is enough: the first token is 4,095 back."),
-        (4095 / 127, "Layers are whole: round up."),
-        (1, "One layer sees 128 keys."),
-        (2, "The reach of layers adds up. It does not multiply."),
-        (12, "The reach of layers adds up. It does not double with each."),
-        (127, "That is how far back one layer goes."),
-        (128, "That is how many keys one layer sees."),
-        (4095, "A layer goes more than one token back."),
-        (4096, "A layer goes more than one token back."),
+        (ONE * 4, "Keys and values are read once for each piece of queries."),
+        (ONE * 128, "Queries and result move once, not in each pass."),
+        (ONE * 64, "Queries are read and the result is written, too."),
+        (ONE * 65, "Both move once: the queries in, the result out."),
+        (ONE * 34, "Each pass reads keys and values, both."),
+        (ONE * 514, "256 is the size of a piece: how many are there?"),
+        (ONE * (2 + 2 * 8192), "A pass serves a whole piece of queries, not one."),
+        (ONE * 4 + 8 * 8192**2, "That is the count step by step: in tiles, no score "
+         "moves."),
+        (ONE * 33, "Each number takes 2 bytes."),
+        (ONE * 132, "Each number takes 2 bytes, not 4."),
+        (ONE * 66 // 128, "Each query, key and value has 128 numbers."),
+        (ONE * 66 / 2**10, "Right in KiB: the question is for bytes."),
+        (ONE * 66 / 2**20, "Right in MiB: the question is for bytes."),
     ],
-    praise="32 layers go 32 · 127 = 4,064 tokens back, and 4,095 are needed.",
-    otherwise="Not that many: how far back does one layer go, and how far back is the "
-    "first token?",
+    praise="32 passes over keys and values: 66 times the bytes of the queries.",
+    otherwise="Not that many: what moves once, and what moves in each of the passes?",
 )  # fmt: skip
 
 
-def _positions(answer: Any, length: int, window: int, sinks: int) -> Any:
-    """Return the positions as a tensor; a verdict where they are no sorted list."""
-    came = answer(length, window, sinks)
-    if came is None or came is ...:
-        return None
-    if not isinstance(came, list):
-        words = f"Your function returns a {type(came).__name__}: a list is wanted."
-    elif not all(type(position) is int for position in came):
-        words = "The list must hold positions: ints."
-    elif len(set(came)) < len(came):
-        words = "Some position is in the list twice."
-    elif came and not 0 <= min(came) <= max(came) < length:
-        words = f"Positions go from 0 to {length - 1} here."
-    elif came != sorted(came):
-        words = "The list is not sorted."
-    else:
-        return torch.tensor(came)
-    return Verdict(False, words)
+def _halves(queries: int, width: int, level: float, hidden: bool) -> tuple[Tensor, ...]:
+    """Draw two results and the logarithms of their sums; hide one half in turns."""
+    rng, exact = seeded(0), torch.float64  # float32 cannot hold large logarithms well
+    a, b = torch.randn(2, queries, width, generator=rng, dtype=exact)
+    far = level * torch.arange(1, queries + 1)  # for each query another level
+    log_a, log_b = 2 * torch.randn(2, queries, generator=rng, dtype=exact) + far
+    if hidden:  # so that neither half may be the one that is always there
+        first = torch.arange(queries) % 2 == 0
+        a, log_a = a * ~first[:, None], log_a.masked_fill(first, -torch.inf)
+        b, log_b = b * first[:, None], log_b.masked_fill(~first, -torch.inf)
+    return a, log_a, b, log_b
 
 
-FIRST, LAST = "place < num_sinks", "place >= length - window"
-KEPT = f"{FIRST} or {LAST}"
-check_kept_positions = Exercise(
+BOTH = "both = torch.logaddexp(log_sum_a, log_sum_b)"
+SHARES = "(log_sum_a - both).exp(), (log_sum_b - both).exp()"
+MIXED = "share_a[:, None] * result_a + share_b[:, None] * result_b"
+check_join_softmaxes = Exercise(
     solution="""
-def kept(length, window, num_sinks):
-    return [
-        place
-        for place in range(length)
-        if place < num_sinks or place >= length - window
-    ]
+def join(result_a, log_sum_a, result_b, log_sum_b):
+    both = torch.logaddexp(log_sum_a, log_sum_b)
+    share_a, share_b = (log_sum_a - both).exp(), (log_sum_b - both).exp()
+    return share_a[:, None] * result_a + share_b[:, None] * result_b
 """,
     cases=[
-        ((9, 3, 2), ""),
-        ((5, 3, 3), "Right where sinks and window are apart. Where they overlap:"),
-        ((2, 4, 3), "Right for a long text. For a short one:"),
-        ((6, 2, 0), "Right with sinks. Without any:"),
-        ((12, 1, 4), "Right for windows of several keys. For a window of 1:"),
-        ((3, 1, 5), "Right for a long text. For one that is shorter than the sinks:"),
+        ((5, 3, 0.0, False), ""),
+        ((4, 2, 1000.0, False), "Right for small sums. For large ones:"),
+        ((3, 4, 0.0, True), "Right where both saw some key. Where one saw none:"),
     ],
-    inputs=lambda *numbers: numbers,
-    use=_positions,
-    otherwise=lambda came, right, length, window, sinks: (
-        f"After {length} tokens, a window of {window} and {sinks} sinks: {len(right)} "
-        f"positions are needed; yours are {came.tolist()}."
-    ),
+    inputs=_halves,
     slips=[
-        slip("The first tokens are missing.", KEPT, LAST),
-        slip("The window is missing.", KEPT, FIRST),
-        slip("The window is one key short: the newest token is in it.",
-             "- window", "- window + 1"),
-        slip("The window is one key too long: the newest token is one of its keys.",
-             "- window", "- window - 1"),
-        slip("The sinks are beside the window: they take none of its keys.",
-             "- window", "- window + num_sinks"),
-        slip("There is one sink too many.", FIRST, "place <= num_sinks"),
-        slip("There is one sink too few.", FIRST, "place < num_sinks - 1"),
-        slip("Window and sinks have changed places.",
-             "window, num_sinks", "num_sinks, window"),
-        slip("All positions are kept: the window is gone.", KEPT, "True"),
-        slip("Count positions from the beginning of the text.",
-             "        place\n", "        place - num_sinks\n",
-             KEPT, f"place >= num_sinks and ({KEPT})"),
-        slip("These are the positions that can go.", KEPT, f"not ({KEPT})"),
+        slip("The halves count the same: each must count by its share of the sum.",
+             MIXED, "(result_a + result_b) / 2"),
+        slip("The halves are added: each must count by its share of the sum.",
+             MIXED, "result_a + result_b"),
+        slip("The shares have changed places.", "share_a, share_b", "share_b, share_a"),
+        slip("The shares do not add up to 1: divide by the whole sum.", " - both", ""),
+        slip("The shares are those of the logarithms: take the sums themselves.",
+             SHARES, "(x / (log_sum_a + log_sum_b) for x in (log_sum_a, log_sum_b))"),
+        slip("Only the half with the larger share counts: the other counts by its own.",
+             MIXED, "torch.where(share_a[:, None] > 0.5, result_a, result_b)"),
+        slip("That is the first half alone.", MIXED, "result_a"),
+        slip("That is the second half alone.", MIXED, "result_b"),
+        slip("The second half is missing.", MIXED, "share_a[:, None] * result_a"),
+        slip("The first half is missing.", MIXED, "share_b[:, None] * result_b"),
+        slip("Each query has shares of its own, not one for all.",
+             "    both",
+             "    log_sum_a, log_sum_b = log_sum_a.logsumexp(0), "
+             "log_sum_b.logsumexp(0)\n    both", "[:, None]", ""),
     ],
-    praise="However long the text grows, the cache does not.",
+    praise="So one text can be read by many machines, and joined.",
 )  # fmt: skip
 
 
-def _text(
-    sizes: tuple[int, int], tokens: int, fades: bool, part: bool, size: float
-) -> tuple[Tensor, ...]:
-    """Draw keys of a length, values, logarithms of decays, betas, and a query."""
-    rng, ones = seeded(0), torch.ones(tokens)
-    keys = torch.randn(tokens, sizes[0], generator=rng)
-    values = torch.randn(tokens, sizes[1], generator=rng)
-    fade, beta = 0.2 + 0.6 * torch.rand(2, tokens, generator=rng)
-    return (
-        size * keys / keys.norm(dim=1, keepdim=True),
-        values,
-        (fade if fades else ones).log(),
-        beta if part else ones,
-        torch.randn(sizes[0], generator=rng),
+def _scores(
+    sizes: tuple[int, int], keys: int, piece: int, level: Any, often: bool
+) -> tuple[Any, ...]:
+    """Draw scores around a level, sorted around 0 so that the sums must shrink."""
+    rng, exact = seeded(0), torch.float64  # float32 cannot hold large scores well
+    scores = 2 * torch.randn(sizes[0], keys, generator=rng, dtype=exact)
+    scores = scores + torch.tensor(level, dtype=exact)
+    scores = scores if level else scores.sort(dim=1).values
+    return scores, torch.randn(keys, sizes[1], generator=rng, dtype=exact), piece, often
+
+
+def _mixed(made: Any, scores: Tensor, value: Tensor, piece: int, often: bool) -> Any:
+    for some, own in zip(scores.split(piece, 1), value.split(piece), strict=True):
+        made.add(some, own)
+        if often:
+            made.result()
+    return made.result()
+
+
+def _growth(answer: Any) -> Verdict | None:
+    """Say whether an object keeps more with each piece."""
+    made, sizes = answer(2, 5), []
+    for _ in range(3):
+        made.add(torch.zeros(2, 4), torch.zeros(4, 5))
+        sizes.append(_numbers_in(getattr(made, "__dict__", {})))
+    if sizes[1] >= sizes[2]:
+        return None
+    return Verdict(
+        False,
+        "The result is right, but your object grows with each piece. Keep the largest "
+        "score and two sums.",
     )
 
 
-def _read(
-    made: Any, keys: Tensor, values: Tensor, fades: Tensor, betas: Tensor, query: Tensor
-) -> Any:
-    numbers = fades.tolist(), betas.tolist()
-    for key, value, fade, beta in zip(keys, values, *numbers, strict=True):
-        made.write(key, value, fade, beta)
-    read = run(made.read, query)
-    if not isinstance(read, Tensor):  # where nothing was written, it may fail
-        return read if len(keys) else torch.zeros(values.shape[1])
-    if judge(made.read, (query,), read.clone()):
-        words = "A second read with the same query finds something else: reading must "
-        return Verdict(False, f"{words}change nothing.")
-    return read
+def _numbers_in(kept: Any) -> int:
+    """Count the numbers in tensors, lists and dictionaries, also one in another."""
+    if isinstance(kept, Tensor):
+        return kept.numel()
+    if isinstance(kept, int | float):
+        return 1
+    parts = [*kept.values()] if isinstance(kept, dict) else kept
+    return sum(map(_numbers_in, parts)) if isinstance(parts, list | tuple) else 0
 
 
-FADE = "self.state = self.state * math.exp(log_decay)"
-FOUND = "found = key @ self.state"
-NEW = "beta * torch.outer(key, value - found)"
-WRITE = f"self.state = self.state + {NEW}"
-MADE, READ = "self.state = torch.zeros(key_dim, value_dim)", "return query @ self.state"
-check_delta_memory = Exercise(
+TOTAL, MIX = "self.total * shrink", "self.mixed * shrink"
+SHRINK, NEW = "(self.largest - new).exp()", "new = torch.maximum"
+WEIGHTS, SUM = "(scores - new).exp()", "weights.sum(dim=-1, keepdim=True)"
+RESULT = "self.mixed / self.total"
+# Each piece has a softmax of its own.
+APART = (
+    TOTAL,
+    "self.total",
+    SUM,
+    "1",
+    MIX,
+    "self.mixed",
+    "weights @",
+    "scores.softmax(dim=-1) @",
+)
+RISING = [0.0, 1e3, 2e3, 3e3, 4e3, 5e3]
+check_online_softmax = Exercise(
     solution="""
-class MyDeltaMemory:
-    def __init__(self, key_dim, value_dim):
-        self.state = torch.zeros(key_dim, value_dim)
+class MyOnlineSoftmax:
+    def __init__(self, num_queries, value_dim):
+        self.largest = torch.full((num_queries, 1), -torch.inf)
+        self.total = torch.zeros(num_queries, 1)
+        self.mixed = torch.zeros(num_queries, value_dim)
 
-    def write(self, key, value, log_decay, beta):
-        self.state = self.state * math.exp(log_decay)
-        found = key @ self.state
-        self.state = self.state + beta * torch.outer(key, value - found)
+    def add(self, scores, value):
+        new = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))
+        shrink, weights = (self.largest - new).exp(), (scores - new).exp()
+        self.total = self.total * shrink + weights.sum(dim=-1, keepdim=True)
+        self.mixed = self.mixed * shrink + weights @ value
+        self.largest = new
 
-    def read(self, query):
-        return query @ self.state
+    def result(self):
+        return self.mixed / self.total
 """,
+    # Levels so large that exponentials overflow, in float64 too.
     cases=[
-        (((3, 2), 4, False, False, 1), ""),
-        (((3, 2), 0, False, False, 1), "Right, but each memory has a state of its "
-         "own. A new one must hold zeros:"),
-        (((2, 4), 5, False, True, 1), "Right without decay and with β = 1. With "
-         "other β:"),
-        (((4, 3), 5, True, True, 1), "Right without decay. With it:"),
-        (((3, 4), 5, True, True, 0.7), "Right for keys of length 1. For shorter ones:"),
+        (((3, 3), 8, 4, 0.0, False), ""),
+        (((2, 3), 5, 1, 5e3, False), "Right for small scores. For large ones:"),
+        (((2, 3), 6, 2, [[-3e3], [3e3]], False), "Right for large scores. For "
+         "queries whose scores are far apart:"),
+        (((2, 3), 6, 2, RISING[::-1], False), "Right where scores rise. Where they "
+         "fall by much:"),
+        (((2, 3), 6, 2, RISING, False), "Right where scores fall. Where they rise "
+         "by much:"),
+        (((4, 2), 6, 6, 0.0, False), "Right for several pieces. For a single one:"),
+        (((2, 5), 7, 2, 0.0, True), "Right at the end. Asked after every piece:"),
     ],
-    inputs=lambda sizes, *how: (sizes, *_text(sizes, *how)),
-    use=lambda kind, sizes, *given: _read(
-        make_object(kind, *sizes, methods=["write", "read"]), *given
+    inputs=lambda sizes, *how: (sizes, *_scores(sizes, *how)),
+    use=lambda kind, sizes, *given: _mixed(
+        make_object(kind, *sizes, methods=["add", "result"]), *given
     ),
+    lastly=_growth,
     slips=[
-        slip("The value is added to what is there: write the difference to what the "
-             "key finds.", "value - found", "value"),
-        slip("The state never fades.", FADE, "pass"),
-        slip("The state fades after the write: it must fade before the key looks.",
-             FADE, "pass", WRITE, f"{WRITE}; {FADE}"),
-        slip("The key looks into the state before it fades: fade first.",
-             FADE, f"{FOUND}; {FADE}", f"\n        {FOUND}\n", "\n"),
-        slip("Only the last write is there: the state must stay, and the decay is a "
-             "logarithm, where 0 means that all stays.",
-             "math.exp(log_decay)", "log_decay"),
-        slip("β is missing: it says how much of the difference is written.",
-             "beta * ", ""),
-        slip("β must also shrink what is taken away, not the value alone.",
-             NEW, "torch.outer(key, beta * value - found)"),
-        slip("β must also shrink the value, not only what is taken away.",
-             NEW, "torch.outer(key, value - beta * found)"),
-        slip("What the key finds must be taken away from the value.",
-             "value - found", "value + found"),
-        slip("The state is still empty: does write change it?", WRITE, "pass"),
-        slip("The key is used as it comes: the equation does not make it longer.",
-             FADE, f"{FADE}; key = key / key.norm()"),
+        slip("Nothing shrinks: old sums were measured from a smaller largest score.",
+             TOTAL, "self.total", MIX, "self.mixed"),
+        slip("The mix must shrink as the sum does.", MIX, "self.mixed"),
+        slip("The sum must shrink as the mix does.", TOTAL, "self.total"),
+        slip("The old sums grow: the factor is upside down.",
+             SHRINK, "(new - self.largest).exp().nan_to_num(posinf=1.0)"),
+        slip("The mix is not divided by the sum.", RESULT, "self.mixed"),
+        slip("Only the last piece counts: is everything kept?",
+             "self.largest = new", "pass"),
+        slip("Only the first piece counts.",
+             NEW, f"if self.total.any(): return\n        {NEW}"),
+        slip("The results of the pieces are averaged: they differ in their share.",
+             *APART),
+        slip("The results of the pieces are added up.", *APART, RESULT, "self.mixed"),
+        slip("All keys count the same: where are the scores?",
+             WEIGHTS, "torch.ones_like(scores)", TOTAL, "self.total",
+             MIX, "self.mixed"),
     ],
-    praise="A key that is written again finds its new value only.",
+    praise="What is kept does not grow, however many scores arrive.",
 )  # fmt: skip

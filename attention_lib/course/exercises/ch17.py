@@ -1,199 +1,139 @@
-"""Exercises of chapter 17: steps of a batch, slots in pages, drafts, a server."""
+"""Exercises of chapter 17: layers of windows, a cache with sinks, a mask."""
 
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from attention_lib.course.exercises.exercise import (
-    Exercise,
-    NumberExercise,
-    make_object,
-    slip,
-)
-from attention_lib.course.exercises.verdict import NOT_YET, Stop
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
+from attention_lib.course.exercises.verdict import Verdict
 
-# The steps of continuous batching: 5, 1, 8, 2, 2, 6 in three places.
-check_batch_steps = NumberExercise(
-    right=11,
-    praise="The second place serves 1, 2 and 2 steps, then one of two free places 6.",
+check_window_layers = NumberExercise(
+    solution="""
+my_layers = -(-4095 // 127)
+""",
     mistakes=[
-        (14, "That is the static batch: 8, and then 6."),
-        (24, "That is one request after another."),
-        (8, "The work shared out evenly. But the last request begins after 5 steps "
-         "and cannot be cut."),
-        (10, "Five steps pass before the last request begins. It needs 6 more."),
-        (12, "The last one begins in the sixth step, not after it."),
-        (6, "That would be so if the longest came first and all had a place."),
-        (13, "A place is taken in the next step after it is free: no pause."),
-        (9, "The last request joins when a place is free: after the step 5."),
-        (3, "That is how many places there are."),
-        (7, "The request of 8 steps alone takes longer."),
+        (32, "A window of 128 keys goes 127 tokens back: the token itself is in it."),
+        (31, "One layer less than 32, which is not enough either: a window of 128 keys "
+         "goes 127 tokens back."),
+        (34, "One layer fewer is enough: the first token is 4,095 back."),
+        (4095 / 127, "Layers are whole: round up."),
+        (1, "One layer sees 128 keys."),
+        (2, "The reach of layers adds up. It does not multiply."),
+        (12, "The reach of layers adds up. It does not double with each."),
+        (127, "That is how far back one layer goes."),
+        (128, "That is how many keys one layer sees."),
+        (4095, "A layer goes more than one token back."),
+        (4096, "A layer goes more than one token back."),
     ],
-    otherwise="Write down for each place which request it serves in which step.",
+    praise="32 layers go 32 · 127 = 4,064 tokens back, and 4,095 are needed.",
+    otherwise="Not that many: how far back does one layer go, and how far back is the "
+    "first token?",
 )  # fmt: skip
 
 
-PAGE = "torch.tensor(table)[position // page_len]"
-PLACE = "page * page_len + position % page_len"
-check_slots = Exercise(
+def _positions(answer: Any, length: int, window: int, sinks: int) -> Any:
+    """Return the positions as a tensor; a verdict where they are no sorted list."""
+    came = answer(length, window, sinks)
+    if came is None or came is ...:
+        return None
+    if not isinstance(came, list):
+        words = f"Your function returns a {type(came).__name__}: a list is wanted."
+    elif not all(type(position) is int for position in came):
+        words = "The list must hold positions: ints."
+    elif len(set(came)) < len(came):
+        words = "Some position is in the list twice."
+    elif came and not 0 <= min(came) <= max(came) < length:
+        words = f"Positions go from 0 to {length - 1} here."
+    elif came != sorted(came):
+        words = "The list is not sorted."
+    else:
+        return torch.tensor(came)
+    return Verdict(False, words)
+
+
+FIRST, LAST = "place < num_sinks", "place >= length - window"
+KEPT = f"{FIRST} or {LAST}"
+check_kept_positions = Exercise(
     solution="""
-def my_places(table, page_len, start, count):
-    position = torch.arange(start, start + count)
-    page = torch.tensor(table)[position // page_len]
-    return page * page_len + position % page_len
+def kept(length, window, num_sinks):
+    return [
+        place
+        for place in range(length)
+        if place < num_sinks or place >= length - window
+    ]
 """,
     cases=[
-        (([3, 1, 4], 4, 0, 10), ""),
-        (([2, 5, 0], 3, 4, 4), "Right from the first token on. From a later one:"),
-        (([6], 5, 2, 1), "Right for several tokens. For a single one:"),
+        ((9, 3, 2), ""),
+        ((5, 3, 3), "Right where sinks and window are apart. Where they overlap:"),
+        ((2, 4, 3), "Right for a long text. For a short one:"),
+        ((6, 2, 0), "Right with sinks. Without any:"),
+        ((12, 1, 4), "Right for windows of several keys. For a window of 1:"),
+        ((3, 1, 5), "Right for a long text. For one that is shorter than the sinks:"),
     ],
-    slips=[
-        slip("These are the positions in the text: each lies in a page of the table.",
-             PLACE, "position"),
-        slip("These are the pages: which place of the page?", PLACE, "page"),
-        slip("These are the places inside of a page: which page is it?",
-             PLACE, "position % page_len"),
-        slip("A page holds many places: page 3 does not begin at 3.",
-             PLACE, "page + position % page_len"),
-        slip("These are the first places of the pages.", PLACE, "page * page_len"),
-        slip("Count from the start that is given, not from the first token.",
-             "torch.arange(start, start + count)", "torch.arange(count)"),
-        slip("The pages are sorted: a table has its own order.",
-             PAGE, "torch.tensor(sorted(table))[position // page_len]"),
-        slip("The table is read from its end.",
-             PAGE, "torch.tensor(table[::-1])[position // page_len]"),
-        slip("The place in the page counts from the start that is given: it belongs to "
-             "the position in the text.",
-             PLACE, "page * page_len + (position - start) % page_len"),
-        slip("Places count from 0.", PLACE, PLACE + " + 1"),
-        slip("The places of one page lie side by side.",
-             PLACE, "position % page_len * len(table) + page"),
-    ],
-    fault=lambda answer, *given: (
-        "The numbers are right, but they are floats: a place is a whole number."
-        if answer(*given).is_floating_point() else ""
+    inputs=lambda *numbers: numbers,
+    use=_positions,
+    otherwise=lambda came, right, length, window, sinks: (
+        f"After {length} tokens, a window of {window} and {sinks} sinks: {len(right)} "
+        f"positions are needed; yours are {came.tolist()}."
     ),
-    praise="With these places, one line writes and one line gathers.",
+    slips=[
+        slip("The first tokens are missing.", KEPT, LAST),
+        slip("The window is missing.", KEPT, FIRST),
+        slip("The window is one key short: the newest token is in it.",
+             "- window", "- window + 1"),
+        slip("The window is one key too long: the newest token is one of its keys.",
+             "- window", "- window - 1"),
+        slip("The sinks are beside the window: they take none of its keys.",
+             "- window", "- window + num_sinks"),
+        slip("There is one sink too many.", FIRST, "place <= num_sinks"),
+        slip("There is one sink too few.", FIRST, "place < num_sinks - 1"),
+        slip("Window and sinks have changed places.",
+             "window, num_sinks", "num_sinks, window"),
+        slip("All positions are kept: the window is gone.", KEPT, "True"),
+        slip("Count positions from the beginning of the text.",
+             "        place\n", "        place - num_sinks\n",
+             KEPT, f"place >= num_sinks and ({KEPT})"),
+        slip("These are the positions that can go.", KEPT, f"not ({KEPT})"),
+    ],
+    praise="However long the text grows, the cache does not.",
 )  # fmt: skip
 
-ADDED = "return added"
-UNTIL = "token == stop or "
-SAME = "[guess for guess, token in zip(guesses, best) if guess == token]"
-check_accept = Exercise(
+QUERY, NEAR = "torch.arange(key_len - query_len, key_len)", "query - key < window"
+SEEN = "(key <= query) & (near | (key < num_sinks))"
+check_sink_mask = Exercise(
     solution="""
-def my_accepted(guesses, best, stop):
-    added = []
-    for number, token in enumerate(best):
-        added.append(token)
-        if token == stop or guesses[number : number + 1] != [token]:
-            break
-    return added
+def window_with_sinks(query_len, key_len, window, num_sinks):
+    query = torch.arange(key_len - query_len, key_len)[:, None]
+    key = torch.arange(key_len)
+    near = query - key < window
+    return (key <= query) & (near | (key < num_sinks))
 """,
     cases=[
-        (([7, 3, 9, 4], [7, 3, 5, 4, 1], 8), ""),
-        (([7, 3], [7, 3, 5], 8), "Right where a guess is wrong. Where all are right:"),
-        (([2, 6], [4, 6, 5], 8), "Right where the first is right. Where it is wrong:"),
-        (([], [5], 8), "Right with guesses. Without any:"),
-        (([7, 8, 5, 2], [7, 8, 5, 9, 1], 8), "Right without a stop. With one:"),
-        (([7, 2], [8, 2, 1], 8), "Right where a guess is the stop. Where another is:"),
-        (([3, 8, 5], [4, 8, 5, 1], 8),
-         "Right where a stop comes. Where a wrong guess is followed by one:"),
+        ((6, 6, 2, 1), ""),
+        ((2, 7, 3, 1), "Right without a cache. With one:"),
+        ((1, 8, 1, 0), "Right with sinks. Without any, for one new token:"),
+        ((4, 4, 9, 0), "Right for windows shorter than the text. For a longer one:"),
+        ((3, 5, 2, 4), "Right for few sinks. Where a sink may be new as well:"),
     ],
     slips=[
-        slip("The stop itself belongs to the text.",
-             ADDED, "return added[: added.index(stop)] if stop in added else added"),
-        slip("One token more is known: the model's own, after the last guess that is "
-             "right.", ADDED, "return added[:-1]"),
-        slip("The text ends at the stop: nothing comes after it.", UNTIL, ""),
-        slip("The text ends at the stop: not even one token comes after it.", UNTIL, "",
-             ADDED, "return added[: [*added, stop].index(stop) + 2]"),
-        slip("The model's tokens after a wrong guess come after a text that does not "
-             "exist.", ADDED, "return best"),
-        slip("After the first wrong guess nothing counts any more.",
-             ADDED, "return best[:-1]"),
-        slip("Not every guess is right: compare.", ADDED, "return guesses"),
-        slip("After the first wrong guess nothing counts, even where both agree; and "
-             "one token of the model is missing.", ADDED, f"return {SAME}"),
-        slip("After the first wrong guess nothing counts, even where both agree.",
-             ADDED, f"return {SAME} + best[-1:]"),
-        slip("The last token is the model's own, not the wrong guess.",
-             ADDED, "return guesses[: len(added)]"),
-        slip("The last token is the one after the last right guess, not the last of "
-             "all.", ADDED, "return added[:-1] + best[-1:]"),
-        slip("Right guesses count, too.", ADDED, "return best[:1]"),
+        slip("The window is one key too long: the token itself is one of its keys.",
+             "< window", "<= window"),
+        slip("The window is one key short: it may hold `window` keys in all.",
+             "< window", "< window - 1"),
+        slip("Rows are the newest tokens: at which positions are they?",
+             QUERY, "torch.arange(query_len)"),
+        slip("The new tokens come after the cache: the first of them is one further.",
+             QUERY, "torch.arange(key_len - query_len - 1, key_len - 1)"),
+        slip("No row may see a sink that comes after it.",
+             SEEN, "(key <= query) & near | (key < num_sinks)"),
+        slip("Rows see tokens after themselves.", SEEN, "near | (key < num_sinks)"),
+        slip("The sinks are gone.", SEEN, "(key <= query) & near"),
+        slip("The window is gone.", SEEN, "(key <= query) & (key < num_sinks)"),
+        slip("All is seen up to the token itself.", SEEN, "(key <= query)"),
+        slip("There is one sink too many.", "key < num_sinks", "key <= num_sinks"),
+        slip("A key must be in the window or a sink, not both.", "near |", "near &"),
+        slip("It is inverted: True must mean that it may attend.",
+             f"return {SEEN}", f"return ~({SEEN})"),
     ],
-    praise="One pass, and one token at least.",
-)  # fmt: skip
-
-
-def _served(answer: Any, places: int, stream: list[list[int]]) -> Tensor:
-    """Return for each step and request how often it was named."""
-    server = make_object(answer, places, methods=["submit", "step"])
-    rows: list[list[Any]] = []
-    for lengths in stream:
-        for length in lengths:
-            server.submit(length)
-        came = server.step()
-        if came is None or came is ...:
-            words = "A step gives nothing back: give an empty list where nobody works."
-            raise Stop(words if rows else NOT_YET)
-        rows.append(list(came))  # what is done to it later does not count
-    requests = range(sum(map(len, stream)))
-    return torch.tensor([[row.count(number) for number in requests] for row in rows])
-
-
-ROOM = "len(self.running) < self.places"
-check_small_server = Exercise(
-    solution="""
-class MyServer:
-    def __init__(self, places):
-        self.places, self.count = places, 0
-        self.waiting, self.running = [], []
-
-    def submit(self, length):
-        self.waiting.append([self.count, length])
-        self.count += 1
-
-    def step(self):
-        while self.waiting and len(self.running) < self.places:
-            self.running.append(self.waiting.pop(0))
-        now = [number for number, left in self.running]
-        for request in self.running:
-            request[1] -= 1
-        self.running = [request for request in self.running if request[1] > 0]
-        return now
-""",
-    use=_served,
-    cases=[  # the places, and the lengths that are submitted before each step
-        ((2, [[2, 4, 3, 1], [], [], [], [], [], [], []]), ""),
-        ((3, [[1], [3, 2], [], [4, 1, 1], [], [], [], [], [2], [], []]),
-         "Right where all come at once. Where they come later:"),
-        ((1, [[2, 1], [], [], [], [], [1], []]),
-         "Right in several places. In a single one:"),
-    ],
-    slips=[
-        slip("A free place stays empty until all others are done: that is a static "
-             "batch.", "while self.waiting",
-             "busy = bool(self.running)\n        while not busy and self.waiting"),
-        slip("The last that came joins first: let the first one join.",
-             "pop(0)", "pop()"),
-        slip("Only one joins in each step: fill all free places.",
-             "while self", "if self"),
-        slip("A request works one step too long.", "request[1] > 0", "request[1] >= 0"),
-        slip("A request works one step too little.",
-             "request[1] > 0", "request[1] > 1"),
-        slip("More work at a time than there are places.", f" and {ROOM}", ""),
-        slip("One more works at a time than there are places.",
-             "< self.places", "<= self.places"),
-        slip("One place stays empty.", "< self.places", "< max(1, self.places - 1)"),
-        slip("Those that wait do not work: name those that run.",
-             "return now", "return now + [number for number, _ in self.waiting]"),
-        slip("You name those that wait.",
-             "return now", "return [number for number, _ in self.waiting]"),
-        slip("The first request has the number 0.", "= places, 0", "= places, 1"),
-        slip("All that run get a token in each step, not only the first.",
-             "return now", "return now[:1]"),
-    ],
-    praise="Requests join and leave at any step.",
+    praise="It holds with a cache and without one.",
 )  # fmt: skip

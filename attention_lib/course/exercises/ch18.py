@@ -1,235 +1,230 @@
-"""Exercises of chapter 18: FLOPs, texts that mix, a divisor, and an examiner."""
+"""Exercises of chapter 18: a state against a cache, a chunk, a memory."""
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from attention_lib.course.exercises.ch03 import Suspects, judge_finder
 from attention_lib.course.exercises.exercise import (
     Exercise,
     NumberExercise,
     make_object,
     slip,
 )
-from attention_lib.course.exercises.verdict import NOT_YET, Stop, Verdict, run
+from attention_lib.course.exercises.verdict import Verdict, judge, run
 from attention_lib.reproducibility import seeded
 
-# The FLOPs of one layer: 64 wide, 4 heads, 10 tokens.
-check_flops = NumberExercise(
-    right=353_280,
-    praise="8 · 10 · 64 · 64 for the projections, 4 · 10 · 10 · 64 for scores and mix.",
+check_state_length = NumberExercise(
+    solution="""
+my_tokens = 32 * 128 * 128 / (2 * 2 * 256)
+""",
     mistakes=[
-        (176_640, "These are multiply-adds: each is two operations."),
-        (327_680, "These are the projections alone: scores and mix are missing."),
-        (25_600, "These are scores and mix alone: the projections are missing."),
-        (271_360, "The output projection is missing."),
-        (340_480, "Scores and mix are two products: one of them is missing."),
-        (430_080, "The width of all heads together is 64: do not take each "
-         "product of scores four times."),
-        (334_080, "Scores and mix run in each of the heads: together they are as "
-         "wide as the model."),
-        (3_532_800, "One text of 10 tokens: is the length counted twice?"),
-        (35_328, "That is the count for each of the tokens."),
-        (16_384, "That is the number of weights in the projections."),
+        (1024, "The cache keeps keys and values, and those of both heads."),
+        (2048, "That is keys alone, of one head: keys and values of both are kept."),
+        (16, "There are 32 states, one for each head."),
+        (32, "That is with a key and a value for each of 32 heads: there are 2 KV "
+         "heads."),
+        (64, "That is with keys alone, for each of 32 heads: there are 2 KV heads, and "
+         "values."),
+        (1, "That is one state against a cache of 32 heads: there are 32 states, and 2 "
+         "KV heads."),
+        (4, "A state has a row for each number of a key, and a column for each number "
+         "of a value."),
+        (8, "A state has a row for each number of a key, and a column for each number "
+         "of a value."),
+        (16384, "That is how many numbers one state holds."),
+        (524288, "That is how many numbers all states hold."),
     ],
-    otherwise="Count the four projections first, then the two products of all pairs.",
+    praise="A token adds 1,024 numbers to the cache, and the states hold 524,288.",
+    otherwise="Not at that length: divide the numbers of all states by the numbers "
+    "that the cache keeps of one token.",
+)  # fmt: skip
+
+STILL = {"S": "state", "z": "sum"}
+
+
+def _in_chunks(
+    answer: Any, lengths: list[int], which: int, *text: Tensor
+) -> Tensor | Verdict | None:
+    """Call the answer chunk by chunk; return the outputs, the last state or its sum."""
+    _, key, value = text
+    state = torch.zeros(key.shape[1], value.shape[1])
+    total, outputs = torch.zeros(key.shape[1]), []
+    for piece in zip(*(x.split(lengths) for x in text), strict=True):
+        before = state.clone(), total.clone()
+        came = answer(*piece, state, total)
+        if came is None or came is ...:
+            return None
+        if isinstance(came, Tensor | str) or not isinstance(came, tuple | list):
+            words = f"Your function returns a {type(came).__name__}: three tensors "
+            return Verdict(False, f"{words}are wanted.")
+        if len(came) != 3 or not all(isinstance(each, Tensor) for each in came):
+            words = "Your function returns something else than three tensors: outputs, "
+            return Verdict(False, f"{words}state and sum are wanted.")
+        if not (state.equal(before[0]) and total.equal(before[1])):
+            words = "Your code changes the state that it was given: make a new one."
+            return Verdict(False, words)
+        output, state, total = came
+        shapes = [(key.shape[1], value.shape[1]), (key.shape[1],)]
+        for name, each, shape in zip(STILL, (state, total), shapes, strict=True):
+            if each.shape != shape:
+                words = f"{name}, the {STILL[name]} after the chunk, has the shape "
+                words += f"{tuple(each.shape)}; it must be {shape} here."
+                return Verdict(False, words)
+        outputs.append(output)
+    return (torch.cat(outputs), state, total)[which]
+
+
+def _positive(lengths: list[int], which: int) -> tuple[Any, ...]:
+    """Draw queries and keys above 0, as φ makes them, and values."""
+    rng, tokens = seeded(0), sum(lengths)
+    query, key = torch.rand(2, tokens, 3, generator=rng) + 0.1
+    return lengths, which, query, key, torch.randn(tokens, 2, generator=rng)
+
+
+TABLE, SUM = "(q @ k.T).tril()", "weights.sum(dim=-1) + q @ z"
+MIXED, DIVIDED = "weights @ v + q @ S", "mixed / total[:, None]"
+check_linear_chunk = Exercise(
+    solution="""
+def one_linear_chunk(q, k, v, S, z):
+    weights = (q @ k.T).tril()
+    total = weights.sum(dim=-1) + q @ z
+    mixed = weights @ v + q @ S
+    return mixed / total[:, None], S + k.T @ v, z + k.sum(dim=0)
+""",
+    cases=[
+        (([4], 0), ""),
+        (([4], 1), "The outputs are right. The state after the chunk:"),
+        (([4], 2), "Outputs and state are right. The sum after the chunk:"),
+        (([4, 2], 0), "Right for the first chunk. For the next:"),
+        (([1, 1, 1], 0), "Right for chunks of several tokens. One token at a time:"),
+    ],
+    inputs=_positive,
+    use=_in_chunks,
+    slips=[
+        slip("A token sees those after it: the table must be causal.",
+             TABLE, "(q @ k.T)"),
+        slip("A token sees itself, too.", ".tril()", ".tril(-1)"),
+        slip("The table is the wrong way round: rows are queries.",
+             TABLE, "(k @ q.T).tril()"),
+        slip("The outputs are not divided by the sum of the weights.",
+             DIVIDED, "mixed"),
+        slip("The outputs are divided by the number of tokens: divide by the sum of "
+             "the weights.",
+             DIVIDED, "mixed / torch.arange(1, len(q) + 1)[:, None]"),
+        slip("There is no exponential here: the weights are the products themselves.",
+             TABLE, "(q @ k.T).exp().tril()"),
+        slip("Each output is divided by the sum of all weights of the chunk.",
+             SUM, "weights.sum() + q @ z"),
+        slip("What came before the chunk is not read.", MIXED, "weights @ v"),
+        slip("What came before the chunk belongs to the sum of weights, too.",
+             SUM, "weights.sum(dim=-1)"),
+        slip("What came before the chunk is not read, neither by the values nor by the "
+             "sum.", MIXED, "weights @ v", SUM, "weights.sum(dim=-1)"),
+        slip("The tokens of the chunk are counted twice: read the state from before "
+             "the chunk.",
+             MIXED, "weights @ v + q @ (S + k.T @ v)",
+             SUM, "weights.sum(dim=-1) + q @ (z + k.sum(dim=0))"),
+        slip("The state stays as it was: add what the chunk writes.",
+             "S + k.T @ v", "S"),
+        slip("The state from before is lost: add to it.", "S + k.T @ v", "k.T @ v"),
+        slip("The sum stays as it was: add the keys of the chunk.",
+             "z + k.sum(dim=0)", "z"),
+        slip("The sum from before is lost: add to it.",
+             "z + k.sum(dim=0)", "k.sum(dim=0)"),
+        slip("Add the sum of the keys, not their mean.",
+             "k.sum(dim=0)", "k.mean(dim=0)"),
+    ],
+    praise="The table is as large as a chunk, however long the text is.",
 )  # fmt: skip
 
 
-def check_mixing_finder(answer: object) -> Verdict:
-    """Check ``mixes_texts(layer, x)`` on functions that mix texts, and that do not."""
-    x = torch.randn(3, 4, 2, generator=seeded(0))
-    return judge_finder(
-        answer,
-        x,
-        _MIXERS,
-        _MIXER_PATTERNS,
-        claims=("keeps texts apart", "mixes texts"),
-        changed="Your code changes x itself: change a copy of it.",
+def _text(
+    sizes: tuple[int, int], tokens: int, fades: bool, part: bool, size: float
+) -> tuple[Tensor, ...]:
+    """Draw keys of a length, values, logarithms of decays, betas, and a query."""
+    rng, ones = seeded(0), torch.ones(tokens)
+    keys = torch.randn(tokens, sizes[0], generator=rng)
+    values = torch.randn(tokens, sizes[1], generator=rng)
+    fade, beta = 0.2 + 0.6 * torch.rand(2, tokens, generator=rng)
+    return (
+        size * keys / keys.norm(dim=1, keepdim=True),
+        values,
+        (fade if fades else ones).log(),
+        beta if part else ones,
+        torch.randn(sizes[0], generator=rng),
     )
 
 
-def _leak(to: Any, other: Any) -> Callable[[Tensor], Tensor]:
-    """Return a function in which one part of a batch sees another part."""
-
-    def leaky(x: Tensor) -> Tensor:
-        changed = x.clone()
-        if len(x) > 1:
-            changed[to] = x[to] + x[other]
-        return changed
-
-    return leaky
-
-
-def _first_text(x: Tensor) -> Tensor:
-    """All texts look at the keys of the first one."""
-    return (x @ x[:1].mT).softmax(-1) @ x
+def _read(
+    made: Any, keys: Tensor, values: Tensor, fades: Tensor, betas: Tensor, query: Tensor
+) -> Any:
+    numbers = fades.tolist(), betas.tolist()
+    for key, value, fade, beta in zip(keys, values, *numbers, strict=True):
+        made.write(key, value, fade, beta)
+    read = run(made.read, query)
+    if not isinstance(read, Tensor):  # where nothing was written, it may fail
+        return read if len(keys) else torch.zeros(values.shape[1])
+    if judge(made.read, (query,), read.clone()):
+        words = "A second read with the same query finds something else: reading must "
+        return Verdict(False, f"{words}change nothing.")
+    return read
 
 
-_MIXERS: Suspects = [
-    ("attention in each text", lambda x: (x @ x.mT).softmax(-1) @ x, False),
-    ("a mean over the batch", lambda x: x - x.mean(0), True),
-    ("a softmax over the batch", lambda x: x.softmax(0), True),
-    ("attention that mixes tokens", lambda x: x.flip(1) + x.mean(1, True), False),
-    ("a function in which only the last text sees another", _leak(-1, 0), True),
-    ("a function in which only the first text sees another", _leak(0, -1), True),
-    ("one in which all look at the keys of the first text", _first_text, True),
-    ("a function that leaves x as it is", lambda x: x, False),
-    ("one that rounds otherwise", lambda x: x + 1e-9 * len(x), False),
-    ("a function that doubles each text", lambda x: 2 * x, False),
-    ("a function that multiplies by the number of texts", lambda x: x * len(x), True),
-    ("one in which only the last text sees the one before it", _leak(-1, -2), True),
-    ("one that gives each text the output of another", lambda x: x.roll(1, 0), True),
-]
-_MIXER_PATTERNS = {
-    13 * "1": "You say that all mix: which outputs may not differ?",
-    13 * "0": "You say that none mixes: is each text called alone?",
-    "1001000111000": "Every judgement is the wrong way round: True means that texts "
-    "mix.",
-    "0110010000101": "A mixing in a later text is missed: try each text.",
-    "0110101000111": "A mixing in the first text is missed: try each text.",
-    "0110001000101": "A mixing in a single text is missed: try each text.",
-    "1001001000000": "You take single tokens: take single texts, with all their "
-    "tokens.",
-    "0110111000011": "No text is called alone: what depends on the number of texts is "
-    "missed.",
-}
-
-
-def _said(answer: Callable[..., Any], *given: Any) -> str:
-    """Return in words what the finder says of attention with three divisors."""
-    said: list[str] = []
-    for divisor in (2.0, 1.0, 8.0):
-        came = answer(_attend_by(divisor), *given)
-        if came is None or came is ...:
-            words = "Nothing comes back for some: is a return missing?"
-            raise Stop(words if said else NOT_YET)
-        if isinstance(came, bool) or not isinstance(came, int | float):
-            kind = type(came).__name__
-            raise Stop(f"Your function returns a {kind}: give a number.")
-        said.append(f"divided by {divisor} you say {float(came)}")
-    return f"For attention {', '.join(said)}"
-
-
-def _attend_by(divisor: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return (query @ key.mT / divisor).softmax(-1) @ value
-
-    return attend
-
-
-check_divisor_finder = Exercise(
+FADE = "self.state = self.state * math.exp(log_decay)"
+FOUND = "found = key @ self.state"
+NEW = "beta * torch.outer(key, value - found)"
+WRITE = f"self.state = self.state + {NEW}"
+MADE, READ = "self.state = torch.zeros(key_dim, value_dim)", "return query @ self.state"
+check_delta_memory = Exercise(
     solution="""
-def find_divisor(attend, query, key, value, candidates):
-    found = attend(query, key, value)
-    for c in candidates:
-        weights = (query @ key.mT / c).softmax(-1)
-        if torch.allclose(weights @ value, found):
-            return c
+class MyDeltaMemory:
+    def __init__(self, key_dim, value_dim):
+        self.state = torch.zeros(key_dim, value_dim)
+
+    def write(self, key, value, log_decay, beta):
+        self.state = self.state * math.exp(log_decay)
+        found = key @ self.state
+        self.state = self.state + beta * torch.outer(key, value - found)
+
+    def read(self, query):
+        return query @ self.state
 """,
-    inputs=lambda *candidates: (
-        *torch.randn(3, 5, 4, generator=seeded(0)), [*candidates]
-    ),
-    use=_said,
-    cases=[((1.0, 2.0, 4.0, 8.0), "")],
-    slips=[
-        slip("You give the factor, not the divisor: one over it.",
-             "return c", "return 1 / c"),
-        slip("You give the place in the list, not the number.",
-             "return c", "return candidates.index(c)"),
-        slip("You always say the root of the width: compare what comes.",
-             "return c", "return query.shape[-1] ** 0.5"),
-        slip("You say the first candidate each time: compare results.",
-             "return c", "return candidates[0]"),
-        slip("You say the last candidate each time: compare results.",
-             "return c", "return candidates[-1]"),
-    ],
-    praise="The one that agrees names the divisor.",
-)  # fmt: skip
-
-
-def _attend(x: Tensor, mask: Tensor) -> Tensor:
-    scores = (x @ x.mT).masked_fill(~mask, -torch.inf)
-    return scores.softmax(-1) @ x
-
-
-def _centred(x: Tensor) -> Tensor:
-    return x + (x - x.mean(-1, keepdim=True)).roll(-1, 1)
-
-
-def _wrong_word(answer: Any, layer: Callable[[Tensor], Tensor], x: Tensor) -> str:
-    """Say what is wrong with ``is_causal`` of an examiner whose map is right."""
-    examiner = answer(layer, x)
-    causal, truth = run(examiner.is_causal), not examiner.depends().triu(1).any()
-    if causal is NOT_YET:
-        return "The map is right; is_causal gives nothing back."
-    if isinstance(causal, Verdict):
-        return causal.message
-    if isinstance(causal, bool | Tensor) and bool(causal) == truth:
-        return ""
-    is_it = "causal" if truth else "not causal"
-    return f"The layer is {is_it}; your is_causal says {causal}."
-
-
-FULL = torch.ones(4, 4, dtype=torch.bool)
-PAST = FULL.tril()
-NEAR = PAST.triu(-1)
-MOVE = "changed[:, place] += torch.randn_like(changed[:, place])"
-STACK = "torch.stack(columns, dim=1)"
-check_examiner = Exercise(
-    solution="""
-class Examiner:
-    def __init__(self, layer, x):
-        self.layer, self.x = layer, x
-
-    def depends(self):
-        before, columns = self.layer(self.x), []
-        for place in range(self.x.shape[1]):
-            changed = self.x.clone()
-            changed[:, place] += torch.randn_like(changed[:, place])
-            change = (self.layer(changed) - before).abs().amax(dim=(0, 2))
-            columns.append(change > 1e-6)
-        return torch.stack(columns, dim=1)
-
-    def is_causal(self):
-        return not bool(self.depends().triu(1).any())
-""",
-    inputs=lambda layer: (
-        layer, torch.randn(2, 4, 3, generator=seeded(1), dtype=torch.float64)
-    ),
-    use=lambda answer, layer, x: make_object(
-        answer, layer, x, methods=["depends", "is_causal"]
-    ).depends(),
-    fault=_wrong_word,
     cases=[
-        ((lambda x: _attend(x, PAST),), ""),
-        ((lambda x: _attend(x, FULL),), "For attention without a mask:"),
-        ((lambda x: _attend(x, NEAR),), "For attention of one token before:"),
-        ((_centred,), "For a layer that hides equal changes:"),
-        ((_leak((1, 0), (1, 3)),), "For a leak in the second text only:"),
-        ((_leak(np.s_[:, 1, -1], np.s_[:, 2, 0]),),
-         "For a leak in one feature only:"),
-        ((_leak(np.s_[:, 1, 0], np.s_[:, 2, 1]),),
-         "For a leak from one feature only:"),
-        ((lambda x: x + 1e-12 * x.sum(1, True),),
-         "For a layer whose sums round otherwise:"),
-        ((lambda x: x + x.detach().roll(-1, 1),),
-         "For a layer that passes no gradient:"),
+        (((3, 2), 4, False, False, 1), ""),
+        (((3, 2), 0, False, False, 1), "Right, but each memory has a state of its "
+         "own. A new one must hold zeros:"),
+        (((2, 4), 5, False, True, 1), "Right without decay and with β = 1. With "
+         "other β:"),
+        (((4, 3), 5, True, True, 1), "Right without decay. With it:"),
+        (((3, 4), 5, True, True, 0.7), "Right for keys of length 1. For shorter ones:"),
     ],
+    inputs=lambda sizes, *how: (sizes, *_text(sizes, *how)),
+    use=lambda kind, sizes, *given: _read(
+        make_object(kind, *sizes, methods=["write", "read"]), *given
+    ),
     slips=[
-        slip("Rows and columns are swapped: a row is an output.",
-             STACK, "torch.stack(columns, dim=0)"),
-        slip("True must mean that an output changes.",
-             "change > 1e-6", "change <= 1e-6"),
-        slip("All is True: ignore rounding, and look for NaN.",
-             "change > 1e-6", "change >= 0"),
-        slip("All is False: is x changed, and compared?", MOVE, "pass"),
-        slip("Only the diagonal is looked at.",
-             STACK, STACK + " & torch.eye(len(columns)).bool()"),
-        slip("Later inputs are left out.", STACK, STACK + ".tril()"),
+        slip("The value is added to what is there: write the difference to what the "
+             "key finds.", "value - found", "value"),
+        slip("The state never fades.", FADE, "pass"),
+        slip("The state fades after the write: it must fade before the key looks.",
+             FADE, "pass", WRITE, f"{WRITE}; {FADE}"),
+        slip("The key looks into the state before it fades: fade first.",
+             FADE, f"{FOUND}; {FADE}", f"\n        {FOUND}\n", "\n"),
+        slip("Only the last write is there: the state must stay, and the decay is a "
+             "logarithm, where 0 means that all stays.",
+             "math.exp(log_decay)", "log_decay"),
+        slip("β is missing: it says how much of the difference is written.",
+             "beta * ", ""),
+        slip("β must also shrink what is taken away, not the value alone.",
+             NEW, "torch.outer(key, beta * value - found)"),
+        slip("β must also shrink the value, not only what is taken away.",
+             NEW, "torch.outer(key, value - beta * found)"),
+        slip("What the key finds must be taken away from the value.",
+             "value - found", "value + found"),
+        slip("The state is still empty: does write change it?", WRITE, "pass"),
+        slip("The key is used as it comes: the equation does not make it longer.",
+             FADE, f"{FADE}; key = key / key.norm()"),
     ],
-    praise="This is the heart of examine: change, and compare.",
+    praise="A key that is written again finds its new value only.",
 )  # fmt: skip

@@ -1,190 +1,209 @@
-"""Exercises of chapter 20: a median of ratios, the fused kernel, a clock in turns."""
+"""Exercises of chapter 20: texts that mix, a divisor, and an examiner."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
-from attention_lib.course.exercises.verdict import NOT_YET, Stop, run
+from attention_lib.course.exercises.ch03 import Suspects, judge_finder
+from attention_lib.course.exercises.exercise import Exercise, make_object, slip
+from attention_lib.course.exercises.verdict import NOT_YET, Stop, Verdict, run
 from attention_lib.reproducibility import seeded
-from attention_lib.timing import kernels_of
 
-# The median of the ratios of two rows of times, and each row's own median.
-FIRST, SECOND = [15, 16, 35, 8, 15], [9, 12, 33, 16, 8]
-RATIOS = [second / first for first, second in zip(FIRST, SECOND, strict=True)]
-check_median_ratio = NumberExercise(
-    right=12 / 16,
-    praise="The long third round does no harm: both ways met it.",
-    mistakes=[
-        (16 / 12, "That is the first over the second: second over first is asked."),
-        (12 / 15, "That is the ratio of the medians: divide within each round first."),
-        (15 / 12, "That is the ratio of the medians, and first over second."),
-        (sum(RATIOS) / 5, "That is the mean of the ratios: take the one in the "
-         "middle."),
-        (sum(SECOND) / sum(FIRST), "That is the ratio of the sums, in which the long "
-         "round counts most."),
-        (8 / 8, "That is the ratio of the shortest times: no round had both."),
-        (33 / 35, "That is the third round: sort the ratios first."),
-        (8 / 15, "That is the smallest ratio."),
-        (16 / 8, "That is the largest ratio."),
-        (1 - 12 / 16, "That is what is saved: give the ratio itself."),
-        (75, "That is in percent: give the ratio itself."),
+
+def check_mixing_finder(answer: object) -> Verdict:
+    """Check ``mixes_texts(layer, x)`` on functions that mix texts, and that do not."""
+    x = torch.randn(3, 4, 2, generator=seeded(0))
+    return judge_finder(
+        answer,
+        x,
+        _MIXERS,
+        _MIXER_PATTERNS,
+        claims=("keeps texts apart", "mixes texts"),
+        changed="Your code changes x itself: change a copy of it.",
+    )
+
+
+def _leak(to: Any, other: Any) -> Callable[[Tensor], Tensor]:
+    """Return a function in which one part of a batch sees another part."""
+
+    def leaky(x: Tensor) -> Tensor:
+        changed = x.clone()
+        if len(x) > 1:
+            changed[to] = x[to] + x[other]
+        return changed
+
+    return leaky
+
+
+def _first_text(x: Tensor) -> Tensor:
+    """All texts look at the keys of the first one."""
+    return (x @ x[:1].mT).softmax(-1) @ x
+
+
+_MIXERS: Suspects = [
+    ("attention in each text", lambda x: (x @ x.mT).softmax(-1) @ x, False),
+    ("a mean over the batch", lambda x: x - x.mean(0), True),
+    ("a softmax over the batch", lambda x: x.softmax(0), True),
+    ("attention that mixes tokens", lambda x: x.flip(1) + x.mean(1, True), False),
+    ("a function in which only the last text sees another", _leak(-1, 0), True),
+    ("a function in which only the first text sees another", _leak(0, -1), True),
+    ("one in which all look at the keys of the first text", _first_text, True),
+    ("a function that leaves x as it is", lambda x: x, False),
+    ("one that rounds otherwise", lambda x: x + 1e-9 * len(x), False),
+    ("a function that doubles each text", lambda x: 2 * x, False),
+    ("a function that multiplies by the number of texts", lambda x: x * len(x), True),
+    ("one in which only the last text sees the one before it", _leak(-1, -2), True),
+    ("one that gives each text the output of another", lambda x: x.roll(1, 0), True),
+]
+_MIXER_PATTERNS = {
+    13 * "1": "You say that all mix: which outputs may not differ?",
+    13 * "0": "You say that none mixes: is each text called alone?",
+    "1001000111000": "Every judgement is the wrong way round: True means that texts "
+    "mix.",
+    "0110010000101": "A mixing in a later text is missed: try each text.",
+    "0110101000111": "A mixing in the first text is missed: try each text.",
+    "0110001000101": "A mixing in a single text is missed: try each text.",
+    "1001001000000": "You take single tokens: take single texts, with all their "
+    "tokens.",
+    "0110111000011": "No text is called alone: what depends on the number of texts is "
+    "missed.",
+}
+
+
+def _said(answer: Callable[..., Any], *given: Any) -> str:
+    """Return in words what the finder says of attention with three divisors."""
+    said: list[str] = []
+    for divisor in (2.0, 1.0, 8.0):
+        came = answer(_attend_by(divisor), *given)
+        if came is None or came is ...:
+            words = "Nothing comes back for some: is a return missing?"
+            raise Stop(words if said else NOT_YET)
+        if isinstance(came, bool) or not isinstance(came, int | float):
+            kind = type(came).__name__
+            raise Stop(f"Your function returns a {kind}: give a number.")
+        said.append(f"divided by {divisor} you say {float(came)}")
+    return f"For attention {', '.join(said)}"
+
+
+def _attend_by(divisor: float) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return (query @ key.mT / divisor).softmax(-1) @ value
+
+    return attend
+
+
+check_divisor_finder = Exercise(
+    solution="""
+def find_divisor(attend, query, key, value, candidates):
+    found = attend(query, key, value)
+    for c in candidates:
+        weights = (query @ key.mT / c).softmax(-1)
+        if torch.allclose(weights @ value, found):
+            return c
+""",
+    inputs=lambda *candidates: (
+        *torch.randn(3, 5, 4, generator=seeded(0)), [*candidates]
+    ),
+    use=_said,
+    cases=[((1.0, 2.0, 4.0, 8.0), "")],
+    slips=[
+        slip("You give the factor, not the divisor: one over it.",
+             "return c", "return 1 / c"),
+        slip("You give the place in the list, not the number.",
+             "return c", "return candidates.index(c)"),
+        slip("You always say the root of the width: compare what comes.",
+             "return c", "return query.shape[-1] ** 0.5"),
+        slip("You say the first candidate each time: compare results.",
+             "return c", "return candidates[0]"),
+        slip("You say the last candidate each time: compare results.",
+             "return c", "return candidates[-1]"),
     ],
-    otherwise="Not that: divide round by round, sort, take the middle one.",
+    praise="The one that agrees names the divisor.",
 )  # fmt: skip
 
 
-def _joined(batch: int, heads: int, length: int, width: int) -> tuple[Any, ...]:
-    rng = seeded(batch)
-    mask = torch.rand(batch, length, length, generator=rng) < 0.6
-    mask |= torch.eye(length, dtype=torch.bool)
-    three = torch.randn(3, batch * heads, length, width, generator=rng)
-    return *three, mask, heads
+def _attend(x: Tensor, mask: Tensor) -> Tensor:
+    scores = (x @ x.mT).masked_fill(~mask, -torch.inf)
+    return scores.softmax(-1) @ x
 
 
-def _kernel(answer: Any, *given: Any) -> str:
-    """Say what is wrong with how an answer came to the right numbers."""
-    if given[-1] != 2:  # to watch the kernels takes time: once is enough
+def _centred(x: Tensor) -> Tensor:
+    return x + (x - x.mean(-1, keepdim=True)).roll(-1, 1)
+
+
+def _wrong_word(answer: Any, layer: Callable[[Tensor], Tensor], x: Tensor) -> str:
+    """Say what is wrong with ``is_causal`` of an examiner whose map is right."""
+    examiner = answer(layer, x)
+    causal, truth = run(examiner.is_causal), not examiner.depends().triu(1).any()
+    if causal is NOT_YET:
+        return "The map is right; is_causal gives nothing back."
+    if isinstance(causal, Verdict):
+        return causal.message
+    if isinstance(causal, bool | Tensor) and bool(causal) == truth:
         return ""
-    ran = kernels_of(lambda: run(answer, *given))
-    words = {
-        "attention is written out: no kernel ran.": not ran,
-        "they come from the slow way: how many axes did the kernel get?": "math" in ran,
-        f"the kernel ran {len(ran)} times: all heads and texts fit into one call.":
-            len(ran) > 1,
-    }  # fmt: skip
-    found = next((words for words, wrong in words.items() if wrong), "")
-    return found and f"The numbers are right, but {found}"
+    is_it = "causal" if truth else "not causal"
+    return f"The layer is {is_it}; your is_causal says {causal}."
 
 
-MASK, END = "mask[:, None]", "context.flatten(0, 1)"
-check_attend_joined = Exercise(
+FULL = torch.ones(4, 4, dtype=torch.bool)
+PAST = FULL.tril()
+NEAR = PAST.triu(-1)
+MOVE = "changed[:, place] += torch.randn_like(changed[:, place])"
+STACK = "torch.stack(columns, dim=1)"
+check_examiner = Exercise(
     solution="""
-def attend_joined(query, key, value, mask, num_heads):
-    query, key, value = (t.unflatten(0, (-1, num_heads)) for t in (query, key, value))
-    context = F.scaled_dot_product_attention(query, key, value, mask[:, None])
-    return context.flatten(0, 1)
+class Examiner:
+    def __init__(self, layer, x):
+        self.layer, self.x = layer, x
+
+    def depends(self):
+        before, columns = self.layer(self.x), []
+        for place in range(self.x.shape[1]):
+            changed = self.x.clone()
+            changed[:, place] += torch.randn_like(changed[:, place])
+            change = (self.layer(changed) - before).abs().amax(dim=(0, 2))
+            columns.append(change > 1e-6)
+        return torch.stack(columns, dim=1)
+
+    def is_causal(self):
+        return not bool(self.depends().triu(1).any())
 """,
-    inputs=_joined,
-    fault=_kernel,
+    inputs=lambda layer: (
+        layer, torch.randn(2, 4, 3, generator=seeded(1), dtype=torch.float64)
+    ),
+    use=lambda answer, layer, x: make_object(
+        answer, layer, x, methods=["depends", "is_causal"]
+    ).depends(),
+    fault=_wrong_word,
     cases=[
-        ((2, 2, 5, 4), ""),
-        ((3, 4, 6, 8), "Right for as many texts as heads. For other numbers:"),
-        ((1, 3, 4, 2), "Right for several texts. For a single one:"),
+        ((lambda x: _attend(x, PAST),), ""),
+        ((lambda x: _attend(x, FULL),), "For attention without a mask:"),
+        ((lambda x: _attend(x, NEAR),), "For attention of one token before:"),
+        ((_centred,), "For a layer that hides equal changes:"),
+        ((_leak((1, 0), (1, 3)),), "For a leak in the second text only:"),
+        ((_leak(np.s_[:, 1, -1], np.s_[:, 2, 0]),),
+         "For a leak in one feature only:"),
+        ((_leak(np.s_[:, 1, 0], np.s_[:, 2, 1]),),
+         "For a leak from one feature only:"),
+        ((lambda x: x + 1e-12 * x.sum(1, True),),
+         "For a layer whose sums round otherwise:"),
+        ((lambda x: x + x.detach().roll(-1, 1),),
+         "For a layer that passes no gradient:"),
     ],
     slips=[
-        slip("No mask was used.", ", " + MASK, ""),
-        slip("Each head got the mask of another text: the heads of one text are "
-             "together.",
-             MASK, "mask.repeat(num_heads, 1, 1).unflatten(0, (-1, num_heads))"),
-        slip("The mask is upside down: True means \"may attend\".", MASK, "~" + MASK),
-        slip("Every text got the first text's mask.", MASK, "mask[:1, None]"),
-        slip("The mask has its rows and columns swapped.", MASK, MASK + ".mT"),
-        slip("The heads must be joined with the batch again: (B·H, T, D).",
-             END, "context"),
+        slip("Rows and columns are swapped: a row is an output.",
+             STACK, "torch.stack(columns, dim=0)"),
+        slip("True must mean that an output changes.",
+             "change > 1e-6", "change <= 1e-6"),
+        slip("All is True: ignore rounding, and look for NaN.",
+             "change > 1e-6", "change >= 0"),
+        slip("All is False: is x changed, and compared?", MOVE, "pass"),
+        slip("Only the diagonal is looked at.",
+             STACK, STACK + " & torch.eye(len(columns)).bool()"),
+        slip("Later inputs are left out.", STACK, STACK + ".tril()"),
     ],
-    praise="The fused kernel, called once.",
-)  # fmt: skip
-
-
-class _Machine:
-    """A clock that only calls move; each call's time depends on its turn."""
-
-    def __init__(self, seconds: dict[str, list[float]]) -> None:
-        self.now, self.seconds = 100.0, seconds
-        self.calls: list[str] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    def way(self, name: str) -> Any:
-        def call() -> None:
-            done, each = self.calls.count(name), self.seconds[name]
-            self.now += each[min(done, len(each) - 1)]
-            self.calls.append(name)
-
-        return call
-
-
-def _timed(
-    answer: Any, seconds: dict[str, list[float]], rounds: int, asked: str
-) -> str:
-    """Return in words the order of the calls, or the ratios, of an answer."""
-    machine, names = _Machine(seconds), list(seconds)
-    came = answer({name: machine.way(name) for name in names}, rounds, machine.clock)
-    if came is None or came is ...:
-        raise Stop(NOT_YET)
-    if not isinstance(came, dict):
-        raise Stop(f"Your function returns a {type(came).__name__}: a dict with the "
-                   f"names {names} is wanted.")  # fmt: skip
-    if list(came) != names:
-        raise Stop(f"A dict with the names {names} is wanted; it has {list(came)}.")
-    if not machine.calls:
-        raise Stop("No way was called.")
-    calls, turns = machine.calls, names * (1 + rounds)
-    if len(calls) > len(turns):
-        raise Stop(f"{len(calls)} calls were made, and {len(turns)} are enough: one "
-                   "before the rounds, one in each.")  # fmt: skip
-    if asked == "order":
-        order = f"The ways were called in the order {' '.join(calls)}"
-        lost = len(calls) < len(turns) and isinstance(came[names[0]], list)
-        return f"{order}; ratios of each: {len(came[names[0]])}" if lost else order
-    try:
-        given = {name: [round(float(it), 4) for it in came[name]] for name in names}
-    except (TypeError, ValueError):
-        raise Stop("Each name needs a list of numbers, one per round.") from None
-    return f"The ratios are {given}"
-
-
-WARM = "    for call in ways.values():\n        call()\n"
-LOOP = "    for _ in range(rounds):\n        for name, call in ways.items():\n"
-SWAPPED = "    for name, call in ways.items():\n        for _ in range(rounds):\n"
-EACH = "[a / b for a, b in zip(own, first)]"
-check_ratios_in_turns = Exercise(
-    solution="""
-def ratios_in_turns(ways, rounds, clock):
-    seconds = {name: [] for name in ways}
-    for call in ways.values():
-        call()
-    for _ in range(rounds):
-        for name, call in ways.items():
-            begin = clock()
-            call()
-            seconds[name].append(clock() - begin)
-    first = seconds[next(iter(ways))]
-    return {name: [a / b for a, b in zip(own, first)] for name, own in seconds.items()}
-""",
-    use=_timed,
-    cases=[
-        ((seconds, rounds, asked), so_far)
-        for seconds, rounds, so_far in [
-            ({"a": [9.0, 2.0, 4.0, 8.0], "b": [7.0, 3.0, 2.0, 2.0]}, 3, ""),
-            ({"x": [5.0, 1.0, 2.0], "y": [5.0, 3.0, 1.0], "z": [1.0, 4.0, 6.0]}, 2,
-             "Right for two ways. For three:"),
-            ({"only": [3.0, 2.0]}, 1, "Right for several ways. For a single one:"),
-        ]
-        for asked in ("order", "ratios")
-    ],
-    slips=[
-        slip("The warm-up was counted as the first round.", WARM, "",
-             "range(rounds)", "range(rounds + 1)", "(own, first)", "(own[:-1], first)"),
-        slip("No way was called before the rounds: the first call pays for more.",
-             WARM, ""),
-        slip("A round is missing.", "range(rounds)", "range(rounds - 1)"),
-        slip("All rounds of one way come first: take turns, A B, A B.",
-             WARM, "", LOOP, SWAPPED, "range(rounds)", "range(rounds + 1)"),
-        slip("After the warm-up, all rounds of one way come first: take turns.",
-             LOOP, SWAPPED),
-        slip("These are the times: divide by the first way's.", EACH, "own"),
-        slip("These are the first way's times over the others'.", "a / b", "b / a"),
-        slip("All are divided by the first way's first time: divide within each round.",
-             "a / b", "a / first[0]"),
-        slip("All are divided by the first way's median: divide within each round.",
-             "a / b", "a / np.median(first)"),
-        slip("The ratios are sorted: keep the order of the rounds.",
-             EACH, f"sorted({EACH})"),
-        slip("One number for each name: give the ratio of every round.",
-             EACH, f"[np.median({EACH})]"),
-    ],
-    praise="A busy time that lasts longer than a round now meets all ways alike.",
+    praise="This is the heart of examine: change, and compare.",
 )  # fmt: skip

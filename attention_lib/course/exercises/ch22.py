@@ -1,234 +1,212 @@
-"""Exercises of chapter 22: bytes of shards, zigzag, gradients, one rank of a ring."""
+"""Exercises of chapter 22: a median, the fused kernel, FLOPs, a clock in turns."""
 
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from attention_lib.course.exercises.exercise import (
-    Exercise,
-    NumberExercise,
-    make_object,
-    slip,
-)
-from attention_lib.course.exercises.verdict import NOT_YET, Stop
-from attention_lib.flash_attention import OnlineSoftmax
+from attention_lib.course.exercises.exercise import Exercise, NumberExercise, slip
+from attention_lib.course.exercises.verdict import NOT_YET, Stop, run
 from attention_lib.reproducibility import seeded
+from attention_lib.timing import kernels_of
 
-# The gigabytes of a step: 3e9 sharded weights, 8 devices, 16 bits.
-check_sharded_traffic = NumberExercise(
-    right=15.75,
-    praise="Two all-gathers and a reduce-scatter, each of seven eighths of 6 GB.",
+# The median of the ratios of two rows of times, and each row's own median.
+FIRST, SECOND = [15, 16, 35, 8, 15], [9, 12, 33, 16, 8]
+RATIOS = [second / first for first, second in zip(FIRST, SECOND, strict=True)]
+check_median_ratio = NumberExercise(
+    right=12 / 16,
+    praise="The long third round does no harm: both ways met it.",
     mistakes=[
-        (5.25, "That is one all-gather. Backward needs the weights again, and then "
-         "the gradients go."),
-        (10.5, "That is an all-reduce of the gradients. Here the weights are "
-         "gathered in the forward pass and again in the backward pass."),
-        (18.0, "A device does not send to itself: one piece of eight stays."),
-        (2.25, "Each device passes on seven pieces in a joint operation, not one."),
-        (42.0, "That is everything sent to seven others. In a ring, pieces move."),
-        (126.0, "That is what all devices send together."),
-        (31.5, "In 16 bits a number takes 2 bytes, not 4."),
-        (7.875, "In 16 bits a number takes 2 bytes, not 1."),
-        (21.0, "An all-reduce would be two passes. A reduce-scatter is one: each "
-         "device needs its own part only."),
-        (6.0, "That is the size of the weights. How often do they move?"),
-        (48.0, "That is what is kept, 16 bytes per weight. Adam's state stays "
-         "where it is."),
-        (15750.0, "The answer is asked for in gigabytes."),
+        (16 / 12, "That is the first over the second: second over first is asked."),
+        (12 / 15, "That is the ratio of the medians: divide within each round first."),
+        (15 / 12, "That is the ratio of the medians, and first over second."),
+        (sum(RATIOS) / 5, "That is the mean of the ratios: take the one in the "
+         "middle."),
+        (sum(SECOND) / sum(FIRST), "That is the ratio of the sums, in which the long "
+         "round counts most."),
+        (8 / 8, "That is the ratio of the shortest times: no round had both."),
+        (33 / 35, "That is the third round: sort the ratios first."),
+        (8 / 15, "That is the smallest ratio."),
+        (16 / 8, "That is the largest ratio."),
+        (1 - 12 / 16, "That is what is saved: give the ratio itself."),
+        (75, "That is in percent: give the ratio itself."),
     ],
-    otherwise="Three joint operations: what is their size, and how much of it is sent?",
+    otherwise="Not that: divide round by round, sort, take the middle one.",
 )  # fmt: skip
 
 
-TWO = "(pieces[rank], pieces[2 * processes - 1 - rank])"
-LATE = "pieces[2 * processes - 1 - rank]"
-check_zigzag = Exercise(
+def _joined(batch: int, heads: int, length: int, width: int) -> tuple[Any, ...]:
+    rng = seeded(batch)
+    mask = torch.rand(batch, length, length, generator=rng) < 0.6
+    mask |= torch.eye(length, dtype=torch.bool)
+    three = torch.randn(3, batch * heads, length, width, generator=rng)
+    return *three, mask, heads
+
+
+def _kernel(answer: Any, *given: Any) -> str:
+    """Say what is wrong with how an answer came to the right numbers."""
+    if given[-1] != 2:  # to watch the kernels takes time: once is enough
+        return ""
+    ran = kernels_of(lambda: run(answer, *given))
+    words = {
+        "attention is written out: no kernel ran.": not ran,
+        "they come from the slow way: how many axes did the kernel get?": "math" in ran,
+        f"the kernel ran {len(ran)} times: all heads and texts fit into one call.":
+            len(ran) > 1,
+    }  # fmt: skip
+    found = next((words for words, wrong in words.items() if wrong), "")
+    return found and f"The numbers are right, but {found}"
+
+
+MASK, END = "mask[:, None]", "context.flatten(0, 1)"
+check_attend_joined = Exercise(
     solution="""
-def my_tokens(length, rank, processes):
-    pieces = torch.arange(length).chunk(2 * processes)
-    return torch.cat((pieces[rank], pieces[2 * processes - 1 - rank]))
+def attend_joined(query, key, value, mask, num_heads):
+    query, key, value = (t.unflatten(0, (-1, num_heads)) for t in (query, key, value))
+    context = F.scaled_dot_product_attention(query, key, value, mask[:, None])
+    return context.flatten(0, 1)
 """,
+    inputs=_joined,
+    fault=_kernel,
     cases=[
-        ((24, 1, 3), ""),
-        ((24, 0, 3), "Right for process 1. For process 0:"),
-        ((40, 3, 4), "Right for three processes. For process 3 of 4:"),
+        ((2, 2, 5, 4), ""),
+        ((3, 4, 6, 8), "Right for as many texts as heads. For other numbers:"),
+        ((1, 3, 4, 2), "Right for several texts. For a single one:"),
     ],
     slips=[
-        slip("That is the plain order: one piece, so that process 0 has little to do.",
-             TWO, "pieces[2 * rank : 2 * rank + 2]"),
-        slip("The early piece is right. A late one is missing.",
-             f"torch.cat({TWO})", "pieces[rank]"),
-        slip("The late piece is right. An early one is missing.",
-             f"torch.cat({TWO})", LATE),
-        slip("The early piece comes first.", TWO, f"({LATE}, pieces[rank])"),
-        slip("Inside of the late piece the tokens keep their order.",
-             LATE, LATE + ".flip(0)"),
-        slip("Every N-th token: that is another order, with stripes.",
-             f"torch.cat({TWO})", "torch.arange(length)[rank::processes]"),
-        slip("The late pieces are dealt out from the end: the first process gets the "
-             "last one.", LATE, "pieces[processes + rank]"),
-        slip("Pieces count from 0, so the last one has the number 2N - 1.",
-             LATE, f"({LATE} + len(pieces[0]))"),
-        slip("Tokens count from 0.", f"{TWO})", f"{TWO}) + 1"),
-        slip("These are the tokens of the opposite process.",
-             TWO, "(pieces[processes - 1 - rank], pieces[processes + rank])"),
-        slip("These are the pieces: which tokens are in them?",
-             f"torch.cat({TWO})", "torch.tensor([rank, 2 * processes - 1 - rank])"),
+        slip("No mask was used.", ", " + MASK, ""),
+        slip("Each head got the mask of another text: the heads of one text are "
+             "together.",
+             MASK, "mask.repeat(num_heads, 1, 1).unflatten(0, (-1, num_heads))"),
+        slip("The mask is upside down: True means \"may attend\".", MASK, "~" + MASK),
+        slip("Every text got the first text's mask.", MASK, "mask[:1, None]"),
+        slip("The mask has its rows and columns swapped.", MASK, MASK + ".mT"),
+        slip("The heads must be joined with the batch again: (B·H, T, D).",
+             END, "context"),
     ],
-    fault=lambda answer, *given: (
-        "The numbers are right, but they are floats: numbers of tokens are integers."
-        if answer(*given).is_floating_point() else ""
-    ),
-    praise="An early and a late piece: all have equally much to do.",
-)  # fmt: skip
-
-SHARES = "counts / counts.sum()"
-SUMMED = "torch.tensordot(shares.to(gradients.dtype), gradients, dims=1)"
-check_whole_gradient = Exercise(
-    solution="""
-def my_gradient(gradients, counts):
-    shares = counts / counts.sum()
-    return torch.tensordot(shares.to(gradients.dtype), gradients, dims=1)
-""",
-    inputs=lambda counts, *shape: (
-        torch.randn(shape, generator=seeded(len(counts))), torch.tensor(counts)
-    ),
-    cases=[
-        (([3, 1, 4], 3, 2), ""),
-        (([5, 0, 1], 3, 2, 2), "Right so far. Where a process has no target, and a "
-         "gradient has two axes:"),
-    ],
-    slips=[
-        slip("The mean of means counts each process alike. One with more targets must "
-             "count more.", SUMMED, "gradients.mean(0)"),
-        slip("The sum of means grows with the processes, and counts each alike.",
-             SUMMED, "gradients.sum(0)"),
-        slip("That is the gradient of the sum over all targets: its mean is asked for.",
-             SHARES, "counts"),
-        slip("Divide by the number of targets, not of processes.",
-             SHARES, "counts / len(counts)"),
-        slip("Divide by the number of all targets, not by the largest.",
-             SHARES, "counts / counts.max()"),
-        slip("The counts are in the wrong order.",
-             SHARES, "counts.flip(0) / counts.sum()"),
-        slip("That is the gradient of process 0 alone.", SUMMED, "gradients[0]"),
-        slip("The gradients are means already: dividing again counts large processes "
-             "less.", SHARES, "1 / counts.clamp(min=1)"),
-        slip("The gradients are means: each must be multiplied by its number of "
-             "targets first.", SUMMED, "gradients.sum(0) / counts.sum()"),
-        slip("These are the parts of the processes: add them.",
-             SUMMED, "(gradients.mT * shares).mT"),
-        slip("The process with the most targets is not all.",
-             SUMMED, "gradients[counts.argmax()]"),
-        slip("A median is no mean.", SUMMED, "gradients.median(0).values"),
-    ],
-    praise="As if one process had read all texts.",
+    praise="The fused kernel, called once.",
 )  # fmt: skip
 
 
-def _went_round(answer: Any, query: Tensor, key: Tensor, value: Tensor) -> Any:
-    """Return the results of all processes of a ring, once all have met all keys."""
-    methods = ["attend", "give", "take", "result"]
-    own = zip(query, key, value, strict=True)
-    made = [make_object(answer, *each, methods=methods) for each in own]
-    for _ in made:
-        for each in made:
-            each.attend()
-        given = _all([each.give() for each in made])
-        for each, (key, value) in zip(made, given[-1:] + given[:-1], strict=True):
-            each.take(key, value)
-    found = _all([each.result() for each in made])
-    # What cannot be joined is shown as it came.
-    joined = all(isinstance(each, Tensor) for each in found)
-    return torch.cat(found) if joined else found[0]
+# The FLOPs of one layer: 64 wide, 4 heads, 10 tokens.
+check_flops = NumberExercise(
+    right=353_280,
+    praise="8 · 10 · 64 · 64 for the projections, 4 · 10 · 10 · 64 for scores and mix.",
+    mistakes=[
+        (176_640, "These are multiply-adds: each is two operations."),
+        (327_680, "These are the projections alone: scores and mix are missing."),
+        (25_600, "These are scores and mix alone: the projections are missing."),
+        (271_360, "The output projection is missing."),
+        (340_480, "Scores and mix are two products: one of them is missing."),
+        (430_080, "The width of all heads together is 64: do not take each "
+         "product of scores four times."),
+        (334_080, "Scores and mix run in each of the heads: together they are as "
+         "wide as the model."),
+        (3_532_800, "One text of 10 tokens: is the length counted twice?"),
+        (35_328, "That is the count for each of the tokens."),
+        (16_384, "That is the number of weights in the projections."),
+    ],
+    otherwise="Count the four projections first, then the two products of all pairs.",
+)  # fmt: skip
 
 
-def _all(came: list[Any]) -> list[Any]:
-    if any(each is None or each is ... for each in came):
+class _Machine:
+    """A clock that only calls move; each call's time depends on its turn."""
+
+    def __init__(self, seconds: dict[str, list[float]]) -> None:
+        self.now, self.seconds = 100.0, seconds
+        self.calls: list[str] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def way(self, name: str) -> Any:
+        def call() -> None:
+            done, each = self.calls.count(name), self.seconds[name]
+            self.now += each[min(done, len(each) - 1)]
+            self.calls.append(name)
+
+        return call
+
+
+def _timed(
+    answer: Any, seconds: dict[str, list[float]], rounds: int, asked: str
+) -> str:
+    """Return in words the order of the calls, or the ratios, of an answer."""
+    machine, names = _Machine(seconds), list(seconds)
+    came = answer({name: machine.way(name) for name in names}, rounds, machine.clock)
+    if came is None or came is ...:
         raise Stop(NOT_YET)
-    return came
+    if not isinstance(came, dict):
+        raise Stop(f"Your function returns a {type(came).__name__}: a dict with the "
+                   f"names {names} is wanted.")  # fmt: skip
+    if list(came) != names:
+        raise Stop(f"A dict with the names {names} is wanted; it has {list(came)}.")
+    if not machine.calls:
+        raise Stop("No way was called.")
+    calls, turns = machine.calls, names * (1 + rounds)
+    if len(calls) > len(turns):
+        raise Stop(f"{len(calls)} calls were made, and {len(turns)} are enough: one "
+                   "before the rounds, one in each.")  # fmt: skip
+    if asked == "order":
+        order = f"The ways were called in the order {' '.join(calls)}"
+        lost = len(calls) < len(turns) and isinstance(came[names[0]], list)
+        return f"{order}; ratios of each: {len(came[names[0]])}" if lost else order
+    try:
+        given = {name: [round(float(it), 4) for it in came[name]] for name in names}
+    except (TypeError, ValueError):
+        raise Stop("Each name needs a list of numbers, one per round.") from None
+    return f"The ratios are {given}"
 
 
-SCALE = " * self.query.shape[-1] ** -0.5"
-TAKE = "self.key, self.value = key, value\n\n"
-GIVE = "return self.key, self.value"
-LAST = "return self.mixed.result()[0]"
-START = "self.mixed = OnlineSoftmax(shape, dtype=value.dtype)"
-ADD = "self.mixed.add(scores, self.value)"
-# Without the help of OnlineSoftmax.
-BY_HAND = (
-    START,
-    "self.largest = torch.full((len(query), 1), -torch.inf)\n"
-    "        self.total, self.mixed = 0, 0",
-    ADD,
-    "new = torch.maximum(self.largest, scores.amax(dim=-1, keepdim=True))\n"
-    "        shrink, weights = (self.largest - new).exp(), (scores - new).exp()\n"
-    "        self.total = self.total * shrink + weights.sum(dim=-1, keepdim=True)\n"
-    "        self.mixed = self.mixed * shrink + weights @ self.value\n"
-    "        self.largest = new",
-    LAST,
-    "return self.mixed / self.total",
-)
-MIX, TOTAL = "self.mixed * shrink + ", "self.total * shrink + "
-# Each piece with a softmax of its own.
-APART = (START, "self.parts = []",
-         ADD, "self.parts.append(scores.softmax(-1) @ self.value)")  # fmt: skip
-check_ring_process = Exercise(
+WARM = "    for call in ways.values():\n        call()\n"
+LOOP = "    for _ in range(rounds):\n        for name, call in ways.items():\n"
+SWAPPED = "    for name, call in ways.items():\n        for _ in range(rounds):\n"
+EACH = "[a / b for a, b in zip(own, first)]"
+check_ratios_in_turns = Exercise(
     solution="""
-class MyProcess:
-    def __init__(self, query, key, value):
-        self.query, self.key, self.value = query, key, value
-        shape = len(query), value.shape[-1]
-        self.mixed = OnlineSoftmax(shape, dtype=value.dtype)
-
-    def attend(self):
-        scores = self.query @ self.key.mT * self.query.shape[-1] ** -0.5
-        self.mixed.add(scores, self.value)
-
-    def give(self):
-        return self.key, self.value
-
-    def take(self, key, value):
-        self.key, self.value = key, value
-
-    def result(self):
-        return self.mixed.result()[0]
+def ratios_in_turns(ways, rounds, clock):
+    seconds = {name: [] for name in ways}
+    for call in ways.values():
+        call()
+    for _ in range(rounds):
+        for name, call in ways.items():
+            begin = clock()
+            call()
+            seconds[name].append(clock() - begin)
+    first = seconds[next(iter(ways))]
+    return {name: [a / b for a, b in zip(own, first)] for name, own in seconds.items()}
 """,
-    names=dict(OnlineSoftmax=OnlineSoftmax),
-    inputs=lambda count, size, factor: (
-        factor * torch.randn(count, size, 4, generator=seeded(7)),
-        torch.randn(count, size, 4, generator=seeded(8)),
-        torch.randn(count, size, 3, generator=seeded(9)),
-    ),
-    use=_went_round,
+    use=_timed,
     cases=[
-        ((3, 2, 1.0), ""),
-        ((2, 3, 3000.0), "Right with small scores. With large ones:"),
+        ((seconds, rounds, asked), so_far)
+        for seconds, rounds, so_far in [
+            ({"a": [9.0, 2.0, 4.0, 8.0], "b": [7.0, 3.0, 2.0, 2.0]}, 3, ""),
+            ({"x": [5.0, 1.0, 2.0], "y": [5.0, 3.0, 1.0], "z": [1.0, 4.0, 6.0]}, 2,
+             "Right for two ways. For three:"),
+            ({"only": [3.0, 2.0]}, 1, "Right for several ways. For a single one:"),
+        ]
+        for asked in ("order", "ratios")
     ],
     slips=[
-        slip("Each process has met its own keys only: does `take` keep what comes, and "
-             "`attend` use it?", TAKE, "pass\n\n"),
-        slip("The scores are not divided by the root of the width.", SCALE, ""),
-        slip("The results of the pieces count alike. A piece with larger scores must "
-             "count more.", *APART, LAST, "return torch.stack(self.parts).mean(0)"),
-        slip("The results of the pieces are added, each with weights that sum to 1.",
-             *APART, LAST, "return sum(self.parts)"),
-        slip("Only the last piece is in the result.",
-             *APART, LAST, "return self.parts[-1]"),
-        slip("The mix is not divided by the sum of the exponentials.",
-             *BY_HAND, " / self.total", ""),
-        slip("When a larger score comes, what was summed before must shrink.",
-             *BY_HAND, " * shrink", ""),
-        slip("When a larger score comes, the mix must shrink as well.",
-             *BY_HAND, MIX, "self.mixed + "),
-        slip("When a larger score comes, the sum of the exponentials must shrink as "
-             "well.", *BY_HAND, TOTAL, "self.total + "),
-        slip("`give` gives the process's own keys every time: they must go on that "
-             "came.", START, "self.own = key, value\n        " + START,
-             GIVE, "return self.own"),
-        slip("The keys go round, the values stay.", TAKE, "self.key = key\n\n"),
-        slip("The values go round, the keys stay.", TAKE, "self.value = value\n\n"),
+        slip("The warm-up was counted as the first round.", WARM, "",
+             "range(rounds)", "range(rounds + 1)", "(own, first)", "(own[:-1], first)"),
+        slip("No way was called before the rounds: the first call pays for more.",
+             WARM, ""),
+        slip("A round is missing.", "range(rounds)", "range(rounds - 1)"),
+        slip("All rounds of one way come first: take turns, A B, A B.",
+             WARM, "", LOOP, SWAPPED, "range(rounds)", "range(rounds + 1)"),
+        slip("After the warm-up, all rounds of one way come first: take turns.",
+             LOOP, SWAPPED),
+        slip("These are the times: divide by the first way's.", EACH, "own"),
+        slip("These are the first way's times over the others'.", "a / b", "b / a"),
+        slip("All are divided by the first way's first time: divide within each round.",
+             "a / b", "a / first[0]"),
+        slip("All are divided by the first way's median: divide within each round.",
+             "a / b", "a / np.median(first)"),
+        slip("The ratios are sorted: keep the order of the rounds.",
+             EACH, f"sorted({EACH})"),
+        slip("One number for each name: give the ratio of every round.",
+             EACH, f"[np.median({EACH})]"),
     ],
-    praise="Each query has met all keys.",
+    praise="A busy time that lasts longer than a round now meets all ways alike.",
 )  # fmt: skip

@@ -172,6 +172,7 @@ MISTAKES = {
     ],
     "cache": [
         (cache(ch09.VALUES, ""), "two tensors"),
+        (cache("torch.zeros_like(self.keys)", "self.keys"), "share one memory"),
         (cache(ch09.VALUES, ", self.values"), "The keys are right. The values: The "),
         (Joined, "copies what is kept"),
         (cache(*HALF), "copies what is kept"),

@@ -83,17 +83,17 @@ MISTAKES = {
         (finder(ALL, "all(torch.isclose(table.diagonal(k).mean(), table[max(-k, 0), "
          "max(k, 0)]) for k in range(-5, 6))"), "Sums can be"),
         (wrong_at(0), "a rotation of queries and keys"),
-        (wrong_at(1), "words with sinusoids added"),
-        (wrong_at(2), "words without positions"),
+        (wrong_at(1), "a text with sinusoids added"),
+        (wrong_at(2), "a text without positions"),
         (wrong_at(3), "a penalty for the distance"),
         (wrong_at(4), "a rotation of the keys alone"),
-        (wrong_at(5), "queries in one layout, keys in the other"),
-        (wrong_at(6), "scores that grow from left to right"),
+        (wrong_at(5), "a rotation of queries and keys in two layouts"),
+        (wrong_at(6), "a table that grows from left to right"),
         (wrong_at(7, 11), "two changed cells on the diagonal"),
         (wrong_at(8), "a changed last cell of row 0"),
         (wrong_at(9, 11), "a changed cell in row 5"),
         (wrong_at(10, 11), "a changed cell in row 1"),
-        (wrong_at(11), "rows that take turns"),
+        (wrong_at(11), "a table whose rows take turns"),
     ],
 }  # fmt: skip
 

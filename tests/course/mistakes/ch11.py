@@ -6,17 +6,8 @@ import torch.nn.functional as F
 from attention_lib.course.exercises import ch11
 from attention_lib.grouped_query import GroupedQueryAttention
 
-groups, sink = ch11.check_to_groups.made, ch11.check_sink_weights.made
+groups, step = ch11.check_to_groups.made, ch11.check_grouped_decode.made
 layer = ch11.check_grouped_query.made
-
-
-def shifted(by):
-    return sink(
-        "return torch.cat([scores, column], dim=-1).softmax(dim=-1)",
-        "whole = torch.cat([scores, column], dim=-1)\n"
-        f"    parts = (whole - {by}).exp()\n"
-        "    return (parts / parts.sum(-1, keepdim=True))",
-    )
 
 
 def by_loop(weight, heads, shared):
@@ -37,35 +28,55 @@ def by_unfold(weight, heads, shared):
     return own.mean(-1).view(-1, weight.shape[1])
 
 
-def by_share(scores, sinks):
-    total = scores.logsumexp(-1, keepdim=True)
-    return scores.softmax(-1) * torch.sigmoid(total - sinks[:, None, None])
+def by_sdpa(query, key, value):
+    rows = query.view(len(key), key.shape[1], -1, key.shape[-1])
+    return F.scaled_dot_product_attention(rows, key, value).view(query.shape)
 
 
-def by_log(scores, sinks):
-    total = scores.logsumexp(-1, keepdim=True)
-    return (scores - torch.logaddexp(total, sinks[:, None, None])).exp()
+def by_kernel(query, key, value):
+    return F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
 
 
-def by_top(scores, sinks):
-    column = sinks[:, None, None]
-    top = torch.maximum(scores.amax(-1, keepdim=True), column)
-    parts = (scores - top).exp()
-    return parts / (parts.sum(-1, keepdim=True) + (column - top).exp())
-
-
-def by_pad(scores, sinks):
-    wide = F.pad(scores, (0, 1))
-    wide[..., -1] = sinks[:, None]
-    return wide.softmax(-1)[..., :-1]
-
-
-def by_head(scores, sinks):
+def by_head(query, key, value):
+    size = query.shape[1] // key.shape[1]
     found = []
-    for head, own in enumerate(sinks):
-        column = own.expand(*scores[:, head].shape[:-1], 1)
-        found.append(torch.cat((scores[:, head], column), -1).softmax(-1)[..., :-1])
+    for head in range(query.shape[1]):
+        scores = query[:, head] @ key[:, head // size].mT / key.shape[-1] ** 0.5
+        found.append(scores.softmax(-1) @ value[:, head // size])
     return torch.stack(found, 1)
+
+
+def by_group(query, key, value):
+    size, width = query.shape[1] // key.shape[1], key.shape[-1]
+    parts = zip(query.split(size, 1), key.unbind(1), value.unbind(1), strict=True)
+    found = [(q[:, :, 0] @ k.mT / width**0.5).softmax(-1) @ v for q, k, v in parts]
+    return torch.cat(found, 1)[:, :, None]
+
+
+def by_einsum(query, key, value):
+    rows = query[:, :, 0].unflatten(1, (key.shape[1], -1)) / key.shape[-1] ** 0.5
+    weights = torch.einsum("bgnd,bgkd->bgnk", rows, key).softmax(-1)
+    return torch.einsum("bgnk,bgkd->bgnd", weights, value).flatten(1, 2)[:, :, None]
+
+
+def by_bmm(query, key, value):
+    rows = query.reshape(key.shape[0] * key.shape[1], -1, key.shape[-1])
+    weights = (rows @ key.flatten(0, 1).mT / key.shape[-1] ** 0.5).softmax(-1)
+    return torch.bmm(weights, value.flatten(0, 1)).view_as(query)
+
+
+def by_copy(query, key, value):
+    size = query.shape[1] // key.shape[1]
+    key, value = (it.repeat_interleave(size, 1) for it in (key, value))
+    return F.scaled_dot_product_attention(query, key, value)
+
+
+def by_expand(query, key, value):
+    size, width = query.shape[1] // key.shape[1], key.shape[-1]
+    key, value = (
+        it[:, :, None].expand(-1, -1, size, -1, -1).flatten(1, 2) for it in (key, value)
+    )
+    return (query @ key.mT / width**0.5).softmax(-1) @ value
 
 
 ROWS = """query = query.unflatten(1, (self.num_kv_heads, -1))
@@ -100,12 +111,6 @@ def of_library(d_model, num_heads, num_kv_heads):
 
 
 RIGHT = {
-    "shared_bytes": [
-        12 * 1152 * ch11.ROW, 12 * (1024 + 128) * 1024, 14_155_776, 14_155_776.0,
-        torch.tensor(14_155_776), 13.5 * 2**20,
-        12 * 1024 * ch11.ROW + 12 * 128 * ch11.ROW,
-        sum([1024, 128] * 12) * 1024, 24 * 576 * 1024,
-    ],
     "to_groups": [
         by_loop, by_matrix, by_unfold,
         groups(ch11.MEAN, "(torch.einsum('gndm->gdm', heads) / heads.shape[1])"),
@@ -115,12 +120,12 @@ RIGHT = {
         groups(".flatten(0, 1)", ".reshape(-1, weight.shape[-1])"),
         groups(f"{ch11.MEAN}.flatten(0, 1)", f"torch.cat(list({ch11.MEAN}))"),
     ],
-    "sink_weights": [
-        by_share, by_log, by_top, by_pad, by_head,
-        sink("[scores, column]", "[column, scores]", ch11.CUT, "[..., 1:]"),
-        sink(ch11.CUT, " @ F.pad(torch.eye(scores.shape[-1]), (0, 0, 0, 1))"),
-        sink("softmax(dim=-1)", "softmax(3)"),
-        sink(ch11.CUT, ".narrow(-1, 0, scores.shape[-1])"),
+    "grouped_decode": [
+        by_sdpa, by_kernel, by_head, by_group, by_einsum, by_bmm,
+        step("reshape(batch, kv_heads, -1, width)", "view(batch, kv_heads, -1, width)"),
+        step(ch11.ROOT, "math.sqrt(width)", "    batch", "    import math\n    batch"),
+        step(ch11.BACK, "context.flatten(1, 2)[:, :, None]"),
+        step("rows @ key.mT / width**0.5", "(rows / width**0.5) @ key.transpose(2, 3)"),
     ],
     "grouped_query": [
         of_library, lambda *sizes: layer()(*sizes),
@@ -133,20 +138,19 @@ RIGHT = {
     ],
 }  # fmt: skip
 MISTAKES = {
-    "shared_bytes": [(5, "first the bytes of one token")],
     "to_groups": [
         (lambda weight, heads, shared: by_loop(weight, heads, 2)
          if heads == 6 else weight * 2, "For four that stay four"),
         (lambda weight, heads, shared: by_loop(weight, heads, shared)
          if shared > 1 else weight, "For a single one"),
     ],
-    "sink_weights": [
-        (lambda s, own: F.normalize(sink()(s, own), p=1, dim=-1), "The rows sum to 1"),
-        (lambda s, own: (s + own[:, None, None]).softmax(-1), "The rows sum to 1"),
-        (shifted("whole.amax()"), "Where one row is near 1,000 and another near -1"),
-        (shifted("whole.mean(-1, keepdim=True)"), "one of them is near 1,000"),
-        (shifted("column"), "Where one row is near 1,000 and another near -1"),
-        (sink("column =", "scores += 1\n    column = 1 +"), "changes its input"),
+    "grouped_decode": [
+        (by_copy, "copied for each query head"),
+        (by_expand, "copied for each query head"),
+        (lambda query, key, value: by_head(query, key, value)
+         if key.shape[1] < query.shape[1] else 2 * query, "For as many KV heads"),
+        (lambda query, key, value: by_head(query, key, value)
+         if key.shape[1] > 1 else 2 * query, "For a single one"),
     ],
     "grouped_query": [
         (layer("q_proj = nn.Linear(d_model, d_model, bias=False)",

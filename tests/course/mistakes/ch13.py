@@ -1,115 +1,131 @@
 """The checks of chapter 13: each usual mistake is made, and must be named."""
 
 import torch
+import torch.nn.functional as F
 
 from attention_lib.course.exercises import ch13
-from attention_lib.latent_attention import MultiHeadLatentAttention
-from tests.answers import as_numbers
 
-absorbed, low_rank, layer = (
-    check.made
-    for check in (ch13.check_absorbed, ch13.check_low_rank, ch13.check_latent_attention)
-)
+sink, rule = ch13.check_sink_weights.made, ch13.check_family_rule.made
 
 
-class OfLibrary(MultiHeadLatentAttention):
-    """The library's layer, absorbed, without its norm."""
-
-    def __init__(self, d_model, heads, latent, head, rope):
-        widths = dict(nope_dim=head, rope_dim=rope, value_dim=head, q_latent_dim=None)
-        super().__init__(d_model, heads, kv_latent_dim=latent, absorb=True, **widths)
-        self.kv_norm = torch.nn.Identity()
-
-    def forward(self, x, angles):
-        return super().forward(x, causal=True, angles=angles)
+def shifted(by):
+    return sink(
+        "return torch.cat([scores, column], dim=-1).softmax(dim=-1)",
+        "whole = torch.cat([scores, column], dim=-1)\n"
+        f"    parts = (whole - {by}).exp()\n"
+        "    return (parts / parts.sum(-1, keepdim=True))",
+    )
 
 
-def eigen(weight, width):
-    found = torch.linalg.eigh(weight.T @ weight)[1][:, -width:]
-    return weight @ found @ found.T
+def by_share(scores, sinks):
+    total = scores.logsumexp(-1, keepdim=True)
+    return scores.softmax(-1) * torch.sigmoid(total - sinks[:, None, None])
 
 
-def one_by_one(weight, width):
-    u, s, vh = torch.linalg.svd(weight)
-    return sum(s[i] * torch.outer(u[:, i], vh[i]) for i in range(width))
+def by_log(scores, sinks):
+    total = scores.logsumexp(-1, keepdim=True)
+    return (scores - torch.logaddexp(total, sinks[:, None, None])).exp()
 
 
-def by_loop(w_q, w_uk, num_heads):
-    pairs = zip(w_q.chunk(num_heads, 1), w_uk.chunk(num_heads, 1), strict=True)
-    return torch.stack([own @ up.T for own, up in pairs])
+def by_top(scores, sinks):
+    column = sinks[:, None, None]
+    top = torch.maximum(scores.amax(-1, keepdim=True), column)
+    parts = (scores - top).exp()
+    return parts / (parts.sum(-1, keepdim=True) + (column - top).exp())
 
 
-def by_einsum(w_q, w_uk, num_heads):
-    own, up = (w.unflatten(1, (num_heads, -1)) for w in (w_q, w_uk))
-    return torch.einsum("mhd,chd->hmc", own, up)
+def by_pad(scores, sinks):
+    wide = F.pad(scores, (0, 1))
+    wide[..., -1] = sinks[:, None]
+    return wide.softmax(-1)[..., :-1]
 
 
-def in_place(w_q, w_uk, num_heads):
-    found = by_loop(w_q, w_uk, num_heads)
-    w_q.zero_()
+def by_head(scores, sinks):
+    found = []
+    for head, own in enumerate(sinks):
+        column = own.expand(*scores[:, head].shape[:-1], 1)
+        found.append(torch.cat((scores[:, head], column), -1).softmax(-1)[..., :-1])
+    return torch.stack(found, 1)
+
+
+# The tests of the solution, one for each rule, and others as good.
+SUM, FAR = "weights.sum(dim=-1).min() < 0.999", "weights[-1, 0] == 0"
+LONGER, LOUD = "torch.allclose(head(2 * x), weights, atol=1e-4)", "loud[-1].min() > 0"
+EVEN = "equal.max() - equal.min() < 1e-4"
+
+
+def by_order(head):
+    found = rule(EVEN, "False")(head)
+    x = torch.randn(6, 16, generator=torch.Generator().manual_seed(1))
+    order = [2, 0, 4, 1, 3, 5]
+    moved = head(x[order])[-1]
+    if found == "llama" and torch.allclose(moved, head(x)[-1][order], atol=1e-4):
+        return "unrotated"
     return found
 
 
+def by_table(head):
+    x = torch.randn(12, 16, generator=torch.Generator().manual_seed(2))
+    weights, seen = head(x), torch.ones(12, 12).tril() > 0
+    signs = {
+        "sink": head(torch.zeros(1, 16)).item() < 0.99,
+        "window": bool((weights[seen] == 0).any()),
+        "normed": torch.allclose(head(x / 3), weights, atol=1e-4),
+        "soft cap": bool((head(1e5 * x)[seen] > 0).all()),
+        "unrotated": bool(head(torch.ones(12, 16))[-1].std() < 1e-5),
+    }
+    return next((name for name, sign in signs.items() if sign), "llama")
+
+
 RIGHT = {
-    "latent_bytes": [
-        ch13.NUMBER * (192 + 32), *as_numbers(44_040_192), 42 * 2**20,
+    "shared_bytes": [
+        12 * 1152 * ch13.ROW, 12 * (1024 + 128) * 1024, 14_155_776, 14_155_776.0,
+        torch.tensor(14_155_776), 13.5 * 2**20,
+        12 * 1024 * ch13.ROW + 12 * 128 * ch13.ROW,
+        sum([1024, 128] * 12) * 1024, 24 * 576 * 1024,
     ],
-    "absorbed": [
-        by_loop, by_einsum,
-        absorbed(ch13.PRODUCT, "torch.bmm(own, up.transpose(1, 2))"),
-        absorbed(ch13.PRODUCT, "(up @ own.mT).mT"),
-        absorbed(ch13.OWN, "w_q.unflatten(1, (num_heads, -1)).movedim(1, 0)"),
-        absorbed(ch13.OWN, "torch.stack(w_q.chunk(num_heads, dim=1))"),
-        absorbed(ch13.UP, "torch.stack(w_uk.split(w_uk.shape[1] // num_heads, dim=1))"),
-        absorbed(ch13.PRODUCT, "torch.einsum('hmd,hcd->hmc', own, up)"),
-        absorbed(ch13.PRODUCT, "(own.double() @ up.double().mT).float()"),
+    "sink_weights": [
+        by_share, by_log, by_top, by_pad, by_head,
+        sink("[scores, column]", "[column, scores]", ch13.CUT, "[..., 1:]"),
+        sink(ch13.CUT, " @ F.pad(torch.eye(scores.shape[-1]), (0, 0, 0, 1))"),
+        sink("softmax(dim=-1)", "softmax(3)"),
+        sink(ch13.CUT, ".narrow(-1, 0, scores.shape[-1])"),
     ],
-    "low_rank": [
-        eigen, one_by_one,
-        low_rank(ch13.MADE, "(u[:, :width] * s[:width]) @ vh[:width, :]"),
-        low_rank(ch13.MADE, "u[:, :width] @ torch.diag(s[:width]) @ vh[:width]"),
-        low_rank(ch13.MADE, "weight @ vh[:width].T @ vh[:width]"),
-        low_rank(ch13.MADE, "u[:, :width] @ u[:, :width].T @ weight"),
-        low_rank(ch13.MADE, "u @ torch.diag(s * (torch.arange(len(s)) < width)) @ vh"),
-        low_rank(ch13.MADE, "(vh[:width].T * s[:width] @ u[:, :width].T).T"),
-        low_rank(ch13.MADE, "weight - u[:, width:] * s[width:] @ vh[width:]"),
-    ],
-    "latent_attention": [
-        OfLibrary, lambda *sizes: layer()(*sizes),
-        layer(ch13.CALL, "F.scaled_dot_product_attention(query, key, value, "
-              "is_causal=True)"),
-        layer(ch13.CALL, "F.scaled_dot_product_attention(query, key, value, mask)"),
-        layer(ch13.CALL, ch13.SCALED.format("sum(self.parts) ** -0.5")),
-        layer("split_heads(self.kv_up_proj(latent), self.num_heads)",
-              "self.kv_up_proj(latent).unflatten(-1, (self.num_heads, -1))"
-              ".transpose(1, 2)"),
-        layer(ch13.CHUNK, "key, value = grown.split([self.parts[0]] * 2, dim=-1)"),
-        layer("shared.expand(-1, self.num_heads, -1, -1)",
-              "shared.repeat(1, self.num_heads, 1, 1)"),
-        layer("merge_heads(context)", "torch.cat(context.unbind(1), -1)"),
+    "family_rule": [
+        by_order, by_table,
+        rule(SUM, "head(0 * x)[0, 0] < 0.999"),
+        rule(FAR, "weights[:, 0].min() == 0"),
+        rule(LONGER, "(head(x / 2) - weights).abs().max() < 1e-4"),
+        rule(LOUD, "(loud[-1] > 0).all()"),
+        rule(EVEN, "equal.std() < 1e-4"),
+        rule("20, 16", "12, 16", "20, -1", "12, -1"),
+        rule("manual_seed(0)", "manual_seed(5)"),
+        rule("(20, 16, ", "(20, 16, dtype=torch.float32, "),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "latent_bytes": [(ch13.NUMBER * 100, "first the numbers of one token")],
-    "absorbed": [
-        (in_place, "changes its input"),
-        (lambda q, up, heads: by_loop(q, up, 2), "For three"),
-        (lambda q, up, heads: by_loop(q, up, max(heads, 2)), "For a single one"),
+    "shared_bytes": [(5, "first the bytes of one token")],
+    "sink_weights": [
+        (lambda s, own: F.normalize(sink()(s, own), p=1, dim=-1), "The rows sum to 1"),
+        (lambda s, own: (s + own[:, None, None]).softmax(-1), "The rows sum to 1"),
+        (shifted("whole.amax()"), "Where one row is near 1,000 and another near -1"),
+        (shifted("whole.mean(-1, keepdim=True)"), "one of them is near 1,000"),
+        (shifted("column"), "Where one row is near 1,000 and another near -1"),
+        (sink("column =", "scores += 1\n    column = 1 +"), "changes its input"),
     ],
-    "low_rank": [
-        (low_rank("    return", "    width = 2; return"), "For a tall one"),
-        (low_rank("    return", "    width = min(width, 2); return"), "For three"),
-    ],
-    "latent_attention": [
-        (layer("both, bias=False", "both"), "Too many parameters: q_proj.bias"),
-        (layer("num_heads * 2 * head_dim", "2 * head_dim"), "kv_up_proj.weight is (10"),
-        (layer("out_proj", "o_proj"), "no parameter out_proj.weight"),
-        (layer()(10, 3, 4, 5, 2), "Give the class itself"),
-        (lambda *sizes: "text", "Your function returns a str"),
-        (lambda *sizes: layer(*(() if sizes[1] > 1 else (ch13.TURN_Q, "")))(*sizes),
-         "For a single one"),
-        (lambda *sizes: layer(
-            *((ch13.TURN_Q, "") if sizes[2] > sizes[0] else ()))(*sizes),
-         "For a latent wider than a token"),
+    "family_rule": [
+        (lambda head: "llama", "gets exactly no weight"),
+        (lambda head: "Mistral", "Your function returns “Mistral”"),
+        (lambda head: 3, "returns a int; it must be one of the six names"),
+        (rule(SUM, "False"), "Its rows sum to less than 1"),
+        (rule(FAR, "(weights == 0).any()"), "which of your tests does a plain head"),
+        (rule("20, 16", "3, 16", "20, -1", "3, -1"), "gets exactly no weight"),
+        (rule(LONGER, "False"), "its weights stay the same"),
+        (rule(LOUD, "False"), "each key in sight still gets"),
+        (rule("1000 * x", "x"), "which of your tests does a plain head meet"),
+        (rule(EVEN, "False"), "If all tokens are equal"),
+        (rule(EVEN, "True"), "You name a head “unrotated” whose rule is “llama”"),
+        (rule(LONGER, "torch.allclose(head(2 * x), weights, atol=1)"),
+         "You name a head “normed” whose rule is “llama”"),
     ],
 }  # fmt: skip

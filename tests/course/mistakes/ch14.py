@@ -1,149 +1,115 @@
 """The checks of chapter 14: each usual mistake is made, and must be named."""
 
-import numpy as np
 import torch
 
 from attention_lib.course.exercises import ch14
-from attention_lib.cross_attention import translate
-from attention_lib.masks import causal_mask
-from attention_lib.multi_head import MultiHeadAttention
+from attention_lib.latent_attention import MultiHeadLatentAttention
 from tests.answers import as_numbers
 
-layer, joint = ch14.check_cross_attention.made, ch14.check_one_text_mask.made
-writing = ch14.check_translation.made
+absorbed, low_rank, layer = (
+    check.made
+    for check in (ch14.check_absorbed, ch14.check_low_rank, ch14.check_latent_attention)
+)
 
 
-class OfLibrary(MultiHeadAttention):
-    """The library's layer, without the bias of its output."""
+class OfLibrary(MultiHeadLatentAttention):
+    """The library's layer, absorbed, without its norm."""
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.out_proj = torch.nn.Linear(d_model, d_model, bias=False)
+    def __init__(self, d_model, heads, latent, head, rope):
+        widths = dict(nope_dim=head, rope_dim=rope, value_dim=head, q_latent_dim=None)
+        super().__init__(d_model, heads, kv_latent_dim=latent, absorb=True, **widths)
+        self.kv_norm = torch.nn.Identity()
 
-    def forward(self, x, memory, mask=None):
-        return super().forward(x, mask, memory=memory)
-
-
-def joint_by_loops(source_len, target_len):
-    length = source_len + target_len
-    mask = torch.zeros(length, length, dtype=torch.bool)
-    for query in range(length):
-        for key in range(length):
-            mask[query, key] = key < source_len or key <= query
-    return mask
+    def forward(self, x, angles):
+        return super().forward(x, causal=True, angles=angles)
 
 
-def joint_by_blocks(source_len, target_len):
-    top = torch.cat(
-        [
-            torch.ones(source_len, source_len).bool(),
-            torch.zeros(source_len, target_len).bool(),
-        ],
-        dim=1,
-    )
-    low = torch.cat(
-        [torch.ones(target_len, source_len).bool(), causal_mask(target_len)], dim=1
-    )
-    return torch.cat([top, low])  # fmt: skip
+def eigen(weight, width):
+    found = torch.linalg.eigh(weight.T @ weight)[1][:, -width:]
+    return weight @ found @ found.T
 
 
-def joint_by_filling(source_len, target_len):
-    mask = causal_mask(source_len + target_len)
-    mask[:, :source_len] = True
-    return mask
+def one_by_one(weight, width):
+    u, s, vh = torch.linalg.svd(weight)
+    return sum(s[i] * torch.outer(u[:, i], vh[i]) for i in range(width))
 
 
-def by_translate(model, source, start, stop, max_new_tokens):
-    options = {"start": start, "stop": stop, "max_new_tokens": max_new_tokens}
-    return translate(model, source, **options)
+def by_loop(w_q, w_uk, num_heads):
+    pairs = zip(w_q.chunk(num_heads, 1), w_uk.chunk(num_heads, 1), strict=True)
+    return torch.stack([own @ up.T for own, up in pairs])
 
 
-def by_tensors(model, source, start, stop, max_new_tokens):
-    memory, _ = model.encode(source)
-    target = torch.tensor([[start]])
-    for _ in range(max_new_tokens):
-        new = model.decode(target, [memory])[:, -1:].argmax(-1)
-        target = torch.cat([target, new], dim=1)
-        if new.item() == stop:
-            break
-    return target[0, 1:]
+def by_einsum(w_q, w_uk, num_heads):
+    own, up = (w.unflatten(1, (num_heads, -1)) for w in (w_q, w_uk))
+    return torch.einsum("mhd,chd->hmc", own, up)
 
 
-def by_cache(model, source, start, stop, max_new_tokens):
-    kept, cache = model.cache_memory(model.encode(source)[0]), model.new_cache(1)
-    found, new = [], start
-    while len(found) < max_new_tokens and new != stop:
-        new = int(model.decode(torch.tensor([[new]]), kept, cache=cache).argmax())
-        found.append(new)
+def in_place(w_q, w_uk, num_heads):
+    found = by_loop(w_q, w_uk, num_heads)
+    w_q.zero_()
     return found
 
 
 RIGHT = {
-    "translation": [
-        by_translate, by_tensors, by_cache,
-        lambda *given: tuple(writing()(*given)),
-        lambda *given: np.array(writing()(*given)),
-        lambda *given: [torch.tensor(token) for token in writing()(*given)],
-        writing("model.decode(torch.tensor([target]), [memory])",
-                "model(source, torch.tensor([target]))"),
-        writing("argmax().item()", "softmax(-1).topk(1).indices.item()"),
-        torch.no_grad()(writing()),
-        writing(ch14.WRITTEN, f"torch.tensor([{ch14.WRITTEN}])"),
+    "latent_bytes": [
+        ch14.NUMBER * (192 + 32), *as_numbers(44_040_192), 42 * 2**20,
     ],
-    "both_caches": [ch14.ONE * 140, *as_numbers(1_720_320), 1.72032e6],
-    "one_text_mask": [
-        joint_by_loops, joint_by_blocks, joint_by_filling,
-        joint(ch14.MASK, "torch.ones(length, length).tril(max(source_len - 1, 0))"
-              ".bool() & causal_mask(length) | (torch.arange(length) < source_len)"),
-        joint(ch14.MASK, "torch.ones(length, length, dtype=torch.bool).tril() "
-              "| (torch.arange(length) < source_len)[None]"),
-        joint(ch14.MASK, "torch.arange(length) <= torch.arange(length)"
-              "[:, None].clamp(min=source_len - 1)"),
-        joint(ch14.MASK, "~(torch.ones(length, length).triu(1).bool() "
-              "& (torch.arange(length) >= source_len))"),
-        joint(ch14.MASK, "torch.where(torch.arange(length) < source_len, True, "
-              "causal_mask(length))"),
-        joint(ch14.MASK, f"({ch14.MASK}).clone()"),
-        lambda *lengths: joint()(*lengths),
+    "absorbed": [
+        by_loop, by_einsum,
+        absorbed(ch14.PRODUCT, "torch.bmm(own, up.transpose(1, 2))"),
+        absorbed(ch14.PRODUCT, "(up @ own.mT).mT"),
+        absorbed(ch14.OWN, "w_q.unflatten(1, (num_heads, -1)).movedim(1, 0)"),
+        absorbed(ch14.OWN, "torch.stack(w_q.chunk(num_heads, dim=1))"),
+        absorbed(ch14.UP, "torch.stack(w_uk.split(w_uk.shape[1] // num_heads, dim=1))"),
+        absorbed(ch14.PRODUCT, "torch.einsum('hmd,hcd->hmc', own, up)"),
+        absorbed(ch14.PRODUCT, "(own.double() @ up.double().mT).float()"),
     ],
-    "cross_attention": [
+    "low_rank": [
+        eigen, one_by_one,
+        low_rank(ch14.MADE, "(u[:, :width] * s[:width]) @ vh[:width, :]"),
+        low_rank(ch14.MADE, "u[:, :width] @ torch.diag(s[:width]) @ vh[:width]"),
+        low_rank(ch14.MADE, "weight @ vh[:width].T @ vh[:width]"),
+        low_rank(ch14.MADE, "u[:, :width] @ u[:, :width].T @ weight"),
+        low_rank(ch14.MADE, "u @ torch.diag(s * (torch.arange(len(s)) < width)) @ vh"),
+        low_rank(ch14.MADE, "(vh[:width].T * s[:width] @ u[:, :width].T).T"),
+        low_rank(ch14.MADE, "weight - u[:, width:] * s[width:] @ vh[width:]"),
+    ],
+    "latent_attention": [
         OfLibrary, lambda *sizes: layer()(*sizes),
-        layer(ch14.CALL, f"F.{ch14.CALL}"),
-        layer(ch14.CALL, ch14.STEPS),
-        layer(ch14.CALL, ch14.STEPS, "dim=-1", "dim=3"),
-        layer(ch14.GIVEN, f"{ch14.GIVEN}, scale=query.shape[-1] ** -0.5"),
-        layer(ch14.MERGED, "context.transpose(1, 2).flatten(2)"),
-        layer(ch14.MERGED, "context.transpose(1, 2).reshape(len(x), x.shape[1], -1)"),
-        layer("split_heads(self.q_proj(x), self.num_heads)",
-              "self.q_proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)"),
-        layer("mask[:, None]", "mask.unsqueeze(1)"),
+        layer(ch14.CALL, "F.scaled_dot_product_attention(query, key, value, "
+              "is_causal=True)"),
+        layer(ch14.CALL, "F.scaled_dot_product_attention(query, key, value, mask)"),
+        layer(ch14.CALL, ch14.SCALED.format("sum(self.parts) ** -0.5")),
+        layer("split_heads(self.kv_up_proj(latent), self.num_heads)",
+              "self.kv_up_proj(latent).unflatten(-1, (self.num_heads, -1))"
+              ".transpose(1, 2)"),
+        layer(ch14.CHUNK, "key, value = grown.split([self.parts[0]] * 2, dim=-1)"),
+        layer("shared.expand(-1, self.num_heads, -1, -1)",
+              "shared.repeat(1, self.num_heads, 1, 1)"),
+        layer("merge_heads(context)", "torch.cat(context.unbind(1), -1)"),
     ],
 }  # fmt: skip
-
 MISTAKES = {
-    "translation": [
-        (writing(ch14.WRITTEN, "[i for i in target[1:] if i != stop]"),
-         "last token is missing"),
-        (writing("range(max_new_tokens)", "range(max_new_tokens - 1)"),
-         "Where the number of tokens ends it:"),
-        (writing(ch14.WRITTEN, "len(target)"), "list of token ids"),
-        (writing("argmax()", "argmin()"), "The shape must be"),
-        (lambda model, source, *rest: ... if source.shape[1] == 3 else
-         writing()(model, source, *rest), "gives nothing back"),
+    "latent_bytes": [(ch14.NUMBER * 100, "first the numbers of one token")],
+    "absorbed": [
+        (in_place, "changes its input"),
+        (lambda q, up, heads: by_loop(q, up, 2), "For three"),
+        (lambda q, up, heads: by_loop(q, up, max(heads, 2)), "For a single one"),
     ],
-    "both_caches": [(7, "Not that many")],
-    "one_text_mask": [
-        (joint(ch14.MASK, f"({ch14.MASK}).float()"), "True and False"),
-        (lambda source, target: joint()(3, 5), "For 2 and 1:"),
+    "low_rank": [
+        (low_rank("    return", "    width = 2; return"), "For a tall one"),
+        (low_rank("    return", "    width = min(width, 2); return"), "For three"),
     ],
-    "cross_attention": [
-        (layer(ch14.CALL, f"({ch14.SCORES} * (1 if mask is None else mask))"
-               ".softmax(-1) @ value"),
-         "still gets a weight"),
-        (layer("bias=False", "bias=True"), "Too many parameters"),
-        (layer("q_proj = nn.Linear(d_model, d_model", "q_proj = nn.Linear(d_model, 9"),
-         "q_proj.weight is (9, 6); it must be (6, 6) here."),
-        (layer("self.num_heads = num_heads", "self.num_heads = 3"), "For a single one"),
+    "latent_attention": [
+        (layer("both, bias=False", "both"), "Too many parameters: q_proj.bias"),
+        (layer("num_heads * 2 * head_dim", "2 * head_dim"), "kv_up_proj.weight is (10"),
         (layer("out_proj", "o_proj"), "no parameter out_proj.weight"),
+        (layer()(10, 3, 4, 5, 2), "Give the class itself"),
+        (lambda *sizes: "text", "Your function returns a str"),
+        (lambda *sizes: layer(*(() if sizes[1] > 1 else (ch14.TURN_Q, "")))(*sizes),
+         "For a single one"),
+        (lambda *sizes: layer(
+            *((ch14.TURN_Q, "") if sizes[2] > sizes[0] else ()))(*sizes),
+         "For a latent wider than a token"),
     ],
 }  # fmt: skip

@@ -1,95 +1,149 @@
 """The checks of chapter 15: each usual mistake is made, and must be named."""
 
+import numpy as np
 import torch
 
 from attention_lib.course.exercises import ch15
-from attention_lib.flash_attention import OnlineSoftmax
+from attention_lib.cross_attention import translate
+from attention_lib.masks import causal_mask
+from attention_lib.multi_head import MultiHeadAttention
 from tests.answers import as_numbers
 
-join, online = ch15.check_join_softmaxes.made, ch15.check_online_softmax.made
-LARGEST = "scores.amax(dim=-1, keepdim=True)"
-SCALED = f"({ch15.MIXED}) / (share_a + share_b)[:, None]"
+layer, joint = ch15.check_cross_attention.made, ch15.check_one_text_mask.made
+writing = ch15.check_translation.made
 
 
-class OfLibrary(OnlineSoftmax):
-    """The library's class, called as the exercise has it."""
+class OfLibrary(MultiHeadAttention):
+    """The library's layer, without the bias of its output."""
 
-    def __init__(self, num_queries, value_dim):
-        super().__init__((num_queries, value_dim))
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.out_proj = torch.nn.Linear(d_model, d_model, bias=False)
 
-    def result(self):
-        return super().result()[0]
+    def forward(self, x, memory, mask=None):
+        return super().forward(x, mask, memory=memory)
 
 
-class Collected:
-    """Keeps all scores: what it says is right, and it is no online softmax."""
+def joint_by_loops(source_len, target_len):
+    length = source_len + target_len
+    mask = torch.zeros(length, length, dtype=torch.bool)
+    for query in range(length):
+        for key in range(length):
+            mask[query, key] = key < source_len or key <= query
+    return mask
 
-    def __init__(self, num_queries, value_dim):
-        self.scores, self.values = [], []
 
-    def add(self, scores, value):
-        self.scores.append(scores)
-        self.values.append(value)
+def joint_by_blocks(source_len, target_len):
+    top = torch.cat(
+        [
+            torch.ones(source_len, source_len).bool(),
+            torch.zeros(source_len, target_len).bool(),
+        ],
+        dim=1,
+    )
+    low = torch.cat(
+        [torch.ones(target_len, source_len).bool(), causal_mask(target_len)], dim=1
+    )
+    return torch.cat([top, low])  # fmt: skip
 
-    def result(self):
-        return torch.cat(self.scores, 1).softmax(1) @ torch.cat(self.values)
+
+def joint_by_filling(source_len, target_len):
+    mask = causal_mask(source_len + target_len)
+    mask[:, :source_len] = True
+    return mask
+
+
+def by_translate(model, source, start, stop, max_new_tokens):
+    options = {"start": start, "stop": stop, "max_new_tokens": max_new_tokens}
+    return translate(model, source, **options)
+
+
+def by_tensors(model, source, start, stop, max_new_tokens):
+    memory, _ = model.encode(source)
+    target = torch.tensor([[start]])
+    for _ in range(max_new_tokens):
+        new = model.decode(target, [memory])[:, -1:].argmax(-1)
+        target = torch.cat([target, new], dim=1)
+        if new.item() == stop:
+            break
+    return target[0, 1:]
+
+
+def by_cache(model, source, start, stop, max_new_tokens):
+    kept, cache = model.cache_memory(model.encode(source)[0]), model.new_cache(1)
+    found, new = [], start
+    while len(found) < max_new_tokens and new != stop:
+        new = int(model.decode(torch.tensor([[new]]), kept, cache=cache).argmax())
+        found.append(new)
+    return found
 
 
 RIGHT = {
-    "flash_bytes": [ch15.ONE * 66, *as_numbers(138_412_032), 132 * 2**20],
-    "join_softmaxes": [
-        join(ch15.MIXED,
-             "share_a[:, None] * result_a + (1 - share_a)[:, None] * result_b"),
-        join(ch15.MIXED, "(result_a.T * share_a + result_b.T * share_b).T"),
-        join(ch15.MIXED, "result_b + share_a[:, None] * (result_a - result_b)"),
-        join(ch15.SHARES, "((log_sum_a - log_sum_b).sigmoid(), "
-             "(log_sum_b - log_sum_a).sigmoid())"),
-        join(ch15.SHARES, "torch.stack([log_sum_a, log_sum_b]).softmax(0)"),
-        join(ch15.BOTH, "both = torch.stack([log_sum_a, log_sum_b]).logsumexp(0)"),
-        join(ch15.MIXED, "torch.einsum('q,qv->qv', share_a, result_a) + "
-             "share_b[:, None] * result_b"),
-        join(ch15.MIXED, "torch.lerp(result_b, result_a, share_a[:, None])"),
-        join(ch15.MIXED,
-             "torch.diag(share_a) @ result_a + torch.diag(share_b) @ result_b"),
+    "translation": [
+        by_translate, by_tensors, by_cache,
+        lambda *given: tuple(writing()(*given)),
+        lambda *given: np.array(writing()(*given)),
+        lambda *given: [torch.tensor(token) for token in writing()(*given)],
+        writing("model.decode(torch.tensor([target]), [memory])",
+                "model(source, torch.tensor([target]))"),
+        writing("argmax().item()", "softmax(-1).topk(1).indices.item()"),
+        torch.no_grad()(writing()),
+        writing(ch15.WRITTEN, f"torch.tensor([{ch15.WRITTEN}])"),
     ],
-    "online_softmax": [
-        OfLibrary, lambda *sizes: online()(*sizes),
-        online(ch15.SHRINK, "torch.exp(self.largest - new)"),
-        online(ch15.RESULT, "self.mixed.div(self.total)"),
-        online("self.largest = new", "self.largest = new.clone()"),
-        online("weights @ value", "torch.einsum('qk,kv->qv', weights, value)"),
-        online(f"torch.maximum(self.largest, {LARGEST})",
-               "torch.cat([self.largest, scores], 1).amax(1, keepdim=True)"),
-        online("-torch.inf", "-1e30"),
-        online(ch15.SUM, "weights.sum(1)[:, None]"),
+    "both_caches": [ch15.ONE * 140, *as_numbers(1_720_320), 1.72032e6],
+    "one_text_mask": [
+        joint_by_loops, joint_by_blocks, joint_by_filling,
+        joint(ch15.MASK, "torch.ones(length, length).tril(max(source_len - 1, 0))"
+              ".bool() & causal_mask(length) | (torch.arange(length) < source_len)"),
+        joint(ch15.MASK, "torch.ones(length, length, dtype=torch.bool).tril() "
+              "| (torch.arange(length) < source_len)[None]"),
+        joint(ch15.MASK, "torch.arange(length) <= torch.arange(length)"
+              "[:, None].clamp(min=source_len - 1)"),
+        joint(ch15.MASK, "~(torch.ones(length, length).triu(1).bool() "
+              "& (torch.arange(length) >= source_len))"),
+        joint(ch15.MASK, "torch.where(torch.arange(length) < source_len, True, "
+              "causal_mask(length))"),
+        joint(ch15.MASK, f"({ch15.MASK}).clone()"),
+        lambda *lengths: joint()(*lengths),
+    ],
+    "cross_attention": [
+        OfLibrary, lambda *sizes: layer()(*sizes),
+        layer(ch15.CALL, f"F.{ch15.CALL}"),
+        layer(ch15.CALL, ch15.STEPS),
+        layer(ch15.CALL, ch15.STEPS, "dim=-1", "dim=3"),
+        layer(ch15.GIVEN, f"{ch15.GIVEN}, scale=query.shape[-1] ** -0.5"),
+        layer(ch15.MERGED, "context.transpose(1, 2).flatten(2)"),
+        layer(ch15.MERGED, "context.transpose(1, 2).reshape(len(x), x.shape[1], -1)"),
+        layer("split_heads(self.q_proj(x), self.num_heads)",
+              "self.q_proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)"),
+        layer("mask[:, None]", "mask.unsqueeze(1)"),
     ],
 }  # fmt: skip
+
 MISTAKES = {
-    "flash_bytes": [(ch15.ONE * 50, "what moves once")],
-    "join_softmaxes": [
-        (join(ch15.SHARES, "(x.exp() / (log_sum_a.exp() + log_sum_b.exp()) "
-              "for x in (log_sum_a, log_sum_b))"), "For large ones"),
-        (join(ch15.BOTH, "both = torch.cat([log_sum_a, log_sum_b]).max()",
-              ch15.MIXED, SCALED),
-         "For large ones"),
-        (join(ch15.BOTH, f"{ch15.BOTH}\n    if log_sum_a.isinf().any(): return "
-              "(result_a + result_b) / 2"), "Where one saw none"),
-        (join(ch15.BOTH, "both = log_sum_b", ch15.MIXED, SCALED), "Where one saw none"),
-        (join(ch15.BOTH, "both = log_sum_a", ch15.MIXED, SCALED), "Where one saw none"),
+    "translation": [
+        (writing(ch15.WRITTEN, "[i for i in target[1:] if i != stop]"),
+         "last token is missing"),
+        (writing("range(max_new_tokens)", "range(max_new_tokens - 1)"),
+         "Where the number of tokens ends it:"),
+        (writing(ch15.WRITTEN, "len(target)"), "list of token ids"),
+        (writing("argmax()", "argmin()"), "The shape must be"),
+        (lambda model, source, *rest: ... if source.shape[1] == 3 else
+         writing()(model, source, *rest), "gives nothing back"),
     ],
-    "online_softmax": [
-        (Collected, "grows with each piece"),
-        (online(f"{ch15.NEW}(self.largest, {LARGEST})",
-                "new = torch.zeros_like(self.total)", "-torch.inf", "0.0"),
-         "For large ones"),
-        (online(LARGEST, "scores.amax()"), "far apart"),
-        (online("-torch.inf", "0.0"), "far apart"),
-        (online(f"torch.maximum(self.largest, {LARGEST})", LARGEST), "fall by much"),
-        (online(f"{ch15.NEW}(self.largest, {LARGEST})", "new = torch.where("
-                f"self.largest.isinf(), {LARGEST}, self.largest)"), "rise by much"),
-        (online("weights @ value", "weights @ value if len(value) < 6 else 0 * "
-                "self.mixed"), "For a single one"),
-        (online(ch15.RESULT, "self.mixed.div_(self.total)"), "Asked after every piece"),
-        (lambda *sizes: 3, "a class with add and result"),
+    "both_caches": [(7, "Not that many")],
+    "one_text_mask": [
+        (joint(ch15.MASK, f"({ch15.MASK}).float()"), "True and False"),
+        (lambda source, target: joint()(3, 5), "For 2 and 1:"),
+    ],
+    "cross_attention": [
+        (layer(ch15.CALL, f"({ch15.SCORES} * (1 if mask is None else mask))"
+               ".softmax(-1) @ value"),
+         "still gets a weight"),
+        (layer("bias=False", "bias=True"), "Too many parameters"),
+        (layer("q_proj = nn.Linear(d_model, d_model", "q_proj = nn.Linear(d_model, 9"),
+         "q_proj.weight is (9, 6); it must be (6, 6) here."),
+        (layer("self.num_heads = num_heads", "self.num_heads = 3"), "For a single one"),
+        (layer("out_proj", "o_proj"), "no parameter out_proj.weight"),
     ],
 }  # fmt: skip

@@ -1,132 +1,124 @@
 """The checks of chapter 16: each usual mistake is made, and must be named."""
 
-from typing import ClassVar
-
-import numpy as np
 import torch
 
 from attention_lib.course.exercises import ch16
-from attention_lib.linear_attention import delta_step, gated_delta_rule
+from attention_lib.flash_attention import OnlineSoftmax
 from tests.answers import as_numbers
 
-kept, memory = ch16.check_kept_positions.made, ch16.check_delta_memory.made
+join, online = ch16.check_join_softmaxes.made, ch16.check_online_softmax.made
+LARGEST = "scores.amax(dim=-1, keepdim=True)"
+SCALED = f"({ch16.MIXED}) / (share_a + share_b)[:, None]"
 
 
-class Steps:
-    """The library's own step."""
+class OfLibrary(OnlineSoftmax):
+    """The library's class, called as the exercise has it."""
 
-    def __init__(self, key_dim, value_dim):
-        self.state = torch.zeros(key_dim, value_dim)
+    def __init__(self, num_queries, value_dim):
+        super().__init__((num_queries, value_dim))
 
-    def write(self, key, value, log_decay, beta):
-        numbers = torch.tensor([[log_decay]]), torch.tensor([[beta]])
-        rows = key[None], key[None], value[None]
-        self.state = delta_step(*rows, *numbers, self.state)[1]
-
-    def read(self, query):
-        return query @ self.state
+    def result(self):
+        return super().result()[0]
 
 
 class Collected:
-    """Keeps all tokens, and reads them at once: it says the right thing."""
+    """Keeps all scores: what it says is right, and it is no online softmax."""
 
-    def __init__(self, key_dim, value_dim):
-        self.text = [(torch.zeros(key_dim), torch.zeros(value_dim), 0.0, 0.0)]
+    def __init__(self, num_queries, value_dim):
+        self.scores, self.values = [], []
 
-    def write(self, *token):
-        self.text.append(token)
+    def add(self, scores, value):
+        self.scores.append(scores)
+        self.values.append(value)
 
-    def read(self, query):
-        keys, values, fades, betas = zip(*self.text, strict=True)
-        tensors = torch.stack(keys), torch.stack(values)
-        numbers = torch.tensor(fades), torch.tensor(betas)
-        asked = query.expand(len(keys), -1)
-        return gated_delta_rule(asked, *tensors, *numbers)[-1]
+    def result(self):
+        return torch.cat(self.scores, 1).softmax(1) @ torch.cat(self.values)
 
 
-class Shared:
-    """One state for all memories."""
+class CollectedInLists(Collected):
+    """Keeps all scores as plain numbers."""
 
-    states: ClassVar = {}
+    def add(self, scores, value):
+        self.scores += scores.T.tolist()
+        self.values += value.tolist()
 
-    def __init__(self, key_dim, value_dim):
-        self.sizes = key_dim, value_dim
-        self.states.setdefault(self.sizes, torch.zeros(key_dim, value_dim))
-        self.mine = memory()(key_dim, value_dim)
+    def result(self):
+        return torch.tensor(self.scores).T.softmax(1) @ torch.tensor(self.values)
 
-    def write(self, *token):
-        self.mine.write(*token)
-        self.states[self.sizes] = self.mine.state
 
-    def read(self, query):
-        return query @ self.states[self.sizes]
+class OneLogarithm:
+    """Keeps the divided mix, and one number per query: the logarithm of the sum."""
+
+    def __init__(self, num_queries, value_dim):
+        self.log_sum = torch.full((num_queries, 1), -torch.inf)
+        self.mixed = torch.zeros(num_queries, value_dim)
+
+    def add(self, scores, value):
+        new = torch.logaddexp(self.log_sum, scores.logsumexp(-1, keepdim=True))
+        old = (self.log_sum - new).exp()
+        self.mixed = self.mixed * old + (scores - new).exp() @ value
+        self.log_sum = new
+
+    def result(self):
+        return self.mixed
 
 
 RIGHT = {
-    "window_layers": [
-        *as_numbers(33), np.ceil(4095 / 127), 4095 // 127 + 1,
+    "flash_bytes": [ch16.ONE * 66, *as_numbers(138_412_032), 132 * 2**20],
+    "join_softmaxes": [
+        join(ch16.MIXED,
+             "share_a[:, None] * result_a + (1 - share_a)[:, None] * result_b"),
+        join(ch16.MIXED, "(result_a.T * share_a + result_b.T * share_b).T"),
+        join(ch16.MIXED, "result_b + share_a[:, None] * (result_a - result_b)"),
+        join(ch16.SHARES, "((log_sum_a - log_sum_b).sigmoid(), "
+             "(log_sum_b - log_sum_a).sigmoid())"),
+        join(ch16.SHARES, "torch.stack([log_sum_a, log_sum_b]).softmax(0)"),
+        join(ch16.BOTH, "both = torch.stack([log_sum_a, log_sum_b]).logsumexp(0)"),
+        join(ch16.MIXED, "torch.einsum('q,qv->qv', share_a, result_a) + "
+             "share_b[:, None] * result_b"),
+        join(ch16.MIXED, "torch.lerp(result_b, result_a, share_a[:, None])"),
+        join(ch16.MIXED,
+             "torch.diag(share_a) @ result_a + torch.diag(share_b) @ result_b"),
     ],
-    "kept_positions": [
-        kept(ch16.KEPT, "not num_sinks <= place < length - window"),
-        kept(ch16.KEPT, "place + window >= length or place < num_sinks"),
-        kept(ch16.KEPT, f"{ch16.LAST} or {ch16.FIRST}"),
-        kept(ch16.KEPT, "length - place <= window or place <= num_sinks - 1"),
-        kept(ch16.KEPT, "place in range(num_sinks) or place > length - window - 1"),
-        lambda n, w, s: sorted({*range(n)[:s], *range(n)[max(n - w, 0) :]}),
-        lambda n, w, s: [*range(min(s, n)), *range(max(s, n - w), n)],
-        lambda n, w, s: list(range(n)) if n <= w + s
-        else list(range(s)) + list(range(n - w, n)),
-        lambda n, w, s: list(dict.fromkeys([*range(n)[:s], *range(max(n - w, 0), n)])),
-    ],
-    "delta_memory": [
-        Steps, Collected,
-        memory(ch16.NEW, "torch.outer(beta * key, value - found)"),
-        memory(ch16.NEW, "torch.outer(key, beta * (value - found))"),
-        memory(ch16.NEW, "beta * key[:, None] * (value - found)"),
-        memory(ch16.NEW, "beta * key[:, None] @ (value - found)[None]"),
-        memory(ch16.FADE, "self.state = self.state * 2.718281828459045 ** log_decay"),
-        memory(ch16.FOUND, "found = self.state.T @ key"),
-        memory(ch16.FOUND, "found = (key[:, None] * self.state).sum(0)"),
-        memory(ch16.READ, "return self.state.T @ query"),
-        memory(ch16.MADE, "self.state = torch.zeros((key_dim, value_dim))"),
+    "online_softmax": [
+        OfLibrary, OneLogarithm, lambda *sizes: online()(*sizes),
+        online(ch16.SHRINK, "torch.exp(self.largest - new)"),
+        online(ch16.RESULT, "self.mixed.div(self.total)"),
+        online("self.largest = new", "self.largest = new.clone()"),
+        online("weights @ value", "torch.einsum('qk,kv->qv', weights, value)"),
+        online(f"torch.maximum(self.largest, {LARGEST})",
+               "torch.cat([self.largest, scores], 1).amax(1, keepdim=True)"),
+        online("-torch.inf", "-1e30"),
+        online(ch16.SUM, "weights.sum(1)[:, None]"),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "window_layers": [
-        (5, "Not that many"), (-1, "above 0"), ("33", "one number"),
+    "flash_bytes": [(ch16.ONE * 50, "what moves once")],
+    "join_softmaxes": [
+        (join(ch16.SHARES, "(x.exp() / (log_sum_a.exp() + log_sum_b.exp()) "
+              "for x in (log_sum_a, log_sum_b))"), "For large ones"),
+        (join(ch16.BOTH, "both = torch.cat([log_sum_a, log_sum_b]).max()",
+              ch16.MIXED, SCALED),
+         "For large ones"),
+        (join(ch16.BOTH, f"{ch16.BOTH}\n    if log_sum_a.isinf().any(): return "
+              "(result_a + result_b) / 2"), "Where one saw none"),
+        (join(ch16.BOTH, "both = log_sum_b", ch16.MIXED, SCALED), "Where one saw none"),
+        (join(ch16.BOTH, "both = log_sum_a", ch16.MIXED, SCALED), "Where one saw none"),
     ],
-    "kept_positions": [
-        (lambda n, w, s: [*range(s), *range(n - w, n)], "Where they overlap"),
-        (lambda n, w, s: [*range(s), *range(max(s, n - w), n)], "For a short one"),
-        (kept(ch16.FIRST, "place < (num_sinks or 1)"), "Without any"),
-        (kept("- window", "- max(window, 2)"), "For a window of 1"),
-        (lambda n, w, s: [*range(n if n <= w else s), *range(max(s, n - w), n)][:n + s],
-         "shorter than the sinks"),
-        (lambda n, w, s: kept()(n, w, s)[::-1], "not sorted"),
-        (lambda n, w, s: {*kept()(n, w, s)}, "returns a set"),
-        (lambda n, w, s: torch.tensor(kept()(n, w, s)), "returns a Tensor"),
-        (lambda n, w, s: [1 + i for i in kept()(n, w, s)], "from 0 to 8"),
-        (lambda n, w, s: [float(i) for i in kept()(n, w, s)], "ints"),
-        (lambda n, w, s: kept()(n, w, s) * 2, "twice"),
-        (lambda n, w, s: [], "positions are needed"),
-        (lambda n, w, s: 1 / 0, "ZeroDivisionError"),
-    ],
-    "delta_memory": [
-        (memory(ch16.WRITE, "self.state = beta * torch.outer(key, value)"),
-         "Only the last write"),
-        (memory("value - found", "-found"), "still empty"),
-        (memory(ch16.NEW, "(1 - beta) * torch.outer(key, value - found)"),
-         "still empty"),
-        (memory("key, value - found", "value - found, key"), "RuntimeError"),
-        (memory(ch16.READ, "return self.state"), "shape must be"),
-        (memory(ch16.READ, "found = query @ self.state; self.state *= 0; return found"),
-         "A second read"),
-        (memory(ch16.READ, "found = query @ self.state; del self.state; return found"),
-         "A second read"),
-        (Shared, "A new one must hold zeros"),
-        (memory(ch16.WRITE, "value -= found\n        self.state = self.state + beta * "
-                "torch.outer(key, value)"), "changes its input"),
-        (memory()(3, 2), "Give the function itself"),
-        (lambda *sizes: torch.zeros(sizes), "a class with write and read"),
+    "online_softmax": [
+        (Collected, "grows with each piece"),
+        (CollectedInLists, "grows with each piece"),
+        (online(f"{ch16.NEW}(self.largest, {LARGEST})",
+                "new = torch.zeros_like(self.total)", "-torch.inf", "0.0"),
+         "For large ones"),
+        (online(LARGEST, "scores.amax()"), "far apart"),
+        (online("-torch.inf", "0.0"), "far apart"),
+        (online(f"torch.maximum(self.largest, {LARGEST})", LARGEST), "fall by much"),
+        (online(f"{ch16.NEW}(self.largest, {LARGEST})", "new = torch.where("
+                f"self.largest.isinf(), {LARGEST}, self.largest)"), "rise by much"),
+        (online("weights @ value", "weights @ value if len(value) < 6 else 0 * "
+                "self.mixed"), "For a single one"),
+        (online(ch16.RESULT, "self.mixed.div_(self.total)"), "Asked after every piece"),
+        (lambda *sizes: 3, "a class with add and result"),
     ],
 }  # fmt: skip

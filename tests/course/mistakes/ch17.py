@@ -1,98 +1,100 @@
 """The checks of chapter 17: each usual mistake is made, and must be named."""
 
-from attention_lib.course.exercises.ch17 import (
-    ADDED,
-    PAGE,
-    PLACE,
-    ROOM,
-    UNTIL,
-    check_accept,
-    check_slots,
-    check_small_server,
-)
+import numpy as np
+import torch
+
+from attention_lib.course.exercises import ch17
+from attention_lib.sparse_attention import sink_window_mask
 from tests.answers import as_numbers
 
-places, accept, served = check_slots.made, check_accept.made, check_small_server.made
-ENDS = UNTIL + "guesses[number : number + 1] != [token]"
-WAIT = f"while self.waiting and {ROOM}:"
-NOW = "now = [number for number, left in self.running]"
+kept, mask = ch17.check_kept_positions.made, ch17.check_sink_mask.made
+
+
+def by_library(query_len, key_len, window, num_sinks):
+    return sink_window_mask(query_len, window, num_sinks, key_len)
+
+
+def by_rows(query_len, key_len, window, num_sinks):
+    seen = torch.zeros(query_len, key_len, dtype=torch.bool)
+    for row, position in enumerate(range(key_len - query_len, key_len)):
+        seen[row, : min(num_sinks, position + 1)] = True
+        seen[row, max(0, position - window + 1) : position + 1] = True
+    return seen
+
+
+def by_difference(query_len, key_len, window, num_sinks):
+    ones = torch.ones(key_len, key_len, dtype=torch.bool)
+    seen = ones.tril() & ~ones.tril(-window)
+    seen[:, :num_sinks] |= ones.tril()[:, :num_sinks]
+    return seen[key_len - query_len :]
+
 
 RIGHT = {
-    "batch_steps": [11, *as_numbers(11), 5 + 6, 11.004],
-    "slots": [
-        places(),
-        places(PLACE, "position % page_len + page_len * page"),
-        places(PAGE, "torch.tensor([table[p // page_len] for p in position.tolist()])"),
-        places(PLACE, "torch.tensor([table[i // page_len] * "
-               "page_len + i % page_len for i in range(start, start + count)])"),
-        places(PAGE, "torch.as_tensor(table).take(position // page_len)"),
-        places(PLACE, "torch.add(position % page_len, page, alpha=page_len)"),
-        places("return " + PLACE, "grid = torch.arange(9 * page_len).view(9, "
-               "-1)\n    return grid[torch.tensor(table)].flatten()[start:][:count]"),
-        places("torch.arange(start, start + count)", "torch.arange(count) + start"),
-        places(PLACE, "position + (page - position // page_len) * page_len"),
-        places("position // page_len", "position.div(page_len, rounding_mode='floor')"),
+    "window_layers": [
+        *as_numbers(33), np.ceil(4095 / 127), 4095 // 127 + 1,
     ],
-    "accept": [
-        accept(),
-        accept(ENDS, "token == stop or [token] != guesses[number : number + 1]"),
-        accept(ENDS, "number == len(guesses) or token in {stop} or "
-               "guesses[number] != token"),
-        accept("if " + ENDS, "if stop in added or list(guesses[: number + 1]) != "
-               "list(best[: number + 1])"),
-        accept(ADDED, "return list(added)"),
-        accept(ADDED, "return added[:]"),
-        accept("added.append(token)", "added = added + [token]"),
-        accept("added.append(token)", "added += [token]"),
-        accept("enumerate(best)", "zip(range(99), best)"),
-        accept(ADDED, "return best[: len(added)]"),
+    "kept_positions": [
+        kept(ch17.KEPT, "not num_sinks <= place < length - window"),
+        kept(ch17.KEPT, "place + window >= length or place < num_sinks"),
+        kept(ch17.KEPT, f"{ch17.LAST} or {ch17.FIRST}"),
+        kept(ch17.KEPT, "length - place <= window or place <= num_sinks - 1"),
+        kept(ch17.KEPT, "place in range(num_sinks) or place > length - window - 1"),
+        lambda n, w, s: sorted({*range(n)[:s], *range(n)[max(n - w, 0) :]}),
+        lambda n, w, s: [*range(min(s, n)), *range(max(s, n - w), n)],
+        lambda n, w, s: list(range(n)) if n <= w + s
+        else list(range(s)) + list(range(n - w, n)),
+        lambda n, w, s: list(dict.fromkeys([*range(n)[:s], *range(max(n - w, 0), n)])),
     ],
-    "small_server": [
-        served(), lambda places: served()(places),
-        served(WAIT, "while len(self.running) < self.places and len(self.waiting):"),
-        served(NOW, "now = [request[0] for request in self.running]"),
-        served(NOW, "now = {number for number, left in self.running}"),
-        served(NOW, "now = tuple(number for number, left in self.running)"),
-        served("if request[1] > 0]", "if request[1]]"),
-        served("return now", "return sorted(now, reverse=True)"),
-        # Its own list: it is right when it is given, and changes in the next step.
-        served("        while self", "        for number in [*self.now]:\n            "
-               "if number not in [n for n, _ in self.running]: self.now.remove(number)"
-               "\n        while self", "self.running = [], []",
-               "self.running, self.now = [], [], []", NOW,
-               "self.now[:] = [number for number, left in self.running]",
-               "return now", "return self.now"),
-        served(WAIT, "for _ in range(min(len(self.waiting), self.places - "
-               "len(self.running))):"),
-        served("self.waiting.pop(0)", "self.waiting[0]); del (self.waiting[0]"),
+    "sink_mask": [
+        by_library, by_rows, by_difference,
+        mask(ch17.QUERY, "(torch.arange(query_len) + key_len - query_len)"),
+        mask(ch17.QUERY, "torch.arange(key_len)[key_len - query_len :]"),
+        mask(ch17.NEAR, "key > query - window"),
+        mask(ch17.NEAR, "query - key <= window - 1"),
+        mask(ch17.SEEN, "near & (key <= query) | (key < num_sinks) & (key <= query)"),
+        mask(ch17.SEEN, "(query >= key).logical_and(near.logical_or(key < num_sinks))"),
+        mask(ch17.SEEN, "~((key > query) | ~near & (key >= num_sinks))"),
+        mask(ch17.SEEN, "((key <= query) * (near + (key < num_sinks))).bool()"),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "batch_steps": [(15, "Write down for each place")],
-    "slots": [
-        (places(PAGE, "position // page_len"), "positions in the text"),
-        (places(PLACE, "page * page_len + position % page_len / 1"), "whole number"),
-        (places(PLACE, f"({PLACE}).squeeze()"),
-         "Right for several tokens. For a single one: The shape"),
+    "window_layers": [
+        (5, "Not that many"), (-1, "above 0"), ("33", "one number"),
     ],
-    "accept": [
-        (accept("enumerate(best)", "enumerate(best[: max(1, len(guesses))])"),
-         "Right where a guess is wrong. Where all are right: One token"),
-        (accept(ADDED, "return added if guesses[:1] == best[: len(guesses[:1])] "
-                "else []"), "Right where the first is right. Where it is wrong: One"),
-        (accept(ADDED, "return added if guesses else []"), "Without any: One"),
-        (accept(ADDED, "return [t for t in added if t != stop or t in guesses]"),
-         "Right where a guess is the stop. Where another is: The stop"),
-        (accept(ADDED, "return best[: guesses.index(stop) + 1] if stop in guesses "
-                "else added"), "Where a wrong guess is followed by one:"),
+    "kept_positions": [
+        (lambda n, w, s: [*range(s), *range(n - w, n)], "Where they overlap"),
+        (lambda n, w, s: [*range(s), *range(max(s, n - w), n)], "For a short one"),
+        (kept(ch17.FIRST, "place < (num_sinks or 1)"), "Without any"),
+        (kept("- window", "- max(window, 2)"), "For a window of 1"),
+        (lambda n, w, s: [*range(n if n <= w else s), *range(max(s, n - w), n)][:n + s],
+         "shorter than the sinks"),
+        (lambda n, w, s: kept()(n, w, s)[::-1], "not sorted"),
+        (lambda n, w, s: {*kept()(n, w, s)}, "returns a set"),
+        (lambda n, w, s: torch.tensor(kept()(n, w, s)), "returns a Tensor"),
+        (lambda n, w, s: [1 + i for i in kept()(n, w, s)], "from 0 to 8"),
+        (lambda n, w, s: [float(i) for i in kept()(n, w, s)], "ints"),
+        (lambda n, w, s: kept()(n, w, s) * 2, "twice"),
+        (lambda n, w, s: [], "positions are needed"),
+        (lambda n, w, s: 1 / 0, "ZeroDivisionError"),
     ],
-    "small_server": [
-        (served("return now", "return now or None"), "give an empty list"),
-        (lambda places: 3, "has no submit"),
-        (served(WAIT, "if not self.waiting and not self.running:\n"
-                "            self.places = 0\n        " + WAIT),
-         "Right where all come at once. Where they come later: The shape"),
-        (served("< self.places", "< max(2, self.places)"),
-         "Right in several places. In a single one: More work"),
+    "sink_mask": [
+        (mask(ch17.QUERY, "torch.arange(query_len)", "< window", "<= window"),
+         "The window is one key too long"),
+        (mask(ch17.NEAR, "(query - key).abs() < window",
+              ch17.SEEN, "near | (key < num_sinks)"), "the content is not"),
+        (mask(f"return {ch17.SEEN}", f"return ({ch17.SEEN}).double()"),
+         "must hold True and False"),
+        (mask(f"return {ch17.SEEN}", f"return ({ch17.SEEN}).T"),
+         "the content is not"),
+        (mask(f"return {ch17.SEEN}", f"return ({ch17.SEEN})[-1]"), "The shape must be"),
+        (mask("key < num_sinks", "key < max(num_sinks, 1)"), "Without any"),
+        (mask("< window", "< max(window, 2)"), "for one new token"),
+        (mask("< window", "< min(window, key_len - 1)"), "For a longer one"),
+        (mask("near |", "near & (key >= num_sinks) |",
+              "(key < num_sinks))\n", "(key < num_sinks) & (key < key_len - query_len"
+              " + (key_len == query_len) * key_len))\n"),
+         "Where a sink may be new as well"),
+        (lambda *sizes: mask()(*sizes).numpy(), "must be a torch tensor"),
+        (lambda *sizes: 1 / 0, "ZeroDivisionError"),
     ],
 }  # fmt: skip

@@ -1,125 +1,158 @@
 """The checks of chapter 18: each usual mistake is made, and must be named."""
 
-from attention_lib.course.exercises.ch18 import (
-    MOVE,
-    STACK,
-    check_divisor_finder,
-    check_examiner,
-)
-from tests.answers import as_numbers, solution
+from typing import ClassVar
 
-divisor, examiner = check_divisor_finder.made, check_examiner.made
-WEIGHTS = "weights = (query @ key.mT / c).softmax(-1)"
-FITS = "torch.allclose(weights @ value, found)"
-CHANGE = "(self.layer(changed) - before).abs().amax(dim=(0, 2))"
-SAYS = "return not bool(self.depends().triu(1).any())"
-ONE = "layer(x[i : i + 1])[0]"
-EACH = "for i in range(len(x))"
-APART = f"not torch.allclose({ONE}, whole[i])"
-ANY = f"return any({APART} {EACH})"
-ALONE = "alone = torch.cat([layer(row) for row in x.split(1)])\n    "
-mixing = solution(f"def mixes_texts(layer, x):\n    whole = layer(x)\n    {ANY}\n")
+import torch
+
+from attention_lib.course.exercises import ch18
+from attention_lib.linear_attention import delta_step, gated_delta_rule
+from tests.answers import as_numbers
+
+chunk, memory = ch18.check_linear_chunk.made, ch18.check_delta_memory.made
+STATE, SUMS = "S + k.T @ v", "z + k.sum(dim=0)"
+
+
+def one_by_one(q, k, v, S, z):
+    outputs = []
+    for query, key, value in zip(q, k, v, strict=True):
+        S, z = S + torch.outer(key, value), z + key
+        outputs.append(query @ S / (query @ z))
+    return torch.stack(outputs), S, z
+
+
+def with_ones(q, k, v, S, z):
+    """A column of ones sums the weights along with the values."""
+    values = torch.cat([v, torch.ones(len(v), 1)], dim=1)
+    state = torch.cat([S, z[:, None]], dim=1)
+    mixed = (q @ k.T).tril() @ values + q @ state
+    state = state + k.T @ values
+    return mixed[:, :-1] / mixed[:, -1:], state[:, :-1], state[:, -1]
+
+
+def by_sums(q, k, v, S, z):
+    states = S + (k[:, :, None] * v[:, None]).cumsum(0)
+    sums = z + k.cumsum(0)
+    mixed = (q[:, None] @ states)[:, 0] / (q * sums).sum(1, keepdim=True)
+    return mixed, states[-1], sums[-1]
+
+
+def in_place(q, k, v, S, z):
+    result = chunk()(q, k, v, S, z)
+    S += k.T @ v
+    return result
+
+
+class Steps:
+    """The library's own step."""
+
+    def __init__(self, key_dim, value_dim):
+        self.state = torch.zeros(key_dim, value_dim)
+
+    def write(self, key, value, log_decay, beta):
+        numbers = torch.tensor([[log_decay]]), torch.tensor([[beta]])
+        rows = key[None], key[None], value[None]
+        self.state = delta_step(*rows, *numbers, self.state)[1]
+
+    def read(self, query):
+        return query @ self.state
+
+
+class Collected:
+    """Keeps all tokens, and reads them at once: it says the right thing."""
+
+    def __init__(self, key_dim, value_dim):
+        self.text = [(torch.zeros(key_dim), torch.zeros(value_dim), 0.0, 0.0)]
+
+    def write(self, *token):
+        self.text.append(token)
+
+    def read(self, query):
+        keys, values, fades, betas = zip(*self.text, strict=True)
+        tensors = torch.stack(keys), torch.stack(values)
+        numbers = torch.tensor(fades), torch.tensor(betas)
+        asked = query.expand(len(keys), -1)
+        return gated_delta_rule(asked, *tensors, *numbers)[-1]
+
+
+class Shared:
+    """One state for all memories."""
+
+    states: ClassVar = {}
+
+    def __init__(self, key_dim, value_dim):
+        self.sizes = key_dim, value_dim
+        self.states.setdefault(self.sizes, torch.zeros(key_dim, value_dim))
+        self.mine = memory()(key_dim, value_dim)
+
+    def write(self, *token):
+        self.mine.write(*token)
+        self.states[self.sizes] = self.mine.state
+
+    def read(self, query):
+        return query @ self.states[self.sizes]
+
 
 RIGHT = {
-    "flops": [353_280, *as_numbers(353_280), 8 * 10 * 64**2 + 4 * 100 * 64,
-              2 * (4 * 10 * 64**2 + 2 * 100 * 64)],
-    "mixing_finder": [
-        mixing(),
-        mixing(ANY, f"return bool(max({APART} {EACH}))"),
-        mixing(ONE, "layer(x[[i]])[0]"),
-        mixing(ONE, "layer(x[i, None])[0]"),
-        mixing(ONE, "layer(x[i][None]).squeeze(0)"),
-        mixing("return any", "return True if any", f"{EACH})", f"{EACH}) else False"),
-        mixing(ANY, f"{ALONE}return not torch.allclose(alone, whole)"),
-        mixing(ANY, f"{ALONE}return ((alone - whole).abs() > 1e-5).any()"),
-        mixing(APART, f"({ONE} - whole[i]).abs().max() > 1e-4"),
-        mixing(APART, f"not np.allclose({ONE}, whole[i], atol=1e-5)"),
+    "state_length": [
+        *as_numbers(512), 32 * 128**2 / 1024, 2**19 // 2**10, 524288 / (4 * 256),
     ],
-    "divisor_finder": [
-        divisor(),
-        divisor(WEIGHTS, "weights = torch.softmax(query @ key.T / c, dim=1)"),
-        divisor(WEIGHTS, "weights = (query / c @ key.mT).softmax(-1)"),
-        divisor(WEIGHTS, "weights = (query @ (key / c).T).softmax(-1)"),
-        divisor(FITS, "(weights @ value - found).abs().max() < 1e-5"),
-        divisor(FITS, "torch.allclose(found, weights @ value, atol=1e-6)"),
-        divisor("return c", "return float(c)"),
-        divisor("for c in candidates", "for c in sorted(candidates)"),
-        divisor("for c in candidates", "for c in reversed(candidates)"),
-        divisor(WEIGHTS, "scores = (query @ key.mT / c).exp()\n        weights = "
-                "scores / scores.sum(-1, keepdim=True)"),
+    "linear_chunk": [
+        one_by_one, with_ones, by_sums,
+        lambda *given: list(chunk()(*given)),
+        chunk(ch18.TABLE, "torch.einsum('id,jd->ij', q, k).tril()"),
+        chunk(ch18.TABLE, "(q @ k.T) * torch.ones(len(q), len(q)).tril()"),
+        chunk(ch18.TABLE, "(k @ q.T).triu().T"),
+        chunk(ch18.SUM, "(q * (z + k.cumsum(0))).sum(1)"),
+        chunk(ch18.MIXED, "torch.cat([weights, q], 1) @ torch.cat([v, S])"),
+        chunk(ch18.DIVIDED, "(mixed.T / total).T"),
+        chunk(STATE, "S + torch.einsum('cd,cv->dv', k, v)", SUMS, "z + k.T.sum(1)"),
     ],
-    "examiner": [
-        examiner(),
-        examiner(MOVE, "changed[:, place] = torch.randn_like(changed[:, place])"),
-        examiner(MOVE, "changed[:, place] += torch.rand_like(changed[:, place])"),
-        examiner(CHANGE, "(self.layer(changed) - before).abs().amax(2).amax(0)"),
-        examiner(CHANGE, "(self.layer(changed) - before).square().sum(dim=(0, 2))"),
-        examiner(CHANGE, "(self.layer(changed) - before).abs().sum(dim=(0, 2))"),
-        examiner("change > 1e-6", "change > 1e-9"),
-        examiner(STACK, "torch.stack(columns).T"),
-        examiner(SAYS, "return not self.depends().triu(1).any()"),
-        examiner(SAYS, "found = self.depends()\n        return bool((found == "
-                 "found.tril()).all())"),
+    "delta_memory": [
+        Steps, Collected,
+        memory(ch18.NEW, "torch.outer(beta * key, value - found)"),
+        memory(ch18.NEW, "torch.outer(key, beta * (value - found))"),
+        memory(ch18.NEW, "beta * key[:, None] * (value - found)"),
+        memory(ch18.NEW, "beta * key[:, None] @ (value - found)[None]"),
+        memory(ch18.FADE, "self.state = self.state * 2.718281828459045 ** log_decay"),
+        memory(ch18.FOUND, "found = self.state.T @ key"),
+        memory(ch18.FOUND, "found = (key[:, None] * self.state).sum(0)"),
+        memory(ch18.READ, "return self.state.T @ query"),
+        memory(ch18.MADE, "self.state = torch.zeros((key_dim, value_dim))"),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "flops": [(12, "Count the four projections first")],
-    "mixing_finder": [
-        (lambda layer, x: True, "all mix"),
-        (lambda layer, x: False, "none mixes"),
-        (lambda layer, x: not mixing()(layer, x), "wrong way round"),
-        (mixing(EACH, "for i in [0]"), "in a later text is missed"),
-        (mixing(EACH, "for i in [len(x) - 1]"), "in the first text is missed"),
-        (mixing(EACH, "for i in [1]"), "in a single text is missed"),
-        (mixing(ONE, "layer(torch.cat((x[i : i + 1], x[:-1] + 1)))[0]"),
-         "No text is called alone"),
-        (mixing(ONE, "layer(x[i : i + 1].repeat(len(x), 1, 1))[0]"),
-         "No text is called alone"),
-        (mixing(ANY, "return not torch.allclose(layer(x[1:]), whole[1:])"),
-         "sees the one before it"),
-        (mixing(ANY, f"{ALONE}return not torch.allclose(alone.sum(0), whole.sum(0))"),
-         "the output of another"),
-        (mixing(ANY, f"{ALONE}alone, whole = ((y / y.norm(dim=(1, 2), "
-                "keepdim=True)).sum(0) for y in (alone, whole))\n"
-                "    return not torch.allclose(alone, whole)"),
-         "multiplies by the number of texts"),
-        (mixing(ONE, "layer(x[:, i : i + 1])[:, 0]", "whole[i]", "whole[:, i]"),
-         "take single texts"),
-        (mixing("any(", "all("), "Your answer is wrong"),
-        (mixing("torch.allclose", "torch.equal"), "keeps texts apart"),
-        (lambda layer, x: layer(x), "Give one True or False"),
-        (lambda layer, x: bool(layer(x.zero_()).any()), "changes x itself"),
-        (mixing(ONE, "layer(x[i])"), "raised"),
+    "state_length": [
+        (5, "Not at that length"), (-1, "above 0"), ("512", "one number"),
     ],
-    "divisor_finder": [
-        (lambda attend, query, key, value, candidates: 2.0, "root of the width"),
-        (divisor("return c", "return str(c)"), "give a number"),
-        (divisor("return c", "return 2 * c"), "divided by 2.0 you say 4.0"),
-        (divisor("return c", "return c ** 0.5"), "divided by 2.0 you say 1.4"),
-        (divisor("    found =", "    query *= 2\n    found ="), "changes its input"),
-        (divisor("candidates:", "candidates[1:]:"), "Nothing comes back for some"),
-        (divisor("query @ key.mT", "query @ key"), "raised"),
+    "linear_chunk": [
+        (lambda *given: chunk()(*given)[0], "three tensors are wanted"),
+        (lambda *given: chunk()(*given)[:2], "state and sum are wanted"),
+        (lambda *given: (*chunk()(*given)[:2], 3), "state and sum are wanted"),
+        (in_place, "changes the state"),
+        (chunk(STATE, "S + v.T @ k"), "RuntimeError"),
+        (chunk(STATE, "(S + k.T @ v).T"), "the state after the chunk, has the shape"),
+        (chunk(SUMS, "z + k.sum(dim=1).sum()"), "The sum after the chunk"),
+        (chunk(SUMS, "(z + k.sum(dim=0))[None]"), "the sum after the chunk, has the"),
+        (chunk(ch18.DIVIDED, "mixed / total[None, :].mean()"), "the content is not"),
+        (chunk(STATE, "S / 2 + k.T @ v"), "One token at a time"),
+        (chunk(ch18.TABLE, "(q @ k.T).tril() * (len(q) > 1)"), "One token at a time"),
     ],
-    "examiner": [
-        (examiner(MOVE, "changed[:, place] += 1"), "hides equal changes"),
-        (examiner("dim=(0, 2)", "dim=2", "change >", "change[0] >"),
-         "a leak in the second text"),
-        (examiner(".amax(dim=(0, 2))", "[..., 0].amax(0)"), "a leak in one feature"),
-        (examiner(MOVE, "changed[:, place, 0] += 1"), "a leak from one feature only"),
-        (examiner(MOVE, "changed[:, place, -1] += 1"), "a leak in one feature only"),
-        (examiner("change > 1e-6", "change > 0"), "round otherwise: All is True"),
-        (examiner("change > 1e-6", "~(change / change < 1)"), "All is True"),
-        (examiner("self.x = layer, x", "self.x = layer, x.add_(1)"), "its input"),
-        (examiner(STACK, f"({STACK} if {STACK}.triu(1).any() else "
-                  "torch.ones(4, 4).bool().tril())"), "attention of one token before"),
-        (examiner(CHANGE, "torch.autograd.functional.jacobian(self.layer, self.x)"
-                  "[:, :, :, :, place].abs().amax(dim=(0, 2, 3, 4))"), "no gradient"),
-        (examiner(SAYS, "return True"), "is not causal; your is_causal says True"),
-        (examiner(SAYS, "pass"), "is_causal gives nothing back"),
-        (examiner(SAYS, "raise ValueError"), "raised ValueError"),
-        (lambda layer, x: 3.0, "has no depends"),
-        (examiner(SAYS, "return bool(self.depends().triu(1).any())"), "is causal"),
-        (examiner("triu(1)", "triu()"), "is causal"),
-        (examiner(CHANGE, "(self.layer(changed) - before).abs().amax(dim=0)"), "shape"),
+    "delta_memory": [
+        (memory(ch18.WRITE, "self.state = beta * torch.outer(key, value)"),
+         "Only the last write"),
+        (memory("value - found", "-found"), "still empty"),
+        (memory(ch18.NEW, "(1 - beta) * torch.outer(key, value - found)"),
+         "still empty"),
+        (memory("key, value - found", "value - found, key"), "RuntimeError"),
+        (memory(ch18.READ, "return self.state"), "shape must be"),
+        (memory(ch18.READ, "found = query @ self.state; self.state *= 0; return found"),
+         "A second read"),
+        (memory(ch18.READ, "found = query @ self.state; del self.state; return found"),
+         "A second read"),
+        (Shared, "A new one must hold zeros"),
+        (memory(ch18.WRITE, "value -= found\n        self.state = self.state + beta * "
+                "torch.outer(key, value)"), "changes its input"),
+        (memory()(3, 2), "Give the function itself"),
+        (lambda *sizes: torch.zeros(sizes), "a class with write and read"),
     ],
 }  # fmt: skip

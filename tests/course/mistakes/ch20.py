@@ -1,92 +1,122 @@
 """The checks of chapter 20: each usual mistake is made, and must be named."""
 
-import statistics
-
-import torch
-
-from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.course.exercises.ch20 import (
-    EACH,
-    END,
-    MASK,
-    WARM,
-    check_attend_joined,
-    check_ratios_in_turns,
+    MOVE,
+    STACK,
+    check_divisor_finder,
+    check_examiner,
 )
-from tests.answers import as_numbers
+from tests.answers import solution
 
-joined, turns = check_attend_joined.made, check_ratios_in_turns.made
-CALL = "F.scaled_dot_product_attention(query, key, value, mask[:, None])"
-FOUR = (
-    "query, key, value = (t.unflatten(0, (-1, num_heads)) for t in (query, key, value))"
-)
-THREE = FOUR, "pass", MASK, "mask.repeat_interleave(num_heads, 0)", END, "context"
-GIVE = f"return {{name: {EACH} for name, own in seconds.items()}}"
-
-
-def by_hand(query, key, value, mask, num_heads):
-    each = mask.repeat_interleave(num_heads, 0)
-    return scaled_dot_product_attention(query, key, value, each)
-
+divisor, examiner = check_divisor_finder.made, check_examiner.made
+WEIGHTS = "weights = (query @ key.mT / c).softmax(-1)"
+FITS = "torch.allclose(weights @ value, found)"
+CHANGE = "(self.layer(changed) - before).abs().amax(dim=(0, 2))"
+SAYS = "return not bool(self.depends().triu(1).any())"
+ONE = "layer(x[i : i + 1])[0]"
+EACH = "for i in range(len(x))"
+APART = f"not torch.allclose({ONE}, whole[i])"
+ANY = f"return any({APART} {EACH})"
+ALONE = "alone = torch.cat([layer(row) for row in x.split(1)])\n    "
+mixing = solution(f"def mixes_texts(layer, x):\n    whole = layer(x)\n    {ANY}\n")
 
 RIGHT = {
-    "median_ratio": [
-        0.75, 12 / 16, 3 / 4, 0.7500001, *as_numbers(0.75)[3:],
-        statistics.median([9 / 15, 12 / 16, 33 / 35, 16 / 8, 8 / 15]),
-        torch.tensor([0.6, 0.75, 0.943, 2.0, 0.533]).median(),
+    "mixing_finder": [
+        mixing(),
+        mixing(ANY, f"return bool(max({APART} {EACH}))"),
+        mixing(ONE, "layer(x[[i]])[0]"),
+        mixing(ONE, "layer(x[i, None])[0]"),
+        mixing(ONE, "layer(x[i][None]).squeeze(0)"),
+        mixing("return any", "return True if any", f"{EACH})", f"{EACH}) else False"),
+        mixing(ANY, f"{ALONE}return not torch.allclose(alone, whole)"),
+        mixing(ANY, f"{ALONE}return ((alone - whole).abs() > 1e-5).any()"),
+        mixing(APART, f"({ONE} - whole[i]).abs().max() > 1e-4"),
+        mixing(APART, f"not np.allclose({ONE}, whole[i], atol=1e-5)"),
     ],
-    "attend_joined": [
-        joined(),
-        joined(MASK, "mask.unsqueeze(1)"),
-        joined(MASK, "mask.unflatten(0, (-1, 1))"),
-        joined("(-1, num_heads)", "(len(mask), num_heads)"),
-        joined("t.unflatten(0, (-1, num_heads))",
-               "t.view(len(mask), num_heads, *t.shape[1:])"),
-        joined("context.flatten(0, 1)", "context.reshape(-1, *context.shape[2:])"),
-        joined(MASK, "mask[:, None].expand(-1, num_heads, -1, -1)"),
-        joined("value, mask[:", "value, attn_mask=mask[:"),
-        joined(FOUR, "query, key, value = query[None], key[None], value[None]",
-               MASK, "mask.repeat_interleave(num_heads, 0)[None]"),
-        joined(MASK, "torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)[:, None]"),
+    "divisor_finder": [
+        divisor(),
+        divisor(WEIGHTS, "weights = torch.softmax(query @ key.T / c, dim=1)"),
+        divisor(WEIGHTS, "weights = (query / c @ key.mT).softmax(-1)"),
+        divisor(WEIGHTS, "weights = (query @ (key / c).T).softmax(-1)"),
+        divisor(FITS, "(weights @ value - found).abs().max() < 1e-5"),
+        divisor(FITS, "torch.allclose(found, weights @ value, atol=1e-6)"),
+        divisor("return c", "return float(c)"),
+        divisor("for c in candidates", "for c in sorted(candidates)"),
+        divisor("for c in candidates", "for c in reversed(candidates)"),
+        divisor(WEIGHTS, "scores = (query @ key.mT / c).exp()\n        weights = "
+                "scores / scores.sum(-1, keepdim=True)"),
     ],
-    "ratios_in_turns": [
-        turns(),
-        turns(EACH, "[own[i] / first[i] for i in range(rounds)]"),
-        turns(EACH, "list(np.array(own) / np.array(first))"),
-        turns(EACH, "np.array(own) / np.array(first)"),
-        turns(EACH, "torch.tensor(own) / torch.tensor(first)"),
-        turns(EACH, "tuple(a / b for a, b in zip(own, first))"),
-        turns("next(iter(ways))", "list(ways)[0]"),
-        turns(WARM, "    for name in ways:\n        ways[name]()\n"),
-        turns("clock() - begin", "-begin + clock()"),
-        turns("{name: [] for name in ways}", "dict(zip(ways, ([] for _ in ways)))"),
+    "examiner": [
+        examiner(),
+        examiner(MOVE, "changed[:, place] = torch.randn_like(changed[:, place])"),
+        examiner(MOVE, "changed[:, place] += torch.rand_like(changed[:, place])"),
+        examiner(CHANGE, "(self.layer(changed) - before).abs().amax(2).amax(0)"),
+        examiner(CHANGE, "(self.layer(changed) - before).square().sum(dim=(0, 2))"),
+        examiner(CHANGE, "(self.layer(changed) - before).abs().sum(dim=(0, 2))"),
+        examiner("change > 1e-6", "change > 1e-9"),
+        examiner(STACK, "torch.stack(columns).T"),
+        examiner(SAYS, "return not self.depends().triu(1).any()"),
+        examiner(SAYS, "found = self.depends()\n        return bool((found == "
+                 "found.tril()).all())"),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "median_ratio": [(3, "sort, take the middle")],
-    "attend_joined": [
-        (joined(*THREE), "how many axes"),
-        (by_hand, "written out"),
-        (joined(CALL, "torch.cat([F.scaled_dot_product_attention(query[:, h:h + 1], "
-                "key[:, h:h + 1], value[:, h:h + 1], mask[:, None]) "
-                "for h in range(num_heads)], 1)"), "all heads and texts fit"),
-        (joined("(-1, num_heads)", "(num_heads, -1)"), "For other numbers"),
-        (joined(MASK, "mask.squeeze()[:, None]"), "For a single one"),
+    "mixing_finder": [
+        (lambda layer, x: True, "all mix"),
+        (lambda layer, x: False, "none mixes"),
+        (lambda layer, x: not mixing()(layer, x), "wrong way round"),
+        (mixing(EACH, "for i in [0]"), "in a later text is missed"),
+        (mixing(EACH, "for i in [len(x) - 1]"), "in the first text is missed"),
+        (mixing(EACH, "for i in [1]"), "in a single text is missed"),
+        (mixing(ONE, "layer(torch.cat((x[i : i + 1], x[:-1] + 1)))[0]"),
+         "No text is called alone"),
+        (mixing(ONE, "layer(x[i : i + 1].repeat(len(x), 1, 1))[0]"),
+         "No text is called alone"),
+        (mixing(ANY, "return not torch.allclose(layer(x[1:]), whole[1:])"),
+         "sees the one before it"),
+        (mixing(ANY, f"{ALONE}return not torch.allclose(alone.sum(0), whole.sum(0))"),
+         "the output of another"),
+        (mixing(ANY, f"{ALONE}alone, whole = ((y / y.norm(dim=(1, 2), "
+                "keepdim=True)).sum(0) for y in (alone, whole))\n"
+                "    return not torch.allclose(alone, whole)"),
+         "multiplies by the number of texts"),
+        (mixing(ONE, "layer(x[:, i : i + 1])[:, 0]", "whole[i]", "whole[:, i]"),
+         "take single texts"),
+        (mixing("any(", "all("), "Your answer is wrong"),
+        (mixing("torch.allclose", "torch.equal"), "keeps texts apart"),
+        (lambda layer, x: layer(x), "Give one True or False"),
+        (lambda layer, x: bool(layer(x.zero_()).any()), "changes x itself"),
+        (mixing(ONE, "layer(x[i])"), "raised"),
     ],
-    "ratios_in_turns": [
-        (turns(GIVE, "return [1.0]"), "a dict with the names"),
-        (turns(EACH, "np.median(own)"), "a list of numbers"),
-        (turns(WARM, WARM + WARM), "are enough"),
-        (turns("next(iter(ways))", "list(ways)[-2]"), "For three"),
-        (turns(WARM, WARM + "    if len(ways) < 2: raise ValueError\n"),
-         "Right for several ways. For a single one"),
-        (turns(GIVE, GIVE.replace("return {", "return {'extra': [], **{") + "}"),
-         "it has"),
-        (turns("in ways.items():", "in reversed(ways.items()):"),
-         "in the order a b b a"),
-        (turns("a / b", "a / b + 1"), "Wanted: The ratios are"),
-        (turns("range(rounds)", "range(rounds - 2)"), "order a b a b; ratios of each"),
-        (turns("    seconds = {name: [] for name in ways}\n",
-               "    return {name: [] for name in ways}\n"), "No way was called."),
+    "divisor_finder": [
+        (lambda attend, query, key, value, candidates: 2.0, "root of the width"),
+        (divisor("return c", "return str(c)"), "give a number"),
+        (divisor("return c", "return 2 * c"), "divided by 2.0 you say 4.0"),
+        (divisor("return c", "return c ** 0.5"), "divided by 2.0 you say 1.4"),
+        (divisor("    found =", "    query *= 2\n    found ="), "changes its input"),
+        (divisor("candidates:", "candidates[1:]:"), "Nothing comes back for some"),
+        (divisor("query @ key.mT", "query @ key"), "raised"),
+    ],
+    "examiner": [
+        (examiner(MOVE, "changed[:, place] += 1"), "hides equal changes"),
+        (examiner("dim=(0, 2)", "dim=2", "change >", "change[0] >"),
+         "a leak in the second text"),
+        (examiner(".amax(dim=(0, 2))", "[..., 0].amax(0)"), "a leak in one feature"),
+        (examiner(MOVE, "changed[:, place, 0] += 1"), "a leak from one feature only"),
+        (examiner(MOVE, "changed[:, place, -1] += 1"), "a leak in one feature only"),
+        (examiner("change > 1e-6", "change > 0"), "round otherwise: All is True"),
+        (examiner("change > 1e-6", "~(change / change < 1)"), "All is True"),
+        (examiner("self.x = layer, x", "self.x = layer, x.add_(1)"), "its input"),
+        (examiner(STACK, f"({STACK} if {STACK}.triu(1).any() else "
+                  "torch.ones(4, 4).bool().tril())"), "attention of one token before"),
+        (examiner(CHANGE, "torch.autograd.functional.jacobian(self.layer, self.x)"
+                  "[:, :, :, :, place].abs().amax(dim=(0, 2, 3, 4))"), "no gradient"),
+        (examiner(SAYS, "return True"), "is not causal; your is_causal says True"),
+        (examiner(SAYS, "pass"), "is_causal gives nothing back"),
+        (examiner(SAYS, "raise ValueError"), "raised ValueError"),
+        (lambda layer, x: 3.0, "has no depends"),
+        (examiner(SAYS, "return bool(self.depends().triu(1).any())"), "is causal"),
+        (examiner("triu(1)", "triu()"), "is causal"),
+        (examiner(CHANGE, "(self.layer(changed) - before).abs().amax(dim=0)"), "shape"),
     ],
 }  # fmt: skip

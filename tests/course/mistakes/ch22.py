@@ -1,99 +1,95 @@
 """The checks of chapter 22: each usual mistake is made, and must be named."""
 
+import statistics
+
+import torch
+
+from attention_lib.attention import scaled_dot_product_attention
 from attention_lib.course.exercises.ch22 import (
-    ADD,
-    BY_HAND,
-    GIVE,
-    LAST,
-    LATE,
-    SCALE,
-    SHARES,
-    START,
-    SUMMED,
-    TAKE,
-    check_ring_process,
-    check_whole_gradient,
-    check_zigzag,
+    EACH,
+    END,
+    MASK,
+    WARM,
+    check_attend_joined,
+    check_ratios_in_turns,
 )
 from tests.answers import as_numbers
 
-zigzag, gradient = check_zigzag.made, check_whole_gradient.made
-ring = check_ring_process.made
-TWO = f"torch.cat((pieces[rank], {LATE}))"
-CUT = "torch.arange(length).chunk(2 * processes)"
-# The pieces' own results, joined by their logarithms at the end.
-joined = ring(
-    START, "self.parts, self.logs = [], []",
-    ADD, "self.parts.append(scores.softmax(-1) @ self.value)\n"
-    "        self.logs.append(scores.logsumexp(-1, keepdim=True))",
-    LAST, "shares = torch.stack(self.logs).softmax(0)\n"
-    "        return (shares * torch.stack(self.parts)).sum(0)",
-)  # fmt: skip
+joined, turns = check_attend_joined.made, check_ratios_in_turns.made
+CALL = "F.scaled_dot_product_attention(query, key, value, mask[:, None])"
+FOUR = (
+    "query, key, value = (t.unflatten(0, (-1, num_heads)) for t in (query, key, value))"
+)
+THREE = FOUR, "pass", MASK, "mask.repeat_interleave(num_heads, 0)", END, "context"
+GIVE = f"return {{name: {EACH} for name, own in seconds.items()}}"
+
+
+def by_hand(query, key, value, mask, num_heads):
+    each = mask.repeat_interleave(num_heads, 0)
+    return scaled_dot_product_attention(query, key, value, each)
+
 
 RIGHT = {
-    "sharded_traffic": [15.75, *as_numbers(15.75)[1:2], *as_numbers(15.75)[3:],
-                        3 * 7 / 8 * 6, 15.754, 15.746, 63 / 4, 15.7501],
-    "zigzag": [
-        zigzag(),
-        zigzag(TWO, "torch.cat([pieces[rank], pieces[-1 - rank]])"),
-        zigzag(LATE, "pieces[~rank]"),
-        zigzag(CUT, "torch.arange(length).view(2 * processes, -1)"),
-        zigzag(CUT, "torch.arange(length).split(length // (2 * processes))"),
-        zigzag(CUT, "length // processes // 2", TWO, "torch.tensor([*range("
-               "rank * pieces, rank * pieces + pieces), *range("
-               "length - (rank + 1) * pieces, length - rank * pieces)])"),
-        zigzag(TWO, "torch.stack((pieces[rank], pieces[-1 - rank])).flatten()"),
-        zigzag(CUT, "torch.arange(length).tensor_split(2 * processes)"),
-        zigzag(TWO, "torch.hstack((pieces[rank], pieces[-1 - rank]))"),
-        zigzag(TWO, "torch.sort(torch.cat((pieces[-1 - rank], pieces[rank]))).values"),
+    "median_ratio": [
+        0.75, 12 / 16, 3 / 4, 0.7500001, *as_numbers(0.75)[3:],
+        statistics.median([9 / 15, 12 / 16, 33 / 35, 16 / 8, 8 / 15]),
+        torch.tensor([0.6, 0.75, 0.943, 2.0, 0.533]).median(),
     ],
-    "whole_gradient": [
-        gradient(),
-        gradient(SUMMED, "(gradients.movedim(0, -1) * shares).sum(-1)"),
-        gradient(SUMMED, 'torch.einsum("n,n...->...", shares, gradients)'),
-        gradient(SUMMED, "sum(s * g for s, g in zip(shares, gradients))"),
-        gradient(SUMMED, "(shares @ gradients.flatten(1)).view(gradients.shape[1:])"),
-        gradient(SUMMED, "(gradients * shares.view(-1, *[1] * (gradients.ndim - 1)))"
-                 ".sum(0)"),
-        gradient(SHARES, "1.0 * counts / counts.sum()"),
-        gradient(SHARES, "counts / sum(counts.tolist())"),
-        gradient(SHARES, "counts.div(counts.sum())"),
-        gradient(SUMMED, "sum(c * g for c, g in zip(counts, gradients)) / "
-                 "counts.sum()"),
+    "attend_joined": [
+        joined(),
+        joined(MASK, "mask.unsqueeze(1)"),
+        joined(MASK, "mask.unflatten(0, (-1, 1))"),
+        joined("(-1, num_heads)", "(len(mask), num_heads)"),
+        joined("t.unflatten(0, (-1, num_heads))",
+               "t.view(len(mask), num_heads, *t.shape[1:])"),
+        joined("context.flatten(0, 1)", "context.reshape(-1, *context.shape[2:])"),
+        joined(MASK, "mask[:, None].expand(-1, num_heads, -1, -1)"),
+        joined("value, mask[:", "value, attn_mask=mask[:"),
+        joined(FOUR, "query, key, value = query[None], key[None], value[None]",
+               MASK, "mask.repeat_interleave(num_heads, 0)[None]"),
+        joined(MASK, "torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)[:, None]"),
     ],
-    "ring_process": [
-        ring(), lambda *own: ring()(*own), joined,
-        ring(*BY_HAND),
-        ring(*BY_HAND, "self.mixed = 0, 0", "self.mixed = 0, torch.zeros(1)"),
-        ring(SCALE, " / self.query.shape[-1] ** 0.5"),
-        ring("self.query @ self.key.mT", "torch.einsum('qd,kd->qk', self.query, "
-             "self.key)"),
-        ring(GIVE, "return [self.key, self.value]"),
-        ring(GIVE, "return self.key.clone(), self.value.clone()"),
-        ring(*BY_HAND, "weights.sum(dim=-1, keepdim=True)", "weights.sum(-1)[:, None]"),
-        ring(*BY_HAND, "amax(dim=-1, keepdim=True)", "max(-1, keepdim=True).values"),
-        ring(TAKE, "self.key = key\n        self.value = value\n\n"),
+    "flops": [353_280, *as_numbers(353_280), 8 * 10 * 64**2 + 4 * 100 * 64,
+              2 * (4 * 10 * 64**2 + 2 * 100 * 64)],
+    "ratios_in_turns": [
+        turns(),
+        turns(EACH, "[own[i] / first[i] for i in range(rounds)]"),
+        turns(EACH, "list(np.array(own) / np.array(first))"),
+        turns(EACH, "np.array(own) / np.array(first)"),
+        turns(EACH, "torch.tensor(own) / torch.tensor(first)"),
+        turns(EACH, "tuple(a / b for a, b in zip(own, first))"),
+        turns("next(iter(ways))", "list(ways)[0]"),
+        turns(WARM, "    for name in ways:\n        ways[name]()\n"),
+        turns("clock() - begin", "-begin + clock()"),
+        turns("{name: [] for name in ways}", "dict(zip(ways, ([] for _ in ways)))"),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "sharded_traffic": [(3, "Three joint operations")],
-    "zigzag": [
-        (zigzag(TWO, f"{TWO}.float()"), "they are floats"),
-        (zigzag(LATE, "pieces[5 - rank]"), "For process 3 of 4"),
-        (zigzag("pieces[rank]", "pieces[max(1, rank)]"), "For process 0"),
-        (zigzag(TWO, TWO + ".tolist()"), "must be a torch tensor"),
-        (zigzag(LATE, "pieces[2 * processes - 2 - rank]"), "look at"),
+    "median_ratio": [(3, "sort, take the middle")],
+    "attend_joined": [
+        (joined(*THREE), "how many axes"),
+        (by_hand, "written out"),
+        (joined(CALL, "torch.cat([F.scaled_dot_product_attention(query[:, h:h + 1], "
+                "key[:, h:h + 1], value[:, h:h + 1], mask[:, None]) "
+                "for h in range(num_heads)], 1)"), "all heads and texts fit"),
+        (joined("(-1, num_heads)", "(num_heads, -1)"), "For other numbers"),
+        (joined(MASK, "mask.squeeze()[:, None]"), "For a single one"),
     ],
-    "whole_gradient": [
-        (gradient(SHARES, "1.0 * counts"), "its mean is asked for"),
-        (gradient(SUMMED, "(gradients * shares[:, None]).sum(0)"), "raised"),
-        (gradient(SHARES, "counts.clamp(min=1) / counts.sum()"), "has no target"),
-    ],
-    "ring_process": [
-        (ring(*BY_HAND, "new = torch.maximum(self.largest, scores.amax(dim=-1, "
-              "keepdim=True))", "new = torch.zeros(1)", "(self.largest - new).exp()",
-              "1"), "Right with small scores. With large ones: There is NaN"),
-        (ring(LAST, LAST + ".tolist()"), "must be a torch tensor"),
-        (lambda *own: 3, "has no attend"),
+    "flops": [(12, "Count the four projections first")],
+    "ratios_in_turns": [
+        (turns(GIVE, "return [1.0]"), "a dict with the names"),
+        (turns(EACH, "np.median(own)"), "a list of numbers"),
+        (turns(WARM, WARM + WARM), "are enough"),
+        (turns("next(iter(ways))", "list(ways)[-2]"), "For three"),
+        (turns(WARM, WARM + "    if len(ways) < 2: raise ValueError\n"),
+         "Right for several ways. For a single one"),
+        (turns(GIVE, GIVE.replace("return {", "return {'extra': [], **{") + "}"),
+         "it has"),
+        (turns("in ways.items():", "in reversed(ways.items()):"),
+         "in the order a b b a"),
+        (turns("a / b", "a / b + 1"), "Wanted: The ratios are"),
+        (turns("range(rounds)", "range(rounds - 2)"), "order a b a b; ratios of each"),
+        (turns("    seconds = {name: [] for name in ways}\n",
+               "    return {name: [] for name in ways}\n"), "No way was called."),
     ],
 }  # fmt: skip

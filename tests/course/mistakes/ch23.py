@@ -1,100 +1,104 @@
 """The checks of chapter 23: each usual mistake is made, and must be named."""
 
-import torch
-
 from attention_lib.course.exercises.ch23 import (
-    EARLIER,
-    KEYS,
-    MEAN,
-    MIX,
-    ON,
-    OWN,
-    SHIFT,
-    VALUE,
-    check_duplicate_score,
-    check_lookup,
-    check_without_head,
+    BEGIN,
+    GET,
+    NEW,
+    NOTE,
+    PADDED,
+    SEEN,
+    check_graph,
+    check_room_mask,
+    check_size_finder,
 )
+from tests.answers import as_numbers
 
-duplicate, without = check_duplicate_score.made, check_without_head.made
-lookup = check_lookup.made
-
-
-def looped(vocab_size):
-    """Token by token, without a matrix."""
-
-    def call(ids):
-        shares = torch.zeros(len(ids), vocab_size)
-        for t, query in enumerate(ids):
-            match = [10.0 * (j > 0 and ids[j - 1] == query) for j in range(t + 1)]
-            for j, weight in enumerate(torch.tensor(match).exp()):
-                shares[t, ids[j]] += weight
-        return shares / shares.sum(dim=1, keepdim=True)
-
-    return call
-
+graph, room_mask = check_graph.made, check_room_mask.made
+sizes = check_size_finder.made
+KNOWN = "known = {id(self.first): x}"
+LIST = "if isinstance(arg, (list, tuple)):"
+OPTIONS = "{name: renewed(arg) for name, arg in kwargs.items()}"
+RUN = "new = function(*renewed(args), **options)"
+BOUND = "2e-6 * max(1.0, wanted.abs().max().item())"
+TEST = "not (same and (came - wanted).abs().max().item() <= allowed)"
 
 RIGHT = {
-    "duplicate_score": [
-        duplicate(),
-        duplicate("tril(-1)", "tril(diagonal=-1)"),
-        duplicate(MEAN, "[:, asked].sum(dim=-1) / asked.sum()"),
-        duplicate(MEAN, ".sum(dim=-1) / asked.sum()"),
-        duplicate(ON, "torch.einsum('htk,tk->ht', weights, 1.0 * earlier)"),
-        duplicate(ON, "weights.masked_fill(~earlier, 0).sum(dim=-1)"),
-        duplicate(ON, "torch.where(earlier, weights, 0).sum(dim=-1)"),
-        duplicate("ids[:, None] == ids", "ids.unsqueeze(1).eq(ids)"),
-        duplicate("earlier.any(dim=-1)", "earlier.sum(dim=-1) > 0"),
-        duplicate("earlier.any(dim=-1)", "earlier.any(dim=-1).nonzero().flatten()"),
+    "wrong_lengths": [7, *as_numbers(7), 3 + 4, 7.004],
+    "graph": [
+        graph(),
+        graph(GET, "known[id(arg)] if id(arg) in known else arg"),
+        graph(LIST, "if type(arg) in (list, tuple):"),
+        graph(KNOWN, "known = {}\n        known[id(self.first)] = x"),
+        graph(NOTE, "            for a, b in zip(tensors_of(old), tensors_of(new)):"
+              "\n                known[id(a)] = b\n"),
+        graph("return new", "return known[id(self.calls[-1][3])]"),
+        graph(RUN, "args = [renewed(arg) for arg in args]\n"
+              "            new = function(*args, **options)"),
+        graph(OPTIONS, "dict(zip(kwargs, renewed(tuple(kwargs.values()))))"),
+        graph("self.calls = recorder.calls", "self.calls = tuple(recorder.calls)"),
+        lambda function, x: graph()(function, x),
     ],
-    "without_head": [
-        without(),
-        without(VALUE, "context.mean(dim=(0, 1))[own]"),
-        without(VALUE, "context[..., own].flatten(0, 1).mean(dim=0)"),
-        without(VALUE, "context[..., own].mean(dim=0).mean(dim=0)"),
-        without(VALUE, "context[..., own].mean((0, 1), keepdim=True)"),
-        without(VALUE, "context[..., own].sum((0, 1)) / context[..., 0].numel()"),
-        without("context.clone()", "context * 1"),
-        without(OWN, "torch.arange(width) + head * width"),
-        without("width = context.shape[-1] // num_heads",
-                "width = context.size(2) // num_heads"),
-        without("changed = context.clone()",
-                "heads = context.unflatten(-1, (num_heads, -1)).clone(); "
-                "heads[:, :, head] = heads[:, :, head].mean((0, 1)); "
-                "return heads.flatten(2)"),
+    "room_mask": [
+        room_mask(),
+        room_mask(SEEN, "(new[:, None] >= places)"),
+        room_mask(SEEN, "~(places > new[:, None])"),
+        room_mask(PADDED, "~(places < first)"),
+        room_mask(") & (", ") * ("),
+        room_mask(NEW, "torch.arange(count) + place"),
+        room_mask(SEEN + " & " + PADDED, "torch.logical_and(places <= new[:, None], "
+                  "places >= first)"),
+        room_mask(SEEN, "(places < new[:, None] + 1)"),
+        room_mask(SEEN, "(places - place <= torch.arange(count)[:, None])"),
+        room_mask(SEEN, "(places[None] <= new.view(-1, 1))"),
+        room_mask(SEEN + " & " + PADDED,
+                  "torch.where(places >= first, places <= new[:, None], False)"),
     ],
-    "lookup": [
-        lookup(), looped,
-        lookup(KEYS, "(10 * tokens) @ before.T"),
-        lookup(KEYS, "torch.einsum('qv,kv->qk', tokens, before) * 10"),
-        lookup(SHIFT, "before[1:].copy_(tokens[:-1])"),
-        lookup(SHIFT, "before = torch.diag(torch.ones(len(ids) - 1), -1) @ tokens"),
-        lookup(SHIFT, "before = F.pad(tokens, (0, 0, 1, 0))[:-1]"),
-        lookup("scores.masked_fill(~visible, -torch.inf)",
-               "scores.where(visible, -1e9)"),
-        lookup("torch.ones(len(ids), len(ids)).tril().bool()",
-               "torch.arange(len(ids))[:, None] >= torch.arange(len(ids))"),
-        lookup("1.0 * F.one_hot(ids, self.vocab_size)",
-               "F.one_hot(ids, self.vocab_size).double()"),
+    "size_finder": [
+        sizes(),
+        sizes(BOUND, "max(2e-6, 2e-6 * wanted.abs().max().item())"),
+        sizes(BOUND, "2e-6 * wanted.abs().max().clamp(min=1).item()"),
+        sizes(TEST, "not same or not (came - wanted).abs().max() <= allowed"),
+        sizes(TEST, "not same or not ((came - wanted).abs() <= allowed).all()"),
+        sizes("except Exception:", "except BaseException:"),
+        sizes("    return wrong", "    return list(wrong)"),
+        sizes("    return wrong", "    return [n for n in lengths if n in wrong]"),
+        sizes("x = make(length)\n        wanted = model(x)",
+              "wanted = model(make(length))\n        x = make(length)"),
+        sizes(TEST, "not (same and torch.allclose(came, wanted, 0, allowed))"),
     ],
 }  # fmt: skip
 MISTAKES = {
-    "duplicate_score": [
-        (duplicate(EARLIER, f"{EARLIER} & (ids < 4)"),
-         "Right for one text. For another"),
+    "wrong_lengths": [(2, "At which lengths")],
+    "graph": [
+        (graph("self.first = x", "self.first, self.again = x, function",
+               BEGIN, "        return self.again(x)\n" + BEGIN),
+         "must not call the function again"),
+        (graph("= recorder.calls", "= recorder.calls[:1]"), "of the first operation"),
+        (graph(BEGIN, "        if x.shape != self.first.shape:\n"
+               "            return self.calls[-1][3]\n" + BEGIN),
+         "At another one: The result of the example comes back"),
+        (graph("self.first = x", "self.first, self.runs = x, 0", BEGIN,
+               "        self.runs += 1\n" + BEGIN, "return new",
+               "return new * self.runs"), "look at"),
+        (lambda function, x: 3, "has no run"),
     ],
-    "without_head": [
-        (without(OWN, "slice(width, 2 * width)"), "For head 0 of 2"),
-        (without(OWN, "slice(head % 3 * width, (head % 3 + 1) * width)"),
-         "For the last one of 4"),
-        (without("context.clone()", "context"), "changes its input"),
+    "room_mask": [
+        (room_mask(SEEN, "torch.stack([torch.arange(room) < len(places[: n + 1]) "
+                   "for n in new])"), "Python reads the value of place"),
+        (room_mask(") & (", ") | ("), "future is not hidden"),
+        (room_mask(NEW, "place.clamp(min=1) + torch.arange(count)"),
+         "For a prompt: Each token sees one place of the future"),
+        (room_mask(SEEN, "(places <= new[:, None] + (count == 1) * room)"),
+         "For a single one: Each token sees"),
+        (room_mask("place + torch", "int(place) + torch"), "would be frozen"),
+        (room_mask("place + torch", "place.item() + torch"), "would be frozen"),
+        (room_mask(NEW, "torch.arange(place[0], place[0] + count)"), "would be frozen"),
+        (room_mask(SEEN + " & " + PADDED, "(" + SEEN + " & " + PADDED + ").T"),
+         "The shape must be"),
     ],
-    "lookup": [
-        (lookup(SHIFT, SHIFT + "; before[0] = tokens[0]"), "Nothing does"),
-        (lookup(MIX, "weights @ tokens * (ids < 4).all()"), "one text. For another"),
-        (lookup(MIX, "weights @ tokens * (len(ids.unique()) < len(ids))"),
-         "Where none does"),
-        (lookup(MIX, "weights @ tokens * (len(ids) != 5)"), "without its end"),
-        (lambda size: size, "has no __call__"),
+    "size_finder": [
+        (sizes("try:\n            came = file(x)\n        except Exception:\n"
+               "            wrong.append(length)\n            continue",
+               "came = file(x)"), "IndexError"),
     ],
 }  # fmt: skip

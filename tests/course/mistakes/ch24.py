@@ -1,202 +1,99 @@
 """The checks of chapter 24: each usual mistake is made, and must be named."""
 
-import numpy as np
-import torch
+from attention_lib.course.exercises.ch24 import (
+    ADD,
+    BY_HAND,
+    GIVE,
+    LAST,
+    LATE,
+    SCALE,
+    SHARES,
+    START,
+    SUMMED,
+    TAKE,
+    check_ring_process,
+    check_whole_gradient,
+    check_zigzag,
+)
+from tests.answers import as_numbers
 
-from attention_lib.course.exercises.ch24 import check_crop, check_min_p, check_q4_0
-
-
-def by_signed_bytes(raw):
-    scale = raw[:, :2].copy().view("<f2").astype(np.float32)
-    lower, upper = raw[:, 2:] & 15, raw[:, 2:] // 16
-    codes = np.concatenate([lower, upper], axis=1).astype(np.int8) - 8
-    return (scale * codes).astype(np.float32)
-
-
-def by_clones(layers, length):
-    return {it: [part[:, :length].clone() for part in layers[it]] for it in layers}
-
-
-def in_place(layers, length):
-    for layer, (key, value) in layers.items():
-        layers[layer] = key[:, :length], value[:, :length]
-    return layers
-
-
-def keep_all_at_0(layers, length):
-    return check_crop.made()(layers, length or 5)
-
-
-def by_minus_infinity(logits, share):
-    low = logits < logits.max() + torch.tensor(share).log()
-    return logits.masked_fill(low, -torch.inf).softmax(-1)
-
-
-blocks, crop, min_p = check_q4_0.made, check_crop.made, check_min_p.made
-HALF = "raw[:, :2].copy().view(np.float16).astype(np.float32)"
-CODES, HSTACK = "codes.astype(np.float32) - 8", "np.hstack("
-KEY, VALUE = "key[:, :length]", "value[:, :length]"
-SUM = "kept / kept.sum()"
-
-
-def by_rows(raw):
-    numbers = np.empty((len(raw), 32), np.float32)
-    for row, (block, own) in enumerate(zip(raw, numbers, strict=True)):
-        scale = float(np.frombuffer(block[:2].tobytes(), "<f2")[0])
-        for i, byte in enumerate(block[2:].tolist()):
-            own[i], own[i + 16] = scale * (byte % 16 - 8), scale * (byte // 16 - 8)
-        assert numbers[row] is not own
-    return numbers
-
-
-def by_torch(raw):
-    raw = torch.from_numpy(raw.copy())
-    scale = raw[:, :2].contiguous().view(torch.float16).float()
-    codes = torch.cat([raw[:, 2:] & 15, raw[:, 2:] >> 4], dim=1)
-    return (scale * (codes.float() - 8)).numpy()
-
-
-def by_narrow(layers, length):
-    return {
-        layer: tuple(part.narrow(1, 0, length) for part in pair)
-        for layer, pair in layers.items()
-    }
-
-
-def by_index(layers, length):
-    kept = torch.arange(length)
-    return {it: (layers[it][0][:, kept], layers[it][1][:, kept]) for it in (1, 0)}
-
-
-def by_loop(layers, length):
-    made = {}
-    for layer in layers:
-        key, value = layers[layer]
-        made[layer] = [key[:, :length, :], value[:, :length, :]]
-    return made
-
-
-def by_split(layers, length):
-    sizes = [length, 5 - length]
-    return {it: [part.split(sizes, dim=1)[0] for part in layers[it]] for it in layers}
-
-
-def by_removal(layers, length):
-    made = dict(layers)
-    for layer, (key, value) in layers.items():
-        made[layer] = key[:, : length - 5 or None], value[:, : length - 5 or None]
-    return made
-
-
-def by_where(logits, share):
-    p = logits.softmax(0)
-    p = torch.where(p < share * p.max(), 0.0, p)
-    return p / p.sum()
-
-
-def by_clone(logits, share):
-    p = torch.softmax(logits, dim=0).clone()
-    p[p < p.max() * share] = 0
-    return p / p.sum()
-
-
-def by_exponentials(logits, share):
-    powers = (logits - logits.max()).exp()  # the largest is 1
-    powers = powers * (powers >= share)
-    return powers / powers.sum()
-
-
-def in_float64(logits, share):
-    return min_p()(logits.double(), share)
-
-
-def by_numpy(logits, share):
-    powers = np.exp(logits.numpy() - logits.numpy().max())
-    powers[powers < share] = 0
-    return torch.from_numpy(powers / powers.sum())
-
-
-def by_normalize(logits, share):
-    p = logits.softmax(-1)
-    return torch.nn.functional.normalize(p * (p >= share * p.max()), p=1, dim=-1)
-
-
-def by_topk(logits, share):
-    p, order = logits.softmax(-1).sort(descending=True)
-    p = p * (p >= share * p[0])
-    return torch.zeros_like(p).scatter(0, order, p / p.sum())
-
+zigzag, gradient = check_zigzag.made, check_whole_gradient.made
+ring = check_ring_process.made
+TWO = f"torch.cat((pieces[rank], {LATE}))"
+CUT = "torch.arange(length).chunk(2 * processes)"
+# The pieces' own results, joined by their logarithms at the end.
+joined = ring(
+    START, "self.parts, self.logs = [], []",
+    ADD, "self.parts.append(scores.softmax(-1) @ self.value)\n"
+    "        self.logs.append(scores.logsumexp(-1, keepdim=True))",
+    LAST, "shares = torch.stack(self.logs).softmax(0)\n"
+    "        return (shares * torch.stack(self.parts)).sum(0)",
+)  # fmt: skip
 
 RIGHT = {
-    "q4_0": [
-        blocks(),
-        by_signed_bytes,
-        by_rows,
-        by_torch,
-        blocks("np.float16", "'<f2'"),
-        blocks(HALF, "np.ascontiguousarray(raw[:, :2]).view('<f2').astype('f4')"),
-        blocks("raw[:, 2:] & 15", "raw[:, 2:] % 16"),
-        blocks("raw[:, 2:] >> 4", "raw[:, 2:] // 16"),
-        blocks(CODES, "codes.astype(int) - 8"),
-        blocks(HSTACK, "np.concatenate(", "raw[:, 2:] >> 4]", "raw[:, 2:] >> 4], 1"),
+    "sharded_traffic": [15.75, *as_numbers(15.75)[1:2], *as_numbers(15.75)[3:],
+                        3 * 7 / 8 * 6, 15.754, 15.746, 63 / 4, 15.7501],
+    "zigzag": [
+        zigzag(),
+        zigzag(TWO, "torch.cat([pieces[rank], pieces[-1 - rank]])"),
+        zigzag(LATE, "pieces[~rank]"),
+        zigzag(CUT, "torch.arange(length).view(2 * processes, -1)"),
+        zigzag(CUT, "torch.arange(length).split(length // (2 * processes))"),
+        zigzag(CUT, "length // processes // 2", TWO, "torch.tensor([*range("
+               "rank * pieces, rank * pieces + pieces), *range("
+               "length - (rank + 1) * pieces, length - rank * pieces)])"),
+        zigzag(TWO, "torch.stack((pieces[rank], pieces[-1 - rank])).flatten()"),
+        zigzag(CUT, "torch.arange(length).tensor_split(2 * processes)"),
+        zigzag(TWO, "torch.hstack((pieces[rank], pieces[-1 - rank]))"),
+        zigzag(TWO, "torch.sort(torch.cat((pieces[-1 - rank], pieces[rank]))).values"),
     ],
-    "crop": [
-        crop(),
-        by_clones,
-        by_narrow,
-        by_index,
-        by_loop,
-        by_split,
-        by_removal,
-        crop(
-            "(key[:, :length], value[:, :length])",
-            "[key[:, :length], value[:, :length]]",
-        ),
-        crop(KEY, "key[..., :length, :]"),
-        crop(VALUE, "value[:, 0:length].contiguous()"),
+    "whole_gradient": [
+        gradient(),
+        gradient(SUMMED, "(gradients.movedim(0, -1) * shares).sum(-1)"),
+        gradient(SUMMED, 'torch.einsum("n,n...->...", shares, gradients)'),
+        gradient(SUMMED, "sum(s * g for s, g in zip(shares, gradients))"),
+        gradient(SUMMED, "(shares @ gradients.flatten(1)).view(gradients.shape[1:])"),
+        gradient(SUMMED, "(gradients * shares.view(-1, *[1] * (gradients.ndim - 1)))"
+                 ".sum(0)"),
+        gradient(SHARES, "1.0 * counts / counts.sum()"),
+        gradient(SHARES, "counts / sum(counts.tolist())"),
+        gradient(SHARES, "counts.div(counts.sum())"),
+        gradient(SUMMED, "sum(c * g for c, g in zip(counts, gradients)) / "
+                 "counts.sum()"),
     ],
-    "min_p": [
-        min_p(),
-        by_minus_infinity,
-        by_where,
-        by_clone,
-        by_exponentials,
-        in_float64,
-        by_numpy,
-        by_normalize,
-        by_topk,
-        min_p("logits.softmax(-1)", "torch.softmax(logits, 0)"),
+    "ring_process": [
+        ring(), lambda *own: ring()(*own), joined,
+        ring(*BY_HAND),
+        ring(*BY_HAND, "self.mixed = 0, 0", "self.mixed = 0, torch.zeros(1)"),
+        ring(SCALE, " / self.query.shape[-1] ** 0.5"),
+        ring("self.query @ self.key.mT", "torch.einsum('qd,kd->qk', self.query, "
+             "self.key)"),
+        ring(GIVE, "return [self.key, self.value]"),
+        ring(GIVE, "return self.key.clone(), self.value.clone()"),
+        ring(*BY_HAND, "weights.sum(dim=-1, keepdim=True)", "weights.sum(-1)[:, None]"),
+        ring(*BY_HAND, "amax(dim=-1, keepdim=True)", "max(-1, keepdim=True).values"),
+        ring(TAKE, "self.key = key\n        self.value = value\n\n"),
     ],
-}
+}  # fmt: skip
 MISTAKES = {
-    "q4_0": [
-        (blocks(CODES, "codes.astype(np.float32) - 7"), "look at [0, "),
-        (blocks("raw[:, :2]", "raw[:, 2:4]"), "look at [0, "),
-        (blocks("& 15", "& 7"), "look at [0, "),
-        (blocks("scale * (", "(", " - 8)", " - 8) * 1.0"), "look at [0, "),
-        (blocks("raw[:, 2:] >> 4]", "raw[:, 2:] >> 3]"), "look at [0, "),
-        (blocks("return scale", "return -scale"), "look at [0, "),
-        (
-            blocks("return scale * (codes.astype(np.float32) - 8)", "return codes"),
-            "look at [0, ",
-        ),
+    "sharded_traffic": [(3, "Three joint operations")],
+    "zigzag": [
+        (zigzag(TWO, f"{TWO}.float()"), "they are floats"),
+        (zigzag(LATE, "pieces[5 - rank]"), "For process 3 of 4"),
+        (zigzag("pieces[rank]", "pieces[max(1, rank)]"), "For process 0"),
+        (zigzag(TWO, TWO + ".tolist()"), "must be a torch tensor"),
+        (zigzag(LATE, "pieces[2 * processes - 2 - rank]"), "look at"),
     ],
-    "crop": [
-        (in_place, "Your code changes its input: work on a copy."),
-        (keep_all_at_0, "It fails where no token is kept: "),
-        (crop(KEY, "key"), "The shape must be (72,)"),
-        (crop(KEY, "key[:, : length + 1]"), "The shape must be (72,)"),
-        (crop(KEY, "key[..., :length]"), "The shape must be (72,)"),
-        (lambda layers, length: layers, "The first axis is the head"),
-        (lambda layers, length: {0: layers[0]}, "The shape must be (72,)"),
+    "whole_gradient": [
+        (gradient(SHARES, "1.0 * counts"), "its mean is asked for"),
+        (gradient(SUMMED, "(gradients * shares[:, None]).sum(0)"), "raised"),
+        (gradient(SHARES, "counts.clamp(min=1) / counts.sum()"), "has no target"),
     ],
-    "min_p": [
-        (min_p(SUM, "kept.softmax(-1)"), "look at ["),
-        (min_p("logits.softmax(-1)", "logits.sigmoid()"), "look at ["),
-        (lambda logits, share: logits.softmax(-1), "look at ["),
-        (min_p("probabilities.max()", "probabilities.mean()"), "look at ["),
-        (min_p("probabilities.max()", "probabilities.min()"), "look at ["),
-        (min_p(SUM, "kept / kept.max()"), "look at ["),
-        (lambda logits, share: (logits.softmax(-1) >= share).float(), "look at ["),
+    "ring_process": [
+        (ring(*BY_HAND, "new = torch.maximum(self.largest, scores.amax(dim=-1, "
+              "keepdim=True))", "new = torch.zeros(1)", "(self.largest - new).exp()",
+              "1"), "Right with small scores. With large ones: There is NaN"),
+        (ring(LAST, LAST + ".tolist()"), "must be a torch tensor"),
+        (lambda *own: 3, "has no attend"),
     ],
-}
+}  # fmt: skip
