@@ -23,4 +23,4 @@ def places():
     """The address of each label, as the inventory of the built site has it."""
     with (SITE / "objects.inv").open("rb") as file:
         inventory = InventoryFile.load(file, "", lambda _, address: address)
-    return {label: item.uri for label, item in inventory["std:label"].items()}
+    return {label: item[2] for label, item in inventory["std:label"].items()}
