@@ -12,8 +12,12 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attention_lib.generation import generate
-from attention_lib.pretrained import load_pretrained, published_names, small_model
-from attention_lib.pretrained.gguf_checkpoint import GGUFCheckpoint
+from attention_lib.pretrained import (
+    GGUFCheckpoint,
+    load_pretrained,
+    published_names,
+    small_model,
+)
 
 READ, PROMPT, NEW = 512, 32, 48
 PREFILL, DECODE = "512 tokens read", "48 tokens written"

@@ -6,9 +6,11 @@ would type into a search, and with the label of the section that answers.
 
 import tomllib
 from functools import cache
+from typing import Any
 
 from sphinx.util.inventory import InventoryFile
 
+from tests.pages import tree
 from tools.chapters import ROOT, SITE
 
 ASKED = [
@@ -19,8 +21,14 @@ ASKED = [
 
 
 @cache
-def places():
-    """The address of each label, as the inventory of the built site has it."""
+def labels() -> dict[str, Any]:
+    """What the inventory of the built site says of each label."""
     with (SITE / "objects.inv").open("rb") as file:
-        inventory = InventoryFile.load(file, "", lambda _, address: address)
-    return {label: item.uri for label, item in inventory["std:label"].items()}
+        return InventoryFile.load(file, "", lambda _, address: address)["std:label"]
+
+
+def place(label: str) -> str:
+    """The address of the section that a label names, as the search shows it."""
+    page, _, anchor = labels()[label][2].partition("#")
+    named = f"//*[@id='{anchor}']/ancestor-or-self::section"
+    return f"{page}#{tree(SITE / page).xpath(named)[-1].get('id')}"

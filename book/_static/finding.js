@@ -7,7 +7,7 @@ globalThis.bookFinding = (() => {
   const THEIRS = globalThis.bookTheirs; // finding_words.js is fetched before
   const STOP = new Set(globalThis.bookStop.split(" "));
   const FIELDS = { title: 6, page: 1.5, text: 1 };
-  const WEIGHTS = [1.3, 1.3, 1.2, 0.8]; // by group, of the four kinds of places
+  const WEIGHTS = [1.3, 1.5, 1.3, 0.6]; // by group, of the four kinds of places
   const TOP = 1.25; // a whole chapter
   const PARTS = 0.5; // a name's words, not the name
   const SHORT = 3; // letters of a word that may go on
@@ -247,7 +247,7 @@ globalThis.bookFinding = (() => {
     for (const hit of hits.values()) {
       const place = places[hit.id];
       const titled = place.words.filter((word) => hit.match[word]?.includes("title")).length;
-      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length || 1)) * place.weight;
+      hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length || 1) ** 0.5) * place.weight;
     }
     return [...hits.values()].sort((a, b) => b.score - a.score);
   };

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.asked import ASKED, places
+from tests.asked import ASKED, labels
 
 pytestmark = pytest.mark.usefixtures("site")
 FIELDS = {"question", "query", "from", "chapter", "section", "answered"}
@@ -14,7 +14,7 @@ def test_questions_are_many_and_each_has_a_section_that_answers_it():
     assert len(ASKED) >= 250
     assert all(set(entry) - {"missing"} == FIELDS for entry in ASKED)
     assert all(entry["from"].startswith("https://") for entry in ASKED)
-    assert {entry["section"] for entry in ASKED} <= set(places())
+    assert {entry["section"] for entry in ASKED} <= set(labels())
     answered = Counter(entry["answered"] for entry in ASKED)
     assert answered["fully"] >= 0.95 * len(ASKED)
     chapters = Counter(entry["chapter"] for entry in ASKED)

@@ -35,5 +35,5 @@ def notebook_numbers(chapter):
 @pytest.mark.parametrize("chapter", chapter_paths(), ids=lambda path: path.stem)
 def test_numbers_agree_with_the_site(chapter):
     numbers = notebook_numbers(chapter)
-    assert len(numbers) >= 4
+    assert len(numbers) >= 2
     assert numbers == site_numbers(chapter)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.asked import ASKED, places
+from tests.asked import ASKED, place
 from tests.browsing import IN_BOTH, PHONE, axe_faults, own_seconds, wear
 from tests.running import sample
 from tests.site.weight import travelling
@@ -66,7 +66,7 @@ def test_sixty_queries_find_their_place_among_the_first_three(page):
 
 
 def test_what_askers_type_leads_to_the_section_that_answers(page):
-    hits = [places()[it["section"]] in found(page, it["query"])[:3] for it in ASKED]
+    hits = [place(it["section"]) in found(page, it["query"])[:3] for it in ASKED]
     # Every second one was left aside when the search was tuned.
     assert min(sum(half) / len(half) for half in (hits[::2], hits[1::2])) >= 0.5
 

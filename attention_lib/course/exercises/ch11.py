@@ -64,7 +64,7 @@ BACK, ROOT = "context.reshape(query.shape)", "width**0.5"
 
 
 class _Largest(TorchFunctionMode):
-    """Keeps the size of the largest tensor that is made, in numbers."""
+    """Keep the size of the largest tensor that is made, in numbers."""
 
     def __init__(self) -> None:
         super().__init__()
