@@ -1,7 +1,7 @@
 """Questions that people asked in public threads, from `contributing/asked`.
 
-They stand there in other words, with the address of the thread, with what the asker
-would type into a search, and with the label of the section that answers.
+Each is rephrased, with the address of the thread, with what the asker would type into
+a search, and with the label of the section that answers.
 """
 
 import tomllib

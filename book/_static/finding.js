@@ -1,6 +1,6 @@
 // The search: results while typing, in the dialog of Ctrl+K and on the search's own page.
 // `contents.js` fetches this file, its words, MiniSearch and the list of places at a field's first
-// use; the text of a page comes when one of its places is found. All are scripts, which
+// use; the texts of a page's part come when one of its places is found. All are scripts, which
 // a page opened as a file may load too. `tools/site/finding.py` runs `bookFinding.write`.
 globalThis.bookFinding = (() => {
   const { say } = globalThis;
@@ -15,6 +15,8 @@ globalThis.bookFinding = (() => {
   const LONG = 170, LONGEST = 60; // letters of a passage, and of a formula there
   const PAUSE = 120; // milliseconds without a new letter
   const PIECE = 6; // milliseconds of work at a time
+  const PART = 40; // places whose texts come in one script
+  const partOf = (page, nth) => page.replace(/html$/, `${Math.floor(nth / PART)}.js`);
 
   // ---- Words ----
 
@@ -99,8 +101,11 @@ globalThis.bookFinding = (() => {
         const name = anchor.match(/^attention_lib\.\w+\.(.+)/);
         return [anchor, number?.trim() ?? "", name ? name[1] : title];
       });
-      const own = JSON.stringify(all.slice(all.length - places.length));
-      scripts[`_static/places/${page.replace(/html$/, "js")}`] = `(globalThis.bookTexts ??= {})["${page}"] = ${own};\n`;
+      const own = all.slice(all.length - places.length);
+      for (let nth = 0; nth < own.length; nth += PART) {
+        const part = partOf(page, nth), texts = JSON.stringify(own.slice(nth, nth + PART));
+        scripts[`_static/places/${part}`] = `(globalThis.bookTexts ??= {})["${part}"] = ${texts};\n`;
+      }
       return [page, found];
     });
     return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(all)])};\n` };
@@ -295,9 +300,9 @@ globalThis.bookFinding = (() => {
     const root = document.documentElement.dataset.content_root ?? "./";
     const input = form.querySelector("input");
     const titles = say("groups").split("|");
-    const texts = {}; // by page: asked for once
-    const textsOf = (page) => (texts[page] ??= script(`${root}_static/places/${page.replace(/html$/, "js")}`)
-      .then(() => globalThis.bookTexts?.[page] ?? []));
+    const texts = {}; // by part of a page: asked for once
+    const textsOf = (part) => (texts[part] ??= script(`${root}_static/places/${part}`)
+      .then(() => globalThis.bookTexts?.[part] ?? []));
     let options = [], at = -1, turn = 0;
 
     const move = (to) => {
@@ -319,11 +324,13 @@ globalThis.bookFinding = (() => {
       option.append(title);
       if (place.from) option.append(" ", Object.assign(document.createElement("i"), { textContent: place.from }));
       option.append(text);
-      const fill = () => mine === turn && textsOf(place.page).then((all) => {
-        if (mine === turn && all[place.nth]) text.append(marked(passage(all[place.nth], match), match));
+      const part = partOf(place.page, place.nth);
+      const fill = () => mine === turn && textsOf(part).then((all) => {
+        const found = all[place.nth % PART];
+        if (mine === turn && found) text.append(marked(passage(found, match), match));
       });
       // While a reader still types, texts of what is found on the way are not fetched.
-      if (texts[place.page]) fill();
+      if (texts[part]) fill();
       else setTimeout(fill, PAUSE);
       return option;
     };
@@ -379,6 +386,6 @@ globalThis.bookFinding = (() => {
     }
   };
 
-  return { write, opening, find, begin: (book) => inPieces(opening(book), attach) };
+  return { write, partOf, opening, find, begin: (book) => inPieces(opening(book), attach) };
 })();
 if (globalThis.bookPlaces) bookFinding.begin(bookPlaces);
