@@ -5,14 +5,16 @@
 globalThis.bookFinding = (() => {
   const { say } = globalThis;
   const THEIRS = globalThis.bookTheirs; // finding_words.js is fetched before
-  const STOP = new Set(globalThis.bookStop.split(" "));
+  const HAN = /\p{Script=Han}/u;
+  const stop = globalThis.bookStop.split(" "), STOP = new Set(stop);
+  const MINOR = new RegExp(`^(${globalThis.bookMinor})$`, "i");
   const FIELDS = { title: 6, page: 1.5, text: 1 };
   const WEIGHTS = [1.3, 1.5, 1.3, 0.6]; // by group, of the four kinds of places
   const TOP = 1.25; // a whole chapter
   const PARTS = 0.5; // a name's words, not the name
   const SHORT = 3; // letters of a word that may go on
   const BEST = 3, WEAK = 0.05; // places in the first group; what the last ones score of the first
-  const LONG = 170, LONGEST = 60; // letters of a passage, and of a formula there
+  const LONG = 168, LONGEST = 60; // letters of a passage, and of a formula there
   const PAUSE = 120; // milliseconds without a new letter
   const PIECE = 6; // milliseconds of work at a time
   const PART = 40; // places whose texts come in one script
@@ -20,9 +22,13 @@ globalThis.bookFinding = (() => {
 
   // ---- Words ----
 
+  // Chinese has no spaces: two neighbouring characters are a word, but not across one that only joins.
+  const JOINING = new RegExp(stop.filter((word) => HAN.test(word)).join("|") || "(?!)", "g");
+  const RUN = /\p{Script=Han}+|(?:(?!\p{Script=Han})[\p{L}\p{N}_])+/gu;
+  const pairs = (run) => (run.length > 1 && HAN.test(run) ? [...run].slice(1).map((second, at) => run[at] + second) : [run]);
   // Lower case; √ is a word, a plural is one thing, and so are -ize and -ise. A name of
   // several words is these, too.
-  const split = (text) => (text.replace(/√/g, " sqrt ").match(/[\p{L}\p{N}_]+/gu) ?? []).map((word) => {
+  const split = (text) => (text.replace(/√/g, " sqrt ").replace(JOINING, " ").match(RUN) ?? []).flatMap(pairs).map((word) => {
     const parts = word.replace(/(\p{Ll})(\p{Lu})/gu, "$1_$2").split("_").filter(Boolean).map(plain);
     return parts.length > 1 ? [[plain(word)], parts] : [parts];
   });
@@ -127,7 +133,6 @@ globalThis.bookFinding = (() => {
   const kind = (address, level) =>
     /#attention_lib\./.test(address) ? 3 : /#term-|\/notation/.test(address) ? 2
       : /\/questions\.html#/.test(address) ? 1 : 0;
-  const MINOR = /^(recap|exercises|quiz)$/i;
   const LISTS = /^book\/(api|sources|bibliography|speed|reproduces|teach|how-to|index)/;
 
   // The index, in steps after which a browser may do something else. MiniSearch's own way, text
@@ -147,7 +152,7 @@ globalThis.bookFinding = (() => {
       const whole = found.length ? words(found[0][2]) : [];
       for (const [nth, [anchor, number, title]] of found.entries()) {
         const id = places.length, address = nth ? `${page}#${anchor}` : page, group = kind(address);
-        const weight = WEIGHTS[group] * (MINOR.test(title) ? 0.5 : group === 1 && !title.endsWith("?") ? 0.2 : 1) * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
+        const weight = WEIGHTS[group] * (MINOR.test(title) ? 0.5 : group === 1 && !/[?？]$/.test(title) ? 0.2 : 1) * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
         // Of a name in code the parts say less than the name.
         const all = words(title).filter((word) => !STOP.has(word));
         const names = group === 3 && split(title).map(([[name]]) => name);
@@ -189,7 +194,7 @@ globalThis.bookFinding = (() => {
       for (const { id, score, match } of index.search(query, { boost: FIELDS, ...options }))
         better(found, id, { score: score * part, match });
     };
-    add(word, { prefix: word.length >= SHORT }, 1);
+    add(word, { prefix: word.length >= SHORT || (word.length === 1 && HAN.test(word)) }, 1);
     if (stem(word) !== word) add(stem(word), { prefix: true }, 0.7);
     if (!found.size && word.length > 3) add(word, { fuzzy: 1, prefix: true }, 0.7);
     // Or two words without their space.
@@ -262,32 +267,45 @@ globalThis.bookFinding = (() => {
   const marked = (text, match) => {
     const line = document.createElement("span");
     let end = 0;
-    for (const found of text.matchAll(/[\p{L}\p{N}_]+|√/gu)) {
-      if (!words(found[0]).some((word) => match[word])) continue;
+    const spans = []; // those that touch are one
+    for (const { 0: run, index } of text.matchAll(new RegExp(`${RUN.source}|√`, "gu")))
+      for (const [nth, part] of pairs(run).entries()) {
+        const from = index + nth, to = from + part.length;
+        if (!words(part).some((word) => match[word])) continue;
+        if (spans.at(-1)?.[1] >= from) spans.at(-1)[1] = to;
+        else spans.push([from, to]);
+      }
+    for (const [from, to] of spans) {
       const mark = document.createElement("mark");
-      mark.textContent = found[0];
-      line.append(text.slice(end, found.index), mark);
-      end = found.index + found[0].length;
+      mark.textContent = text.slice(from, to);
+      line.append(text.slice(end, from), mark);
+      end = to;
     }
     line.append(text.slice(end));
     return line;
   };
 
+  // The last place up to this one where a text may be cut.
+  const gap = (text, at) => {
+    while (at > 0 && !/[ \p{Script=Han}，。；：、]/u.test(text[at])) at -= 1;
+    return at;
+  };
   // Of a place's text what begins with the sentence that has most of the words; without any
   // in a sentence, the names in its code.
   const passage = (text, match) => {
     const [prose, code] = text.split("\n");
     const held = (part) => new Set(words(part).filter((word) => match[word])).size;
-    const sentences = prose.split(/(?<=[.?!] )(?=\S)/u), counts = sentences.map(held);
+    const sentences = prose.split(/(?<=[.?!] )(?=\S)|(?<=[。？！])(?![”）])/u), counts = sentences.map(held);
     const most = Math.max(...counts);
     const names = most ? [] : code.split(", ").filter(held);
     if (names.length) return `${say("code")} ${names.join(", ")}`;
     const from = sentences.slice(0, counts.indexOf(most)).join("").length;
-    const pieces = prose.slice(from).split(/(?<=\s)/u);
+    const pieces = prose.slice(from).split(/(?<=[\s，；：])/u);
     const before = pieces.slice(0, Math.max(0, pieces.findIndex(held))).join("").length;
-    const start = from + (before > LONG / 2 ? prose.slice(from).indexOf(" ", before - LONG / 3) + 1 : 0);
-    const end = prose.length > start + LONG ? prose.lastIndexOf(" ", start + LONG) : prose.length;
-    return (start > from ? "… " : "") + prose.slice(start, end) + (end < prose.length ? " …" : "");
+    const long = HAN.test(prose) ? LONG / 2 : LONG; // a Chinese character is as wide as two letters
+    const start = from + (before > long / 2 ? gap(prose, from + before - long / 3) : 0);
+    const end = prose.length > start + long ? gap(prose, start + long) : prose.length;
+    return (start > from ? "… " : "") + prose.slice(start, end).trim() + (end < prose.length ? " …" : "");
   };
 
   const script = (address) => new Promise((done) => {

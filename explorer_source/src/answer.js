@@ -1,7 +1,7 @@
 // What a reader typed, read and judged: a number, or a shape as a list of sizes.
 
 import { calculate } from "./calculate.js";
-import { filled, PREDICT as SAY } from "./strings.js";
+import { filled, PREDICT as SAY, counted } from "./strings.js";
 
 // Gives {value} or {unread: what to say}.
 export function read(text, { answer, question }) {
@@ -55,7 +55,7 @@ export function judge(value, { answer, because, mistakes, absolute, relative }) 
 }
 
 function shapeWords(value, answer) {
-  const axes = SAY.axes(value.length);
+  const axes = counted(SAY.axes, value.length);
   if (value.length !== answer.length)
     return filled(value.length < answer.length ? SAY.fewAxes : SAY.manyAxes, { axes });
   const sorted = (sizes) => [...sizes].sort((a, b) => a - b).join();

@@ -1,7 +1,7 @@
 // A server's pages over time: who owns which, who waits, and the block table of one request.
 import { useEffect, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
-import { PAGES as SAY, STEP, fill, filled } from "./strings.js";
+import { PAGES as SAY, STEP, fill, filled, counted } from "./strings.js";
 import style from "./pages.css";
 
 const BEAT = 500; // milliseconds per step, when it plays
@@ -99,9 +99,9 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
       <p class="view-soft pages-scale">{filled(SAY.time, { pages })}</p>
       <p class="pages-said" aria-live={playing ? "off" : "polite"}>
         {filled(SAY.said, {
-          tokens: SAY.tokens(step.fed.reduce((sum, count) => sum + count, 0)),
-          requests: SAY.requests(read),
-          used: SAY.pages(used),
+          tokens: counted(SAY.tokens, step.fed.reduce((sum, count) => sum + count, 0)),
+          requests: counted(SAY.requests, read),
+          used: counted(SAY.pages, used),
           pages,
           shared,
           queue: queue.join(", ") || SAY.empty,
@@ -132,7 +132,7 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
       </ul>
 
       <p class="view-soft pages-scale">
-        {filled(steps.some((it) => it.kept.length) ? SAY.legendKept : SAY.legend, { tokens: SAY.tokens(pageLen) })}
+        {filled(steps.some((it) => it.kept.length) ? SAY.legendKept : SAY.legend, { tokens: counted(SAY.tokens, pageLen) })}
       </p>
 
       <fieldset class="pages-requests">

@@ -18,26 +18,26 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
   const token = (number) => cells.findIndex((row) => row.includes(number));
   const head = (number) => Math.floor(cells[token(number)].indexOf(number) / size);
   const steps = [
-    { title: `x: ${shape(length, width)}`, code: "x", says: SAY.rows, blocks: [["", cells, (t) => SAY.token(t + 1)]] },
+    { title: `x: ${shape(length, width)}`, code: "x", says: SAY.rows, blocks: [["", cells, (t) => filled(SAY.token, { n: t + 1 })]] },
     ...(wrong
       ? [{
           title: `view: ${shape(heads, length, size)}`,
           code: `x.view(1, ${heads}, ${length}, ${size})`,
           says: astray(mistake, head),
-          blocks: mistake.map((block, h) => [SAY.head(h), block, (row) => SAY.row(row)]),
+          blocks: mistake.map((block, h) => [filled(SAY.head, { n: h }), block, (row) => filled(SAY.row, { n: row })]),
         }]
       : [
           {
             title: `view: ${shape(length, heads, size)}`,
             code: `x.view(1, ${length}, ${heads}, ${size})`,
             says: SAY.cut,
-            blocks: viewed.map((block, t) => [SAY.token(t + 1), block, (h) => SAY.head(h)]),
+            blocks: viewed.map((block, t) => [filled(SAY.token, { n: t + 1 }), block, (h) => filled(SAY.head, { n: h })]),
           },
           {
             title: `transpose: ${shape(heads, length, size)}`,
             code: `x.view(1, ${length}, ${heads}, ${size}).transpose(1, 2)`,
             says: SAY.turned,
-            blocks: split.map((block, h) => [SAY.head(h), block, (t) => SAY.token(t + 1)]),
+            blocks: split.map((block, h) => [filled(SAY.head, { n: h }), block, (t) => filled(SAY.token, { n: t + 1 })]),
           },
         ]),
   ];
@@ -86,7 +86,7 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
             <Part {...steps[at]} {...grid} />
             <Part
               title={filled(SAY.wrapper, { heads, shape: shape(length, size) })}
-              blocks={wrapper.map((block, h) => [SAY.head(h), block, (t) => SAY.token(t + 1)])}
+              blocks={wrapper.map((block, h) => [filled(SAY.head, { n: h }), block, (t) => filled(SAY.token, { n: t + 1 })])}
               {...grid}
             />
           </div>
@@ -131,7 +131,7 @@ function Part({ title, blocks, token, head, followed, setFollowed }) {
                   <tr key={row}>
                     <th scope="row">{label(row)}</th>
                     {line.map((number) => {
-                      const foreign = name === SAY.head(at) && head(number) !== at;
+                      const foreign = name === filled(SAY.head, { n: at }) && head(number) !== at;
                       return (
                         <td
                           key={number}

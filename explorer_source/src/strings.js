@@ -1,8 +1,10 @@
-// What views say, a table each: a second language is a second one. A name in braces is
-// filled in: with words, numbers, or parts that stand out.
+// What views say, a table each. A name in braces is filled in: with words, numbers, or
+// parts that stand out. A page in another language has a table of its own,
+// `attentionWords`, with its words by the English ones.
+import { own } from "./fill.js";
 export * from "./fill.js";
 
-export const SENTENCE = {
+export const SENTENCE = /* @__PURE__ */ own({
   title: "Where a word looks",
   goal: "Take the mask away. Which word takes nine tenths from words that are not written yet?",
   legend: "Point at a word",
@@ -20,9 +22,9 @@ export const SENTENCE = {
   next: "The next word is {word}.",
   hint: "Point at another word, or tap it.",
   ahead: "Without the mask, {weight} comes from words that are not written yet.",
-};
+});
 
-export const PREDICT = {
+export const PREDICT = /* @__PURE__ */ own({
   title: "Predict.",
   check: "Check",
   show: "Show the answer",
@@ -40,7 +42,7 @@ export const PREDICT = {
   infinite: "“{typed}” is no finite number.",
   unread: "“{typed}” cannot be read: type one number, as in 1200, 0.25 or 1.2e3.",
   // What is not right.
-  axes: (count) => (count === 1 ? "1 axis" : `${count} axes`),
+  axes: ["1 axis", "{count} axes"],
   fewAxes: "Your shape has {axes}: too few.",
   manyAxes: "Your shape has {axes}: too many.",
   order: "These are the right sizes, in another order.",
@@ -52,12 +54,12 @@ export const PREDICT = {
   low: "Too low.",
   farHigh: "Far too high.",
   farLow: "Far too low.",
-};
+});
 
 // What every view has around it, what all maps say, and the buttons of what goes by steps.
-export const FRAME = { number: "View {number}", goal: "Try it.", reached: "Reached." };
-export const STEP = { back: "← Back", next: "Next →", step: "step {at} of {count}" };
-export const MAP = {
+export const FRAME = /* @__PURE__ */ own({ number: "View {number}", goal: "Try it.", reached: "Reached." });
+export const STEP = /* @__PURE__ */ own({ back: "← Back", next: "Next →", step: "step {at} of {count}" });
+export const MAP = /* @__PURE__ */ own({
   key: "key →",
   query: "query ↓",
   table: "{name}: rows are queries, columns are keys",
@@ -65,18 +67,18 @@ export const MAP = {
   hidden: "hidden by the mask",
   temperature: "temperature",
   between: ", ",
-};
+});
 
-export const HEADS = {
+export const HEADS = /* @__PURE__ */ own({
   layer: "layer",
   head: "head",
   both: "layer and head",
   oneLayer: "layer {layer}",
   oneHead: "head {head}",
   layerHead: "layer {layer}, head {head}",
-};
+});
 
-export const WEIGHTS = {
+export const WEIGHTS = /* @__PURE__ */ own({
   title: "Attention weights, row by row",
   goal: "Find a word, after the first, that gives nine tenths of its weight to one word.",
   sentence: "sentence",
@@ -89,9 +91,9 @@ export const WEIGHTS = {
   hidden: "hidden",
   looks: "Query “{query}” looks at {best}.",
   nothing: "Query “{query}” looks at nothing.",
-};
+});
 
-export const MASK = {
+export const MASK = /* @__PURE__ */ own({
   title: "A mask to click together",
   goal: "Hide everything from one word. What are its weights now?",
   presets: "masks to start from",
@@ -106,9 +108,9 @@ export const MASK = {
   four: "There are four answers:",
   answers: "answers for the empty row of {query}",
   hidden: "hidden scores",
-};
+});
 
-export const VECTORS = {
+export const VECTORS = /* @__PURE__ */ own({
   title: "Words as arrows",
   goal: "Move “{word}” until it looks most at another word than now.",
   query: "query",
@@ -122,14 +124,14 @@ export const VECTORS = {
   plain: "as it is",
   weight: "weight",
   said: "“{query}” looks most at “{key}”, {weight}. Its mix is {mix}",
-};
+});
 
-export const SPLIT = {
+export const SPLIT = /* @__PURE__ */ own({
   title: "Numbered cells on their way into heads",
   goal: "Follow a number that the mistake brings into the wrong head.",
-  token: (n) => `token ${n}`,
-  head: (n) => `head ${n}`,
-  row: (n) => `row ${n}`,
+  token: "token {n}",
+  head: "head {n}",
+  row: "row {n}",
   rows: "Each row is a token. Its heads stand side by side.",
   cut: "Each token’s row is cut into heads. Nothing moves in memory.",
   turned: "Heads come before tokens. Each head has its own part of every token.",
@@ -144,9 +146,9 @@ export const SPLIT = {
   strayed: "{count} of the {all} numbers in head {head}",
   and: " and ",
   astray: "The shape is right, and nothing fails. But {held} belong to another head.",
-};
+});
 
-export const CACHE = {
+export const CACHE = /* @__PURE__ */ own({
   title: "A cache that fills",
   goal: "What would the last step cost without the cache? Go there, and take it away.",
   keys: "keys {layer}",
@@ -163,9 +165,9 @@ export const CACHE = {
   saves: "The cache holds {bytes} bytes and saves {flops} FLOPs.",
   wouldSave: "Nothing is kept; a cache would save {flops} FLOPs.",
   legend: "A row for the keys of each layer, and one for its values: + is made in this step, ✓ is found in the cache. The word in bold is the one that the step writes; it is read in the next step.",
-};
+});
 
-export const ROPE = {
+export const ROPE = /* @__PURE__ */ own({
   title: "A score that knows the offset only",
   goal: "Move both positions, and get the first score again.",
   speed: "speed of the pair",
@@ -177,9 +179,9 @@ export const ROPE = {
   offset: "offset",
   score: "score",
   said: "Offset {offset}: score {score}.",
-};
+});
 
-export const GROUPS = {
+export const GROUPS = /* @__PURE__ */ own({
   title: "Query heads that share keys and values",
   goal: "Make the cache eight times smaller than with keys and values for each head.",
   heads: "KV heads: {shared}",
@@ -188,9 +190,9 @@ export const GROUPS = {
   keys: "k, v {head}",
   hint: "Each frame is a head of keys and values, with the query heads that read it. Press a query head to follow it.",
   reads: "Query head {query} reads head {own} of keys and values: {query} divided by {size}, rounded down.",
-};
+});
 
-export const LATENT = {
+export const LATENT = /* @__PURE__ */ own({
   title: "A head on a latent",
   goal: "Find the narrowest latent with which the loss shown is still the same.",
   width: "width of the latent: {width}",
@@ -205,9 +207,9 @@ export const LATENT = {
   hint: "Point at a cell, tap it, or walk with the arrow keys: its weights in both maps appear here.",
   cell: "“{query}” gives “{key}” a weight of {all} with all keys, of {own} from the latent.",
   legend: "Rows are queries, columns are keys, both in the order of the text. A word stands at the end of its row, beside the first cell of its column. The more colour a cell has, the larger is its weight.",
-};
+});
 
-export const FLASH = {
+export const FLASH = /* @__PURE__ */ own({
   title: "Attention, tile by tile",
   goal: "Step to the last tile. Which sums shrink on the way?",
   back: "Back",
@@ -223,9 +225,9 @@ export const FLASH = {
   finished: "Kept: this piece is finished",
   keptTable: "what is kept of each query",
   columns: { query: "query", shrink: "shrink", largest: "largest", sum: "sum", mix: "mix / sum" },
-};
+});
 
-export const SNAPSHOTS = {
+export const SNAPSHOTS = /* @__PURE__ */ own({
   title: "A training run, snapshot by snapshot",
   goal: "Find the first snapshot in which a head gives half of its weight to what it has to find. (Begin with: {name}.)",
   training: "training step {step}",
@@ -238,9 +240,9 @@ export const SNAPSHOTS = {
   table: "weights of the query “{query}”; rows are heads, columns are words",
   gives: "Head {head} gives {weight} to “{word}”.",
   finds: "{name}: “{query}” has to find “{key}”. Head {head} gives it most, {weight}.",
-};
+});
 
-export const GROWTH = {
+export const GROWTH = /* @__PURE__ */ own({
   title: "Two heads, growing",
   goal: "Find the first snapshot in which the score of {head} is at least 0.50. How large is the other score there?",
   training: "training step {step}",
@@ -253,9 +255,9 @@ export const GROWTH = {
   table: "weights of {head}: rows are queries, columns are keys",
   most: "In {head}, “{query}” gives most to “{key}”, {weight}.",
   note: "Rows are queries, columns are keys. The more colour, the larger the weight. A frame: the score counts this weight.",
-};
+});
 
-export const MUSEUM = {
+export const MUSEUM = /* @__PURE__ */ own({
   title: "The bug museum",
   goal: "Find the faulty lines of three bugs.",
   symptom: "Symptom",
@@ -274,9 +276,9 @@ export const MUSEUM = {
   next: "Next bug",
   mended: "instead",
   faulty: "faulty",
-};
+});
 
-export const REACH = {
+export const REACH = /* @__PURE__ */ own({
   title: "How far layers reach",
   goal: "Let the first token reach the last output.",
   window: "window",
@@ -286,9 +288,9 @@ export const REACH = {
   table: "fewest layers from a token (column) to an output (row)",
   hidden: "not reached",
   legend: "Rows are outputs, columns are tokens. A number says how many layers it takes at least.",
-};
+});
 
-export const SINKS = {
+export const SINKS = /* @__PURE__ */ own({
   title: "A window and the first token",
   goal: "Come within 0.25 nats of the loss with all tokens in sight, with at most 64 keys.",
   window: "keys in sight",
@@ -298,9 +300,9 @@ export const SINKS = {
   chosen: "loss with this mask",
   said: "The mask costs {more} nats per token.",
   note: "Rows of the mask are queries, columns are keys, from the first token on. First tokens are drawn wider than they are.",
-};
+});
 
-export const KERNELS = {
+export const KERNELS = /* @__PURE__ */ own({
   title: "Which kernel computes this call?",
   goal: "Switch three things on, and keep the kernel of the plain call.",
   legend: "This call of scaled_dot_product_attention has:",
@@ -309,9 +311,9 @@ export const KERNELS = {
   one: "Without {names}, it would be that of the plain call.",
   or: " or without ",
   several: "No single switch brings back that of the plain call: more than one is in the way.",
-};
+});
 
-export const COSTS = {
+export const COSTS = /* @__PURE__ */ own({
   title: "What a layer costs",
   goal: "Find a length at which scores and mix take more than half.",
   length: "tokens",
@@ -319,9 +321,9 @@ export const COSTS = {
   said: "{all}FLOPs for one text. Scores and mix, which grow with the square of the length, take {share} % of them.",
   parts: ["Q, K and V", "scores", "mix", "output"],
   legend: "Full colour: grows with the square of the length. Lighter: grows in proportion to it.",
-};
+});
 
-export const GRAPH = {
+export const GRAPH = /* @__PURE__ */ own({
   title: "What a recorded graph gives",
   goal: "Find a recording that is wrong at 29 of the 30 lengths, and never says so.",
   program: "function",
@@ -338,9 +340,9 @@ export const GRAPH = {
   x: "another result than the function, and no error",
   strip: "what the graph gives, for 1 to {longest} tokens",
   legend: "= as the function; ! an error; x another result and no error. Shapes are those of the recording.",
-};
+});
 
-export const ALIGN = {
+export const ALIGN = /* @__PURE__ */ own({
   title: "An alignment, word by word",
   goal: "Use the grammar: find {wanted} words of one sentence before they are written.",
   sentence: "sentence",
@@ -356,9 +358,9 @@ export const ALIGN = {
   found: "Its largest weight, {weight}, is on “{word}”.",
   right: "Right. {found}",
   wrong: "Not “{guess}”. {found}",
-};
+});
 
-export const PAGES = {
+export const PAGES = /* @__PURE__ */ own({
   title: "Pages over time",
   goal: "Find {found}.",
   and: ", and ",
@@ -381,9 +383,9 @@ export const PAGES = {
     cancelled: ["{who} is cancelled.", "{who} are cancelled."],
   },
   listed: "{first} and {last}",
-  tokens: (count) => (count === 1 ? "1 token" : `${count} tokens`),
-  requests: (count) => (count === 1 ? "1 request" : `${count} requests`),
-  pages: (count) => (count === 1 ? "1 page" : `${count} pages`),
+  tokens: ["1 token", "{count} tokens"],
+  requests: ["1 request", "{count} requests"],
+  pages: ["1 page", "{count} pages"],
   stop: "Stop",
   play: "Play",
   time: "Pages in use at each step, of {pages}.",
@@ -401,9 +403,9 @@ export const PAGES = {
   range: "tokens {from} to {to}",
   with: ", with {others}",
   none: "no pages",
-};
+});
 
-export const RING = {
+export const RING = /* @__PURE__ */ own({
   title: "A ring of processes",
   goal: "Find a step in which a process computes nothing. Then let all compute equally much in that step, with the same mask.",
   order: "order of the tokens",
@@ -418,9 +420,9 @@ export const RING = {
   map: "Rows are pieces of the queries, with their process; columns are pieces of the keys. A number is the step",
   legend: "Rows: pieces of the queries, with their process. Columns: pieces of the keys. A number says in which step they meet.",
   never: "in the future",
-};
+});
 
-export const PIPE = {
+export const PIPE = /* @__PURE__ */ own({
   title: "Attention, step by step",
   asks: "Which word looks?",
   hidden: "hidden",
@@ -452,10 +454,10 @@ export const PIPE = {
   code: "each step as a formula and as code",
   where: "{name} in the text, {where}",
   numbers: "Numbers of {name}",
-};
+});
 
 // What is said of two vectors that meet: `pipe_words.js`.
-export const MEETING = {
+export const MEETING = /* @__PURE__ */ own({
   nth: "number {n}",
   of: "{nth} of {of}",
   word: "word",
@@ -488,4 +490,4 @@ export const MEETING = {
   output: "{nth} of the block’s output for {word}",
   looks: "“{word}” looks at {best}.",
   nothing: "“{word}” may look at nothing: its row is 0.",
-};
+});

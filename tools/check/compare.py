@@ -74,6 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     path = wanted.pop("PYTHONPATH")
     if not config.option.installed_library:
         os.environ["PYTHONPATH"] = path
+    os.environ |= {"ATTENTION_LANGUAGE": wanted.pop("ATTENTION_LANGUAGE")}
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
     if config.option.kernel_python:

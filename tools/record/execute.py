@@ -64,6 +64,7 @@ def kernel_environment(root: Path) -> dict[str, str]:
         **os.environ,
         **run_environment(root),
         "ATTENTION_DEVICE": "cpu",  # the reference is the CPU's, wherever it is made
+        "ATTENTION_LANGUAGE": "en",  # and in English, whoever makes it
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
     }
 

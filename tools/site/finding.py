@@ -17,6 +17,7 @@ PROGRAMS, PLACES = ("finding_words.js", "finding.js"), "_static/places"
 # No words of a place: signs, results, what is drawn.
 NOISE = "//script|//style|//svg|//summary|//a[@class='headerlink']"
 NOISE += "|//*[contains(@class,'output')]"
+PLACE = "//section[@id] | //dt[@id][not(following-sibling::*[1][self::dt])]"
 
 
 def setup(app: Any) -> None:
@@ -36,13 +37,20 @@ def places(page: Path) -> list[list[str]]:
         formula.text, formula.tail = f"\ue000{tex}\ue000", tail
     found = []
     # Inner ones first: what they hold is theirs alone.
-    for place in reversed(article.xpath("//section[@id] | //dt[@id]")):
+    for place in reversed(article.xpath(PLACE)):
         is_entry = place.tag == "dt"
         body = place.getnext() if is_entry else place
-        head = place if is_entry else place.xpath("*[starts-with(name(), 'h')]")[0]
+        # An entry may have two names, each a line of its own.
+        twin = place.xpath("preceding-sibling::*[1][self::dt]")
+        head = (
+            [*twin, place]
+            if is_entry
+            else place.xpath("*[starts-with(name(), 'h')][1]")
+        )
         code = body.xpath(".//pre")
-        texts = [head.text_content(), "\n".join(part.text_content() for part in code)]
-        for part in (*code, head):
+        title = " ".join(it.text_content() for it in head)
+        texts = [title, "\n".join(part.text_content() for part in code)]
+        for part in (*code, *head):
             part.drop_tree()
         found.append([place.get("id"), *texts, body.text_content()])
         body.drop_tree()

@@ -15,12 +15,14 @@ from typing import Any
 
 from bs4 import BeautifulSoup
 
+from attention_lib.course.language import as_data, table
 from tools.chapters import ROOT
 from tools.site.formulas import engine
 from tools.site.hooks import when_built
+from tools.site.languages import edition
 
 VIEWS, GLOSSARY = "attention_lib/course/views", "book/glossary.html"
-RUNTIME = "runtime"
+RUNTIME, WORDS = "runtime", "view_words"
 KINDS = sorted({path.stem for path in (ROOT / VIEWS).glob("*.js")} - {RUNTIME})
 # The theme's list of what it measures at once: `scrolling.js` does so when it is shown.
 MEASURED = re.compile(r'\["(?:pre"|unmeasured")[^]]*\]')
@@ -39,7 +41,8 @@ def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
     """Make a page load the scripts that it uses."""
     body = str(context.get("body", ""))
     kinds = [kind for kind in KINDS if f'data-kind="{kind}"' in body]
-    names = [f"{name}.js" for name in (RUNTIME, *kinds) if kinds]
+    programs = (WORDS, RUNTIME) if edition(app.srcdir) else (RUNTIME,)
+    names = [f"{name}.js" for name in (*programs, *kinds) if kinds]
     sheets: dict[str, str] = {}
     for kind in kinds:
         sheets |= styles(Path(app.srcdir, VIEWS), kind)
@@ -68,6 +71,9 @@ def _write(app: Any) -> None:
     static, glossary = Path(app.outdir) / "_static", Path(app.outdir) / GLOSSARY
     for kind in (RUNTIME, *KINDS):
         shutil.copy(Path(app.srcdir) / VIEWS / f"{kind}.js", static)
+    if edition(app.srcdir):
+        words = as_data(table().get("programs", {}))
+        (static / f"{WORDS}.js").write_text(f"var attentionWords = {words};\n")
     theme = static / "scripts/pydata-sphinx-theme.js"
     text = MEASURED.sub('["unmeasured"]', theme.read_text(encoding="utf-8"))
     theme.write_text(text, encoding="utf-8")

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,8 @@ def build(root: Path, extra: Iterable[str] = (), *, site: bool = True) -> int:
 def _environment(root: Path) -> dict[str, str]:
     """Return the variables that say which repository the edition belongs to."""
     address = repository_address(root)
-    found, site = dict(os.environ), site_address(address)
+    found = {**os.environ, "ATTENTION_LANGUAGE": FOLDER}
+    site = site_address(address)
     found |= {"GITHUB_REPOSITORY": name} if (name := github_name(address)) else {}
     return found | ({"BOOK_SITE": f"{site}{FOLDER}/"} if site else {})
 
@@ -122,6 +122,7 @@ def _filled(text: str, english: Path) -> str:
 
 def write_notebooks(english: Path, tree: Path) -> None:
     """Write each chapter's notebook, with the outputs of the English record."""
+    from attention_lib.course.language import lines_of, table
     from tools.chapters import code_of, notebook_path, read_chapter
     from tools.record.book import read_book
     from tools.record.convert import plain_notebook
@@ -129,9 +130,7 @@ def write_notebooks(english: Path, tree: Path) -> None:
     from tools.record.freshness import fingerprints, seal, stale_causes
     from tools.translate.outputs import translate_outputs
 
-    path = english / FOLDER / "outputs.toml"
-    groups = tomllib.loads(path.read_text(encoding="utf-8")).values()
-    table = {key: it for group in groups for key, it in group.items()}
+    lines = lines_of(table())
     book = read_book(tree)
     for chapter in chapter_paths(tree):
         source = english / chapter.relative_to(tree)
@@ -142,7 +141,7 @@ def write_notebooks(english: Path, tree: Path) -> None:
         for cell, its in zip(code_of(own), code_of(record), strict=True):
             cell.outputs = copy.deepcopy(its.outputs)
             cell.execution_count = its.execution_count
-            translate_outputs(cell, its, table)
+            translate_outputs(cell, its, lines)
         own.metadata["attention_book"] = fingerprints(own, tree) | seal(own)
         store(chapter, own)
 

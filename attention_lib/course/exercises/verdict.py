@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attention_lib.course.language import in_words
+
 # What a mistake gives, and what to say of it.
 Mistakes = Iterable[tuple[Any, str]]
 
@@ -43,7 +45,7 @@ class Verdict:
     def __repr__(self) -> str:
         mark = {True: "✓", False: "✗", None: "○"}[self.passed]
         # The words of an error may run over many lines.
-        return " ".join([mark, *self.message.split()])
+        return " ".join([mark, *in_words(self.message).split()])
 
 
 NOT_YET = Verdict(

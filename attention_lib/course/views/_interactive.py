@@ -6,6 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from attention_lib.course.language import program_words, view_in_words
+
 
 class Interactive:
     """An interactive output, on the site and in every notebook.
@@ -34,15 +36,17 @@ class Interactive:
             f'<div class="attention-static">\n{self.static}\n</div>\n'
             f'<script type="application/json">{data}</script>\n</div>\n'
         )
-        return {"text/html": view + _script(self.kind), "text/plain": self.text}
+        words = program_words(program := _program(self.kind))
+        script = f'<script data-attention-program="views">{words}{program}</script>'
+        return {"text/html": view_in_words(view) + script, "text/plain": self.text}
 
 
 @cache
-def _script(kind: str) -> str:
+def _program(kind: str) -> str:
     """Return a view's program behind the runtime; records and pages leave it out."""
     here = files(__package__)
     runtime, program = (
         here.joinpath(f"{name}.js").read_text(encoding="utf-8")
         for name in ("runtime", kind)
     )
-    return f'<script data-attention-program="views">{runtime}{program}</script>'
+    return runtime + program
