@@ -19,7 +19,7 @@ def main() -> int:
     parser.add_argument("what", choices=("update", "build", "check"))
     parser.add_argument("page", nargs="*", help="as in `chapters/03-masks`")
     parser.add_argument("--source", action="store_true", help="build no site")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     from tools.translate import catalogue, check, edition
 
     if unknown := {*options.page} - {*catalogue.page_paths(ROOT)}:
