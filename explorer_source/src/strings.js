@@ -112,7 +112,7 @@ export const MASK = /* @__PURE__ */ own({
 
 export const VECTORS = /* @__PURE__ */ own({
   title: "Words as arrows",
-  goal: "Move “{word}” until it looks most at another word than now.",
+  goal: "Move “{word}” until it looks most at a different word than now.",
   query: "query",
   temperature: "temperature τ",
   divide: "divide by √2",
@@ -206,7 +206,7 @@ export const LATENT = /* @__PURE__ */ own({
   map: "{name}: rows are queries, columns are keys",
   hint: "Point at a cell, tap it, or walk with the arrow keys: its weights in both maps appear here.",
   cell: "“{query}” gives “{key}” a weight of {all} with all keys, of {own} from the latent.",
-  legend: "Rows are queries, columns are keys, both in the order of the text. A word stands at the end of its row, beside the first cell of its column. The more colour a cell has, the larger is its weight.",
+  legend: "Rows are queries, columns are keys, both in the order of the text. A word stands at the end of its row, beside the first cell of its column. The more colour a cell has, the larger its weight is.",
 });
 
 export const FLASH = /* @__PURE__ */ own({
@@ -354,7 +354,7 @@ export const ALIGN = /* @__PURE__ */ own({
   guess: "it will look at {word}",
   show: "Show the next word",
   again: "Start again",
-  legend: "The more colour a cell has, the larger is its weight. ✓ is a word that you found, ✗ one that you expected instead.",
+  legend: "The more colour a cell has, the larger its weight is. ✓ is a word that you found, ✗ one that you expected instead.",
   found: "Its largest weight, {weight}, is on “{word}”.",
   right: "Right. {found}",
   wrong: "Not “{guess}”. {found}",
