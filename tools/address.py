@@ -56,7 +56,9 @@ def github_name(address: str | None) -> str | None:
 def colab_folder(address: str | None) -> str | None:
     """Return where Colab opens the copies, or None: it opens those of GitHub only."""
     name = github_name(address)
-    return f"{COLAB}/{name}/blob/{BRANCH}" if name else None
+    if not name:
+        return None
+    return f"{COLAB}/{name}/blob/{BRANCH}/{say('edition.folder')}".rstrip("/")
 
 
 def page_links(address: str | None, source: str, title: str) -> dict[str, str]:

@@ -44,12 +44,22 @@ def lines_of(groups: Mapping[str, Lines]) -> dict[str, str]:
 
 
 def in_words(message: str) -> str:
-    """Return what a check says, sentence by sentence, in the reader's language."""
-    if not (lines := lines_of(table())):
-        return message
-    if (whole := say_line(message, lines)) != message:
-        return whole
-    return " ".join(say_line(it, lines) for it in _SENTENCES.split(message))
+    """Return what a check says in the reader's language.
+
+    A message may be made of several lines. From its beginning on, the longest part that
+    is a line is taken, one without parts to fill in first. What is none stays.
+    """
+    lines, said, sentences = lines_of(table()), "", _SENTENCES.split(message)
+    while lines and sentences:
+        ends = range(len(sentences), 0, -1)
+        parts = {end: " ".join(sentences[:end]) for end in ends}
+        found = [end for end in ends if parts[end] in lines]
+        found += [end for end in ends if say_line(parts[end], lines) != parts[end]]
+        end = found[0] if found else 1
+        gap = " " if said[-1:].isascii() or not found else ""
+        said += gap + say_line(parts[end], lines)
+        del sentences[:end]
+    return said.strip() or message
 
 
 def view_in_words(view: str, lines: Lines | None = None) -> str:
@@ -93,7 +103,7 @@ def say_line(text: str, lines: Lines) -> str:
 @cache
 def pattern_of(line: str, part: str = "(.+?)") -> re.Pattern[str]:
     """Return the pattern of a line with parts in braces."""
-    return re.compile(part.join(map(re.escape, PART.split(line)[::2])))
+    return re.compile(part.join(map(re.escape, PART.split(line)[::2])), re.DOTALL)
 
 
 def filled(english: str, own: str, parts: Sequence[str]) -> str:

@@ -93,6 +93,8 @@ def answers_of(file):
 
 
 ANSWERS = {file: answers_of(file) for file in FILES}
+# The chapters of the Chinese edition.
+TRANSLATED = [f"ch{n:02}" for n in (*range(1, 9), 26)]
 SECONDS = 2.0  # of one processor: what else a machine does makes no difference
 
 
@@ -172,6 +174,16 @@ def test_every_message_is_tested(spoken, module):
         verdicts += [of_silent(*case) for case in SILENT if case[0] == file]
     said = " ".join(verdict.message for verdict in verdicts)
     assert [words for words in spoken(module) if words not in said] == []
+
+
+@pytest.mark.parametrize("file", TRANSLATED)
+def test_every_message_is_said_in_chinese(monkeypatch, file):
+    monkeypatch.setenv("ATTENTION_LANGUAGE", "zh")
+    for kind in ("MISTAKES", "RIGHT"):
+        for case in cases(kind, file=file):
+            # Of an error only who raised it: its words come from elsewhere.
+            said = re.sub(r"`[^`]*`|“[^”]*”|报错 .*", "", repr(judged(kind, *case)[0]))
+            assert not re.search(r"\b[a-z]{2,} [a-z]{2,} [a-z]{2,}\b", said), case
 
 
 def test_every_module_of_checks_has_its_mistakes():

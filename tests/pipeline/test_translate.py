@@ -411,3 +411,17 @@ def test_check_of_an_exercise_is_said_in_chinese():
     cell = new_code_cell("check()", outputs=[output])
     translate_outputs(cell, cell, {"No answer yet: {what}.": "还没有答案：{what}。"})
     assert cell.outputs[0].data["text/plain"] == "○ 还没有答案：{it}。"
+
+
+def test_programs_of_views_have_all_their_words_in_chinese():
+    source = (ROOT / "explorer_source/src/strings.js").read_text(encoding="utf-8")
+    spoken = re.findall(r'"((?:[^"\\\n]|\\.)*[a-z]{2}(?:[^"\\\n]|\\.)*)"', source)
+    table = (ROOT / "attention_lib/course/zh.toml").read_text(encoding="utf-8")
+    words = tomllib.loads(table)["programs"]
+    lacking = {json.loads(f'"{it}"') for it in spoken} - {*words}
+    assert {it for it in lacking if not it.startswith("./")} == set()
+    assert [it for it in words if it not in source.replace('\\"', '"')] == []
+    parts = [
+        [sorted(re.findall(r"{\w+}", it)) for it in pair] for pair in words.items()
+    ]
+    assert [pair for pair in parts if pair[0] != pair[1]] == []

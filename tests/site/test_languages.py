@@ -1,14 +1,22 @@
 """The site in two languages: the same sections, and a way from each to the other."""
 
+import re
+
 import pytest
 
 from tests.pages import complaints, target, tree
+from tests.running import sample
+from tests.site.test_search import DIALOG, READY, found, is_wanted
 from tools.chapters import ROOT, SITE
 from tools.translate.catalogue import page_paths, settings
 
 pytestmark = pytest.mark.usefixtures("site")
 OWN = SITE / "zh"
 FINISHED = settings(ROOT)["finished"]
+QUERIES = [line.split(" | ") for line in sample("queries-zh.txt").splitlines()]
+# Where people look for words: not in code, names, or sentences that models read.
+WORDS = "//div[contains(@class, 'attention-static')]//text()[not(ancestor::code)]"
+SENTENCE = re.compile(r"(?:\b[A-Za-z][a-z]+\b[ ,]+){4,}[a-z]+")
 
 
 def links(page):
@@ -44,3 +52,29 @@ def test_page_that_is_not_finished_says_so(name):
 
 def test_pages_of_the_edition_pass():
     assert complaints(OWN) == []
+
+
+def test_sixty_queries_in_chinese_find_their_place_among_the_first_three(browser):
+    missed = []
+    with browser.new_page() as page:
+        page.goto((OWN / "chapters/03-masks.html").as_uri())
+        page.keyboard.press("Control+k")
+        page.wait_for_function(READY)
+        for query, wanted in QUERIES:
+            first = [it.removeprefix("zh/") for it in found(page, query)[:3]]
+            if not any(is_wanted(address, wanted) for address in first):
+                missed.append((query, wanted, first))
+        marks = page.locator(f"{DIALOG} mark")
+        found(page, "因果掩码")
+        marks.first.wait_for()
+        assert "因果掩码" in marks.all_text_contents()
+    print(f"{len(QUERIES) - len(missed)} of {len(QUERIES)}", *missed, sep="\n")
+    assert len(QUERIES) == 60
+    assert len(missed) <= 5, missed
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_what_views_say_is_chinese(name):
+    """Also without a script. What they draw is data: sentences that a model reads."""
+    said = tree(OWN / f"{name}.html").xpath(WORDS)
+    assert [text for text in said if SENTENCE.search(text)] == []

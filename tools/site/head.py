@@ -9,7 +9,7 @@ import re
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from docutils import nodes
 
@@ -47,7 +47,8 @@ def _link_pdf(name: str, raw: str, text: str, line: int, inliner: Any, *_: Any) 
     site = inliner.document.settings.env.config.book_site
     if not site:
         return [nodes.Text(text)], []
-    return [nodes.reference(raw, text, refuri=f"{site}{PDF}")], []
+    up = "../" if say("edition.folder") else ""  # there is one, in English
+    return [nodes.reference(raw, text, refuri=urljoin(site, up + PDF))], []
 
 
 def _say(app: Any, page: str, template: str, context: Any, tree: Any) -> None:

@@ -1,10 +1,11 @@
-"""The Chinese edition: `python -m tools.translate update|build|check [page ...]`.
+"""The Chinese edition: `python -m tools.translate WHAT [page ...]`.
 
 A page is named as its file is: `chapters/03-masks`. `update` brings the catalogues in
-step with the English pages, and begins those that are named. `build` writes the source
-of the edition to `_build/zh`, and its site to `_build/html/zh`; pages that are named
-are shown in Chinese though they are not finished. `check` says what is missing, stale
-or wrong in the finished pages, or in those that are named.
+step with the English pages, and begins those that are named. `check` says what is
+missing, stale or wrong in the finished pages, or in those that are named. `source`
+writes the source of the edition to `_build/zh`, `build` its site, too, to
+`_build/html/zh`, and `copies` its copies for Colab to `_build/colab/zh`: pages that are
+named are shown in Chinese though they are not finished.
 """
 
 import argparse
@@ -12,20 +13,21 @@ from datetime import date
 
 from tools.chapters import ROOT
 
+MADE = {"source": "", "build": "site", "copies": "copies"}
+
 
 def main() -> int:
-    """Run one of the three, and return the command's exit status."""
+    """Run one of them, and return the command's exit status."""
     parser = argparse.ArgumentParser(prog="tools.translate", description=__doc__)
-    parser.add_argument("what", choices=("update", "build", "check"))
+    parser.add_argument("what", choices=("update", "check", *MADE))
     parser.add_argument("page", nargs="*", help="as in `chapters/03-masks`")
-    parser.add_argument("--source", action="store_true", help="build no site")
-    options = parser.parse_intermixed_args()
+    options = parser.parse_args()
     from tools.translate import catalogue, check, edition
 
     if unknown := {*options.page} - {*catalogue.page_paths(ROOT)}:
         parser.error(f"{min(unknown)} is no page")
-    if options.what == "build":
-        return edition.build(ROOT, options.page, site=not options.source)
+    if options.what in MADE:
+        return edition.build(ROOT, options.page, MADE[options.what])
     if options.what == "check":
         return check.report(ROOT, options.page, date.today())
     said = catalogue.update(ROOT, options.page, date.today())

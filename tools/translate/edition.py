@@ -9,6 +9,7 @@ import copy
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,22 +27,29 @@ COPIED += ["pyproject.toml", "requirements.txt"]
 WORDS, OWN_WORDS = Path("book/words.toml"), Path("book/words.own.toml")
 
 
-def build(root: Path, extra: Iterable[str] = (), *, site: bool = True) -> int:
-    """Write the edition's source and its site; `extra` pages count as finished."""
+def build(root: Path, extra: Iterable[str] = (), made: str = "site") -> int:
+    """Write the edition's source, and from it the site, the copies for Colab, or "".
+
+    Pages in `extra` count as finished.
+    """
     tree = root / "_build" / FOLDER
     mirror(root, tree)
     commands = [["tools.translate.edition", str(root), *extra]]
-    commands += [["tools.site", "--check", "changed"]] if site else []
+    commands += [["tools.site", "--check", "changed"]] if made == "site" else []
+    commands += [["tools.export.copies", "--colab"]] if made == "copies" else []
     for command in commands:
         line = [sys.executable, "-m", *command]
         where: Any = {"cwd": tree, "env": _environment(root)}
         done = run(line, limit=1800, stdout=None, stderr=None, **where)
         if done.returncode:
             return done.returncode
-    if site:
+    if made == "site":
         # What works on the English site does not follow links.
         (link := root / "_build/html" / FOLDER).unlink(missing_ok=True)
         link.symlink_to(f"../{FOLDER}/_build/html")
+    elif made == "copies":
+        shutil.rmtree(there := root / "_build/colab" / FOLDER, ignore_errors=True)
+        shutil.move(tree / "_build/colab", there)
     return 0
 
 

@@ -229,7 +229,7 @@ def my_pruned(found, w_o, keep):
         slip("The heads are side by side: what mixes them?",
              TERMS, f"{KEPT}.transpose(1, 2).flatten(2)"),
         slip("Heads and tokens are mixed: which axes change places before the heads "
-             "be side by side?", TERMS, f"{KEPT}.reshape(2, 5, 12) @ w_o"),
+             "are side by side?", TERMS, f"{KEPT}.reshape(2, 5, 12) @ w_o"),
         slip("The heads are added before they are projected: each has its own block.",
              TERMS, "found[:, torch.tensor(keep)].sum(1)"),
     ],

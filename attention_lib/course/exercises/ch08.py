@@ -313,7 +313,7 @@ def _other_than_losses(came: Any, count: int) -> str:
     if len(came) != count:
         return f"There are {count} batches: your function gives {len(came)} losses."
     if not all(isinstance(loss, float | np.floating) for loss in came):
-        return "Your function returns something else than a list of numbers."
+        return "Your function returns something other than a list of numbers."
     return ""
 
 

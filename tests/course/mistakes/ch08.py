@@ -107,7 +107,7 @@ MISTAKES = {
             ),
             "a later one is not",
         ),
-        (loop("loss.item()", "str(loss)"), "something else than a list of numbers"),
+        (loop("loss.item()", "str(loss)"), "something other than a list of numbers"),
         (loop("in batches", "in batches[::-1]"), "The first loss must be"),
         (lambda model, optimizer, batches: [], "There are 4 batches"),
         (loop(STEP, 2 * STEP), "a later one is not"),
