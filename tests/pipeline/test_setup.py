@@ -183,7 +183,7 @@ def test_ci_installs_a_browser_where_there_is_none(tree, installed):
     wanted = "apt-get install -qy --no-install-recommends chromium"
     assert (wanted in calls(tree)) == (not installed)
     targets = [it for it in calls(tree).splitlines() if it.startswith("make ")]
-    assert targets == ["make test CI=true", "make test-rest CI=true"]
+    assert targets == ["make test CI=true"]
 
 
 def test_browser_is_found_in_its_usual_place(tmp_path, monkeypatch):

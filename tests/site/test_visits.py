@@ -19,10 +19,12 @@ from tests.browsing import (
 )
 from tests.running import sample
 from tools.browser import find_browser
-from tools.chapters import SITE
+from tools.chapters import ROOT, SITE
+from tools.translate.catalogue import settings
 
 pytestmark = pytest.mark.usefixtures("site")
 PAGES = source_pages()
+CHINESE = [f"zh/{name}.html" for name in settings(ROOT)["finished"]]
 # Wide pages are laid out alike: `make test` asks these, `make test MARK=slow` all.
 WIDE = ["book/index", "chapters/04-multi-head"]
 # So are the pages of the library, by one template: of these one is asked in the dark.
@@ -42,7 +44,7 @@ def windows(browser):
         yield {PHONE: (narrow, listen(narrow)), DESKTOP: (wide, listen(wide))}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *CHINESE])
 def test_page_has_no_fault_on_a_phone(windows, address, page):
     dark = page == DARK or not page.startswith(LIBRARY)
     assert visit(*windows[PHONE], f"{address}/{page}", SEEN[PHONE], dark) == []
@@ -62,7 +64,7 @@ def test_page_has_no_fault_on_a_desktop(windows, address, page):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-@pytest.mark.parametrize("page", [*PAGES, "search.html"])
+@pytest.mark.parametrize("page", [*PAGES, "search.html", *CHINESE, "zh/search.html"])
 def test_page_has_no_fault_in_both_themes(windows, address, page, width):
     assert visit(*windows[width], f"{address}/{page}") == []
 
