@@ -21,7 +21,8 @@ from tools.chapters import chapter_paths
 from tools.words import say
 
 EXAMPLES = "book/api/examples.txt"
-NO_PAGE = "course", "edits.py"  # a folder of packages, and what exercises are made with
+# A folder of packages, and what exercises are made with, and say.
+NO_PAGE = "course", "edits.py", "language.py"
 PACKAGE, INDEX, LISTS = "attention_lib", "book/api/index", "book/elsewhere"
 SHOWN = re.compile(rf"^# {PACKAGE}\.(\w+): \w", re.M)
 USED = re.compile(rf"^from {PACKAGE}\.([\w.]+) import ", re.M)
