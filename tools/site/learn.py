@@ -68,14 +68,14 @@ def _name_folds(app: Any, doctree: nodes.document) -> None:
 
 
 def _add_letters(app: Any, doctree: nodes.document, docname: str) -> None:
-    """Lead to each letter's first entry in the glossary."""
+    """Lead to each letter's first entry in a glossary whose terms begin with letters."""
     for glossary in list(doctree.findall(addnodes.glossary)):
-        line, seen = nodes.paragraph(), set[str]()
+        line, firsts = nodes.paragraph(), dict[str, str]()
         for term in glossary.findall(nodes.term):
-            letter = term.astext()[0].upper()
-            if letter in seen or letter not in ascii_uppercase:
-                continue
-            seen.add(letter)
-            line += [nodes.reference("", letter, refid=term["ids"][0]), nodes.Text(" ")]
+            firsts.setdefault(term.astext()[0].upper(), term["ids"][0])
+        if not firsts.keys() <= {*ascii_uppercase}:
+            continue
+        for letter, place in firsts.items():
+            line += [nodes.reference("", letter, refid=place), nodes.Text(" ")]
         letters = nodes.container("", line, classes=["book-letters"])
         glossary.parent.insert(glossary.parent.index(glossary), letters)
