@@ -68,7 +68,7 @@ def _name_folds(app: Any, doctree: nodes.document) -> None:
 
 
 def _add_letters(app: Any, doctree: nodes.document, docname: str) -> None:
-    """Lead to each letter's first entry in a glossary whose terms begin with letters."""
+    """Lead to each letter's first entry, where all terms begin with a letter."""
     for glossary in list(doctree.findall(addnodes.glossary)):
         line, firsts = nodes.paragraph(), dict[str, str]()
         for term in glossary.findall(nodes.term):
