@@ -145,8 +145,8 @@ def _kind(field: nodes.Node) -> str:
 def _leave_out_bare(fields: nodes.field_list) -> None:
     """Leave out parameters that say no more than the signature: no text, no shape."""
     listed = [it for it in fields if _kind(it) in PARAMETERS]
-    texts = [it[1].astext() for it in listed if _kind(it) == "param"]
-    types = [it[1].astext() for it in listed if _kind(it) == "type"]
+    texts = [it.children[1].astext() for it in listed if _kind(it) == "param"]
+    types = [it.children[1].astext() for it in listed if _kind(it) == "type"]
     if not any(texts) and not any("[" in text for text in types):
         for field in listed:
             fields.remove(field)
