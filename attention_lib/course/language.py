@@ -15,9 +15,9 @@ from functools import cache
 from importlib.resources import files
 
 PART = re.compile(r"\{([^{}]+)\}")
-# What a view shows without its script, and what its script shows as it is: other
-# strings of its data may be names that the script looks up.
-_SHOWN = re.compile(r'(?<=>)[^<>"]+(?=<)')
+# What a view shows without its script, but for code, and what its script shows as it
+# is: other strings of its data may be names that the script looks up.
+_SHOWN = re.compile(r'(?<=>)(?<!<code>)[^<>"]+(?=<)')
 _DATA = re.compile(r'("(?:hint|note|about)":)("(?:[^"\\]|\\.)*")')
 _SENTENCES = re.compile(r"(?<=[.:;?!]) ")
 Lines = Mapping[str, str]

@@ -15,7 +15,8 @@ OWN = SITE / "zh"
 FINISHED = settings(ROOT)["finished"]
 QUERIES = [line.split(" | ") for line in sample("queries-zh.txt").splitlines()]
 # Where people look for words: not in code, names, or sentences that models read.
-WORDS = "//div[contains(@class, 'attention-static')]//text()[not(ancestor::code)]"
+WORDS = "//div[contains(@class, 'attention-static')]"
+WORDS += "//text()[not(ancestor::code or ancestor::td)]"
 SENTENCE = re.compile(r"(?:\b[A-Za-z][a-z]+\b[ ,]+){4,}[a-z]+")
 
 

@@ -11,6 +11,7 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.address import repository_address
@@ -37,7 +38,7 @@ def main(root: Path = ROOT) -> int:
     check = parser.parse_args().check
     gc.disable()  # a search through Sphinx's trees costs more than what it frees
     if not check and is_current(root):
-        print(f"The book is ready. Open {root / INDEX}")
+        _say_where(root)
         return 0
     if not check:
         print("Comparing the records with their chapters", flush=True)
@@ -51,11 +52,21 @@ def main(root: Path = ROOT) -> int:
     (root / STAMP).unlink(missing_ok=True)
     if check == "all":  # pages whose source is gone must not stay
         shutil.rmtree((root / INDEX).parent, ignore_errors=True)
-    status = _build(root, everything) or _build_edition(root)
+    with ThreadPoolExecutor() as pool:  # each takes one core
+        edition = pool.submit(_build_edition, root)
+        status = _build(root, everything) or edition.result()
     if status == 0:
         (root / STAMP).write_text(digest(root), encoding="utf-8")
-        print(f"The book is ready. Open {root / INDEX}")
+        _say_where(root)
     return status
+
+
+def _say_where(root: Path) -> None:
+    """Say where the site is, and the one in Chinese; its own build says nothing."""
+    if not (root / "edition.json").is_file():
+        print(f"The book is ready. Open {root / INDEX}")
+    if (own := (root / INDEX).parent / "zh/index.html").is_file():
+        print(f"In Chinese: {own}")
 
 
 def made_from(root: Path) -> Iterator[Path]:
@@ -88,8 +99,10 @@ def _build_edition(root: Path) -> int:
     """Build the edition in another language, where there is one, in its own process."""
     if not (root / "zh").is_dir():
         return 0
-    line = [sys.executable, "-m", "tools.translate", "build"]
-    return run(line, limit=1800, cwd=root, stdout=None, stderr=None).returncode
+    done = run([sys.executable, "-m", "tools.translate", "build"], limit=1800, cwd=root)
+    if done.returncode:
+        print(f"In Chinese:\n{done.stdout}{done.stderr}", file=sys.stderr)
+    return done.returncode
 
 
 def _build(root: Path, everything: bool) -> int:

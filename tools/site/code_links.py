@@ -90,7 +90,7 @@ def _add_lines(doctree: nodes.document, shown: list[str]) -> None:
             line, after = Line(classes=["book-shown"]), f" {say('library.in_api')}"
             names = [f"{header[1]}.{name}" for name in header[2].split(", ")]
         elif shown and place.astext().startswith(TIME) and place.children[1:]:
-            line, after = Line(classes=["book-library"]), "."
+            line, after = Line(classes=["book-library"]), say("library.end")
             line += [nodes.strong("", say("library.names")), nodes.Text(" ")]
             names, shown = shown, []
         else:

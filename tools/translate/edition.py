@@ -45,7 +45,9 @@ def build(root: Path, extra: Iterable[str] = (), made: str = "site") -> int:
             return done.returncode
     if made == "site":
         # What works on the English site does not follow links.
-        (link := root / "_build/html" / FOLDER).unlink(missing_ok=True)
+        link = root / "_build/html" / FOLDER
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
         link.symlink_to(f"../{FOLDER}/_build/html")
     elif made == "copies":
         shutil.rmtree(there := root / "_build/colab" / FOLDER, ignore_errors=True)
