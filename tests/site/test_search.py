@@ -109,12 +109,13 @@ def test_what_asks_for_a_word_is_answered_with_its_definition_and_a_section(page
     expect(answer).to_have_text(re.compile(r"^Answering a query .* all keys\.$"))
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["install", "How do I install this?", "setup", "set up", "requirements", "pdf"]
-    + ["getting started", "run", "run the notebooks", "colab", "gpu", "download"]
-    + ["python version"],
-)
+SET_UP = """
+install; How do I install this?; setup; set up; requirements; getting started; run
+run the notebooks; colab; gpu; download; pdf; python version
+"""
+
+
+@pytest.mark.parametrize("query", re.split(r"[;\n] ?", SET_UP.strip()))
 def test_what_readers_of_any_book_look_for_is_in_how_to_use(page, query):
     assert found(page, query)[0].startswith("book/how-to-use.html")
 
