@@ -253,9 +253,14 @@ globalThis.bookFinding = (() => {
     return things.length ? things : said;
   };
 
+  const isBegun = (index, word) => !index._index.atPrefix(stem(word)).keys().next().done;
+  // A word that the book has not, with one letter put right.
+  const mended = (index, word) => (word.length <= SHORT || isBegun(index, word) ? word : [...index._index.fuzzyGet(word, 1).keys(), word][0]);
+
   // The places whose titles are what is asked for, or that the table names: the higher, the better.
-  const wanted = (places, query) => {
-    const about = subject(query), whole = words(query).filter((word) => !STOP.has(word)).join(" ");
+  const wanted = ({ places, index }, query) => {
+    const about = subject(query).split(" ").map((word) => mended(index, word)).join(" ");
+    const whole = words(query).filter((word) => !STOP.has(word)).join(" ");
     const aim = AIMS.find(([said]) => said.test(whole))?.[1];
     const same = SAME.find(([theirs]) => theirs.join(" ") === about)?.[1] ?? [];
     const all = new Set([about, ...same.map((ours) => ours.join(" "))]);
@@ -273,7 +278,7 @@ globalThis.bookFinding = (() => {
     let whole = 0;
     const things = asked(query), absent = [];
     for (const ways of things) {
-      const isKnown = ways.flat().some((word) => HAN.test(word) || !index._index.atPrefix(stem(word)).keys().next().done);
+      const isKnown = ways.flat().some((word) => HAN.test(word) || isBegun(index, word));
       if (things.length > 1 && !isKnown) absent.push(ways[0].join(" "));
       const found = new Map();
       for (const [nth, way] of ways.entries())
@@ -293,7 +298,7 @@ globalThis.bookFinding = (() => {
       const titled = place.words.filter((word) => hit.match[word]?.includes("title")).length;
       hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length || 1) ** 0.5) * place.weight;
     }
-    const meant = wanted(places, query);
+    const meant = wanted({ places, index }, query);
     for (const id of meant.keys()) if (!hits.has(id)) hits.set(id, { id, score: 0, match: {} });
     const rank = ({ id }) => meant.get(id) ?? 0;
     const all = [...hits.values()].sort((a, b) => rank(b) - rank(a) || b.score - a.score);
