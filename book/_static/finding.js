@@ -8,10 +8,13 @@ globalThis.bookFinding = (() => {
   const HAN = /\p{Script=Han}/u;
   const stop = globalThis.bookStop.split(" "), STOP = new Set(stop);
   const MINOR = new RegExp(`^(${globalThis.bookMinor})$`, "i");
+  const ASKING = new RegExp(globalThis.bookAsking, "gi");
+  const AIMS = Object.entries(globalThis.bookAims).map(([said, place]) => [new RegExp(`^(${said})$`), place]);
   const FIELDS = { title: 6, page: 1.5, text: 1 };
   const WEIGHTS = [1.3, 1.5, 1.3, 0.6]; // by group, of the four kinds of places
   const TOP = 1.25; // a whole chapter
   const PARTS = 0.5; // a name's words, not the name
+  const LONGER = 0.1; // a word's longer forms, where the book has the word
   const SHORT = 3; // letters of a word that may go on
   const BEST = 3, WEAK = 0.05; // places in the first group; what the last ones score of the first
   const LONG = 168, LONGEST = 60; // letters of a passage, and of a formula there
@@ -33,6 +36,8 @@ globalThis.bookFinding = (() => {
     return parts.length > 1 ? [[plain(word)], parts] : [parts];
   });
   const words = (text) => split(text).flat(2);
+  // What a question or a title is about, to compare them.
+  const subject = (text) => split(text.replace(ASKING, "")).map(([way]) => way.join()).filter((word) => !/^(an?|the)$/.test(word)).join(" ");
   const plain = (word) => single(word.toLowerCase());
   const single = (word) => (word.length > 3 ? word.replace(/ies$/, "y").replace(/([^siu])s$/, "$1") : word)
     .replace(/iz(?=e|ing|ation)/, "is");
@@ -98,14 +103,15 @@ globalThis.bookFinding = (() => {
   const line = (text) => text.replace(/\s+/g, " ").trim().replace(/\ue000(.*?)\ue000/gu, (_, tex) => formula(tex));
   const NAME = /\b(?:\w+\.)*[A-Za-z]+_\w+|\b[A-Za-z]\w*\.[A-Za-z]\w*|\b[A-Z][a-z]+[A-Z]\w*/g;
   const write = (pages) => {
-    const scripts = {}, all = [];
+    const scripts = {}, all = [], titles = [];
     const list = pages.map(([page, places]) => {
-      const found = places.map(([anchor, heading, code, text]) => {
+      const found = places.map(([anchor, heading, code, text, see]) => {
         const [, number, title] = line(heading).match(/^((?:\d+\.)*\d+ )?(.*)/u);
         const names = [...new Set(code.match(NAME))].filter((name) => !text.includes(name));
         all.push(`${line(text)}\n${names.join(", ")}`);
         const name = anchor.match(/^attention_lib\.\w+\.(.+)/);
-        return [anchor, number?.trim() ?? "", name ? name[1] : title];
+        titles.push([page, title]);
+        return [anchor, number?.trim() ?? "", name ? name[1] : title, see];
       });
       const own = all.slice(all.length - places.length);
       for (let nth = 0; nth < own.length; nth += PART) {
@@ -114,6 +120,12 @@ globalThis.bookFinding = (() => {
       }
       return [page, found];
     });
+    // An entry of the glossary knows the section to read on: its number among all places.
+    for (const entry of list.flatMap(([, found]) => found)) {
+      const [address, title] = entry.pop() ?? [];
+      const number = titles.findIndex((its) => title && its[1] === line(title) && its[0].endsWith(address));
+      if (number >= 0) entry.push(number);
+    }
     return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(all)])};\n` };
   };
   // The numbers of the texts that hold a word, from a line of what was packed.
@@ -150,17 +162,20 @@ globalThis.bookFinding = (() => {
     };
     for (const [page, found] of pages) {
       const whole = found.length ? words(found[0][2]) : [];
-      for (const [nth, [anchor, number, title]] of found.entries()) {
+      for (const [nth, [anchor, number, title, see]] of found.entries()) {
         const id = places.length, address = nth ? `${page}#${anchor}` : page, group = kind(address);
-        const weight = WEIGHTS[group] * (MINOR.test(title) ? 0.5 : group === 1 && !/[?？]$/.test(title) ? 0.2 : 1) * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
+        const part = MINOR.test(title) ? 0.5 : group === 1 && !/[?？]$/.test(title) ? 0.2 : 1;
+        const weight = WEIGHTS[group] * part * (group ? 1 : LISTS.test(page) ? 0.6 : nth ? 1 : TOP);
+        // In Chinese an entry of the glossary has its English name, too.
+        const names = [title, ...(group === 2 ? title.match(/[ -~]+|[^ -~]+/g) : [])];
         // Of a name in code the parts say less than the name.
         const all = words(title).filter((word) => !STOP.has(word));
-        const names = group === 3 && split(title).map(([[name]]) => name);
-        const own = names ? all.filter((word) => names.includes(word)) : all;
-        places.push({ address, page, nth, title, number, from: nth ? found[0][2] : "", group, weight, words: [...new Set(own)] });
+        const codes = group === 3 && split(title).map(([[name]]) => name);
+        const own = codes ? all.filter((word) => codes.includes(word)) : all;
+        places.push({ address, page, nth, title, number, from: nth ? found[0][2] : "", group, weight, see, subjects: part < 1 ? [] : names.map(subject), words: [...new Set(own)] });
         lengths.push([0, 0, 0]);
         for (const word of own) add(held(word, 0), 0, id);
-        for (const word of [...(nth ? whole : []), ...(names ? all : [])]) add(held(word, 1), 1, id);
+        for (const word of [...(nth ? whole : []), ...(codes ? all : [])]) add(held(word, 1), 1, id);
         yield;
       }
     }
@@ -194,7 +209,8 @@ globalThis.bookFinding = (() => {
       for (const { id, score, match } of index.search(query, { boost: FIELDS, ...options }))
         better(found, id, { score: score * part, match });
     };
-    add(word, { prefix: word.length >= SHORT || (word.length === 1 && HAN.test(word)) }, 1);
+    const weights = index._index.has(word) ? { weights: { prefix: LONGER, fuzzy: 0 } } : {};
+    add(word, { prefix: word.length >= SHORT || (word.length === 1 && HAN.test(word)), ...weights }, 1);
     if (stem(word) !== word) add(stem(word), { prefix: true }, 0.7);
     if (!found.size && word.length > 3) add(word, { fuzzy: 1, prefix: true }, 0.7);
     // Or two words without their space.
@@ -237,10 +253,33 @@ globalThis.bookFinding = (() => {
     return things.length ? things : said;
   };
 
+  const isBegun = (index, word) => !index._index.atPrefix(stem(word)).keys().next().done;
+  // A word that the book has not, with one letter put right.
+  const mended = (index, word) => (word.length <= SHORT || isBegun(index, word) ? word : [...index._index.fuzzyGet(word, 1).keys(), word][0]);
+
+  // The places whose titles are what is asked for, or that the table names: the higher, the better.
+  const wanted = ({ places, index }, query) => {
+    const about = subject(query).split(" ").map((word) => mended(index, word)).join(" ");
+    const whole = words(query).filter((word) => !STOP.has(word)).join(" ");
+    const aim = AIMS.find(([said]) => said.test(whole))?.[1];
+    const same = SAME.find(([theirs]) => theirs.join(" ") === about)?.[1] ?? [];
+    const all = new Set([about, ...same.map((ours) => ours.join(" "))]);
+    const isQuestion = query.search(ASKING) >= 0;
+    const found = new Map();
+    for (const [id, { address, nth, group, subjects }] of places.entries()) {
+      const isAim = address === aim;
+      if (isAim || subjects.some((subject) => subject && all.has(subject))) found.set(id, [isAim ? 6 : nth || isQuestion ? 3 : 5, 2, 4, 1][group]);
+    }
+    return found;
+  };
+
   const find = ({ places, index }, query) => {
     const hits = new Map();
     let whole = 0;
-    for (const ways of asked(query)) {
+    const things = asked(query), absent = [];
+    for (const ways of things) {
+      const isKnown = ways.flat().some((word) => HAN.test(word) || isBegun(index, word));
+      if (things.length > 1 && !isKnown) absent.push(ways[0].join(" "));
       const found = new Map();
       for (const [nth, way] of ways.entries())
         for (const [id, { score, match }] of lookAll(index, way))
@@ -259,7 +298,16 @@ globalThis.bookFinding = (() => {
       const titled = place.words.filter((word) => hit.match[word]?.includes("title")).length;
       hit.score *= (hit.part / whole) ** 2 * (1 + titled / (place.words.length || 1) ** 0.5) * place.weight;
     }
-    return [...hits.values()].sort((a, b) => b.score - a.score);
+    const meant = wanted({ places, index }, query);
+    for (const id of meant.keys()) if (!hits.has(id)) hits.set(id, { id, score: 0, match: {} });
+    const rank = ({ id }) => meant.get(id) ?? 0;
+    const all = [...hits.values()].sort((a, b) => rank(b) - rank(a) || b.score - a.score);
+    // After a definition, the section that it names.
+    const entry = all.find(({ id }) => meant.has(id) && places[id].see !== undefined);
+    const on = entry && { score: entry.score, match: {}, ...hits.get(places[entry.id].see), id: places[entry.id].see };
+    for (const hit of entry ? [entry, on] : []) hit.isAnswer = true;
+    const list = all.flatMap((hit) => (hit === entry ? [entry, on] : hit.id === on?.id ? [] : [hit]));
+    return Object.assign(list, { absent });
   };
 
   // ---- Showing ----
@@ -290,22 +338,31 @@ globalThis.bookFinding = (() => {
     while (at > 0 && !/[ \p{Script=Han}，。；：、]/u.test(text[at])) at -= 1;
     return at;
   };
+  const SENTENCE = /(?<=[.?!] )(?=\S)|(?<=[。？！])(?![”）])/u;
   // Of a place's text what begins with the sentence that has most of the words; without any
   // in a sentence, the names in its code.
-  const passage = (text, match) => {
+  const passage = (text, match, room = LONG) => {
     const [prose, code] = text.split("\n");
     const held = (part) => new Set(words(part).filter((word) => match[word])).size;
-    const sentences = prose.split(/(?<=[.?!] )(?=\S)|(?<=[。？！])(?![”）])/u), counts = sentences.map(held);
+    const sentences = prose.split(SENTENCE), counts = sentences.map(held);
     const most = Math.max(...counts);
     const names = most ? [] : code.split(", ").filter(held);
     if (names.length) return `${say("code")} ${names.join(", ")}`;
     const from = sentences.slice(0, counts.indexOf(most)).join("").length;
     const pieces = prose.slice(from).split(/(?<=[\s，；：])/u);
     const before = pieces.slice(0, Math.max(0, pieces.findIndex(held))).join("").length;
-    const long = HAN.test(prose) ? LONG / 2 : LONG; // a Chinese character is as wide as two letters
+    const long = HAN.test(prose) ? room / 2 : room; // a Chinese character is as wide as two letters
     const start = from + (before > long / 2 ? gap(prose, from + before - long / 3) : 0);
     const end = prose.length > start + long ? gap(prose, start + long) : prose.length;
     return (start > from ? "… " : "") + prose.slice(start, end).trim() + (end < prose.length ? " …" : "");
+  };
+
+  // An entry begins with its first sentence; what is found behind it follows.
+  const opened = (text, match) => {
+    const first = text.split("\n")[0].split(SENTENCE)[0], room = LONG - first.length;
+    const holds = (part) => words(part).some((word) => match[word]);
+    const rest = text.slice(first.length);
+    return holds(first) || room < LONG / 4 || !holds(rest) ? passage(`${first}\n`, {}) : `${first.trim()} … ${passage(rest, match, room)}`;
   };
 
   const script = (address) => new Promise((done) => {
@@ -332,10 +389,11 @@ globalThis.bookFinding = (() => {
       if (to) options[at].scrollIntoView({ block: "nearest" });
       else list.scrollTop = 0;
     };
-    const entry = ({ id, match }, mine) => {
+    const entry = ({ id, match, isAnswer }, mine) => {
       const place = book.places[id], option = document.createElement("a");
       Object.assign(option, { id: `${list.id}-${id}`, href: root + place.address, tabIndex: -1 });
       option.setAttribute("role", "option");
+      option.classList.toggle("book-answer", isAnswer ?? false);
       option.setAttribute("aria-selected", "false");
       const title = document.createElement("b"), text = document.createElement("p");
       title.append(place.number ? `${place.number} ` : "", marked(place.title, match));
@@ -345,7 +403,9 @@ globalThis.bookFinding = (() => {
       const part = partOf(place.page, place.nth);
       const fill = () => mine === turn && textsOf(part).then((all) => {
         const found = all[place.nth % PART];
-        if (mine === turn && found) text.append(marked(passage(found, match), match));
+        const isEntry = /#(term-|attention_lib)/.test(place.address);
+        const shown = found && (isAnswer && isEntry ? found.split("\n")[0] : (isEntry ? opened : passage)(found, match));
+        if (mine === turn && found) text.append(marked(shown, match));
       });
       // While a reader still types, texts of what is found on the way are not fetched.
       if (texts[part]) fill();
@@ -372,6 +432,7 @@ globalThis.bookFinding = (() => {
       options = [...list.querySelectorAll("[role=option]")];
       input.setAttribute("aria-expanded", String(options.length > 0));
       said.textContent = !query ? "" : options.length ? say(options.length === 1 ? "foundOne" : "found", { n: options.length }) : say("nothing");
+      if (options.length && found.absent.length) said.append(say("absent", { words: found.absent.join(", ") }));
       at = -1;
       move(0);
     };

@@ -6,7 +6,7 @@ globalThis.bookTheirs = {
   "bpe": ["byte pair encoding"], "block size": ["context window"], "sequence length": ["context window", "length"],
   "dk": ["D", "d"], "square root": ["sqrt"], "n embd": ["d_model"], "hidden size": ["d_model"], "head size": ["head_dim"],
   "mha": ["multi head attention"], "multi head": ["several heads"], "multi headed": ["multi head", "several heads"],
-  "mqa": ["multi query attention"], "gqa": ["grouped queries"], "past key values": ["kv cache"], "size": ["memory", "bytes"],
+  "mqa": ["multi query attention"], "gqa": ["grouped queries"], "past key values": ["kv cache"], "rope": ["rotary positions"], "mla": ["latent attention"], "size": ["memory", "bytes"],
   "ffn": ["mlp"], "feed forward": ["mlp"], "skip connection": ["residual connection"], "layernorm": ["layer norm"],
   "layer normalization": ["layer norm"], "batchnorm": ["batch norm"], "pre ln": ["pre norm"], "post ln": ["post norm"],
   "look ahead": ["causal"], "future": ["causal"], "concatenate": ["concatenated"], "sum": ["added"],
@@ -19,3 +19,14 @@ globalThis.bookStop = "a an and are as at be but by can do does did for from giv
   "which who why with you your s t vs vs. get gets rather between difference different";
 // Titles that many chapters share.
 globalThis.bookMinor = "recap|exercises|quiz";
+// What asks what something is.
+globalThis.bookAsking = "^(what (is|are|does|do)|what's|how do(es)?|define|explain|understand(ing)?|(definition|meaning) of) |" +
+  " (means?|meaning|works?|mechanism|explained|definition)(?=\\W*$)";
+// What readers look for in any book, without stop words, and where it is; words of the glossary
+// that chapters say in another way.
+globalThis.bookAims = {
+  "install(ation|ing)?|set ?up|requirement|dependency|getting started|run( book| notebook| locally)?|python( version)?": "book/how-to-use.html#run-on-your-machine",
+  "(run |google )?colab": "book/how-to-use.html#run-in-colab", "(run )?(gpu|cuda)": "book/how-to-use.html#on-a-gpu",
+  "(download )?pdf|print": "book/how-to-use.html#read", "download( book| notebook)?": "book/how-to-use.html",
+  "kv cache": "book/glossary.html#term-key-value-cache",
+};

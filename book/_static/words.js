@@ -26,6 +26,7 @@ window.bookWords = {
   foundOne: "1 place found",
   found: "{n} places found",
   nothing: "Nothing found. Try fewer words, or another spelling.",
+  absent: "; not in this book: {words}",
   code: "In its code:",
   // The first page.
   goOn: "Continue at {place}",

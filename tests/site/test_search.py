@@ -71,6 +71,85 @@ def test_what_askers_type_leads_to_the_section_that_answers(page):
     assert min(sum(half) / len(half) for half in (hits[::2], hits[1::2])) >= 0.5
 
 
+def entries(page):
+    """The glossary's entries as the search has them: anchor and word."""
+    return page.evaluate("bookPlaces[0].find(([it]) => /glossary/.test(it))[1]")[1:]
+
+
+def test_titles_of_chapters_and_words_of_the_glossary_come_first(page):
+    chapters = page.evaluate(
+        "bookPlaces[0].filter(([it]) => it.startsWith('chapters/'))"
+        ".map(([it, [[, , title]]]) => [it, title])"
+    )
+    assert len(chapters) == 26
+    assert [it for it, title in chapters if found(page, title)[0] != it] == []
+    named = {title.lower() for _, title in chapters}
+    for anchor, _, word, section in entries(page):  # each names the section to read
+        first, entry = [*found(page, word), ""][:2], f"book/glossary.html#{anchor}"
+        assert entry == first[word.lower() in named], (word, first, section)
+
+
+def test_what_asks_for_a_word_is_answered_with_its_definition_and_a_section(page):
+    words, missed = entries(page), []
+    for anchor, _, word, section in words[:: len(words) // 40][:40]:
+        first, then = found(page, f"What is a {word}?")[:2]
+        page_of = page.evaluate(
+            "nth => bookPlaces[0].flatMap(([it, all]) => all.map(() => it))[nth]",
+            section,
+        )
+        if not first.endswith(f"#{anchor}") or not then.startswith(page_of):
+            missed.append((word, first, then))
+    assert missed == []
+    for query in ("attention mechanism", "how does attention work", "attention"):
+        places = found(page, query)
+        assert places[0].endswith("#term-attention")
+        assert places[1].startswith("chapters/01-")
+    assert page.locator(f"{DIALOG} .book-answer").count() == 2
+    answer = page.locator(f"{DIALOG} .book-answer > p").first
+    expect(answer).to_have_text(re.compile(r"^Answering a query .* all keys\.$"))
+
+
+SET_UP = """
+install; How do I install this?; setup; set up; requirements; getting started; run
+run the notebooks; colab; gpu; download; pdf; python version
+"""
+
+
+@pytest.mark.parametrize("query", re.split(r"[;\n] ?", SET_UP.strip()))
+def test_what_readers_of_any_book_look_for_is_in_how_to_use(page, query):
+    assert found(page, query)[0].startswith("book/how-to-use.html")
+
+
+def test_word_that_the_book_has_not_is_named(page):
+    found(page, "beam search")
+    expect(page.locator(f"{DIALOG} [role=status]")).to_have_text(
+        re.compile(r"found; not in this book: beam$")
+    )
+
+
+@pytest.mark.parametrize("query", ["mask", "cross attension", "RMSNorm", "padding"])
+def test_entry_is_shown_from_its_first_sentence(page, query):
+    found(page, query)
+    expect(page.locator(f"{OPTION} > p:empty")).to_have_count(0)
+    texts = page.evaluate("bookTexts")
+    places = page.evaluate("bookPlaces[0]")
+    shown = page.locator(OPTION).evaluate_all(
+        "all => all.map((it) => [it.href, it.querySelector('p').textContent])"
+    )
+    seen = 0
+    for href, text in shown:
+        name, _, anchor = href.removeprefix(f"{SITE.as_uri()}/").partition("#")
+        if not re.match(r"term-|attention_lib\.", anchor):
+            continue
+        held = next(all_ for it, all_ in places if it == name)
+        nth = next(n for n, it in enumerate(held) if it[0] == anchor)
+        whole = texts[name.replace("html", f"{nth // 40}.js")][nth % 40]
+        assert text[:30] == whole[:30]
+        assert not re.search(r"\b(See|Bases|Parameters|Example)\b", text), text
+        seen += 1
+    assert seen
+
+
 @pytest.mark.parametrize(
     ("query", "first"),
     [
@@ -94,9 +173,10 @@ def test_places_stand_in_five_groups_and_each_has_a_passage_with_the_word(page):
     groups = page.locator(f"{DIALOG} [role=listbox] > [role=group]")
     names = groups.evaluate_all("all => all.map((group) => group.ariaLabel)")
     assert names == ["Best", "Sections", "Questions", "Glossary", "Library"]
-    marks = page.locator(f"{OPTION} > p").locator("mark:nth-child(1)")
-    expect(marks).to_have_count(page.locator(OPTION).count())
-    assert {"mask"} <= {text.lower() for text in marks.all_inner_texts()}
+    marked = page.locator(OPTION).filter(has=page.locator("mark"))
+    expect(marked).to_have_count(page.locator(OPTION).count())
+    marks = page.locator(f"{OPTION} mark").all_inner_texts()
+    assert {"mask"} <= {text.lower() for text in marks}
     for text in page.locator(f"{OPTION} > p").all_inner_texts():
         assert len(text) < 200
         assert not re.search(r"\\|\n", text)

@@ -5,6 +5,7 @@ finished pages have it. `finding.js` packs them, into scripts, since a page open
 file may load nothing else, and finds them in the reader's browser.
 """
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from lxml import html
 from tools.site.hooks import when_built
 
 PROGRAMS, PLACES = ("finding_words.js", "finding.js"), "_static/places"
-# No words of a place: signs, results, what is drawn.
+# No words of a place: signs, results, what is drawn, and labels of the library's pages.
 NOISE = "//script|//style|//svg|//summary|//a[@class='headerlink']"
-NOISE += "|//*[contains(@class,'output')]"
+NOISE += "|//*[contains(@class,'output')]|//dl[contains(@class,'field-list')]/dt"
+NOISE += "|//dd/p[@class='rubric']|//dt[@id]/following-sibling::dd/p[1][{}]".format(
+    "starts-with(., 'Bases:') or starts-with(., '基类')"
+)
 PLACE = "//section[@id] | //dt[@id][not(following-sibling::*[1][self::dt])]"
 
 
@@ -26,8 +30,11 @@ def setup(app: Any) -> None:
     when_built(app, _write)
 
 
-def places(page: Path) -> list[list[str]]:
-    """Return the anchor, heading, code and text of each section of a page."""
+def places(page: Path) -> list[list[Any]]:
+    """Return the anchor, heading, code and text of each section of a page.
+
+    And for an entry of the glossary the page and the heading where one reads on.
+    """
     article: Any = html.parse(page).find(".//article")
     for noise in article.xpath(NOISE):
         noise.drop_tree()
@@ -52,7 +59,17 @@ def places(page: Path) -> list[list[str]]:
         texts = [title, "\n".join(part.text_content() for part in code)]
         for part in (*code, *head):
             part.drop_tree()
-        found.append([place.get("id"), *texts, body.text_content()])
+        links = body.xpath(".//a[not(starts-with(@href, '#'))]")
+        text, reads_on = body.text_content(), []
+        if place.get("id").startswith("term-"):
+            named = {link.text_content(): link.get("href") for link in links}
+            title = "|".join(map(re.escape, named)) or "(?!)"
+            see = rf"\s*(?:See|参?见)\s*({title})([,、，和]?\s*({title}))*[.。]"
+            if first := re.search(see, text):
+                page_of = named[first[1]].partition("#")[0].lstrip("./")
+                reads_on = [[page_of, first[1]]]
+            text = re.sub(see, "", text)
+        found.append([place.get("id"), *texts, text, *reads_on])
         body.drop_tree()
     return found[::-1]
 
