@@ -16,7 +16,7 @@ from sphinx.highlighting import PygmentsBridge
 FITS = 30  # characters, on the narrowest screen and in any box
 
 
-class Listing(HtmlFormatter[str]):
+class Listing(HtmlFormatter):  # type: ignore[misc]
     """Pygments' HTML, with its long lines as elements."""
 
     def wrap(self, source: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
