@@ -7,11 +7,15 @@
     const [box, room] = [link, list].map((element) => element.getBoundingClientRect());
     if (box.top < room.top || box.bottom > room.bottom) list.scrollTop += box.top - room.top - room.height / 3;
   };
-  // The theme puts the list of chapters where it stood on the last page, which may be far from this one.
+  // The theme puts the list of chapters where it was kept on the last page, which may be far from
+  // this one; it may do so before this script, or after.
   whenLoaded(() => {
     const chapters = document.getElementById("pst-primary-sidebar");
     const here = [...(chapters?.querySelectorAll(".current > a") ?? [])].at(-1);
-    if (here?.checkVisibility()) bringIn(here, chapters);
+    if (!here?.checkVisibility()) return;
+    chapters.scrollTop = sessionStorage.getItem("sidebar-scroll-top");
+    bringIn(here, chapters);
+    sessionStorage.setItem("sidebar-scroll-top", chapters.scrollTop);
   });
 
   // The section is the last whose heading is above a line a quarter down the screen.

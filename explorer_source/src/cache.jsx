@@ -12,6 +12,7 @@ export function Cache({ words, layers, steps, reach }) {
   const [group] = useState(() => `cache-${Math.random().toString(36).slice(2)}`);
   const { length, new: fresh, bytes, cached, anew } = steps[at];
   const last = at === steps.length - 1;
+  const spent = (name, to) => steps.slice(0, to).reduce((sum, step) => sum + step[name], 0);
   const made = kept ? fresh : length; // how many tokens this step reads
   const state = (place) => (place >= length ? "empty" : place >= length - made ? "made" : "kept");
   useReached(last && !kept, reach);
@@ -68,6 +69,18 @@ export function Cache({ words, layers, steps, reach }) {
         {fill(made === 1 ? SAY.readsOne : SAY.reads, { made: <strong>{made}</strong>, word: words[length], flops: number(kept ? cached : anew) })}{" "}
         {filled(kept ? SAY.saves : SAY.wouldSave, { bytes: number(bytes), flops: number(anew - cached) })}
       </p>
+      <table class="view-table cache-spent" aria-label={SAY.spent}>
+        <caption>{SAY.spent}</caption>
+        <tbody>
+          {[["cached", SAY.on], ["anew", SAY.off]].map(([name, says]) => (
+            <tr key={name} class={(name === "cached") === kept ? "cache-chosen" : null}>
+              <th scope="row">{says}</th>
+              <td><span class="cache-bar" style={{ width: `${(100 * spent(name, at + 1)) / spent("anew")}%` }} /></td>
+              <td class="view-number">{number(spent(name, at + 1))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
       <p class="view-soft">{SAY.legend}</p>
     </>
   );

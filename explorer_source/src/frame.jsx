@@ -31,7 +31,7 @@ export function Frame({ View, data, number, view }) {
       {asked && (
         <p class="view-goal" role="status" data-reached={reached} ref={card}>
           <span aria-hidden="true">{reached ? "✓" : "○"} </span>
-          <b>{reached ? SAY.reached : SAY.goal}</b> {asked}
+          <b class="view-room" data-room={SAY.reached}><span>{reached ? SAY.reached : SAY.goal}</span></b> {asked}
         </p>
       )}
       <View {...data} reach={reach} />

@@ -12,6 +12,7 @@ export function Graph({ program: first, at: firstAt, lengths, longest, programs,
   useReached(!outcomes.includes("!") && outcomes.split("x").length === longest, reach);
   const inWords = (count) => (count === 1 ? SAY.token : filled(SAY.tokens, { count }));
   const outcome = outcomes[run - 1];
+  const most = Math.max(...programs.flatMap(({ graphs }) => graphs.map((it) => it.steps.length)));
   return (
     <>
       <div class="graph-choice">
@@ -60,6 +61,7 @@ export function Graph({ program: first, at: firstAt, lengths, longest, programs,
             </span>
           </li>
         ))}
+        {Array.from({ length: most - steps.length }, (_, index) => <li key={-index} class="graph-filler" aria-hidden="true">·</li>)}
       </ol>
     </>
   );

@@ -21,6 +21,7 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
   const shared = choices[at];
   const size = heads / shared;
   useReached(8 * shared === heads, reach);
+  const columns = heads % 8 ? heads : 8; // each way to share fills whole lines
   const own = query === null ? null : Math.floor(query / size);
 
   return (
@@ -51,9 +52,9 @@ export function Groups({ heads, choices, names, perToken, perText, tokens, reach
       <div class="groups-bar" aria-hidden="true">
         <span style={{ width: `${(100 * shared) / heads}%` }} />
       </div>
-      <div class="groups-all" ref={all} onKeyDown={step}>
+      <div class="groups-all" ref={all} onKeyDown={step} style={{ "--columns": columns, "--lines": heads / columns }}>
         {Array.from({ length: shared }, (_, head) => (
-          <div key={`${shared}-${head}`} class={`groups-one${head === own ? " groups-here" : ""}`}>
+          <div key={`${shared}-${head}`} class={`groups-one${head === own ? " groups-here" : ""}`} style={{ "--span": Math.min(size, columns) }}>
             <div class="groups-queries">
               {Array.from({ length: size }, (_, i) => head * size + i).map((number) => (
                 <button

@@ -28,7 +28,7 @@ export function Growth({ words, steps, heads, wanted, weights, scores, measured,
   });
   return (
     <>
-      <div class="growth-slide">
+      <div class="growth-slide view-sticky">
         <label for={id}>{fill(SAY.training, { step: <strong class="view-number">{steps[at]}</strong> })}</label>
         <input
           id={id}

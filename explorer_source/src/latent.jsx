@@ -1,4 +1,5 @@
-// A trained head whose keys grow out of a latent: a slider over the latent's width.
+// A trained head whose keys grow out of a latent: a slider over the latent's width, the loss
+// at every width, and what changes in the head's map.
 import { useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { labels, unpack } from "./numbers.js";
@@ -6,22 +7,28 @@ import { LATENT as SAY, fill, filled } from "./strings.js";
 import { walk } from "./walk.js";
 import style from "./latent.css";
 
+const [WIDE, HIGH] = [600, 100];
+
 export function Latent({ words, maps, widths, numbers, sizes, losses, moved, reach }) {
-  const [at, setAt] = useState(widths.length);
+  const [at, setAt] = useState(Math.max(1, widths.length >> 1)); // where something differs
+  const [kind, setKind] = useState(2);
   const [place, setPlace] = useState(null); // the cell that is pointed at, in both maps
   const [id] = useState(() => `latent-${Math.random().toString(36).slice(2)}`);
   const width = widths[at - 1];
-  const share = sizes[at] / sizes[0];
   const same = (place) => Number(losses[place]) === Number(losses[0]);
   useReached(same(at) && !(at > 1 && same(at - 1)), reach);
   const show = (text) => Number(text).toFixed(2);
-  const both = [maps[0], maps[at]].map((packed) => triangle(unpack(packed), words.length));
+  const [before, after] = [maps[0], maps[at]].map((packed) => triangle(unpack(packed), words.length));
+  const change = after.map((row, i) => row.map((weight, j) => weight - before[i][j]));
+  const rows = [before, after, change][kind];
   const named = labels(words);
   const [row, key] = place ?? [];
-  const part = { words, place, setPlace };
+  const [least, top] = [Math.min(...losses), Math.max(...losses)];
+  const x = (i) => (WIDE * widths[i]) / widths.at(-1);
+  const y = (i) => (HIGH * (top - losses[i])) / (top - least || 1);
   return (
     <>
-      <div class="latent-choice">
+      <div class="latent-choice view-sticky">
         <label for={id}>
           {fill(SAY.width, { width: <strong class="view-number">{width}</strong> })}
         </label>
@@ -47,16 +54,24 @@ export function Latent({ words, maps, widths, numbers, sizes, losses, moved, rea
           before: show(losses[0]),
         })}
       </p>
-      <div class="latent-bar" aria-hidden="true">
-        <span style={{ width: `${100 * Math.min(share, 1)}%` }} />
+      <svg class="latent-curve" viewBox={`0 -8 ${WIDE} ${HIGH + 16}`} preserveAspectRatio="none" aria-hidden="true">
+        <line class="latent-before" x2={WIDE} y1={y(0)} y2={y(0)} />
+        <polyline points={widths.map((_, i) => `${x(i)},${y(i + 1)}`).join(" ")} />
+        <path class="latent-dot" d={`M${x(at - 1)} ${y(at)}h0`} />
+      </svg>
+      <p class="view-soft latent-scale">
+        <span>{filled(SAY.scale, { least: show(least), top: show(top) })}</span>
+        <span>{filled(SAY.numbers, { width: widths.at(-1) })}</span>
+      </p>
+      <div class="latent-kinds" role="group" aria-label={SAY.maps}>
+        {SAY.kinds.map((name, i) => (
+          <button key={name} type="button" aria-pressed={i === kind} onClick={() => setKind(i)}>{name}</button>
+        ))}
       </div>
-      <div class="latent-maps">
-        <Map title={SAY.all} name={SAY.allMap} rows={both[0]} {...part} />
-        <Map title={filled(width === 1 ? SAY.fromOne : SAY.from, { width })} name={SAY.fromMap} rows={both[1]} {...part} />
-      </div>
+      <Map name={SAY.kinds[kind]} {...{ words, rows, place, setPlace }} />
       <p class="latent-cell" aria-live="polite" aria-atomic="true">
         {place
-          ? filled(SAY.cell, { query: named[row], key: named[key], all: both[0][row][key].toFixed(3), own: both[1][row][key].toFixed(3) })
+          ? filled(SAY.cell, { query: named[row], key: named[key], all: before[row][key].toFixed(3), own: after[row][key].toFixed(3) })
           : SAY.hint}
       </p>
       <p class="view-soft">{SAY.legend}</p>
@@ -71,33 +86,30 @@ const triangle = (weights, count) => Array.from({ length: count }, (_, i) => wei
 
 // A word stands where its row ends and its column begins: this leaves a phone's width to
 // the cells, so that a finger can hit one. One cell is in the tab order.
-function Map({ title, name, words, rows, place, setPlace }) {
+function Map({ name, words, rows, place, setPlace }) {
   const [down, across] = place ?? [0, 0];
   return (
-    <div>
-      <p class="latent-title">{title}</p>
-      <table class="view-table latent-map" aria-label={filled(SAY.map, { name })} onKeyDown={walk}>
-        <tbody>
-          {rows.map((row, i) => (
-            <tr key={i}>
-              {row.map((weight, j) => (
-                <td
-                  key={j}
-                  tabIndex={i === down && j === across ? 0 : -1}
-                  class={place && i === down && j === across ? "latent-here" : null}
-                  style={{ "--w": weight }}
-                  onFocus={() => setPlace([i, j])}
-                  onPointerOver={(event) => event.pointerType === "mouse" && setPlace([i, j])}
-                  onClick={() => setPlace([i, j])}
-                >
-                  <span class="view-hidden">{weight.toFixed(3)}</span>
-                </td>
-              ))}
-              <th scope="row" colSpan={words.length - i}>{words[i]}</th>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <table class="view-table latent-map" aria-label={filled(SAY.map, { name })} onKeyDown={walk}>
+      <tbody>
+        {rows.map((row, i) => (
+          <tr key={i}>
+            {row.map((weight, j) => (
+              <td
+                key={j}
+                tabIndex={i === down && j === across ? 0 : -1}
+                class={`${weight < 0 ? "latent-less" : ""}${place && i === down && j === across ? " latent-here" : ""}`}
+                style={{ "--w": Math.abs(weight) }}
+                onFocus={() => setPlace([i, j])}
+                onPointerOver={(event) => event.pointerType === "mouse" && setPlace([i, j])}
+                onClick={() => setPlace([i, j])}
+              >
+                <span class="view-hidden">{weight.toFixed(3)}</span>
+              </td>
+            ))}
+            <th scope="row" colSpan={words.length - i}>{words[i]}</th>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

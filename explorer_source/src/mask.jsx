@@ -35,6 +35,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
   const empty = mask.map((row) => !row.includes(true));
   const shown = empty[place[0]] ? place[0] : empty.indexOf(true);
 
+  const known = Math.max(shown, 0);
   useReached(touched && shown >= 0, reach);
 
   const [linked, setLinked] = useState(null);
@@ -124,18 +125,19 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
       <p class="mask-said" aria-live="polite" aria-atomic="true">
         {touched ? say(rows[place[0]], columns, weights[place[0]], mask[place[0]]) : SAY.hint}
       </p>
-      {shown >= 0 && (
-        <div class="mask-empty">
+      <div class="mask-empty">
+        {shown < 0 && <p class="view-soft mask-waits">{SAY.waits}</p>}
+        <div style={shown < 0 ? { visibility: "hidden" } : null}>
           <p>
-            <strong>{filled(SAY.nothing, { query: rows[shown] })}</strong> {SAY.four}
+            <strong>{filled(SAY.nothing, { query: rows[known] })}</strong> {SAY.four}
           </p>
-          <table class="view-table mask-table view-number" aria-label={filled(SAY.answers, { query: rows[shown] })}>
+          <table class="view-table mask-table view-number" aria-label={filled(SAY.answers, { query: rows[known] })}>
             {heads(SAY.hidden)}
             <tbody>
               {answers.map(([kind, name]) => (
                 <tr key={kind}>
                   <th scope="row">{name}</th>
-                  {ANSWERS[kind](raw[shown]).map((weight, j) => (
+                  {ANSWERS[kind](raw[known]).map((weight, j) => (
                     <td key={j} style={{ "--w": weight || 0 }}>{Number.isNaN(weight) ? "nan" : weight.toFixed(3)}</td>
                   ))}
                 </tr>
@@ -144,7 +146,7 @@ export function Mask({ queries, keys = queries, scores, masks, answers, note, re
           </table>
           <p class="view-soft">{note}</p>
         </div>
-      )}
+      </div>
     </>
   );
 }

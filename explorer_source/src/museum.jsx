@@ -33,6 +33,18 @@ export function Museum({ bugs, tags, reach }) {
     if (!isOpen) setFound([...found, at]);
     reveal();
   };
+  // As many lines as the longest program with its answer, at about so many letters a line.
+  const answers = bugs.map((it) => [
+    ...it.lines.map(() => "."),
+    `${SAY.belongs} ${SAY.shown} ${it.why}`,
+    SAY.checks,
+    ...it.checks.map((check) => `   ${check.join(": ")}`),
+    SAY.source,
+    it.source,
+    "\n\n",
+  ]);
+  const lengthOf = (texts) => texts.reduce((sum, text) => sum + Math.ceil(text.length / 60), 0);
+  const room = answers.reduce((most, it) => (lengthOf(it) > lengthOf(most) ? it : most)).join("\n");
   let number = 0;
   const lines = bug.lines.map(([kind, text]) => ({ kind, text, number: kind === "+" ? null : ++number }));
   const said = isOpen
@@ -69,49 +81,53 @@ export function Museum({ bugs, tags, reach }) {
         </button>
       </div>
       <p class="museum-symptom">{bug.symptom}</p>
-      <ol class="museum-code" tabIndex={0} aria-label={SAY.program}>
-        {lines.map(({ kind, text, number: own }, i) => {
-          if (kind === "+")
-            return isOpen && (
-              <li key={`${at}-${i}`} class="museum-line" data-kind="mend">
-                <span class="museum-number" aria-hidden="true">+</span>
-                <span class="view-hidden">{SAY.mended}: </span>
-                <code>{text || " "}</code>
-              </li>
-            );
-          const bad = isOpen && kind === "-";
-          const name = [filled(SAY.line, { number: own }), bad && SAY.faulty].filter(Boolean).join(", ");
-          return (
-            <li key={`${at}-${i}`} class="museum-line" data-kind={bad ? "bad" : null} data-tried={tried === own || null}>
-              <button type="button" disabled={isOpen || !text.trim()} aria-label={`${name}: ${text}`} onClick={() => pick(own)}>
-                <span class="museum-number view-number">{own}</span>
-                <code>{text || " "}</code>
+      <div class="view-room" data-room={room}>
+        <div>
+          <ol class="museum-code" tabIndex={0} aria-label={SAY.program}>
+            {lines.map(({ kind, text, number: own }, i) => {
+              if (kind === "+")
+                return isOpen && (
+                  <li key={`${at}-${i}`} class="museum-line" data-kind="mend">
+                    <span class="museum-number" aria-hidden="true">+</span>
+                    <span class="view-hidden">{SAY.mended}: </span>
+                    <code>{text || " "}</code>
+                  </li>
+                );
+              const bad = isOpen && kind === "-";
+              const name = [filled(SAY.line, { number: own }), bad && SAY.faulty].filter(Boolean).join(", ");
+              return (
+                <li key={`${at}-${i}`} class="museum-line" data-kind={bad ? "bad" : null} data-tried={tried === own || null}>
+                  <button type="button" disabled={isOpen || !text.trim()} aria-label={`${name}: ${text}`} onClick={() => pick(own)}>
+                    <span class="museum-number view-number">{own}</span>
+                    <code>{text || " "}</code>
+                  </button>
+                </li>
+              );
+            })}
+          </ol>
+          <p class="museum-said" aria-live="polite">
+            {said}{" "}
+            {!isOpen && (
+              <button type="button" onClick={reveal}>
+                {SAY.show}
               </button>
-            </li>
-          );
-        })}
-      </ol>
-      <p class="museum-said" aria-live="polite">
-        {said}{" "}
-        {!isOpen && (
-          <button type="button" onClick={reveal}>
-            {SAY.show}
-          </button>
-        )}
-      </p>
-      {isOpen && (
-        <dl class="museum-facts">
-          <dt>{SAY.checks}</dt>
-          {bug.checks.map(([name, seen]) => (
-            <dd key={name}>
-              <b>{name}</b>
-              {seen && `: ${seen}`}
-            </dd>
-          ))}
-          <dt>{SAY.source}</dt>
-          <dd>{bug.link ? <a href={bug.link}>{bug.source}</a> : bug.source}</dd>
-        </dl>
-      )}
+            )}
+          </p>
+          {isOpen && (
+            <dl class="museum-facts">
+              <dt>{SAY.checks}</dt>
+              {bug.checks.map(([name, seen]) => (
+                <dd key={name}>
+                  <b>{name}</b>
+                  {seen && `: ${seen}`}
+                </dd>
+              ))}
+              <dt>{SAY.source}</dt>
+              <dd>{bug.link ? <a href={bug.link}>{bug.source}</a> : bug.source}</dd>
+            </dl>
+          )}
+        </div>
+      </div>
     </>
   );
 }

@@ -54,6 +54,7 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
   };
   const point = (request) => (event) => event.pointerType === "mouse" && setPointed(request);
 
+  const room = Math.max(1, ...steps.flatMap((it) => it.tables.map((own) => own.length)));
   const used = owners.filter((it) => it.length).length;
   const shared = owners.filter((it) => it.length > 1).length;
   const read = step.fed.filter(Boolean).length;
@@ -164,6 +165,7 @@ export function Pages({ steps, pages, pageLen, names, reach }) {
             </span>
           </li>
         ))}
+        {Array.from({ length: room - Math.max(table.length, 1) }, (_, i) => <li key={-i} class="pages-filler" aria-hidden="true"><br /><br /></li>)}
         {!table.length && <li class="pages-entry pages-none">{SAY.none}</li>}
       </ol>
     </>

@@ -183,26 +183,24 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
         />
       </div>
       <div class="pipe-under">
-        <div class="pipe-said" aria-live="polite" aria-atomic="true">
+        <div class="pipe-said" tabIndex={0} aria-live="polite" aria-atomic="true">
           <p>{sayRow(values, shown, word)}</p>
           {place ? <Meeting {...meeting(model, values, shown, place, { ...settings, divisor: values.divisor })} /> : <p class="view-soft">{SAY.hint}</p>}
         </div>
         {/* on a phone a cell is narrower than a finger */}
-        {place && (
-          <div class="pipe-pad" role="group" aria-label={SAY.pad}>
-            {Object.keys(MOVES).map((name, i) => (
-              <button key={name} type="button" aria-label={SAY.pads[i]} onClick={() => press(name)}>{"↑↓←→"[i]}</button>
-            ))}
-            {turns && <button type="button" onClick={() => press(" ")}>{SAY.turn}</button>}
-          </div>
-        )}
+        <div class="pipe-pad" data-off={!place || null} role="group" aria-label={SAY.pad}>
+          {Object.keys(MOVES).map((name, i) => (
+            <button key={name} type="button" aria-label={SAY.pads[i]} onClick={() => press(name)}>{"↑↓←→"[i]}</button>
+          ))}
+          {turns && <button type="button" onClick={() => press(" ")}>{SAY.turn}</button>}
+        </div>
       </div>
       <Code stages={stages} stage={stage} choose={(at) => set({ stage: at, part: 0 })} point={(at) => setPointed(at && { id: at, word: state.word, key: state.key ?? undefined })} />
       <div class="pipe-foot">
         <label class="pipe-all"><input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /> {SAY.all}</label>
         <a href={address} onClick={copy}>{SAY.link}</a>
         <span role="status">{copied === address && SAY.copied}</span>
-        {JSON.stringify(state) !== JSON.stringify(first) && <button type="button" onClick={() => set({ anew: undefined, part: undefined, ...first })}>{SAY.again}</button>}
+        <button type="button" data-off={JSON.stringify(state) === JSON.stringify(first) || null} onClick={() => set({ anew: undefined, part: undefined, ...first })}>{SAY.again}</button>
       </div>
       <Numbers {...{ values, words: shown, stage: stage ?? "w", stages, model }} />
       <p class="view-soft pipe-about">{SAY.signs} {cache && `${SAY.dashed} `}{about}</p>

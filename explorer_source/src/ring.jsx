@@ -57,7 +57,7 @@ export function Ring({ processes, length, bytes, reach }) {
           <input type="checkbox" checked={causal} onChange={() => setCausal(!causal)} /> {SAY.causal}
         </label>
       </div>
-      <div class="ring-choice">
+      <div class="ring-choice view-sticky">
         <button type="button" onClick={() => setAt(Math.max(at - 1, 0))} aria-disabled={!at}>
           {STEP.back}
         </button>
@@ -74,6 +74,7 @@ export function Ring({ processes, length, bytes, reach }) {
         })}
       </p>
       <div class="ring-tables">
+        <Circle {...{ processes, at, now }} />
         <table class="view-table ring-held" aria-label={SAY.heldTable}>
           <thead>
             <tr>
@@ -86,7 +87,7 @@ export function Ring({ processes, length, bytes, reach }) {
             {ranks.map((rank) => {
               const origin = (rank - at + processes) % processes;
               return (
-                <tr key={rank} style={{ "--own": (rank * 137.5 + 205) % 360 }}>
+                <tr key={rank} style={hue(rank)}>
                   <th scope="row">
                     <span class="ring-name">{rank}</span>
                   </th>
@@ -104,7 +105,7 @@ export function Ring({ processes, length, bytes, reach }) {
           <caption class="view-soft">{SAY.legend}</caption>
           <tbody>
             {pieces.map((i) => (
-              <tr key={i} style={{ "--own": (owner(i) * 137.5 + 205) % 360 }}>
+              <tr key={i} style={hue(owner(i))}>
                 <th scope="row">
                   <span class="ring-name">{owner(i)}</span>
                 </th>
@@ -123,3 +124,37 @@ export function Ring({ processes, length, bytes, reach }) {
 }
 Ring.frame = { title: SAY.title, goal: SAY.goal };
 Ring.style = style;
+
+const hue = (rank) => ({ "--own": (rank * 137.5 + 205) % 360 });
+
+// Each process has its place on the ring; keys and values go one place further at each step.
+function Circle({ processes, at, now }) {
+  const place = (rank, far) => {
+    const angle = 2 * Math.PI * (rank / processes - 0.25);
+    return [far * Math.cos(angle), far * Math.sin(angle)];
+  };
+  const [arrowX, arrowY] = place(0.5, 62);
+  return (
+    <svg class="ring-circle" viewBox="-107 -107 214 214" aria-hidden="true">
+      <circle class="ring-way" r="62" />
+      {now.map((count, rank) => {
+        const [x, y] = place(rank, 62);
+        return (
+          <g key={rank}>
+            <path class="ring-way" d="M-4 -5l6 5l-6 5" transform={`rotate(${(360 * rank) / processes}) translate(${arrowX} ${arrowY}) rotate(${180 / processes})`} />
+            <circle class="ring-process" data-idle={!count || null} style={hue(rank)} cx={x} cy={y} r="16" />
+            <text x={x} y={y + 5}>{rank}</text>
+          </g>
+        );
+      })}
+      {now.map((_, origin) => (
+        <g key={origin} class="ring-going" style={{ ...hue(origin), transform: `rotate(${(360 * (origin + at)) / processes}deg) translateY(-94px) rotate(${(-360 * (origin + at)) / processes}deg)` }}>
+          <rect x="-11" y="-9" width="22" height="18" rx="3" />
+          <text y="4">{origin}</text>
+        </g>
+      ))}
+      <text class="ring-what" y="-4">{SAY.pieces[0]}</text>
+      <text class="ring-what" y="12">{SAY.pieces[1]}</text>
+    </svg>
+  );
+}

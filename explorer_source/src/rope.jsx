@@ -70,7 +70,10 @@ export function Rope({ pairs, words, speeds, positions, longest, reach }) {
               go(places.map((place) => place - least + at)),
             )}
           </div>
-          <table class="view-table rope-table" aria-label={SAY.table}>
+          <p class="rope-said" aria-live="polite" aria-atomic="true">
+            {fill(SAY.said, { offset: minus(`${offset}`), score: <strong>{show(score)}</strong> })}
+          </p>
+          <div class="rope-kept"><table class="view-table rope-table" aria-label={SAY.table}>
             <thead>
               <tr>
                 <th scope="col">{filled(SAY.at, { word: words[0] })}</th>
@@ -89,10 +92,7 @@ export function Rope({ pairs, words, speeds, positions, longest, reach }) {
                 </tr>
               ))}
             </tbody>
-          </table>
-          <p class="rope-said" aria-live="polite" aria-atomic="true">
-            {fill(SAY.said, { offset: minus(`${offset}`), score: <strong>{show(score)}</strong> })}
-          </p>
+          </table></div>
         </div>
       </div>
     </>
@@ -106,10 +106,17 @@ function Picture({ given, turned, words }) {
   const lengths = given.map((pair) => Math.hypot(...pair));
   const reach = Math.max(...lengths) * 1.25;
   const unit = reach / 14;
+  // From the key to the query, the short way round.
+  const [to, from] = turned.map(([x, y]) => Math.atan2(y, x));
+  const angle = Math.atan2(Math.sin(to - from), Math.cos(to - from));
+  const at = (far, where) => `${far * Math.cos(where)} ${-far * Math.sin(where)}`;
+  const [x, y] = at(4.4 * unit, from + angle / 2).split(" ");
   return (
     <svg class="rope-picture" viewBox={`${-reach} ${-reach} ${2 * reach} ${2 * reach}`} aria-hidden="true">
       <line class="rope-axis" x1={-reach} x2={reach} />
       <line class="rope-axis" y1={-reach} y2={reach} />
+      <path class="rope-angle" d={`M${at(3 * unit, from)}A${3 * unit} ${3 * unit} 0 0 ${angle > 0 ? 0 : 1} ${at(3 * unit, to)}`} />
+      <text class="rope-degrees" x={x} y={+y + unit / 3} style={{ fontSize: `${unit}px` }}>{Math.round(Math.abs(angle) * 57.2958)}°</text>
       {given.map(([x, y], i) => (
         <g key={i} class={`rope-${i}`}>
           <circle class="rope-way" r={lengths[i]} />

@@ -7,6 +7,7 @@ import style from "./snapshots.css";
 import { walk } from "./walk.js";
 
 const [WIDE, HIGH] = [600, 120];
+const HALF = "\ufffd"; // stands for bytes that are no letter
 
 export function Snapshots({ words, heads, steps, queries, weights, samples, measured, losses, every, reach }) {
   const [at, setAt] = useState(0);
@@ -57,7 +58,7 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
 
   return (
     <>
-      <div class="snapshots-slide">
+      <div class="snapshots-slide view-sticky">
         <label for={id}>{fill(SAY.training, { step: <strong class="view-number">{steps[at]}</strong> })}</label>
         <input
           id={id}
@@ -81,7 +82,7 @@ export function Snapshots({ words, heads, steps, queries, weights, samples, meas
         <line class="snapshots-now" x1={x(steps[at])} x2={x(steps[at])} y1="-8" y2={HIGH} />
       </svg>
       <p class="view-soft snapshots-scale"><span>{filled(SAY.begin, { top: top.toFixed(1) })}</span><span>{filled(SAY.step, { step: end })}</span></p>
-      <p class="snapshots-sample"><span class="view-soft">{SAY.story} </span>{samples[at]}</p>
+      <p class="snapshots-sample"><span class="view-soft">{SAY.story} </span>{samples[at].replaceAll(HALF, "·")}{samples.some((it) => it.includes(HALF)) && <span class="view-soft"> {SAY.half}</span>}</p>
       <fieldset class="snapshots-asked">
         <legend>{SAY.asked}</legend>
         {queries.map(([text], i) => (

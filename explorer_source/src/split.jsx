@@ -17,6 +17,12 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
   // Where a number comes from: its token, its head.
   const token = (number) => cells.findIndex((row) => row.includes(number));
   const head = (number) => Math.floor(cells[token(number)].indexOf(number) / size);
+  const cut = {
+    title: `view: ${shape(length, heads, size)}`,
+    code: `x.view(1, ${length}, ${heads}, ${size})`,
+    says: SAY.cut,
+    blocks: viewed.map((block, t) => [filled(SAY.token, { n: t + 1 }), block, (h) => filled(SAY.head, { n: h })]),
+  };
   const steps = [
     { title: `x: ${shape(length, width)}`, code: "x", says: SAY.rows, blocks: [["", cells, (t) => filled(SAY.token, { n: t + 1 })]] },
     ...(wrong
@@ -27,12 +33,7 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
           blocks: mistake.map((block, h) => [filled(SAY.head, { n: h }), block, (row) => filled(SAY.row, { n: row })]),
         }]
       : [
-          {
-            title: `view: ${shape(length, heads, size)}`,
-            code: `x.view(1, ${length}, ${heads}, ${size})`,
-            says: SAY.cut,
-            blocks: viewed.map((block, t) => [filled(SAY.token, { n: t + 1 }), block, (h) => filled(SAY.head, { n: h })]),
-          },
+          cut,
           {
             title: `transpose: ${shape(heads, length, size)}`,
             code: `x.view(1, ${length}, ${heads}, ${size}).transpose(1, 2)`,
@@ -59,7 +60,7 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
 
   return (
     <>
-      <div class="split-controls">
+      <div class="split-controls view-sticky">
         <fieldset>
           <legend class="view-hidden">{SAY.ways}</legend>
           {[[false, SAY.right], [true, SAY.mistake]].map(([value, name]) => (
@@ -75,28 +76,25 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
           <button type="button" aria-disabled={last} onClick={() => setStep(Math.min(at + 1, steps.length - 1))}>{STEP.next}</button>
         </div>
       </div>
-      <div aria-live="polite" aria-atomic="true">
+      <div class="split-now" aria-live="polite" aria-atomic="true">
         <p class="split-code"><code>{steps[at].code}</code></p>
         <p>{steps[at].says}</p>
       </div>
-      {steps.slice(0, last ? at : at + 1).map((part) => <Part key={part.title} {...part} {...grid} />)}
-      {last && (
-        <>
-          <div class="split-pair">
-            <Part {...steps[at]} {...grid} />
-            <Part
-              title={filled(SAY.wrapper, { heads, shape: shape(length, size) })}
-              blocks={wrapper.map((block, h) => [filled(SAY.head, { n: h }), block, (t) => filled(SAY.token, { n: t + 1 })])}
-              {...grid}
-            />
-          </div>
-          <p class="split-verdict">
-            {JSON.stringify(steps[at].blocks.map(([, block]) => block)) === JSON.stringify(wrapper)
-              ? SAY.same
-              : SAY.other}
-          </p>
-        </>
-      )}
+      {/* What comes later has its room from the start, and so has what the mistake leaves out. */}
+      {steps.slice(0, -1).map((part, i) => <Part key={part.title} later={i > at} {...part} {...grid} />)}
+      <div class={last ? "" : "split-later"}>
+        <div class="split-pair">
+          <Part {...steps.at(-1)} {...grid} />
+          <Part
+            title={filled(SAY.wrapper, { heads, shape: shape(length, size) })}
+            blocks={wrapper.map((block, h) => [filled(SAY.head, { n: h }), block, (t) => filled(SAY.token, { n: t + 1 })])}
+            {...grid}
+          />
+        </div>
+        <p class="split-verdict">
+          {JSON.stringify(steps.at(-1).blocks.map(([, block]) => block)) === JSON.stringify(wrapper) ? SAY.same : SAY.other}
+        </p>
+      </div>
       <p class="split-said" aria-live="polite" aria-atomic="true">
         {fill(SAY.stands, {
           number: <strong class="view-number">{followed}</strong>,
@@ -106,6 +104,7 @@ export function Split({ cells, viewed, split, mistake, wrapper, reach }) {
         })}
       </p>
       <p class="view-soft">{SAY.hint}</p>
+      {wrong && <Part later {...cut} {...grid} />}
     </>
   );
 }
@@ -116,9 +115,9 @@ Split.frame = {
 };
 
 // One step: its blocks beside each other. One cell of each block is in the tab order.
-function Part({ title, blocks, token, head, followed, setFollowed }) {
+function Part({ title, blocks, later, token, head, followed, setFollowed }) {
   return (
-    <section class="split-part">
+    <section class={`split-part${later ? " split-later" : ""}`}>
       <p class="split-title">{title}</p>
       <div class="split-blocks">
         {blocks.map(([name, block, label], at) => {

@@ -45,6 +45,15 @@ def test_flash_steps_through_the_tiles(browser, by):
             assert f"Moved so far: {step['moved']} bytes" in said
             (top, bottom), (left, right) = step["rows"], step["columns"]
             assert view.locator(".flash-now").count() == (bottom - top) * (right - left)
+            # The tile in the picture: its place among the scores of slow memory.
+            tile = view.locator(".flash-moving").nth(3).get_attribute("style")
+            assert tile == f"--x: {24 + 14 * left}; --y: {48 + 14 * top};"
             if further.is_enabled():
                 use(further, by)
         view.get_by_text("Reached.").wait_for()
+        # 128 queries, keys, values and results of width 64, two sums, and a tile.
+        fast = round(2 * 128 * (4 * 64 + 2 + 128) / 1000)
+        assert f"128 by 128: {fast} kB in fast memory" in view.inner_text()
+        assert (
+            f"a table of scores of {round(2 * 4096**2 / 1e6)} MB" in view.inner_text()
+        )

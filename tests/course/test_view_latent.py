@@ -6,7 +6,16 @@ import pytest
 from attention_lib.course.views import view_latent
 from tests.samples.views import LATENT as VIEW
 from tests.samples.views import LATENT_GIVEN as GIVEN
-from tests.views import each_way, numbers, refusals, sent, showing, slide, tables_of
+from tests.views import (
+    each_way,
+    numbers,
+    refusals,
+    sent,
+    showing,
+    slide,
+    tables_of,
+    use,
+)
 
 WEIGHTS, LATENTS = GIVEN["weights"], GIVEN["latents"]
 WORDS, LOSSES = GIVEN["words"], GIVEN["losses"]
@@ -15,6 +24,7 @@ SHADES = """(cells) => cells.map((cell) => {
     const { backgroundColor } = getComputedStyle(cell);
     return Number((backgroundColor.match(/rgba.*, (.*)\\)/) ?? [0, 1])[1]);
 })"""
+MAPS = ["all keys", "keys from the latent", "the difference"]
 SAID = "“{}” gives “{}” a weight of {:.3f} with all keys, of {:.3f} from the latent."
 MOVED = [(LATENTS[width] - WEIGHTS).abs().max().item() for width in LATENTS]
 
@@ -50,32 +60,48 @@ def test_latent_shows_the_map_of_every_width(browser, by):
             assert f"takes {2 * width} bytes instead of 24 ({width} of 12" in said
             assert f"changes by {MOVED[width - 1]:.2f}." in said
             assert f"is {LOSSES[width]:.2f}; it was 0.50." in said
-            for table, wanted in enumerate((WEIGHTS, LATENTS[width])):
-                rows = view.locator("table").nth(table).locator("tbody tr").all()
+            both = (WEIGHTS, LATENTS[width], LATENTS[width] - WEIGHTS)
+            for name, wanted in zip(MAPS, both, strict=True):
+                use(view.get_by_role("button", name=name), by)
+                rows = view.locator("tbody tr").all()
                 for i, row in enumerate(rows):
                     cells = [
                         float(cell) for cell in row.locator("td").all_inner_texts()
                     ]
                     assert cells == pytest.approx(wanted[i, : i + 1].tolist(), abs=1e-3)
                     shades = row.locator("td").evaluate_all(SHADES)
-                    assert shades == pytest.approx(cells, abs=6e-3)
+                    assert shades == pytest.approx([*map(abs, cells)], abs=6e-3)
+
+
+def test_latent_begins_where_something_differs_and_draws_the_loss(browser):
+    with showing(browser, VIEW) as (_, view):
+        slider = view.get_by_role("slider")
+        pressed = view.locator("[aria-pressed=true]")
+        assert pressed.inner_text() == "the difference"
+        assert MOVED[int(slider.input_value()) - 1] > 0.1
+        assert view.locator(".latent-less").count() > 0
+        for width, height in ((1, 0), (3, 100)):  # the largest loss, and the smallest
+            slider.fill(str(width))
+            dot = view.locator(".latent-dot").get_attribute("d")
+            assert dot == f"M{200 * width} {height}h0"
 
 
 @each_way
-@pytest.mark.parametrize("table", [0, 1])
-def test_latent_says_both_weights_of_a_cell(browser, by, table):
+@pytest.mark.parametrize("name", MAPS)
+def test_latent_says_both_weights_of_a_cell(browser, by, name):
     with showing(browser, VIEW, by=by) as (page, view):
 
         def says(row, key, width, words):
             both = WEIGHTS[row, key].item(), LATENTS[width][row, key].item()
             said = view.locator(".latent-cell").inner_text()
             assert said == SAID.format(*words, *both)
-            assert view.locator(".latent-here").count() == 2
+            assert view.locator(".latent-here").count() == 1
 
-        cells = view.get_by_role("table").nth(table).locator("td")
+        slide(view.get_by_role("slider"), 3, by)
+        use(view.get_by_role("button", name=name), by)
+        cells = view.get_by_role("table").locator("td")
         if by == "keys":
-            page.keyboard.press("Tab")  # the slider
-            for _ in range(1 + table):
+            for _ in MAPS[MAPS.index(name) :]:
                 page.keyboard.press("Tab")
             for key in ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"]:
                 page.keyboard.press(key)

@@ -54,6 +54,10 @@ def test_ring_shows_what_the_library_counts(browser, by):
                 held = view.locator(
                     ".ring-held tbody td:nth-child(2)"
                 ).first.inner_text()
+                going = view.locator(".ring-going").first.get_attribute("style")
+                assert f"rotate({120 * step}deg) translateY(" in going
+                idle = view.locator("[data-idle=true]").count()
+                assert idle == now.count(0)
                 piece = rank_ranges(12, -step % 3, 3, order)[0]
                 assert held.startswith(f"process {-step % 3}")
                 assert f"{piece[0]} to" in held

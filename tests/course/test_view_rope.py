@@ -80,6 +80,12 @@ def test_rope_shows_the_score_of_every_place(browser, by):
             now = rows_of(view)[0]
             assert now[:3] == [*places, places[0] - places[1]]
             assert abs(now[3] - score(*places, SPEEDS[speed])) < 1e-3
+            # The angle between the arrows: of q times conjugate k, as it is drawn.
+            offset = places[0] - places[1]
+            q, k = complex(*QUERY), complex(*KEY)
+            apart = np.angle(q * np.exp(1j * SPEEDS[speed] * offset) * k.conjugate())
+            drawn = view.locator(".rope-degrees").text_content()
+            assert drawn == f"{abs(np.degrees(apart)):.0f}°"
             said = view.locator("[aria-live=polite]").inner_text().replace("−", "-")
             assert said == f"Offset {now[2]:.0f}: score {now[3]:.3f}."
 

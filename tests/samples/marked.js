@@ -7,7 +7,8 @@ async () => {
         const heads = [...document.querySelectorAll(".bd-article :is(h2, h3)")];
         const quarter = innerHeight / 4;
         const read = heads.filter((h) => h.getBoundingClientRect().top <= quarter);
-        marked.push([[...active].map((link) => link.hash.slice(1)),
+        const seen = [...active].filter((link) => link.checkVisibility());
+        marked.push([seen.map((link) => link.hash.slice(1)),
                      (read.at(-1) ?? heads[0]).parentElement.id, n]);
     }
     return marked;

@@ -70,7 +70,7 @@ def test_every_example_stands_in_the_entry_of_its_name():
     [
         ("masks.causal_mask", "query_len, key_len=None, *, device=None, )"),
         ("masks.causal_mask", "key_len (int | None) – columns; the number of rows"),
-        ("masks.causal_mask", "type: Bool[Tensor, 'Q K'] Example >>> from"),
+        ("masks.causal_mask", "type: Bool[Tensor, 'Q K'] Raises: "),
         ("training.TrainConfig", "class TrainConfig( steps, batch_size=16,"),
         ("plotting.BookFigure", "class BookFigure#"),
         ("stories.expected_length_and_entropy", "part (Callable[..., None])"),
@@ -79,6 +79,24 @@ def test_every_example_stands_in_the_entry_of_its_name():
 def test_entry_shows_what_is_written(name, shown):
     assert shown in entry(name)
     assert "Create a new string" not in entry(name)  # the docstring of a value's type
+
+
+# All that an entry's list may say, in its order.
+FIELDS = ["Parameters", "Variables", "Returns", "Yields", "Return type", "Raises"]
+
+
+def test_fields_have_one_order_and_say_more_than_the_signature():
+    bare, seen = [], set()
+    for path in sorted((SITE / "book/api").glob("*.html")):
+        for fields in parsed(path).select("dl.field-list"):
+            names = [it.get_text().strip(" :") for it in fields.select(":scope > dt")]
+            assert names == [name for name in FIELDS if name in names]
+            seen.update(names)
+            text = fields.dd.get_text() if "Parameters" in names else "–"
+            if "–" not in text and "[" not in text:
+                bare.append((path.stem, text))
+    assert seen == {*FIELDS}
+    assert bare == []
 
 
 @pytest.mark.parametrize(

@@ -63,13 +63,24 @@ def test_sidebar_leads_to_another_chapter_on_a_phone(phone):
     phone.wait_for_url("**/04-multi-head.html")
 
 
-def test_contents_mark_the_section_that_is_read(phone):
+def test_contents_mark_the_section_that_is_read(phone, address):
     phone.set_viewport_size({"width": 1440, "height": 900})
+    phone.goto(f"{address}/chapters/02-single-head.html")  # 2.3.1 is inside 2.3
+    phone.wait_for_function("!document.documentElement.dataset.from")
     *marked, end = phone.evaluate(MARKED)
     assert [(n, found) for found, read, n in marked if found != [read]] == []
     last = phone.locator("#pst-page-toc-nav a").last.get_attribute("href")
     assert [f"#{name}" for name in end[0]] == [last]
     phone.set_viewport_size({"width": PHONE, "height": 800})
+
+
+def test_list_of_pages_shows_the_one_that_is_open(window, address):
+    window.set_viewport_size({"width": 1440, "height": 900})
+    for page in (CHAPTER, "book/glossary.html", "book/api/training.html", CHAPTER):
+        window.goto(f"{address}/{page}")
+        here = window.locator(".bd-sidebar-primary .current > a").last
+        expect(here).to_be_in_viewport(timeout=1000)
+    window.set_viewport_size({"width": PHONE, "height": 800})
 
 
 def test_what_goes_on_sideways_has_a_shaded_edge(phone):

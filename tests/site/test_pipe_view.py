@@ -59,7 +59,8 @@ def said(view):
 def cell(view, matrix, row, column):
     """Where the middle of a cell is."""
     shape = view.locator(f"[data-matrix={matrix}] > g").nth(7 * row + column)
-    shape.scroll_into_view_if_needed()
+    # Above what is said of it, which stays at the lower edge.
+    shape.evaluate("(e) => e.scrollIntoView({ block: 'center' })")
     box = shape.locator("rect, path").first.bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 

@@ -1,8 +1,10 @@
 """What scrolls within itself is reached by keyboard."""
 
+import nbformat
 import pytest
 
-from tools.chapters import SITE
+from tools.chapters import NOTEBOOKS, SITE, code_of
+from tools.site.listings import hung
 
 pytestmark = pytest.mark.usefixtures("site")
 # Each block of the article that has a bar to scroll: what it is, and its tabindex.
@@ -11,6 +13,14 @@ SCROLLED = r"""() => [...document.querySelectorAll(".bd-article *")]
         && e.scrollWidth > e.clientWidth && !e.querySelector("button, input"))
     .map((e) => [e.tagName, e.tabIndex])"""
 REACHED = ".bd-article :is(pre, .katex-display)[tabindex='0']"
+# What a reader selects of each listing, and the comments after code that take two rows.
+SELECTED = """(all) => all.map((pre) => {
+    getSelection().selectAllChildren(pre);
+    return getSelection().toString().trim();
+})"""
+CUT = """(all) => all.filter((it) => it.textContent.length < 28)
+    .filter((it) => it.offsetHeight > 1.5 * parseFloat(getComputedStyle(it).lineHeight))
+    .map((it) => it.textContent)"""
 WIDE = '<span style="display:block;width:900px">x</span>'
 
 
@@ -53,3 +63,29 @@ def test_far_sections_are_laid_out_later_but_links_reach_them(browser):
         assert 0 < quiz.evaluate("(e) => e.getBoundingClientRect().top") < 100
         page.reload()  # now a place further down is asked for: the page is whole
         assert quiz.evaluate(far) == "visible"
+
+
+def test_code_on_a_phone_shows_all_of_its_lines(browser):
+    book = nbformat.read(NOTEBOOKS / "02-single-head.ipynb", as_version=4)
+    with browser.new_page(viewport={"width": 375, "height": 800}) as page:
+        page.goto((SITE / "chapters/02-single-head.html").as_uri())
+        page.wait_for_function("!document.documentElement.dataset.from")
+        page.locator("details").evaluate_all("(all) => all.map((d) => d.open = true)")
+        codes = page.locator(".cell_input pre:visible")
+        sideways = "(all) => all.filter((e) => e.scrollWidth > e.clientWidth).length"
+        assert codes.evaluate_all(sideways) == 0
+        copied = codes.evaluate_all(SELECTED)
+        assert len(copied) > 10
+        assert {*copied} <= {cell.source.strip() for cell in code_of(book)}
+        comments = codes.locator(".line > .c1:not(:first-child)")
+        assert comments.count() > 10
+        assert comments.evaluate_all(CUT) == []
+
+
+def test_long_line_knows_its_indent():
+    line = f'    <span class="n">x</span> = <span>&quot;{"y" * 30}&quot;</span>'
+    start = '<span class="line" style="--indent:4">'
+    assert hung(f"{line}\n") == f"{start}{line}</span>\n"
+    assert hung(line[4:]) == f'<span class="line">{line[4:]}</span>'
+    short = f"<span>{'&lt;' * 30}</span>\n"
+    assert hung(short) == short

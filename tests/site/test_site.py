@@ -40,6 +40,7 @@ def calls(monkeypatch):
 
     monkeypatch.setattr(update, "main", lambda root, _: made.append(("record", root)))
     monkeypatch.setattr(site, "_build", builder)
+    monkeypatch.setattr(site, "_build_edition", lambda root: 0)
     monkeypatch.setattr(sys, "argv", ["site"])
     return made
 
@@ -168,7 +169,7 @@ def book(tmp_path_factory):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, root / name, ignore=ignored)
     for name in SETTINGS:
-        shutil.copy(ROOT / name, root)
+        shutil.copy(ROOT / name, root / name)
     command = Path(sys.executable).with_name("jupyter-book")
     result = run(root, command, "build", ".", "-W", "-n", "--keep-going")
     assert result.returncode == 0, result.stderr

@@ -208,7 +208,8 @@ def agrees_with_mask(view, mask):
     wanted = attention_weights(SCORES, torch.eye(4).double(), mask, scale=1.0)
     torch.testing.assert_close(weights_shown(view), wanted.float(), rtol=0, atol=1e-3)
     if mask.any(dim=-1).all():
-        assert view.locator(".mask-empty").count() == 0
+        assert view.locator(".mask-empty table:visible").count() == 0
+        assert view.locator(".mask-waits").is_visible()
 
 
 def answers_agree(view, row):
@@ -286,7 +287,7 @@ WRAPPER = list(NUMBERED.chunk(2, dim=-1))
 
 def shows(view, *steps):
     """The tables of the view are these blocks."""
-    tables = [cells_of(table) for table in view.locator("table").all()]
+    tables = [cells_of(table) for table in view.locator("table:visible").all()]
     shown = [[[int(number) for number in row] for row in table] for table in tables]
     assert shown == [block.tolist() for step in steps for block in step]
 
@@ -384,7 +385,7 @@ def test_cache_fills_step_by_step(browser, by):
     with showing(browser, CACHE, by=by) as (_, view):
 
         def shows(keys, words):
-            rows = view.locator("tbody tr").all()
+            rows = view.locator(".cache-table tbody tr").all()
             found = ["".join(row.locator("td").all_inner_texts()) for row in rows]
             assert found == [keys, keys]
             assert words in view.locator(".cache-said").inner_text()
@@ -394,6 +395,9 @@ def test_cache_fills_step_by_step(browser, by):
         use(onward, by, "Space")
         shows("✓✓+", "reads 1 token and writes “down”: 1,744 FLOPs")
         shows("✓✓+", "holds 96 bytes and saves 3,488 FLOPs")
+        # Both sums so far: the first step's, which reads all, and this one's.
+        sums = view.locator(".cache-spent .view-number").all_inner_texts()
+        assert sums == [f"{3424 + 1744:,}", f"{3424 + 5232:,}"]
         onward.click(force=True)  # there is no third
         use(view.get_by_label("reading all anew"), by, "Space")
         shows("+++", "reads 3 tokens and writes “down”: 5,232 FLOPs")

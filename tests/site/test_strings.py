@@ -31,7 +31,7 @@ HEARD = (
 )
 WORDS = r"(?<![\w-])[A-Za-z’]{2,}[,.]? [A-Za-z’]{2,}(?![\w-])|^[A-Z][a-z]{2,}[.:]?$"
 CODE = {"ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Escape", "Home", "End"}
-CODE |= {"Enter", "view: ", "transpose: ", "var bookPlaces = ;\\n"}
+CODE |= {"Enter", "view: ", "transpose: ", "var bookPlaces = ;\\n", "var attentionWords = "}
 BUILD = [*ROOT.glob("tools/site/*.py"), *ROOT.glob("book/_templates/**/*.html")]
 BUILD += [ROOT / "tools/check/reproduces.py", ROOT / "benchmarks/report.py"]
 CODE |= {"Refresh", "Drawing", "math notranslate", "Link to this equation"}  # not ours

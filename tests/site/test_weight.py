@@ -66,3 +66,72 @@ def test_chapter_does_not_jump(browser, chapter, width):
     with browser.new_page(viewport={"width": width, "height": 900}) as page:
         page.goto(chapter.as_uri())
         assert page.evaluate(SHIFT) < 0.01
+
+
+HEIGHTS = sample("heights.js")
+WITH_VIEWS = [
+    pytest.param(page, marks=[pytest.mark.slow] if number % 4 else [])
+    for number, page in enumerate(CHAPTERS)
+]
+# On a phone, each control beside what answers it: one screen, below the page's own bar.
+SCREEN = 812 - 56
+ANSWERS = {
+    "align": (".align-map", ".align-choice:has(> button)"),
+    "cache": (".cache-controls", ".cache-spent"),
+    "costs": (".costs-choice", ".costs-said"),
+    "flash": (".flash-choice", ".flash-tables"),
+    "graph": (".graph-choice", ".graph-strip"),
+    "groups": (".groups-choice", ".groups-all"),
+    "growth": (".growth-slide", ".growth-maps > div"),
+    "kernels": (".kernels-all", ".kernels-said"),
+    "latent": (".latent-choice", ".latent-map"),
+    "mask": (".mask-presets", ".mask-parts"),
+    "museum": (".museum-room", ".museum-said"),
+    "pages": (".pages-choice", ".pages-requests"),
+    "pipe": (".pipe-under", ".pipe-said"),
+    "reach": (".reach-choice", ".reach-map"),
+    "ring": (".ring-choice", ".ring-held"),
+    "rope": (".rope-speeds", ".rope-said"),
+    "sinks": (".sinks-choice", ".sinks-both"),
+    "snapshots": (".snapshots-slide", ".snapshots-scroll"),
+    "split": (".split-controls", ".split-pair"),
+    "weights": (".weights-controls, .weights-heads", ".weights-scroll"),
+}
+# Both heights, where the control stays in sight; else from one's top to the other's
+# end.
+REACH = """([view, control, answer]) => {
+    const [one, other] = [control, answer].map((it) => view.querySelector(it));
+    const [from, to] = [one, other].map((it) => it.getBoundingClientRect());
+    const sticks = getComputedStyle(one).position === "sticky";
+    return sticks ? from.height + to.height : to.bottom - from.top;
+}"""
+
+
+def views_of(page, chapter):
+    """The views of a chapter, all laid out, with their kinds."""
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(chapter.as_uri())
+    page.evaluate("delete document.documentElement.dataset.from")
+    page.locator("details").evaluate_all("(all) => all.map((it) => it.open = true)")
+    waiting = page.locator(".learn-waits")  # for a prediction
+    waiting.evaluate_all("(all) => all.map((it) => it.classList.remove('learn-waits'))")
+    found = page.locator('.attention-view:not([data-kind="predict"]) > .attention-live')
+    views = found.element_handles()
+    return [(view.evaluate("(e) => e.parentNode.dataset.kind"), view) for view in views]
+
+
+@pytest.mark.parametrize("width", [375, 1440])
+@pytest.mark.parametrize("chapter", WITH_VIEWS, ids=lambda page: page.stem)
+def test_view_keeps_its_height_while_it_is_used(browser, chapter, width):
+    with browser.new_page(viewport={"width": width, "height": 812}) as page:
+        for kind, view in views_of(page, chapter):
+            heights = view.evaluate(HEIGHTS)
+            assert len(heights) == 1, (kind, heights)
+
+
+@pytest.mark.parametrize("chapter", WITH_VIEWS, ids=lambda page: page.stem)
+def test_phone_shows_a_control_with_what_answers_it(browser, chapter):
+    with browser.new_page(viewport={"width": 375, "height": 812}) as page:
+        for kind, view in views_of(page, chapter):
+            for control, answer in [ANSWERS[kind]] if kind in ANSWERS else []:
+                assert page.evaluate(REACH, [view, control, answer]) <= SCREEN, kind

@@ -95,6 +95,26 @@ def write_copies(
     student: bool = False,
 ) -> list[Path]:
     """Write a copy of every notebook into a new folder, and return the paths."""
+    books = copied(root, address, commit, colab=colab, student=student)
+    shutil.rmtree(output, ignore_errors=True)  # a copy's chapter may be gone
+    output.mkdir(parents=True)
+    for name, book in books.items():
+        nbformat.write(book, output / name)
+    text = say("copies.readme", address=address, commit=commit)
+    (output / "README.md").write_text(text, encoding="utf-8")
+    return [output / name for name in books]
+
+
+def copied(
+    root: Path,
+    address: str,
+    commit: str,
+    *,
+    colab: bool = True,
+    student: bool = False,
+    scrolls: bool = True,
+) -> dict[str, NotebookNode]:
+    """Return a copy of every notebook by its name; `scrolls`: for Colab's own links."""
     paths = sorted((root / "notebooks").glob("*.ipynb"))
     books = {path.name: nbformat.read(path, as_version=4) for path in paths}
     anchors = {
@@ -102,7 +122,7 @@ def write_copies(
         for name, book in books.items()
     }
     site = site_address(address) if say("edition.folder") else None
-    links = Links(address, commit, colab, anchors, site)
+    links = Links(address, commit, colab, anchors, site, scrolls)
     needs, model = dependencies(root), (root / MODEL).read_text("utf-8").splitlines()
     for name, book in books.items():
         for cell in (it for it in book.cells if it.cell_type == "markdown"):
@@ -113,13 +133,7 @@ def write_copies(
             book.cells.insert(1, new_markdown_cell(note, id="about-this-copy"))
         pin = model[-1] if any(map(rules.needs_model, book.cells)) else ""
         stamp(book, set_up_source(address, commit, needs, pin) if colab else "")
-    shutil.rmtree(output, ignore_errors=True)  # a copy's chapter may be gone
-    output.mkdir(parents=True)
-    for name, book in books.items():
-        nbformat.write(book, output / name)
-    text = say("copies.readme", address=address, commit=commit)
-    (output / "README.md").write_text(text, encoding="utf-8")
-    return [output / name for name in books]
+    return books
 
 
 def stamp(book: NotebookNode, set_up: str) -> None:
@@ -144,6 +158,7 @@ class Links:
     colab: bool
     anchors: dict[str, dict[str, str]]
     site: str | None = None  # of an edition, whose pages are no files of the commit
+    scrolls: bool = True  # inside a copy: as Colab does, not by anchors
 
     def rewritten(self, text: str, name: str) -> str:
         """Return the Markdown of a cell of notebook `name`, with working links."""
@@ -173,7 +188,7 @@ class Links:
         cell = self.anchors[other].get(parts.fragment)
         place = f"#scrollTo={cell}" if cell else ""
         if not parts.path:
-            return place
+            return place if self.scrolls else target
         if folder := colab_folder(self.address):
             return f"{folder}/{other}{place}"
         return f"{self.address}/blob/{self.commit}/{rest}"

@@ -25,6 +25,9 @@ EXAMPLES = "book/api/examples.txt"
 NO_PAGE = "course", "edits.py", "language.py"
 PACKAGE, INDEX, LISTS = "attention_lib", "book/api/index", "book/elsewhere"
 SHOWN = re.compile(rf"^# {PACKAGE}\.(\w+): \w", re.M)
+# The fields of an entry in their order; parameters and their types become one list.
+PARAMETERS = ("param", "type")
+FIELDS = (*PARAMETERS, "ivar", "var", "vartype", "returns", "yields", "rtype", "raises")
 USED = re.compile(rf"^from {PACKAGE}\.([\w.]+) import ", re.M)
 
 
@@ -129,6 +132,26 @@ def _as_code(app: Any, domain: str, kind: str, content: nodes.Element) -> None:
             text = re.sub(r"~?\b(?:\w+\.)+(?=\w)", "", field[1].astext())
             text = text.replace("[[...],", "[...,")
             field[1].children = [nodes.paragraph("", "", nodes.literal(text, text))]
+    for fields in [it for it in content if isinstance(it, nodes.field_list)]:
+        fields.children.sort(key=lambda it: (*FIELDS, _kind(it)).index(_kind(it)))
+        _leave_out_bare(fields)
+
+
+def _kind(field: nodes.Node) -> str:
+    """Return the first word of a field's name, such as "param"."""
+    return str(field.children[0].astext().split()[0].lower())
+
+
+def _leave_out_bare(fields: nodes.field_list) -> None:
+    """Leave out parameters that say no more than the signature: no text, no shape."""
+    listed = [it for it in fields if _kind(it) in PARAMETERS]
+    texts = [it.children[1].astext() for it in listed if _kind(it) == "param"]
+    types = [it.children[1].astext() for it in listed if _kind(it) == "type"]
+    if not any(texts) and not any("[" in text for text in types):
+        for field in listed:
+            fields.remove(field)
+    if not fields.children:
+        fields.parent.remove(fields)
 
 
 def _skip(app: Any, what: str, name: str, target: Any, *_: Any) -> bool | None:

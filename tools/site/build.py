@@ -20,9 +20,11 @@ from tools.running import run
 # The heavy imports stand inside the functions: a run that has nothing to do stays fast.
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt")
+SETTINGS = ("_config.yml", "_toc.yml", "requirements.txt", "pyproject.toml")
+# For the notebooks that a reader downloads.
+SETTINGS += ("tools/export/copies.py", "tools/export/set_up_cell.py", "tools/model.txt")
 SOURCES: tuple[str, ...] = ("attention_lib", "book", "chapters", "notebooks")
-# What tools/check and tools/export do begins when the pages are there.
+# What tools/check and the rest of tools/export do begins when the pages are there.
 SOURCES += ("tools/record", "tools/site", "explorer_source/src")
 SOURCES += ("tools/translate", "zh")
 INDEX, STAMP = "_build/html/index.html", "_build/site.sha256"

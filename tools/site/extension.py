@@ -20,8 +20,8 @@ from tools.site.hooks import when_built
 # style sheets for all of it.
 PARTS = (
     *("progress", "languages", "head", "launch", "learn", "scripts", "finding"),
-    *("formulas", "punctuation", "api", "code_links", "pictures", "accessible"),
-    "sheets",
+    *("formulas", "punctuation", "api", "code_links", "listings", "pictures"),
+    *("accessible", "sheets"),
 )
 
 

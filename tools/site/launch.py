@@ -8,9 +8,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import nbformat
+from nbformat.v4 import new_markdown_cell
 from sphinx.errors import ExtensionError
 
 from tools.address import colab_folder, page_links, repository_address
+from tools.export.copies import copied, origin, stamp
 from tools.site.hooks import when_built
 from tools.words import say
 
@@ -27,7 +30,7 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", _compare_templates)
     # Before the theme tries its templates, at 500, to leave out those that are empty.
     app.connect("html-page-context", _add_tools, priority=400)
-    when_built(app, _copy_notebooks)
+    when_built(app, _write_notebooks)
 
 
 def _configure(app: Any, config: Any) -> None:
@@ -68,11 +71,24 @@ def _record(app: Any, pagename: str) -> Path | None:
     return path if folder == "chapters" and path.is_file() else None
 
 
-def _copy_notebooks(app: Any) -> None:
-    """Copy the chapters' records to the pages, for "Download notebook"."""
-    folder = Path(app.outdir) / NOTEBOOKS
+def _write_notebooks(app: Any) -> None:
+    """Write the chapters for "Download notebook": copies that work alone.
+
+    Where no commit of a known repository has these files, nothing can be fetched; then
+    a record's first line says what it needs.
+    """
+    root, folder = Path(app.srcdir), Path(app.outdir) / NOTEBOOKS
+    try:
+        commit = origin(root)
+    except ValueError:
+        commit = None
+    copies = copied(root, *commit, scrolls=False) if commit else {}
     shutil.rmtree(folder, ignore_errors=True)  # a chapter may have gone
     folder.mkdir()
-    for page in app.env.found_docs:
-        if record := _record(app, page):
-            shutil.copyfile(record, folder / record.name)
+    for record in filter(None, (_record(app, page) for page in app.env.found_docs)):
+        book = copies.get(record.name)
+        if book is None:
+            book = nbformat.read(record, as_version=4)
+            book.cells.insert(0, new_markdown_cell(say("copies.needs"), id="needs"))
+            stamp(book, "")
+        nbformat.write(book, folder / record.name)

@@ -1,9 +1,11 @@
-"""Interactive parts of a page: quizzes, predictions, folds, and progress."""
+"""Interactive parts of a page: quizzes, predictions, folds, a glossary's letters."""
 
 import re
+from string import ascii_uppercase
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 
 from tools.quiz import Quiz, QuizPart
 from tools.words import say
@@ -15,6 +17,7 @@ def setup(app: Any) -> None:
     app.add_directive("quiz", Quiz)
     app.add_js_file("learn.js", loading_method="defer")
     app.connect("doctree-read", _name_folds)
+    app.connect("doctree-resolved", _add_letters)
     # After MyST-NB has folded the code, which it knows by its place.
     app.connect("doctree-resolved", _show_before_code)
 
@@ -62,3 +65,17 @@ def _name_folds(app: Any, doctree: nodes.document) -> None:
         titled = kind == "fold.code" and not given.startswith("Show code cell")
         cell["prompt_show"] = given if titled else say("fold.show", what=say(kind))
         cell["prompt_hide"] = given if titled else say("fold.hide", what=say(kind))
+
+
+def _add_letters(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Lead to each letter's first entry, where all terms begin with a letter."""
+    for glossary in list(doctree.findall(addnodes.glossary)):
+        line, firsts = nodes.paragraph(), dict[str, str]()
+        for term in glossary.findall(nodes.term):
+            firsts.setdefault(term.astext()[0].upper(), term["ids"][0])
+        if not firsts.keys() <= {*ascii_uppercase}:
+            continue
+        for letter, place in firsts.items():
+            line += [nodes.reference("", letter, refid=place), nodes.Text(" ")]
+        letters = nodes.container("", line, classes=["book-letters"])
+        glossary.parent.insert(glossary.parent.index(glossary), letters)

@@ -1,0 +1,41 @@
+"""Code on a narrow screen: a part of the extension.
+
+A line that may be too long for a phone is an element, which the style sheet hangs: what
+does not fit goes on below, further in than the line, and a comment stays in one piece.
+The text, which is what a reader copies, is the same.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from html import unescape
+from typing import Any
+
+from pygments.formatters import HtmlFormatter
+from sphinx.highlighting import PygmentsBridge
+
+FITS = 30  # characters, on the narrowest screen and in any box
+
+
+class Listing(HtmlFormatter[str]):
+    """Pygments' HTML, with its long lines as elements."""
+
+    def wrap(self, source: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+        """Wrap the lines, then all of them."""
+        lines = ((kind, hung(line) if kind else line) for kind, line in source)
+        yield from super().wrap(lines)
+
+
+def hung(line: str) -> str:
+    """Return a line of HTML as an element that knows its indent, if it is long."""
+    text = unescape(re.sub("<[^>]*>", "", line)).rstrip("\n")
+    if len(text) <= FITS:
+        return line
+    indent = len(text) - len(text.lstrip(" "))
+    style = f' style="--indent:{indent}"' if indent else ""
+    body = line.removesuffix("\n")
+    return f'<span class="line"{style}>{body}</span>{line[len(body) :]}'
+
+
+def setup(app: Any) -> None:
+    """Hook into Sphinx."""
+    PygmentsBridge.html_formatter = Listing
