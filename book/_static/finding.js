@@ -121,11 +121,11 @@ globalThis.bookFinding = (() => {
       return [page, found];
     });
     // An entry of the glossary knows the section to read on: its number among all places.
-    for (const entry of list.flatMap(([, found]) => found)) {
+    list.flatMap(([, found]) => found).forEach((entry) => {
       const [address, title] = entry.pop() ?? [];
       const number = titles.findIndex((its) => title && its[1] === line(title) && its[0].endsWith(address));
       if (number >= 0) entry.push(number);
-    }
+    });
     return { ...scripts, "_static/places.js": `var bookPlaces = ${JSON.stringify([list, pack(all)])};\n` };
   };
   // The numbers of the texts that hold a word, from a line of what was packed.
