@@ -20,7 +20,12 @@ from tools.running import run
 # The heavy imports stand inside the functions: a run that has nothing to do stays fast.
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS: tuple[str, ...] = ("_config.yml", "_toc.yml", "requirements.txt", "pyproject.toml")
+SETTINGS: tuple[str, ...] = (
+    "_config.yml",
+    "_toc.yml",
+    "requirements.txt",
+    "pyproject.toml",
+)
 # For the notebooks that a reader downloads.
 SETTINGS += ("tools/export/copies.py", "tools/export/set_up_cell.py", "tools/model.txt")
 SOURCES: tuple[str, ...] = ("attention_lib", "book", "chapters", "notebooks")
