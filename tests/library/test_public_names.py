@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import attention_lib
+from attention_lib import toy
 from tests.untested import untested
 
 # A module imports only from modules before it: first what serves every chapter, then
@@ -203,6 +204,4 @@ def test_module_imports_only_earlier_ones(module):
 
 def test_shapes_are_checked_while_tests_run():
     with pytest.raises(jaxtyping.TypeCheckError, match="parameters"):
-        attention_lib.toy.attention(
-            np.zeros((2, 4)), np.zeros((3, 5)), np.zeros((3, 6))
-        )
+        toy.attention(np.zeros((2, 4)), np.zeros((3, 5)), np.zeros((3, 6)))

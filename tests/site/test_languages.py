@@ -6,7 +6,7 @@ import pytest
 
 from tests.pages import complaints, target, tree
 from tests.running import sample
-from tests.site.test_search import DIALOG, READY, found, is_wanted
+from tests.site.searching import DIALOG, READY, found, is_wanted
 from tools.chapters import ROOT, SITE
 from tools.translate.catalogue import page_paths, settings
 
