@@ -19,7 +19,7 @@ from attention_lib.flash_attention import (
     flash_attention,
     flash_forward,
 )
-from attention_lib.flash_kernel import flash_kernel
+from attention_lib.flash_kernel import _distinct_masks, flash_kernel
 from attention_lib.masks import with_causal
 from attention_lib.reproducibility import seeded
 from attention_lib.validation import require_power_of_two, require_tile
@@ -114,6 +114,16 @@ def test_both_kinds_equal_pytorchs_own(kind, dtype, query_len, key_len, causal, 
     theirs = outcome(SDPA, tensors, attn_mask=mask)
     bound = 2e-6 if dtype is torch.float32 else 0.06
     assert_close(ours, theirs, rtol=bound, atol=bound)
+
+
+def test_kernel_gets_masks_that_heads_share_once():
+    mask = torch.rand(2, 1, 3, 4, generator=seeded(0)) > 0.5
+    wide = mask.expand(2, 5, 3, 4)
+    distinct, number = _distinct_masks(wide, [2, 5], wide)
+    assert distinct.shape == (2, 1, 3, 4)
+    assert torch.equal(distinct.bool().flatten(0, 1)[number], wide)
+    none, number = _distinct_masks(None, [2, 5], wide)
+    assert (none.numel(), number.numel()) == (1, 1)
 
 
 def test_kernel_without_what_it_needs_says_so():
