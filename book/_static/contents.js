@@ -81,7 +81,7 @@
   for (const name of ["primary", "secondary"]) {
     const sidebar = document.getElementById(`pst-${name}-sidebar`);
     if (!sidebar?.textContent.trim()) {
-      for (const button of document.querySelectorAll(`.${name}-toggle`)) button.hidden = true;
+      for (const button of document.querySelectorAll(`.${name}-toggle`)) button.style.visibility = "hidden";
       continue;
     }
     const close = document.createElement("button");

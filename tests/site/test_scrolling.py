@@ -89,3 +89,5 @@ def test_long_line_knows_its_indent():
     assert hung(line[4:]) == f'<span class="line">{line[4:]}</span>'
     short = f"<span>{'&lt;' * 30}</span>\n"
     assert hung(short) == short
+    wide = "# 梯度很小时，这个能防止舍入误差被放大\n"
+    assert hung(wide) != wide

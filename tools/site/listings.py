@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterable, Iterator
 from html import unescape
 from typing import Any
+from unicodedata import east_asian_width
 
 from pygments.formatters import HtmlFormatter
 from sphinx.highlighting import PygmentsBridge
 
-FITS = 30  # characters, on the narrowest screen and in any box
+FITS = 30  # columns, on the narrowest screen and in any box
 
 
 class Listing(HtmlFormatter):  # type: ignore[misc]
@@ -28,7 +29,8 @@ class Listing(HtmlFormatter):  # type: ignore[misc]
 def hung(line: str) -> str:
     """Return a line of HTML as an element that knows its indent, if it is long."""
     text = unescape(re.sub("<[^>]*>", "", line)).rstrip("\n")
-    if len(text) <= FITS:
+    # A Chinese character takes two columns.
+    if len(text) + sum(east_asian_width(it) in "WF" for it in text) <= FITS:
         return line
     indent = len(text) - len(text.lstrip(" "))
     style = f' style="--indent:{indent}"' if indent else ""
