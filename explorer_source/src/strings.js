@@ -133,7 +133,7 @@ export const SPLIT = /* @__PURE__ */ own({
   token: "token {n}",
   head: "head {n}",
   row: "row {n}",
-  rows: "Each row is a token. Its heads stand side by side.",
+  rows: "Each row is a token. Its heads are side by side.",
   cut: "Each token’s row is cut into heads. Nothing moves in memory.",
   turned: "Heads come before tokens. Each head has its own part of every token.",
   ways: "way into heads",
@@ -142,7 +142,7 @@ export const SPLIT = /* @__PURE__ */ own({
   wrapper: "wrapper: {heads} times {shape}",
   same: "✓ Each head of the wrapper has a projection of its own, and holds the same numbers.",
   other: "✗ Not what the wrapper’s heads hold. A dashed number belongs to another head.",
-  stands: "{number} (token {token}, head {head}) now stands in {row}.",
+  stands: "{number} (token {token}, head {head}) is now in {row}.",
   hint: "A colour is a token; pale is head 0, darker the next. Point at a number, tap it, or walk with the arrow keys: the same number is framed in every step.",
   strayed: "{count} of the {all} numbers in head {head}",
   and: " and ",
@@ -159,7 +159,7 @@ export const CACHE = /* @__PURE__ */ own({
   kept: "found in the cache",
   cache: "cache",
   on: "with a cache",
-  off: "reading all anew",
+  off: "reading everything again",
   table: "keys and values of each token",
   readsOne: "The step reads {made} token and writes “{word}”: {flops} FLOPs.",
   reads: "The step reads {made} tokens and writes “{word}”: {flops} FLOPs.",
@@ -206,7 +206,7 @@ export const LATENT = /* @__PURE__ */ own({
   map: "{name}: rows are queries, columns are keys",
   hint: "Point at a cell, tap it, or walk with the arrow keys: its weights in both maps appear here.",
   cell: "“{query}” gives “{key}” a weight of {all} with all keys, of {own} from the latent.",
-  legend: "Rows are queries, columns are keys, both in the order of the text. A word stands at the end of its row, beside the first cell of its column. The more colour a cell has, the larger its weight is; in the difference, orange is less than with all keys.",
+  legend: "Rows are queries, columns are keys, both in the order of the text. A word is at the end of its row, beside the first cell of its column. The more colour a cell has, the larger its weight is; in the difference, orange is less than with all keys.",
 });
 
 export const FLASH = /* @__PURE__ */ own({

@@ -45,7 +45,7 @@ def stray(view):
 
 def take_away(view):
     view.get_by_role("button", name="Next").click()
-    view.get_by_role("radio", name="reading all anew").check()
+    view.get_by_role("radio", name="reading everything again").check()
 
 
 def narrow(view):

@@ -323,7 +323,7 @@ def test_split_goes_step_by_step(browser, by):
             {"mouse": first.nth(13).hover, "finger": first.nth(13).tap}[by]()
         assert view.locator(".split-here").all_inner_texts() == ["25"] * 4
         said = view.locator(".split-said").inner_text()
-        assert said == "25 (token 2, head 1) now stands in head 1, token 2."
+        assert said == "25 (token 2, head 1) is now in head 1, token 2."
 
 
 def test_split_shows_the_mistake(browser):
@@ -342,7 +342,7 @@ def test_split_shows_the_mistake(browser):
             assert words in view.inner_text()
         view.locator("table").nth(1).locator("td").nth(4).hover()
         said = view.locator(".split-said").inner_text()
-        assert said == "14 (token 1, head 1) now stands in head 0, row 1."
+        assert said == "14 (token 1, head 1) is now in head 0, row 1."
 
 
 # All three
@@ -399,7 +399,7 @@ def test_cache_fills_step_by_step(browser, by):
         sums = view.locator(".cache-spent .view-number").all_inner_texts()
         assert sums == [f"{3424 + 1744:,}", f"{3424 + 5232:,}"]
         onward.click(force=True)  # there is no third
-        use(view.get_by_label("reading all anew"), by, "Space")
+        use(view.get_by_label("reading everything again"), by, "Space")
         shows("+++", "reads 3 tokens and writes “down”: 5,232 FLOPs")
         use(view.get_by_role("button", name="Back"), by, "Space")
         shows("++", "reads 2 tokens")
