@@ -1,13 +1,16 @@
 """The site in two languages: the same sections, and a way from each to the other."""
 
+import json
 import re
+from unittest.mock import Mock
 
 import pytest
 
 from tests.pages import complaints, target, tree
-from tests.running import sample
+from tests.running import sample, written
 from tests.site.searching import DIALOG, READY, found, is_wanted
 from tools.chapters import ROOT, SITE
+from tools.site import launch
 from tools.translate.catalogue import page_paths, settings
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -79,3 +82,21 @@ def test_what_views_say_is_chinese(name):
     """Also without a script. What they draw is data: sentences that a model reads."""
     said = tree(OWN / f"{name}.html").xpath(WORDS)
     assert [text for text in said if SENTENCE.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "source"),
+    [("chapters/01-a", "zh/chapters/01-a.po"), ("chapters/02-b", "chapters/02-b.md")],
+)
+def test_chinese_is_edited_in_its_catalogue(tmp_path, page, source):
+    known = {"ids": {"chapters/01-a": [], "chapters/02-b": []}}
+    known["english"] = ["chapters/02-b"]
+    written(tmp_path, {"edition.json": json.dumps(known)})
+    app, context = Mock(srcdir=tmp_path), {"pathto": Mock()}
+    app.config.book_address = "https://github.com/ada/book"
+    app.env.found_docs, app.env.titles = {page}, {page: Mock()}
+    app.env.titles[page].astext.return_value = "A"
+    app.env.doc2path.return_value = f"{page}.md"
+    launch._add_tools(app, page, "", context, None)
+    edit = context["book_tools"]["edit"]
+    assert edit == f"https://github.com/ada/book/edit/main/{source}"

@@ -15,6 +15,7 @@ from sphinx.errors import ExtensionError
 from tools.address import colab_folder, page_links, repository_address
 from tools.export.copies import copied, origin, stamp
 from tools.site.hooks import when_built
+from tools.site.languages import FOLDER, edition
 from tools.words import say
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "book/_templates"
@@ -59,6 +60,11 @@ def _add_tools(app: Any, page: str, template: str, context: Any, tree: Any) -> N
             tools["colab"] = f"{folder}/{record.name}"
     if page in app.env.found_docs:
         source = str(app.env.doc2path(page, base=False))
+        known = edition(app.srcdir)
+        if page in known.get("ids", {}).keys() - known.get(
+            "english", ()
+        ):  # its Chinese is in a catalogue
+            source = f"{FOLDER}/{page}.po"
         title = app.env.titles[page].astext()
         tools |= page_links(app.config.book_address, source, title)
     context |= {"book_tools": tools, "say": say}

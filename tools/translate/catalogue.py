@@ -19,9 +19,10 @@ from babel.messages.pofile import read_po, unescape, write_po
 from markdown_it import MarkdownIt
 
 from tools.chapters import chapter_paths, md_parser
+from tools.site.languages import FOLDER
 from tools.translate.pieces import translated
 
-FOLDER, LOCALE = "zh", "zh_CN"
+LOCALE = "zh_CN"
 HEADER = f'msgid ""\nmsgstr ""\n"Language: {LOCALE}\\n"\n'
 HEADER += '"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 SINCE = "waiting since "

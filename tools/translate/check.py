@@ -18,6 +18,7 @@ from babel.messages.pofile import PoFileError
 from markdown_it import MarkdownIt
 
 from tools.chapters import md_parser
+from tools.site.languages import FOLDER
 from tools.translate import catalogue
 
 PATIENCE = timedelta(days=14)
@@ -148,7 +149,7 @@ def check_page(
 def check(root: Path, names: Iterable[str], today: date) -> list[Found]:
     """Return what is wrong in pages: all that are finished, if none is named."""
     parser, pages, found = md_parser(root), catalogue.page_paths(root), []
-    path = root / catalogue.FOLDER / "terms.toml"
+    path = root / FOLDER / "terms.toml"
     terms = tomllib.loads(path.read_text(encoding="utf-8"))
     for name in names or catalogue.settings(root)["finished"]:
         try:

@@ -18,9 +18,9 @@ from typing import Any
 from tools.address import github_name, repository_address, site_address
 from tools.chapters import ROOT, chapter_paths, md_parser
 from tools.running import run
-from tools.site.languages import section_ids
+from tools.site.languages import FOLDER, section_ids
 from tools.translate import catalogue
-from tools.translate.catalogue import FOLDER, settings, write
+from tools.translate.catalogue import settings, write
 
 COPIED = ["attention_lib", "book", "explorer_source/src", "tools"]
 COPIED += ["pyproject.toml", "requirements.txt"]
