@@ -132,6 +132,15 @@ def test_entry_is_shown_from_its_first_sentence(page, query):
     assert seen
 
 
+def test_entry_of_the_library_has_its_own_text(page):
+    """Also one whose parameters are a list in its heading, line by line."""
+    found(page, "toy.attention")
+    entry = page.locator(f"{OPTION}[href$='#attention_lib.toy.attention'] > p")
+    expect(entry).to_have_text(re.compile("^Mix the values, each weighted by"))
+    texts = page.evaluate("Object.values(bookTexts).flat()")
+    assert [text for text in texts if text.startswith((")", "("))] == []
+
+
 @pytest.mark.parametrize(
     ("query", "first"),
     [

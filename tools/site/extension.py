@@ -19,9 +19,9 @@ from tools.site.hooks import when_built
 # They work on a page, and on the finished site, in this order: the last writes the
 # style sheets for all of it.
 PARTS = (
-    *("progress", "languages", "head", "launch", "learn", "scripts", "finding"),
-    *("formulas", "punctuation", "api", "code_links", "listings", "pictures"),
-    *("accessible", "sheets"),
+    *("progress", "languages", "head", "launch", "learn", "scripts", "formulas"),
+    *("punctuation", "api", "code_links", "listings", "pictures", "accessible"),
+    *("finding", "sheets"),
 )
 
 
