@@ -10,21 +10,15 @@ kernel runs on a CPU, slowly, for tests.
 # Triton reads annotations as text; without it, `tl` has no meaning.
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, no_type_check
+from typing import no_type_check
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attention_lib._triton import jit, require_runnable, tl, triton
 from attention_lib.flash_attention import TilePlan, attend_in_tiles
 from attention_lib.validation import require_power_of_two
-
-try:
-    import triton
-    import triton.language as tl
-except ModuleNotFoundError:
-    triton = None
 
 
 def flash_kernel(
@@ -64,11 +58,7 @@ def flash_kernel(
     )
 
 
-def _jit(function: Callable[..., Any]) -> Any:
-    return function if triton is None else triton.jit(function)
-
-
-@_jit
+@jit
 @no_type_check
 def attend_kernel(
     query, key, value, mask, mask_of, context, log_sum,
@@ -137,7 +127,9 @@ def _kernel_forward(
     query: Tensor, key: Tensor, value: Tensor, plan: TilePlan
 ) -> tuple[Tensor, Tensor]:
     """Allocate memory for the kernel, and start one program per head and piece."""
-    _require_runnable(query)
+    require_runnable(attend_kernel, query=query)
+    if query.dtype == torch.float64:
+        raise TypeError("query must be of 32 bits or fewer, as the sums; got float64")
     rows, columns = require_power_of_two(tile=plan.tile)
     *leading, query_len, head_dim = query.shape
     key_len, value_dim = value.shape[-2:]
@@ -180,19 +172,3 @@ def _distinct_masks(
     shape = mask.shape[:-2]
     number = torch.arange(shape.numel(), device=mask.device).view(shape)
     return mask.contiguous().view(torch.uint8), number.expand(leading).contiguous()
-
-
-def _require_runnable(query: Tensor) -> None:
-    """Raise unless the kernel can run here, and with this type."""
-    if triton is None:
-        raise ModuleNotFoundError(
-            "flash_kernel needs Triton: pip install triton (Linux only)", name="triton"
-        )
-    if query.dtype == torch.float64:
-        raise TypeError("query must be of 32 bits or fewer, as the sums; got float64")
-    interpreted = not hasattr(attend_kernel, "device_caches")
-    if not interpreted and not query.is_cuda:
-        raise ValueError(
-            "query must be on a GPU, or TRITON_INTERPRET=1 be set before Triton is "
-            f"imported; got a tensor on {query.device}"
-        )

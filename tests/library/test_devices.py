@@ -274,6 +274,7 @@ ELSEWHERE = {
     "speculative_generate": "compares tokens, so it asks for values",
     **dict.fromkeys(("delta_step", "delta_chunk"), "the steps of gated_delta_rule"),
     "flash_kernel": "needs Triton, and numbers: tests/library/test_flash_attention.py",
+    "packed_linear": "needs Triton, and numbers: tests/library/test_packed_kernel.py",
     "require_source": "gives back what it was given",
     "weight_of": "gives the weight of a layer, wherever that is",
     "repeated_texts": "gives texts, which go to the device a batch at a time",

@@ -1,9 +1,5 @@
 """attention_lib.flash_attention: any tiles, the same result, forward and backward."""
 
-import os
-import sys
-from importlib.util import find_spec
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,15 +19,16 @@ from attention_lib.flash_kernel import _distinct_masks, flash_kernel
 from attention_lib.masks import with_causal
 from attention_lib.reproducibility import seeded
 from attention_lib.validation import require_power_of_two, require_tile
-from tests.running import ran
+from tests.kernels import (
+    DEVICE,
+    INTERPRETED,
+    TRITON,
+    compile_for_a_gpu,
+    needs_kernel,
+    needs_triton,
+)
 
 SDPA = torch.nn.functional.scaled_dot_product_attention
-TRITON = find_spec("triton") is not None
-RUNS_KERNELS = torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1"
-needs_kernel = pytest.mark.skipif(
-    not (TRITON and RUNS_KERNELS),
-    reason="needs Triton, and a GPU or TRITON_INTERPRET=1",
-)
 KINDS = [flash_attention, pytest.param(flash_kernel, marks=needs_kernel)]
 
 
@@ -103,10 +100,9 @@ def test_tiles_equal_plain_attention(query_len, key_len, tile, causal, scale, se
     [(37, 50, True, True), (50, 37, True, False), (20, 40, False, True), (3, 1, 0, 0)],
 )
 def test_both_kinds_equal_pytorchs_own(kind, dtype, query_len, key_len, causal, masked):
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     tensors = inputs(query_len, key_len, 20, 5, dtype=dtype)
-    tensors = [x.detach().to(device).requires_grad_() for x in tensors]
-    mask = torch.rand(2, 1, query_len, key_len, generator=seeded(3)).to(device) < 0.3
+    tensors = [x.detach().to(DEVICE).requires_grad_() for x in tensors]
+    mask = torch.rand(2, 1, query_len, key_len, generator=seeded(3)).to(DEVICE) < 0.3
     mask[0, 0, 1] = False  # an empty row
     options = {"mask": mask if masked else None, "causal": bool(causal)}
     ours = outcome(kind, tensors, tile=(16, 32), **options)
@@ -131,7 +127,7 @@ def test_kernel_without_what_it_needs_says_so():
     if not TRITON:
         with pytest.raises(ModuleNotFoundError, match="pip install triton"):
             flash_kernel(*inputs)
-    elif os.environ.get("TRITON_INTERPRET") != "1":
+    elif not INTERPRETED:
         with pytest.raises(ValueError, match="TRITON_INTERPRET=1"):
             flash_kernel(*inputs)
     else:
@@ -141,23 +137,12 @@ def test_kernel_without_what_it_needs_says_so():
         require_power_of_two(tile=(16, 24))
 
 
-COMPILE = """
-from attention_lib.flash_kernel import attend_kernel
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource, compile
-types = ["*bf16"] * 3 + ["*u8", "*i64", "*bf16", "*fp32"] + ["i32"] * 4 + ["fp32"]
-known = {"MASKED": 1, "CAUSAL": 1, "ROWS": 64, "COLUMNS": 32, "HEAD": 64, "VALUE": 16}
-types = dict(zip(attend_kernel.arg_names, types + ["constexpr"] * 6, strict=True))
-source = ASTSource(attend_kernel, types, known)
-assert "ptx" in compile(source, target=GPUTarget("cuda", 80, 32)).asm
-"""
-
-
-@pytest.mark.skipif(not TRITON, reason="needs Triton")
+@needs_triton
 def test_kernel_compiles_for_a_gpu_that_is_not_here():
-    # The interpreter takes what the compiler refuses, such as a name of two types.
-    known = os.environ | {"TRITON_INTERPRET": "0"}
-    ran([sys.executable, "-c", COMPILE], env=known, check=True)
+    types = "*bf16 *bf16 *bf16 *u8 *i64 *bf16 *fp32 i32 i32 i32 i32 fp32"
+    place = "attention_lib.flash_kernel", "attend_kernel"
+    known = {"MASKED": 1, "CAUSAL": 1, "ROWS": 64, "COLUMNS": 32}
+    compile_for_a_gpu(*place, types, **known, HEAD=64, VALUE=16)
 
 
 @pytest.mark.parametrize("causal", [False, True])

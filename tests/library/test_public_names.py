@@ -35,7 +35,7 @@ training checkpoints
 norms grouped_query tiny_llama latent_attention cross_attention
 relative_attention linear_attention sparse_attention
 hf_layers pretrained conversation chat
-flash_attention flash_kernel serving
+flash_attention _triton flash_kernel packed_kernel serving
 timing export
 _supervisor launch parallel interpret
 plotting examine course
