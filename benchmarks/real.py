@@ -20,6 +20,7 @@ from attention_lib.pretrained import (
 )
 
 READ, PROMPT, NEW = 512, 32, 48
+MODEL = "SmolLM2 135M"
 PREFILL, DECODE = "512 tokens read", "48 tokens written"
 TASKS = (PREFILL, DECODE)
 REFERENCE = "Hugging Face Llama"

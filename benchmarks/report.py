@@ -11,19 +11,20 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from attention_lib.plotting import BookFigure, show_bars, show_curves
-from benchmarks import flash, growth, guessing, latent, serving, steps
+from benchmarks import flash, growth, guessing, latent, real, serving, steps
 from tools.check.reproduces import fill
 from tools.words import say
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results.json"
+GPU = ROOT / "benchmarks/gpu.json"
 PAGE = ROOT / "book/speed.md"
 FIGURES = ROOT / "book/_static"
 
@@ -35,7 +36,7 @@ CALLERS = {  # who calls PyTorch's kernel; the others write attention out
 Row = dict[str, Any]
 # What a comparison has in common, in all parts.
 CASE = ("length", "mask", "which", "new_tokens", "kept", "hidden", "keys", "stream",
-        "text", "slots")  # fmt: skip
+        "text", "slots", "task")  # fmt: skip
 
 
 def summarise(raw: Row) -> Row:
@@ -48,6 +49,7 @@ def summarise(raw: Row) -> Row:
     guessed = [case for case in cases if "slots" in case]
     layers = [case for case in cases if "mask" in case]
     decoded = [case for case in cases if "new_tokens" in case]
+    published = [case for case in cases if "task" in case]
     kept = [case for case in cases if "kept" in case]
     whole = [case for case in cases if "length" in case and "mask" not in case]
     tiled = [case for case in cases if "hidden" in case]
@@ -56,6 +58,7 @@ def summarise(raw: Row) -> Row:
         "layers": ratios(layers, ("length", "mask", "which"), FLOOR),
         "steps": ratios(whole, ("length",), steps.PLAIN),
         "decode": ratios(decoded, ("new_tokens",), steps.FACE),
+        "real": ratios(published, ("task",), real.REFERENCE),
         "latent": ratios(kept, ("kept",), latent.REFERENCE),
         "flash": ratios(tiled, ("hidden", "which"), flash.REFERENCE),
         "growth": ratios(grown, ("keys",), growth.REFERENCE),
@@ -170,14 +173,19 @@ def ratios(cases: list[Row], keys: tuple[str, ...], reference: str) -> list[Row]
 def table(rows: list[Row]) -> str:
     """Return a table: one line per name, one column per length, ratios in the cells."""
     lengths = list(dict.fromkeys(row["length"] for row in rows))
-    heads = [say("speed.tokens"), *(f"{length:,}" for length in lengths)]
-    lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * len(lengths)]
-    left_out = say("speed.left_out")
+    left_out, lines = say("speed.left_out"), {}
     for name in dict.fromkeys(row["name"] for row in rows):
         own = {row["length"]: row["ratio"] for row in rows if row["name"] == name}
-        cells = [f"{own[n]:.2f}" if n in own else left_out for n in lengths]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines[name] = [f"{own[n]:.2f}" if n in own else left_out for n in lengths]
+    return grid(say("speed.tokens"), [f"{length:,}" for length in lengths], lines)
+
+
+def grid(head: str, columns: Iterable[str], lines: dict[str, list[str]]) -> str:
+    """Return a table: one line per name, with its cells."""
+    heads = [head, *columns]
+    rows = [heads, ["---", *["---:"] * (len(heads) - 1)]]
+    rows += [[name, *cells] for name, cells in lines.items()]
+    return "\n".join(f"| {' | '.join(row)} |".replace(" --- ", "---") for row in rows)
 
 
 def grown(rows: list[Row]) -> str:
@@ -281,6 +289,15 @@ def bounds(results: Row) -> str:
     found = [(r["ratio"], r | {"length": r["new_tokens"]}) for r in written]
     what = say("speed.token_of", ours=steps.OURS, other=steps.FACE)
     promised.append((what, 0.35, found))
+    for task, bound in ((real.PREFILL, 1.03), (real.DECODE, 1.0)):
+        own = [r for r in results["real"] if r["name"] == real.OURS]
+        found = [
+            (row["median"], row | {"where": real.MODEL})
+            for row in own
+            if row["task"] == task
+        ]
+        what = say("speed.task_of", task=task, other=real.REFERENCE)
+        promised.append((what, bound, found))
     absorbed = [r for r in results["latent"] if r["name"] == latent.OURS]
     found = [(r["ratio"], r | {"length": r["kept"]}) for r in absorbed]
     what = say("speed.one_step", ours=latent.OURS, other=latent.REFERENCE)
@@ -333,16 +350,46 @@ def by_tiles(rows: list[Row]) -> str:
     """Return one line per function, one column for each mask and pass."""
     cases = dict.fromkeys((row["hidden"], row["which"]) for row in rows)
     says = {"none": say("speed.none"), "causal": say("speed.causal_short")}
-    lines = [
-        f"| {say('speed.way')} | "
-        + " | ".join(f"{says[mask]}, {which}" for mask, which in cases)
-        + " |",
-        "|---|" + "---:|" * len(cases),
-    ]
-    for name in dict.fromkeys(row["name"] for row in rows):
-        own = [f"{row['ratio']:.2f}" for row in rows if row["name"] == name]
-        lines.append(f"| {name} | {' | '.join(own)} |")
-    return "\n".join(lines)
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        lines.setdefault(row["name"], []).append(f"{row['ratio']:.2f}")
+    columns = (f"{says[mask]}, {which}" for mask, which in cases)
+    return grid(say("speed.way"), columns, lines)
+
+
+def by_task(rows: list[Row]) -> str:
+    """Return one line per model, one column per task: ratios, and their spread."""
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        spread = say("speed.spread", **row)
+        lines.setdefault(row["name"], []).append(f"{row['median']:.2f} ({spread})")
+    return grid(say("speed.way"), dict.fromkeys(row["task"] for row in rows), lines)
+
+
+def on_gpu(cases: dict[str, dict[str, float]]) -> str:
+    """Return one line per way, one column per case: ratios."""
+    lines: dict[str, list[str]] = {}
+    for case in cases.values():
+        for name, ratio in case.items():
+            lines.setdefault(name, []).append(f"{ratio:.2f}")
+    return grid(say("speed.way"), cases, lines)
+
+
+def gpu_texts(found: Row) -> dict[str, str]:
+    """Return the blocks that are made from what a GPU gave."""
+    versions = ", ".join(f"{name} {it}" for name, it in found["versions"].items())
+    products = {
+        f"{size}, {say('speed.row' if rows == '1' else 'speed.rows', n=rows)}": ways
+        for size, each in found["products"].items()
+        for rows, ways in each.items()
+    }
+    lengths = {f"{int(n):,}": ways for n, ways in found["attention"].items()}
+    named = {"gpu": found["gpu"], "day": found["measured"], "versions": versions}
+    return {
+        "gpu": say("speed.gpu", **named),
+        "gpu_products": on_gpu(products),
+        "gpu_attention": on_gpu(lengths),
+    }
 
 
 def requests(rows: list[Row]) -> str:
@@ -425,6 +472,7 @@ def texts(results: Row) -> dict[str, str]:
         "steps": table(results["steps"]),
         "spread": spread(results),
         "decode": decoded(results["decode"]),
+        "real": by_task(results["real"]),
         "serving": requests(results["serving"]),
         "until_last": until_last(results),
         "guessing": guesses(results),
@@ -433,6 +481,7 @@ def texts(results: Row) -> dict[str, str]:
         "growth": table([row | {"length": row["keys"]} for row in results["growth"]]),
         "grown": grown(results["growth"]),
         "choices": choices(results),
+        **gpu_texts(json.loads(GPU.read_text(encoding="utf-8"))),
     }
 
 

@@ -41,7 +41,8 @@ def compare_outputs(
     found = Comparison()
     kind, other = ("\n".join(map(_kind, it)) for it in (reference, result))
     if kind != other:
-        shown = _differences(kind, other)
+        errors = [it.text[:COLUMNS] for it in result if it.get("name") == "stderr"]
+        shown = "\n".join([_differences(kind, other), *errors])
         found.faults.append(f"the outputs differ in number or kind\n{shown}")
         return found
     for one, two in zip(reference, result, strict=True):
