@@ -18,7 +18,7 @@ from torch import Tensor
 
 from attention_lib._triton import jit, require_runnable, tl, triton
 
-ROWS, BLOCKS = 16, 8  # outputs of one program, and blocks that it reads at once
+ROWS, BLOCKS = 16, 16  # outputs of one program, and blocks that it reads at once
 
 
 def packed_linear(

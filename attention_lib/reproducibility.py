@@ -5,6 +5,7 @@ because a GPU's generator draws different numbers for the same seed.
 """
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -81,6 +82,8 @@ def make_deterministic(seed: int = 0) -> torch.device:
     torch.set_deterministic_debug_mode("error")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
+    # Said once on a GPU, where a backward pass begins with a product; all goes well.
+    warnings.filterwarnings("ignore", message="Attempting to run cuBLAS")
     torch.set_printoptions(precision=4, sci_mode=False, linewidth=88)
     np.set_printoptions(precision=4, suppress=True, linewidth=88)
     return choose_device()

@@ -8,6 +8,7 @@ import os
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -168,10 +169,11 @@ def _wait() -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the profiler's own output, with its dates, away from standard error."""
+    """Keep the profiler's own output and warning away from standard error."""
     sys.stderr.flush()
     kept = os.dup(2)
-    with open(os.devnull, "wb") as nowhere:
+    with open(os.devnull, "wb") as nowhere, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Profiler clears events")
         os.dup2(nowhere.fileno(), 2)
         try:
             yield
