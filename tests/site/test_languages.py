@@ -78,6 +78,25 @@ def test_queries_in_chinese_find_their_place_among_the_first_three(browser):
 
 
 @pytest.mark.parametrize("name", FINISHED)
+def test_words_in_figures_are_chinese(name):
+    """A single English word may be a name, or one that a model reads."""
+    texts = letters(OWN / f"{name}.html")
+    assert [it for it in texts if re.search(r"[a-z]{2,},? [a-z]{2,}", it)] == []
+
+
+def letters(page):
+    """What is written in the figures of a page."""
+    texts = tree(page).xpath("//svg[@role='img']//text/text()")
+    return [" ".join(it.split()) for it in texts]
+
+
+def test_words_of_the_table_are_in_figures():
+    shown = {it for name in FINISHED for it in letters(SITE / f"{name}.html")}
+    lines = settings(ROOT)["figures"]
+    assert [it for it in lines if it not in shown] == []
+
+
+@pytest.mark.parametrize("name", FINISHED)
 def test_what_views_say_is_chinese(name):
     """Also without a script. What they draw is data: sentences that a model reads."""
     said = tree(OWN / f"{name}.html").xpath(WORDS)
