@@ -38,7 +38,8 @@ serve: setup ## show the site, and rebuild and reload it on every change
 
 copies: setup ## copies to hand out: KIND=colab, KIND=student, or KIND=pdf
 	@$(PY) -m tools.export.$(if $(filter pdf,$(KIND)),pdf,copies --$(or $(KIND),colab)) $(ARGS) \
-	  $(if $(filter colab,$(or $(KIND),colab)),&& $(PY) -m tools.translate copies)
+	  $(if $(filter colab,$(or $(KIND),colab)),&& $(PY) -m tools.translate copies) \
+	  $(if $(filter pdf,$(KIND)),&& $(PY) -m tools.translate pdf)
 
 workshop: setup ## a folder in which you write a language model yourself; TO=~/my-model
 	@$(PY) -m attention_lib.course.workshop $(or $(TO),_build/my-model)

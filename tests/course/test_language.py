@@ -47,7 +47,10 @@ def test_part_that_is_filled_in_keeps_what_it_was(chinese):
 
 def test_view_in_a_notebook_says_its_words_in_chinese(chinese):
     view = predict("`key` 有几个？", answer=3, because="一、二、三。")
-    html = view._repr_mimebundle_()["text/html"]
+    assert repr(view) == "先猜一猜：`key` 有几个？ 答案：3。"
+    shown = view._repr_mimebundle_()
+    html = shown["text/html"]
+    assert shown["text/plain"] == repr(view)
     assert "<strong>先猜一猜。</strong> <code>key</code> 有几个？" in html
     script = html.partition('<script data-attention-program="views">')[2]
     assert script.startswith('globalThis.attentionWords={"')

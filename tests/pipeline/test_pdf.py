@@ -83,6 +83,27 @@ def test_document_of_a_small_book(tmp_path):
         assert hidden not in told
 
 
+def test_document_of_an_edition_has_its_finished_pages(tmp_path):
+    known = {"ids": {"book/index": [], "chapters/01-one": []}}
+    written(root := small_book(tmp_path), {"edition.json": json.dumps(known)})
+    pages = read_pages(root)  # the third is in no edition, as those of the library
+    assert [it.name for it in pages] == ["book/index", "chapters/01-one"]
+    known["english"] = ["chapters/01-one"]
+    written(root, {"edition.json": json.dumps(known)})
+    assert [it.name for it in read_pages(root)] == ["book/index"]
+    assert pdf.solutions(root, {"book/index"}) == []
+    assert pdf.solutions(root, {"chapters/01-one"}) == ["secret = 1 + 1"]
+
+
+def test_letters_that_are_missing_are_named(tmp_path):
+    face = "<style>@font-face {font-family: 'Han Sans'; src: local('No such')}</style>"
+    written(tmp_path, {"book.html": face})
+    with opened_browser():  # or the test is skipped
+        pass
+    found = pdf.printed(tmp_path / "book.html")[1]
+    assert found == ["no face Han Sans: install Debian's fonts-noto-cjk"]
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """The PDF of a small book."""

@@ -38,6 +38,8 @@ const paper = {
     return [
       // A browser leaves such links out of the PDF without a word.
       ...told("a link leads nowhere", all('a[href^="#"]').filter((link) => !document.getElementById(decodeURIComponent(link.hash.slice(1))))),
+      ...new Set([...document.fonts].filter(({ family, status }) => /Han/.test(family) && status === "error")
+        .map(({ family }) => `no face ${family}: install Debian's fonts-noto-cjk`)),
       ...told("no picture", all("img").filter((image) => !image.naturalWidth)),
       ...told("over the margin", wide.filter((it) => !wide.some((other) => other !== it && it.contains(other)))),
       ...told("a formula is cut off", all(".math").filter(cut)),

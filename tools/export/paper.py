@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup, Tag
@@ -12,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from tools.address import repository_address
 from tools.chapters import files, read_yaml
+from tools.site.languages import edition
 from tools.words import say
 
 SITE = "../html"  # from _build/pdf
@@ -45,15 +47,17 @@ class Page:
 
 
 def read_pages(root: Path) -> list[Page]:
-    """Return every page of `_toc.yml` in its order."""
-    toc = read_yaml(root / "_toc.yml")
-    first = {files(part)[0]: part["caption"] for part in toc["parts"]}
-    found = [toc["root"], *files(toc)]
-    names = [it.removesuffix(".md") for it in found]
-    site = root / "_build/html"
-    pages = [
-        _page(site, it.removesuffix(".md"), first.get(it, ""), names) for it in found
-    ]
+    """Return every page of `_toc.yml` in its order, but for what waits in English."""
+    toc, known = read_yaml(root / "_toc.yml"), edition(root)
+
+    def names(part: Any) -> list[str]:
+        found = [it.removesuffix(".md") for it in files(part)]
+        own = known.get("ids", found)
+        return [it for it in found if it in own and it not in known.get("english", ())]
+
+    first = {its[0]: it["caption"] for it in toc["parts"] if (its := names(it))}
+    found = [toc["root"].removesuffix(".md"), *names(toc)]
+    pages = [_page(root / "_build/html", it, first.get(it, ""), found) for it in found]
     pages[0].body.select("h2")[0].string = say("paper.about")
     return pages
 

@@ -1,8 +1,8 @@
 """Make a PDF of the whole book from the pages of the site, with nothing executed.
 
-Run as `python -m tools.export.pdf`. The site is brought up to date first. A browser
-prints its pages as one document, with contents in front and solutions at the end. What
-is wrong with the PDF is said, and makes the exit status 1.
+Run as `python -m tools.export.pdf [FILE]`. The site is brought up to date first. A
+browser prints its pages as one document, with contents in front and solutions at the
+end. What is wrong with the PDF is said, and makes the exit status 1.
 """
 
 import json
@@ -35,7 +35,7 @@ LARGEST = 15_000_000  # bytes: 684 pages take 10.6 million, tags 3 and pictures 
 
 def main(root: Path = ROOT) -> int:
     """Write the PDF, and return the command's exit status."""
-    output = root / "_build/book.pdf"
+    output = Path(sys.argv[1]) if sys.argv[1:] else root / "_build/book.pdf"
     site = [sys.executable, "-m", "tools.site"]
     if run(site, limit=LIMIT, cwd=root, stdout=None, stderr=None).returncode:
         return 1
@@ -71,7 +71,7 @@ def make(root: Path, output: Path) -> list[str]:
         # Tags are tens of thousands of small objects: packed, they take a tenth.
         packed = pikepdf.ObjectStreamMode.generate
         book.save(output, object_stream_mode=packed)
-    return found + faults(output, pages, solutions(root))
+    return found + faults(output, pages, solutions(root, {it.name for it in pages}))
 
 
 def printed(source: Path) -> tuple[bytes, list[str]]:
@@ -106,11 +106,13 @@ def page_numbers(book: pikepdf.Pdf) -> dict[str, int]:
     return {name.removeprefix("/"): places[it[0].objgen] for name, it in named}
 
 
-def solutions(root: Path) -> list[str]:
-    """Return the lines of all solutions that are in no example or record."""
+def solutions(root: Path, names: set[str]) -> list[str]:
+    """Return the lines of these pages' solutions that are in no example or record."""
     examples = [path.read_text("utf-8") for path in root.glob("book/api/examples.txt")]
     lines, rest = [], squeezed("".join(examples))
     for path in sorted((root / "notebooks").glob("*.ipynb")):
+        if f"chapters/{path.stem}" not in names:
+            continue
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             folded = "".join(SOLUTION.findall(text := "".join(cell["source"])))
             for code in re.findall(r"```python\n(.*?)```", folded, re.DOTALL):

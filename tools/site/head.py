@@ -47,8 +47,7 @@ def _link_pdf(name: str, raw: str, text: str, line: int, inliner: Any, *_: Any) 
     site = inliner.document.settings.env.config.book_site
     if not site:
         return [nodes.Text(text)], []
-    up = "../" if say("edition.folder") else ""  # there is one, in English
-    return [nodes.reference(raw, text, refuri=urljoin(site, up + PDF))], []
+    return [nodes.reference(raw, text, refuri=urljoin(site, PDF))], []
 
 
 def _say(app: Any, page: str, template: str, context: Any, tree: Any) -> None:

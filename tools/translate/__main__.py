@@ -4,8 +4,8 @@ A page is named as its file is: `chapters/03-masks`. `update` brings the catalog
 step with the English pages, and begins those that are named. `check` says what is
 missing, stale or wrong in the finished pages, or in those that are named. `source`
 writes the source of the edition to `_build/zh`, `build` its site, too, to
-`_build/html/zh`, and `copies` its copies for Colab to `_build/colab/zh`: pages that are
-named are shown in Chinese though they are not finished.
+`_build/html/zh`, `copies` its copies for Colab to `_build/colab/zh`, and `pdf` a PDF of
+the finished pages. Pages that are named are shown in Chinese though not finished.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from datetime import date
 
 from tools.chapters import ROOT
 
-MADE = {"source": "", "build": "site", "copies": "copies"}
+MADE = {"source": "", "build": "site", "copies": "copies", "pdf": "pdf"}
 
 
 def main() -> int:

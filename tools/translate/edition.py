@@ -28,14 +28,17 @@ WORDS, OWN_WORDS = Path("book/words.toml"), Path("book/words.own.toml")
 
 
 def build(root: Path, extra: Iterable[str] = (), made: str = "site") -> int:
-    """Write the edition's source, and from it the site, the copies for Colab, or "".
+    """Write the edition's source, and from it the site, copies for Colab, a PDF, or "".
 
     Pages in `extra` count as finished.
     """
     tree = root / "_build" / FOLDER
     mirror(root, tree)
     commands = [["tools.translate.edition", str(root), *extra]]
-    commands += [["tools.site", "--check", "changed"]] if made == "site" else []
+    if made in ("site", "pdf"):
+        commands += [["tools.site", "--check", "changed"]]
+    if made == "pdf":
+        commands += [["tools.export.pdf", str(root / "_build/book-zh.pdf")]]
     commands += [["tools.export.copies", "--colab"]] if made == "copies" else []
     for command in commands:
         line = [sys.executable, "-m", *command]
@@ -115,7 +118,8 @@ def write_pages(english: Path, tree: Path, shown: set[str]) -> None:
     for path in [*tree.glob("chapters/*.md"), *tree.glob("book/*.md")]:
         if path.relative_to(tree).with_suffix("").as_posix() not in ids:
             path.unlink()
-    known = {"ids": ids, "english": sorted(ids.keys() - shown)}
+    known: dict[str, Any] = {"ids": ids, "english": sorted(ids.keys() - shown)}
+    known["figures"] = settings(english).get("figures", {})
     write(tree / "edition.json", json.dumps(known, indent=1).encode())
 
 

@@ -6,7 +6,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from attention_lib.course.language import program_words, view_in_words
+from attention_lib.course.language import (
+    lines_of,
+    program_words,
+    say_line,
+    table,
+    view_in_words,
+)
 
 
 class Interactive:
@@ -26,7 +32,7 @@ class Interactive:
         self.kind, self.data, self.static, self.text = kind, data, static, text
 
     def __repr__(self) -> str:
-        return self.text
+        return say_line(self.text, lines_of(table()))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         # "<" could end the script that holds the data.
@@ -38,7 +44,7 @@ class Interactive:
         )
         words = program_words(program := _program(self.kind))
         script = f'<script data-attention-program="views">{words}{program}</script>'
-        return {"text/html": view_in_words(view) + script, "text/plain": self.text}
+        return {"text/html": view_in_words(view) + script, "text/plain": repr(self)}
 
 
 @cache
