@@ -86,7 +86,7 @@ BACK = (
 check_step_finder = Exercise(
     solution="""
 def my_step(q_weight, k_weight):
-    match = q_weight.T @ k_weight  # (M, M), rows for the question
+    match = q_weight.T @ k_weight  # (M, M)
     best = match[:LETTERS, :LETTERS].argmax(dim=-1)
     steps = (best - torch.arange(LETTERS)) % LETTERS
     return steps.mode().values.item()

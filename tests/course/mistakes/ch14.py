@@ -119,6 +119,8 @@ MISTAKES = {
         (width("    return", "    return 3.5\n    return"), "3.5 is not the smallest"),
         (width("weight)", "weight[:20])"), "For a tall one"),
         (width("    return", "    lost = 0.1; return"), "Where more may be"),
+        (width("int((left_out > lost).sum()) + 1",
+               "max(2, int((left_out > lost).sum()) + 1)"), "Where one is enough"),
         (width("    return", "    return [1]\n    return"), "returns a list: give a "),
     ],
     "latent_attention": [
