@@ -33,8 +33,8 @@ FILES = {
 }
 NUMBERS = [
     "slow_pairs",
-    *("temperature", "head_width", "parameter_count", "visible_pairs"),
-    "multi_head_count",
+    *("temperature", "head_width", "visible_pairs"),
+    "most_heads",
     *("place_with_itself", "trained_positions", "block_parameters"),
     *("model_parameters", "entropy", "cache_bytes", "shared_bytes", "latent_bytes"),
     *("flash_bytes", "both_caches", "window_layers", "state_length", "batch_steps"),

@@ -1,4 +1,6 @@
-"""Exercises of chapter 2: a projection, its parameters, and a trainable head."""
+"""Exercises of chapter 2: a projection, what a head looks for, and a trainable head."""
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -6,12 +8,12 @@ from torch import Tensor, nn
 from attention_lib.course.exercises.exercise import (
     Exercise,
     LayerExercise,
-    NumberExercise,
     slip,
 )
 from attention_lib.course.exercises.verdict import (
     Verdict,
     make_layer,
+    one_number,
     run,
 )
 from attention_lib.reproducibility import seeded
@@ -52,24 +54,75 @@ def my_linear(x, w, b):
 )  # fmt: skip
 
 
-WEIGHT, BIAS = 768 * 64, 64
-check_parameter_count = NumberExercise(
-    right=3 * (WEIGHT + BIAS),
-    praise="There are three weights of 64 × 768 and three biases of 64.",
-    mistakes=[
-        (3 * WEIGHT, "The three biases are missing."),
-        (3 * WEIGHT + BIAS, "There is only one bias: each projection has its own."),
-        (3 * BIAS, "Only biases are counted: the weights are missing."),
-        (WEIGHT + BIAS, "That is one projection: how many does a head have?"),
-        (WEIGHT, "That is one weight: what else does a head have?"),
-        (2 * (WEIGHT + BIAS), "Those are two projections: how many does a head have?"),
-        (3 * (WEIGHT + 768), "A bias is as long as its projection's output."),
-        (4 * (WEIGHT + BIAS), "There is no output projection in this head."),
-        (12 * 3 * (WEIGHT + BIAS), "Those are all twelve heads: this one is 64 wide."),
-        (3 * (64 * 64 + 64), "A projection is not square: it starts at 768."),
-        (3 * (768 + 64), "A weight is a matrix: how many numbers does it hold?"),
+LETTERS, DIGITS = 8, 10
+
+
+def _trained(step: int, wrong: int | None) -> tuple[Tensor, Tensor]:
+    """Return ``q_proj`` and ``k_proj`` of a head that looks ``step`` letters further.
+
+    Two questions may look for the same letter, and one of them is wrong. Digits of keys
+    count more than letters: in the question they are 0.
+    """
+    rng, exact = seeded(1), torch.float64
+    query, key = torch.randn(2, 12, LETTERS + DIGITS, generator=rng, dtype=exact)
+    ways = torch.linalg.qr(query).Q[:, :LETTERS]
+    asks = [(i + (i == wrong)) % LETTERS for i in range(LETTERS)]
+    query[:, :LETTERS] = ways[:, asks]
+    key[:, :LETTERS] = ways.roll(step, dims=1) / 4 + key[:, :LETTERS] / 80
+    return query, 20 * key
+
+
+def _said(answer: Any, *given: Any) -> Any:
+    came = answer(*given)
+    return came if came is None or came is ... else torch.tensor(one_number(came))
+
+
+MATCH, LETTER = "q_weight.T @ k_weight", "match[:LETTERS, :LETTERS]"
+STEPS, MODE = "(best - torch.arange(LETTERS)) % LETTERS", "steps.mode().values"
+BACK = (
+    "That leads from the key back to the question: from its letter, how far on is the "
+    "key's?"
+)
+check_step_finder = Exercise(
+    solution="""
+def my_step(q_weight, k_weight):
+    match = q_weight.T @ k_weight  # (M, M)
+    best = match[:LETTERS, :LETTERS].argmax(dim=-1)
+    steps = (best - torch.arange(LETTERS)) % LETTERS
+    return steps.mode().values.item()
+""",
+    cases=[
+        ((3, None), ""),
+        ((6, None), "Right for one head. For another:"),
+        ((1, 0), "Right where a head is right for all letters. Where it is wrong for "
+         "one:"),
+        ((5, 7), "Right where a head is wrong for *a*. Where it is wrong for *h*:"),
     ],
-    otherwise="That is not the number: list each weight and each bias with its shape.",
+    inputs=_trained,
+    use=_said,
+    names={"LETTERS": LETTERS},
+    slips=[
+        slip(BACK, MATCH, "k_weight.T @ q_weight"),
+        slip(BACK, "(best - torch.arange(LETTERS))", "(torch.arange(LETTERS) - best)"),
+        slip("After *h* comes *a*: count round the circle.", " % LETTERS", ""),
+        slip("Digits are compared as well: a question has none.",
+             LETTER, "match[:LETTERS]"),
+        slip("Digits are compared as well: a question has none.",
+             LETTER, "match", STEPS, "(best - torch.arange(len(best))) % LETTERS"),
+        slip("One letter may be wrong: let all eight decide.", MODE, "steps[0]"),
+        slip("One letter may be wrong: let all eight decide.", MODE, "steps[-1]"),
+        slip("A mean is moved by one letter that is wrong: which step is the most "
+             "frequent?", MODE, "steps.double().mean()"),
+        slip("The product must have a row for each feature of a question: what is "
+             "summed?", MATCH, "q_weight @ k_weight.T"),
+        slip("The smallest product is where the head does not look.",
+             "argmax", "argmin"),
+    ],
+    otherwise=lambda came, *_: (
+        f"{came:g} is not the step: for each letter of a question, which letter of a "
+        "key has the largest product?"
+    ),
+    praise="The two projections say for what a head looks, without any text.",
 )  # fmt: skip
 
 

@@ -32,78 +32,93 @@ check_cache_bytes = NumberExercise(
 )  # fmt: skip
 
 
-def _appended(
-    cache: Any, lengths: list[int], keys: Tensor, values: Tensor, which: int
-) -> Any:
-    """Append pieces of these lengths; return all keys, or all values."""
+def _appended(cache: Any, keys: Tensor, values: Tensor, which: int) -> Any:
+    """Append tokens one by one; return the keys or values kept, oldest first."""
     came: Any = None
-    for pair in zip(keys.split(lengths, 2), values.split(lengths, 2), strict=True):
+    for pair in zip(keys.split(1, 2), values.split(1, 2), strict=True):
         came = cache.append(*pair)
         if came is None or came is ...:
             return None
         if not isinstance(came, tuple | list) or len(came) != 2:
-            words = "append must return two tensors: all keys, all values."
+            words = "append must return two tensors: the keys and the values kept."
             return Verdict(False, words)
         first, second = (getattr(it, "data_ptr", object)() for it in came)
-        if first == second:
+        if first == second != 0:  # where something is kept
             words = "Keys and values share one memory: the values overwrite the keys."
             return Verdict(False, words)
-    return came[which]
+    return _in_order(came, keys)[which]
+
+
+def _in_order(came: Any, keys: Tensor) -> Any:
+    """Put what is kept in the order of the text, keys and values alike."""
+    kept = came[0]
+    if not isinstance(kept, Tensor) or kept.shape[:2] != keys.shape[:2]:
+        return came
+    apart = (kept[0, 0, :, None, :1] - keys[0, 0, None, :, :1]).abs().sum(dim=-1)
+    order = apart.argmin(dim=-1).argsort(stable=True)  # whose key each of them is
+    fits = [isinstance(it, Tensor) and it.shape[:3] == kept.shape[:3] for it in came]
+    return [it[:, :, order] if fit else it for it, fit in zip(came, fits, strict=True)]
 
 
 def _memory_fault(answer: Any) -> Verdict | None:
-    """Say whether caches share their memory, or take new memory in each call."""
-    cache, other = answer(2, 3, 8, 4), answer(1, 2, 6, 5)
-    other.append(*torch.ones(2, 1, 2, 3, 5))
-    keys, values = torch.randn(2, 2, 3, 3, 4, generator=seeded(0))
+    """Say whether caches share their memory, copy what they keep, or move it."""
+    cache, other = answer(2, 3, 4, 4), answer(1, 2, 6, 5)
+    other.append(*torch.ones(2, 1, 2, 1, 5))
+    keys, values = torch.randn(2, 2, 3, 6, 4, generator=seeded(0))
     so_far = "Right alone. Made before a second cache:"
-    asked = [2, 1], keys, values, 0
-    if wrong := judge(lambda: _appended(cache, *asked), (), keys, so_far=so_far):
+    if wrong := judge(
+        lambda: _appended(cache, keys, values, 0), (), keys[:, :, 2:], so_far=so_far
+    ):
         return wrong
-    kept = [cache.append(keys[:, :, :1], values[:, :, :1]) for _ in range(2)]
-    first, then = ([it.untyped_storage().data_ptr() for it in pair] for pair in kept)
-    if first == then:
-        return None
-    return Verdict(
-        False,
-        "All right, but each call copies what is kept into new memory: set the memory "
-        "aside once, for max_len tokens, and write into it.",
-    )
+    kept = [[it.clone(), it] for it in cache.append(keys[:, :, :1], values[:, :, :1])]
+    then = cache.append(keys[:, :, 1:2], values[:, :, 1:2])
+    for (before, first), now in zip(kept, then, strict=True):
+        if first.untyped_storage().data_ptr() != now.untyped_storage().data_ptr():
+            words = "copies what is kept into new memory: set the memory aside once, "
+            return Verdict(False, f"All right, but each call {words}and write into it.")
+        if (before != now).flatten(3).any(-1).sum(-1).max() > 1:
+            words = "moves what is kept: let the new token take the slot of the oldest."
+            return Verdict(False, f"All right, but each call {words}")
+    return None
 
 
-NEW = " start : self.length]"
+SLOT, HERE = "self.length % self.keys.shape[2]", "[:, :, slot : slot + 1]"
 FILLED = ", : self.length]"
 VALUES = ", self.values[:, :, : self.length]"
-STORE_KEYS = "self.keys[:, :, start : self.length] = key"
-STORE_VALUES = "self.values[:, :, start : self.length] = value"
+STORE_KEYS, STORE_VALUES = f"self.keys{HERE} = key", f"self.values{HERE} = value"
+LATER = "Right for the first tokens. When the window is full:"
+WIDE = "Right for (2, 3, 4, 5). For (1, 2, 3, 4):"
+RIGHT_KEYS = "The keys are right. The values:"
 check_cache = Exercise(
     solution="""
 class MyCache:
-    def __init__(self, batch_size, num_heads, max_len, head_dim):
-        self.keys = torch.zeros(batch_size, num_heads, max_len, head_dim)
+    def __init__(self, batch_size, num_heads, window, head_dim):
+        self.keys = torch.zeros(batch_size, num_heads, window, head_dim)
         self.values = torch.zeros_like(self.keys)
         self.length = 0
 
     def append(self, key, value):
-        start, self.length = self.length, self.length + key.shape[2]
-        self.keys[:, :, start : self.length] = key
-        self.values[:, :, start : self.length] = value
+        slot = self.length % self.keys.shape[2]
+        self.keys[:, :, slot : slot + 1] = key
+        self.values[:, :, slot : slot + 1] = value
+        self.length += 1
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 """,
     cases=[
-        (((2, 3, 8, 4), [2], 0), ""),
-        (((2, 3, 8, 4), [2], 1), "The keys are right. The values:"),
-        (((2, 3, 8, 4), [2, 1], 0), "Right for the first piece. After the next:"),
-        (((2, 3, 8, 4), [2, 1], 1), "The keys are right. The values:"),
-        (((2, 3, 8, 4), [2, 1, 3], 0), "Right for the first piece. After the next:"),
-        (((2, 3, 8, 4), [2, 1, 3], 1), "The keys are right. The values:"),
-        (((1, 2, 6, 5), [2, 1], 0), "Right for (2, 3, 8, 4). For (1, 2, 6, 5):"),
-        (((1, 2, 6, 5), [2, 1], 1), "The keys are right. The values:"),
+        (((2, 3, 4, 5), 2, 0), ""),
+        (((2, 3, 4, 5), 2, 1), RIGHT_KEYS),
+        (((2, 3, 4, 5), 4, 0), "Right for two tokens. When the window is just full:"),
+        (((2, 3, 4, 5), 6, 0), LATER),
+        (((2, 3, 4, 5), 6, 1), RIGHT_KEYS),
+        (((2, 3, 4, 5), 11, 0), "Right for six tokens in a window of four. For 11:"),
+        (((2, 3, 4, 5), 11, 1), RIGHT_KEYS),
+        (((1, 2, 3, 4), 5, 0), WIDE),
+        (((1, 2, 3, 4), 5, 1), RIGHT_KEYS),
+        (((1, 2, 1, 3), 3, 0), "Right for larger windows. For one of a single token:"),
     ],
-    inputs=lambda sizes, lengths, which: (
+    inputs=lambda sizes, count, which: (
         sizes,
-        lengths,
-        *torch.randn(2, *sizes[:2], sum(lengths), sizes[3], generator=seeded(0)),
+        *torch.randn(2, *sizes[:2], count, sizes[3], generator=seeded(0)),
         which,
     ),
     use=lambda kind, sizes, *given: _appended(
@@ -112,21 +127,30 @@ class MyCache:
     lastly=_memory_fault,
     slips=[
         slip("Keys and values have changed places.", "key, value):", "value, key):"),
-        slip("The empty room is returned as well: return only what is filled.",
+        slip("Empty slots are returned as well: return only what is filled.",
              FILLED, "]"),
-        slip("Only the new ones are returned: return the old ones, too.",
-             FILLED, f",{NEW}"),
-        slip("The new ones come first: they belong behind the old ones.",
-             STORE_KEYS, "self.keys = torch.cat([key, self.keys], dim=2)",
-             STORE_VALUES, "self.values = torch.cat([value, self.values], dim=2)"),
-        slip("The new ones are written over the old ones: where do they begin?",
-             NEW, " : key.shape[2]]"),
-        slip("The old ones are lost: zeros are in their place.",
-             STORE_KEYS, f"self.keys[:], self.values[:] = 0, 0; {STORE_KEYS}"),
-        slip("The last token is missing.", FILLED, ", : self.length - 1]"),
-        slip("One token too many is returned.", FILLED, ", : self.length + 1]"),
+        slip("The new values are in slots other than those of their keys.",
+             STORE_VALUES, "self.values[:, :, slot - 1] = value[:, :, 0]"),
+        slip("Only the new token is returned: return the old ones, too.",
+             "self.keys[:, :, : self.length], self.values[:, :, : self.length]",
+             "key, value"),
+        slip("A new token is lost: where does it go when all slots are taken?",
+             SLOT, "self.length"),
+        slip("The newest token is overwritten: the oldest must give way.",
+             SLOT, "min(self.length, self.keys.shape[2] - 1)"),
+        slip("All tokens are returned: keep only the last ones.",
+             STORE_KEYS, f"self.keys = torch.cat([self.keys[:, :{FILLED}, key], 2)",
+             STORE_VALUES,
+             f"self.values = torch.cat([self.values[:, :{FILLED}, value], 2)",
+             SLOT, "0"),
+        slip("All tokens are in one slot: each overwrites the one before.", SLOT, "0"),
+        slip("One slot is never used: count the slots from 0.",
+             SLOT, "self.length % max(1, self.keys.shape[2] - 1)"),
+        slip("The newest token is missing.", FILLED, ", : self.length - 1]"),
+        slip("The window starts again: the old tokens stay until they are overwritten.",
+             SLOT, f"{SLOT}; self.length = slot"),
     ],
-    praise="All tokens so far, in memory that was set aside once.",
+    praise="The last tokens, in memory that does not grow: a ring.",
 )  # fmt: skip
 SEEN, ROWS = "column >= max_len - lengths[:, None]", "[:, None, :]"
 check_step_mask = Exercise(

@@ -32,6 +32,8 @@ my_bytes = (12 * 1024 + 12 * 128) * one_token_one_layer
          "1,024."),
         (24 * ROW, "That is what one token adds: there are 1,024."),
         (576 * ROW, "That is one layer's share: there are 24."),
+        (12 * 1152 * ROW / 2**10, "Right in KiB: the question is for bytes."),
+        (12 * 1152 * ROW / 2**20, "Right in MiB: the question is for bytes."),
     ],
     praise="12 layers keep 1,024 tokens, 12 keep 128: 1,024 bytes per token and layer.",
     otherwise="Not that many: first the bytes of one token in one layer, then the "

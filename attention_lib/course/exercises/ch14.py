@@ -1,4 +1,6 @@
-"""Exercises of chapter 14: bytes, matrices absorbed and shrunk, a layer built."""
+"""Exercises of chapter 14: bytes, a width, matrices absorbed, a layer built."""
+
+from typing import Any
 
 import torch
 
@@ -9,6 +11,7 @@ from attention_lib.course.exercises.exercise import (
     NumberExercise,
     slip,
 )
+from attention_lib.course.exercises.verdict import one_number
 from attention_lib.masks import causal_mask
 from attention_lib.multi_head import merge_heads, split_heads
 from attention_lib.reproducibility import seeded
@@ -99,45 +102,54 @@ def absorbed_matrices(w_q, w_uk, num_heads):
     ],
     praise="One matrix per head, from a token to what latents are for.",
 )  # fmt: skip
-MADE = "(u[:, :width] * s[:width]) @ vh[:width]"
-check_low_rank = Exercise(
+
+
+def _said(answer: Any, *given: Any) -> Any:
+    came = answer(*given)
+    return came if came is None or came is ... else torch.tensor(one_number(came))
+
+
+SQUARES = "torch.linalg.svdvals(weight).square()"
+LEFT, COUNT = "1 - squares.cumsum(0) / squares.sum()", "(left_out > lost).sum()"
+WHOLE = "The share counts squares, not the strengths themselves."
+check_smallest_width = Exercise(
     solution="""
-def low_rank(weight, width):
-    u, s, vh = torch.linalg.svd(weight, full_matrices=False)
-    return (u[:, :width] * s[:width]) @ vh[:width]
+def smallest_width(weight, lost):
+    squares = torch.linalg.svdvals(weight).square()  # the strongest first
+    left_out = 1 - squares.cumsum(0) / squares.sum()  # by 1, 2, 3, … directions
+    return int((left_out > lost).sum()) + 1
 """,
     cases=[
-        ((5, 7, 2), ""),
-        ((6, 4, 1), "Right for a wide matrix. For a tall one:"),
-        ((4, 5, 3), "Right for one and two numbers. For three:"),
+        ((20, 40, 0.1), ""),
+        ((60, 30, 0.1), "Right for a wide matrix. For a tall one:"),
+        ((20, 40, 0.4), "Right where a tenth may be lost. Where more may be:"),
+        ((20, 40, 0.995), "Right where some directions are needed. Where one is "
+         "enough:"),
     ],
-    inputs=lambda rows, columns, width: (
-        torch.randn(rows, columns, generator=seeded(0)),
-        width,
+    inputs=lambda rows, columns, lost: (
+        torch.randn(rows, columns, generator=seeded(0), dtype=torch.float64),
+        lost,
     ),
+    use=_said,
     slips=[
-        slip("Nothing is left out: keep so many directions only.", MADE, "weight"),
-        slip("That is what is to be left out: keep the largest singular values.",
-             ":width]", "width:]", "[:, width:]", "[:, width:]"),
-        slip("The smallest singular values are kept: they come last.",
-             ":width]", "-width:]"),
-        slip("The singular values are missing between the two sides.",
-             " * s[:width]", ""),
-        slip("The roots of the singular values: both sides together must hold the "
-             "whole value.", "s[:width]", "s[:width].sqrt()"),
-        slip("The singular values enter twice.", "s[:width]", "s[:width] ** 2"),
-        slip("One direction too many.", ":width]", ":width + 1]"),
-        slip("One direction too few.", ":width]", ":width - 1]"),
-        slip("The first columns of the matrix are kept: find the best directions.",
-             MADE, "weight * (torch.arange(weight.shape[1]) < width)"),
-        slip("The first rows of the matrix are kept: find the best directions.",
-             MADE, "weight * (torch.arange(len(weight)) < width)[:, None]"),
-        slip("That is the way down alone: multiply by the way up.",
-             " @ vh[:width]", ""),
-        slip("That is the way up alone: the way down comes first.", MADE, "vh[:width]"),
-        slip("The matrix is turned round.", MADE, f"({MADE}).T"),
+        slip(WHOLE, ".square()", ""),
+        slip("One direction too few: with it, more is lost than may be.", " + 1", ""),
+        slip("One direction too many: it was enough without it.", " + 1", " + 2"),
+        slip("So many are left out: how many are kept?",
+             f"int({COUNT}) + 1", f"len(squares) - int({COUNT}) - 1"),
+        slip("That is the share that is kept: so much may be lost.", "1 - ", ""),
+        slip("The weakest are kept: begin with the strongest.",
+             SQUARES, f"{SQUARES}.flip(0)"),
+        slip("That is a share of the directions: they are not equally strong.",
+             f"int({COUNT}) + 1", "math.ceil(len(squares) * (1 - lost))"),
+        slip("That many directions are themselves stronger than the share: add up what "
+             "is left out.", LEFT, "squares / squares.sum()"),
     ],
-    praise="No other matrix through so few numbers is closer.",
+    otherwise=lambda came, *_: (
+        f"{came:g} is not the smallest: how much is lost with this width, and how much "
+        "with one direction less?"
+    ),
+    praise="What is lost is the sum of the squares that are left out.",
 )  # fmt: skip
 SOLUTION = """
 class MyLatentAttention(nn.Module):

@@ -9,7 +9,13 @@ from torch import Tensor
 
 from attention_lib.course.exercises.ch03 import Suspects, judge_finder
 from attention_lib.course.exercises.exercise import Exercise, make_object, slip
-from attention_lib.course.exercises.verdict import NOT_YET, Stop, Verdict, run
+from attention_lib.course.exercises.verdict import (
+    NOT_YET,
+    Stop,
+    Verdict,
+    one_number,
+    run,
+)
 from attention_lib.reproducibility import seeded
 
 
@@ -81,10 +87,7 @@ def _said(answer: Callable[..., Any], *given: Any) -> str:
         if came is None or came is ...:
             words = "Nothing comes back for some: is a return missing?"
             raise Stop(words if said else NOT_YET)
-        if isinstance(came, bool) or not isinstance(came, int | float):
-            kind = type(came).__name__
-            raise Stop(f"Your function returns a {kind}: give a number.")
-        said.append(f"divided by {divisor} you say {float(came)}")
+        said.append(f"divided by {divisor} you say {one_number(came)}")
     return f"For attention {', '.join(said)}"
 
 
@@ -104,8 +107,11 @@ def find_divisor(attend, query, key, value, candidates):
         if torch.allclose(weights @ value, found):
             return c
 """,
+    # A feature whose values are 0 gives 0, whatever the divisor is.
     inputs=lambda *candidates: (
-        *torch.randn(3, 5, 4, generator=seeded(0)), [*candidates]
+        *torch.randn(2, 5, 4, generator=seeded(0)),
+        torch.randn(5, 4, generator=seeded(1)) * torch.tensor([0, 1, 1, 1]),
+        [*candidates],
     ),
     use=_said,
     cases=[((1.0, 2.0, 4.0, 8.0), "")],
@@ -116,8 +122,11 @@ def find_divisor(attend, query, key, value, candidates):
              "return c", "return candidates.index(c)"),
         slip("You always say the root of the width: compare what comes.",
              "return c", "return query.shape[-1] ** 0.5"),
-        slip("You say the first candidate each time: compare results.",
-             "return c", "return candidates[0]"),
+        slip("You say the first candidate each time: compare results, and all numbers "
+             "of them.", "return c", "return candidates[0]"),
+        slip("You say the first candidate each time: compare results, and all numbers "
+             "of them.", "torch.allclose(weights @ value, found)",
+             "(weights @ value == found).any()"),
         slip("You say the last candidate each time: compare results.",
              "return c", "return candidates[-1]"),
     ],

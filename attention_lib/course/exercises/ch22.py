@@ -10,25 +10,24 @@ from attention_lib.reproducibility import seeded
 from attention_lib.timing import kernels_of
 
 # The median of the ratios of two rows of times, and each row's own median.
-FIRST, SECOND = [15, 16, 35, 8, 15], [9, 12, 33, 16, 8]
+FIRST, SECOND = [20, 30, 11, 16, 12], [18, 21, 8, 20, 25]
 RATIOS = [second / first for first, second in zip(FIRST, SECOND, strict=True)]
 check_median_ratio = NumberExercise(
-    right=12 / 16,
-    praise="The long third round does no harm: both ways met it.",
+    right=18 / 20,
+    praise="The ratio of the medians says the opposite: it compares different rounds.",
     mistakes=[
-        (16 / 12, "That is the first over the second: second over first is asked."),
-        (12 / 15, "That is the ratio of the medians: divide within each round first."),
-        (15 / 12, "That is the ratio of the medians, and first over second."),
+        (20 / 18, "That is the first over the second: second over first is asked."),
+        (20 / 16, "That is the ratio of the medians: divide within each round first."),
+        (16 / 20, "That is the ratio of the medians, and first over second."),
         (sum(RATIOS) / 5, "That is the mean of the ratios: take the one in the "
          "middle."),
         (sum(SECOND) / sum(FIRST), "That is the ratio of the sums, in which the long "
-         "round counts most."),
-        (8 / 8, "That is the ratio of the shortest times: no round had both."),
-        (33 / 35, "That is the third round: sort the ratios first."),
-        (8 / 15, "That is the smallest ratio."),
-        (16 / 8, "That is the largest ratio."),
-        (1 - 12 / 16, "That is what is saved: give the ratio itself."),
-        (75, "That is in percent: give the ratio itself."),
+         "rounds count most."),
+        (8 / 11, "That is the third round: sort the ratios first."),
+        (21 / 30, "That is the smallest ratio."),
+        (25 / 12, "That is the largest ratio."),
+        (1 - 18 / 20, "That is what is saved: give the ratio itself."),
+        (90, "That is in percent: give the ratio itself."),
     ],
     otherwise="Not that: divide round by round, sort, take the middle one.",
 )  # fmt: skip

@@ -159,8 +159,7 @@ def positive_number(answer: object) -> float | Verdict:
     """Return the answer as a number, or a verdict if it is not above 0."""
     if answer is None or answer is ...:
         return NOT_YET
-    if isinstance(answer, np.generic | np.ndarray | Tensor) and answer.shape == ():
-        answer = answer.item()
+    answer = _plain(answer)
     if isinstance(answer, int | float) and not isinstance(answer, bool):
         if 0 < answer <= sys.float_info.max:
             return float(answer)
@@ -168,6 +167,25 @@ def positive_number(answer: object) -> float | Verdict:
     comma = " Is there a comma in it?" if isinstance(answer, tuple) else ""
     came = type(answer).__name__
     return Verdict(False, f"The answer is one number, not a {came}.{comma}")
+
+
+def one_number(came: object) -> float:
+    """Return what a reader's function returns as a number.
+
+    Raises:
+        Stop: it is not one number.
+    """
+    number = _plain(came)
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise Stop(f"Your function returns a {type(came).__name__}: give a number.")
+    return float(number)
+
+
+def _plain(came: Any) -> Any:
+    """Return the number of an array that holds one, and all else as it is."""
+    if isinstance(came, np.generic | np.ndarray | Tensor) and came.shape in [(), (1,)]:
+        return came.item()
+    return came
 
 
 def _failed(error: Exception) -> Verdict:

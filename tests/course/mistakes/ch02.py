@@ -1,5 +1,6 @@
 """The checks of chapter 2: each usual mistake is made, and must be named."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -9,12 +10,12 @@ from attention_lib import (
     attention_weights,
     scaled_dot_product_attention,
 )
-from attention_lib.course.exercises.ch02 import check_head, check_self_attention
-from tests.answers import as_numbers
+from attention_lib.course.exercises import ch02
 
 # What readers write: each solution with pieces of its text replaced.
 
-head, module = check_head.made, check_self_attention.made
+head, module = ch02.check_head.made, ch02.check_self_attention.made
+finder = ch02.check_step_finder.made
 SCALE, WEIGHTS = " / query.shape[-1] ** 0.5", "scores.softmax(dim=-1)"
 DROPPED = f"F.dropout({WEIGHTS}, self.dropout, self.training)"
 MIXED = "weights @ value"
@@ -33,6 +34,13 @@ def dropping(what):
     return DROPPED.replace(WEIGHTS, what)
 
 
+def by_diagonals(q_weight, k_weight):
+    """The step whose diagonal has the largest sum."""
+    table = (q_weight.T @ k_weight)[:8, :8]
+    sums = [sum(table[i, (i + step) % 8] for i in range(8)) for step in range(8)]
+    return sums.index(max(sums))
+
+
 HeadBySDPA = module(
     f"return {MIXED}",
     """p = self.dropout * self.training
@@ -49,8 +57,11 @@ MISTAKES = {
         (lambda x, w, b: F.linear(x, w, b).numpy(), "must be a torch tensor"),
         (lambda x, w, b: x.to("meta"), "does not hold plain numbers"),
     ],
-    "parameter_count": [
-        (7, "That is not the number: list"),
+    "step_finder": [
+        (lambda q, k: "b", "Your function returns a str: give a number."),
+        (lambda q, k: True, "Your function returns a bool: give a number."),
+        (lambda q, k: finder()(q, k) + 0.5, "3.5 is not the step"),
+        (finder(ch02.MATCH, "q_weight.T @ q_weight"), "0 is not the step"),
     ],
     "head": [
         (head("@ value", "@ value, x"), "returns 2 things"),
@@ -109,11 +120,16 @@ RIGHT = {
         lambda x, w, b: torch.inner(x, w) + b,
         lambda x, w, b: torch.stack([x @ row for row in w], dim=-1) + b,
     ],
-    "parameter_count": [
-        *as_numbers(147648),
-        3 * (768 * 64 + 64),
-        3 * 769 * 64,
-        sum(p.numel() for p in SelfAttention(768, 64, qkv_bias=True).parameters()),
+    "step_finder": [
+        by_diagonals,
+        lambda q, k: torch.tensor([finder()(q, k)]),
+        lambda q, k: np.int64(finder()(q, k)),
+        finder(".item()", ""),
+        finder(ch02.STEPS, "(best + LETTERS - torch.arange(LETTERS)).fmod(LETTERS)"),
+        finder(ch02.MODE, "steps.median()"),
+        finder(ch02.MODE, "steps.bincount().argmax()"),
+        finder(ch02.MATCH, "torch.einsum('di,dj->ij', q_weight, k_weight) / 12**0.5"),
+        finder(ch02.LETTER, "match[:8, :8].softmax(dim=-1)"),
     ],
     "head": [
         lambda x, q, k, v: F.scaled_dot_product_attention(x @ q, x @ k, x @ v),

@@ -4,7 +4,6 @@ import numpy as np
 import torch
 
 from attention_lib.course.exercises import ch09
-from attention_lib.kv_cache import LayerCache
 
 # What readers write: each solution, and below it with pieces of its text replaced.
 
@@ -13,37 +12,48 @@ cache, mask, write = (
     ch09.check_step_mask.made,
     ch09.check_write.made,
 )
-COPIED = """place = torch.arange(start, self.length)
-        self.keys.index_copy_(2, place, key)
+COPIED = """slots = torch.tensor([slot])
+        self.keys.index_copy_(2, slots, key)
 """
 # Tokens before heads in memory.
 TURNED = (
-    "batch_size, num_heads, max_len, head_dim)\n",
-    "batch_size, max_len, num_heads, head_dim).transpose(1, 2)\n",
+    "batch_size, num_heads, window, head_dim)\n",
+    "batch_size, window, num_heads, head_dim).transpose(1, 2)\n",
 )
-# Memory for the keys alone.
-HALF = (
-    ch09.VALUES,
-    ", torch.cat(self.joined, dim=2)",
-    ch09.STORE_VALUES,
-    'self.joined = [*getattr(self, "joined", []), value]',
-)
+FULL = "if self.length >= self.keys.shape[2]:\n            "
 
 
 class Joined:
-    """New memory for each token."""
+    """The last tokens, in new memory for each."""
 
-    def __init__(self, *sizes):
-        self.pairs = []
+    def __init__(self, batch_size, num_heads, window, head_dim):
+        self.pairs, self.window = [], window
 
     def append(self, key, value):
-        self.pairs.append((key, value))
+        self.pairs = [*self.pairs, (key, value)][-self.window :]
         return tuple(torch.cat(parts, dim=2) for parts in zip(*self.pairs, strict=True))
 
 
-class Lists(LayerCache):
+class Shifted(cache()):
+    """The last tokens in their order, which all move for each new one."""
+
     def append(self, key, value):
-        return list(super().append(key, value))
+        for kept, new in ((self.keys, key), (self.values, value)):
+            kept[:] = torch.cat([kept[:, :, 1:], new], dim=2)
+        self.length = min(self.length + 1, self.keys.shape[2])
+        return self.keys[:, :, -self.length :], self.values[:, :, -self.length :]
+
+
+class Backwards(cache()):
+    """The last slot first."""
+
+    def append(self, key, value):
+        window = self.keys.shape[2]
+        slot = window - 1 - self.length % window
+        self.keys[:, :, slot], self.values[:, :, slot] = key[:, :, 0], value[:, :, 0]
+        self.length += 1
+        filled = slice(max(0, window - self.length), window)
+        return self.keys[:, :, filled], self.values[:, :, filled]
 
 
 class Fails:
@@ -54,27 +64,18 @@ class Fails:
         raise IndexError(3)
 
 
-class Positional(LayerCache):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-
-    def append(self, key, value):
-        super().append(key, value)
-        return self.keys.narrow(2, 0, self.length), self.values[:, :, : self.length]
-
-
-class Doubled(LayerCache):
+class Doubled:
     """Keys and values in one tensor."""
 
-    def __init__(self, batch_size, num_heads, max_len, head_dim):
-        self.both = torch.zeros(2, batch_size, num_heads, max_len, head_dim)
-        self.length = 0
+    def __init__(self, batch_size, num_heads, window, head_dim):
+        self.both = torch.zeros(2, batch_size, num_heads, window, head_dim)
+        self.slot, self.filled = 0, 0
 
     def append(self, key, value):
-        end = self.length + key.shape[2]
-        self.both[:, :, :, self.length : end] = torch.stack([key, value])
-        self.length = end
-        return tuple(self.both[:, :, :, :end])
+        self.both[:, :, :, self.slot] = torch.stack([key, value])[:, :, :, 0]
+        self.slot = (self.slot + 1) % self.both.shape[3]
+        self.filled = max(self.filled, self.slot or self.both.shape[3])
+        return [*self.both[:, :, :, : self.filled]]
 
 
 def made(*sizes):
@@ -84,7 +85,7 @@ def made(*sizes):
 class Shared(cache()):
     """One memory for all caches."""
 
-    both = torch.zeros(2, 2, 3, 8, 4)
+    both = torch.zeros(2, 2, 3, 4, 5)
 
     def __init__(self, *sizes):
         self.keys, self.values = self.both
@@ -173,10 +174,20 @@ MISTAKES = {
     "cache": [
         (cache(ch09.VALUES, ""), "two tensors"),
         (cache("torch.zeros_like(self.keys)", "self.keys"), "share one memory"),
-        (cache(ch09.VALUES, ", self.values"), "The keys are right. The values: The "),
+        (cache(ch09.VALUES, ", self.values"), "The values: Empty slots are"),
         (Joined, "copies what is kept"),
-        (cache(*HALF), "copies what is kept"),
-        (Shared, "Right for (2, 3, 8, 4). For (1, 2, 6, 5):"),
+        (Shifted, "moves what is kept"),
+        (cache("slot = ", f"{FULL}self.length = 0\n        slot = "),
+         "When the window is full: The window starts"),
+        (cache(ch09.STORE_KEYS, f"self.keys = self.keys.clone()\n        "
+               f"{ch09.STORE_KEYS}"), "copies what is kept"),
+        (cache("num_heads, window, head_dim)\n", "num_heads, 4, head_dim)\n"),
+         "Right for (2, 3, 4, 5). For (1, 2, 3, 4):"),
+        (cache(ch09.SLOT, "self.length % 3"), "When the window is just full:"),
+        (cache(ch09.SLOT, "min(self.length, 8) % self.keys.shape[2]"), "four. For 11:"),
+        (cache(ch09.SLOT, f"{ch09.SLOT} if self.keys.shape[2] > 1 else self.length"),
+         "Right for larger windows. For one of a single token:"),
+        (Shared, "Right for (2, 3, 4, 5). For (1, 2, 3, 4):"),
         (LastMade, "Made before a second cache"),
         (lambda *sizes: {}, "a class with append"),
         (Fails, "IndexError"),
@@ -205,9 +216,13 @@ RIGHT = {
         np.array(96),
     ],
     "cache": [
-        LayerCache, Lists, Positional, Doubled, cache(ch09.STORE_KEYS, COPIED), made,
-        type("Named", (cache(),), {}), lambda b, h, t, d: LayerCache(b, h, t, d),
-        lambda *sizes: Lists(*sizes), cache(*TURNED),
+        Backwards, Doubled, cache(ch09.STORE_KEYS, COPIED), made, cache(*TURNED),
+        type("Named", (cache(),), {}), lambda b, h, w, d: cache()(b, h, w, d),
+        cache(ch09.SLOT, "divmod(self.length, self.keys.size(2))[1]"),
+        cache("return self.keys[:, :, : self.length]",
+              "n = min(self.length, self.keys.size(2))\n        "
+              "return self.keys.narrow(2, 0, n)"),
+        cache("self.length += 1", "self.length = self.length + key.shape[2]"),
     ],
     "step_mask": [
         mask_by_loop, mask_by_flip, mask_by_fill,

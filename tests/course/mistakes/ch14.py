@@ -6,9 +6,13 @@ from attention_lib.course.exercises import ch14
 from attention_lib.latent_attention import MultiHeadLatentAttention
 from tests.answers import as_numbers
 
-absorbed, low_rank, layer = (
+absorbed, width, layer = (
     check.made
-    for check in (ch14.check_absorbed, ch14.check_low_rank, ch14.check_latent_attention)
+    for check in (
+        ch14.check_absorbed,
+        ch14.check_smallest_width,
+        ch14.check_latent_attention,
+    )
 )
 
 
@@ -50,6 +54,20 @@ def in_place(w_q, w_uk, num_heads):
     return found
 
 
+def by_trying(weight, lost):
+    u, s, vh = torch.linalg.svd(weight, full_matrices=False)
+    for rank in range(1, len(s) + 1):
+        near = u[:, :rank] @ torch.diag(s[:rank]) @ vh[:rank]
+        if (weight - near).square().sum() <= lost * weight.square().sum():
+            return rank
+    return 0
+
+
+def by_eigenvalues(weight, lost):
+    squares = torch.linalg.eigvalsh(weight @ weight.T)  # the smallest first
+    return len(weight) - int((squares.cumsum(0) <= lost * squares.sum()).sum())
+
+
 RIGHT = {
     "latent_bytes": [
         ch14.NUMBER * (192 + 32), *as_numbers(44_040_192), 42 * 2**20,
@@ -64,15 +82,16 @@ RIGHT = {
         absorbed(ch14.PRODUCT, "torch.einsum('hmd,hcd->hmc', own, up)"),
         absorbed(ch14.PRODUCT, "(own.double() @ up.double().mT).float()"),
     ],
-    "low_rank": [
-        eigen, one_by_one,
-        low_rank(ch14.MADE, "(u[:, :width] * s[:width]) @ vh[:width, :]"),
-        low_rank(ch14.MADE, "u[:, :width] @ torch.diag(s[:width]) @ vh[:width]"),
-        low_rank(ch14.MADE, "weight @ vh[:width].T @ vh[:width]"),
-        low_rank(ch14.MADE, "u[:, :width] @ u[:, :width].T @ weight"),
-        low_rank(ch14.MADE, "u @ torch.diag(s * (torch.arange(len(s)) < width)) @ vh"),
-        low_rank(ch14.MADE, "(vh[:width].T * s[:width] @ u[:, :width].T).T"),
-        low_rank(ch14.MADE, "weight - u[:, width:] * s[width:] @ vh[width:]"),
+    "smallest_width": [
+        by_trying, by_eigenvalues,
+        width(ch14.SQUARES, "torch.linalg.svd(weight, full_matrices=False)[1] ** 2"),
+        width(ch14.SQUARES, "torch.linalg.svdvals(weight.T).square()"),
+        width("squares.sum()", "weight.square().sum()"),
+        width(ch14.COUNT, "(left_out >= lost).sum()"),
+        width("int((left_out > lost).sum()) + 1", "(left_out > lost).sum() + 1"),
+        width(ch14.LEFT, "squares.flip(0).cumsum(0).flip(0).roll(-1) / squares.sum()",
+              ch14.COUNT, "(left_out[:-1] > lost).sum()"),
+        lambda weight, lost: width()(weight.float(), lost),
     ],
     "latent_attention": [
         OfLibrary, lambda *sizes: layer()(*sizes),
@@ -96,9 +115,13 @@ MISTAKES = {
         (lambda q, up, heads: by_loop(q, up, 2), "For three"),
         (lambda q, up, heads: by_loop(q, up, max(heads, 2)), "For a single one"),
     ],
-    "low_rank": [
-        (low_rank("    return", "    width = 2; return"), "For a tall one"),
-        (low_rank("    return", "    width = min(width, 2); return"), "For three"),
+    "smallest_width": [
+        (width("    return", "    return 3.5\n    return"), "3.5 is not the smallest"),
+        (width("weight)", "weight[:20])"), "For a tall one"),
+        (width("    return", "    lost = 0.1; return"), "Where more may be"),
+        (width("int((left_out > lost).sum()) + 1",
+               "max(2, int((left_out > lost).sum()) + 1)"), "Where one is enough"),
+        (width("    return", "    return [1]\n    return"), "returns a list: give a "),
     ],
     "latent_attention": [
         (layer("both, bias=False", "both"), "Too many parameters: q_proj.bias"),

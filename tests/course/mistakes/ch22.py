@@ -31,9 +31,9 @@ def by_hand(query, key, value, mask, num_heads):
 
 RIGHT = {
     "median_ratio": [
-        0.75, 12 / 16, 3 / 4, 0.7500001, *as_numbers(0.75)[3:],
-        statistics.median([9 / 15, 12 / 16, 33 / 35, 16 / 8, 8 / 15]),
-        torch.tensor([0.6, 0.75, 0.943, 2.0, 0.533]).median(),
+        0.9, 18 / 20, 9 / 10, 0.9000001, *as_numbers(0.9)[3:],
+        statistics.median([18 / 20, 21 / 30, 8 / 11, 20 / 16, 25 / 12]),
+        torch.tensor([0.9, 0.7, 0.727, 1.25, 2.083]).median(),
     ],
     "attend_joined": [
         joined(),
