@@ -230,6 +230,7 @@
     }
     if (!start) return;
     const { place } = all;
+    if (place) start.style.minWidth = `${start.getBoundingClientRect().width}px`; // nothing beside it moves
     start.href = place ? new URL(`../${place.page}.html${place.hash}`, location).href : begin.href;
     start.textContent = place ? say("goOn", { place: place.number }) : begin.text;
     start.title = place?.title ?? "";

@@ -1,16 +1,21 @@
 // Bugs by their symptoms: choose one, read its program, and find the faulty line.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useReached } from "./frame.jsx";
 import { MUSEUM as SAY, filled } from "./strings.js";
 import style from "./museum.css";
 
 export function Museum({ bugs, tags, reach }) {
+  const named = () => bugs.findIndex(({ id }) => `#${id}` === location.hash);
   const [tag, setTag] = useState(null);
-  const [at, setAt] = useState(0);
+  const [at, setAt] = useState(() => Math.max(0, named()));
   const [tried, setTried] = useState(null); // the number of the line that was chosen
   const [open, setOpen] = useState([]); // bugs whose fault is shown
   const [found, setFound] = useState([]); // bugs whose line the reader found
   const [id] = useState(() => `museum-${Math.random().toString(36).slice(2)}`);
+  const [wide] = useState(() => matchMedia("(min-width: 501px)").matches);
+  const [unfolded, setUnfolded] = useState(wide);
+  const top = useRef();
+  const page = document.querySelector(".bd-article"); // of the site: there each bug has an address
   useReached(found.length >= Math.min(3, bugs.length), reach);
 
   const shown = bugs.map((_, i) => i).filter((i) => !tag || bugs[i].tags.includes(tag));
@@ -20,9 +25,22 @@ export function Museum({ bugs, tags, reach }) {
   const go = (to) => {
     setAt(to);
     setTried(null);
+    if (page) history.replaceState(null, "", `#${bugs[to].id}`);
   };
+  useEffect(() => {
+    const lead = () => {
+      if (!page || named() < 0) return;
+      setTag(null);
+      go(named());
+      top.current.scrollIntoView();
+    };
+    lead();
+    addEventListener("hashchange", lead);
+    return () => removeEventListener("hashchange", lead);
+  }, []);
   const choose = (next) => {
     setTag(next);
+    setUnfolded(wide);
     const first = bugs.findIndex((it) => !next || it.tags.includes(next));
     if (next && !bug.tags.includes(next)) go(first);
   };
@@ -58,14 +76,16 @@ export function Museum({ bugs, tags, reach }) {
       : SAY.ask;
   return (
     <>
-      <fieldset class="museum-tags">
-        <legend>{SAY.symptom}</legend>
+      <details class="museum-tags" open={unfolded} ref={top} onToggle={(event) => setUnfolded(event.currentTarget.open)}>
+        <summary>
+          <b>{SAY.symptom}</b> {tag ?? SAY.all}
+        </summary>
         {[null, ...tags].map((it) => (
           <button key={it} type="button" aria-pressed={tag === it} onClick={() => choose(it)}>
             {it ?? SAY.all} <span class="view-soft">{it ? bugs.filter((own) => own.tags.includes(it)).length : bugs.length}</span>
           </button>
         ))}
-      </fieldset>
+      </details>
       <div class="museum-room">
         <label for={id}>{SAY.bugs}</label>
         <select id={id} value={at} onChange={(event) => go(Number(event.currentTarget.value))}>
@@ -79,6 +99,7 @@ export function Museum({ bugs, tags, reach }) {
         <button type="button" onClick={() => go(shown[(shown.indexOf(at) + 1) % shown.length])}>
           {SAY.next}
         </button>
+        {page && <a href={`#${bug.id}`} aria-label={SAY.link} title={SAY.link}>#</a>}
       </div>
       <p class="museum-symptom">{bug.symptom}</p>
       <div class="view-room" data-room={room}>

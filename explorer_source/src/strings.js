@@ -280,6 +280,7 @@ export const MUSEUM = /* @__PURE__ */ own({
   next: "Next bug",
   mended: "instead",
   faulty: "faulty",
+  link: "Link to this bug",
 });
 
 export const REACH = /* @__PURE__ */ own({

@@ -10,6 +10,7 @@ from attention_lib.course.museum import BUGS, ROOMS, TAGS, Bug, run_checks
 from attention_lib.course.museum.building_blocks import GroupedHeads, RotaryHeads
 from attention_lib.course.museum.detect import EXAMINED, OWN_CHECKS
 from attention_lib.reproducibility import seeded
+from tests.running import sample
 from tools.chapters import ROOT
 
 # As a reader runs them: to look at a bug takes thousands of calls.
@@ -45,6 +46,13 @@ def test_mended_program_is_looked_at_by_each_check_that_claims_the_bug(bug):
     # One that does not apply to right code would fire on whatever is unusual.
     found = seen(bug, True)
     assert [name for name in bug.checks if found[name].holds is not True] == []
+
+
+def test_bug_keeps_its_address():
+    # People have these in their notes: a bug may be added here, none may change.
+    anchors = [bug.anchor for bug in BUGS]
+    assert len({*anchors}) == len(anchors)
+    assert {*sample("bug_addresses.txt").split()} == {*anchors}
 
 
 @by_name

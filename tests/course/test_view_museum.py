@@ -1,24 +1,34 @@
 """The room of bugs: what it says, refuses, and shows once a line is found."""
 
+from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
 from attention_lib.course.museum import BUGS, run_checks
 from attention_lib.course.views import view_museum
 from tests.samples.views import MUSEUM as VIEW
 from tests.samples.views import SEEN, SOME
-from tests.views import each_way, showing, tables_of, use
+from tests.views import each_way, showing, use
 
 
-def test_explore_museum_says_without_a_script_what_each_bug_is():
-    rows = tables_of(VIEW)[0][1:]
-    assert [row[0] for row in rows] == [bug.name for bug in SOME]
-    for bug, row in zip(SOME, rows, strict=True):
-        assert row[1:] == [
-            bug.symptom,
-            ", ".join(map(str, bug.lines)),
-            ", ".join(bug.checks),
-            bug.source if bug.link else f"article {bug.source}",
+def test_museum_says_without_a_script_what_each_bug_is():
+    page = BeautifulSoup(VIEW.static, "html.parser")
+    exhibits = page.select("section")
+    assert [it["id"] for it in exhibits] == [bug.anchor for bug in SOME]
+    for bug, exhibit in zip(SOME, exhibits, strict=True):
+        assert exhibit.h3.text == bug.name
+        lines = exhibit.pre.text.splitlines()
+        before = [it[2:] for it in lines if it[0] != "+"]
+        after = [it[2:] for it in lines if it[0] != "-"]
+        assert before == bug.program.splitlines()
+        assert after == bug.fixed.splitlines()
+        tags = ", ".join(bug.tags)
+        assert [it.text for it in exhibit.select("p")] == [
+            f"{bug.symptom} ({tags})",
+            bug.why,
+            f"Seen by: {', '.join(bug.checks)}",
+            f"Made in: {bug.source if bug.link else f'article {bug.source}'}",
         ]
+        assert [it["href"] for it in exhibit.select("a")] == [bug.link] * bool(bug.link)
 
 
 def test_explore_museum_refuses(refused):
@@ -42,7 +52,14 @@ def test_bugs_are_chosen_by_their_symptom_and_their_lines_found(browser, by):
         choice = view.get_by_role("combobox", name="Bugs")
         tag = "good loss, poor text"
         mine = [bug for bug in SOME if tag in bug.tags]
+        if by == "finger":  # a phone folds the filters, and folds them again
+            expect(view.get_by_role("button", name=tag)).to_be_hidden()
+            use(view.get_by_text("Symptom"), by)
         use(view.get_by_role("button", name=tag), by)
+        expect(view.locator("summary")).to_contain_text(tag)
+        expect(view.get_by_role("button", name=tag)).to_be_visible(
+            visible=by != "finger"
+        )
         assert choice.get_by_role("option").all_inner_texts() == [b.name for b in mine]
         for bug in mine[:3]:
             choice.select_option(bug.name)

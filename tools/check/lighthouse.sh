@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ask Lighthouse what a phone gets of four pages; needs a network.
+# Ask Lighthouse what a phone gets of seven pages; needs a network.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 make book

@@ -15,6 +15,7 @@ from tools.record.private import details
 TOLERANCE = re.compile(r"tolerance-(\d+(?:\.\d+)?(?:e-?\d+)?)")
 SKIP = {"nbval-skip", "skip-execution"}  # one for the comparison, one for the site
 TAGS = SKIP | {"hide-input", "hide-output", "hide-cell", "exercise", "predict"}
+TAGS |= {"remove-cell"}  # its output is shown by another page
 TAGS |= {"not-compared", "real-model", "raises-exception"}
 # What differs from run to run. What tells of a machine stands in private.py.
 PASSING = {

@@ -17,7 +17,9 @@ from tools.site.hooks import when_built
 PROGRAMS, PLACES = ("finding_words.js", "finding.js"), "_static/places"
 # No words of a place: signs, results, what is drawn, and labels of the library's pages.
 NOISE = "//script|//style|//svg|//summary|//a[@class='headerlink']"
-NOISE += "|//*[contains(@class,'output')]|//dl[contains(@class,'field-list')]/dt"
+# A view's exhibits are places.
+NOISE += "|//*[contains(@class,'output')][not(.//section)]"
+NOISE += "|//dl[contains(@class,'field-list')]/dt"
 NOISE += "|//dd/p[@class='rubric']|//dt[@id]/following-sibling::dd/p[1][{}]".format(
     "starts-with(., 'Bases:') or starts-with(., '基类')"
 )

@@ -4,6 +4,7 @@ The program is text, so that what a page shows is what runs. ``wrong`` runs it a
 is, ``right`` with its fixed lines.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,6 +67,12 @@ class Bug:
             if kind != "equal":
                 numbers += range(first + 1, last + 1)
         return tuple(numbers)
+
+    @property
+    def anchor(self) -> str:
+        """The name of its place on a page, which people link to."""
+        words = re.findall(r"[a-z0-9]+", self.name.lower().replace("'", ""))
+        return "-".join(["bug", *words])
 
     @property
     def link(self) -> str | None:

@@ -144,10 +144,12 @@ MASK: dict[str, Any] = {
 
 MUSEUM: dict[str, Any] = {
     "caption": (
-        "{count} bugs, by their symptoms. With JavaScript on, the page shows their "
-        "programs, and lets you look for the faulty line."
+        "{count} bugs: the symptom, the program with its fix (- is wrong, + is right), "
+        "and what the faulty line does. With JavaScript on, the page shows one bug at "
+        "a time, and lets you look for the faulty line."
     ),
-    "head": ["bug", "symptom", "line", "seen by", "made in"],
+    "checks": "Seen by",
+    "source": "Made in",
     "article": "article {source}",
     "line": "<{count} bugs with {tags} symptoms>",
 }

@@ -1,5 +1,6 @@
 """The bugs of the museum, by their symptoms: `view_museum`."""
 
+import html
 from collections.abc import Mapping, Sequence
 from difflib import ndiff
 from typing import Any
@@ -7,7 +8,6 @@ from typing import Any
 from attention_lib.course.museum import Bug, CheckResult
 from attention_lib.course.views._interactive import Interactive
 from attention_lib.course.views._strings import MUSEUM
-from attention_lib.course.views._tables import plain_table
 
 
 def view_museum(
@@ -35,13 +35,8 @@ def view_museum(
         raise ValueError("bugs must hold at least one bug; got none")
     exhibits = [_exhibit(bug, seen[bug.name]) for bug in bugs]
     tags = list(dict.fromkeys(tag for bug in bugs for tag in bug.tags))
-    rows = [
-        (bug.name, [bug.symptom, _listed(bug.lines), _listed(bug.checks), _source(bug)])
-        for bug in bugs
-    ]
-    static = plain_table(
-        MUSEUM["caption"].format(count=len(bugs)), MUSEUM["head"], rows
-    )
+    caption = html.escape(MUSEUM["caption"].format(count=len(bugs)))
+    static = "\n".join([f"<p>{caption}</p>", *map(_static, exhibits)])
     line = MUSEUM["line"].format(count=len(bugs), tags=len(tags))
     return Interactive("museum", {"bugs": exhibits, "tags": tags}, static, line)
 
@@ -51,6 +46,7 @@ def _exhibit(bug: Bug, results: Mapping[str, CheckResult]) -> dict[str, Any]:
     changes = ndiff(bug.program.splitlines(), bug.fixed.splitlines())
     draws = "dropout" in bug.program
     return {
+        "id": bug.anchor,
         "name": bug.name,
         "lines": [[line[0], line[2:]] for line in changes if line[0] != "?"],
         "faulty": list(bug.lines),
@@ -63,8 +59,26 @@ def _exhibit(bug: Bug, results: Mapping[str, CheckResult]) -> dict[str, Any]:
     }
 
 
-def _listed(parts: Sequence[Any]) -> str:
-    return ", ".join(map(str, parts))
+def _static(exhibit: Mapping[str, Any]) -> str:
+    """Return an exhibit without its script: the program, with its fix as a diff."""
+    program = "\n".join(f"{kind} {text}" for kind, text in exhibit["lines"])
+    checks = ", ".join(name for name, _ in exhibit["checks"])
+    source = html.escape(exhibit["source"])
+    if exhibit["link"]:
+        source = f'<a href="{exhibit["link"]}">{source}</a>'
+    facts = [(MUSEUM["checks"], html.escape(checks)), (MUSEUM["source"], source)]
+    tags = [html.escape(tag) for tag in exhibit["tags"]]
+    return "\n".join(
+        [
+            f'<section id="{exhibit["id"]}">',
+            f"<h3>{html.escape(exhibit['name'])}</h3>",
+            f"<p>{html.escape(exhibit['symptom'])} ({', '.join(tags)})</p>",
+            f"<pre>{html.escape(program)}</pre>",
+            f"<p>{html.escape(exhibit['why'])}</p>",
+            *(f"<p>{word}: {text}</p>" for word, text in facts),
+            "</section>",
+        ]
+    )
 
 
 def _source(bug: Bug) -> str:
