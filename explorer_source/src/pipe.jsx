@@ -1,7 +1,7 @@
 // One head, live, from the words to the mix: x → Q, K, V → scores → ÷√D → mask → softmax.
 // The same component in every chapter: what is there besides comes with the numbers.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useLinked, useReached } from "./frame.jsx";
+import { ONOFF, useLinked, useReached, useSettings } from "./frame.jsx";
 import { fromAddress, toAddress } from "./pipe_address.js";
 import { MASKS, compute, dot, read } from "./pipe_compute.js";
 import { light } from "./pipe_page.js";
@@ -16,7 +16,7 @@ const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 // The chapters that steps are explained in lie beside this page, not beside a notebook.
 const BOOK = /\/chapters\/[^/]*\.html$/.test(location.pathname);
 
-export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cache, goal, start, about, reach }) {
+export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cache, goal, start, about, reach, view }) {
   const model = useMemo(() => read(sent), [sent]);
   const card = useRef();
   const [id] = useState(() => `pipe-${Math.random().toString(36).slice(2)}`);
@@ -77,6 +77,16 @@ export function Pipe({ model: sent, stages, masks = ["none"], heads, flips, cach
     tell(found ? words[found.word] : null);
   };
 
+  useSettings(view, {
+    word: [shown, (word) => set({ word, step: word, key: null })],
+    key: [shown, (key) => set({ key })],
+    mask: [masks, (at) => set({ mask: masks[at], flip: "" })],
+    head: [heads.map((_, i) => i + 1), (head) => set({ head })],
+    scale: [ONOFF, (on) => set({ scaled: !!on })],
+    cache: [ONOFF, (on) => set({ anew: !on })],
+    temperature: [TEMPERATURES, (at) => set({ heat: TEMPERATURES[at] })],
+    stage: [stages.map(({ id: at }) => at), (at) => set({ stage: stages[at].id, part: 0 })],
+  });
   const hold = ({ id: at, word: r, key: c, part }) => {
     const more = { stage: at ?? null, part: part ?? 0, key: c ?? null };
     if (!kept) more.word = r;
