@@ -1,7 +1,7 @@
 // What every view has around it: a title with a number, and something to try, which is
 // ticked when it is reached: a page that remembers it says so by `data-goal`, and by an
 // event when that changes. Views of a page tell each other which word is pointed at.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { FRAME as SAY, filled } from "./strings.js";
 
 export function Frame({ View, data, number, view }) {
@@ -56,13 +56,11 @@ export function useReached(reached, reach) {
 export const ONOFF = ["off", "on"];
 
 export function useSettings(view, settings) {
-  useEffect(() => {
-    const hear = ({ detail }) => {
-      for (const [name, value] of new URLSearchParams(detail.set)) {
-        const [values, choose] = settings[name] ?? [[]];
-        const at = values.findIndex((it) => `${it}` === value);
-        at < 0 ? console.error(`${view.id}?${name}=${value}`) : choose(at);
-      }
+  useLayoutEffect(() => {
+    const hear = ({ detail: { name, value } }) => {
+      const [values, choose] = settings[name] ?? [[]];
+      const at = values.findIndex((it) => `${it}` === value);
+      at < 0 ? console.error(`${view.id}?${name}=${value}`) : choose(at);
     };
     view.addEventListener("attention-set", hear);
     return () => view.removeEventListener("attention-set", hear);

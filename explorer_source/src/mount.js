@@ -30,15 +30,18 @@ export function mount(kind, View) {
 
 // A phrase of the text that sets a view: a link to it, without this program. A reader who
 // sees at least half of the view stays; else the link is followed, so that "back" works.
-function follow(event) {
+async function follow(event) {
   const link = event.target.closest?.("a[data-set]");
   const view = link && !event.ctrlKey && !event.metaKey && document.querySelector(`${link.hash}[data-live]`);
   if (!view) return;
-  const detail = { set: link.dataset.set, text: link.textContent };
-  view.dispatchEvent(new CustomEvent("attention-set", { detail }));
   const { top, bottom } = view.getBoundingClientRect();
   const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
   if (seen >= Math.min(bottom - top, innerHeight) / 2) event.preventDefault();
+  const text = link.textContent;
+  for (const [name, value] of new URLSearchParams(link.dataset.set)) {
+    view.dispatchEvent(new CustomEvent("attention-set", { detail: { name, value, text } }));
+    await new Promise(requestAnimationFrame); // what is there next may depend on it
+  }
 }
 
 // The chapter's number and the place among its views; none in a notebook.
