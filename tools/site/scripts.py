@@ -57,15 +57,15 @@ def _load(app: Any, page: str, template: str, context: Any, tree: Any) -> None:
     files = context.get("script_files", ())
     used = [file for file in files if not UNUSED.search(str(file.filename))]
     context["script_files"] = used
-    context["body"] = _with_phrases(body, page)
+    context["body"] = with_phrases(body, page)
 
 
-def _with_phrases(body: str, page: str) -> str:
+def with_phrases(body: str, page: str) -> str:
     """Make the first view of each kind what phrases of the page lead to."""
     for kind in sorted({kind for kind, _ in SETS.findall(body)}):
         view = f'data-kind="{kind}"'
         if view not in body:
-            raise ExtensionError(f"{page}: a phrase sets a view {kind!r}: there is none")
+            raise ExtensionError(f"{page}: there is no view {kind!r} to set")
         body = body.replace(view, f'id="view-{kind}" {view}', 1)
     return SETS.sub(r'<a class="view-phrase" href="#view-\1" data-set="\2"', body)
 

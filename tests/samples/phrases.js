@@ -1,0 +1,19 @@
+// Follows each phrase that sets a view: gives its text, whether the view looks different
+// then, and whether the view says so.
+async () => {
+    const found = [];
+    for (const phrase of document.querySelectorAll("a.view-phrase")) {
+        const live = document.querySelector(`${phrase.hash} > .attention-live`);
+        const [status] = [...live.querySelectorAll(":scope > [role=status].view-hidden")];
+        const look = () => {
+            const copy = live.cloneNode(true);
+            for (const said of copy.querySelectorAll(":scope > [role=status]")) said.remove();
+            return copy.innerHTML + [...live.querySelectorAll("input, select")].map((e) => [e.value, e.checked]);
+        };
+        const before = look();
+        phrase.click();
+        await new Promise((done) => setTimeout(done, 150));
+        found.push([phrase.textContent, look() !== before, status.textContent.endsWith(phrase.textContent)]);
+    }
+    return found;
+}
