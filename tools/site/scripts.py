@@ -67,6 +67,8 @@ def with_phrases(body: str, page: str) -> str:
         if view not in body:
             raise ExtensionError(f"{page}: there is no view {kind!r} to set")
         body = body.replace(view, f'id="view-{kind}" {view}', 1)
+    # MyST escapes "&", and Sphinx does so again.
+    body = SETS.sub(lambda it: it[0].replace("&amp;amp;", "&amp;"), body)
     return SETS.sub(r'<a class="view-phrase" href="#view-\1" data-set="\2"', body)
 
 
