@@ -12,7 +12,9 @@ async () => {
         };
         const before = look();
         phrase.click();
-        await new Promise((done) => setTimeout(done, 150));
+        // One frame for each setting, as the page takes, and then it is drawn.
+        for (const _ of [...new URLSearchParams(phrase.dataset.set), 0, 0]) await new Promise(requestAnimationFrame);
+        await new Promise((done) => setTimeout(done, 50));
         found.push([phrase.textContent, look() !== before, status.textContent.endsWith(phrase.textContent)]);
     }
     return found;
